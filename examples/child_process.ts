@@ -1,0 +1,81 @@
+/**
+ * Starts another of these programs as a process of its own, in whichever runtime this one runs.
+ *
+ * @module
+ */
+import { spawn } from "node:child_process";
+import process from "node:process";
+import { Readable } from "node:stream";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+/** A running program. */
+export interface ChildProcess {
+  readonly pid: number;
+  /** What it prints to stderr, line by line, where that was asked for. */
+  readonly errorLines: AsyncIterable<string>;
+  /** Its exit code, or 128 and the number of the signal that ended it. */
+  readonly exited: Promise<number>;
+  kill(signal: "SIGINT" | "SIGKILL" | "SIGTERM"): void;
+}
+
+/** How to start a program. */
+export interface ChildOptions {
+  args?: readonly string[];
+  /** Whether its stderr comes to `errorLines`, rather than to this process's own. */
+  readErrors?: boolean;
+}
+
+const signalNumbers: Readonly<Record<string, number>> = { SIGINT: 2, SIGKILL: 9, SIGTERM: 15 };
+
+/** Starts the program at a URL. In Deno it is permitted FFI, and nothing else. */
+export function startChild(program: URL, { args = [], readErrors = false }: ChildOptions = {}): ChildProcess {
+  const script = program.protocol === "file:" ? fileURLToPath(program) : program.href;
+  return "Deno" in globalThis
+    ? startWithDeno([script, ...args], readErrors)
+    : startWithNode([...process.execArgv, script, ...args], readErrors);
+}
+
+function startWithDeno(args: readonly string[], readErrors: boolean): ChildProcess {
+  // node:child_process would start it with every permission.
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", "--allow-ffi", ...args],
+    stdin: "null",
+    stdout: "inherit",
+    stderr: readErrors ? "piped" : "inherit",
+  }).spawn();
+  return {
+    pid: child.pid,
+    errorLines: readErrors ? linesOf(Readable.fromWeb(child.stderr as never)) : noLines(),
+    exited: child.status.then(({ code }) => code),
+    kill: (signal) => ignoreEnded(() => child.kill(signal)),
+  };
+}
+
+function startWithNode(args: readonly string[], readErrors: boolean): ChildProcess {
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", readErrors ? "pipe" : "inherit"] });
+  const exited = new Promise<number>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code, signal) => resolve(code ?? 128 + (signalNumbers[signal!] ?? 0)));
+  });
+  return {
+    pid: child.pid!,
+    errorLines: child.stderr === null ? noLines() : linesOf(child.stderr),
+    exited,
+    kill: (signal) => void child.kill(signal),
+  };
+}
+
+function linesOf(stream: Readable): AsyncIterable<string> {
+  return createInterface({ input: stream });
+}
+
+async function* noLines(): AsyncIterable<string> {}
+
+function ignoreEnded(kill: () => void): void {
+  try {
+    kill();
+  } catch {
+    // It has ended by itself.
+  }
+}

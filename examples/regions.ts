@@ -1,0 +1,59 @@
+/**
+ * The parts of a shared buffer that the writers fill, and what they fill them with.
+ *
+ * @module
+ */
+import { styleText } from "node:util";
+import type { DeviceBuffer } from "../mod.ts";
+
+/** What one writer fills. */
+export interface Region {
+  readonly writer: number;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+  /** Four equal bytes. */
+  readonly pattern: number;
+}
+
+const stripColumns = 64;
+const verifyPieceByteLength = 64 * 2 ** 20;
+const colours = ["bgRed", "bgGreen", "bgYellow", "bgBlue", "bgMagenta", "bgCyan", "bgWhite", "bgGray"] as const;
+
+/** One region a writer, all of the same length but the last, which takes the rest. */
+export function regionsOf(byteLength: number, writers: number): Region[] {
+  const length = Math.floor(byteLength / writers);
+  return Array.from({ length: writers }, (_, writer) => ({
+    writer,
+    byteOffset: writer * length,
+    byteLength: writer === writers - 1 ? byteLength - writer * length : length,
+    pattern: 0x11111111 * (writer % 4 + 1),
+  }));
+}
+
+/** The first byte of a region that does not hold the pattern, counted in the buffer; undefined where every byte does. */
+export async function findWrongByte(buffer: DeviceBuffer, region: Region): Promise<number | undefined> {
+  const expected = region.pattern & 0xff;
+  const end = region.byteOffset + region.byteLength;
+  for (let begin = region.byteOffset; begin < end; begin += verifyPieceByteLength) {
+    const length = Math.min(verifyPieceByteLength, end - begin);
+    const bytes = await buffer.read(Uint8Array, { byteOffset: begin, length });
+    const index = bytes.findIndex((byte) => byte !== expected);
+    if (index >= 0) return begin + index;
+  }
+  return undefined;
+}
+
+/** `0x11111111` */
+export function formatPattern(pattern: number): string {
+  return `0x${pattern.toString(16).toUpperCase().padStart(8, "0")}`;
+}
+
+/** The buffer as a strip of colours, one a writer. */
+export function drawStrip(regions: readonly Region[], byteLength: number): string {
+  const cells = Array.from({ length: stripColumns }, (_, column) => {
+    const byte = Math.floor((column + 0.5) / stripColumns * byteLength);
+    const { writer } = regions.findLast(({ byteOffset }) => byteOffset <= byte)!;
+    return styleText(colours[writer % colours.length]!, " ", { validateStream: false });
+  });
+  return cells.join("");
+}

@@ -1,0 +1,210 @@
+/**
+ * The CUDA driver's functions that are called, as in `cuda.h`. Each returns a `CUresult`; each parameter's C type and
+ * name stand beside it. The second half are the runtime functions' twins, called where no runtime library serves.
+ *
+ * @module
+ */
+import type { NativeSymbol } from "./host.ts";
+
+/** The table that `dlopen` takes for libcuda. */
+export const libcuda = {
+  cuInit: { parameters: ["u32" /* unsigned int Flags */], result: "i32" },
+  cuDriverGetVersion: { parameters: ["buffer" /* int *driverVersion */], result: "i32" },
+  cuDeviceGetName: {
+    parameters: ["buffer", /* char *name */ "i32", /* int len */ "i32" /* CUdevice dev */],
+    result: "i32",
+  },
+  cuDeviceGetUuid: { parameters: ["buffer", /* CUuuid *uuid */ "i32" /* CUdevice dev */], result: "i32" },
+  cuDeviceGetUuid_v2: { parameters: ["buffer", /* CUuuid *uuid */ "i32" /* CUdevice dev */], result: "i32" },
+  cuMemGetAddressRange_v2: {
+    parameters: ["buffer", /* CUdeviceptr *pbase */ "buffer", /* size_t *psize */ "u64" /* CUdeviceptr dptr */],
+    result: "i32",
+  },
+  cuModuleLoadDataEx: {
+    parameters: [
+      "buffer", // CUmodule *module
+      "buffer", // const void *image
+      "u32", // unsigned int numOptions
+      "buffer", // CUjit_option *options
+      "buffer", // void **optionValues
+    ],
+    result: "i32",
+  },
+  cuModuleUnload: { parameters: ["u64" /* CUmodule hmod */], result: "i32" },
+  cuModuleGetFunction: {
+    parameters: ["buffer", /* CUfunction *hfunc */ "u64", /* CUmodule hmod */ "buffer" /* const char *name */],
+    result: "i32",
+  },
+  cuLaunchKernel: {
+    parameters: [
+      "u64", // CUfunction f
+      "u32", // unsigned int gridDimX
+      "u32", // unsigned int gridDimY
+      "u32", // unsigned int gridDimZ
+      "u32", // unsigned int blockDimX
+      "u32", // unsigned int blockDimY
+      "u32", // unsigned int blockDimZ
+      "u32", // unsigned int sharedMemBytes
+      "u64", // CUstream hStream
+      "u64", // void **kernelParams
+      "buffer", // void **extra
+    ],
+    result: "i32",
+  },
+  cuOccupancyMaxActiveBlocksPerMultiprocessor: {
+    parameters: [
+      "buffer", // int *numBlocks
+      "u64", // CUfunction func
+      "i32", // int blockSize
+      "u64", // size_t dynamicSMemSize
+    ],
+    result: "i32",
+  },
+
+  cuDeviceGetCount: { parameters: ["buffer" /* int *count */], result: "i32" },
+  cuDevicePrimaryCtxRetain: { parameters: ["buffer", /* CUcontext *pctx */ "i32" /* CUdevice dev */], result: "i32" },
+  cuDevicePrimaryCtxRelease_v2: { parameters: ["i32" /* CUdevice dev */], result: "i32" },
+  cuCtxSetCurrent: { parameters: ["u64" /* CUcontext ctx */], result: "i32" },
+  cuCtxSynchronize: { parameters: [], result: "i32" },
+  cuCtxEnablePeerAccess: {
+    parameters: ["u64", /* CUcontext peerContext */ "u32" /* unsigned int Flags */],
+    result: "i32",
+  },
+  cuCtxDisablePeerAccess: { parameters: ["u64" /* CUcontext peerContext */], result: "i32" },
+  cuDeviceGetAttribute: {
+    parameters: ["buffer", /* int *pi */ "i32", /* CUdevice_attribute attrib */ "i32" /* CUdevice dev */],
+    result: "i32",
+  },
+  cuDeviceCanAccessPeer: {
+    parameters: ["buffer", /* int *canAccessPeer */ "i32", /* CUdevice dev */ "i32" /* CUdevice peerDev */],
+    result: "i32",
+  },
+  cuMemGetInfo_v2: { parameters: ["buffer", /* size_t *free */ "buffer" /* size_t *total */], result: "i32" },
+  cuStreamCreateWithPriority: {
+    parameters: ["buffer", /* CUstream *phStream */ "u32", /* unsigned int flags */ "i32" /* int priority */],
+    result: "i32",
+  },
+  cuStreamDestroy_v2: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
+  cuStreamQuery: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
+  cuStreamSynchronize: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
+  cuStreamWaitEvent: {
+    parameters: ["u64", /* CUstream hStream */ "u64", /* CUevent hEvent */ "u32" /* unsigned int Flags */],
+    result: "i32",
+  },
+  cuEventCreate: { parameters: ["buffer", /* CUevent *phEvent */ "u32" /* unsigned int Flags */], result: "i32" },
+  cuEventDestroy_v2: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
+  cuEventRecord: { parameters: ["u64", /* CUevent hEvent */ "u64" /* CUstream hStream */], result: "i32" },
+  cuEventQuery: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
+  cuEventSynchronize: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
+  cuEventElapsedTime: {
+    parameters: ["buffer", /* float *pMilliseconds */ "u64", /* CUevent hStart */ "u64" /* CUevent hEnd */],
+    result: "i32",
+  },
+  cuDeviceGetDefaultMemPool: {
+    parameters: ["buffer", /* CUmemoryPool *pool_out */ "i32" /* CUdevice dev */],
+    result: "i32",
+  },
+  cuDeviceGetMemPool: { parameters: ["buffer", /* CUmemoryPool *pool */ "i32" /* CUdevice dev */], result: "i32" },
+  cuDeviceSetMemPool: { parameters: ["i32", /* CUdevice dev */ "u64" /* CUmemoryPool pool */], result: "i32" },
+  cuMemPoolCreate: {
+    parameters: ["buffer", /* CUmemoryPool *pool */ "buffer" /* const CUmemPoolProps *poolProps */],
+    result: "i32",
+  },
+  cuMemPoolDestroy: { parameters: ["u64" /* CUmemoryPool pool */], result: "i32" },
+  cuMemPoolGetAttribute: {
+    parameters: ["u64", /* CUmemoryPool pool */ "i32", /* CUmemPool_attribute attr */ "buffer" /* void *value */],
+    result: "i32",
+  },
+  cuMemPoolSetAttribute: {
+    parameters: ["u64", /* CUmemoryPool pool */ "i32", /* CUmemPool_attribute attr */ "buffer" /* void *value */],
+    result: "i32",
+  },
+  cuMemPoolTrimTo: { parameters: ["u64", /* CUmemoryPool pool */ "u64" /* size_t minBytesToKeep */], result: "i32" },
+  cuMemPoolGetAccess: {
+    parameters: [
+      "buffer", // CUmemAccess_flags *flags
+      "u64", // CUmemoryPool memPool
+      "buffer", // CUmemLocation *location
+    ],
+    result: "i32",
+  },
+  cuMemPoolSetAccess: {
+    parameters: ["u64", /* CUmemoryPool pool */ "buffer", /* const CUmemAccessDesc *map */ "u64" /* size_t count */],
+    result: "i32",
+  },
+  cuMemAllocFromPoolAsync: {
+    parameters: [
+      "buffer", // CUdeviceptr *dptr
+      "u64", // size_t bytesize
+      "u64", // CUmemoryPool pool
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemFreeAsync: { parameters: ["u64", /* CUdeviceptr dptr */ "u64" /* CUstream hStream */], result: "i32" },
+  cuMemFree_v2: { parameters: ["u64" /* CUdeviceptr dptr */], result: "i32" },
+  cuMemPoolExportToShareableHandle: {
+    parameters: [
+      "buffer", // void *handle_out
+      "u64", // CUmemoryPool pool
+      "i32", // CUmemAllocationHandleType handleType
+      "u64", // unsigned long long flags
+    ],
+    result: "i32",
+  },
+  cuMemPoolImportFromShareableHandle: {
+    parameters: [
+      "buffer", // CUmemoryPool *pool_out
+      "u64", // void *handle
+      "i32", // CUmemAllocationHandleType handleType
+      "u64", // unsigned long long flags
+    ],
+    result: "i32",
+  },
+  cuMemPoolExportPointer: {
+    parameters: ["buffer", /* CUmemPoolPtrExportData *shareData_out */ "u64" /* CUdeviceptr ptr */],
+    result: "i32",
+  },
+  cuMemPoolImportPointer: {
+    parameters: [
+      "buffer", // CUdeviceptr *ptr_out
+      "u64", // CUmemoryPool pool
+      "buffer", // CUmemPoolPtrExportData *shareData
+    ],
+    result: "i32",
+  },
+  cuMemHostAlloc: {
+    parameters: ["buffer", /* void **pp */ "u64", /* size_t bytesize */ "u32" /* unsigned int Flags */],
+    result: "i32",
+  },
+  cuMemFreeHost: { parameters: ["u64" /* void *p */], result: "i32" },
+  cuMemcpyAsync: {
+    parameters: [
+      "u64", // CUdeviceptr dst
+      "u64", // CUdeviceptr src
+      "u64", // size_t ByteCount
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemcpyPeerAsync: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "u64", // CUcontext dstContext
+      "u64", // CUdeviceptr srcDevice
+      "u64", // CUcontext srcContext
+      "u64", // size_t ByteCount
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemsetD8Async: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "u8", // unsigned char uc
+      "u64", // size_t N
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+} as const satisfies Record<string, NativeSymbol>;

@@ -1,0 +1,487 @@
+/**
+ * The driver of a real GPU: the CUDA runtime for what it has, the driver library for modules and launches, each call
+ * on its device's primary context.
+ *
+ * @module
+ */
+import type {
+  Driver,
+  HostAllocation,
+  KernelParameters,
+  MemAccessDesc,
+  MemLocation,
+  MemPoolProps,
+  OsHandle,
+} from "../src/driver.ts";
+import { memHandleType } from "../src/driver.ts";
+import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
+import { CudaError, cudaErrorName } from "../src/errors.ts";
+import { type CudaLibraries, loadCudaLibraries } from "./cuda_libraries.ts";
+import { addressOf, foreignBuffer } from "./host.ts";
+import {
+  memAccessDescLayout,
+  memLocationLayout,
+  memPoolPropsLayout,
+  opaqueStructSizes,
+  writeStruct,
+} from "./structs.ts";
+import type { DriverFunctions, RuntimeFunctions } from "./twins.ts";
+
+const cudaMemAllocationTypePinned = 1;
+const cudaHostAllocPortable = 1;
+const cudaMemcpyHostToDevice = 1;
+const cudaMemcpyDeviceToHost = 2;
+const maxDeviceNameBytes = 256;
+const jitErrorLogBytes = 8192;
+const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
+const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
+
+/** Packed parameters beside the `extra` array by which `cuLaunchKernel` finds them. */
+interface CudaKernelParameters extends KernelParameters {
+  readonly extra: Uint8Array;
+}
+
+/** `Driver` over libcudart and libcuda, or over libcuda alone. */
+export class CudaDriver implements Driver {
+  readonly kind = "cuda";
+  readonly runtimeVersion: number | undefined;
+  readonly sharingRefusal: undefined = undefined;
+  readonly #libraries: CudaLibraries;
+  readonly #runtime: RuntimeFunctions;
+  readonly #driver: DriverFunctions;
+  readonly #initialized = new Set<number>();
+  #current = -1;
+
+  // Out-parameters: each call that has any overwrites these and reads them before the next.
+  readonly #handleOut = new BigUint64Array(2);
+  readonly #out = new Uint8Array(this.#handleOut.buffer, 0, 8);
+  readonly #secondOut = new Uint8Array(this.#handleOut.buffer, 8, 8);
+  readonly #intOut = new Int32Array(this.#handleOut.buffer);
+  readonly #floatOut = new Float32Array(this.#handleOut.buffer);
+
+  /**
+   * Loads CUDA.
+   *
+   * @param options.cudart Path of libcudart; `null` does without one.
+   * @throws {CudaUnavailableError} where FFI is not permitted, there is no libcuda, or it reports no device.
+   * @throws {CudaError} where CUDA is there and fails.
+   */
+  constructor(options: { cudart?: string | null } = {}) {
+    this.#libraries = loadCudaLibraries(options);
+    this.#runtime = this.#libraries.runtime;
+    this.#driver = this.#libraries.driver;
+    this.runtimeVersion = this.#libraries.runtimeVersion;
+  }
+
+  close(): void {
+    this.#libraries.close();
+  }
+
+  driverGetVersion(): number {
+    this.#check(this.#runtime.cudaDriverGetVersion(this.#out), "cudaDriverGetVersion");
+    return this.#intOut[0]!;
+  }
+
+  getDeviceCount(): number {
+    this.#check(this.#runtime.cudaGetDeviceCount(this.#out), "cudaGetDeviceCount");
+    return this.#intOut[0]!;
+  }
+
+  deviceGetName(device: number): string {
+    const name = new Uint8Array(maxDeviceNameBytes);
+    this.#check(this.#driver.cuDeviceGetName(name, name.length, device), "cuDeviceGetName");
+    return new TextDecoder().decode(name.subarray(0, name.indexOf(0)));
+  }
+
+  deviceGetUuid(device: number): Uint8Array {
+    const uuid = new Uint8Array(opaqueStructSizes.cudaUUID_t);
+    // The second form tells the parts of a partitioned GPU apart; drivers before 11.4 have the first alone.
+    const result = this.#libraries.lacks("cuDeviceGetUuid_v2")
+      ? this.#driver.cuDeviceGetUuid(uuid, device)
+      : this.#driver.cuDeviceGetUuid_v2(uuid, device);
+    this.#check(result, "cuDeviceGetUuid");
+    return uuid;
+  }
+
+  deviceGetAttribute(device: number, attribute: number): number {
+    this.#check(this.#runtime.cudaDeviceGetAttribute(this.#out, attribute, device), "cudaDeviceGetAttribute");
+    return this.#intOut[0]!;
+  }
+
+  memGetInfo(device: number): { free: number; total: number } {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaMemGetInfo(this.#out, this.#secondOut), "cudaMemGetInfo");
+    return { free: Number(this.#handleOut[0]), total: Number(this.#handleOut[1]) };
+  }
+
+  deviceSynchronize(device: number): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+
+  deviceCanAccessPeer(device: number, peer: number): boolean {
+    this.#check(this.#runtime.cudaDeviceCanAccessPeer(this.#out, device, peer), "cudaDeviceCanAccessPeer");
+    return this.#intOut[0] !== 0;
+  }
+
+  deviceEnablePeerAccess(device: number, peer: number): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaDeviceEnablePeerAccess(peer, 0), "cudaDeviceEnablePeerAccess");
+  }
+
+  deviceDisablePeerAccess(device: number, peer: number): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaDeviceDisablePeerAccess(peer), "cudaDeviceDisablePeerAccess");
+  }
+
+  streamCreateWithPriority(device: number, flags: number, priority: number): bigint {
+    this.#makeCurrent(device);
+    const result = this.#runtime.cudaStreamCreateWithPriority(this.#out, flags, priority);
+    this.#check(result, "cudaStreamCreateWithPriority");
+    return this.#handleOut[0]!;
+  }
+
+  streamDestroy(device: number, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }
+
+  streamQuery(device: number, stream: bigint): boolean {
+    this.#makeCurrent(device);
+    return this.#checkReady(this.#runtime.cudaStreamQuery(stream), "cudaStreamQuery");
+  }
+
+  streamSynchronize(device: number, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  }
+
+  streamWaitEvent(device: number, stream: bigint, event: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+  }
+
+  eventCreateWithFlags(device: number, flags: number): bigint {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaEventCreateWithFlags(this.#out, flags), "cudaEventCreateWithFlags");
+    return this.#handleOut[0]!;
+  }
+
+  eventDestroy(device: number, event: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaEventDestroy(event), "cudaEventDestroy");
+  }
+
+  eventRecord(device: number, event: bigint, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaEventRecord(event, stream), "cudaEventRecord");
+  }
+
+  eventQuery(event: bigint): boolean {
+    return this.#checkReady(this.#runtime.cudaEventQuery(event), "cudaEventQuery");
+  }
+
+  eventSynchronize(event: bigint): void {
+    this.#check(this.#runtime.cudaEventSynchronize(event), "cudaEventSynchronize");
+  }
+
+  eventElapsedTime(start: bigint, end: bigint): number {
+    this.#check(this.#runtime.cudaEventElapsedTime(this.#out, start, end), "cudaEventElapsedTime");
+    return this.#floatOut[0]!;
+  }
+
+  deviceGetDefaultMemPool(device: number): bigint {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaDeviceGetDefaultMemPool(this.#out, device), "cudaDeviceGetDefaultMemPool");
+    return this.#handleOut[0]!;
+  }
+
+  deviceGetMemPool(device: number): bigint {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaDeviceGetMemPool(this.#out, device), "cudaDeviceGetMemPool");
+    return this.#handleOut[0]!;
+  }
+
+  deviceSetMemPool(device: number, pool: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaDeviceSetMemPool(device, pool), "cudaDeviceSetMemPool");
+  }
+
+  memPoolCreate(props: MemPoolProps): bigint {
+    if (props.location.type === 1) this.#makeCurrent(props.location.id);
+    else this.#makeAnyCurrent();
+    const bytes = new Uint8Array(memPoolPropsLayout.byteLength);
+    writeStruct(memPoolPropsLayout, new DataView(bytes.buffer), {
+      values: {
+        "allocType": cudaMemAllocationTypePinned,
+        "handleTypes": props.handleTypes,
+        "location.type": props.location.type,
+        "location.id": props.location.id,
+        "maxSize": props.maxSize,
+      },
+    });
+    this.#check(this.#runtime.cudaMemPoolCreate(this.#out, bytes), "cudaMemPoolCreate");
+    return this.#handleOut[0]!;
+  }
+
+  memPoolDestroy(pool: bigint): void {
+    this.#check(this.#runtime.cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
+  }
+
+  memPoolGetAttribute(pool: bigint, attribute: number): bigint {
+    this.#handleOut[0] = 0n;
+    this.#check(this.#runtime.cudaMemPoolGetAttribute(pool, attribute, this.#out), "cudaMemPoolGetAttribute");
+    return this.#handleOut[0]!;
+  }
+
+  memPoolSetAttribute(pool: bigint, attribute: number, value: bigint): void {
+    this.#handleOut[0] = value;
+    this.#check(this.#runtime.cudaMemPoolSetAttribute(pool, attribute, this.#out), "cudaMemPoolSetAttribute");
+  }
+
+  memPoolTrimTo(pool: bigint, minBytesToKeep: bigint): void {
+    this.#check(this.#runtime.cudaMemPoolTrimTo(pool, minBytesToKeep), "cudaMemPoolTrimTo");
+  }
+
+  memPoolGetAccess(pool: bigint, location: MemLocation): number {
+    const bytes = new Uint8Array(memLocationLayout.byteLength);
+    writeStruct(memLocationLayout, new DataView(bytes.buffer), { values: { type: location.type, id: location.id } });
+    this.#check(this.#runtime.cudaMemPoolGetAccess(this.#out, pool, bytes), "cudaMemPoolGetAccess");
+    return this.#intOut[0]!;
+  }
+
+  memPoolSetAccess(pool: bigint, descriptions: readonly MemAccessDesc[]): void {
+    const bytes = new Uint8Array(memAccessDescLayout.byteLength * descriptions.length);
+    const view = new DataView(bytes.buffer);
+    for (const [index, { location, flags }] of descriptions.entries()) {
+      writeStruct(memAccessDescLayout, view, {
+        byteOffset: index * memAccessDescLayout.byteLength,
+        values: { "location.type": location.type, "location.id": location.id, flags },
+      });
+    }
+    const result = this.#runtime.cudaMemPoolSetAccess(pool, bytes, BigInt(descriptions.length));
+    this.#check(result, "cudaMemPoolSetAccess");
+  }
+
+  mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint {
+    this.#makeCurrent(device);
+    const result = this.#runtime.cudaMallocFromPoolAsync(this.#out, BigInt(byteLength), pool, stream);
+    this.#check(result, "cudaMallocFromPoolAsync");
+    return this.#handleOut[0]!;
+  }
+
+  freeAsync(device: number, address: bigint, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaFreeAsync(address, stream), "cudaFreeAsync");
+  }
+
+  memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle {
+    const call = "cudaMemPoolExportToShareableHandle";
+    if (handleType === memHandleType.fabric) {
+      const handle = new Uint8Array(opaqueStructSizes.cudaMemFabricHandle_t);
+      this.#check(this.#runtime[call](handle, pool, handleType, 0), call);
+      return handle;
+    }
+    this.#check(this.#runtime[call](this.#out, pool, handleType, 0), call);
+    return this.#intOut[0]!;
+  }
+
+  memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
+    this.#makeCurrent(device);
+    const value = typeof handle === "number" ? BigInt(handle) : addressOf(handle);
+    const result = this.#runtime.cudaMemPoolImportFromShareableHandle(this.#out, value, handleType, 0);
+    this.#check(result, "cudaMemPoolImportFromShareableHandle");
+    return this.#handleOut[0]!;
+  }
+
+  memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer> {
+    const exportData = new Uint8Array(opaqueStructSizes.cudaMemPoolPtrExportData);
+    this.#check(this.#runtime.cudaMemPoolExportPointer(exportData, address), "cudaMemPoolExportPointer");
+    return exportData;
+  }
+
+  memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint {
+    this.#makeCurrent(device);
+    const result = this.#runtime.cudaMemPoolImportPointer(this.#out, pool, exportData);
+    this.#check(result, "cudaMemPoolImportPointer");
+    return this.#handleOut[0]!;
+  }
+
+  memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
+    this.#makeCurrent(device);
+    const result = this.#driver.cuMemGetAddressRange_v2(this.#out, this.#secondOut, address);
+    this.#check(result, "cuMemGetAddressRange");
+    return { base: this.#handleOut[0]!, byteLength: Number(this.#handleOut[1]) };
+  }
+
+  hostAlloc(byteLength: number): HostAllocation {
+    this.#makeAnyCurrent();
+    const result = this.#runtime.cudaHostAlloc(this.#out, BigInt(byteLength), cudaHostAllocPortable);
+    this.#check(result, "cudaHostAlloc");
+    const address = this.#handleOut[0]!;
+    return { address, buffer: foreignBuffer(address, byteLength) };
+  }
+
+  freeHost({ address }: HostAllocation): void {
+    this.#check(this.#runtime.cudaFreeHost(address), "cudaFreeHost");
+  }
+
+  memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
+    this.#copyAsync(device, destination, addressOf(source), source.byteLength, cudaMemcpyHostToDevice, stream);
+  }
+
+  memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
+    this.#copyAsync(device, addressOf(destination), source, destination.byteLength, cudaMemcpyDeviceToHost, stream);
+  }
+
+  #copyAsync(device: number, to: bigint, from: bigint, byteLength: number, kind: number, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaMemcpyAsync(to, from, BigInt(byteLength), kind, stream), "cudaMemcpyAsync");
+  }
+
+  memcpyPeerAsync(
+    device: number,
+    destination: bigint,
+    destinationDevice: number,
+    source: bigint,
+    sourceDevice: number,
+    byteLength: number,
+    stream: bigint,
+  ): void {
+    this.#makeCurrent(device);
+    const result = this.#runtime.cudaMemcpyPeerAsync(
+      destination,
+      destinationDevice,
+      source,
+      sourceDevice,
+      BigInt(byteLength),
+      stream,
+    );
+    this.#check(result, "cudaMemcpyPeerAsync");
+  }
+
+  memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaMemsetAsync(address, byte, BigInt(byteLength), stream), "cudaMemsetAsync");
+  }
+
+  moduleLoadData(device: number, image: string | Uint8Array): bigint {
+    this.#makeCurrent(device);
+    const log = new Uint8Array(jitErrorLogBytes);
+    const options = new Uint8Array(
+      new Int32Array([jitOption.errorLogBuffer, jitOption.errorLogBufferSizeBytes]).buffer,
+    );
+    const values = new Uint8Array(new BigUint64Array([addressOf(log), BigInt(log.length)]).buffer);
+    const result = this.#driver.cuModuleLoadDataEx(this.#out, nulTerminated(image), 2, options, values);
+    if (result !== 0) {
+      const text = new TextDecoder().decode(log.subarray(0, log.indexOf(0))).trim();
+      const call = "cuModuleLoadDataEx";
+      throw new CudaError(result, call, text === "" ? undefined : `${call} failed: ${cudaErrorName(result)}: ${text}`);
+    }
+    return this.#handleOut[0]!;
+  }
+
+  moduleUnload(device: number, module: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#driver.cuModuleUnload(module), "cuModuleUnload");
+  }
+
+  moduleGetFunction(module: bigint, name: string): bigint {
+    this.#check(this.#driver.cuModuleGetFunction(this.#out, module, nulTerminated(name)), "cuModuleGetFunction");
+    return this.#handleOut[0]!;
+  }
+
+  createKernelParameters(byteLength: number): KernelParameters {
+    // The parameters, then their size, in one buffer: `extra` names both by address.
+    const sizeOffset = Math.ceil(byteLength / 8) * 8;
+    const view = new DataView(new ArrayBuffer(sizeOffset + 8));
+    view.setBigUint64(sizeOffset, BigInt(byteLength), true);
+    const address = addressOf(view);
+    const extra = new Uint8Array(
+      new BigUint64Array([
+        launchParam.bufferPointer,
+        address,
+        launchParam.bufferSize,
+        address + BigInt(sizeOffset),
+        launchParam.end,
+      ]).buffer,
+    );
+    const parameters: CudaKernelParameters = { view, extra };
+    return parameters;
+  }
+
+  launchKernel(
+    device: number,
+    kernel: bigint,
+    gridX: number,
+    gridY: number,
+    gridZ: number,
+    blockX: number,
+    blockY: number,
+    blockZ: number,
+    sharedMemoryBytes: number,
+    stream: bigint,
+    parameters: KernelParameters,
+  ): void {
+    this.#makeCurrent(device);
+    const result = this.#driver.cuLaunchKernel(
+      kernel,
+      gridX,
+      gridY,
+      gridZ,
+      blockX,
+      blockY,
+      blockZ,
+      sharedMemoryBytes,
+      stream,
+      0n,
+      (parameters as CudaKernelParameters).extra,
+    );
+    this.#check(result, "cuLaunchKernel");
+  }
+
+  occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
+    const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
+    this.#check(this.#driver[call](this.#out, kernel, blockSize, BigInt(sharedMemoryBytes)), call);
+    return this.#intOut[0]!;
+  }
+
+  #makeCurrent(device: number): void {
+    if (device === this.#current) return;
+    this.#check(this.#runtime.cudaSetDevice(device), "cudaSetDevice");
+    this.#current = device;
+    if (!this.#initialized.has(device)) {
+      // Before CUDA 12, cudaSetDevice alone made no context for the driver library's calls to find.
+      this.#check(this.#runtime.cudaFree(0n), "cudaFree");
+      this.#initialized.add(device);
+    }
+  }
+
+  #makeAnyCurrent(): void {
+    if (this.#current === -1) this.#makeCurrent(0);
+  }
+
+  #check(result: number, call: string): void {
+    if (result !== 0) this.#fail(result, call);
+  }
+
+  #checkReady(result: number, call: string): boolean {
+    if (result === 0) return true;
+    if (result !== cudaErrorNumbers.cudaErrorNotReady) this.#fail(result, call);
+    return false;
+  }
+
+  #fail(result: number, call: string): never {
+    // The runtime keeps the error of a failed call for the next cudaGetLastError, which would then blame another call.
+    this.#runtime.cudaGetLastError();
+    throw new CudaError(result, call);
+  }
+}
+
+function nulTerminated(image: string | Uint8Array): Uint8Array {
+  if (typeof image === "string") return new TextEncoder().encode(image + "\0");
+  // PTX may come as bytes without a NUL; binary images are not hurt by one.
+  const bytes = new Uint8Array(image.byteLength + 1);
+  bytes.set(image);
+  return bytes;
+}

@@ -1,0 +1,73 @@
+/**
+ * The C structs that cross the CUDA boundary, as data: each field's name, offset and C type. The driver's and the
+ * runtime's twins (`CUmemPoolProps`, `cudaMemPoolProps`) have the same layout.
+ *
+ * @module
+ */
+
+/** The C types that the fields have. */
+export type FieldType = "int" | "unsigned short" | "size_t" | "void *";
+
+/** A C struct's size in bytes, and its fields by their C names. */
+export interface StructLayout {
+  readonly name: string;
+  readonly byteLength: number;
+  readonly fields: Readonly<Record<string, { readonly offset: number; readonly type: FieldType }>>;
+}
+
+/** `cudaMemPoolProps`; the rest of its bytes are reserved and zero. */
+export const memPoolPropsLayout = {
+  name: "cudaMemPoolProps",
+  byteLength: 88,
+  fields: {
+    "allocType": { offset: 0, type: "int" },
+    "handleTypes": { offset: 4, type: "int" },
+    "location.type": { offset: 8, type: "int" },
+    "location.id": { offset: 12, type: "int" },
+    "win32SecurityAttributes": { offset: 16, type: "void *" },
+    "maxSize": { offset: 24, type: "size_t" },
+    "usage": { offset: 32, type: "unsigned short" },
+  },
+} as const satisfies StructLayout;
+
+/** `cudaMemLocation`. */
+export const memLocationLayout = {
+  name: "cudaMemLocation",
+  byteLength: 8,
+  fields: { "type": { offset: 0, type: "int" }, "id": { offset: 4, type: "int" } },
+} as const satisfies StructLayout;
+
+/** `cudaMemAccessDesc`. */
+export const memAccessDescLayout = {
+  name: "cudaMemAccessDesc",
+  byteLength: 12,
+  fields: {
+    "location.type": { offset: 0, type: "int" },
+    "location.id": { offset: 4, type: "int" },
+    "flags": { offset: 8, type: "int" },
+  },
+} as const satisfies StructLayout;
+
+/** Structs that are passed on as they came: only their size matters. */
+export const opaqueStructSizes = {
+  cudaMemPoolPtrExportData: 64,
+  cudaMemFabricHandle_t: 64,
+  cudaIpcMemHandle_t: 64,
+  cudaIpcEventHandle_t: 64,
+  cudaUUID_t: 16,
+} as const;
+
+/** Writes the named fields of a struct that starts at `byteOffset`; the others keep what they hold. */
+export function writeStruct<L extends StructLayout>(
+  layout: L,
+  view: DataView,
+  { byteOffset = 0, values }: { byteOffset?: number; values: { readonly [F in keyof L["fields"]]?: number | bigint } },
+): void {
+  for (const [name, value] of Object.entries(values)) {
+    const { offset, type } = layout.fields[name]!;
+    const at = byteOffset + offset;
+    if (type === "int") view.setInt32(at, Number(value), true);
+    else if (type === "unsigned short") view.setUint16(at, Number(value), true);
+    else view.setBigUint64(at, BigInt(value as number | bigint), true);
+  }
+}

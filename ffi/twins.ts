@@ -1,0 +1,118 @@
+/**
+ * The runtime's functions served by the driver library alone, for machines where no usable libcudart is installed:
+ * one table names each runtime function's twin. Where the two differ in more than their name, the entry is the
+ * adapter.
+ *
+ * @module
+ */
+import type { libcuda } from "./cuda.ts";
+import type { cudart } from "./cudart.ts";
+import type { NativeFunctions } from "./host.ts";
+
+/** The functions of libcudart, or what stands in for them. */
+export type RuntimeFunctions = NativeFunctions<typeof cudart>;
+/** The functions of libcuda. */
+export type DriverFunctions = NativeFunctions<typeof libcuda>;
+
+/** A stand-in for libcudart, and what gives back the contexts that it retained. */
+export interface Twins {
+  readonly functions: RuntimeFunctions;
+  release(): void;
+}
+
+/** Builds the runtime's functions out of the driver's. */
+export function twinsOf(driver: DriverFunctions): Twins {
+  const contexts = new PrimaryContexts(driver);
+  const functions: RuntimeFunctions = {
+    cudaDriverGetVersion: driver.cuDriverGetVersion,
+    cudaRuntimeGetVersion: driver.cuDriverGetVersion,
+    cudaGetLastError: () => 0,
+
+    cudaGetDeviceCount: driver.cuDeviceGetCount,
+    cudaSetDevice: (device) => contexts.with(device, (context) => driver.cuCtxSetCurrent(context)),
+    cudaDeviceGetAttribute: driver.cuDeviceGetAttribute,
+    cudaDeviceSynchronize: driver.cuCtxSynchronize,
+    cudaDeviceCanAccessPeer: driver.cuDeviceCanAccessPeer,
+    cudaDeviceEnablePeerAccess: (peer, flags) =>
+      contexts.with(peer, (context) => driver.cuCtxEnablePeerAccess(context, flags)),
+    cudaDeviceDisablePeerAccess: (peer) => contexts.with(peer, (context) => driver.cuCtxDisablePeerAccess(context)),
+    cudaMemGetInfo: driver.cuMemGetInfo_v2,
+
+    cudaStreamCreateWithPriority: driver.cuStreamCreateWithPriority,
+    cudaStreamDestroy: driver.cuStreamDestroy_v2,
+    cudaStreamQuery: driver.cuStreamQuery,
+    cudaStreamSynchronize: driver.cuStreamSynchronize,
+    cudaStreamWaitEvent: driver.cuStreamWaitEvent,
+
+    cudaEventCreateWithFlags: driver.cuEventCreate,
+    cudaEventDestroy: driver.cuEventDestroy_v2,
+    cudaEventRecord: driver.cuEventRecord,
+    cudaEventQuery: driver.cuEventQuery,
+    cudaEventSynchronize: driver.cuEventSynchronize,
+    cudaEventElapsedTime: driver.cuEventElapsedTime,
+
+    cudaDeviceGetDefaultMemPool: driver.cuDeviceGetDefaultMemPool,
+    cudaDeviceGetMemPool: driver.cuDeviceGetMemPool,
+    cudaDeviceSetMemPool: driver.cuDeviceSetMemPool,
+    cudaMemPoolCreate: driver.cuMemPoolCreate,
+    cudaMemPoolDestroy: driver.cuMemPoolDestroy,
+    cudaMemPoolGetAttribute: driver.cuMemPoolGetAttribute,
+    cudaMemPoolSetAttribute: driver.cuMemPoolSetAttribute,
+    cudaMemPoolTrimTo: driver.cuMemPoolTrimTo,
+    cudaMemPoolGetAccess: driver.cuMemPoolGetAccess,
+    cudaMemPoolSetAccess: driver.cuMemPoolSetAccess,
+    cudaMallocFromPoolAsync: driver.cuMemAllocFromPoolAsync,
+    cudaFreeAsync: driver.cuMemFreeAsync,
+    cudaFree: (address) => address === 0n ? 0 : driver.cuMemFree_v2(address),
+
+    cudaMemPoolExportToShareableHandle: (handle, pool, type, flags) =>
+      driver.cuMemPoolExportToShareableHandle(handle, pool, type, BigInt(flags)),
+    cudaMemPoolImportFromShareableHandle: (pool, handle, type, flags) =>
+      driver.cuMemPoolImportFromShareableHandle(pool, handle, type, BigInt(flags)),
+    cudaMemPoolExportPointer: driver.cuMemPoolExportPointer,
+    cudaMemPoolImportPointer: driver.cuMemPoolImportPointer,
+
+    cudaHostAlloc: driver.cuMemHostAlloc,
+    cudaFreeHost: driver.cuMemFreeHost,
+    // Unified addressing tells the driver what the kind tells the runtime.
+    cudaMemcpyAsync: (destination, source, count, _kind, stream) =>
+      driver.cuMemcpyAsync(destination, source, count, stream),
+    cudaMemcpyPeerAsync: (destination, destinationDevice, source, sourceDevice, count, stream) =>
+      contexts.with(destinationDevice, (to) =>
+        contexts.with(
+          sourceDevice,
+          (from) => driver.cuMemcpyPeerAsync(destination, to, source, from, count, stream),
+        )),
+    cudaMemsetAsync: (address, value, count, stream) => driver.cuMemsetD8Async(address, value & 0xff, count, stream),
+  };
+  return { functions, release: () => contexts.release() };
+}
+
+/** The primary contexts that the runtime library would retain by itself, each retained at its first use. */
+class PrimaryContexts {
+  readonly #driver: DriverFunctions;
+  readonly #contexts = new Map<number, bigint>();
+  readonly #out = new BigUint64Array(1);
+  readonly #outBytes = new Uint8Array(this.#out.buffer);
+
+  constructor(driver: DriverFunctions) {
+    this.#driver = driver;
+  }
+
+  /** Calls with the device's context, or returns the `CUresult` with which retaining it failed. */
+  with(device: number, call: (context: bigint) => number): number {
+    let context = this.#contexts.get(device);
+    if (context === undefined) {
+      const result = this.#driver.cuDevicePrimaryCtxRetain(this.#outBytes, device);
+      if (result !== 0) return result;
+      context = this.#out[0]!;
+      this.#contexts.set(device, context);
+    }
+    return call(context);
+  }
+
+  release(): void {
+    for (const device of this.#contexts.keys()) this.#driver.cuDevicePrimaryCtxRelease_v2(device);
+    this.#contexts.clear();
+  }
+}

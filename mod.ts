@@ -1,0 +1,51 @@
+/**
+ * CUDA stream-ordered memory pools, and sharing them between processes, for Deno, Bun and Node. On a machine without a
+ * GPU the same program runs on a software device that executes the same PTX.
+ *
+ * @example
+ * ```ts
+ * import { open } from "./mod.ts";
+ * import { ptx } from "./kernels/saxpy.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using pool = gpu.createPool();
+ * using x = pool.allocateArray(Float32Array, 1024, stream);
+ * using y = pool.allocateArray(Float32Array, 1024, stream);
+ * x.copyFrom(new Float32Array(1024).fill(1));
+ * y.copyFrom(new Float32Array(1024).fill(2));
+ * using module = gpu.loadModule(ptx);
+ * module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 3, x, y);
+ * console.log(await y.toTypedArray());
+ * ```
+ *
+ * @module
+ */
+export { Cuda } from "./src/cuda.ts";
+export { CudaDevice } from "./src/cuda_device.ts";
+export { CudaEvent, type EventOptions } from "./src/cuda_event.ts";
+export { CudaKernel, type Dim3, type LaunchOptions } from "./src/cuda_kernel.ts";
+export { CudaModule } from "./src/cuda_module.ts";
+export { CudaStream, type StreamOptions } from "./src/cuda_stream.ts";
+export { DeviceArray } from "./src/device_array.ts";
+export { type CopyOptions, DeviceBuffer, type ReadOptions } from "./src/device_buffer.ts";
+export { CudaError, SharingError, type SharingErrorCode } from "./src/errors.ts";
+export { HostBuffer } from "./src/host_buffer.ts";
+export { ImportedMemoryPool } from "./src/imported_memory_pool.ts";
+export { type KernelArgument } from "./src/kernel_arguments.ts";
+export {
+  MemoryPool,
+  type PoolHandleType,
+  type PoolOptions,
+  type PoolUsage,
+  type ReusePolicies,
+} from "./src/memory_pool.ts";
+export { open, type OpenOptions } from "./src/open.ts";
+export { type Access } from "./src/pool_access.ts";
+export { type ParameterType } from "./src/ptx/kernel_signature.ts";
+export { ShareableHandle } from "./src/shareable_handle.ts";
+export { UnixListener } from "./src/sharing/unix_listener.ts";
+export { UnixSocket } from "./src/sharing/unix_socket.ts";
+export { type TypedArray, type TypedArrayConstructor } from "./src/typed_array.ts";
+export { type WaitOptions } from "./src/waiting.ts";

@@ -1,0 +1,233 @@
+import { CudaEvent, type EventOptions } from "./cuda_event.ts";
+import { CudaModule } from "./cuda_module.ts";
+import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
+import { type DeviceAttributeName, deviceAttributes } from "./device_attributes.ts";
+import { defaultStream, eventFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
+import { cannot } from "./explain.ts";
+import { ImportedMemoryPool } from "./imported_memory_pool.ts";
+import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
+import { kernelSignatures } from "./ptx/kernel_signature.ts";
+import type { Session } from "./session.ts";
+import type { ShareableHandle } from "./shareable_handle.ts";
+import { formatUuid } from "./uuid.ts";
+import { checkByteLength } from "./validation.ts";
+import type { WaitOptions } from "./waiting.ts";
+
+const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
+  "none": memHandleType.none,
+  "posix-fd": memHandleType.posixFileDescriptor,
+  "fabric": memHandleType.fabric,
+};
+
+/** A GPU, or a software device. */
+export class CudaDevice {
+  /** The number by which CUDA calls it in this process. */
+  readonly ordinal: number;
+  /** The stream that work goes to where none is named. */
+  readonly defaultStream: CudaStream;
+  readonly #session: Session;
+  /** Streams that the default stream does not wait for. */
+  readonly #independentStreams = new Set<CudaStream>();
+  readonly #attributes = new Map<number, number>();
+  #uuid: string | undefined;
+  #name: string | undefined;
+
+  /** Made by `open`. */
+  constructor(session: Session, ordinal: number) {
+    this.#session = session;
+    this.ordinal = ordinal;
+    this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
+  }
+
+  /** The same in every process: "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49". */
+  get uuid(): string {
+    return this.#uuid ??= formatUuid(this.#session.driver.deviceGetUuid(this.ordinal));
+  }
+
+  /** What its maker calls it. */
+  get name(): string {
+    return this.#name ??= this.#session.driver.deviceGetName(this.ordinal);
+  }
+
+  /** 9 and 0 for an H200. */
+  get computeCapability(): readonly [major: number, minor: number] {
+    return [this.attribute("computeCapabilityMajor"), this.attribute("computeCapabilityMinor")];
+  }
+
+  /**
+   * A device attribute under CUDA's name, "multiProcessorCount" for cudaDevAttrMultiProcessorCount.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {RangeError} for a name that CUDA does not have
+   */
+  attribute(name: string): number {
+    if (!Object.hasOwn(deviceAttributes, name)) {
+      throw new RangeError(`Cannot tell the attribute "${name}": CUDA has no cudaDevAttr of that name`);
+    }
+    const number = deviceAttributes[name as DeviceAttributeName];
+    let value = this.#attributes.get(number);
+    if (value === undefined) {
+      value = this.#session.driver.deviceGetAttribute(this.ordinal, number);
+      this.#attributes.set(number, value);
+    }
+    return value;
+  }
+
+  /** Bytes of the device's memory, and of what is left of it. */
+  memoryInfo(): { free: number; total: number } {
+    return this.#session.driver.memGetInfo(this.ordinal);
+  }
+
+  /** A new queue for the device's work. */
+  createStream({ priority = 0, nonBlocking = false }: StreamOptions = {}): CudaStream {
+    const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
+    let handle: bigint;
+    try {
+      handle = this.#session.driver.streamCreateWithPriority(this.ordinal, flags, priority);
+    } catch (error) {
+      throw cannot(`create a stream on device ${this.ordinal}`, error);
+    }
+    const onDispose = (stream: CudaStream) => this.#independentStreams.delete(stream);
+    const stream = new CudaStream(this.#session, { device: this, handle, onDispose });
+    if (nonBlocking) this.#independentStreams.add(stream);
+    return stream;
+  }
+
+  /**
+   * A new event.
+   *
+   * @throws {TypeError} where it is to be both timing and interprocess
+   */
+  createEvent({ timing = false, blockingSync = false, interprocess = false }: EventOptions = {}): CudaEvent {
+    if (timing && interprocess) {
+      throw new TypeError("Cannot create an interprocess event with timing: CUDA has no such events, leave timing out");
+    }
+    const flags = (timing ? 0 : eventFlags.disableTiming) | (blockingSync ? eventFlags.blockingSync : 0) |
+      (interprocess ? eventFlags.interprocess : 0);
+    try {
+      const handle = this.#session.driver.eventCreateWithFlags(this.ordinal, flags);
+      return new CudaEvent(this.#session, { device: this, handle });
+    } catch (error) {
+      throw cannot(`create an event on device ${this.ordinal}`, error);
+    }
+  }
+
+  /**
+   * A new memory pool on the device.
+   *
+   * @throws {CudaError} where the device has no such pools
+   */
+  createPool({ handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions = {}): MemoryPool {
+    const handleTypes = handleTypeBits[handleType];
+    if (handleTypes === undefined) {
+      throw new TypeError(`Cannot create a pool with handleType "${handleType}": it is "none", "posix-fd" or "fabric"`);
+    }
+    checkByteLength(maxSize, "a pool's maxSize");
+    const { driver } = this.#session;
+    const refusal = driver.sharingRefusal;
+    if (handleType !== "none" && refusal !== undefined) {
+      throw new TypeError(`Cannot create a pool that other processes can share: ${refusal}`);
+    }
+    let handle: bigint;
+    try {
+      const location = { type: memLocationType.device, id: this.ordinal };
+      handle = driver.memPoolCreate({ handleTypes, location, maxSize: BigInt(maxSize) });
+    } catch (error) {
+      throw cannot(`create a pool with handleType "${handleType}" on device ${this.ordinal}`, error);
+    }
+    const pool = new MemoryPool(this.#session, { device: this, handle, handleType, isOwned: true });
+    if (releaseThreshold === undefined) return pool;
+    try {
+      pool.releaseThreshold = releaseThreshold;
+    } catch (error) {
+      pool[Symbol.dispose]();
+      throw error;
+    }
+    return pool;
+  }
+
+  /**
+   * Loads kernels: PTX text, or the bytes of PTX, a cubin or a fatbin.
+   *
+   * @throws {CudaError} `cudaErrorInvalidPtx` with the compiler's words where the PTX is not right
+   */
+  loadModule(image: string | Uint8Array): CudaModule {
+    const ptx = typeof image === "string" ? image : undefined;
+    let handle: bigint;
+    try {
+      handle = this.#session.driver.moduleLoadData(this.ordinal, image);
+    } catch (error) {
+      throw cannot(`load a module on device ${this.ordinal}`, error);
+    }
+    try {
+      const signatures = ptx === undefined ? [] : kernelSignatures(ptx);
+      return new CudaModule(this.#session, { device: this, handle, signatures });
+    } catch (error) {
+      this.#session.driver.moduleUnload(this.ordinal, handle);
+      throw error;
+    }
+  }
+
+  /**
+   * Takes a pool of another process, by what its `exportHandle` gave. The handle stays the caller's.
+   *
+   * @throws {CudaError} where the descriptor is no pool's
+   */
+  importPool(handle: ShareableHandle): ImportedMemoryPool {
+    const isFd = handle.type === "posix-fd";
+    try {
+      const imported = this.#session.driver.memPoolImportFromShareableHandle(
+        this.ordinal,
+        isFd ? handle.fd : handle.bytes,
+        isFd ? memHandleType.posixFileDescriptor : memHandleType.fabric,
+      );
+      return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
+    } catch (error) {
+      const what = isFd ? `the descriptor ${handle.fd}` : "a fabric handle";
+      throw cannot(
+        `import a pool from ${what}`,
+        error,
+        "it must be what a pool's exportHandle gave on the same machine",
+      );
+    }
+  }
+
+  /** Whether kernels of this device could reach memory of `peer`. */
+  canAccessPeer(peer: CudaDevice): boolean {
+    return this.#session.driver.deviceCanAccessPeer(this.ordinal, peer.ordinal);
+  }
+
+  /** Lets this device reach the memory of `peer` that is not of a pool. Pools have `setAccess`. */
+  enablePeerAccess(peer: CudaDevice): void {
+    try {
+      this.#session.driver.deviceEnablePeerAccess(this.ordinal, peer.ordinal);
+    } catch (error) {
+      throw cannot(`let device ${this.ordinal} access the memory of device ${peer.ordinal}`, error);
+    }
+  }
+
+  /** Takes back what `enablePeerAccess` gave. */
+  disablePeerAccess(peer: CudaDevice): void {
+    try {
+      this.#session.driver.deviceDisablePeerAccess(this.ordinal, peer.ordinal);
+    } catch (error) {
+      throw cannot(`keep device ${this.ordinal} from the memory of device ${peer.ordinal}`, error);
+    }
+  }
+
+  /** Blocks until all work of the device is done. */
+  synchronize(): void {
+    try {
+      this.#session.driver.deviceSynchronize(this.ordinal);
+    } catch (error) {
+      throw cannot(`wait for device ${this.ordinal}`, error);
+    }
+  }
+
+  /** Resolves when all work given to the device's streams so far is done; rejects with its CudaError. */
+  async finished(options?: WaitOptions): Promise<void> {
+    // The default stream comes after all streams but these.
+    const streams = [this.defaultStream, ...this.#independentStreams];
+    await Promise.all(streams.map((stream) => stream.finished(options)));
+  }
+}

@@ -1,0 +1,84 @@
+import type { CudaDevice } from "./cuda_device.ts";
+import { cannot } from "./explain.ts";
+import type { Session } from "./session.ts";
+import { type WaitOptions, waitUntil } from "./waiting.ts";
+
+/** What an event is for. */
+export interface EventOptions {
+  /** Whether `elapsedTime` works with it. An event without is faster. */
+  timing?: boolean;
+  /** Whether `synchronize()` yields the processor while it waits. */
+  blockingSync?: boolean;
+  /** Whether another process may open it. Such an event has no timing. */
+  interprocess?: boolean;
+}
+
+/**
+ * A point in a stream's work, which the host and other streams can wait for.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
+ */
+export class CudaEvent implements Disposable {
+  /** The device that it belongs to. */
+  readonly device: CudaDevice;
+  readonly #session: Session;
+  #handle: bigint | undefined;
+
+  /** Made by `CudaDevice.createEvent`. */
+  constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {
+    this.#session = session;
+    this.device = device;
+    this.#handle = handle;
+  }
+
+  /** The `cudaEvent_t`, for calls that this library does not make. */
+  get unsafeHandle(): bigint {
+    if (this.#handle === undefined) throw new ReferenceError("Cannot use the event: it was disposed");
+    return this.#handle;
+  }
+
+  /** Whether the work that the event was last recorded behind is done; true for one never recorded. */
+  query(): boolean {
+    try {
+      return this.#session.driver.eventQuery(this.unsafeHandle);
+    } catch (error) {
+      throw cannot(`query an event of device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /** Blocks until that work is done. */
+  synchronize(): void {
+    try {
+      this.#session.driver.eventSynchronize(this.unsafeHandle);
+    } catch (error) {
+      throw cannot(`wait for an event of device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /** Resolves when that work is done. */
+  finished(options?: WaitOptions): Promise<void> {
+    return waitUntil(() => this.query(), options);
+  }
+
+  /**
+   * Milliseconds from `start` to this event, with a resolution of about half a microsecond.
+   *
+   * @throws {CudaError} `cudaErrorNotReady` while either is not reached, `cudaErrorInvalidResourceHandle` where either
+   * has no timing or was never recorded
+   */
+  elapsedTime(start: CudaEvent): number {
+    try {
+      return this.#session.driver.eventElapsedTime(start.unsafeHandle, this.unsafeHandle);
+    } catch (error) {
+      throw cannot("measure the time between two events", error, "record both, created with timing, and wait for them");
+    }
+  }
+
+  /** Destroys the event. Work that waits for it goes on when its time comes. */
+  [Symbol.dispose](): void {
+    if (this.#handle === undefined) return;
+    const handle = this.#handle;
+    this.#handle = undefined;
+    this.#session.driver.eventDestroy(this.device.ordinal, handle);
+  }
+}

@@ -1,0 +1,72 @@
+import { CudaKernel } from "./cuda_kernel.ts";
+import type { CudaDevice } from "./cuda_device.ts";
+import { cannot } from "./explain.ts";
+import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
+import { layoutParameters } from "./ptx/kernel_signature.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * Kernels that are loaded on a device.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+ */
+export class CudaModule implements Disposable {
+  readonly #session: Session;
+  readonly #device: CudaDevice;
+  readonly #signatures: ReadonlyMap<string, KernelSignature>;
+  #handle: bigint | undefined;
+
+  /** Made by `CudaDevice.loadModule`. */
+  constructor(
+    session: Session,
+    { device, handle, signatures }: { device: CudaDevice; handle: bigint; signatures: readonly KernelSignature[] },
+  ) {
+    this.#session = session;
+    this.#device = device;
+    this.#handle = handle;
+    this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
+  }
+
+  /** The names of the kernels in the module's PTX; none are known of a binary image. */
+  get kernelNames(): readonly string[] {
+    return [...this.#signatures.keys()];
+  }
+
+  /**
+   * A kernel by its name. C++ mangles the names of kernels that are not `extern "C"`.
+   *
+   * @param options.parameters Needed where the image is binary and does not say.
+   * @throws {RangeError} where PTX has no such kernel
+   */
+  kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
+    if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    const signature = options.parameters === undefined
+      ? this.#signatures.get(name)
+      : layoutParameters(name, options.parameters);
+    if (signature === undefined) {
+      const known = this.#signatures.size === 0
+        ? 'its image does not say which kernels there are, give their "parameters"'
+        : `its kernels are ${this.kernelNames.join(", ")}`;
+      throw new RangeError(`Cannot find the kernel "${name}" in the module: ${known}`);
+    }
+    try {
+      const handle = this.#session.driver.moduleGetFunction(this.#handle, name);
+      return new CudaKernel(this.#session, {
+        device: this.#device,
+        handle,
+        signature,
+        isLoaded: () => this.#handle !== undefined,
+      });
+    } catch (error) {
+      throw cannot(`find the kernel "${name}" in the module`, error);
+    }
+  }
+
+  /** Unloads the module. Work that uses its kernels must be done. */
+  [Symbol.dispose](): void {
+    if (this.#handle === undefined) return;
+    const handle = this.#handle;
+    this.#handle = undefined;
+    this.#session.driver.moduleUnload(this.#device.ordinal, handle);
+  }
+}

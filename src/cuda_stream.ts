@@ -1,0 +1,121 @@
+import type { CudaDevice } from "./cuda_device.ts";
+import type { CudaEvent } from "./cuda_event.ts";
+import { defaultStream, eventFlags } from "./driver.ts";
+import { cannot } from "./explain.ts";
+import type { Session } from "./session.ts";
+import { type WaitOptions, waitUntil } from "./waiting.ts";
+
+/** How a stream is made. */
+export interface StreamOptions {
+  /** Lower numbers go first; 0 unless given. */
+  priority?: number;
+  /** Whether it is free of the device's default stream, which otherwise waits for it and it for that. */
+  nonBlocking?: boolean;
+}
+
+/**
+ * A queue of work for a device, done in order.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+ */
+export class CudaStream implements Disposable {
+  /** The device whose work it is. */
+  readonly device: CudaDevice;
+  readonly #session: Session;
+  readonly #onDispose: ((stream: CudaStream) => void) | undefined;
+  /** Events by which `finished` knows how far the stream was. */
+  readonly #idleMarkers: bigint[] = [];
+  #handle: bigint | undefined;
+
+  /** Made by `CudaDevice.createStream`. */
+  constructor(
+    session: Session,
+    { device, handle, onDispose }: {
+      device: CudaDevice;
+      handle: bigint;
+      onDispose?: (stream: CudaStream) => void;
+    },
+  ) {
+    this.#session = session;
+    this.device = device;
+    this.#handle = handle;
+    this.#onDispose = onDispose;
+  }
+
+  /** The `cudaStream_t`, for calls that this library does not make; 0 for the default stream. */
+  get unsafeHandle(): bigint {
+    if (this.#handle === undefined) {
+      throw new ReferenceError(`Cannot use the stream of device ${this.device.ordinal}: it was disposed`);
+    }
+    return this.#handle;
+  }
+
+  /** Records an event behind the work given so far. */
+  record(event: CudaEvent): void {
+    try {
+      this.#session.driver.eventRecord(this.device.ordinal, event.unsafeHandle, this.unsafeHandle);
+    } catch (error) {
+      throw cannot(
+        `record an event of device ${event.device.ordinal} on a stream of device ${this.device.ordinal}`,
+        error,
+      );
+    }
+  }
+
+  /** Lets the work given from now on wait for the event as it was last recorded, whichever device it belongs to. */
+  wait(event: CudaEvent): void {
+    try {
+      this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, event.unsafeHandle);
+    } catch (error) {
+      throw cannot(`let a stream of device ${this.device.ordinal} wait for an event`, error);
+    }
+  }
+
+  /** Whether all work so far is done. */
+  query(): boolean {
+    try {
+      return this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
+    } catch (error) {
+      throw cannot(`go on with a stream of device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /** Blocks until all work so far is done. */
+  synchronize(): void {
+    try {
+      this.#session.driver.streamSynchronize(this.device.ordinal, this.unsafeHandle);
+    } catch (error) {
+      throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /** Resolves when all work given so far is done; rejects with the device's error. */
+  async finished(options?: WaitOptions): Promise<void> {
+    const { driver } = this.#session;
+    const { ordinal } = this.device;
+    const handle = this.unsafeHandle;
+    try {
+      const marker = this.#idleMarkers.pop() ?? driver.eventCreateWithFlags(ordinal, eventFlags.disableTiming);
+      try {
+        driver.eventRecord(ordinal, marker, handle);
+        await waitUntil(() => this.#session.driver.eventQuery(marker), options);
+      } finally {
+        if (this.#handle === undefined) this.#session.driver.eventDestroy(ordinal, marker);
+        else this.#idleMarkers.push(marker);
+      }
+    } catch (error) {
+      throw cannot(`wait for a stream of device ${ordinal}`, error);
+    }
+  }
+
+  /** Destroys the stream; its work is still done. The default stream stays. */
+  [Symbol.dispose](): void {
+    if (this.#handle === undefined || this.#handle === defaultStream) return;
+    const handle = this.#handle;
+    this.#handle = undefined;
+    const { driver } = this.#session;
+    for (const marker of this.#idleMarkers.splice(0)) driver.eventDestroy(this.device.ordinal, marker);
+    driver.streamDestroy(this.device.ordinal, handle);
+    this.#onDispose?.(this);
+  }
+}

@@ -1,0 +1,31 @@
+import { DeviceBuffer, type DeviceBufferParts, type ReadOptions } from "./device_buffer.ts";
+import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
+
+/** Memory of a device whose elements have a type. */
+export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
+  /** How many elements there are. */
+  readonly length: number;
+  /** What it is read as. */
+  readonly type: TypedArrayConstructor<T>;
+
+  /** Made by `MemoryPool.allocateArray`. */
+  constructor(parts: DeviceBufferParts, type: TypedArrayConstructor<T>) {
+    super(parts);
+    this.type = type;
+    this.length = parts.byteLength / type.BYTES_PER_ELEMENT;
+  }
+
+  /** A view of a part, counted in elements as in a typed array, but never from the end. */
+  override subarray(begin: number, end: number = this.length): DeviceArray<T> {
+    if (!Number.isInteger(begin) || !Number.isInteger(end) || begin < 0 || begin > end || end > this.length) {
+      throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
+    }
+    const size = this.type.BYTES_PER_ELEMENT;
+    return new DeviceArray(this.partsOf(begin * size, end * size), this.type);
+  }
+
+  /** Copies the array out, without blocking the event loop. */
+  toTypedArray(options?: ReadOptions): Promise<T> {
+    return this.read(this.type, options);
+  }
+}

@@ -1,0 +1,383 @@
+import type { CudaDevice } from "./cuda_device.ts";
+import type { CudaStream } from "./cuda_stream.ts";
+import { cannot } from "./explain.ts";
+import { HostBuffer } from "./host_buffer.ts";
+import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
+import type { MemoryPool } from "./memory_pool.ts";
+import type { Session } from "./session.ts";
+import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
+import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
+import { bytesOf, checkByteLength, checkRange } from "./validation.ts";
+import { type WaitOptions, waitUntil } from "./waiting.ts";
+
+/** Where in the buffer whose method is called a copy starts, in bytes; never in the other. */
+export interface CopyOptions {
+  /** 0 unless given. */
+  byteOffset?: number;
+}
+
+/** What to read, and on which stream. */
+export interface ReadOptions extends WaitOptions {
+  /** The buffer's own unless given. */
+  stream?: CudaStream;
+  /** 0 unless given. */
+  byteOffset?: number;
+  /** Elements of the type asked for; the rest of the buffer unless given. */
+  length?: number;
+}
+
+/** What gives a buffer's memory back. */
+export interface BufferOwner {
+  /** Frees the memory in the stream's order. */
+  release(address: bigint, byteLength: number, stream: CudaStream): void;
+}
+
+/** What a buffer is made of. */
+export interface DeviceBufferParts {
+  readonly session: Session;
+  readonly owner: BufferOwner;
+  readonly pool: MemoryPool | ImportedMemoryPool | undefined;
+  readonly address: bigint;
+  readonly byteLength: number;
+  readonly stream: CudaStream;
+  /** The buffer that this is a part of. */
+  readonly whole?: DeviceBuffer;
+}
+
+/**
+ * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait.
+ *
+ * @example Fill a buffer and read it back
+ * ```ts
+ * import { open } from "./mod.ts";
+ *
+ * using cuda = open();
+ * using stream = cuda.device(0).createStream();
+ * using pool = cuda.device(0).createPool();
+ * using buffer = pool.allocate(1024, stream);
+ * buffer.fill(7);
+ * console.log(await buffer.read(Uint8Array));
+ * ```
+ */
+export class DeviceBuffer implements Disposable {
+  /** How many bytes there are. */
+  readonly byteLength: number;
+  /** The pool that it is from. */
+  readonly pool: MemoryPool | ImportedMemoryPool | undefined;
+  /** The device whose memory it is; for memory of a host pool, that of the stream it was allocated on. */
+  readonly device: CudaDevice;
+  /**
+   * The stream that its methods use and on which it is freed, until set to another: the allocating one, or the device's
+   * default stream for memory that was imported.
+   */
+  stream: CudaStream;
+  readonly #session: Session;
+  readonly #owner: BufferOwner;
+  readonly #address: bigint;
+  /** The buffer that this is a part of, or itself. */
+  readonly #whole: DeviceBuffer;
+  #isFreed = false;
+  #readsSending = 0;
+  #freeAfterReads: CudaStream | undefined;
+
+  /** Made by `MemoryPool.allocate` and `ImportedMemoryPool.importPointer`. */
+  constructor(parts: DeviceBufferParts) {
+    this.#session = parts.session;
+    this.#owner = parts.owner;
+    this.#address = parts.address;
+    this.#whole = parts.whole ?? this;
+    this.pool = parts.pool;
+    this.byteLength = parts.byteLength;
+    this.stream = parts.stream;
+    this.device = parts.pool?.device ?? parts.stream.device;
+  }
+
+  /** Where the memory lies: what a kernel gets when the buffer is passed to it. */
+  get address(): bigint {
+    if (this.#whole.#isFreed) {
+      throw new ReferenceError(`Cannot use the buffer of ${this.byteLength} bytes: it was freed`);
+    }
+    return this.#address;
+  }
+
+  /**
+   * Copies all of `source` into the buffer. A typed array's bytes have been taken when this returns, a `HostBuffer`'s
+   * have not.
+   *
+   * @throws {RangeError} where the source does not fit
+   */
+  copyFrom(
+    source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
+    stream: CudaStream = this.stream,
+    { byteOffset = 0 }: CopyOptions = {},
+  ): void {
+    const length = source.byteLength;
+    checkRange("the buffer", { byteOffset, length, byteLength: this.byteLength });
+    const destination = this.address + BigInt(byteOffset);
+    if (length === 0) return;
+    try {
+      if (source instanceof DeviceBuffer) {
+        this.#copy(destination, this.device, source.address, source.device, length, stream);
+      } else {
+        const bytes = bytesOf(source instanceof HostBuffer ? source.buffer : source);
+        this.#session.driver.memcpyHtoDAsync(stream.device.ordinal, destination, bytes, stream.unsafeHandle);
+      }
+    } catch (error) {
+      throw cannot(`copy ${length} bytes to the buffer on device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /**
+   * Copies the buffer from `byteOffset` on to the begin of `target`. Before a `HostBuffer` is looked at, the stream must
+   * have got there.
+   *
+   * @throws {RangeError} where the target is too small
+   */
+  copyTo(
+    target: HostBuffer | DeviceBuffer,
+    stream: CudaStream = this.stream,
+    { byteOffset = 0 }: CopyOptions = {},
+  ): void {
+    checkRange("the buffer", { byteOffset, length: 0, byteLength: this.byteLength });
+    const length = this.byteLength - byteOffset;
+    checkRange("the target", { byteOffset: 0, length, byteLength: target.byteLength });
+    const source = this.address + BigInt(byteOffset);
+    if (length === 0) return;
+    try {
+      if (target instanceof DeviceBuffer) {
+        this.#copy(target.address, target.device, source, this.device, length, stream);
+      } else {
+        const bytes = new Uint8Array(target.buffer, 0, length);
+        this.#session.driver.memcpyDtoHAsync(stream.device.ordinal, bytes, source, stream.unsafeHandle);
+      }
+    } catch (error) {
+      throw cannot(`copy ${length} bytes from the buffer on device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /** Sets bytes of the buffer, from `byteOffset` on, `byteLength` of them or all the rest. */
+  fill(
+    byte: number,
+    stream: CudaStream = this.stream,
+    { byteOffset = 0, byteLength = this.byteLength - byteOffset }: CopyOptions & { byteLength?: number } = {},
+  ): void {
+    if (!Number.isInteger(byte) || byte < 0 || byte > 255) {
+      throw new RangeError(`Cannot fill with ${byte}: a byte is a whole number from 0 to 255`);
+    }
+    checkRange("the buffer", { byteOffset, length: byteLength, byteLength: this.byteLength });
+    const address = this.address + BigInt(byteOffset);
+    if (byteLength === 0) return;
+    try {
+      this.#session.driver.memsetAsync(stream.device.ordinal, address, byte, byteLength, stream.unsafeHandle);
+    } catch (error) {
+      throw cannot(`fill ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /**
+   * Copies the buffer out, in the stream's order, without blocking the event loop: through page-locked memory, in pieces
+   * of 32 MiB. Two pieces are given to the stream at once; of a longer read, memory that other work changes before the
+   * promise resolves may be seen either way. A buffer that is freed meanwhile stays until it is read.
+   *
+   * @throws {RangeError} where the range is not in the buffer or no multiple of the element's size
+   */
+  async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
+    options.signal?.throwIfAborted();
+    const { stream, byteOffset, byteLength } = this.#readRange(type, options);
+    const result = new Uint8Array(byteLength);
+    const pieces = piecesOf(byteLength);
+    const sent: { begin: number; length: number; staging: StagingBuffer }[] = [];
+    const endSending = this.#whole.#beginSending();
+    try {
+      for (let next = 0, taken = 0; taken < pieces.length; taken++) {
+        for (; next < pieces.length && next < taken + 2; next++) {
+          const { begin, length } = pieces[next]!;
+          sent.push({
+            begin,
+            length,
+            staging: this.#sendPiece(this.#address + BigInt(byteOffset + begin), length, stream),
+          });
+        }
+        if (next === pieces.length) endSending();
+        const { begin, length, staging } = sent[0]!;
+        await waitUntil(() => this.#session.driver.eventQuery(staging.event), options);
+        result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
+        sent.shift();
+        this.#session.staging.giveBack(staging);
+      }
+    } catch (error) {
+      throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
+    } finally {
+      this.#giveBackLater(sent.map(({ staging }) => staging));
+      endSending();
+    }
+    return new type(result.buffer);
+  }
+
+  /** Copies the buffer out and blocks until that is done. */
+  readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options: Omit<ReadOptions, "signal"> = {}): T {
+    const { stream, byteOffset, byteLength } = this.#readRange(type, options);
+    const result = new Uint8Array(byteLength);
+    try {
+      for (const { begin, length } of piecesOf(byteLength)) {
+        const staging = this.#sendPiece(this.#address + BigInt(byteOffset + begin), length, stream);
+        this.#session.driver.eventSynchronize(staging.event);
+        result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
+        this.#session.staging.giveBack(staging);
+      }
+    } catch (error) {
+      throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
+    }
+    return new type(result.buffer);
+  }
+
+  /** A view of a part, from `byteBegin` up to but not including `byteEnd`. Freeing is the whole buffer's alone. */
+  subarray(byteBegin: number, byteEnd: number = this.byteLength): DeviceBuffer {
+    checkRange("the buffer", { byteOffset: byteBegin, length: byteEnd - byteBegin, byteLength: this.byteLength });
+    return new DeviceBuffer(this.partsOf(byteBegin, byteEnd));
+  }
+
+  /**
+   * 64 bytes by which another process that has imported the pool maps this buffer.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for a part of a buffer, and for memory of a pool that cannot be shared
+   */
+  exportPointer(): Uint8Array<ArrayBuffer> {
+    if (this.#whole !== this) {
+      throw new TypeError("Cannot export a part of a buffer: export the whole, and send the part's offset beside it");
+    }
+    try {
+      return this.#session.driver.memPoolExportPointer(this.address);
+    } catch (error) {
+      const hint = 'only memory of a pool created with handleType "posix-fd" or "fabric" can be exported';
+      throw cannot(`export the buffer on device ${this.device.ordinal}`, error, hint);
+    }
+  }
+
+  /**
+   * Gives the memory back in the stream's order: work given to it before may still use it.
+   *
+   * @throws {ReferenceError} where it has been freed already
+   * @throws {TypeError} for a part of a buffer
+   */
+  free(stream: CudaStream = this.stream): void {
+    if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole");
+    if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
+    if (this.#readsSending > 0) this.#freeAfterReads = stream;
+    else this.#release(stream);
+    this.#isFreed = true;
+  }
+
+  /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
+  [Symbol.dispose](): void {
+    if (!this.#isFreed && this.#whole === this) this.free();
+  }
+
+  /** What a view of a part is made of. */
+  protected partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
+    return {
+      session: this.#session,
+      owner: this.#owner,
+      pool: this.pool,
+      address: this.address + BigInt(byteBegin),
+      byteLength: byteEnd - byteBegin,
+      stream: this.stream,
+      whole: this.#whole,
+    };
+  }
+
+  #release(stream: CudaStream): void {
+    try {
+      this.#owner.release(this.#address, this.byteLength, stream);
+    } catch (error) {
+      throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
+    }
+  }
+
+  #copy(
+    to: bigint,
+    toDevice: CudaDevice,
+    from: bigint,
+    fromDevice: CudaDevice,
+    length: number,
+    stream: CudaStream,
+  ): void {
+    this.#session.driver.memcpyPeerAsync(
+      stream.device.ordinal,
+      to,
+      toDevice.ordinal,
+      from,
+      fromDevice.ordinal,
+      length,
+      stream.unsafeHandle,
+    );
+  }
+
+  #readRange<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions): {
+    stream: CudaStream;
+    byteOffset: number;
+    byteLength: number;
+  } {
+    const { stream = this.stream, byteOffset = 0, length } = options;
+    checkRange("the buffer", { byteOffset, length: 0, byteLength: this.byteLength });
+    const size = type.BYTES_PER_ELEMENT;
+    if (length === undefined && (this.byteLength - byteOffset) % size !== 0) {
+      const rest = this.byteLength - byteOffset;
+      throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length`);
+    }
+    const elements = length ?? (this.byteLength - byteOffset) / size;
+    checkByteLength(elements, "the number of elements");
+    checkRange("the buffer", { byteOffset, length: elements * size, byteLength: this.byteLength });
+    // A freed buffer must not be read.
+    void this.address;
+    return { stream, byteOffset, byteLength: elements * size };
+  }
+
+  #sendPiece(source: bigint, length: number, stream: CudaStream): StagingBuffer {
+    const { driver, staging } = this.#session;
+    const { ordinal } = stream.device;
+    const lent = staging.lend(ordinal, length);
+    try {
+      driver.memcpyDtoHAsync(ordinal, new Uint8Array(lent.allocation.buffer, 0, length), source, stream.unsafeHandle);
+      driver.eventRecord(ordinal, lent.event, stream.unsafeHandle);
+    } catch (error) {
+      staging.giveBack(lent);
+      throw error;
+    }
+    return lent;
+  }
+
+  /** The device may still write to what an abandoned read has lent: it is given back when the copies are done. */
+  #giveBackLater(lent: readonly StagingBuffer[]): void {
+    for (const buffer of lent) {
+      waitUntil(() => this.#session.hasEnded || this.#session.driver.eventQuery(buffer.event)).then(
+        () => this.#session.hasEnded || this.#session.staging.giveBack(buffer),
+        // The device is lost, and with it the memory.
+        () => {},
+      );
+    }
+  }
+
+  /** Keeps the memory until the function that this returns is called: a read has copies yet to give to its stream. */
+  #beginSending(): () => void {
+    let isSending = true;
+    this.#readsSending++;
+    return () => {
+      if (!isSending) return;
+      isSending = false;
+      this.#readsSending--;
+      if (this.#readsSending > 0 || this.#freeAfterReads === undefined) return;
+      const stream = this.#freeAfterReads;
+      this.#freeAfterReads = undefined;
+      this.#release(stream);
+    };
+  }
+}
+
+function piecesOf(byteLength: number): { begin: number; length: number }[] {
+  return Array.from({ length: Math.ceil(byteLength / stagingPieceByteLength) }, (_, index) => {
+    const begin = index * stagingPieceByteLength;
+    return { begin, length: Math.min(stagingPieceByteLength, byteLength - begin) };
+  });
+}

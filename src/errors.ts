@@ -1,0 +1,90 @@
+/**
+ * The errors that are thrown beside `TypeError`, `RangeError` and `ReferenceError`.
+ *
+ * @module
+ */
+import { cudaErrorNumbers } from "./cuda_error_codes.ts";
+
+const namesByNumber: ReadonlyMap<number, string> = new Map(
+  Object.entries(cudaErrorNumbers).map(([name, number]) => [number, name]),
+);
+
+/**
+ * The name that CUDA gives to an error number, `"cudaErrorInvalidValue"` for 1. A number that is not in the headers of
+ * CUDA 13.0, such as one of a newer driver, is `"cudaErrorUnknown"`.
+ */
+export function cudaErrorName(number: number): string {
+  return namesByNumber.get(number) ?? "cudaErrorUnknown";
+}
+
+/** A CUDA call gave an error. */
+export class CudaError extends Error {
+  /** Always `"CudaError"`. */
+  declare readonly name: "CudaError";
+  /** CUDA's name of the error, `"cudaErrorInvalidValue"`; `"cudaErrorUnknown"` for a number that has no name yet. */
+  readonly code: string;
+  /** CUDA's number of the error. */
+  readonly number: number;
+  /** The function that gave it, `"cudaMemPoolImportPointer"`. */
+  readonly call: string;
+
+  static {
+    nameClass(this, "CudaError");
+  }
+
+  /**
+   * @param number the `cudaError` that the call returned
+   * @param call the name of the CUDA function
+   * @param message what could not be done to what, and what to try; the call, the error's name and number unless given
+   */
+  constructor(number: number, call: string, message?: string, options?: ErrorOptions) {
+    const code = cudaErrorName(number);
+    super(message ?? `${call} failed: ${code} (${number})`, options);
+    this.code = code;
+    this.number = number;
+    this.call = call;
+  }
+}
+
+/** Why something could not be shared. The set is open: more codes may come. */
+export type SharingErrorCode =
+  | "peer-gone"
+  | "timed-out"
+  | "bad-message"
+  | "version-mismatch"
+  | "not-permitted"
+  | "device-not-visible"
+  | "size-mismatch"
+  | "address-in-use"
+  | "path-too-long"
+  | "not-found"
+  | "not-listening"
+  | "cut-off"
+  | "out-of-descriptors"
+  | "not-supported";
+
+/** Sharing with another process failed. */
+export class SharingError extends Error {
+  /** Always `"SharingError"`. */
+  declare readonly name: "SharingError";
+  /** What went wrong, for programs. */
+  readonly code: SharingErrorCode;
+
+  static {
+    nameClass(this, "SharingError");
+  }
+
+  /**
+   * @param code what went wrong, for programs
+   * @param message what could not be done to what, why, and what to do
+   */
+  constructor(code: SharingErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** On the prototype, not on each error, the name is in the stack's first line, and is not printed once more after it. */
+function nameClass(constructor: { readonly prototype: Error }, name: string): void {
+  Object.defineProperty(constructor.prototype, "name", { value: name, configurable: true, writable: true });
+}

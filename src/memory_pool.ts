@@ -1,0 +1,298 @@
+import type { CudaDevice } from "./cuda_device.ts";
+import type { CudaStream } from "./cuda_stream.ts";
+import { DeviceArray } from "./device_array.ts";
+import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
+import { memHandleType, memPoolAttribute } from "./driver.ts";
+import { cannot } from "./explain.ts";
+import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
+import type { Session } from "./session.ts";
+import { ShareableHandle } from "./shareable_handle.ts";
+import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
+import { checkByteLength } from "./validation.ts";
+
+/** How a pool can be shared with other processes. */
+export type PoolHandleType = "none" | "posix-fd" | "fabric";
+
+/** What a pool is made with. */
+export interface PoolOptions {
+  /** "none" unless given. */
+  handleType?: PoolHandleType;
+  /** Bytes; 0 or omitted: the system's own limit. */
+  maxSize?: number;
+  /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
+  releaseThreshold?: number;
+}
+
+/** Which memory that was freed in another stream's order the pool hands out again. */
+export interface ReusePolicies {
+  /** Memory freed before an event that the allocating stream has waited for. */
+  followEventDependencies: boolean;
+  /** Memory whose free happens to be done. */
+  allowOpportunistic: boolean;
+  /** Memory whose free is not done, by letting the allocating stream wait for it. */
+  allowInternalDependencies: boolean;
+}
+
+/** Bytes of a pool, now and at most since `resetHigh`. */
+export interface PoolUsage {
+  /** Bytes that the pool has taken from the system. */
+  reserved: number;
+  /** The most that `reserved` has been. */
+  reservedHigh: number;
+  /** Bytes that are allocated. */
+  used: number;
+  /** The most that `used` has been. */
+  usedHigh: number;
+}
+
+const allReleased = 2n ** 64n - 1n;
+
+/**
+ * A pool that memory is allocated from in stream order.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+ *
+ * @example
+ * ```ts
+ * import { open } from "./mod.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using pool = gpu.createPool({ releaseThreshold: Infinity });
+ * using buffer = pool.allocate(2 ** 20, stream);
+ * console.log(pool.usage().used);
+ * ```
+ */
+export class MemoryPool implements Disposable {
+  /** Undefined for a pool in host memory. */
+  readonly device: CudaDevice | undefined;
+  /** How the pool can be shared with other processes. */
+  readonly handleType: PoolHandleType;
+  readonly #session: Session;
+  readonly #isOwned: boolean;
+  readonly #owner: BufferOwner = {
+    release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
+  };
+  /** Where each buffer was allocated. */
+  readonly #origins: Map<bigint, string> | undefined;
+  #handle: bigint | undefined;
+  #liveCount = 0;
+  #liveBytes = 0;
+
+  /** Made by `CudaDevice.createPool`. `isOwned` is false for a device's default pool, which stays when disposed. */
+  constructor(
+    session: Session,
+    { device, handle, handleType, isOwned }: {
+      device: CudaDevice | undefined;
+      handle: bigint;
+      handleType: PoolHandleType;
+      isOwned: boolean;
+    },
+  ) {
+    this.#session = session;
+    this.device = device;
+    this.handleType = handleType;
+    this.#handle = handle;
+    this.#isOwned = isOwned;
+    if (session.debug) this.#origins = new Map();
+  }
+
+  /** The `cudaMemPool_t`, for calls that this library does not make. */
+  get unsafeHandle(): bigint {
+    if (this.#handle === undefined) throw new ReferenceError(`Cannot use ${this.#name}: it was disposed`);
+    return this.#handle;
+  }
+
+  get #name(): string {
+    return this.device === undefined ? "the pool in host memory" : `the pool on device ${this.device.ordinal}`;
+  }
+
+  /**
+   * Allocates in the stream's order: work given to it afterwards may use the memory. The device's default stream unless
+   * given.
+   *
+   * @throws {CudaError} `cudaErrorMemoryAllocation` where there is too little memory left
+   */
+  allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
+    const onto = this.#streamOr(stream);
+    const address = this.#allocate(byteLength, onto);
+    return new DeviceBuffer({
+      session: this.#session,
+      owner: this.#owner,
+      pool: this,
+      address,
+      byteLength,
+      stream: onto,
+    });
+  }
+
+  /** Allocates memory for `length` elements of a type, in the stream's order. */
+  allocateArray<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    length: number,
+    stream?: CudaStream,
+  ): DeviceArray<T> {
+    const onto = this.#streamOr(stream);
+    const byteLength = length * type.BYTES_PER_ELEMENT;
+    const address = this.#allocate(byteLength, onto);
+    const parts = { session: this.#session, owner: this.#owner, pool: this, address, byteLength, stream: onto };
+    return new DeviceArray(parts, type);
+  }
+
+  /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
+  get releaseThreshold(): number {
+    const value = this.#getAttribute(memPoolAttribute.releaseThreshold);
+    return value === allReleased ? Infinity : Number(value);
+  }
+
+  set releaseThreshold(byteLength: number) {
+    if (byteLength !== Infinity) checkByteLength(byteLength, "a pool's releaseThreshold");
+    const value = byteLength === Infinity ? allReleased : BigInt(byteLength);
+    this.#setAttribute(memPoolAttribute.releaseThreshold, value);
+  }
+
+  /** Which memory that was freed in another stream's order is handed out again. Its properties can be set. */
+  get reuse(): ReusePolicies {
+    const get = (attribute: number) => this.#getAttribute(attribute) !== 0n;
+    const set = (attribute: number, value: boolean) => this.#setAttribute(attribute, value ? 1n : 0n);
+    return {
+      get followEventDependencies() {
+        return get(memPoolAttribute.reuseFollowEventDependencies);
+      },
+      set followEventDependencies(value) {
+        set(memPoolAttribute.reuseFollowEventDependencies, value);
+      },
+      get allowOpportunistic() {
+        return get(memPoolAttribute.reuseAllowOpportunistic);
+      },
+      set allowOpportunistic(value) {
+        set(memPoolAttribute.reuseAllowOpportunistic, value);
+      },
+      get allowInternalDependencies() {
+        return get(memPoolAttribute.reuseAllowInternalDependencies);
+      },
+      set allowInternalDependencies(value) {
+        set(memPoolAttribute.reuseAllowInternalDependencies, value);
+      },
+    };
+  }
+
+  /** How much the pool has reserved and how much of it is allocated, in bytes. */
+  usage(): PoolUsage {
+    return {
+      reserved: Number(this.#getAttribute(memPoolAttribute.reservedMemCurrent)),
+      reservedHigh: Number(this.#getAttribute(memPoolAttribute.reservedMemHigh)),
+      used: Number(this.#getAttribute(memPoolAttribute.usedMemCurrent)),
+      usedHigh: Number(this.#getAttribute(memPoolAttribute.usedMemHigh)),
+    };
+  }
+
+  /** Lets `reservedHigh` and `usedHigh` start again from what there is now. */
+  resetHigh(): void {
+    this.#setAttribute(memPoolAttribute.reservedMemHigh, 0n);
+    this.#setAttribute(memPoolAttribute.usedMemHigh, 0n);
+  }
+
+  /** Gives memory that is not allocated back to the system, until `byteLength` bytes are reserved or none can go. */
+  trimTo(byteLength: number): void {
+    checkByteLength(byteLength, "the bytes to keep");
+    try {
+      this.#session.driver.memPoolTrimTo(this.unsafeHandle, BigInt(byteLength));
+    } catch (error) {
+      throw cannot(`trim ${this.#name}`, error);
+    }
+  }
+
+  /** What kernels of a device may do with the pool's memory. */
+  getAccess(device: CudaDevice): Access {
+    return getPoolAccess(this.#session.driver, this.unsafeHandle, { device });
+  }
+
+  /**
+   * Says what kernels of some devices may do with the pool's memory, that already allocated and that to come.
+   *
+   * @throws {CudaError} where a device is no peer of the pool's
+   */
+  setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
+    setPoolAccess(this.#session.driver, this.unsafeHandle, { devices, access, resident: this.device });
+  }
+
+  /**
+   * What another process needs to import the pool. Whoever holds it can reach all of the pool's memory.
+   *
+   * @throws {TypeError} where the pool was created with handleType "none"
+   */
+  exportHandle(): ShareableHandle {
+    if (this.handleType === "none") {
+      throw new TypeError(
+        `Cannot export ${this.#name}: it was created with handleType "none"; create it with "posix-fd"`,
+      );
+    }
+    try {
+      const type = this.handleType === "fabric" ? memHandleType.fabric : memHandleType.posixFileDescriptor;
+      const handle = this.#session.driver.memPoolExportToShareableHandle(this.unsafeHandle, type);
+      return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
+    } catch (error) {
+      throw cannot(`export ${this.#name}`, error);
+    }
+  }
+
+  /**
+   * Destroys the pool. Buffers that are not freed yet stay until they are, and are reported with `console.warn`: how
+   * many, how large and, with POOLPASS_DEBUG=1, allocated from where.
+   */
+  [Symbol.dispose](): void {
+    if (this.#handle === undefined || !this.#isOwned) return;
+    const handle = this.#handle;
+    if (this.#liveCount > 0) this.#reportForgotten();
+    this.#handle = undefined;
+    this.#session.driver.memPoolDestroy(handle);
+  }
+
+  #reportForgotten(): void {
+    const buffers = this.#liveCount === 1 ? "1 buffer was" : `${this.#liveCount} buffers were`;
+    const origins = [...this.#origins?.values() ?? []].map((stack) => `\n${stack}`).join("");
+    console.warn(
+      `poolpass: ${buffers} not freed before ${this.#name} was disposed, ${this.#liveBytes} bytes${origins}`,
+    );
+  }
+
+  #allocate(byteLength: number, stream: CudaStream): bigint {
+    checkByteLength(byteLength, "an allocation's size", 1);
+    const { driver } = this.#session;
+    let address: bigint;
+    try {
+      address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
+    } catch (error) {
+      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error);
+    }
+    this.#liveCount++;
+    this.#liveBytes += byteLength;
+    this.#origins?.set(address, new Error(`${byteLength} bytes allocated`).stack!.replace(/^Error: /, ""));
+    return address;
+  }
+
+  #free(address: bigint, byteLength: number, stream: CudaStream): void {
+    this.#session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle);
+    this.#liveCount--;
+    this.#liveBytes -= byteLength;
+    this.#origins?.delete(address);
+  }
+
+  #streamOr(stream: CudaStream | undefined): CudaStream {
+    const onto = stream ?? this.device?.defaultStream;
+    if (onto === undefined) {
+      throw new TypeError("Cannot allocate from a pool in host memory without a stream: give one");
+    }
+    return onto;
+  }
+
+  #getAttribute(attribute: number): bigint {
+    return this.#session.driver.memPoolGetAttribute(this.unsafeHandle, attribute);
+  }
+
+  #setAttribute(attribute: number, value: bigint): void {
+    this.#session.driver.memPoolSetAttribute(this.unsafeHandle, attribute, value);
+  }
+}

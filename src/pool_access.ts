@@ -1,0 +1,55 @@
+import type { CudaDevice } from "./cuda_device.ts";
+import { type Driver, memAccessFlags, memLocationType } from "./driver.ts";
+import { cannot } from "./explain.ts";
+
+/** What a device may do with a pool's memory. */
+export type Access = "none" | "read" | "read-write";
+
+const flagsByAccess: Readonly<Record<Access, number>> = {
+  "none": memAccessFlags.none,
+  "read": memAccessFlags.read,
+  "read-write": memAccessFlags.readWrite,
+};
+
+/** `cudaMemPoolGetAccess`. */
+export function getPoolAccess(driver: Driver, pool: bigint, { device }: { device: CudaDevice }): Access {
+  const flags = driver.memPoolGetAccess(pool, { type: memLocationType.device, id: device.ordinal });
+  if (flags === memAccessFlags.readWrite) return "read-write";
+  return flags === memAccessFlags.read ? "read" : "none";
+}
+
+/**
+ * `cudaMemPoolSetAccess`, once it is known that each device can be a peer of the pool's own.
+ *
+ * @param options.resident The pool's own device; undefined for host memory.
+ */
+export function setPoolAccess(
+  driver: Driver,
+  pool: bigint,
+  { devices, access, resident }: {
+    devices: CudaDevice | readonly CudaDevice[];
+    access: Access;
+    resident: CudaDevice | undefined;
+  },
+): void {
+  const flags = flagsByAccess[access];
+  if (flags === undefined) {
+    throw new TypeError(`Cannot set the access "${access}": it is "none", "read" or "read-write"`);
+  }
+  const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];
+  const ordinals = list.map(({ ordinal }) => ordinal).join(", ");
+  try {
+    driver.memPoolSetAccess(
+      pool,
+      list.map(({ ordinal }) => ({ location: { type: memLocationType.device, id: ordinal }, flags })),
+    );
+  } catch (error) {
+    const strangers = list.filter((device) =>
+      resident !== undefined && device !== resident && !device.canAccessPeer(resident)
+    );
+    const hint = strangers.length === 0
+      ? undefined
+      : `device ${strangers[0]!.ordinal} is no peer of device ${resident!.ordinal} and cannot reach its memory`;
+    throw cannot(`set access to "${access}" for device ${ordinals}`, error, hint);
+  }
+}

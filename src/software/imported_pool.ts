@@ -1,0 +1,84 @@
+import { memAccessFlags } from "../driver.ts";
+import type { ExportedPointer, PoolFileHeader } from "./pool_file.ts";
+import { poolFileHeaderByteLength } from "./pool_file.ts";
+import type { SharedFile } from "./shared_file.ts";
+import { granuleByteLength, pageByteLength, type Window } from "./window.ts";
+
+/** An allocation of another process, mapped here. */
+export interface Mapping {
+  /** Which allocation it is. */
+  readonly key: string;
+  readonly begin: number;
+  readonly byteLength: number;
+  /** The whole pages around it. */
+  readonly pages: { readonly begin: number; readonly byteLength: number };
+}
+
+/** A pool of another process, or of this one by way of its descriptor. */
+export class ImportedPool {
+  readonly id: string;
+  readonly device: number;
+  /** `memAccessFlags` by device. */
+  readonly access: Map<number, number>;
+  /** By their keys: one datum is mapped once. */
+  readonly mappings: Map<string, Mapping> = new Map();
+  readonly #window: Window;
+  readonly #file: SharedFile;
+
+  constructor(
+    window: Window,
+    { device, header, file }: { device: number; header: PoolFileHeader; file: SharedFile },
+  ) {
+    this.#window = window;
+    this.#file = file;
+    this.id = header.id;
+    this.device = device;
+    this.access = new Map([[device, memAccessFlags.readWrite]]);
+  }
+
+  /** Maps an allocation, or finds it mapped. */
+  map({ fileOffset, byteLength }: ExportedPointer): Mapping | "out of memory" | "not in the file" {
+    const key = `${fileOffset}+${byteLength}`;
+    const known = this.mappings.get(key);
+    if (known !== undefined) return known;
+    const isInFile = fileOffset >= poolFileHeaderByteLength && fileOffset % granuleByteLength === 0 && byteLength > 0 &&
+      fileOffset + byteLength <= this.#file.currentByteLength();
+    if (!isInFile) return "not in the file";
+    const before = fileOffset % pageByteLength;
+    const length = Math.ceil((before + byteLength) / pageByteLength) * pageByteLength;
+    const begin = this.#window.reserve(length);
+    if (begin === undefined) return "out of memory";
+    const pages = { begin, byteLength: length };
+    if (!this.#file.tryMap(this.#window, { ...pages, fileOffset: fileOffset - before })) {
+      this.#window.release(begin, length);
+      return "out of memory";
+    }
+    const mapping = { key, begin: begin + before, byteLength, pages };
+    this.mappings.set(key, mapping);
+    for (const [device, flags] of this.access) {
+      if (flags !== memAccessFlags.none) this.#window.allow(device, mapping.begin, byteLength);
+    }
+    return mapping;
+  }
+
+  /** Gives the window's pages back. The mapping is no longer among `mappings`. */
+  unmap({ begin, byteLength, pages }: Mapping): void {
+    for (const device of this.access.keys()) this.#window.deny(device, begin, byteLength);
+    this.#file.unmap(this.#window, pages);
+    this.#window.release(pages.begin, pages.byteLength);
+  }
+
+  setAccess(device: number, flags: number): void {
+    this.access.set(device, flags);
+    for (const { begin, byteLength } of this.mappings.values()) {
+      if (flags === memAccessFlags.none) this.#window.deny(device, begin, byteLength);
+      else this.#window.allow(device, begin, byteLength);
+    }
+  }
+
+  close(): void {
+    for (const mapping of this.mappings.values()) this.unmap(mapping);
+    this.mappings.clear();
+    this.#file.close();
+  }
+}

@@ -1,0 +1,50 @@
+/** A range of whole units, from `begin` up to but not including `end`. */
+export interface Range {
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** Hands out parts of a range of numbers: best fit, free neighbours joined. */
+export class RangeAllocator {
+  /** Free ranges, in order, never touching one another. */
+  readonly #free: Range[];
+
+  constructor(whole: Range) {
+    this.#free = [whole];
+  }
+
+  /** Numbers that are not handed out. */
+  get freeLength(): number {
+    return this.#free.reduce((sum, { begin, end }) => sum + end - begin, 0);
+  }
+
+  /** The begin of a part that is now the caller's, or undefined where none is long enough. */
+  allocate(length: number): number | undefined {
+    let best = -1;
+    let bestLength = Infinity;
+    for (const [index, { begin, end }] of this.#free.entries()) {
+      if (end - begin < length || end - begin >= bestLength) continue;
+      best = index;
+      bestLength = end - begin;
+    }
+    const range = this.#free[best];
+    if (range === undefined) return undefined;
+    if (bestLength === length) this.#free.splice(best, 1);
+    else this.#free[best] = { begin: range.begin + length, end: range.end };
+    return range.begin;
+  }
+
+  /** Gives a part back. It must have been handed out, whole or in pieces. */
+  free(begin: number, length: number): void {
+    const end = begin + length;
+    let index = 0;
+    while (index < this.#free.length && this.#free[index]!.end < begin) index++;
+    const joined: Range[] = [];
+    while (index + joined.length < this.#free.length && this.#free[index + joined.length]!.begin <= end) {
+      joined.push(this.#free[index + joined.length]!);
+    }
+    const first = joined[0]?.begin ?? begin;
+    const last = joined.at(-1)?.end ?? end;
+    this.#free.splice(index, joined.length, { begin: Math.min(begin, first), end: Math.max(end, last) });
+  }
+}

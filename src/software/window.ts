@@ -1,0 +1,120 @@
+/**
+ * The memory of all software devices of a process: one shared WebAssembly memory of 4 GiB. A device address is a
+ * constant plus an offset into it. Files that processes share are mapped over parts of it.
+ *
+ * Beside the memory itself, each device has a table of limits in it, which says for every granule how many of its first
+ * bytes kernels of that device may access: that is how a compiled kernel finds the first byte past a buffer.
+ *
+ * @module
+ */
+import { addressBase } from "./compiler/code_generator.ts";
+import { RangeAllocator } from "./range_allocator.ts";
+
+/** Bytes of the window. */
+export const windowByteLength: number = 2 ** 32;
+/** Bytes for which a table of limits has one entry; allocations start at a multiple of it. */
+export const granuleByteLength = 512;
+/** Bytes of a page: mappings start and end at a multiple of it. */
+export const pageByteLength = 65536;
+
+const wasmPages = windowByteLength / 65536;
+const limitsByteLength = (windowByteLength / granuleByteLength) * Uint16Array.BYTES_PER_ELEMENT;
+
+/** Where kernels find their parameters, and the shared and local memory of the block that runs. */
+export const scratch = {
+  parameters: { begin: 65536, byteLength: 65536 },
+  shared: { begin: 2 * 65536, byteLength: 4 * 65536 },
+  local: { begin: 6 * 65536, byteLength: 1024 * 65536 },
+} as const;
+
+/** The device address of an offset into the window. */
+export function addressOfOffset(offset: number): bigint {
+  return addressBase + BigInt(offset);
+}
+
+/** The offset of a device address, or undefined where the address is none of ours. */
+export function offsetOfAddress(address: bigint): number | undefined {
+  const offset = address - addressBase;
+  return offset >= 0n && offset < BigInt(windowByteLength) ? Number(offset) : undefined;
+}
+
+interface ProcessMemory {
+  readonly memory: WebAssembly.Memory;
+  readonly bytes: Uint8Array;
+  readonly pages: RangeAllocator;
+}
+
+let processMemory: ProcessMemory | undefined;
+
+function openProcessMemory(): ProcessMemory {
+  const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
+  const begin = scratch.local.begin + scratch.local.byteLength;
+  return { memory, bytes: new Uint8Array(memory.buffer), pages: new RangeAllocator({ begin, end: windowByteLength }) };
+}
+
+/** One driver's part in the memory of the process. */
+export class Window {
+  readonly memory: WebAssembly.Memory;
+  readonly bytes: Uint8Array;
+  readonly #pages: RangeAllocator;
+  readonly #limits = new Map<number, { begin: number; table: Uint16Array }>();
+
+  constructor() {
+    processMemory ??= openProcessMemory();
+    this.memory = processMemory.memory;
+    this.bytes = processMemory.bytes;
+    this.#pages = processMemory.pages;
+  }
+
+  /** Gives the tables of limits back. Every range that was allowed has been denied again. */
+  close(): void {
+    for (const { begin } of this.#limits.values()) this.#pages.free(begin, limitsByteLength);
+    this.#limits.clear();
+  }
+
+  /** Bytes that no pool has reserved. */
+  get freeBytes(): number {
+    return this.#pages.freeLength;
+  }
+
+  /** A range of whole pages, or undefined where the window is full. */
+  reserve(byteLength: number): number | undefined {
+    return this.#pages.allocate(byteLength);
+  }
+
+  release(offset: number, byteLength: number): void {
+    this.#pages.free(offset, byteLength);
+  }
+
+  /** Where the limits of a device's kernels begin. */
+  limitsOf(device: number): number {
+    return this.#limitsOf(device).begin;
+  }
+
+  /** Lets the device's kernels access `byteLength` bytes from `offset` on, which starts a granule, and none after. */
+  allow(device: number, offset: number, byteLength: number): void {
+    const { table } = this.#limitsOf(device);
+    const first = offset / granuleByteLength;
+    const whole = Math.floor(byteLength / granuleByteLength);
+    table.fill(granuleByteLength, first, first + whole);
+    if (byteLength % granuleByteLength !== 0) table[first + whole] = byteLength % granuleByteLength;
+  }
+
+  /** Takes access to every granule of the range from the device's kernels. */
+  deny(device: number, offset: number, byteLength: number): void {
+    const first = offset / granuleByteLength;
+    this.#limitsOf(device).table.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
+  }
+
+  #limitsOf(device: number): { begin: number; table: Uint16Array } {
+    let limits = this.#limits.get(device);
+    if (limits === undefined) {
+      const begin = this.#pages.allocate(limitsByteLength);
+      if (begin === undefined) throw new RangeError(`Cannot use software device ${device}: the 4 GiB window is full`);
+      const table = new Uint16Array(this.memory.buffer, begin, limitsByteLength / Uint16Array.BYTES_PER_ELEMENT);
+      limits = { begin, table };
+      this.#limits.set(device, limits);
+    }
+    return limits;
+  }
+}

@@ -1,0 +1,21 @@
+/** The typed arrays that a device's memory can be read as. */
+export type TypedArray =
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Uint16Array
+  | Float16Array
+  | Int32Array
+  | Uint32Array
+  | Float32Array
+  | Float64Array
+  | BigInt64Array
+  | BigUint64Array;
+
+/** The constructor of a typed array, `Float32Array` say. */
+export interface TypedArrayConstructor<T extends TypedArray> {
+  /** Bytes of one element. */
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer, byteOffset?: number, length?: number): T;
+}

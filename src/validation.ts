@@ -1,0 +1,27 @@
+/** Throws unless `value` is a whole number of bytes from `least` on. */
+export function checkByteLength(value: number, what: string, least = 0): void {
+  if (typeof value !== "number") throw new TypeError(`Cannot use ${String(value)} as ${what}: it is no number`);
+  if (!Number.isSafeInteger(value) || value < least) {
+    throw new RangeError(`Cannot use ${value} as ${what}: it must be a whole number of bytes, at least ${least}`);
+  }
+}
+
+/** Throws unless the range lies within `byteLength` bytes. */
+export function checkRange(what: string, range: { byteOffset: number; length: number; byteLength: number }): void {
+  checkByteLength(range.byteOffset, `${what}'s byteOffset`);
+  checkByteLength(range.length, `${what}'s length`);
+  if (range.byteOffset + range.length > range.byteLength) {
+    const end = range.byteOffset + range.length;
+    throw new RangeError(
+      `Cannot reach bytes ${range.byteOffset} to ${end} of ${what}: it has ${range.byteLength} bytes`,
+    );
+  }
+}
+
+/** The bytes under a view or a buffer. */
+export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<ArrayBuffer> {
+  if (ArrayBuffer.isView(source)) {
+    return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);
+  }
+  return new Uint8Array(source);
+}
