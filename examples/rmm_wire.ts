@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { ShareableHandle, type UnixSocket } from "../mod.ts";
+import type { ShareableHandle, UnixSocket } from "../mod.ts";
 
 /** Where both programs meet unless told otherwise. */
 export const defaultSocketPath = "/tmp/rmm_ipc_pool.sock";

@@ -4,7 +4,6 @@
  *
  * @module
  */
-import type { NativeSymbol } from "./host.ts";
 
 /** The table that `dlopen` takes for libcuda. */
 export const libcuda = {
@@ -207,4 +206,4 @@ export const libcuda = {
     ],
     result: "i32",
   },
-} as const satisfies Record<string, NativeSymbol>;
+} as const;

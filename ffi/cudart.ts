@@ -4,7 +4,6 @@
  *
  * @module
  */
-import type { NativeSymbol } from "./host.ts";
 
 /** The table that `dlopen` takes for libcudart. */
 export const cudart = {
@@ -175,4 +174,4 @@ export const cudart = {
     ],
     result: "i32",
   },
-} as const satisfies Record<string, NativeSymbol>;
+} as const;

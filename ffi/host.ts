@@ -12,7 +12,9 @@ export type NativeType = "void" | "u8" | "i32" | "u32" | "i64" | "u64" | "buffer
 
 /** A C function's parameters and result. */
 export interface NativeSymbol {
+  /** In their order. */
   readonly parameters: readonly NativeType[];
+  /** `"void"` for a function that returns nothing. */
   readonly result: NativeType;
   /** Run off the event loop's thread and return a promise where the runtime can: Deno. Elsewhere the call blocks. */
   readonly nonblocking?: true;

@@ -28,14 +28,14 @@ export const memPoolPropsLayout = {
     "maxSize": { offset: 24, type: "size_t" },
     "usage": { offset: 32, type: "unsigned short" },
   },
-} as const satisfies StructLayout;
+} as const;
 
 /** `cudaMemLocation`. */
 export const memLocationLayout = {
   name: "cudaMemLocation",
   byteLength: 8,
   fields: { "type": { offset: 0, type: "int" }, "id": { offset: 4, type: "int" } },
-} as const satisfies StructLayout;
+} as const;
 
 /** `cudaMemAccessDesc`. */
 export const memAccessDescLayout = {
@@ -46,7 +46,7 @@ export const memAccessDescLayout = {
     "location.id": { offset: 4, type: "int" },
     "flags": { offset: 8, type: "int" },
   },
-} as const satisfies StructLayout;
+} as const;
 
 /** Structs that are passed on as they came: only their size matters. */
 export const opaqueStructSizes = {

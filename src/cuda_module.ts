@@ -1,8 +1,8 @@
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
+import { signatureOf } from "./kernel_arguments.ts";
 import { cannot } from "./explain.ts";
 import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
-import { layoutParameters } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -42,7 +42,7 @@ export class CudaModule implements Disposable {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
     const signature = options.parameters === undefined
       ? this.#signatures.get(name)
-      : layoutParameters(name, options.parameters);
+      : signatureOf(name, options.parameters);
     if (signature === undefined) {
       const known = this.#signatures.size === 0
         ? 'its image does not say which kernels there are, give their "parameters"'

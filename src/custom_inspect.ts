@@ -1,8 +1,26 @@
 /**
- * How objects print themselves.
+ * How objects print themselves in a REPL and in `console.log`.
  *
  * @module
  */
 
-/** The name of the method that Deno, Bun and Node print an object by. */
-export const customInspect: unique symbol = Symbol.for("nodejs.util.inspect.custom");
+/**
+ * Sets what Deno, Bun and Node print for a class's objects.
+ *
+ * @example
+ * ```ts
+ * class Point {
+ *   #x = 1;
+ *   static {
+ *     printAs(this, (point) => `Point { x: ${point.#x} }`);
+ *   }
+ * }
+ * ```
+ */
+export function printAs<T>(constructor: { readonly prototype: T }, text: (object: T) => string): void {
+  Object.defineProperty(constructor.prototype, Symbol.for("nodejs.util.inspect.custom"), {
+    value(this: T): string {
+      return text(this);
+    },
+  });
+}

@@ -1,4 +1,4 @@
-import { DeviceBuffer, type DeviceBufferParts, type ReadOptions } from "./device_buffer.ts";
+import { DeviceBuffer, type DeviceBufferParts, partsOf, type ReadOptions } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
 
 /** Memory of a device whose elements have a type. */
@@ -21,7 +21,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
-    return new DeviceArray(this.partsOf(begin * size, end * size), this.type);
+    return new DeviceArray(partsOf(this, begin * size, end * size), this.type);
   }
 
   /** Copies the array out, without blocking the event loop. */

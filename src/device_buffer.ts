@@ -44,6 +44,9 @@ export interface DeviceBufferParts {
   readonly whole?: DeviceBuffer;
 }
 
+/** What a view of a part of a buffer is made of, for the classes that are buffers too. */
+export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParts;
+
 /**
  * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait.
  *
@@ -79,6 +82,10 @@ export class DeviceBuffer implements Disposable {
   #isFreed = false;
   #readsSending = 0;
   #freeAfterReads: CudaStream | undefined;
+
+  static {
+    partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
+  }
 
   /** Made by `MemoryPool.allocate` and `ImportedMemoryPool.importPointer`. */
   constructor(parts: DeviceBufferParts) {
@@ -234,7 +241,7 @@ export class DeviceBuffer implements Disposable {
   /** A view of a part, from `byteBegin` up to but not including `byteEnd`. Freeing is the whole buffer's alone. */
   subarray(byteBegin: number, byteEnd: number = this.byteLength): DeviceBuffer {
     checkRange("the buffer", { byteOffset: byteBegin, length: byteEnd - byteBegin, byteLength: this.byteLength });
-    return new DeviceBuffer(this.partsOf(byteBegin, byteEnd));
+    return new DeviceBuffer(this.#partsOf(byteBegin, byteEnd));
   }
 
   /**
@@ -274,8 +281,7 @@ export class DeviceBuffer implements Disposable {
     if (!this.#isFreed && this.#whole === this) this.free();
   }
 
-  /** What a view of a part is made of. */
-  protected partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
+  #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
     return {
       session: this.#session,
       owner: this.#owner,

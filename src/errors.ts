@@ -33,6 +33,8 @@ export class CudaError extends Error {
   }
 
   /**
+   * An error that a CUDA call gave.
+   *
    * @param number the `cudaError` that the call returned
    * @param call the name of the CUDA function
    * @param message what could not be done to what, and what to try; the call, the error's name and number unless given
@@ -75,6 +77,8 @@ export class SharingError extends Error {
   }
 
   /**
+   * An error of sharing.
+   *
    * @param code what went wrong, for programs
    * @param message what could not be done to what, why, and what to do
    */

@@ -3,13 +3,29 @@
  *
  * @module
  */
-import type { ParameterType } from "./ptx/kernel_signature.ts";
+import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
 
 /** Anything with an address for a pointer; a scalar; a view for an aggregate, of exactly its size. */
 export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
 
 /** Writes one argument to its place among the packed parameters. What is wrong with it, where it cannot. */
 export type ParameterWriter = (view: DataView, argument: KernelArgument) => string | undefined;
+
+/** The signature of a kernel whose parameters' types the caller has told. */
+export function signatureOf(name: string, types: readonly ParameterType[]): KernelSignature {
+  let end = 0;
+  const parameters = types.map((type) => {
+    const byteLength = typeof type === "object" ? type.byteLength : Number(type.slice(1)) / 8;
+    const alignment = typeof type === "object" ? type.alignment : byteLength;
+    if (!(Number.isInteger(byteLength) && byteLength > 0 && Number.isInteger(Math.log2(alignment)))) {
+      throw new TypeError(`Cannot pass ${JSON.stringify(type)} to ${name}: it is no parameter type`);
+    }
+    const offset = Math.ceil(end / alignment) * alignment;
+    end = offset + byteLength;
+    return { type, offset, byteLength, alignment };
+  });
+  return { name, parameters, parameterBytes: end };
+}
 
 /** The writer for a parameter of a type that starts `offset` bytes into the packed parameters. */
 export function writerOf(type: ParameterType, offset: number): ParameterWriter {

@@ -5,7 +5,7 @@
  */
 import { closeDescriptor, describeDescriptor } from "../ffi/shim/descriptors.ts";
 import { shimRefusal } from "../ffi/shim/shim.ts";
-import { customInspect } from "./custom_inspect.ts";
+import { printAs } from "./custom_inspect.ts";
 import { SharingError } from "./errors.ts";
 
 const fabricByteLength = 64;
@@ -26,6 +26,13 @@ export class ShareableHandle implements Disposable {
   #fd: number;
   #bytes: Uint8Array<ArrayBuffer>;
   #disposed = false;
+
+  static {
+    printAs(this, (handle) => {
+      const fd = handle.type === "posix-fd" && !handle.#disposed ? ` ${handle.#fd}` : "";
+      return `ShareableHandle { ${handle.type}${fd}${handle.#disposed ? ", disposed" : ""} }`;
+    });
+  }
 
   private constructor(type: "posix-fd" | "fabric", fd: number, bytes: Uint8Array<ArrayBuffer>) {
     this.type = type;
@@ -85,12 +92,6 @@ export class ShareableHandle implements Disposable {
     if (this.#disposed) return;
     this.#disposed = true;
     if (this.type === "posix-fd") closeDescriptor(this.#fd);
-  }
-
-  /** How the handle is printed. */
-  [customInspect](): string {
-    if (this.#disposed) return `ShareableHandle { ${this.type}, disposed }`;
-    return this.type === "fabric" ? "ShareableHandle { fabric }" : `ShareableHandle { posix-fd ${this.#fd} }`;
   }
 
   #check(): void {

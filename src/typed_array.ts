@@ -17,5 +17,6 @@ export type TypedArray =
 export interface TypedArrayConstructor<T extends TypedArray> {
   /** Bytes of one element. */
   readonly BYTES_PER_ELEMENT: number;
+  /** A view of memory. */
   new (buffer: ArrayBuffer, byteOffset?: number, length?: number): T;
 }

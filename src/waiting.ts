@@ -7,6 +7,8 @@
  * @module
  */
 
+import { nextTurn } from "./turn.ts";
+
 /** May be ended early. */
 export interface WaitOptions {
   /** Ends the wait, not the work: the promise rejects with the signal's reason. */
@@ -23,10 +25,6 @@ export async function waitUntil(isDone: () => boolean, { signal }: WaitOptions =
     await (performance.now() < eagerEnd ? nextTurn() : nextMillisecond());
     signal?.throwIfAborted();
   }
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function nextMillisecond(): Promise<void> {

@@ -4,8 +4,8 @@ import { type DeviceAttributeName, deviceAttributes } from "../device_attributes
 export const launchLimits = {
   maxThreadsPerBlock: 1024,
   maxBlockDim: [1024, 1024, 64],
-  maxGridDim: [2 ** 31 - 1, 65535, 65535],
-  maxSharedMemoryPerBlock: 48 * 1024,
+  maxGridDim: [2147483647, 65535, 65535],
+  maxSharedMemoryPerBlock: 49152,
 } as const;
 
 const multiProcessorCount = 4;

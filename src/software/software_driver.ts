@@ -33,7 +33,7 @@ import { activeBlocks, launchLimits, softwareAttribute, softwareUuid, visibleDev
 import { KernelFault, launchInSlices, loadKernels, type SoftwareKernel } from "./software_kernel.ts";
 import { type Block, SoftwarePool } from "./software_pool.ts";
 import { Event, Scheduler, Stream, type Work } from "./streams.ts";
-import { addressOfOffset, granuleByteLength, offsetOfAddress, scratch, Window, windowByteLength } from "./window.ts";
+import { addressOfOffset, offsetOfAddress, scratch, Window, windowByteLength } from "./window.ts";
 
 const emulatedCudaVersion = 13000;
 const copySliceByteLength = 8 * 2 ** 20;
@@ -68,7 +68,7 @@ export interface SoftwareDriverOptions {
 /** `Driver` on the processor. */
 export class SoftwareDriver implements Driver {
   readonly kind = "software";
-  readonly runtimeVersion = emulatedCudaVersion;
+  readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly #window = new Window();
   readonly #scheduler = new Scheduler();

@@ -2,6 +2,7 @@ import { memAccessFlags } from "../driver.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 import { poolFileHeaderByteLength } from "./pool_file.ts";
 import type { SharedFile } from "./shared_file.ts";
+import { atNextTurn } from "../turn.ts";
 import type { Scheduler, Stream, Work } from "./streams.ts";
 import { granuleByteLength, type Window, windowByteLength } from "./window.ts";
 
@@ -183,7 +184,7 @@ export class SoftwarePool {
 
   /** The free that has just been done is marked so only after its work returns. */
   #settleLater(): void {
-    setImmediate(() => this.settle());
+    atNextTurn(() => this.settle());
   }
 
   #open(block: Block): void {

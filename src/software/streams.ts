@@ -8,6 +8,8 @@
  * @module
  */
 
+import { atNextTurn } from "../turn.ts";
+
 /** One piece of a stream's work. */
 export interface Work {
   /** Set once the work is done, or dropped because its device was lost. */
@@ -29,7 +31,7 @@ export class Stream {
   readonly nonBlocking: boolean;
   readonly queue: Work[] = [];
   /** How far in each stream the next piece of work comes after, by the events waited for. */
-  readonly cameAfter = new Map<Stream, number>();
+  readonly cameAfter: Map<Stream, number> = new Map();
   last: Work | undefined;
   length = 0;
 
@@ -164,7 +166,7 @@ export class Scheduler {
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => {
+    atNextTurn(() => {
       this.#scheduled = false;
       const end = performance.now() + sliceMilliseconds;
       let goesOn = true;

@@ -23,8 +23,8 @@ const limitsByteLength = (windowByteLength / granuleByteLength) * Uint16Array.BY
 /** Where kernels find their parameters, and the shared and local memory of the block that runs. */
 export const scratch = {
   parameters: { begin: 65536, byteLength: 65536 },
-  shared: { begin: 2 * 65536, byteLength: 4 * 65536 },
-  local: { begin: 6 * 65536, byteLength: 1024 * 65536 },
+  shared: { begin: 131072, byteLength: 262144 },
+  local: { begin: 393216, byteLength: 67108864 },
 } as const;
 
 /** The device address of an offset into the window. */

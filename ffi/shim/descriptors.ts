@@ -1,0 +1,92 @@
+/**
+ * File descriptors: what they are, and what can be done with any of them.
+ *
+ * @module
+ */
+import { cString, shim, unwrap } from "./shim.ts";
+
+/** What a descriptor is of. */
+export interface DescriptorStatus {
+  /** `"file"` for memory files too: those have seals. */
+  readonly type: "file" | "folder" | "socket" | "pipe" | "character device" | "block device" | "other";
+  /** Bytes. */
+  readonly byteLength: number;
+  /** The seals, as `F_GET_SEALS` gives them; undefined for what is no memory file. */
+  readonly seals: number | undefined;
+  /** With the inode, says which file it is. */
+  readonly device: bigint;
+  /** The file's number on its device. */
+  readonly inode: bigint;
+}
+
+/** `F_SEAL_SEAL`: nobody can add a seal. */
+export const sealSeal = 1;
+/** `F_SEAL_SHRINK`: nobody can make the file shorter. */
+export const sealShrink = 2;
+
+const types: Readonly<Record<number, DescriptorStatus["type"]>> = {
+  0o010000: "pipe",
+  0o020000: "character device",
+  0o040000: "folder",
+  0o060000: "block device",
+  0o100000: "file",
+  0o140000: "socket",
+};
+
+/**
+ * Tells what a descriptor is of.
+ *
+ * @throws {SystemError} `EBADF` when it is not open
+ */
+export function describeDescriptor(fd: number): DescriptorStatus {
+  const out = new BigUint64Array(5);
+  unwrap(shim().poolpass_status(fd, new Uint8Array(out.buffer)), `fstat of descriptor ${fd}`);
+  const [mode, size, seals, device, inode] = out as unknown as [bigint, bigint, bigint, bigint, bigint];
+  const signedSeals = Number(BigInt.asIntN(64, seals));
+  return {
+    type: types[Number(mode) & 0o170000] ?? "other",
+    byteLength: Number(size),
+    seals: signedSeals < 0 ? undefined : signedSeals,
+    device,
+    inode,
+  };
+}
+
+/** Closes a descriptor. The number may be given to another file at once: never close one twice. */
+export function closeDescriptor(fd: number): void {
+  unwrap(shim().poolpass_close(fd), `close of descriptor ${fd}`);
+}
+
+/** Another descriptor of the same file, closed in programs that this process starts. */
+export function duplicateDescriptor(fd: number): number {
+  return unwrap(shim().poolpass_duplicate(fd), `dup of descriptor ${fd}`);
+}
+
+/** Opens an existing file, which may be a `/proc/PID/fd/N`. */
+export function openDescriptor(path: string, options: { readonly writable?: boolean } = {}): number {
+  return unwrap(shim().poolpass_open(cString(path), options.writable ? 1 : 0), `open of ${path}`);
+}
+
+/** Reads at an offset of a file, and gives the number of bytes read: fewer than asked for only at its end. */
+export function readAt(fd: number, bytes: Uint8Array, options: { readonly offset?: number } = {}): number {
+  const offset = options.offset ?? 0;
+  let count = 0;
+  while (count < bytes.length) {
+    const rest = bytes.subarray(count);
+    const result = shim().poolpass_pread(fd, rest, BigInt(rest.length), BigInt(offset + count));
+    if (unwrap(result, `read of descriptor ${fd}`) === 0) break;
+    count += result;
+  }
+  return count;
+}
+
+/** Writes all bytes at an offset of a file. */
+export function writeAt(fd: number, bytes: Uint8Array, options: { readonly offset?: number } = {}): void {
+  const offset = options.offset ?? 0;
+  let count = 0;
+  while (count < bytes.length) {
+    const rest = bytes.subarray(count);
+    const result = shim().poolpass_pwrite(fd, rest, BigInt(rest.length), BigInt(offset + count));
+    count += unwrap(result, `write to descriptor ${fd}`);
+  }
+}

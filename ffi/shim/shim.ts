@@ -1,0 +1,204 @@
+/**
+ * The shim: a small C library that says what Linux can do and a plain foreign call cannot. It travels inside the
+ * package and is loaded from memory, once, when it is first used; nothing is written to the disk.
+ *
+ * @module
+ */
+import { dlopen, ffiRefusal, type NativeFunctions } from "../host.ts";
+import { library as aarch64 } from "./aarch64.ts";
+import { SystemError } from "./system_error.ts";
+import { library as x86_64 } from "./x86_64.ts";
+
+const symbols = {
+  poolpass_listen: {
+    parameters: [
+      "buffer", // const char *path
+      "buffer", // const char *temporary
+      "u32", // uint32_t mode
+      "buffer", // struct file_identity *identity
+    ],
+    result: "i32",
+  },
+  poolpass_probe: {
+    parameters: ["buffer", /* const char *path */ "buffer" /* struct file_identity *identity */],
+    result: "i32",
+  },
+  poolpass_remove: {
+    parameters: [
+      "buffer", // const char *path
+      "buffer", // const char *aside
+      "buffer", // const struct file_identity *identity
+      "u32", // uint32_t own
+    ],
+    result: "i32",
+  },
+  poolpass_connect: { parameters: ["buffer" /* const char *path */], result: "i32" },
+  poolpass_accept: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_peer: { parameters: ["i32", /* int fd */ "buffer" /* struct socket_peer *peer */], result: "i32" },
+  poolpass_send: {
+    parameters: [
+      "i32", // int fd
+      "buffer", // const void *bytes
+      "u64", // uint64_t length
+      "buffer", // const int *fds
+      "u32", // uint32_t count
+    ],
+    result: "i32",
+  },
+  poolpass_receive: {
+    parameters: [
+      "i32", // int fd
+      "buffer", // void *bytes
+      "u64", // uint64_t length
+      "buffer", // int *fds
+      "u32", // uint32_t capacity
+      "buffer", // struct received *out
+    ],
+    result: "i32",
+  },
+  poolpass_poll: {
+    parameters: ["buffer", /* struct pollfd *interests */ "u32", /* uint32_t count */ "i32" /* int32_t milliseconds */],
+    result: "i32",
+  },
+  poolpass_park: {
+    parameters: ["buffer", /* const struct pollfd *interests */ "u32" /* uint32_t count */],
+    result: "i32",
+    nonblocking: true,
+  },
+  poolpass_eventfd: { parameters: [], result: "i32" },
+  poolpass_eventfd_set: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_eventfd_clear: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_open: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t writable */], result: "i32" },
+  poolpass_close: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_duplicate: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_pread: {
+    parameters: [
+      "i32", // int fd
+      "buffer", // void *bytes
+      "u64", // uint64_t length
+      "u64", // uint64_t offset
+    ],
+    result: "i32",
+  },
+  poolpass_pwrite: {
+    parameters: [
+      "i32", // int fd
+      "buffer", // const void *bytes
+      "u64", // uint64_t length
+      "u64", // uint64_t offset
+    ],
+    result: "i32",
+  },
+  poolpass_status: { parameters: ["i32", /* int fd */ "buffer" /* struct descriptor_status *out */], result: "i32" },
+  poolpass_memfd: { parameters: ["buffer", /* const char *name */ "u64" /* uint64_t size */], result: "i32" },
+  poolpass_grow: { parameters: ["i32", /* int fd */ "u64" /* uint64_t size */], result: "i32" },
+  poolpass_punch: {
+    parameters: ["i32", /* int fd */ "u64", /* uint64_t offset */ "u64" /* uint64_t length */],
+    result: "i32",
+  },
+  poolpass_map: {
+    parameters: [
+      "buffer", // unsigned char *base
+      "u64", // uint64_t at
+      "u64", // uint64_t length
+      "i32", // int fd
+      "u64", // uint64_t offset
+    ],
+    result: "i32",
+  },
+  poolpass_unmap: {
+    parameters: ["buffer", /* unsigned char *base */ "u64", /* uint64_t at */ "u64" /* uint64_t length */],
+    result: "i32",
+  },
+  poolpass_getenv: {
+    parameters: ["buffer", /* const char *name */ "buffer", /* char *buffer */ "u64" /* uint64_t capacity */],
+    result: "i32",
+  },
+  poolpass_getpid: { parameters: [], result: "i32" },
+  poolpass_getuid: { parameters: [], result: "u32" },
+  poolpass_ipc_open_mem_handle: {
+    parameters: [
+      "u64", // cudaError_t (*function)(void **, cudaIpcMemHandle_t, unsigned int)
+      "buffer", // void **out
+      "buffer", // const struct bytes64 *handle
+      "u32", // uint32_t flags
+    ],
+    result: "i32",
+  },
+  poolpass_ipc_open_event_handle: {
+    parameters: [
+      "u64", // cudaError_t (*function)(cudaEvent_t *, cudaIpcEventHandle_t)
+      "buffer", // void *out
+      "buffer", // const struct bytes64 *handle
+    ],
+    result: "i32",
+  },
+} as const;
+
+/** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error. */
+export type Shim = NativeFunctions<typeof symbols>;
+
+/** The libraries by the name that the runtimes give the processor. */
+const libraries: Readonly<Record<string, string>> = { x64: x86_64, arm64: aarch64 };
+
+const closeOnExec = 1;
+const notExecutable = 8;
+
+let loaded: Shim | undefined;
+
+/** Why the shim cannot be used here, or undefined when it can: it needs Linux on x86-64 or aarch64, and FFI. */
+export function shimRefusal(): string | undefined {
+  const { platform, arch } = (globalThis as { process?: { platform: string; arch: string } }).process ?? {};
+  if (platform !== "linux") return `it needs Linux, and this is ${platform}`;
+  if (libraries[arch!] === undefined) return `it needs an x86-64 or aarch64 processor, and this is ${arch}`;
+  return ffiRefusal();
+}
+
+/**
+ * The shim's functions, loaded when this is first called.
+ *
+ * @throws {Error} when it cannot be used here: `shimRefusal()` says so before
+ */
+export function shim(): Shim {
+  loaded ??= load();
+  return loaded;
+}
+
+/**
+ * Passes on what a function of the shim returned, unless it is an error.
+ *
+ * @param call what was called, for the error's message
+ * @throws {SystemError}
+ */
+export function unwrap(result: number, call: string): number {
+  if (result < 0) throw new SystemError(-result, call);
+  return result;
+}
+
+/** A string as C has it: in UTF-8, with a NUL at its end. */
+export function cString(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(`${text}\0`);
+}
+
+function load(): Shim {
+  const refusal = shimRefusal();
+  if (refusal !== undefined) throw new Error(`Cannot load poolpass's C library: ${refusal}`);
+  const { arch } = (globalThis as unknown as { process: { arch: string } }).process;
+  const image = Uint8Array.fromBase64(libraries[arch]!);
+  const libc = dlopen("libc.so.6", {
+    memfd_create: { parameters: ["buffer", /* const char *name */ "u32" /* unsigned int flags */], result: "i32" },
+    write: { parameters: ["i32", /* int fd */ "buffer", /* const void *buf */ "u64" /* size_t n */], result: "i64" },
+  });
+  const { memfd_create: memfdCreate, write } = libc.symbols;
+  const name = cString("poolpass-shim");
+  // Kernels before 6.3 do not know the second flag; some later ones are set up to refuse a memory file without it.
+  let fd = memfdCreate!(name, closeOnExec | notExecutable);
+  if (fd < 0) fd = memfdCreate!(name, closeOnExec);
+  if (fd < 0) throw new Error("Cannot load poolpass's C library: this system gives no memory file (memfd_create)");
+  const written = write!(fd, image, BigInt(image.length));
+  libc.close();
+  if (written !== BigInt(image.length)) throw new Error("Cannot load poolpass's C library: no memory is left for it");
+  const functions = dlopen(`/proc/self/fd/${fd}`, symbols).symbols as Shim;
+  functions.poolpass_close(fd);
+  return functions;
+}

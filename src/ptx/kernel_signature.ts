@@ -1,0 +1,146 @@
+import { parseKernelHeads } from "./parser.ts";
+import { type FunctionDeclaration, PtxError, type VariableDeclaration } from "./syntax.ts";
+
+/** Type of one kernel parameter: scalars by PTX name, aggregates by size and alignment in bytes. */
+export type ParameterType =
+  | "b8"
+  | "b16"
+  | "b32"
+  | "b64"
+  | "u8"
+  | "u16"
+  | "u32"
+  | "u64"
+  | "s8"
+  | "s16"
+  | "s32"
+  | "s64"
+  | "f16"
+  | "f32"
+  | "f64"
+  | { readonly byteLength: number; readonly alignment: number };
+
+/** One parameter of a kernel and where it lies among the packed parameters. */
+export interface KernelParameter {
+  readonly type: ParameterType;
+  /** Bytes from the start of the packed parameters. */
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly alignment: number;
+}
+
+/** What a launch has to know of a kernel. */
+export interface KernelSignature {
+  readonly name: string;
+  readonly parameters: readonly KernelParameter[];
+  /** Size of the packed parameters, without padding after the last. */
+  readonly parameterBytes: number;
+}
+
+const scalarBytes: Readonly<Record<string, number>> = {
+  b8: 1,
+  u8: 1,
+  s8: 1,
+  b16: 2,
+  u16: 2,
+  s16: 2,
+  f16: 2,
+  b32: 4,
+  u32: 4,
+  s32: 4,
+  f32: 4,
+  b64: 8,
+  u64: 8,
+  s64: 8,
+  f64: 8,
+};
+/** Types that a parameter may have and that {@linkcode ParameterType} has no name for. */
+const otherBytes: Readonly<Record<string, number>> = {
+  bf16: 2,
+  f16x2: 4,
+  bf16x2: 4,
+  b128: 16,
+  texref: 8,
+  samplerref: 8,
+  surfref: 8,
+};
+/** The most that any device takes: 32764 bytes since PTX 8.1. */
+const maximumParameterBytes = 32764;
+
+/**
+ * The kernels that PTX text defines, in its order, with their parameters.
+ *
+ * Bodies are skipped unread, so that PTX of any version will do. Throws {@linkcode PtxError} where a kernel's head cannot
+ * be read or braces do not match.
+ *
+ * @example
+ * ```ts
+ * import { kernelSignatures } from "./kernel_signature.ts";
+ * import { ptx } from "../../kernels/saxpy.ts";
+ *
+ * const [saxpy] = kernelSignatures(ptx);
+ * console.log(saxpy?.parameters.map((parameter) => parameter.type)); // [ "u32", "f32", "u64", "u64" ]
+ * ```
+ */
+export function kernelSignatures(ptx: string): KernelSignature[] {
+  const signatures = parseKernelHeads(ptx).map(kernelSignature);
+  const names = new Set<string>();
+  for (const { name } of signatures) {
+    if (names.has(name)) throw new PtxError(1, `cannot tell two kernels apart: both are named "${name}"`);
+    names.add(name);
+  }
+  return signatures;
+}
+
+/** The signature of one kernel. */
+export function kernelSignature(kernel: FunctionDeclaration): KernelSignature {
+  const signature = placeParameters(kernel.name, kernel.parameters.map(variableLayout));
+  if (signature.parameterBytes > maximumParameterBytes) {
+    throw new PtxError(
+      kernel.line,
+      `cannot pass ${signature.parameterBytes} bytes of parameters to "${kernel.name}": ` +
+        `${maximumParameterBytes} is the most there is`,
+    );
+  }
+  return signature;
+}
+
+/** The signature of a kernel whose parameters' types are known otherwise than from PTX. */
+export function layoutParameters(name: string, types: readonly ParameterType[]): KernelSignature {
+  const layouts = types.map((type) => {
+    if (typeof type === "object") return { type, byteLength: type.byteLength, alignment: type.alignment };
+    const byteLength = scalarBytes[type]!;
+    return { type, byteLength, alignment: byteLength };
+  });
+  return placeParameters(name, layouts);
+}
+
+type ParameterLayout = Omit<KernelParameter, "offset">;
+
+/** Places parameters as a C struct would: each at the next multiple of its alignment. */
+function placeParameters(name: string, layouts: readonly ParameterLayout[]): KernelSignature {
+  let end = 0;
+  const parameters = layouts.map(({ type, byteLength, alignment }) => {
+    const offset = Math.ceil(end / alignment) * alignment;
+    end = offset + byteLength;
+    return { type, offset, byteLength, alignment };
+  });
+  return { name, parameters, parameterBytes: end };
+}
+
+function variableLayout(variable: VariableDeclaration): ParameterLayout {
+  const elementBytes = scalarBytes[variable.type] ?? otherBytes[variable.type];
+  if (elementBytes === undefined || variable.space !== "param") {
+    throw new PtxError(
+      variable.line,
+      `cannot pass "${variable.name}" to a kernel as ".${variable.space} .${variable.type}"`,
+    );
+  }
+  if (variable.elementCount === 0) {
+    throw new PtxError(variable.line, `cannot pass "${variable.name}": an array parameter needs a length`);
+  }
+  const byteLength = elementBytes * variable.vectorLength * (variable.elementCount ?? 1);
+  const alignment = variable.alignment ?? elementBytes * variable.vectorLength;
+  const isScalar = variable.elementCount === undefined && variable.vectorLength === 1 && variable.type in scalarBytes;
+  return { type: isScalar ? variable.type as ParameterType : { byteLength, alignment }, byteLength, alignment };
+}

@@ -1,0 +1,479 @@
+import { type Token, tokenize } from "./lexer.ts";
+import {
+  type AddressOperand,
+  type FunctionDeclaration,
+  type FunctionDirective,
+  type Instruction,
+  type NameOperand,
+  type Operand,
+  type Predicate,
+  PtxError,
+  type PtxModule,
+  type RegisterDeclaration,
+  type Statement,
+  type VariableDeclaration,
+} from "./syntax.ts";
+
+const stateSpaces: ReadonlySet<string> = new Set(["reg", "param", "global", "shared", "local", "const"]);
+const linkages: ReadonlySet<string> = new Set(["visible", "extern", "weak", "common"]);
+const scalarTypes: ReadonlySet<string> = new Set(
+  ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64 pred texref samplerref " +
+    "surfref").split(" "),
+);
+const maximumScopeDepth = 200;
+
+/**
+ * Parses PTX text.
+ *
+ * Throws {@linkcode PtxError} for what it cannot read. Instructions are parsed by their form alone, known or not.
+ */
+export function parsePtx(text: string): PtxModule {
+  return new Parser(text).module();
+}
+
+/**
+ * Parses the heads of the kernels that PTX text defines and skips everything else, bodies included, by matching braces.
+ */
+export function parseKernelHeads(text: string): FunctionDeclaration[] {
+  return new Parser(text).kernelHeads();
+}
+
+class Parser {
+  readonly #tokens: readonly Token[];
+  #position = 0;
+  #scopeDepth = 0;
+
+  constructor(text: string) {
+    this.#tokens = tokenize(text);
+  }
+
+  module(): PtxModule {
+    const version = this.#version();
+    const target = this.#target();
+    const functions: FunctionDeclaration[] = [];
+    const variables: VariableDeclaration[] = [];
+    let linkage: string | undefined;
+    while (this.#token.kind !== "end") {
+      if (this.#accept(";")) continue;
+      const token = this.#token;
+      const name = this.#directive();
+      if (linkages.has(name)) {
+        linkage = name;
+        continue;
+      }
+      if (name === "entry" || name === "func") {
+        const head = this.#functionHead(name, linkage, token.line);
+        functions.push({ ...head, body: this.#accept(";") ? undefined : this.#body() });
+      } else if (stateSpaces.has(name)) {
+        variables.push(...this.#variables(name, linkage, token.line));
+      } else if (name === "address_size") {
+        const size = this.#take();
+        if (size.text !== "64") {
+          throw new PtxError(size.line, `cannot take an address size of ${quote(size)}: only 64 is known`);
+        }
+      } else if (name === "file" || name === "pragma") {
+        this.#skipLine(token.line);
+      } else if (name === "section") {
+        while (!this.#at("{")) this.#take();
+        this.#skipBraces();
+      } else {
+        throw new PtxError(token.line, `cannot take the directive ".${name}": it is not known at module scope`);
+      }
+      linkage = undefined;
+    }
+    return { version, target, functions, variables };
+  }
+
+  kernelHeads(): FunctionDeclaration[] {
+    const heads: FunctionDeclaration[] = [];
+    let linkage: string | undefined;
+    while (this.#token.kind !== "end") {
+      const token = this.#token;
+      if (this.#at("{")) {
+        this.#skipBraces();
+        continue;
+      }
+      this.#take();
+      if (token.kind === "directive" && linkages.has(token.text.slice(1))) {
+        linkage = token.text.slice(1);
+      } else if (token.kind === "directive" && token.text === ".entry") {
+        const head = this.#functionHead("entry", linkage, token.line);
+        if (!this.#accept(";")) {
+          heads.push(head);
+          if (!this.#at("{")) throw this.#unexpected('"{" or ";" after the head of a kernel');
+        }
+      } else {
+        linkage = undefined;
+      }
+    }
+    return heads;
+  }
+
+  get #token(): Token {
+    return this.#tokens[this.#position]!;
+  }
+
+  #peek(distance: number): Token {
+    return this.#tokens[Math.min(this.#position + distance, this.#tokens.length - 1)]!;
+  }
+
+  #take(): Token {
+    const token = this.#token;
+    if (token.kind === "end") {
+      throw new PtxError(token.line, "cannot read on: the text ends in the middle of a statement");
+    }
+    this.#position++;
+    return token;
+  }
+
+  #at(punctuation: string): boolean {
+    return this.#token.kind === "punctuation" && this.#token.text === punctuation;
+  }
+
+  #accept(punctuation: string): boolean {
+    if (!this.#at(punctuation)) return false;
+    this.#position++;
+    return true;
+  }
+
+  #expect(punctuation: string): void {
+    if (!this.#accept(punctuation)) throw this.#unexpected(`"${punctuation}"`);
+  }
+
+  #unexpected(wanted: string): PtxError {
+    const token = this.#token;
+    const found = token.kind === "end" ? "the end of the text" : quote(token);
+    return new PtxError(token.line, `cannot read ${found}: ${wanted} was expected`);
+  }
+
+  #directive(): string {
+    if (this.#token.kind !== "directive") throw this.#unexpected("a directive");
+    return this.#take().text.slice(1);
+  }
+
+  #identifier(): string {
+    if (this.#token.kind !== "identifier") throw this.#unexpected("a name");
+    return this.#take().text;
+  }
+
+  #smallInteger(): number {
+    const token = this.#take();
+    const value = token.kind === "number" ? integerValue(token.text) : undefined;
+    if (value === undefined || value > 0x7fff_ffffn) {
+      throw new PtxError(token.line, `cannot take ${quote(token)}: a whole number below 2147483648 was expected`);
+    }
+    return Number(value);
+  }
+
+  #skipLine(line: number): void {
+    while (this.#token.kind !== "end" && this.#token.line === line) this.#position++;
+  }
+
+  #skipBraces(): void {
+    const opening = this.#token;
+    let depth = 0;
+    do {
+      if (this.#token.kind === "end") {
+        throw new PtxError(opening.line, 'cannot find the "}" for the "{" on this line');
+      }
+      if (this.#at("{")) depth++;
+      if (this.#at("}")) depth--;
+      this.#position++;
+    } while (depth > 0);
+  }
+
+  #version(): { major: number; minor: number } {
+    const token = this.#token;
+    if (token.text !== ".version") {
+      throw new PtxError(token.line, 'cannot read this as PTX: it must begin with a ".version" directive');
+    }
+    this.#take();
+    const version = this.#take();
+    const match = /^([0-9]+)\.([0-9]+)$/.exec(version.text);
+    if (match === null) throw new PtxError(version.line, `cannot read ${quote(version)} as a PTX version such as 7.0`);
+    return { major: Number(match[1]), minor: Number(match[2]) };
+  }
+
+  #target(): string[] {
+    if (this.#token.text !== ".target") throw this.#unexpected('".target"');
+    this.#take();
+    const target = [this.#identifier()];
+    while (this.#accept(",")) target.push(this.#identifier());
+    return target;
+  }
+
+  #functionHead(kind: "entry" | "func", linkage: string | undefined, line: number): FunctionDeclaration {
+    const results = this.#at("(") ? this.#parameterList() : [];
+    const name = this.#identifier();
+    const parameters = this.#at("(") ? this.#parameterList() : [];
+    const directives: FunctionDirective[] = [];
+    while (this.#token.kind === "directive") {
+      const directiveLine = this.#token.line;
+      const directive = this.#directive();
+      const values: number[] = [];
+      while (this.#peek(0).kind === "number" || this.#peek(0).kind === "string") {
+        if (this.#peek(0).kind === "string") this.#take();
+        else values.push(this.#smallInteger());
+        if (!this.#accept(",")) break;
+      }
+      directives.push({ name: directive, values, line: directiveLine });
+    }
+    return { kind, name, linkage, results, parameters, directives, body: undefined, line };
+  }
+
+  #parameterList(): VariableDeclaration[] {
+    this.#expect("(");
+    const parameters: VariableDeclaration[] = [];
+    while (!this.#accept(")")) {
+      if (parameters.length > 0) this.#expect(",");
+      const line = this.#token.line;
+      const space = this.#directive();
+      if (space !== "param" && space !== "reg") {
+        throw new PtxError(line, `cannot take a parameter in ".${space}": parameters are ".param"`);
+      }
+      parameters.push(this.#variable(space, undefined));
+    }
+    return parameters;
+  }
+
+  #variables(space: string, linkage: string | undefined, line: number): VariableDeclaration[] {
+    if (space === "reg") throw new PtxError(line, "cannot declare registers outside a function");
+    const first = this.#variable(space, linkage);
+    const variables = [first];
+    while (this.#accept(",")) variables.push(this.#declarator(first));
+    this.#expect(";");
+    return variables;
+  }
+
+  /** The attributes of a variable come in any order before its name, those of a pointer parameter too. */
+  #variable(space: string, linkage: string | undefined): VariableDeclaration {
+    const line = this.#token.line;
+    let type: string | undefined;
+    let vectorLength = 1;
+    let alignment: number | undefined;
+    let pointer = false;
+    while (this.#token.kind === "directive") {
+      const name = this.#directive();
+      if (name === "align") {
+        const value = this.#smallInteger();
+        if (value === 0 || (value & (value - 1)) !== 0) {
+          throw new PtxError(line, `cannot align to ${value} bytes: an alignment is a power of two`);
+        }
+        // The alignment after ".ptr" is that of what the pointer points to.
+        if (!pointer) alignment = value;
+      } else if (name === "v2" || name === "v4") {
+        vectorLength = Number(name[1]);
+      } else if (name === "ptr") {
+        pointer = true;
+      } else if (name === "attribute") {
+        this.#skipParentheses();
+      } else if (scalarTypes.has(name)) {
+        type = name;
+      } else if (!pointer || !stateSpaces.has(name)) {
+        throw new PtxError(line, `cannot declare a variable with ".${name}": it is not a type that is known`);
+      }
+    }
+    if (type === undefined) throw this.#unexpected("a type");
+    return this.#declarator({ kind: "variable", space, linkage, type, vectorLength, alignment });
+  }
+
+  #declarator(
+    variable: Omit<VariableDeclaration, "name" | "elementCount" | "initialized" | "line">,
+  ): VariableDeclaration {
+    const line = this.#token.line;
+    const name = this.#identifier();
+    let elementCount: number | undefined;
+    while (this.#accept("[")) {
+      const length = this.#at("]") ? 0 : this.#smallInteger();
+      elementCount = (elementCount ?? 1) * length;
+      if (!Number.isSafeInteger(elementCount)) throw new PtxError(line, `cannot declare "${name}": it is too large`);
+      this.#expect("]");
+    }
+    const initialized = this.#accept("=");
+    if (initialized) {
+      if (this.#at("{")) this.#skipBraces();
+      else while (!this.#at(",") && !this.#at(";")) this.#take();
+    }
+    return { ...variable, name, elementCount, initialized, line };
+  }
+
+  #skipParentheses(): void {
+    this.#expect("(");
+    let depth = 1;
+    while (depth > 0) {
+      const token = this.#take();
+      if (token.kind === "punctuation" && token.text === "(") depth++;
+      if (token.kind === "punctuation" && token.text === ")") depth--;
+    }
+  }
+
+  #body(): Statement[] {
+    const line = this.#token.line;
+    this.#expect("{");
+    if (++this.#scopeDepth > maximumScopeDepth) {
+      throw new PtxError(line, `cannot nest scopes more than ${maximumScopeDepth} deep`);
+    }
+    const statements: Statement[] = [];
+    while (!this.#accept("}")) this.#statement(statements);
+    this.#scopeDepth--;
+    return statements;
+  }
+
+  #statement(statements: Statement[]): void {
+    const { kind, line } = this.#token;
+    if (this.#accept(";")) return;
+    if (this.#at("{")) {
+      statements.push({ kind: "block", statements: this.#body(), line });
+    } else if (kind === "directive") {
+      this.#bodyDirective(statements);
+    } else if (kind === "identifier" && this.#peek(1).text === ":" && this.#peek(1).kind === "punctuation") {
+      const name = this.#identifier();
+      this.#expect(":");
+      if (this.#token.text === ".branchtargets") {
+        this.#take();
+        const targets = [this.#identifier()];
+        while (this.#accept(",")) targets.push(this.#identifier());
+        this.#expect(";");
+        statements.push({ kind: "branchTargets", name, targets, line });
+      } else {
+        statements.push({ kind: "label", name, line });
+      }
+    } else {
+      statements.push(this.#instruction());
+    }
+  }
+
+  #bodyDirective(statements: Statement[]): void {
+    const line = this.#token.line;
+    const name = this.#directive();
+    if (name === "loc" || name === "file") {
+      this.#skipLine(line);
+    } else if (name === "pragma") {
+      while (!this.#accept(";")) this.#take();
+    } else if (name === "reg") {
+      statements.push(this.#registers(line));
+    } else if (stateSpaces.has(name)) {
+      statements.push(...this.#variables(name, undefined, line));
+    } else {
+      while (!this.#accept(";")) this.#take();
+      statements.push({ kind: "directive", name, line });
+    }
+  }
+
+  #registers(line: number): RegisterDeclaration {
+    let vectorLength = 1;
+    let type = this.#directive();
+    if (type === "v2" || type === "v4") {
+      vectorLength = Number(type[1]);
+      type = this.#directive();
+    }
+    if (!scalarTypes.has(type)) {
+      throw new PtxError(line, `cannot declare registers of type ".${type}": it is not a type that is known`);
+    }
+    const names: { name: string; count: number | undefined }[] = [];
+    do {
+      const name = this.#identifier();
+      let count: number | undefined;
+      if (this.#accept("<")) {
+        count = this.#smallInteger();
+        this.#expect(">");
+      }
+      names.push({ name, count });
+    } while (this.#accept(","));
+    this.#expect(";");
+    return { kind: "registers", type, vectorLength, names, line };
+  }
+
+  #instruction(): Instruction {
+    let predicate: Predicate | undefined;
+    if (this.#accept("@")) {
+      const negated = this.#accept("!");
+      predicate = { name: this.#identifier(), negated };
+    }
+    const line = this.#token.line;
+    const opcode = this.#identifier();
+    const modifiers: string[] = [];
+    while (this.#token.kind === "directive") modifiers.push(this.#directive());
+    const operands: Operand[] = [];
+    if (!this.#at(";")) {
+      do operands.push(this.#operand()); while (this.#accept(","));
+    }
+    this.#expect(";");
+    return { kind: "instruction", opcode, modifiers, operands, predicate, line };
+  }
+
+  #operand(): Operand {
+    if (this.#at("[")) return this.#address();
+    if (this.#accept("{")) return { kind: "vector", elements: this.#elements("}") };
+    if (this.#accept("(")) return { kind: "list", elements: this.#elements(")") };
+    if (this.#accept("!")) return { kind: "not", operand: this.#name() };
+    if (this.#token.kind === "number" || this.#at("-") || this.#at("+")) return this.#number();
+    const first = this.#name();
+    return this.#accept("|") ? { kind: "pair", first, second: this.#name() } : first;
+  }
+
+  /** Vectors and lists hold no further vectors or lists, so that no text can nest them deeply. */
+  #elements(closing: string): Operand[] {
+    const elements: Operand[] = [];
+    while (!this.#accept(closing)) {
+      if (elements.length > 0) this.#expect(",");
+      if (this.#at("{") || this.#at("(") || this.#at("[")) throw this.#unexpected("a register or a number");
+      elements.push(this.#operand());
+    }
+    return elements;
+  }
+
+  #name(): NameOperand {
+    const name = this.#identifier();
+    const component = this.#token.kind === "directive" ? this.#directive() : undefined;
+    return { kind: "name", name, component };
+  }
+
+  #number(): Operand {
+    const negative = this.#accept("-");
+    if (!negative) this.#accept("+");
+    const token = this.#token;
+    if (token.kind !== "number") throw this.#unexpected("a number");
+    this.#take();
+    const integer = integerValue(token.text);
+    if (integer !== undefined) return { kind: "integer", value: negative ? -integer : integer };
+    const [precision, bits] = floatBits(token.text);
+    const sign = precision === "single" ? 1n << 31n : 1n << 63n;
+    return { kind: "float", precision, bits: negative ? bits ^ sign : bits };
+  }
+
+  #address(): AddressOperand {
+    this.#expect("[");
+    const base = this.#token.kind === "identifier" ? this.#name() : undefined;
+    let offset = 0n;
+    while (!this.#accept("]")) {
+      if (base === undefined && this.#token.kind !== "number" && !this.#at("-")) throw this.#unexpected("an address");
+      if (base !== undefined && !this.#at("+") && !this.#at("-")) throw this.#unexpected('"+" or "]"');
+      const plus = this.#accept("+");
+      const line = this.#token.line;
+      const number = plus && this.#at("+") ? undefined : this.#number();
+      if (number?.kind !== "integer") throw new PtxError(line, "cannot take an offset that is not a whole number");
+      offset += number.value;
+    }
+    return { kind: "address", base, offset };
+  }
+}
+
+function quote(token: Token): string {
+  return token.kind === "string" ? token.text : `"${token.text}"`;
+}
+
+function integerValue(text: string): bigint | undefined {
+  const digits = text.endsWith("U") ? text.slice(0, -1) : text;
+  if (/^0[0-7]+$/.test(digits)) return BigInt(`0o${digits.slice(1)}`);
+  if (/^(0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)$/.test(digits)) return BigInt(digits);
+  return undefined;
+}
+
+function floatBits(text: string): ["single" | "double", bigint] {
+  if (/^0[fF]/.test(text)) return ["single", BigInt(`0x${text.slice(2)}`)];
+  if (/^0[dD]/.test(text)) return ["double", BigInt(`0x${text.slice(2)}`)];
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, Number(text));
+  return ["double", view.getBigUint64(0)];
+}

@@ -1,0 +1,199 @@
+/**
+ * The syntax tree of PTX text: what was written, before any name is looked up or any type checked.
+ *
+ * @module
+ */
+
+/** PTX text that cannot be read or compiled. The message begins with the line. */
+export class PtxError extends Error {
+  override readonly name = "PtxError";
+  /** Where in the text, counted from 1. */
+  readonly line: number;
+
+  constructor(line: number, message: string) {
+    super(`Line ${line}: ${message}`);
+    this.line = line;
+  }
+}
+
+/** A module: one PTX text. */
+export interface PtxModule {
+  readonly version: { readonly major: number; readonly minor: number };
+  /** The target and its options, as `sm_60`. */
+  readonly target: readonly string[];
+  readonly functions: readonly FunctionDeclaration[];
+  readonly variables: readonly VariableDeclaration[];
+}
+
+/** A `.entry` or `.func`. */
+export interface FunctionDeclaration {
+  readonly kind: "entry" | "func";
+  readonly name: string;
+  /** `visible`, `extern`, `weak`, `common`, or undefined. */
+  readonly linkage: string | undefined;
+  readonly results: readonly VariableDeclaration[];
+  readonly parameters: readonly VariableDeclaration[];
+  /** The performance directives, as `maxntid` with its numbers. */
+  readonly directives: readonly FunctionDirective[];
+  /** Undefined for a declaration without a definition. */
+  readonly body: readonly Statement[] | undefined;
+  readonly line: number;
+}
+
+/** A directive between a function's parameters and its body. */
+export interface FunctionDirective {
+  /** Without its dot. */
+  readonly name: string;
+  readonly values: readonly number[];
+  readonly line: number;
+}
+
+/** A variable in any state space but registers; parameters too. */
+export interface VariableDeclaration {
+  readonly kind: "variable";
+  readonly name: string;
+  /** Without its dot: `global`, `shared`, `local`, `const`, `param`, or `reg` for a parameter of a `.func`. */
+  readonly space: string;
+  readonly linkage: string | undefined;
+  /** Without its dot: `u32`, `b8`, `f64`. */
+  readonly type: string;
+  /** 1, 2 or 4. */
+  readonly vectorLength: number;
+  /** `undefined` for a scalar, else the number of elements in all dimensions; 0 for an unsized array. */
+  readonly elementCount: number | undefined;
+  /** Declared with `.align`, in bytes. */
+  readonly alignment: number | undefined;
+  readonly initialized: boolean;
+  readonly line: number;
+}
+
+/** `.reg .b32 %r<9>, %x;` */
+export interface RegisterDeclaration {
+  readonly kind: "registers";
+  readonly type: string;
+  readonly vectorLength: number;
+  /** With a count, the names are the prefix followed by 0 to count - 1. */
+  readonly names: readonly { readonly name: string; readonly count: number | undefined }[];
+  readonly line: number;
+}
+
+/** What a function's body consists of. */
+export type Statement =
+  | Instruction
+  | Label
+  | Block
+  | RegisterDeclaration
+  | VariableDeclaration
+  | BranchTargets
+  | UnknownDirective;
+
+/** `$L__BB0_2:` */
+export interface Label {
+  readonly kind: "label";
+  readonly name: string;
+  readonly line: number;
+}
+
+/** `{ ... }`, a scope of names. */
+export interface Block {
+  readonly kind: "block";
+  readonly statements: readonly Statement[];
+  readonly line: number;
+}
+
+/** `name: .branchtargets a, b;` */
+export interface BranchTargets {
+  readonly kind: "branchTargets";
+  readonly name: string;
+  readonly targets: readonly string[];
+  readonly line: number;
+}
+
+/** A directive in a body that the parser does not know: whoever needs the body decides. */
+export interface UnknownDirective {
+  readonly kind: "directive";
+  readonly name: string;
+  readonly line: number;
+}
+
+/** `@!%p1 setp.lt.and.f32 %p2|%p3, %f1, 0f3F800000, !%p4;` */
+export interface Instruction {
+  readonly kind: "instruction";
+  readonly opcode: string;
+  /** Without their dots. */
+  readonly modifiers: readonly string[];
+  readonly operands: readonly Operand[];
+  readonly predicate: Predicate | undefined;
+  readonly line: number;
+}
+
+/** `@%p1` or `@!%p1`. */
+export interface Predicate {
+  readonly name: string;
+  readonly negated: boolean;
+}
+
+/** An operand of an instruction. */
+export type Operand =
+  | NameOperand
+  | IntegerOperand
+  | FloatOperand
+  | AddressOperand
+  | VectorOperand
+  | ListOperand
+  | NotOperand
+  | PairOperand;
+
+/** A register, special register, variable, label or function; `_` for a result that nobody wants. */
+export interface NameOperand {
+  readonly kind: "name";
+  readonly name: string;
+  /** `x` of `%tid.x`, without its dot. */
+  readonly component: string | undefined;
+}
+
+/** An integer, as written: a minus sign makes it negative. */
+export interface IntegerOperand {
+  readonly kind: "integer";
+  readonly value: bigint;
+}
+
+/** `0f` and eight hexadecimal digits are `single`; `0d` and sixteen, and decimal numbers, are `double`. */
+export interface FloatOperand {
+  readonly kind: "float";
+  readonly precision: "single" | "double";
+  readonly bits: bigint;
+}
+
+/** `[%rd1+4]`, `[name]`, `[16]`. */
+export interface AddressOperand {
+  readonly kind: "address";
+  /** Undefined for an absolute address, which is then the offset. */
+  readonly base: NameOperand | undefined;
+  readonly offset: bigint;
+}
+
+/** `{%r1, %r2}` */
+export interface VectorOperand {
+  readonly kind: "vector";
+  readonly elements: readonly Operand[];
+}
+
+/** `(a, b)`, the arguments of a call. */
+export interface ListOperand {
+  readonly kind: "list";
+  readonly elements: readonly Operand[];
+}
+
+/** `!%p1` */
+export interface NotOperand {
+  readonly kind: "not";
+  readonly operand: NameOperand;
+}
+
+/** `%p1|%p2` */
+export interface PairOperand {
+  readonly kind: "pair";
+  readonly first: NameOperand;
+  readonly second: NameOperand;
+}

@@ -1,0 +1,120 @@
+import { PtxError, type RegisterDeclaration, type VariableDeclaration } from "../../ptx/syntax.ts";
+import { type ScalarType, scalarTypes } from "./scalar_types.ts";
+
+/** A register. Compared by identity: names repeat in nested scopes. */
+export interface Register {
+  readonly kind: "register";
+  readonly name: string;
+  readonly type: ScalarType;
+}
+
+/** A variable with its place in its state space. */
+export interface Variable {
+  readonly kind: "variable";
+  readonly name: string;
+  /** `param`, `shared` or `local`. */
+  readonly space: string;
+  /** Bytes from the start of the space. */
+  readonly offset: number;
+  readonly byteLength: number;
+}
+
+/** A place in the code. Compared by identity. */
+export interface LabelName {
+  readonly kind: "label";
+  readonly name: string;
+}
+
+/** Labels under one name, for `brx.idx`. */
+export interface LabelList {
+  readonly kind: "labels";
+  readonly name: string;
+  readonly labels: readonly LabelName[];
+}
+
+/** What a name can stand for. */
+export type Named = Register | Variable | LabelName | LabelList;
+
+/** The names that a `{ }` declares, over those around it. */
+export class Scope {
+  readonly #parent: Scope | undefined;
+  readonly #names = new Map<string, Named>();
+  readonly #families = new Map<string, { readonly count: number; readonly type: ScalarType }>();
+
+  constructor(parent?: Scope) {
+    this.#parent = parent;
+  }
+
+  declare(named: Named, line: number): void {
+    if (this.#names.has(named.name)) throw new PtxError(line, `cannot declare "${named.name}" twice`);
+    this.#names.set(named.name, named);
+  }
+
+  declareRegisters({ type: typeName, vectorLength, names, line }: RegisterDeclaration): void {
+    const type = scalarTypes.get(typeName);
+    if (type === undefined || vectorLength !== 1) {
+      throw new PtxError(line, `cannot declare registers of type ".${typeName}": vectors and 128 bits are not supported`);
+    }
+    for (const { name, count } of names) {
+      if (count === undefined) this.declare({ kind: "register", name, type }, line);
+      else if (this.#families.has(name)) throw new PtxError(line, `cannot declare "${name}<${count}>" twice`);
+      else this.#families.set(name, { count, type });
+    }
+  }
+
+  /** What a name stands for here; undefined where nothing declares it. */
+  find(name: string): Named | undefined {
+    return this.#names.get(name) ?? this.#memberOfFamily(name) ?? this.#parent?.find(name);
+  }
+
+  /** Registers declared by number come into being when they are first named: `%r<100000>` costs nothing. */
+  #memberOfFamily(name: string): Register | undefined {
+    if (this.#families.size === 0) return undefined;
+    for (let end = name.length - 1; end > 0 && isDigit(name.charCodeAt(end)); end--) {
+      const family = this.#families.get(name.slice(0, end));
+      const digits = name.slice(end);
+      if (family === undefined || Number(digits) >= family.count || (digits.length > 1 && digits[0] === "0")) continue;
+      const register: Register = { kind: "register", name, type: family.type };
+      this.#names.set(name, register);
+      return register;
+    }
+    return undefined;
+  }
+}
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+/** Lays variables out in a state space, each at the next multiple of its alignment. */
+export class SpaceLayout {
+  readonly #space: string;
+  #end = 0;
+
+  constructor(space: string) {
+    this.#space = space;
+  }
+
+  /** Bytes taken so far. */
+  get byteLength(): number {
+    return this.#end;
+  }
+
+  place(declaration: VariableDeclaration): Variable {
+    const { name, line, elementCount, vectorLength, initialized } = declaration;
+    const type = scalarTypes.get(declaration.type);
+    if (type === undefined || type.kind === "predicate") {
+      throw new PtxError(line, `cannot declare "${name}": variables of type ".${declaration.type}" are not supported`);
+    }
+    if (initialized) throw new PtxError(line, `cannot initialize "${name}": it lies in ".${this.#space}"`);
+    if (elementCount === 0) {
+      throw new PtxError(line, `cannot declare "${name}" without a length: its size would be unknown`);
+    }
+    const elementBytes = (type.bits / 8) * vectorLength;
+    const alignment = declaration.alignment ?? elementBytes;
+    const byteLength = elementBytes * (elementCount ?? 1);
+    const offset = Math.ceil(this.#end / alignment) * alignment;
+    this.#end = offset + byteLength;
+    return { kind: "variable", name, space: this.#space, offset, byteLength };
+  }
+}

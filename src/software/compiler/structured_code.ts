@@ -1,0 +1,155 @@
+import {
+  type BasicBlock,
+  type DominatorTree,
+  dominatorTree,
+  postorder,
+  type Selector,
+  successors,
+} from "./control_flow_graph.ts";
+import type { CodeWriter } from "./wasm_encoder.ts";
+
+/** Writes what blocks consist of, for {@linkcode writeStructured}. */
+export interface BlockWriter<I> {
+  readonly code: CodeWriter;
+  writeInstruction(instruction: I): void;
+  /** Pushes an i32 that is not 0 when the branch is taken. */
+  pushCondition(instruction: I): void;
+  /** Pushes an i32: the index of a switch's target. */
+  pushIndex(on: I | Selector): void;
+  setSelector(selector: Selector, value: number): void;
+}
+
+/** How deep the structure may nest: less than what makes this recursion, or an engine's own, run out of stack. */
+const maximumDepth = 1000;
+
+/**
+ * Writes a reducible graph as structured WebAssembly: loops as `loop`, joins as the end of a `block`.
+ *
+ * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
+ * (2022): the code of a block is followed by that of the joins that it dominates, each past the end of a `block` from
+ * which branches reach it, and the other blocks that it dominates stand where they are branched to.
+ *
+ * Where a graph exits, the code leaves the construct that encloses all of it, which the caller opens and closes.
+ */
+export function writeStructured<I>(entry: BasicBlock<I>, writer: BlockWriter<I>): void {
+  new StructuredWriter(entry, writer).writeTree(entry);
+}
+
+/** An enclosing construct: the block that a branch to it leads to; undefined for an `if`. */
+type Frame<I> = BasicBlock<I> | undefined;
+
+class StructuredWriter<I> {
+  readonly #writer: BlockWriter<I>;
+  readonly #tree: DominatorTree<I>;
+  readonly #joins = new Set<BasicBlock<I>>();
+  readonly #loopHeaders = new Set<BasicBlock<I>>();
+  readonly #frames: Frame<I>[] = [];
+
+  constructor(entry: BasicBlock<I>, writer: BlockWriter<I>) {
+    this.#writer = writer;
+    this.#tree = dominatorTree(entry);
+    const reached = new Set<BasicBlock<I>>();
+    for (const block of postorder([entry], successors)) {
+      for (const successor of successors(block)) {
+        if (this.#isBackward(block, successor)) {
+          this.#loopHeaders.add(successor);
+        } else if (reached.has(successor) || block.terminator.kind === "switch") {
+          this.#joins.add(successor);
+        }
+        if (!this.#isBackward(block, successor)) reached.add(successor);
+      }
+    }
+  }
+
+  writeTree(block: BasicBlock<I>): void {
+    if (this.#frames.length > maximumDepth) throw new RangeError(`Control flow nests more than ${maximumDepth} deep`);
+    const joins = this.#tree.children(block).filter((child) => this.#joins.has(child));
+    const { code } = this.#writer;
+    if (!this.#loopHeaders.has(block)) return this.#writeBlock(block, joins);
+    code.loop();
+    this.#frames.push(block);
+    this.#writeBlock(block, joins);
+    this.#frames.pop();
+    code.end();
+  }
+
+  #writeBlock(block: BasicBlock<I>, joins: readonly BasicBlock<I>[]): void {
+    const { code } = this.#writer;
+    for (const join of joins.toReversed()) {
+      code.block();
+      this.#frames.push(join);
+    }
+    for (const instruction of block.instructions) this.#writer.writeInstruction(instruction);
+    this.#writeTerminator(block);
+    for (const join of joins) {
+      this.#frames.pop();
+      code.end();
+      this.writeTree(join);
+    }
+  }
+
+  #writeTerminator(block: BasicBlock<I>): void {
+    const { code } = this.#writer;
+    const { terminator } = block;
+    switch (terminator.kind) {
+      case "exit":
+        code.br(this.#frames.length);
+        break;
+      case "jump":
+        if (terminator.selection !== undefined) {
+          this.#writer.setSelector(terminator.selection.selector, terminator.selection.value);
+        }
+        this.#writeBranch(block, terminator.target);
+        break;
+      case "branch":
+        this.#writeConditional(block, terminator);
+        break;
+      case "switch": {
+        const depths = terminator.targets.map((target) => this.#depth(target));
+        this.#writer.pushIndex(terminator.on);
+        code.brTable(depths.slice(0, -1), depths.at(-1)!);
+        break;
+      }
+    }
+  }
+
+  #writeConditional(
+    block: BasicBlock<I>,
+    { on, taken, otherwise }: { on: I; taken: BasicBlock<I>; otherwise: BasicBlock<I> },
+  ): void {
+    const { code } = this.#writer;
+    this.#writer.pushCondition(on);
+    if (this.#isEnclosing(block, taken)) {
+      code.brIf(this.#depth(taken));
+      this.#writeBranch(block, otherwise);
+    } else if (this.#isEnclosing(block, otherwise)) {
+      code.ops("i32Eqz").brIf(this.#depth(otherwise));
+      this.#writeBranch(block, taken);
+    } else {
+      code.if();
+      this.#frames.push(undefined);
+      this.#writeBranch(block, taken);
+      code.else();
+      this.#writeBranch(block, otherwise);
+      this.#frames.pop();
+      code.end();
+    }
+  }
+
+  #writeBranch(from: BasicBlock<I>, to: BasicBlock<I>): void {
+    if (this.#isEnclosing(from, to)) this.#writer.code.br(this.#depth(to));
+    else this.writeTree(to);
+  }
+
+  #isBackward(from: BasicBlock<I>, to: BasicBlock<I>): boolean {
+    return this.#tree.number.get(to)! <= this.#tree.number.get(from)!;
+  }
+
+  #isEnclosing(from: BasicBlock<I>, to: BasicBlock<I>): boolean {
+    return this.#joins.has(to) || this.#isBackward(from, to);
+  }
+
+  #depth(target: BasicBlock<I>): number {
+    return this.#frames.length - 1 - this.#frames.lastIndexOf(target);
+  }
+}

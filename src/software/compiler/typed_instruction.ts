@@ -1,0 +1,41 @@
+import type { InstructionForm } from "./instruction_form.ts";
+import type { LabelList, LabelName, Register, Variable } from "./names.ts";
+import type { ScalarType } from "./scalar_types.ts";
+
+/** An instruction whose form is known and whose names are resolved. */
+export interface TypedInstruction {
+  readonly form: InstructionForm;
+  /** As it was written, for messages: `add.rn.f32`. */
+  readonly text: string;
+  /** The chosen modifiers by the name of their slot in the form's syntax. */
+  readonly choices: ReadonlyMap<string, string>;
+  /** What the slot `type` says; 32 bits for a form without one. */
+  readonly type: ScalarType;
+  readonly operands: readonly ResolvedOperand[];
+  readonly predicate: { readonly register: Register; readonly negated: boolean } | undefined;
+  readonly line: number;
+}
+
+/** An operand with its names resolved. */
+export type ResolvedOperand =
+  | Register
+  | LabelName
+  | LabelList
+  /** The address of a variable. */
+  | Variable
+  | { readonly kind: "special"; readonly name: string }
+  | { readonly kind: "integer"; readonly value: bigint }
+  | { readonly kind: "float"; readonly precision: "single" | "double"; readonly bits: bigint }
+  | ResolvedAddress
+  | { readonly kind: "vector"; readonly elements: readonly ResolvedOperand[] }
+  | { readonly kind: "not"; readonly register: Register }
+  | { readonly kind: "pair"; readonly first: ResolvedOperand; readonly second: ResolvedOperand }
+  /** `_`, where nobody wants the result. */
+  | { readonly kind: "sink" };
+
+/** `[base + offset]`; without a base, an absolute address. */
+export interface ResolvedAddress {
+  readonly kind: "address";
+  readonly base: Register | Variable | undefined;
+  readonly offset: bigint;
+}

@@ -1,0 +1,11 @@
+/** Calls back at the next turn of the event loop, without the pause that a timer makes. */
+export function atNextTurn(callback: () => void): void {
+  // All three runtimes have it; the standard library's types do not.
+  const { setImmediate } = globalThis as unknown as { setImmediate(callback: () => void): void };
+  setImmediate(callback);
+}
+
+/** Resolves at the next turn of the event loop. */
+export function nextTurn(): Promise<void> {
+  return new Promise(atNextTurn);
+}

@@ -1,0 +1,150 @@
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { testOnEachDriver } from "./drivers.ts";
+
+testOnEachDriver("bytes go in from a typed array, are filled, and come out again", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(16, stream);
+  const source = Uint8Array.from({ length: 16 }, (_, index) => index);
+  buffer.copyFrom(source);
+  source.fill(99);
+  buffer.fill(255, stream, { byteOffset: 4, byteLength: 2 });
+  buffer.copyFrom(Uint16Array.of(0x2211), stream, { byteOffset: 14 });
+  const expected = Uint8Array.of(0, 1, 2, 3, 255, 255, 6, 7, 8, 9, 10, 11, 12, 13, 0x11, 0x22);
+  assertEquals(await buffer.read(Uint8Array), expected);
+  assertEquals(buffer.readSync(Uint8Array), expected);
+  assertEquals(await buffer.read(Uint16Array, { byteOffset: 14 }), Uint16Array.of(0x2211));
+  assertEquals(await buffer.read(Uint8Array, { byteOffset: 3, length: 2 }), Uint8Array.of(3, 255));
+});
+
+testOnEachDriver("an array reads as its own type, and counts in elements", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 8);
+  array.copyFrom(Float32Array.from({ length: 8 }, (_, index) => index / 2));
+  assertEquals(await array.toTypedArray(), Float32Array.of(0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5));
+  const part = array.subarray(2, 4);
+  assertEquals(part.length, 2);
+  assertEquals(part.address, array.address + 8n);
+  assertEquals(await part.toTypedArray(), Float32Array.of(1, 1.5));
+  assertThrows(() => part.free(), TypeError, "part of a buffer");
+  part[Symbol.dispose]();
+  assertEquals((await array.toTypedArray()).length, 8);
+  assertThrows(() => array.subarray(3, 9), RangeError, "it has 8");
+});
+
+testOnEachDriver("copies between buffers, and to and from page-locked memory", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using host = cuda.allocateHost(4096);
+  using first = pool.allocate(4096, stream);
+  using second = pool.allocate(4096, stream);
+  const view = new Uint32Array(host.buffer);
+  view.forEach((_, index) => view[index] = index * 3);
+  first.copyFrom(host);
+  first.copyTo(second, stream);
+  await stream.finished();
+  view.fill(0);
+  second.copyTo(host, stream);
+  await stream.finished();
+  assertEquals(view, Uint32Array.from({ length: 1024 }, (_, index) => index * 3));
+  host[Symbol.dispose]();
+  assertEquals(view.length, 0);
+  assertThrows(() => host.buffer, ReferenceError, "disposed");
+});
+
+testOnEachDriver("copies go from one device to another", async (cuda) => {
+  const [first, second] = [cuda.device(0), cuda.device(1)];
+  using firstPool = first.createPool();
+  using secondPool = second.createPool();
+  using stream = second.createStream();
+  using source = firstPool.allocate(1001);
+  using target = secondPool.allocate(1001, stream);
+  source.fill(5);
+  await first.finished();
+  source.copyTo(target, stream);
+  assertEquals(await target.read(Uint8Array), new Uint8Array(1001).fill(5));
+}, { devices: 2 });
+
+testOnEachDriver("ranges past the end are refused, and say by how much", async (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(10);
+  using small = pool.allocate(9);
+  assertThrows(() => buffer.copyFrom(new Uint8Array(11)), RangeError, "it has 10 bytes");
+  assertThrows(() => buffer.copyFrom(new Uint8Array(1), undefined, { byteOffset: 10 }), RangeError, "10 to 11");
+  assertThrows(() => buffer.copyTo(small), RangeError, "the target");
+  assertThrows(() => buffer.fill(0, undefined, { byteOffset: -1 }), RangeError, "byteOffset");
+  assertThrows(() => buffer.fill(256), RangeError, "256");
+  assertThrows(() => buffer.subarray(4, 11), RangeError);
+  await assertRejects(() => buffer.read(Uint32Array), RangeError, "give a length");
+  await assertRejects(() => buffer.read(Uint8Array, { length: 11 }), RangeError);
+});
+
+testOnEachDriver("a long read does not block the event loop and is right to the last byte", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  const byteLength = 100 * 2 ** 20 + 3;
+  using buffer = pool.allocate(byteLength, stream);
+  buffer.fill(1);
+  buffer.fill(2, stream, { byteOffset: byteLength - 1 });
+  await stream.finished();
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  const bytes = await buffer.read(Uint8Array);
+  clearInterval(timer);
+  assertEquals(bytes.length, byteLength);
+  assertEquals(bytes.at(-1), 2);
+  assertEquals(bytes.findIndex((byte) => byte !== 1), byteLength - 1);
+  assert(turns > 0, "The event loop did not turn while 100 MiB were read");
+});
+
+testOnEachDriver("a buffer that is freed while it is read stays until it is read", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  const byteLength = 100 * 2 ** 20;
+  const buffer = pool.allocate(byteLength, stream);
+  buffer.fill(3);
+  const reading = buffer.read(Uint8Array);
+  buffer.free();
+  using other = pool.allocate(byteLength, stream);
+  other.fill(4);
+  const bytes = await reading;
+  assert(bytes.every((byte) => byte === 3));
+  other.free();
+  await stream.finished();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("an aborted read rejects with the reason and leaves nothing behind", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(70 * 2 ** 20, stream);
+  const reason = new Error("changed my mind");
+  const aborted = AbortSignal.abort(reason);
+  assertEquals(await assertRejects(() => buffer.read(Uint8Array, { signal: aborted })), reason);
+  const controller = new AbortController();
+  const reading = buffer.read(Uint8Array, { signal: controller.signal });
+  controller.abort(reason);
+  assertEquals(await assertRejects(() => reading), reason);
+  await stream.finished();
+});
+
+testOnEachDriver("a buffer of a disposed stream says how to free it", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const stream = gpu.createStream();
+  const buffer = pool.allocate(64, stream);
+  stream[Symbol.dispose]();
+  const error = assertThrows(() => buffer.free(), ReferenceError);
+  assertMatch(error.message, /stream of device 0: it was disposed/);
+  buffer.stream = gpu.defaultStream;
+  buffer.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});

@@ -1,0 +1,124 @@
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openDescriptor } from "../ffi/shim/descriptors.ts";
+import { CudaError, SharingError } from "../src/errors.ts";
+import { ShareableHandle } from "../src/shareable_handle.ts";
+import { testOnEachDriver } from "./drivers.ts";
+
+testOnEachDriver("an imported buffer is the same memory at another address", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(5000, stream);
+  buffer.fill(1);
+  using handle = pool.exportHandle();
+  assertEquals(handle.type, "posix-fd");
+  using imported = gpu.importPool(handle);
+  assertEquals(imported.getAccess(gpu), "read-write");
+  await stream.finished();
+  {
+    using mapped = imported.importPointer(buffer.exportPointer(), 5000);
+    assert(mapped.address !== buffer.address);
+    assert(mapped.stream === gpu.defaultStream && mapped.pool === imported);
+    assertEquals(await mapped.read(Uint8Array), new Uint8Array(5000).fill(1));
+    mapped.fill(2, stream, { byteOffset: 1000 });
+    await stream.finished();
+  }
+  const bytes = await buffer.read(Uint8Array);
+  assertEquals(bytes, bytes.map((_, index) => index < 1000 ? 1 : 2));
+});
+
+testOnEachDriver("a pool grows after it was exported, and the importer sees the growth", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  const megabytes = 2 ** 20;
+  using large = pool.allocate(48 * megabytes);
+  using larger = pool.allocate(80 * megabytes);
+  large.fill(3);
+  larger.fill(4);
+  await gpu.finished();
+  using mappedLarge = imported.importPointer(large.exportPointer(), large.byteLength);
+  using mappedLarger = imported.importPointer(larger.exportPointer(), larger.byteLength);
+  assertEquals(await mappedLarge.read(Uint8Array, { byteOffset: 48 * megabytes - 2 }), Uint8Array.of(3, 3));
+  assertEquals(await mappedLarger.read(Uint8Array, { byteOffset: 80 * megabytes - 2 }), Uint8Array.of(4, 4));
+});
+
+testOnEachDriver("one datum imported twice is one mapping, which the last free takes away", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(64);
+  buffer.fill(7);
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  const exportData = buffer.exportPointer();
+  await gpu.finished();
+  const first = imported.importPointer(exportData, 64);
+  const second = imported.importPointer(exportData, 64);
+  assertEquals(first.address, second.address);
+  first.free();
+  gpu.synchronize();
+  assertEquals(await second.read(Uint8Array), new Uint8Array(64).fill(7));
+  assertThrows(() => imported[Symbol.dispose](), ReferenceError, "1 of its buffers are not freed");
+  second.free();
+  using again = imported.importPointer(exportData, 64);
+  assertEquals(await again.read(Uint8Array), new Uint8Array(64).fill(7));
+});
+
+testOnEachDriver("what is no pool, and data of another pool, are refused", (cuda) => {
+  const gpu = cuda.device(0);
+  const folder = mkdtempSync(join(tmpdir(), "poolpass-import-"));
+  try {
+    writeFileSync(join(folder, "file"), "no pool");
+    using file = ShareableHandle.fromFd(openDescriptor(join(folder, "file")));
+    const error = assertThrows(() => gpu.importPool(file), CudaError);
+    assertEquals(error.code, "cudaErrorUnknown");
+    assertMatch(error.message, /Cannot import a pool from the descriptor \d+/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using other = gpu.createPool({ handleType: "posix-fd" });
+  using foreign = other.allocate(64);
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  for (const exportData of [new Uint8Array(64), new Uint8Array(64).fill(0xa5), foreign.exportPointer()]) {
+    const error = assertThrows(() => imported.importPointer(exportData, 64), CudaError);
+    assertEquals(error.code, "cudaErrorInvalidValue");
+  }
+  assertThrows(() => imported.importPointer(new Uint8Array(63), 64), RangeError, "63 bytes of export data");
+});
+
+testOnEachDriver("a size that was not allocated is refused, and nothing stays mapped", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(4096);
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  const exportData = buffer.exportPointer();
+  const error = assertThrows(() => imported.importPointer(exportData, 2 ** 30), SharingError);
+  assertEquals(error.code, "size-mismatch");
+  gpu.synchronize();
+});
+
+testOnEachDriver("a part of a buffer is not exported, its whole is", (cuda) => {
+  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(4096);
+  assertThrows(() => buffer.subarray(512).exportPointer(), TypeError, "export the whole");
+  assertEquals(buffer.exportPointer().length, 64);
+});
+
+testOnEachDriver("a handle is borrowed by importing, and closed by its owner", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  const handle = pool.exportHandle();
+  using first = gpu.importPool(handle);
+  using second = gpu.importPool(handle);
+  handle[Symbol.dispose]();
+  handle[Symbol.dispose]();
+  assertThrows(() => handle.fd, ReferenceError, "disposed");
+  assert(first.unsafeHandle !== second.unsafeHandle);
+});

@@ -1,0 +1,155 @@
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { CudaError } from "../src/errors.ts";
+import { testOnEachDriver } from "./drivers.ts";
+
+testOnEachDriver("a pool allocates in stream order and counts what it has given", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  assertEquals(pool.usage().used, 0);
+  using first = pool.allocate(1000, stream);
+  using second = pool.allocateArray(Float64Array, 100, stream);
+  assertEquals(first.byteLength, 1000);
+  assertEquals(second.length, 100);
+  assertEquals(second.byteLength, 800);
+  assert(first.device === gpu && first.pool === pool && first.stream === stream);
+  assert(first.address !== second.address);
+  assert(pool.usage().used >= 1800);
+  first.free();
+  second.free();
+  stream.synchronize();
+  assertEquals(pool.usage().used, 0);
+  assert(pool.usage().usedHigh >= 1800);
+  pool.resetHigh();
+  assertEquals(pool.usage().usedHigh, 0);
+});
+
+testOnEachDriver("memory that is freed on a stream is allocated again on it without waiting", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using first = pool.allocate(2 ** 20, stream);
+  const { address } = first;
+  first.free();
+  using second = pool.allocate(2 ** 20, stream);
+  assertEquals(second.address, address);
+});
+
+testOnEachDriver("a pool keeps what its release threshold says, and gives back what it is told to", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  assertEquals(pool.releaseThreshold, Infinity);
+  pool.allocate(2 ** 20, stream).free();
+  stream.synchronize();
+  assert(pool.usage().reserved > 0);
+  pool.trimTo(0);
+  assertEquals(pool.usage().reserved, 0);
+  pool.releaseThreshold = 0;
+  assertEquals(pool.releaseThreshold, 0);
+  pool.allocate(2 ** 20, stream).free();
+  stream.synchronize();
+  assertEquals(pool.usage().reserved, 0);
+});
+
+testOnEachDriver("an allocation larger than the device says so", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const error = assertThrows(() => pool.allocate(2 ** 46), CudaError);
+  assertEquals(error.code, "cudaErrorMemoryAllocation");
+  assertEquals(error.number, 2);
+  assertEquals(error.call, "cudaMallocFromPoolAsync");
+  assertMatch(error.message, /Cannot allocate 70368744177664 bytes from the pool on device 0/);
+});
+
+testOnEachDriver("sizes that are none are refused before the driver is asked", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  for (const size of [0, -1, 1.5, NaN, Infinity, 2 ** 60]) {
+    assertThrows(() => pool.allocate(size), RangeError, String(size));
+  }
+  assertThrows(() => pool.allocate("4" as unknown as number), TypeError, "no number");
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("a pool that was not created to be shared cannot be exported", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  assertEquals(pool.handleType, "none");
+  assertThrows(() => pool.exportHandle(), TypeError, 'created with handleType "none"; create it with "posix-fd"');
+  using buffer = pool.allocate(64);
+  const error = assertThrows(() => buffer.exportPointer(), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidValue");
+});
+
+testOnEachDriver("what was disposed says so, and a second dispose does nothing", (cuda) => {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const buffer = pool.allocate(64);
+  buffer.free();
+  assertThrows(() => buffer.address, ReferenceError, "freed");
+  assertThrows(() => buffer.free(), ReferenceError, "freed");
+  buffer[Symbol.dispose]();
+  pool[Symbol.dispose]();
+  pool[Symbol.dispose]();
+  assertThrows(() => pool.allocate(64), ReferenceError, "the pool on device 0: it was disposed");
+  const stream = gpu.createStream();
+  stream[Symbol.dispose]();
+  stream[Symbol.dispose]();
+  assertThrows(() => stream.synchronize(), ReferenceError, "disposed");
+});
+
+testOnEachDriver("a pool reports the buffers that were forgotten", (cuda) => {
+  const gpu = cuda.device(0);
+  const reported: string[] = [];
+  const { warn } = console;
+  console.warn = (message: string) => reported.push(message);
+  try {
+    const pool = gpu.createPool();
+    const forgotten = [pool.allocate(1000), pool.allocate(24)];
+    pool[Symbol.dispose]();
+    assertEquals(reported.length, 1);
+    assertMatch(reported[0]!, /2 buffers were not freed before the pool on device 0 was disposed, 1024 bytes/);
+    for (const buffer of forgotten) buffer.free();
+    gpu.synchronize();
+  } finally {
+    console.warn = warn;
+  }
+});
+
+testOnEachDriver("buffers outlive their pool until they are freed", async (cuda) => {
+  const gpu = cuda.device(0);
+  const { warn } = console;
+  console.warn = () => {};
+  using stack = new DisposableStack();
+  stack.defer(() => {
+    console.warn = warn;
+  });
+  const pool = gpu.createPool();
+  using buffer = pool.allocate(256);
+  buffer.fill(9);
+  pool[Symbol.dispose]();
+  assertEquals(await buffer.read(Uint8Array), new Uint8Array(256).fill(9));
+});
+
+testOnEachDriver("access of a peer is given and taken back", (cuda) => {
+  const [first, second] = [cuda.device(0), cuda.device(1)];
+  using pool = first.createPool();
+  assertEquals(pool.getAccess(first), "read-write");
+  assertEquals(pool.getAccess(second), "none");
+  pool.setAccess(second, "read-write");
+  assertEquals(pool.getAccess(second), "read-write");
+  pool.setAccess([second], "none");
+  assertEquals(pool.getAccess(second), "none");
+  assertThrows(() => pool.setAccess(second, "write" as "read"), TypeError, '"write"');
+}, { devices: 2 });
+
+testOnEachDriver("nothing can be used once the Cuda object is disposed", async (cuda) => {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const buffer = pool.allocate(64);
+  buffer.free();
+  pool[Symbol.dispose]();
+  cuda[Symbol.dispose]();
+  assertThrows(() => cuda.device(0), ReferenceError, "Cuda object was disposed");
+  assertThrows(() => gpu.createStream(), ReferenceError, "Cuda object was disposed");
+  await assertRejects(() => gpu.finished(), ReferenceError, "Cuda object was disposed");
+});

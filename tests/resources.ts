@@ -1,0 +1,114 @@
+/**
+ * What a process holds of the system, counted by kind, so that a test can show that nothing is left of it.
+ *
+ * @module
+ */
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import process from "node:process";
+import { test } from "node:test";
+
+/** How many of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
+export type Resources = ReadonlyMap<string, number>;
+
+/** Milliseconds that the runtime has to finish with what is closed already. */
+const patience = 3000;
+
+/** Counts what this process holds: open descriptors, children that were not waited for, mappings of memory files. */
+export function countResources(): Resources {
+  const counts = new Map<string, number>();
+  for (const kind of [...descriptorKinds(), ...children(), ...mappings()]) {
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Says what is there now and was not before, or the other way round; an empty string when nothing is. */
+export function difference(before: Resources, after: Resources): string {
+  return [...new Set([...before.keys(), ...after.keys()])]
+    .filter((kind) => before.get(kind) !== after.get(kind))
+    .map((kind) => `${kind}: ${before.get(kind) ?? 0} before, ${after.get(kind) ?? 0} after`)
+    .join("; ");
+}
+
+/** Fails unless everything is as it was counted before, at once or soon. */
+export async function assertNothingLeft(before: Resources): Promise<void> {
+  const deadline = performance.now() + patience;
+  for (;;) {
+    const left = difference(before, countResources());
+    if (left === "") return;
+    if (performance.now() > deadline) throw new Error(`Not everything was given back: ${left}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/**
+ * A test that fails if its body leaves anything behind, whether it fails itself or not. What the runtime and the library
+ * make once and keep must have been made before: see `options.warmUp`, which is run outside the count.
+ */
+export function leakTest(
+  name: string,
+  body: () => Promise<void> | void,
+  options: { readonly skip?: string | undefined; readonly warmUp?: () => Promise<void> } = {},
+): void {
+  test(name, options.skip === undefined ? {} : { skip: options.skip }, async () => {
+    await options.warmUp?.();
+    const before = await countAtRest();
+    try {
+      await body();
+    } finally {
+      await assertNothingLeft(before);
+    }
+  });
+}
+
+/** Counts once the runtime has finished with what was closed before. */
+async function countAtRest(): Promise<Resources> {
+  for (;;) {
+    const counted = countResources();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    if (difference(counted, countResources()) === "") return counted;
+  }
+}
+
+function descriptorKinds(): string[] {
+  const kinds: string[] = [];
+  for (const name of readdirSync("/proc/self/fd")) {
+    let target: string;
+    try {
+      target = readlinkSync(`/proc/self/fd/${name}`);
+    } catch {
+      continue; // The descriptor that the folder was read through.
+    }
+    kinds.push(kindOf(target));
+  }
+  return kinds;
+}
+
+function kindOf(target: string): string {
+  if (target.startsWith("/memfd:")) return "memfd";
+  if (target.startsWith("anon_inode:")) return target.slice("anon_inode:".length).replaceAll(/[[\]]/g, "");
+  const typed = /^(\w+):\[\d+\]$/.exec(target);
+  if (typed !== null) return typed[1]!;
+  return target.startsWith("/dev/") ? "device" : "file";
+}
+
+function children(): string[] {
+  const found: string[] = [];
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, "utf8");
+      const parent = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1];
+      if (Number(parent) === process.pid) found.push("child process");
+    } catch {
+      // It ended while the folder was read.
+    }
+  }
+  return found;
+}
+
+function mappings(): string[] {
+  return readFileSync("/proc/self/maps", "utf8").split("\n")
+    .filter((line) => line.includes("/memfd:poolpass") && !line.includes("/memfd:poolpass-shim"))
+    .map(() => "mapping");
+}

@@ -1,0 +1,103 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import { CudaError } from "../src/errors.ts";
+import { testOnEachDriver } from "./drivers.ts";
+
+const megabytes = 2 ** 20;
+
+testOnEachDriver("a stream is busy until its work is done, and then its events have fired", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(fillPtx);
+  using buffer = pool.allocate(256 * megabytes, stream);
+  using event = gpu.createEvent();
+  assert(event.query(), "An event that was never recorded has nothing to wait for");
+  const fill = module.kernel("fill");
+  for (let pass = 0; pass < 8; pass++) fill.launch({ grid: 64, block: 256, stream }, buffer, buffer.byteLength, pass);
+  stream.record(event);
+  assertEquals([stream.query(), event.query()], [false, false]);
+  await event.finished();
+  await stream.finished();
+  assertEquals([stream.query(), event.query()], [true, true]);
+});
+
+testOnEachDriver("a stream that waits for an event sees what came before it on another", async (cuda) => {
+  const gpu = cuda.device(0);
+  using producer = gpu.createStream({ nonBlocking: true });
+  using consumer = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(fillPtx);
+  using source = pool.allocate(64 * megabytes, producer);
+  using target = pool.allocate(64 * megabytes, consumer);
+  using event = gpu.createEvent();
+  module.kernel("fill").launch({ grid: 64, block: 256, stream: producer }, source, source.byteLength, 0x01020304);
+  producer.record(event);
+  consumer.wait(event);
+  source.copyTo(target, consumer);
+  const words = await target.read(Uint32Array);
+  assert(words.every((word) => word === 0x01020304));
+});
+
+testOnEachDriver("the default stream comes after the blocking streams and before their next work", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64 * megabytes, stream);
+  using copy = pool.allocate(64 * megabytes, stream);
+  buffer.fill(1, stream);
+  buffer.copyTo(copy, gpu.defaultStream);
+  buffer.fill(2, stream);
+  const bytes = await copy.read(Uint8Array);
+  assert(bytes.every((byte) => byte === 1));
+});
+
+testOnEachDriver("events measure the time between them", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64 * megabytes, stream);
+  using start = gpu.createEvent({ timing: true });
+  using end = gpu.createEvent({ timing: true });
+  using untimed = gpu.createEvent();
+  stream.record(start);
+  buffer.fill(1);
+  stream.record(end);
+  stream.record(untimed);
+  await stream.finished();
+  const milliseconds = end.elapsedTime(start);
+  assert(milliseconds > 0 && milliseconds < 10_000, `${milliseconds}`);
+  const error = assertThrows(() => end.elapsedTime(untimed), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidResourceHandle");
+  assertThrows(() => gpu.createEvent({ timing: true, interprocess: true }), TypeError, "interprocess");
+});
+
+testOnEachDriver("a wait is ended by its signal, with the signal's reason", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(256 * megabytes, stream);
+  for (let pass = 0; pass < 4; pass++) buffer.fill(pass);
+  const reason = new Error("enough");
+  const controller = new AbortController();
+  const waiting = stream.finished({ signal: controller.signal });
+  controller.abort(reason);
+  assertEquals(await assertRejects(() => waiting), reason);
+  await gpu.finished();
+});
+
+testOnEachDriver("devices tell what they are", (cuda) => {
+  for (const gpu of cuda.devices) {
+    assert(/^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(gpu.uuid), gpu.uuid);
+    assert(cuda.device(gpu.uuid) === gpu);
+    assert(gpu.name.length > 0);
+    assert(gpu.attribute("multiProcessorCount") > 0);
+    assertEquals(gpu.attribute("warpSize"), 32);
+    assert(gpu.computeCapability[0] >= 6);
+    const { free, total } = gpu.memoryInfo();
+    assert(free > 0 && free <= total);
+  }
+  assertThrows(() => cuda.device(0).attribute("nonesuch"), RangeError, "nonesuch");
+  assertThrows(() => cuda.device(99), RangeError, "Cannot find device 99");
+  assertThrows(() => cuda.device("GPU-0"), RangeError, cuda.device(0).uuid);
+});
