@@ -45,7 +45,13 @@ export { open, type OpenOptions } from "./src/open.ts";
 export { type Access } from "./src/pool_access.ts";
 export { type ParameterType } from "./src/ptx/kernel_signature.ts";
 export { ShareableHandle } from "./src/shareable_handle.ts";
-export { UnixListener } from "./src/sharing/unix_listener.ts";
-export { UnixSocket } from "./src/sharing/unix_socket.ts";
+export { type ListenOptions, UnixListener } from "./src/sharing/unix_listener.ts";
+export {
+  type Peer,
+  type Received,
+  type ReceiveOptions,
+  type SendOptions,
+  UnixSocket,
+} from "./src/sharing/unix_socket.ts";
 export { type TypedArray, type TypedArrayConstructor } from "./src/typed_array.ts";
 export { type WaitOptions } from "./src/waiting.ts";

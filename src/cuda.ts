@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { cannot } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
@@ -15,6 +16,13 @@ export class Cuda implements Disposable {
   /** The devices, by ordinal. */
   readonly devices: readonly CudaDevice[];
   readonly #session: Session;
+
+  static {
+    printAs(
+      this,
+      (cuda) => `Cuda { ${cuda.driver}, ${cuda.devices.length} devices, CUDA ${cuda.driverVersion / 1000} }`,
+    );
+  }
 
   /** Made by `open`. */
   constructor(session: Session) {

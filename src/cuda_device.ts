@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
@@ -31,6 +32,10 @@ export class CudaDevice {
   readonly #attributes = new Map<number, number>();
   #uuid: string | undefined;
   #name: string | undefined;
+
+  static {
+    printAs(this, (device) => `CudaDevice { ${device.ordinal}, ${device.name}, ${device.uuid} }`);
+  }
 
   /** Made by `open`. */
   constructor(session: Session, ordinal: number) {

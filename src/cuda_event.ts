@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot } from "./explain.ts";
 import type { Session } from "./session.ts";
@@ -23,6 +24,13 @@ export class CudaEvent implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   #handle: bigint | undefined;
+
+  static {
+    printAs(
+      this,
+      (event) => `CudaEvent { device ${event.device.ordinal}${event.#handle === undefined ? ", disposed" : ""} }`,
+    );
+  }
 
   /** Made by `CudaDevice.createEvent`. */
   constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {

@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import type { KernelParameters } from "./driver.ts";
@@ -32,6 +33,13 @@ export class CudaKernel {
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
   readonly #parameters: KernelParameters;
+
+  static {
+    printAs(this, (kernel) => {
+      const types = kernel.#types.map((type) => typeof type === "string" ? type : `${type.byteLength} bytes`);
+      return `CudaKernel { ${kernel.name}(${types.join(", ")}) }`;
+    });
+  }
 
   /** Made by `CudaModule.kernel`. */
   constructor(

@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { signatureOf } from "./kernel_arguments.ts";
@@ -15,6 +16,13 @@ export class CudaModule implements Disposable {
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
   #handle: bigint | undefined;
+
+  static {
+    printAs(this, (module) => {
+      const state = module.#handle === undefined ? "disposed" : module.kernelNames.join(", ");
+      return `CudaModule { device ${module.#device.ordinal}: ${state} }`;
+    });
+  }
 
   /** Made by `CudaDevice.loadModule`. */
   constructor(

@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaEvent } from "./cuda_event.ts";
 import { defaultStream, eventFlags } from "./driver.ts";
@@ -26,6 +27,13 @@ export class CudaStream implements Disposable {
   /** Events by which `finished` knows how far the stream was. */
   readonly #idleMarkers: bigint[] = [];
   #handle: bigint | undefined;
+
+  static {
+    printAs(this, (stream) => {
+      const kind = stream.#handle === defaultStream ? ", default" : stream.#handle === undefined ? ", disposed" : "";
+      return `CudaStream { device ${stream.device.ordinal}${kind} }`;
+    });
+  }
 
   /** Made by `CudaDevice.createStream`. */
   constructor(

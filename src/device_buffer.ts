@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { cannot } from "./explain.ts";
@@ -85,6 +86,10 @@ export class DeviceBuffer implements Disposable {
 
   static {
     partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
+    printAs(this, (buffer) => {
+      const state = buffer.#whole.#isFreed ? "freed" : `0x${buffer.#address.toString(16)}`;
+      return `${buffer.constructor.name} { device ${buffer.device.ordinal}, ${buffer.byteLength} bytes, ${state} }`;
+    });
   }
 
   /** Made by `MemoryPool.allocate` and `ImportedMemoryPool.importPointer`. */

@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import type { HostAllocation } from "./driver.ts";
 import type { Session } from "./session.ts";
 
@@ -11,6 +12,13 @@ export class HostBuffer implements Disposable {
   readonly byteLength: number;
   readonly #session: Session;
   #allocation: HostAllocation | undefined;
+
+  static {
+    printAs(
+      this,
+      (buffer) => `HostBuffer { ${buffer.byteLength} bytes${buffer.#allocation === undefined ? ", disposed" : ""} }`,
+    );
+  }
 
   /** Made by `Cuda.allocateHost`. */
   constructor(session: Session, allocation: HostAllocation) {

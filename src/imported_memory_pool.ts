@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
@@ -31,6 +32,13 @@ export class ImportedMemoryPool implements Disposable {
   readonly #byAddress = new Map<bigint, Mapping>();
   readonly #owner: BufferOwner = { release: (address, _byteLength, stream) => this.#free(address, stream) };
   #handle: bigint | undefined;
+
+  static {
+    printAs(this, (pool) => {
+      const state = pool.#handle === undefined ? "disposed" : `${pool.#byData.size} mapped`;
+      return `ImportedMemoryPool { device ${pool.device.ordinal}, ${state} }`;
+    });
+  }
 
   /** Made by `CudaDevice.importPool`. */
   constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {

@@ -1,3 +1,4 @@
+import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
@@ -79,6 +80,14 @@ export class MemoryPool implements Disposable {
   #handle: bigint | undefined;
   #liveCount = 0;
   #liveBytes = 0;
+
+  static {
+    printAs(this, (pool) => {
+      const place = pool.device === undefined ? "host" : `device ${pool.device.ordinal}`;
+      const state = pool.#handle === undefined ? "disposed" : `${pool.#liveCount} buffers, ${pool.#liveBytes} bytes`;
+      return `MemoryPool { ${place}, ${pool.handleType}, ${state} }`;
+    });
+  }
 
   /** Made by `CudaDevice.createPool`. `isOwned` is false for a device's default pool, which stays when disposed. */
   constructor(

@@ -10,6 +10,7 @@ import { UnixSocket } from "../src/sharing/unix_socket.ts";
 import { type ChildProcess, startScript } from "./child_process.ts";
 import { driversUnderTest } from "./drivers.ts";
 import { assertNothingLeft, countResources } from "./resources.ts";
+import { warmUpSockets } from "./warm_up.ts";
 
 /** The drivers that a program can be told to use from outside. */
 const programDrivers = driversUnderTest.filter(({ name }) => name === "software" || name === "cuda");
@@ -55,12 +56,7 @@ let warm = false;
 async function warmUp(): Promise<void> {
   if (warm) return;
   warm = true;
-  const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
-  await using listener = UnixListener.listen(join(folder, "warm.sock"));
-  const [near, far] = await Promise.all([UnixSocket.connect(listener.path), listener.accept()]);
-  await near[Symbol.asyncDispose]();
-  await far[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true });
+  await warmUpSockets();
   await using child = startScript(exporterPath, []);
   await child.ended;
 }

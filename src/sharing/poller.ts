@@ -14,6 +14,7 @@
 import { host } from "../../ffi/host.ts";
 import { shim, unwrap } from "../../ffi/shim/shim.ts";
 import { errno } from "../../ffi/shim/system_error.ts";
+import { nextTurn } from "../turn.ts";
 
 /** There is something to read or to accept, or the stream's end; of a process, that it has ended. */
 export const readable = 1;
@@ -196,9 +197,4 @@ function rejectAll(result: number): void {
       waiter.reject(error);
     }
   }
-}
-
-function nextTurn(): Promise<void> {
-  const { setImmediate } = globalThis as unknown as { setImmediate(callback: () => void): void };
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -8,10 +8,11 @@ import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale 
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
+import type { WaitOptions } from "../waiting.ts";
 import { readable, settled, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { Turns } from "./turns.ts";
-import { adoptSocket, outOfDescriptors, type SocketWaitOptions, type UnixSocket } from "./unix_socket.ts";
+import { adoptSocket, outOfDescriptors, type UnixSocket } from "./unix_socket.ts";
 
 /** Options of `UnixListener.listen`. */
 export interface ListenOptions {
@@ -81,7 +82,7 @@ export class UnixListener implements AsyncDisposable {
    *
    * @throws {SharingError} `out-of-descriptors`; where none was left for the connection itself, it goes on waiting
    */
-  async accept(options: SocketWaitOptions = {}): Promise<UnixSocket> {
+  async accept(options: WaitOptions = {}): Promise<UnixSocket> {
     if (this.#fd < 0) throw new ReferenceError(`Cannot accept at ${this.path}: the listener was disposed`);
     const { signal } = options;
     signal?.throwIfAborted();

@@ -17,24 +17,19 @@ import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
 import { ShareableHandle } from "../shareable_handle.ts";
+import type { WaitOptions } from "../waiting.ts";
 import { type Interest, readable, settled, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
 import { Turns } from "./turns.ts";
 
-/** Options of a wait. */
-export interface SocketWaitOptions {
-  /** Aborted, it rejects the wait with its reason. */
-  signal?: AbortSignal;
-}
-
 /** Options of `UnixSocket.send`. */
-export interface SendOptions extends SocketWaitOptions {
+export interface SendOptions extends WaitOptions {
   /** Go with the first byte. They are borrowed: keep them until the promise resolves, dispose of them afterwards. */
   handles?: readonly ShareableHandle[];
 }
 
 /** Options of `UnixSocket.receive`. */
-export interface ReceiveOptions extends SocketWaitOptions {
+export interface ReceiveOptions extends WaitOptions {
   /** How many handles must come with the bytes; 0 unless given. */
   handles?: number;
 }
@@ -116,7 +111,7 @@ export class UnixSocket implements AsyncDisposable {
    * @throws {SharingError} `not-found`, `not-listening`, `not-permitted`, `path-too-long`, `out-of-descriptors`, or
    * `not-supported` where there are no such sockets
    */
-  static async connect(path: string, options: SocketWaitOptions = {}): Promise<UnixSocket> {
+  static async connect(path: string, options: WaitOptions = {}): Promise<UnixSocket> {
     const { signal } = options;
     signal?.throwIfAborted();
     checkSocketPath("connect to", path);

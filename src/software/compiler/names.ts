@@ -53,7 +53,10 @@ export class Scope {
   declareRegisters({ type: typeName, vectorLength, names, line }: RegisterDeclaration): void {
     const type = scalarTypes.get(typeName);
     if (type === undefined || vectorLength !== 1) {
-      throw new PtxError(line, `cannot declare registers of type ".${typeName}": vectors and 128 bits are not supported`);
+      throw new PtxError(
+        line,
+        `cannot declare registers of type ".${typeName}": vectors and 128 bits are not supported`,
+      );
     }
     for (const { name, count } of names) {
       if (count === undefined) this.declare({ kind: "register", name, type }, line);

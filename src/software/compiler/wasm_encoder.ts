@@ -148,7 +148,7 @@ const op = {
   i64TruncSatF64U: [0xfc, 7],
 } as const;
 
-/** Name of an instruction in the table of instructions. */
+/** Name of an instruction in the table of plain instructions. */
 export type OpName = keyof typeof op;
 
 /** Loads and stores: the opcode, and the alignment as a power of two. */
@@ -171,6 +171,17 @@ const memoryOp = {
 
 /** Name of an instruction in the table of loads and stores. */
 export type MemoryOpName = keyof typeof memoryOp;
+
+/** Atomic loads and exchanges: what follows the prefix, and the alignment as a power of two. */
+export const atomicOp = {
+  i32AtomicLoad: [0x10, 2],
+  i64AtomicLoad: [0x11, 3],
+  i32AtomicCompareExchange: [0x48, 2],
+  i64AtomicCompareExchange: [0x49, 3],
+} as const;
+
+/** Name of an instruction in the table of atomic instructions. */
+export type AtomicOpName = keyof typeof atomicOp;
 
 /** Bytes that grow. */
 class ByteWriter {
@@ -334,6 +345,23 @@ export class CodeWriter {
     const [opcode, alignment] = memoryOp[name];
     this.#out.bytes([opcode, alignment]);
     this.#out.unsigned(offset);
+    return this;
+  }
+
+  atomic(name: AtomicOpName): this {
+    const [opcode, alignment] = atomicOp[name];
+    this.#out.bytes([0xfe, opcode, alignment, 0]);
+    return this;
+  }
+
+  atomicFence(): this {
+    this.#out.bytes([0xfe, 0x03, 0x00]);
+    return this;
+  }
+
+  /** Code that another writer wrote. */
+  append(code: Uint8Array): this {
+    this.#out.bytes(code);
     return this;
   }
 
