@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { addressBase } from "./compiler/code_generator.ts";
+import { addressBase } from "./compiler/addresses.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
 /** Bytes of the window. */

@@ -33,6 +33,11 @@ export const runType: FunctionType = { parameters: runParameters.map(() => "i32"
 const fixedLocals: readonly FixedLocal[] = [...runParameters, ...counters];
 const fixedIndices = new Map(fixedLocals.map((name, index) => [name, index]));
 
+/** The index of a local that every kernel has. */
+export function fixedLocal(name: FixedLocal): number {
+  return fixedIndices.get(name)!;
+}
+
 /** Functions that kernels call. */
 export type Helper = "fault" | "resolveGeneric" | "fusedMultiplyAdd32";
 
@@ -121,11 +126,7 @@ export class FunctionEmitter {
   }
 
   getFixed(name: FixedLocal): CodeWriter {
-    return this.code.get(fixedIndices.get(name)!);
-  }
-
-  setFixed(name: FixedLocal): CodeWriter {
-    return this.code.set(fixedIndices.get(name)!);
+    return this.code.get(fixedLocal(name));
   }
 
   callHelper(name: Helper): CodeWriter {

@@ -38,9 +38,6 @@ export function integer(operation: IntegerOperation, signedOperation: IntegerOpe
   return fromOperands((e, i) => e.code.ops(inType(i.type, i.type.kind === "signed" ? signedOperation : operation)));
 }
 
-/** `and`, `or`, `xor`, on predicates too. */
-export const logic = integer;
-
 /** `add.sat.s32` and `sub.sat.s32` */
 export function saturating(operation: "i64Add" | "i64Sub"): Emit {
   return (e, i) =>
@@ -432,8 +429,9 @@ export const logicOfThree: Emit = (e, i) => {
   const { code } = e;
   const table = i.operands[4];
   if (table?.kind !== "integer" || table.value < 0n || table.value > 0xffn) {
-    e.fail("its truth table must be a number from 0 to 255");
+    return e.fail("its truth table must be a number from 0 to 255");
   }
+  const truth = table.value;
   const inputs = i.operands.slice(1, 4);
   const locals = inputs.map(() => e.temporary("i32"));
   e.assign(i.operands[0], u32, () => {
@@ -443,7 +441,7 @@ export const logicOfThree: Emit = (e, i) => {
     });
     code.i32(0);
     for (let term = 0; term < 8; term++) {
-      if ((table.value >> BigInt(term) & 1n) === 0n) continue;
+      if ((truth >> BigInt(term) & 1n) === 0n) continue;
       locals.forEach((local, index) => {
         code.get(local);
         if ((term >> (2 - index) & 1) === 0) code.i32(-1).ops("i32Xor");

@@ -22,6 +22,11 @@ export interface BlockWriter<I> {
 /** How deep the structure may nest: less than what makes this recursion, or an engine's own, run out of stack. */
 const maximumDepth = 1000;
 
+/** A graph that cannot be written as structured code. */
+export class StructureError extends Error {
+  override readonly name = "StructureError";
+}
+
 /**
  * Writes a reducible graph as structured WebAssembly: loops as `loop`, joins as the end of a `block`.
  *
@@ -44,6 +49,7 @@ class StructuredWriter<I> {
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loopHeaders = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];
+  #depthOfTree = 0;
 
   constructor(entry: BasicBlock<I>, writer: BlockWriter<I>) {
     this.#writer = writer;
@@ -62,15 +68,21 @@ class StructuredWriter<I> {
   }
 
   writeTree(block: BasicBlock<I>): void {
-    if (this.#frames.length > maximumDepth) throw new RangeError(`Control flow nests more than ${maximumDepth} deep`);
+    if (++this.#depthOfTree > maximumDepth) {
+      throw new StructureError(`its control flow nests more than ${maximumDepth} deep`);
+    }
     const joins = this.#tree.children(block).filter((child) => this.#joins.has(child));
     const { code } = this.#writer;
-    if (!this.#loopHeaders.has(block)) return this.#writeBlock(block, joins);
-    code.loop();
-    this.#frames.push(block);
-    this.#writeBlock(block, joins);
-    this.#frames.pop();
-    code.end();
+    if (this.#loopHeaders.has(block)) {
+      code.loop();
+      this.#frames.push(block);
+      this.#writeBlock(block, joins);
+      this.#frames.pop();
+      code.end();
+    } else {
+      this.#writeBlock(block, joins);
+    }
+    this.#depthOfTree--;
   }
 
   #writeBlock(block: BasicBlock<I>, joins: readonly BasicBlock<I>[]): void {

@@ -4,6 +4,7 @@ import type { ScalarType } from "./scalar_types.ts";
 
 /** An instruction whose form is known and whose names are resolved. */
 export interface TypedInstruction {
+  readonly kind: "instruction";
   readonly form: InstructionForm;
   /** As it was written, for messages: `add.rn.f32`. */
   readonly text: string;

@@ -1,0 +1,125 @@
+/**
+ * `cvt`, between all integers and floats of 32 and 64 bits. PTX ISA, section 9.7.9.21.
+ *
+ * @module
+ */
+import { canonicalizeNaN, flushSubnormal, saturate } from "./float_instructions.ts";
+import type { FunctionEmitter } from "./function_emitter.ts";
+import type { Emit } from "./instruction_form.ts";
+import { type ScalarType, typeNamed } from "./scalar_types.ts";
+import type { TypedInstruction } from "./typed_instruction.ts";
+import type { OpName } from "./wasm_encoder.ts";
+
+const roundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi: "Trunc", rmi: "Floor", rpi: "Ceil" };
+
+/** `cvt` */
+export const convert: Emit = (e, i) => {
+  const from = typeNamed(i.choices.get("from")!);
+  const { type: to } = i;
+  if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
+  e.assign(i.operands[0], to, () => {
+    e.push(i.operands[1], from, { wide: true });
+    if (i.choices.has("ftz") && from.name === "f32") flushSubnormal(e);
+    if (from.kind === "float") {
+      if (to.kind === "float") floatToFloat(e, i, from);
+      else floatToInteger(e, i, from);
+    } else if (to.kind === "float") {
+      integerToFloat(e, i, from);
+    } else {
+      integerToInteger(e, i, from);
+    }
+  }, { wide: true });
+};
+
+function floatToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+  const { type: to } = i;
+  const rounding = i.choices.get("rounding");
+  const toInteger = rounding === undefined ? undefined : roundings[rounding];
+  if (from.bits === to.bits) {
+    if (rounding !== undefined && toInteger === undefined) e.fail(`.${rounding} does not apply between equal types`);
+    if (toInteger !== undefined) e.code.ops(`${to.value}${toInteger}` as OpName);
+  } else if (from.bits < to.bits) {
+    if (rounding !== undefined) e.fail(`.${rounding} does not apply: nothing is rounded`);
+    e.code.ops("f64PromoteF32");
+  } else {
+    if (rounding !== "rn") e.fail("only rounding to nearest even, .rn, is supported here");
+    e.code.ops("f32DemoteF64");
+    if (i.choices.has("ftz")) flushSubnormal(e);
+  }
+  if (i.choices.has("sat")) saturate(e, to);
+  else if (from.bits !== to.bits || toInteger !== undefined) canonicalizeNaN(e, to);
+}
+
+/** Numbers past the range give its ends. A NaN gives 0, and in 64 bits the sign bit alone. */
+function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+  const { code } = e;
+  const { type: to } = i;
+  const rounding = i.choices.get("rounding");
+  const operation = rounding === undefined ? undefined : roundings[rounding];
+  if (operation === undefined) e.fail("it must say how to round: .rni, .rzi, .rmi or .rpi");
+  const fromName = from.value === "f64" ? "F64" : "F32";
+  const sign = to.kind === "signed" ? "S" : "U";
+  const value = e.temporary(from.value);
+  if (operation !== "Trunc") code.ops(`${from.value}${operation}` as OpName);
+  code.tee(value).ops(`${to.value}TruncSat${fromName}${sign}` as OpName);
+  if (to.bits === 64) {
+    const whole = e.temporary("i64");
+    code.set(whole).get(whole).i64(1n << 63n).get(value).get(value).ops(`${from.value}Eq` as OpName, "select");
+  } else if (to.bits < 32) {
+    clamp32(e, { bits: to.bits, from: to.kind === "signed", to: to.kind === "signed" });
+  }
+}
+
+function integerToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+  const { type: to } = i;
+  if (i.choices.get("rounding") !== "rn") e.fail("only rounding to nearest even, .rn, is supported here");
+  const fromName = from.value === "i64" ? "I64" : "I32";
+  e.code.ops(`${to.value}Convert${fromName}${from.kind === "signed" ? "S" : "U"}` as OpName);
+  if (i.choices.has("sat")) saturate(e, to);
+}
+
+function integerToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+  const { code } = e;
+  const { type: to } = i;
+  if (i.choices.has("rounding")) e.fail("integers are not rounded");
+  if (i.choices.has("sat")) {
+    const signed = from.kind === "signed";
+    if (from.bits === 64) clamp64(e, { type: to, from: signed });
+    else if (to.bits === 64) {
+      if (signed && to.kind === "unsigned") clamp32(e, { bits: 32, from: true, to: false });
+    } else clamp32(e, { bits: to.bits, from: signed, to: to.kind === "signed" });
+  }
+  if (from.bits === 64 && to.bits < 64) code.ops("i32WrapI64");
+  if (from.bits < 64 && to.bits === 64) code.ops(from.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
+}
+
+/** Clamps the i32 on the stack, read as signed or not, to the range of an integer of some bits. */
+function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: boolean; to: boolean }): void {
+  const { code } = e;
+  const value = e.temporary("i32");
+  code.set(value);
+  if (from) {
+    const minimum = to ? -(2 ** (bits - 1)) : 0;
+    code.i32(minimum).get(value).get(value).i32(minimum).ops("i32LtS", "select").set(value);
+  }
+  const maximum = to ? 2 ** (bits - 1) - 1 : 2 ** bits - 1;
+  const beyond = from ? "i32GtS" : "i32GtU";
+  // No signed number of 32 bits exceeds the largest unsigned one.
+  if (from && maximum > 0x7fff_ffff) code.get(value);
+  else code.i32(maximum).get(value).get(value).i32(maximum).ops(beyond, "select");
+}
+
+/** Clamps the i64 on the stack, read as signed or not, to the range of a type. */
+function clamp64(e: FunctionEmitter, { type: { bits, kind }, from }: { type: ScalarType; from: boolean }): void {
+  const { code } = e;
+  const value = e.temporary("i64");
+  const signed = kind === "signed";
+  code.set(value);
+  if (from) {
+    const minimum = signed ? -(1n << BigInt(bits - 1)) : 0n;
+    code.i64(minimum).get(value).get(value).i64(minimum).ops("i64LtS", "select").set(value);
+  }
+  const maximum = signed ? (1n << BigInt(bits - 1)) - 1n : (1n << BigInt(bits)) - 1n;
+  if (from && maximum >= 1n << 63n) code.get(value);
+  else code.i64(maximum).get(value).get(value).i64(maximum).ops(from ? "i64GtS" : "i64GtU", "select");
+}

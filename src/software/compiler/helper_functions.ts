@@ -1,0 +1,102 @@
+/**
+ * Functions that the compiled kernels of a module call, beside those that they import.
+ *
+ * @module
+ */
+import { addressBase, faultKind, limitGranuleBytes, localAddressBase, sharedAddressBase } from "./addresses.ts";
+import type { Helper } from "./function_emitter.ts";
+import { CodeWriter, type FunctionDefinition, type FunctionType } from "./wasm_encoder.ts";
+
+/** `device.fault`: the kind, the address, the line. It does not return. */
+export const faultType: FunctionType = { parameters: ["i32", "i64", "i32"], results: [] };
+
+const faultIndex = 0;
+
+/** The index of each function, of which the imported one comes first. */
+export const helperIndices: ReadonlyMap<Helper, number> = new Map([
+  ["fault", faultIndex],
+  ["resolveGeneric", 1],
+  ["fusedMultiplyAdd32", 2],
+]);
+
+/** The functions in the order of their indices. */
+export function helperFunctions(): FunctionDefinition[] {
+  return [resolveGeneric(), fusedMultiplyAdd32()];
+}
+
+/**
+ * Finds where in the memory a generic address lies, by its high half, and faults where the access is not legal.
+ *
+ * Takes the address, the access's bytes, a power of two, its line, where the shared memory begins and its bytes, the same
+ * of the local memory, and where the limits begin.
+ */
+function resolveGeneric(): FunctionDefinition {
+  const [address, bytes, line, shared, sharedBytes, local, localBytes, limits, offset] = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+  ] as const;
+  const code = new CodeWriter();
+  const isIn = (base: bigint) => code.get(address).i64(32n).ops("i64ShrU").i64(base >> 32n).ops("i64Eq");
+  const fault = (kind: number) => code.i32(kind).get(address).get(line).call(faultIndex).ops("unreachable");
+  code.get(address).ops("i32WrapI64").tee(offset).get(bytes).i32(1).ops("i32Sub", "i32And").if();
+  fault(faultKind.misalignedAddress).end();
+  isIn(addressBase).if();
+  code.get(offset).i32(limitGranuleBytes - 1).ops("i32And").get(bytes).ops("i32Add");
+  code.get(limits).get(offset).i32(9).ops("i32ShrU").i32(1).ops("i32Shl", "i32Add").memory("i32Load16U");
+  code.ops("i32LeU").if().get(offset).ops("return").end().end();
+  for (
+    const [base, begin, size] of [[sharedAddressBase, shared, sharedBytes], [
+      localAddressBase,
+      local,
+      localBytes,
+    ]] as const
+  ) {
+    isIn(base).if();
+    // The offset is a multiple of the size of the access: within the space, so is all of it, or the end tells.
+    code.get(offset).ops("i64ExtendI32U").get(bytes).ops("i64ExtendI32U", "i64Add");
+    code.get(size).ops("i64ExtendI32U", "i64LeU").if().get(begin).get(offset).ops("i32Add", "return").end().end();
+  }
+  fault(faultKind.illegalAddress);
+  return {
+    type: { parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32"],
+    code: code.finish(),
+  };
+}
+
+/**
+ * a * b + c, rounded once, for finite and other numbers.
+ *
+ * The product is exact in 64 bits. The sum's rounding error is found by Knuth's two-sum; where there is one, the sum is
+ * moved to the neighbour with an odd last bit that the error points to (rounding to odd), from which rounding to 32 bits
+ * gives what rounding the exact sum would have.
+ */
+function fusedMultiplyAdd32(): FunctionDefinition {
+  const [a, b, c, product, addend, sum, back, error, bits] = [0, 1, 2, 3, 4, 5, 6, 7, 8] as const;
+  const code = new CodeWriter();
+  code.get(a).ops("f64PromoteF32").get(b).ops("f64PromoteF32", "f64Mul").set(product);
+  code.get(c).ops("f64PromoteF32").tee(addend).get(product).ops("f64Add").set(sum);
+  code.get(sum).get(product).ops("f64Sub").set(back);
+  code.get(product).get(sum).get(back).ops("f64Sub", "f64Sub").get(addend).get(back).ops("f64Sub", "f64Add");
+  code.set(error).get(sum).ops("i64ReinterpretF64").set(bits);
+  // False where the error is NaN, as it is where the sum is not finite.
+  code.get(error).f64Bits(0n).ops("f64Lt").get(error).f64Bits(0n).ops("f64Gt", "i32Or");
+  code.get(bits).i64(1n).ops("i64And", "i64Eqz", "i32And").if();
+  // An error of the sum's own sign lies further from zero, where the bits are one more.
+  code.get(bits).i64(1n).i64(-1n);
+  code.get(error).f64Bits(0n).ops("f64Lt").get(sum).f64Bits(0n).ops("f64Lt", "i32Eq", "select", "i64Add").set(bits)
+    .end();
+  code.get(bits).ops("f64ReinterpretI64", "f32DemoteF64");
+  return {
+    type: { parameters: ["f32", "f32", "f32"], results: ["f32"] },
+    locals: ["f64", "f64", "f64", "f64", "f64", "i64"],
+    code: code.finish(),
+  };
+}
