@@ -12,7 +12,7 @@ export class UsageError extends Error {}
 const unitBytes: Readonly<Record<string, number>> = { "": 1, "B": 1, "KiB": 2 ** 10, "MiB": 2 ** 20, "GiB": 2 ** 30 };
 
 /**
- * Runs a program: prints what went wrong and sets the exit code. The signal is aborted by Ctrl-C and by SIGTERM.
+ * Runs a program: prints what went wrong and sets the exit code. Whether all went well. The signal is aborted by Ctrl-C and by SIGTERM.
  *
  * @param usage The line that says how to call it.
  */
@@ -20,18 +20,20 @@ export async function runProgram(
   name: string,
   main: (signal: AbortSignal) => Promise<void>,
   { usage }: { usage: string },
-): Promise<void> {
+): Promise<boolean> {
   const interrupted = new AbortController();
   const interrupt = () => interrupted.abort(new Error("Interrupted"));
   process.on("SIGINT", interrupt);
   process.on("SIGTERM", interrupt);
   try {
     await main(interrupted.signal);
+    return true;
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     process.stderr.write(`[${name}] ${interrupted.signal.aborted ? "Interrupted" : `Error: ${message}`}\n`);
     if (error instanceof UsageError) process.stderr.write(`Usage: ${usage}\n`);
     process.exitCode = interrupted.signal.aborted ? 130 : 1;
+    return false;
   } finally {
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", interrupt);

@@ -77,5 +77,4 @@ async function verify(buffer: DeviceBuffer, writers: number): Promise<void> {
   if (wrongRegions > 0) throw new Error(`${wrongRegions} of ${writers} regions do not hold what was written`);
 }
 
-await runProgram(name, main, { usage });
-say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");

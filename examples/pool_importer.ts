@@ -124,5 +124,4 @@ function formatTime(seconds: number): string {
   return `${(seconds * 1000).toFixed(3)} ms`;
 }
 
-await runProgram(name, main, { usage });
-say(name, "Cleanup complete");
+if (await runProgram(name, main, { usage })) say(name, "Cleanup complete");

@@ -127,7 +127,7 @@ for (
     ["negative bytes", ["0", "-5"], "Cannot use -5: it must not be negative"],
     ["bytes that are no number", ["0", "many"], 'Cannot use "many" as a number of bytes'],
     ["more bytes than the device has", ["0", String(2 ** 50)], "Cannot allocate 1125899906842624 bytes: device 0 has"],
-    ["a path too long", ["0", "64", `/tmp/${"x".repeat(200)}`], /107 bytes/],
+    ["a path too long", ["0", "64", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
     ["a folder that does not exist", ["0", "64", "/nonexistent/pool.sock"], "there is no folder /nonexistent"],
     ["an unknown option", ["0", "64", "--colour", "red"], "There is no option --colour"],
   ] as const
@@ -141,7 +141,7 @@ for (
     ["a target that is no number", ["x", "0"], 'Cannot use "x" as a device\'s number'],
     ["a writer that is not there", ["0", "77"], "Cannot find device 77"],
     ["a path where nothing is", ["0", "0", "/nonexistent/pool.sock"], "Cannot connect to /nonexistent/pool.sock"],
-    ["a path too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /107 bytes/],
+    ["a path too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
   ] as const
 ) {
   testPrograms(`the importer refuses ${what}`, ({ start }) => assertFails(start(importerPath, args), message));
@@ -198,7 +198,7 @@ testPrograms("an importer that disappears is an error within a second", async ({
   handles[0]![Symbol.dispose]();
   const gone = performance.now();
   await socket[Symbol.asyncDispose]();
-  await assertFails(exporter, /closed the connection/);
+  await assertFails(exporter, /it (closed|reset) the connection/);
   assert(performance.now() - gone < 1000, "It took the exporter more than a second");
 });
 

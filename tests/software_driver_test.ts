@@ -75,6 +75,9 @@ testSoftware("devices that are no peers say so when access is set", (cuda) => {
   assertMatch(error.message, /device 1 is no peer of device 0/);
 }, { peers: false });
 
+/** Bytes that leave nothing else in the pool to allocate from. */
+const wholeSegment = 32 * 2 ** 20;
+
 testSoftware("each reuse policy lets another stream have memory, and without them it does not", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
@@ -90,7 +93,7 @@ testSoftware("each reuse policy lets another stream have memory, and without the
     reuse.followEventDependencies = policy === "followEventDependencies";
     reuse.allowOpportunistic = policy === "allowOpportunistic";
     reuse.allowInternalDependencies = policy === "allowInternalDependencies";
-    const first = pool.allocate(2 ** 20, stream);
+    const first = pool.allocate(wholeSegment, stream);
     const { address } = first;
     ballast.fill(1, stream);
     first.free();
@@ -104,11 +107,11 @@ testSoftware("each reuse policy lets another stream have memory, and without the
     if (policy === "allowOpportunistic") {
       while (new Uint8Array(sentinel.buffer)[0] === 0) await nextTurn();
     }
-    using second = pool.allocate(2 ** 20, other);
+    using second = pool.allocate(wholeSegment, other);
     assertEquals(second.address === address, policy !== "none", policy);
     second.free();
     gpu.synchronize();
-    using third = pool.allocate(2 ** 20, other);
+    using third = pool.allocate(wholeSegment, other);
     assert(policy === "none" || third.address === address, "After a synchronization any stream may have the memory");
   }
 });

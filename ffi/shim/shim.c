@@ -77,17 +77,20 @@ static int address_in(int folder, const char *name, struct sockaddr_un *address)
   return address_of(path, address);
 }
 
-static int new_socket(void) { return unwrap(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+static int new_socket(int type) { return unwrap(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
-static int connect_to(const struct sockaddr_un *address) {
-  int fd = new_socket();
+static int connect_to(const struct sockaddr_un *address, int type) {
+  int fd = new_socket(type);
   if (fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof *address) < 0) return close_and(fd, -errno);
   return fd;
 }
 
-/* 1: somebody listens, or may; 0: nobody does. A full backlog and a socket of another type are somebody's. */
+/*
+ * 1: the socket is somebody's; 0: nobody's. A datagram socket is refused by a stream socket for its type, and so finds
+ * out without becoming a connection that whoever listens would take for a client.
+ */
 static int is_live(const struct sockaddr_un *address) {
-  int fd = connect_to(address);
+  int fd = connect_to(address, SOCK_DGRAM);
   if (fd >= 0) return close_and(fd, 1);
   return fd == -ECONNREFUSED ? 0 : fd == -EAGAIN || fd == -EPROTOTYPE ? 1 : fd;
 }
@@ -102,7 +105,7 @@ EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mod
   struct stat status;
   int folder = open_folder(path, &name);
   if (folder < 0) return folder;
-  int fd = new_socket();
+  int fd = new_socket(SOCK_STREAM);
   int error = fd < 0 ? fd : address_in(folder, temporary, &address);
   if (error == 0) error = unwrap(fchmod(fd, mode));
   if (error == 0) error = unwrap(bind(fd, (struct sockaddr *)&address, sizeof address));
@@ -159,7 +162,7 @@ EXPORT int poolpass_remove(const char *path, const char *aside, const struct fil
 EXPORT int poolpass_connect(const char *path) {
   struct sockaddr_un address;
   int error = address_of(path, &address);
-  return error < 0 ? error : connect_to(&address);
+  return error < 0 ? error : connect_to(&address, SOCK_STREAM);
 }
 EXPORT int poolpass_accept(int fd) { return unwrap(accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)); }
 

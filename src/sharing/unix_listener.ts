@@ -77,9 +77,6 @@ export class UnixListener implements AsyncDisposable {
   /**
    * Waits for the next process that connects. Pending calls are served in the order in which they were made.
    *
-   * A process that only looks whether somebody listens here is accepted like any other: its connection is closed when it
-   * is first read.
-   *
    * @throws {SharingError} `out-of-descriptors`; where none was left for the connection itself, it goes on waiting
    */
   async accept(options: WaitOptions = {}): Promise<UnixSocket> {

@@ -22,6 +22,8 @@ export class ImportedPool {
   readonly access: Map<number, number>;
   /** By their keys: one datum is mapped once. */
   readonly mappings: Map<string, Mapping> = new Map();
+  /** Those, and the ones whose free has not been reached by its stream. */
+  readonly #mapped = new Set<Mapping>();
   readonly #window: Window;
   readonly #file: SharedFile;
 
@@ -55,6 +57,7 @@ export class ImportedPool {
     }
     const mapping = { key, begin: begin + before, byteLength, pages };
     this.mappings.set(key, mapping);
+    this.#mapped.add(mapping);
     for (const [device, flags] of this.access) {
       if (flags !== memAccessFlags.none) this.#window.allow(device, mapping.begin, byteLength);
     }
@@ -62,7 +65,9 @@ export class ImportedPool {
   }
 
   /** Gives the window's pages back. The mapping is no longer among `mappings`. */
-  unmap({ begin, byteLength, pages }: Mapping): void {
+  unmap(mapping: Mapping): void {
+    const { begin, byteLength, pages } = mapping;
+    if (!this.#mapped.delete(mapping)) return;
     for (const device of this.access.keys()) this.#window.deny(device, begin, byteLength);
     this.#file.unmap(this.#window, pages);
     this.#window.release(pages.begin, pages.byteLength);
@@ -77,7 +82,7 @@ export class ImportedPool {
   }
 
   close(): void {
-    for (const mapping of this.mappings.values()) this.unmap(mapping);
+    for (const mapping of this.#mapped) this.unmap(mapping);
     this.mappings.clear();
     this.#file.close();
   }

@@ -209,13 +209,13 @@ export class SoftwarePool {
     return best;
   }
 
-  /** How much it takes to use a free block on the stream: nothing, luck, a wait; Infinity where it may not be used. */
+  /** How much it takes to use a free block on the stream: nothing, or a wait; Infinity where it may not be used. */
   #reuseRank(block: Block, stream: Stream): number {
     const { freed } = block;
     if (freed === undefined || freed.stream === stream) return 0;
     if (this.reuse.followEventDependencies && this.#host.scheduler.comesAfter(stream, freed)) return 0;
-    if (this.reuse.allowOpportunistic && freed.done) return 1;
-    return this.reuse.allowInternalDependencies ? 2 : Infinity;
+    if (this.reuse.allowOpportunistic && freed.done) return 0;
+    return this.reuse.allowInternalDependencies ? 1 : Infinity;
   }
 
   #take(block: Block, byteLength: number): Block {
