@@ -44,7 +44,7 @@ export async function nvccVersion(): Promise<string | undefined> {
 
 /** The version of nvcc that a generated module says it was built by. */
 export function recordedNvccVersion(module: string): string | undefined {
-  return /built by nvcc ([0-9.]+)/.exec(module)?.[1];
+  return /built by nvcc ([0-9]+(?:\.[0-9]+)*)/.exec(module)?.[1];
 }
 
 /** Compiles a kernel and checks the result. Throws where nvcc or ptxas is missing or refuses. */

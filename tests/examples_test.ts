@@ -95,12 +95,13 @@ for (const [byteLength, writers] of [[2 ** 22, 1], [1_000_003, 3], [3, 5]] as co
       "--verify",
       String(writers),
     ]);
+    const printed = linesOf(exporter);
     await untilFile(place.socketPath, exporter);
     assertEquals(statSync(place.socketPath).mode & 0o777, 0o600);
     const importer = place.start(importerPath, ["0", ..."0".repeat(writers), place.socketPath]);
     assertEquals(await importer.ended, 0, await importer.errors());
     assertEquals(await exporter.ended, 0, await exporter.errors());
-    const lines = await linesOf(exporter);
+    const lines = await printed;
     assertEquals(lines.length, writers);
     const slice = Math.floor(byteLength / writers);
     for (const [writer, line] of lines.entries()) {

@@ -88,7 +88,7 @@ testSoftware("each reuse policy lets another stream have memory, and without the
   for (
     const policy of ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies", "none"] as const
   ) {
-    using pool = gpu.createPool();
+    using pool = gpu.createPool({ releaseThreshold: Infinity });
     const { reuse } = pool;
     reuse.followEventDependencies = policy === "followEventDependencies";
     reuse.allowOpportunistic = policy === "allowOpportunistic";

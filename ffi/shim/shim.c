@@ -85,10 +85,7 @@ static int connect_to(const struct sockaddr_un *address, int type) {
   return fd;
 }
 
-/*
- * 1: the socket is somebody's; 0: nobody's. A datagram socket is refused by a stream socket for its type, and so finds
- * out without becoming a connection that whoever listens would take for a client.
- */
+/* 1: it is somebody's; 0: nobody's. A datagram socket is told without becoming a connection that is taken for a client. */
 static int is_live(const struct sockaddr_un *address) {
   int fd = connect_to(address, SOCK_DGRAM);
   if (fd >= 0) return close_and(fd, 1);
