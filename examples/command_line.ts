@@ -29,7 +29,7 @@ export async function runProgram(
     await main(interrupted.signal);
     return true;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     process.stderr.write(`[${name}] ${interrupted.signal.aborted ? "Interrupted" : `Error: ${message}`}\n`);
     if (error instanceof UsageError) process.stderr.write(`Usage: ${usage}\n`);
     process.exitCode = interrupted.signal.aborted ? 130 : 1;
@@ -38,6 +38,12 @@ export async function runProgram(
     process.off("SIGINT", interrupt);
     process.off("SIGTERM", interrupt);
   }
+}
+
+/** What went wrong first, where giving back what there was failed too. */
+function messageOf(error: unknown): string {
+  if (error instanceof SuppressedError) return messageOf(error.suppressed);
+  return error instanceof Error ? error.message : String(error);
 }
 
 /** The program's arguments: those without a name, and the values of the named ones that it knows. */

@@ -57,15 +57,15 @@ async function main(signal: AbortSignal): Promise<void> {
     await receiveDone(socket, signal);
   }, { signal, waitingFor });
   say(name, "Importer finished (signal=D)");
-  if (writers !== undefined) await verify(buffer, writers);
+  if (writers !== undefined) await verify(buffer, writers, signal);
 }
 
 /** Prints a line a region. */
-async function verify(buffer: DeviceBuffer, writers: number): Promise<void> {
+async function verify(buffer: DeviceBuffer, writers: number, signal: AbortSignal): Promise<void> {
   const regions = regionsOf(buffer.byteLength, writers);
   let wrongRegions = 0;
   for (const region of regions) {
-    const wrong = await findWrongByte(buffer, region);
+    const wrong = await findWrongByte(buffer, region, signal);
     if (wrong !== undefined) wrongRegions++;
     const verdict = wrong === undefined ? "verified" : `WRONG from byte ${wrong} on`;
     const { writer, byteOffset, byteLength, pattern } = region;

@@ -62,9 +62,15 @@ async function main(signal: AbortSignal): Promise<void> {
     const regions = regionsOf(offer.byteLength, writers.length);
     const progress = offer.byteLength > progressFromByteLength ? new Progress(name, offer.byteLength) : undefined;
     const start = performance.now();
-    await Promise.all(
+    const written = await Promise.allSettled(
       regions.map((region) => writeRegion(writers[region.writer]!, buffer, { region, progress, signal })),
     );
+    const failed = written.find(({ status }) => status === "rejected");
+    if (failed !== undefined) {
+      // What the others have given to their devices still writes to the buffer.
+      for (const writer of new Set(writers)) writer.synchronize();
+      throw (failed as PromiseRejectedResult).reason;
+    }
     const seconds = (performance.now() - start) / 1000;
     say(name, `All ${writers.length} writers completed: ${offer.byteLength} bytes in ${formatTime(seconds)}`);
   }

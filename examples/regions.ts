@@ -31,12 +31,16 @@ export function regionsOf(byteLength: number, writers: number): Region[] {
 }
 
 /** The first byte of a region that does not hold the pattern, counted in the buffer; undefined where every byte does. */
-export async function findWrongByte(buffer: DeviceBuffer, region: Region): Promise<number | undefined> {
+export async function findWrongByte(
+  buffer: DeviceBuffer,
+  region: Region,
+  signal: AbortSignal,
+): Promise<number | undefined> {
   const expected = region.pattern & 0xff;
   const end = region.byteOffset + region.byteLength;
   for (let begin = region.byteOffset; begin < end; begin += verifyPieceByteLength) {
     const length = Math.min(verifyPieceByteLength, end - begin);
-    const bytes = await buffer.read(Uint8Array, { byteOffset: begin, length });
+    const bytes = await buffer.read(Uint8Array, { byteOffset: begin, length, signal });
     const index = bytes.findIndex((byte) => byte !== expected);
     if (index >= 0) return begin + index;
   }

@@ -18,6 +18,7 @@ import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../src/errors.ts";
 import { type CudaLibraries, loadCudaLibraries } from "./cuda_libraries.ts";
 import { addressOf, foreignBuffer } from "./host.ts";
+import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import {
   memAccessDescLayout,
   memLocationLayout,
@@ -36,6 +37,12 @@ const jitErrorLogBytes = 8192;
 const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
 const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
 
+/**
+ * The device that is current on this thread, as CUDA knows it: all drivers of the thread share it. -1 where none is. Who
+ * calls cudaSetDevice by other means must set it back.
+ */
+let currentDevice = -1;
+
 /** Packed parameters beside the `extra` array by which `cuLaunchKernel` finds them. */
 interface CudaKernelParameters extends KernelParameters {
   readonly extra: Uint8Array;
@@ -50,7 +57,9 @@ export class CudaDriver implements Driver {
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
   readonly #initialized = new Set<number>();
-  #current = -1;
+
+  /** Keeps memory that a call knows by its address alone from being collected while the call runs. */
+  #hostMemory: Uint8Array | undefined;
 
   // Out-parameters: each call that has any overwrites these and reads them before the next.
   readonly #handleOut = new BigUint64Array(2);
@@ -75,6 +84,8 @@ export class CudaDriver implements Driver {
 
   close(): void {
     this.#libraries.close();
+    // Without the runtime library the context that was current is gone now.
+    currentDevice = -1;
   }
 
   driverGetVersion(): number {
@@ -283,11 +294,18 @@ export class CudaDriver implements Driver {
       return handle;
     }
     this.#check(this.#runtime[call](this.#out, pool, handleType, 0), call);
-    return this.#intOut[0]!;
+    // CUDA's own descriptor would stay open in every program that this process starts.
+    const exported = this.#intOut[0]!;
+    try {
+      return duplicateDescriptor(exported);
+    } finally {
+      closeDescriptor(exported);
+    }
   }
 
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
     this.#makeCurrent(device);
+    this.#hostMemory = typeof handle === "number" ? undefined : handle;
     const value = typeof handle === "number" ? BigInt(handle) : addressOf(handle);
     const result = this.#runtime.cudaMemPoolImportFromShareableHandle(this.#out, value, handleType, 0);
     this.#check(result, "cudaMemPoolImportFromShareableHandle");
@@ -327,11 +345,15 @@ export class CudaDriver implements Driver {
   }
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
+    this.#hostMemory = source;
     this.#copyAsync(device, destination, addressOf(source), source.byteLength, cudaMemcpyHostToDevice, stream);
+    this.#hostMemory = undefined;
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
+    this.#hostMemory = destination;
     this.#copyAsync(device, addressOf(destination), source, destination.byteLength, cudaMemcpyDeviceToHost, stream);
+    this.#hostMemory = undefined;
   }
 
   #copyAsync(device: number, to: bigint, from: bigint, byteLength: number, kind: number, stream: bigint): void {
@@ -447,9 +469,9 @@ export class CudaDriver implements Driver {
   }
 
   #makeCurrent(device: number): void {
-    if (device === this.#current) return;
+    if (device === currentDevice) return;
     this.#check(this.#runtime.cudaSetDevice(device), "cudaSetDevice");
-    this.#current = device;
+    currentDevice = device;
     if (!this.#initialized.has(device)) {
       // Before CUDA 12, cudaSetDevice alone made no context for the driver library's calls to find.
       this.#check(this.#runtime.cudaFree(0n), "cudaFree");
@@ -458,7 +480,7 @@ export class CudaDriver implements Driver {
   }
 
   #makeAnyCurrent(): void {
-    if (this.#current === -1) this.#makeCurrent(0);
+    if (currentDevice === -1) this.#makeCurrent(0);
   }
 
   #check(result: number, call: string): void {
@@ -473,6 +495,7 @@ export class CudaDriver implements Driver {
 
   #fail(result: number, call: string): never {
     // The runtime keeps the error of a failed call for the next cudaGetLastError, which would then blame another call.
+    // It does not keep cudaErrorNotReady.
     this.#runtime.cudaGetLastError();
     throw new CudaError(result, call);
   }

@@ -4,7 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
-import { CudaError } from "../src/errors.ts";
+import { CudaError, cudaErrorName } from "../src/errors.ts";
 import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
 import { environmentVariable } from "./environment.ts";
@@ -25,6 +25,11 @@ export interface CudaLibraries {
   close(): void;
 }
 
+/** The driver library has threads of its own: once loaded it stays. */
+let loadedDriver: NativeLibrary<typeof libcuda> | undefined;
+/** Likewise the runtime library; null where none was found. */
+let loadedRuntime: FoundRuntime | null | undefined;
+
 /**
  * Loads the driver library, and the runtime library where a usable one is found.
  *
@@ -33,40 +38,36 @@ export interface CudaLibraries {
 export function loadCudaLibraries(options: { cudart?: string | null }): CudaLibraries {
   const refusal = ffiRefusal();
   if (refusal !== undefined) throw new CudaUnavailableError(`Cannot use CUDA: ${refusal}`);
-  const driverLibrary = tryOpen("libcuda.so.1", libcuda) ?? tryOpen("libcuda.so", libcuda);
-  if (driverLibrary === undefined) {
-    throw new CudaUnavailableError("Cannot use CUDA: no libcuda.so.1 was found, install the NVIDIA driver");
+  loadedDriver ??= openDriver();
+  const { symbols } = loadedDriver;
+  const driver = complete(loadedDriver, libcuda, "libcuda");
+  const result = driver.cuInit(0);
+  if (result === cudaErrorNumbers.cudaErrorNoDevice) {
+    throw new CudaUnavailableError("Cannot use CUDA: the driver reports no device");
   }
+  if (result !== 0) throw new CudaError(result, "cuInit");
+  const lacks = (name: keyof typeof libcuda) => symbols[name] === undefined;
+  const found = findRuntime(options.cudart);
+  if (found !== undefined) {
+    return { runtime: found.functions, driver, runtimeVersion: found.version, lacks, close() {} };
+  }
+  const twins = twinsOf(driver);
+  return { runtime: twins.functions, driver, runtimeVersion: undefined, lacks, close: twins.release };
+}
+
+const driverName = "libcuda.so.1";
+
+function openDriver(): NativeLibrary<typeof libcuda> {
   try {
-    const driver = complete(driverLibrary, libcuda, "libcuda");
-    const result = driver.cuInit(0);
-    if (result === cudaErrorNumbers.cudaErrorNoDevice) {
-      throw new CudaUnavailableError("Cannot use CUDA: the driver reports no device");
-    }
-    if (result !== 0) throw new CudaError(result, "cuInit");
-    const lacks = (name: keyof typeof libcuda) => driverLibrary.symbols[name] === undefined;
-    const found = findRuntime(options.cudart);
-    if (found !== undefined) {
-      const close = () => {
-        found.library.close();
-        driverLibrary.close();
-      };
-      return { runtime: found.functions, driver, runtimeVersion: found.version, lacks, close };
-    }
-    const twins = twinsOf(driver);
-    const close = () => {
-      twins.release();
-      driverLibrary.close();
-    };
-    return { runtime: twins.functions, driver, runtimeVersion: undefined, lacks, close };
-  } catch (error) {
-    driverLibrary.close();
-    throw error;
+    return dlopen(driverName, libcuda);
+  } catch (cause) {
+    // Any other failure is of a driver that is there.
+    if (!/cannot open shared object file: No such file/.test(String(cause))) throw cause;
+    throw new CudaUnavailableError(`Cannot use CUDA: no ${driverName} was found, install the NVIDIA driver`, { cause });
   }
 }
 
 interface FoundRuntime {
-  readonly library: NativeLibrary<typeof cudart>;
   readonly functions: RuntimeFunctions;
   readonly version: number;
 }
@@ -76,16 +77,19 @@ function findRuntime(path: string | null | undefined): FoundRuntime | undefined 
   if (path !== undefined) {
     // A caller who names a library wants that one: its failure is an error, not a reason to look further.
     const found = tryRuntime(path);
-    if (found === undefined) {
-      throw new Error(`Cannot use "${path}" as libcudart: it does not load, or needs a newer driver than is installed`);
-    }
+    if ("reason" in found) throw new Error(`Cannot use "${path}" as libcudart: ${found.reason}`);
     return found;
   }
-  for (const candidate of runtimeCandidates()) {
-    const found = tryRuntime(candidate);
-    if (found !== undefined) return found;
+  if (loadedRuntime === undefined) {
+    loadedRuntime = null;
+    for (const candidate of runtimeCandidates()) {
+      const found = tryRuntime(candidate);
+      if ("reason" in found) continue;
+      loadedRuntime = found;
+      break;
+    }
   }
-  return undefined;
+  return loadedRuntime ?? undefined;
 }
 
 function runtimeCandidates(): string[] {
@@ -96,28 +100,32 @@ function runtimeCandidates(): string[] {
   return names;
 }
 
-/** Opens one libcudart, or passes it over when it is absent or newer than the driver. */
-function tryRuntime(path: string): FoundRuntime | undefined {
-  const library = tryOpen(path, cudart);
-  if (library === undefined) return undefined;
+/** Opens one libcudart, or says why it is of no use: absent, too old for pools, or newer than the driver. */
+function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
+  let library: NativeLibrary<typeof cudart>;
+  try {
+    library = dlopen(path, cudart);
+  } catch (error) {
+    return { reason: (error as Error).message };
+  }
+  const reason = runtimeRefusal(library);
+  if (reason !== undefined) {
+    library.close();
+    return { reason };
+  }
   const functions = complete(library, cudart, path);
   const out = new Int32Array(1);
-  const outBytes = new Uint8Array(out.buffer);
-  const usable = library.symbols.cudaGetDeviceCount !== undefined && functions.cudaGetDeviceCount(outBytes) === 0 &&
-    functions.cudaRuntimeGetVersion(outBytes) === 0;
-  if (!usable) {
-    library.close();
-    return undefined;
-  }
-  return { library, functions, version: out[0]! };
+  functions.cudaRuntimeGetVersion(new Uint8Array(out.buffer));
+  return { functions, version: out[0]! };
 }
 
-function tryOpen<const S extends Record<string, NativeSymbol>>(path: string, symbols: S): NativeLibrary<S> | undefined {
-  try {
-    return dlopen(path, symbols);
-  } catch {
-    return undefined;
+function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | undefined {
+  if (symbols.cudaMallocFromPoolAsync === undefined || symbols.cudaMemPoolImportPointer === undefined) {
+    return "it is older than CUDA 11.2 and has no memory pools";
   }
+  const result = symbols.cudaGetDeviceCount!(new Uint8Array(4));
+  if (result === cudaErrorNumbers.cudaErrorInsufficientDriver) return "it needs a newer driver than is installed";
+  return result === 0 ? undefined : `it gives ${cudaErrorName(result)}`;
 }
 
 /** Puts a function that explains itself in the place of each that the library lacks. */

@@ -20,7 +20,7 @@ export class Cuda implements Disposable {
   static {
     printAs(
       this,
-      (cuda) => `Cuda { ${cuda.driver}, ${cuda.devices.length} devices, CUDA ${cuda.driverVersion / 1000} }`,
+      (cuda) => `Cuda { ${cuda.driver}, ${cuda.devices.length} devices, CUDA ${formatVersion(cuda.driverVersion)} }`,
     );
   }
 
@@ -57,7 +57,7 @@ export class Cuda implements Disposable {
   allocateHost(byteLength: number): HostBuffer {
     checkByteLength(byteLength, "a host buffer's size", 1);
     try {
-      return new HostBuffer(this.#session, this.#session.driver.hostAlloc(byteLength));
+      return new HostBuffer(this.#session, byteLength);
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes of page-locked memory`, error);
     }
@@ -67,4 +67,8 @@ export class Cuda implements Disposable {
   [Symbol.dispose](): void {
     this.#session.end();
   }
+}
+
+function formatVersion(version: number): string {
+  return `${Math.floor(version / 1000)}.${version % 1000 / 10}`;
 }

@@ -3,16 +3,17 @@ import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "./device_attributes.ts";
-import { defaultStream, eventFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
+import { defaultStream, eventFlags, memAccessFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
 import { cannot } from "./explain.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
 import { kernelSignatures } from "./ptx/kernel_signature.ts";
+import { ptxText } from "./ptx/ptx_text.ts";
 import type { Session } from "./session.ts";
 import type { ShareableHandle } from "./shareable_handle.ts";
 import { formatUuid } from "./uuid.ts";
 import { checkByteLength } from "./validation.ts";
-import type { WaitOptions } from "./waiting.ts";
+import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
   "none": memHandleType.none,
@@ -27,14 +28,19 @@ export class CudaDevice {
   /** The stream that work goes to where none is named. */
   readonly defaultStream: CudaStream;
   readonly #session: Session;
-  /** Streams that the default stream does not wait for. */
-  readonly #independentStreams = new Set<CudaStream>();
+  /** Streams that the default stream does not wait for, by handle. */
+  readonly #independentStreams = new Map<bigint, CudaStream>();
+  /** Events behind the work of such streams that were disposed. */
+  readonly #departures = new Set<bigint>();
   readonly #attributes = new Map<number, number>();
   #uuid: string | undefined;
   #name: string | undefined;
 
   static {
-    printAs(this, (device) => `CudaDevice { ${device.ordinal}, ${device.name}, ${device.uuid} }`);
+    printAs(this, (device) => {
+      const { hasEnded } = device.#session;
+      return `CudaDevice { ${device.ordinal}, ${hasEnded ? "disposed" : `${device.name}, ${device.uuid}`} }`;
+    });
   }
 
   /** Made by `open`. */
@@ -85,6 +91,9 @@ export class CudaDevice {
 
   /** A new queue for the device's work. */
   createStream({ priority = 0, nonBlocking = false }: StreamOptions = {}): CudaStream {
+    if (!Number.isSafeInteger(priority)) {
+      throw new RangeError(`Cannot use ${priority} as a stream's priority: it must be whole`);
+    }
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
     let handle: bigint;
     try {
@@ -92,10 +101,24 @@ export class CudaDevice {
     } catch (error) {
       throw cannot(`create a stream on device ${this.ordinal}`, error);
     }
-    const onDispose = (stream: CudaStream) => this.#independentStreams.delete(stream);
-    const stream = new CudaStream(this.#session, { device: this, handle, onDispose });
-    if (nonBlocking) this.#independentStreams.add(stream);
+    if (!nonBlocking) return new CudaStream(this.#session, { device: this, handle });
+    const stream = new CudaStream(this.#session, { device: this, handle, onDispose: () => this.#depart(handle) });
+    this.#independentStreams.set(handle, stream);
     return stream;
+  }
+
+  /** Remembers the work that a stream leaves behind: `finished` waits for it. */
+  #depart(stream: bigint): void {
+    const { driver } = this.#session;
+    this.#independentStreams.delete(stream);
+    for (const event of this.#departures) if (driver.eventQuery(event)) this.#forget(event);
+    const event = driver.eventCreateWithFlags(this.ordinal, eventFlags.disableTiming);
+    this.#departures.add(event);
+    driver.eventRecord(this.ordinal, event, stream);
+  }
+
+  #forget(departure: bigint): void {
+    if (this.#departures.delete(departure)) this.#session.driver.eventDestroy(this.ordinal, departure);
   }
 
   /**
@@ -157,7 +180,7 @@ export class CudaDevice {
    * @throws {CudaError} `cudaErrorInvalidPtx` with the compiler's words where the PTX is not right
    */
   loadModule(image: string | Uint8Array): CudaModule {
-    const ptx = typeof image === "string" ? image : undefined;
+    const ptx = ptxText(image);
     let handle: bigint;
     try {
       handle = this.#session.driver.moduleLoadData(this.ordinal, image);
@@ -176,17 +199,18 @@ export class CudaDevice {
   /**
    * Takes a pool of another process, by what its `exportHandle` gave. The handle stays the caller's.
    *
+   * @throws {RangeError} where the pool's memory is of another device
    * @throws {CudaError} where the descriptor is no pool's
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     const isFd = handle.type === "posix-fd";
+    let imported: bigint;
     try {
-      const imported = this.#session.driver.memPoolImportFromShareableHandle(
+      imported = this.#session.driver.memPoolImportFromShareableHandle(
         this.ordinal,
         isFd ? handle.fd : handle.bytes,
         isFd ? memHandleType.posixFileDescriptor : memHandleType.fabric,
       );
-      return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
     } catch (error) {
       const what = isFd ? `the descriptor ${handle.fd}` : "a fabric handle";
       throw cannot(
@@ -194,6 +218,25 @@ export class CudaDevice {
         error,
         "it must be what a pool's exportHandle gave on the same machine",
       );
+    }
+    try {
+      this.#checkOwner(imported);
+      return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
+    } catch (error) {
+      this.#session.driver.memPoolDestroy(imported);
+      throw error;
+    }
+  }
+
+  /** The device of an imported pool has access to it, and at first no other has; of a host pool none has. */
+  #checkOwner(imported: bigint): void {
+    const { driver } = this.#session;
+    const hasAccess = (id: number) =>
+      driver.memPoolGetAccess(imported, { type: memLocationType.device, id }) !== memAccessFlags.none;
+    if (hasAccess(this.ordinal)) return;
+    for (let ordinal = 0; ordinal < driver.getDeviceCount(); ordinal++) {
+      if (!hasAccess(ordinal)) continue;
+      throw new RangeError(`Cannot import the pool on device ${this.ordinal}: its memory is of device ${ordinal}`);
     }
   }
 
@@ -232,7 +275,11 @@ export class CudaDevice {
   /** Resolves when all work given to the device's streams so far is done; rejects with its CudaError. */
   async finished(options?: WaitOptions): Promise<void> {
     // The default stream comes after all streams but these.
-    const streams = [this.defaultStream, ...this.#independentStreams];
-    await Promise.all(streams.map((stream) => stream.finished(options)));
+    const streams = [this.defaultStream, ...this.#independentStreams.values()];
+    const departures = [...this.#departures].map(async (event) => {
+      await waitUntil(() => !this.#departures.has(event) || this.#session.driver.eventQuery(event), options);
+      this.#forget(event);
+    });
+    await Promise.all([...streams.map((stream) => stream.finished(options)), ...departures]);
   }
 }

@@ -1,6 +1,6 @@
 import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { cannot } from "./explain.ts";
+import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
@@ -87,6 +87,6 @@ export class CudaEvent implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
-    this.#session.driver.eventDestroy(this.device.ordinal, handle);
+    giveBack(() => this.#session.driver.eventDestroy(this.device.ordinal, handle));
   }
 }

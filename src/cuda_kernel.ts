@@ -6,6 +6,7 @@ import { cannot } from "./explain.ts";
 import { type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
 import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
+import { checkByteLength } from "./validation.ts";
 
 /** Number of blocks or threads in each dimension; a plain number is that of the first. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];
@@ -81,6 +82,11 @@ export class CudaKernel {
         `Cannot launch ${this.name} with ${args.length} arguments: it has ${writers.length} parameters`,
       );
     }
+    if (stream.device !== this.#device) {
+      const devices = `device ${this.#device.ordinal} on a stream of device ${stream.device.ordinal}`;
+      throw new TypeError(`Cannot launch ${this.name} of ${devices}: load its module there`);
+    }
+    checkByteLength(sharedMemoryBytes, "a launch's sharedMemoryBytes");
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${this.name}: its module was disposed`);
     const { view } = this.#parameters;
     for (let index = 0; index < writers.length; index++) {
@@ -110,6 +116,10 @@ export class CudaKernel {
   /** How many blocks of a size fit on one multiprocessor at once, which is what an occupancy-sized grid is made from. */
   maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes: number = 0): number {
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
+    checkByteLength(sharedMemoryBytes, "a block's shared memory");
+    if (!Number.isSafeInteger(blockSize) || blockSize < 1) {
+      throw new RangeError(`Cannot use a block of ${blockSize} threads: it must be a whole number, at least 1`);
+    }
     const { driver } = this.#session;
     try {
       return driver.occupancyMaxActiveBlocksPerMultiprocessor(this.#handle, blockSize, sharedMemoryBytes);

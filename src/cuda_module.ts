@@ -1,9 +1,8 @@
 import { printAs } from "./custom_inspect.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { signatureOf } from "./kernel_arguments.ts";
-import { cannot } from "./explain.ts";
-import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
+import { cannot, giveBack } from "./explain.ts";
+import { type KernelSignature, layoutParameters, type ParameterType } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -15,6 +14,7 @@ export class CudaModule implements Disposable {
   readonly #session: Session;
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
+  readonly #kernels = new Map<string, CudaKernel>();
   #handle: bigint | undefined;
 
   static {
@@ -48,23 +48,23 @@ export class CudaModule implements Disposable {
    */
   kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    const known = this.#kernels.get(name);
+    if (known !== undefined && options.parameters === undefined) return known;
     const signature = options.parameters === undefined
       ? this.#signatures.get(name)
-      : signatureOf(name, options.parameters);
+      : layoutParameters(name, options.parameters);
     if (signature === undefined) {
-      const known = this.#signatures.size === 0
+      const alternatives = this.#signatures.size === 0
         ? 'its image does not say which kernels there are, give their "parameters"'
         : `its kernels are ${this.kernelNames.join(", ")}`;
-      throw new RangeError(`Cannot find the kernel "${name}" in the module: ${known}`);
+      throw new RangeError(`Cannot find the kernel "${name}" in the module: ${alternatives}`);
     }
     try {
       const handle = this.#session.driver.moduleGetFunction(this.#handle, name);
-      return new CudaKernel(this.#session, {
-        device: this.#device,
-        handle,
-        signature,
-        isLoaded: () => this.#handle !== undefined,
-      });
+      const isLoaded = () => this.#handle !== undefined;
+      const kernel = new CudaKernel(this.#session, { device: this.#device, handle, signature, isLoaded });
+      if (options.parameters === undefined) this.#kernels.set(name, kernel);
+      return kernel;
     } catch (error) {
       throw cannot(`find the kernel "${name}" in the module`, error);
     }
@@ -75,6 +75,6 @@ export class CudaModule implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
-    this.#session.driver.moduleUnload(this.#device.ordinal, handle);
+    giveBack(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
   }
 }

@@ -2,7 +2,7 @@ import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaEvent } from "./cuda_event.ts";
 import { defaultStream, eventFlags } from "./driver.ts";
-import { cannot } from "./explain.ts";
+import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
@@ -23,7 +23,7 @@ export class CudaStream implements Disposable {
   /** The device whose work it is. */
   readonly device: CudaDevice;
   readonly #session: Session;
-  readonly #onDispose: ((stream: CudaStream) => void) | undefined;
+  readonly #onDispose: ((handle: bigint) => void) | undefined;
   /** Events by which `finished` knows how far the stream was. */
   readonly #idleMarkers: bigint[] = [];
   #handle: bigint | undefined;
@@ -41,7 +41,7 @@ export class CudaStream implements Disposable {
     { device, handle, onDispose }: {
       device: CudaDevice;
       handle: bigint;
-      onDispose?: (stream: CudaStream) => void;
+      onDispose?: (handle: bigint) => void;
     },
   ) {
     this.#session = session;
@@ -56,6 +56,11 @@ export class CudaStream implements Disposable {
       throw new ReferenceError(`Cannot use the stream of device ${this.device.ordinal}: it was disposed`);
     }
     return this.#handle;
+  }
+
+  /** Whether it was disposed. */
+  get disposed(): boolean {
+    return this.#handle === undefined;
   }
 
   /** Records an event behind the work given so far. */
@@ -108,8 +113,8 @@ export class CudaStream implements Disposable {
         driver.eventRecord(ordinal, marker, handle);
         await waitUntil(() => this.#session.driver.eventQuery(marker), options);
       } finally {
-        if (this.#handle === undefined) this.#session.driver.eventDestroy(ordinal, marker);
-        else this.#idleMarkers.push(marker);
+        if (!this.disposed) this.#idleMarkers.push(marker);
+        else giveBack(() => this.#session.hasEnded || this.#session.driver.eventDestroy(ordinal, marker));
       }
     } catch (error) {
       throw cannot(`wait for a stream of device ${ordinal}`, error);
@@ -122,8 +127,10 @@ export class CudaStream implements Disposable {
     const handle = this.#handle;
     this.#handle = undefined;
     const { driver } = this.#session;
-    for (const marker of this.#idleMarkers.splice(0)) driver.eventDestroy(this.device.ordinal, marker);
-    driver.streamDestroy(this.device.ordinal, handle);
-    this.#onDispose?.(this);
+    giveBack(() => {
+      this.#onDispose?.(handle);
+      for (const marker of this.#idleMarkers.splice(0)) driver.eventDestroy(this.device.ordinal, marker);
+      driver.streamDestroy(this.device.ordinal, handle);
+    });
   }
 }

@@ -9,10 +9,10 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   readonly type: TypedArrayConstructor<T>;
 
   /** Made by `MemoryPool.allocateArray`. */
-  constructor(parts: DeviceBufferParts, type: TypedArrayConstructor<T>) {
-    super(parts);
+  constructor(type: TypedArrayConstructor<T>, ...parts: DeviceBufferParts) {
+    super(...parts);
     this.type = type;
-    this.length = parts.byteLength / type.BYTES_PER_ELEMENT;
+    this.length = this.byteLength / type.BYTES_PER_ELEMENT;
   }
 
   /** A view of a part, counted in elements as in a typed array, but never from the end. */
@@ -21,7 +21,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
-    return new DeviceArray(partsOf(this, begin * size, end * size), this.type);
+    return new DeviceArray(this.type, ...partsOf(this, begin * size, end * size));
   }
 
   /** Copies the array out, without blocking the event loop. */

@@ -1,7 +1,7 @@
 import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
-import { cannot } from "./explain.ts";
+import { cannot, giveBack } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
@@ -9,7 +9,11 @@ import type { Session } from "./session.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
 import { bytesOf, checkByteLength, checkRange } from "./validation.ts";
+import { nextTurn } from "./turn.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
+
+/** Pieces of a read that are given to the stream before the first is waited for. */
+const piecesAtOnce = 4;
 
 /** Where in the buffer whose method is called a copy starts, in bytes; never in the other. */
 export interface CopyOptions {
@@ -33,17 +37,8 @@ export interface BufferOwner {
   release(address: bigint, byteLength: number, stream: CudaStream): void;
 }
 
-/** What a buffer is made of. */
-export interface DeviceBufferParts {
-  readonly session: Session;
-  readonly owner: BufferOwner;
-  readonly pool: MemoryPool | ImportedMemoryPool | undefined;
-  readonly address: bigint;
-  readonly byteLength: number;
-  readonly stream: CudaStream;
-  /** The buffer that this is a part of. */
-  readonly whole?: DeviceBuffer;
-}
+/** What the constructor of a buffer takes. */
+export type DeviceBufferParts = ConstructorParameters<typeof DeviceBuffer>;
 
 /** What a view of a part of a buffer is made of, for the classes that are buffers too. */
 export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParts;
@@ -81,6 +76,9 @@ export class DeviceBuffer implements Disposable {
   /** The buffer that this is a part of, or itself. */
   readonly #whole: DeviceBuffer;
   #isFreed = false;
+  /** Copies of reads that are not known to be done. */
+  #copies: Set<StagingBuffer> | undefined;
+  /** Reads that have copies yet to give to their stream. */
   #readsSending = 0;
   #freeAfterReads: CudaStream | undefined;
 
@@ -93,15 +91,23 @@ export class DeviceBuffer implements Disposable {
   }
 
   /** Made by `MemoryPool.allocate` and `ImportedMemoryPool.importPointer`. */
-  constructor(parts: DeviceBufferParts) {
-    this.#session = parts.session;
-    this.#owner = parts.owner;
-    this.#address = parts.address;
-    this.#whole = parts.whole ?? this;
-    this.pool = parts.pool;
-    this.byteLength = parts.byteLength;
-    this.stream = parts.stream;
-    this.device = parts.pool?.device ?? parts.stream.device;
+  constructor(
+    session: Session,
+    owner: BufferOwner,
+    pool: MemoryPool | ImportedMemoryPool,
+    address: bigint,
+    byteLength: number,
+    stream: CudaStream,
+    whole?: DeviceBuffer,
+  ) {
+    this.#session = session;
+    this.#owner = owner;
+    this.#address = address;
+    this.#whole = whole ?? this;
+    this.pool = pool;
+    this.byteLength = byteLength;
+    this.stream = stream;
+    this.device = pool.device ?? stream.device;
   }
 
   /** Where the memory lies: what a kernel gets when the buffer is passed to it. */
@@ -188,8 +194,9 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * Copies the buffer out, in the stream's order, without blocking the event loop: through page-locked memory, in pieces
-   * of 32 MiB. Two pieces are given to the stream at once; of a longer read, memory that other work changes before the
-   * promise resolves may be seen either way. A buffer that is freed meanwhile stays until it is read.
+   * of 8 MiB. Four pieces are given to the stream at once; of a longer read, memory that other work changes before the
+   * promise resolves may be seen either way. A buffer that is freed meanwhile, on whichever stream, stays until it is
+   * read.
    *
    * @throws {RangeError} where the range is not in the buffer or no multiple of the element's size
    */
@@ -202,20 +209,18 @@ export class DeviceBuffer implements Disposable {
     const endSending = this.#whole.#beginSending();
     try {
       for (let next = 0, taken = 0; taken < pieces.length; taken++) {
-        for (; next < pieces.length && next < taken + 2; next++) {
+        for (; next < pieces.length && next < taken + piecesAtOnce; next++) {
           const { begin, length } = pieces[next]!;
-          sent.push({
-            begin,
-            length,
-            staging: this.#sendPiece(this.#address + BigInt(byteOffset + begin), length, stream),
-          });
+          sent.push({ begin, length, staging: this.#sendPiece(byteOffset + begin, length, stream) });
         }
         if (next === pieces.length) endSending();
         const { begin, length, staging } = sent[0]!;
         await waitUntil(() => this.#session.driver.eventQuery(staging.event), options);
         result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
         sent.shift();
-        this.#session.staging.giveBack(staging);
+        this.#giveBackStaging(staging);
+        // The device may be faster than the host copies: the event loop turns all the same.
+        if (taken + 1 < pieces.length) await nextTurn();
       }
     } catch (error) {
       throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
@@ -232,10 +237,13 @@ export class DeviceBuffer implements Disposable {
     const result = new Uint8Array(byteLength);
     try {
       for (const { begin, length } of piecesOf(byteLength)) {
-        const staging = this.#sendPiece(this.#address + BigInt(byteOffset + begin), length, stream);
-        this.#session.driver.eventSynchronize(staging.event);
-        result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
-        this.#session.staging.giveBack(staging);
+        const staging = this.#sendPiece(byteOffset + begin, length, stream);
+        try {
+          this.#session.driver.eventSynchronize(staging.event);
+          result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
+        } finally {
+          this.#giveBackStaging(staging);
+        }
       }
     } catch (error) {
       throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
@@ -246,7 +254,7 @@ export class DeviceBuffer implements Disposable {
   /** A view of a part, from `byteBegin` up to but not including `byteEnd`. Freeing is the whole buffer's alone. */
   subarray(byteBegin: number, byteEnd: number = this.byteLength): DeviceBuffer {
     checkRange("the buffer", { byteOffset: byteBegin, length: byteEnd - byteBegin, byteLength: this.byteLength });
-    return new DeviceBuffer(this.#partsOf(byteBegin, byteEnd));
+    return new DeviceBuffer(...this.#partsOf(byteBegin, byteEnd));
   }
 
   /**
@@ -262,7 +270,7 @@ export class DeviceBuffer implements Disposable {
     try {
       return this.#session.driver.memPoolExportPointer(this.address);
     } catch (error) {
-      const hint = 'only memory of a pool created with handleType "posix-fd" or "fabric" can be exported';
+      const hint = "export its pool first, with exportHandle";
       throw cannot(`export the buffer on device ${this.device.ordinal}`, error, hint);
     }
   }
@@ -276,6 +284,8 @@ export class DeviceBuffer implements Disposable {
   free(stream: CudaStream = this.stream): void {
     if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole");
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
+    // Asked first: a stream that was disposed must not cost the memory.
+    void stream.unsafeHandle;
     if (this.#readsSending > 0) this.#freeAfterReads = stream;
     else this.#release(stream);
     this.#isFreed = true;
@@ -283,23 +293,19 @@ export class DeviceBuffer implements Disposable {
 
   /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
   [Symbol.dispose](): void {
-    if (!this.#isFreed && this.#whole === this) this.free();
+    if (!this.#isFreed && this.#whole === this) giveBack(() => this.free());
   }
 
   #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
-    return {
-      session: this.#session,
-      owner: this.#owner,
-      pool: this.pool,
-      address: this.address + BigInt(byteBegin),
-      byteLength: byteEnd - byteBegin,
-      stream: this.stream,
-      whole: this.#whole,
-    };
+    const address = this.address + BigInt(byteBegin);
+    return [this.#session, this.#owner, this.pool!, address, byteEnd - byteBegin, this.stream, this.#whole];
   }
 
   #release(stream: CudaStream): void {
     try {
+      for (const { event, stream: readOn } of this.#copies ?? []) {
+        if (readOn !== stream) this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
+      }
       this.#owner.release(this.#address, this.byteLength, stream);
     } catch (error) {
       throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
@@ -345,26 +351,35 @@ export class DeviceBuffer implements Disposable {
     return { stream, byteOffset, byteLength: elements * size };
   }
 
-  #sendPiece(source: bigint, length: number, stream: CudaStream): StagingBuffer {
+  /** Gives the copy of a piece to the stream. */
+  #sendPiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
     const { driver, staging } = this.#session;
     const { ordinal } = stream.device;
-    const lent = staging.lend(ordinal, length);
+    const handle = stream.unsafeHandle;
+    const lent = staging.lend(stream, length);
     try {
-      driver.memcpyDtoHAsync(ordinal, new Uint8Array(lent.allocation.buffer, 0, length), source, stream.unsafeHandle);
-      driver.eventRecord(ordinal, lent.event, stream.unsafeHandle);
+      const target = new Uint8Array(lent.allocation.buffer, 0, length);
+      driver.memcpyDtoHAsync(ordinal, target, this.#address + BigInt(byteOffset), handle);
+      driver.eventRecord(ordinal, lent.event, handle);
     } catch (error) {
       staging.giveBack(lent);
       throw error;
     }
+    (this.#whole.#copies ??= new Set()).add(lent);
     return lent;
+  }
+
+  #giveBackStaging(lent: StagingBuffer): void {
+    this.#whole.#copies?.delete(lent);
+    this.#session.staging.giveBack(lent);
   }
 
   /** The device may still write to what an abandoned read has lent: it is given back when the copies are done. */
   #giveBackLater(lent: readonly StagingBuffer[]): void {
-    for (const buffer of lent) {
-      waitUntil(() => this.#session.hasEnded || this.#session.driver.eventQuery(buffer.event)).then(
-        () => this.#session.hasEnded || this.#session.staging.giveBack(buffer),
-        // The device is lost, and with it the memory.
+    for (const staging of lent) {
+      // Where the device was lost, or the session has ended, so is the memory.
+      waitUntil(() => this.#session.driver.eventQuery(staging.event)).then(
+        () => this.#giveBackStaging(staging),
         () => {},
       );
     }
@@ -381,7 +396,8 @@ export class DeviceBuffer implements Disposable {
       if (this.#readsSending > 0 || this.#freeAfterReads === undefined) return;
       const stream = this.#freeAfterReads;
       this.#freeAfterReads = undefined;
-      this.#release(stream);
+      // The free comes after the reads' copies on any stream: where its own is gone meanwhile, another will do.
+      giveBack(() => this.#release(stream.disposed ? this.device.defaultStream : stream));
     };
   }
 }

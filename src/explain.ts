@@ -1,13 +1,21 @@
 import { CudaError } from "./errors.ts";
 
+const lost = "the device's context is lost, end this process";
+/** What to try where a call gave an error. */
 const advice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
   cudaErrorInvalidDeviceFunction: "build the module for this device, or load its PTX",
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
-  cudaErrorIllegalAddress: "the device's context is lost, end this process",
-  cudaErrorMisalignedAddress: "the device's context is lost, end this process",
-  cudaErrorLaunchFailure: "the device's context is lost, end this process",
-  cudaErrorAssert: "the device's context is lost, end this process",
+  cudaErrorECCUncorrectable: lost,
+  cudaErrorIllegalAddress: lost,
+  cudaErrorLaunchTimeout: lost,
+  cudaErrorAssert: lost,
+  cudaErrorHardwareStackError: lost,
+  cudaErrorIllegalInstruction: lost,
+  cudaErrorMisalignedAddress: lost,
+  cudaErrorInvalidAddressSpace: lost,
+  cudaErrorInvalidPc: lost,
+  cudaErrorLaunchFailure: lost,
 };
 
 /**
@@ -20,4 +28,16 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
   const tried = hint ?? advice[error.code];
   const message = `Cannot ${what}: ${error.message}${tried === undefined ? "" : `; ${tried}`}`;
   return new CudaError(error.number, error.call, message, { cause: error });
+}
+
+/**
+ * Gives something back. Where the device was lost meanwhile there is nothing to give back, and the error that says so has
+ * been thrown already, or will be by the next wait: in a block of `using`s it must not hide the first one.
+ */
+export function giveBack(release: () => void): void {
+  try {
+    release();
+  } catch (error) {
+    if (!(error instanceof CudaError && advice[error.code] === lost)) throw error;
+  }
 }

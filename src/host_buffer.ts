@@ -1,5 +1,6 @@
 import { printAs } from "./custom_inspect.ts";
 import type { HostAllocation } from "./driver.ts";
+import { giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
 
 /**
@@ -11,35 +12,32 @@ export class HostBuffer implements Disposable {
   /** How many bytes there are. */
   readonly byteLength: number;
   readonly #session: Session;
-  #allocation: HostAllocation | undefined;
+  readonly #allocation: HostAllocation;
+  #isDisposed = false;
 
   static {
-    printAs(
-      this,
-      (buffer) => `HostBuffer { ${buffer.byteLength} bytes${buffer.#allocation === undefined ? ", disposed" : ""} }`,
-    );
+    printAs(this, (buffer) => `HostBuffer { ${buffer.byteLength} bytes${buffer.#isDisposed ? ", disposed" : ""} }`);
   }
 
   /** Made by `Cuda.allocateHost`. */
-  constructor(session: Session, allocation: HostAllocation) {
+  constructor(session: Session, byteLength: number) {
     this.#session = session;
-    this.#allocation = allocation;
-    this.byteLength = allocation.buffer.byteLength;
+    this.#allocation = session.allocateHost(byteLength);
+    this.byteLength = byteLength;
   }
 
   /** The memory, seen in place. It is detached when this is disposed: views of it then have no elements. */
   get buffer(): ArrayBuffer {
-    if (this.#allocation === undefined) throw new ReferenceError("Cannot use the host buffer: it was disposed");
+    if (this.#isDisposed || this.#session.hasEnded) {
+      throw new ReferenceError("Cannot use the host buffer: it was disposed");
+    }
     return this.#allocation.buffer;
   }
 
-  /** Frees the memory. Copies that use it must be done. */
+  /** Frees the memory. CUDA waits for the copies that use it. */
   [Symbol.dispose](): void {
-    if (this.#allocation === undefined) return;
-    const allocation = this.#allocation;
-    this.#allocation = undefined;
-    this.#session.driver.freeHost(allocation);
-    // Detached, it can no longer show memory that is gone.
-    allocation.buffer.transfer(0);
+    if (this.#isDisposed || this.#session.hasEnded) return;
+    this.#isDisposed = true;
+    giveBack(() => this.#session.freeHost(this.#allocation));
   }
 }

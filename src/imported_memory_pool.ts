@@ -2,22 +2,15 @@ import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
+import { eventFlags } from "./driver.ts";
 import { SharingError } from "./errors.ts";
-import { cannot } from "./explain.ts";
+import { cannot, giveBack } from "./explain.ts";
+import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength } from "./validation.ts";
 
 const exportDataByteLength = 64;
-
-interface Mapping {
-  readonly key: string;
-  readonly address: bigint;
-  /** What the driver says of it. */
-  readonly byteLength: number;
-  /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
-  count: number;
-}
 
 /**
  * A pool of another process. It cannot allocate: only map what that process allocated.
@@ -28,14 +21,13 @@ export class ImportedMemoryPool implements Disposable {
   /** The device whose memory the pool's is. */
   readonly device: CudaDevice;
   readonly #session: Session;
-  readonly #byData = new Map<string, Mapping>();
-  readonly #byAddress = new Map<bigint, Mapping>();
+  readonly #mappings: ImportedMappings;
   readonly #owner: BufferOwner = { release: (address, _byteLength, stream) => this.#free(address, stream) };
   #handle: bigint | undefined;
 
   static {
     printAs(this, (pool) => {
-      const state = pool.#handle === undefined ? "disposed" : `${pool.#byData.size} mapped`;
+      const state = pool.#handle === undefined ? "disposed" : `${pool.#mappings.size} mapped`;
       return `ImportedMemoryPool { device ${pool.device.ordinal}, ${state} }`;
     });
   }
@@ -45,6 +37,8 @@ export class ImportedMemoryPool implements Disposable {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
+    this.#mappings = session.importedMappings(handle);
+    this.#mappings.join();
   }
 
   /** The `cudaMemPool_t`, for calls that this library does not make. */
@@ -73,7 +67,7 @@ export class ImportedMemoryPool implements Disposable {
     }
     checkByteLength(byteLength, "the size of an imported buffer", 1);
     const key = String.fromCharCode(...exportData);
-    const mapping = this.#byData.get(key) ?? this.#map(key, exportData);
+    const mapping = this.#mappings.withData(key) ?? this.#map(key, exportData);
     if (mapping.byteLength < byteLength) {
       if (mapping.count === 0) this.#unmap(mapping, this.device.defaultStream);
       throw new SharingError(
@@ -82,14 +76,8 @@ export class ImportedMemoryPool implements Disposable {
       );
     }
     mapping.count++;
-    return new DeviceBuffer({
-      session: this.#session,
-      owner: this.#owner,
-      pool: this,
-      address: mapping.address,
-      byteLength,
-      stream: this.device.defaultStream,
-    });
+    const { address } = mapping;
+    return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, this.device.defaultStream);
   }
 
   /** What kernels of a device may do with the pool's memory. */
@@ -103,21 +91,29 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Gives the pool up.
+   * Gives the pool up. This blocks until the streams on which its buffers were freed have got there.
    *
    * @throws {ReferenceError} while buffers of it are not freed
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
-    if (this.#byData.size > 0) {
-      throw new ReferenceError(`Cannot dispose ${this.#name}: ${this.#byData.size} of its buffers are not freed`);
+    if (this.#mappings.size > 0 && this.#mappings.importers === 1) {
+      throw new ReferenceError(
+        `Cannot dispose ${this.#name}: ${this.#mappings.size} of its buffers are not freed, or still being read`,
+      );
     }
     const handle = this.#handle;
     this.#handle = undefined;
-    this.#session.driver.memPoolDestroy(handle);
+    // The driver refuses while pointers are mapped, by whichever importer: so all its imports go with the last.
+    if (!this.#mappings.leave()) return;
+    giveBack(() => {
+      // Destroyed with frees that the host has not waited for, the driver never closes a descriptor of its own.
+      for (const stream of this.#mappings.freedOn) (stream.disposed ? stream.device : stream).synchronize();
+      for (let count = 0; count < this.#mappings.imports; count++) this.#session.driver.memPoolDestroy(handle);
+    });
   }
 
-  #map(key: string, exportData: Uint8Array): Mapping {
+  #map(key: string, exportData: Uint8Array): ImportedMapping {
     const { driver } = this.#session;
     const { ordinal } = this.device;
     let address: bigint;
@@ -130,16 +126,25 @@ export class ImportedMemoryPool implements Disposable {
         "its export data must come from the exporter of this pool",
       );
     }
-    const mapping: Mapping = { key, address, byteLength: this.#sizeOf(address), count: 0 };
-    this.#byData.set(key, mapping);
-    this.#byAddress.set(address, mapping);
+    const mapping = { key, address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: [] };
+    this.#mappings.add(mapping);
     return mapping;
   }
 
   #free(address: bigint, stream: CudaStream): void {
-    const mapping = this.#byAddress.get(address)!;
-    if (mapping.count === 1) this.#unmap(mapping, stream);
+    const mapping = this.#mappings.at(address);
+    if (mapping.count > 1) this.#noteFree(mapping, stream);
+    else this.#unmap(mapping, stream);
     mapping.count--;
+  }
+
+  /** Remembers how far the stream was: the memory may be unmapped only after that. */
+  #noteFree(mapping: ImportedMapping, stream: CudaStream): void {
+    const { driver } = this.#session;
+    const device = stream.device.ordinal;
+    const event = driver.eventCreateWithFlags(device, eventFlags.disableTiming);
+    mapping.earlierFrees.push({ event, device });
+    driver.eventRecord(device, event, stream.unsafeHandle);
   }
 
   #sizeOf(address: bigint): number {
@@ -153,9 +158,16 @@ export class ImportedMemoryPool implements Disposable {
     }
   }
 
-  #unmap(mapping: Mapping, stream: CudaStream): void {
-    this.#session.driver.freeAsync(stream.device.ordinal, mapping.address, stream.unsafeHandle);
-    this.#byData.delete(mapping.key);
-    this.#byAddress.delete(mapping.address);
+  #unmap(mapping: ImportedMapping, stream: CudaStream): void {
+    const { driver } = this.#session;
+    const { ordinal } = stream.device;
+    const handle = stream.unsafeHandle;
+    for (const { event, device } of mapping.earlierFrees.splice(0)) {
+      driver.streamWaitEvent(ordinal, handle, event);
+      driver.eventDestroy(device, event);
+    }
+    driver.freeAsync(ordinal, mapping.address, handle);
+    this.#mappings.freedOn.add(stream);
+    this.#mappings.remove(mapping);
   }
 }

@@ -3,29 +3,13 @@
  *
  * @module
  */
-import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
+import type { ParameterType } from "./ptx/kernel_signature.ts";
 
 /** Anything with an address for a pointer; a scalar; a view for an aggregate, of exactly its size. */
 export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
 
 /** Writes one argument to its place among the packed parameters. What is wrong with it, where it cannot. */
 export type ParameterWriter = (view: DataView, argument: KernelArgument) => string | undefined;
-
-/** The signature of a kernel whose parameters' types the caller has told. */
-export function signatureOf(name: string, types: readonly ParameterType[]): KernelSignature {
-  let end = 0;
-  const parameters = types.map((type) => {
-    const byteLength = typeof type === "object" ? type.byteLength : Number(type.slice(1)) / 8;
-    const alignment = typeof type === "object" ? type.alignment : byteLength;
-    if (!(Number.isInteger(byteLength) && byteLength > 0 && Number.isInteger(Math.log2(alignment)))) {
-      throw new TypeError(`Cannot pass ${JSON.stringify(type)} to ${name}: it is no parameter type`);
-    }
-    const offset = Math.ceil(end / alignment) * alignment;
-    end = offset + byteLength;
-    return { type, offset, byteLength, alignment };
-  });
-  return { name, parameters, parameterBytes: end };
-}
 
 /** The writer for a parameter of a type that starts `offset` bytes into the packed parameters. */
 export function writerOf(type: ParameterType, offset: number): ParameterWriter {
@@ -74,13 +58,15 @@ const mostWord = 2n ** 64n - 1n;
 /** 64 bits: a pointer or an integer. */
 function wordWriter(offset: number): ParameterWriter {
   return (view, argument) => {
-    if (typeof argument === "object") {
-      if (!("address" in argument)) return "it takes a buffer, a bigint or a whole number";
+    if (typeof argument === "object" && argument !== null && "address" in argument) {
       view.setBigUint64(offset, argument.address, true);
     } else if (typeof argument === "bigint") {
       if (argument < leastWord || argument > mostWord) return "it takes a whole number of 64 bits";
       view.setBigUint64(offset, argument, true);
     } else {
+      if (typeof argument !== "number" && typeof argument !== "boolean") {
+        return "it takes a buffer, a bigint or a whole number";
+      }
       const value = Number(argument);
       if (!Number.isSafeInteger(value)) return "it takes a whole number, as a bigint where it is past 2 ** 53";
       view.setInt32(offset, value % 2 ** 32, true);

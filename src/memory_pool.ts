@@ -4,7 +4,7 @@ import type { CudaStream } from "./cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "./driver.ts";
-import { cannot } from "./explain.ts";
+import { cannot, giveBack } from "./explain.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "./session.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
@@ -78,6 +78,8 @@ export class MemoryPool implements Disposable {
   /** Where each buffer was allocated. */
   readonly #origins: Map<bigint, string> | undefined;
   #handle: bigint | undefined;
+  /** Kept until the last buffer is freed, when the pool was disposed before. */
+  #handleOfLiving: bigint | undefined;
   #liveCount = 0;
   #liveBytes = 0;
 
@@ -126,14 +128,7 @@ export class MemoryPool implements Disposable {
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
     const onto = this.#streamOr(stream);
     const address = this.#allocate(byteLength, onto);
-    return new DeviceBuffer({
-      session: this.#session,
-      owner: this.#owner,
-      pool: this,
-      address,
-      byteLength,
-      stream: onto,
-    });
+    return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, onto);
   }
 
   /** Allocates memory for `length` elements of a type, in the stream's order. */
@@ -143,10 +138,12 @@ export class MemoryPool implements Disposable {
     stream?: CudaStream,
   ): DeviceArray<T> {
     const onto = this.#streamOr(stream);
+    if (!Number.isSafeInteger(length) || length < 1) {
+      throw new RangeError(`Cannot allocate an array of ${length} elements: it must be a whole number, at least 1`);
+    }
     const byteLength = length * type.BYTES_PER_ELEMENT;
     const address = this.#allocate(byteLength, onto);
-    const parts = { session: this.#session, owner: this.#owner, pool: this, address, byteLength, stream: onto };
-    return new DeviceArray(parts, type);
+    return new DeviceArray(type, this.#session, this.#owner, this, address, byteLength, onto);
   }
 
   /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
@@ -256,7 +253,9 @@ export class MemoryPool implements Disposable {
     const handle = this.#handle;
     if (this.#liveCount > 0) this.#reportForgotten();
     this.#handle = undefined;
-    this.#session.driver.memPoolDestroy(handle);
+    // Destroyed with allocations outstanding, the driver (580, by way of libcudart 13) crashes at a later destroy.
+    if (this.#liveCount > 0) this.#handleOfLiving = handle;
+    else giveBack(() => this.#session.driver.memPoolDestroy(handle));
   }
 
   #reportForgotten(): void {
@@ -287,6 +286,9 @@ export class MemoryPool implements Disposable {
     this.#liveCount--;
     this.#liveBytes -= byteLength;
     this.#origins?.delete(address);
+    if (this.#liveCount > 0 || this.#handleOfLiving === undefined) return;
+    this.#session.driver.memPoolDestroy(this.#handleOfLiving);
+    this.#handleOfLiving = undefined;
   }
 
   #streamOr(stream: CudaStream | undefined): CudaStream {

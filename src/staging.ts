@@ -1,41 +1,52 @@
-import type { Driver, HostAllocation } from "./driver.ts";
-import { eventFlags } from "./driver.ts";
+import type { CudaStream } from "./cuda_stream.ts";
+import { eventFlags, type HostAllocation } from "./driver.ts";
+import { giveBack } from "./explain.ts";
+import type { Session } from "./session.ts";
 
 /** The largest piece that a copy through page-locked memory is made of, in bytes. */
-export const stagingPieceByteLength: number = 32 * 2 ** 20;
+export const stagingPieceByteLength: number = 8 * 2 ** 20;
 
 const smallestByteLength = 64 * 2 ** 10;
-const keptByteLength = 2 * stagingPieceByteLength;
+/** More than a few reads at once give back is freed, which makes CUDA wait. */
+const keptByteLength = 32 * stagingPieceByteLength;
 
 /** Page-locked memory, lent for one copy, and the event that says when the copy has been made. */
 export interface StagingBuffer {
   readonly allocation: HostAllocation;
-  readonly device: number;
+  /** Recorded behind the copy. */
   readonly event: bigint;
+  readonly device: number;
+  /** The stream of the copy that it is lent for. */
+  stream: CudaStream;
 }
 
 /** Page-locked memory that copies go through: locking pages is slow, so it is kept for the next copy. */
 export class Staging {
-  readonly #driver: Driver;
+  readonly #session: Session;
   readonly #idle: StagingBuffer[] = [];
 
-  constructor(driver: Driver) {
-    this.#driver = driver;
+  constructor(session: Session) {
+    this.#session = session;
   }
 
   /** A buffer of at least `byteLength` bytes. Every lent buffer is given back. */
-  lend(device: number, byteLength: number): StagingBuffer {
+  lend(stream: CudaStream, byteLength: number): StagingBuffer {
+    const device = stream.device.ordinal;
     const index = this.#idle.findIndex((idle) =>
       idle.device === device && idle.allocation.buffer.byteLength >= byteLength
     );
-    if (index >= 0) return this.#idle.splice(index, 1)[0]!;
+    if (index >= 0) {
+      const buffer = this.#idle.splice(index, 1)[0]!;
+      buffer.stream = stream;
+      return buffer;
+    }
     const rounded = Math.max(smallestByteLength, 2 ** Math.ceil(Math.log2(byteLength)));
-    const allocation = this.#driver.hostAlloc(rounded);
+    const allocation = this.#session.allocateHost(rounded);
     try {
-      const event = this.#driver.eventCreateWithFlags(device, eventFlags.disableTiming);
-      return { allocation, device, event };
+      const event = this.#session.driver.eventCreateWithFlags(device, eventFlags.disableTiming);
+      return { allocation, event, device, stream };
     } catch (error) {
-      this.#driver.freeHost(allocation);
+      this.#session.freeHost(allocation);
       throw error;
     }
   }
@@ -51,7 +62,7 @@ export class Staging {
   }
 
   #free({ allocation, device, event }: StagingBuffer): void {
-    this.#driver.eventDestroy(device, event);
-    this.#driver.freeHost(allocation);
+    giveBack(() => this.#session.driver.eventDestroy(device, event));
+    giveBack(() => this.#session.freeHost(allocation));
   }
 }

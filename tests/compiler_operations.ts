@@ -10,6 +10,8 @@ export interface Operation {
   readonly types: readonly string[];
   /** From operands to result, as bits in the width of their types; undefined where PTX defines nothing. */
   readonly reference: (...operands: bigint[]) => bigint | undefined;
+  /** Operands to try beside the usual ones. */
+  readonly cases?: readonly (readonly bigint[])[];
 }
 
 const width = (type: string): number => type === "pred" ? 1 : Number(type.slice(1));
@@ -43,10 +45,21 @@ export function bitsOf(value: number, type: string): bigint {
   return BigInt(scratch.getUint32(0));
 }
 
+/** What arithmetic that gives a NaN of 64 bits makes of its operands: the last that is one, made quiet. */
+function nanOf(...operands: bigint[]): bigint {
+  const nan = operands.findLast((operand) => Number.isNaN(floatOf(operand, "f64")));
+  return nan === undefined ? 0xfff8_0000_0000_0000n : nan | 0x0008_0000_0000_0000n;
+}
+
+/** The bits of what was computed from operands of the same type. */
+function resultOf(value: number, type: string, operands: bigint[]): bigint {
+  return type === "f64" && Number.isNaN(value) ? nanOf(...operands) : bitsOf(value, type);
+}
+
 const operations: Operation[] = [];
 
-function add(text: string, types: string, reference: Operation["reference"]): void {
-  operations.push({ text, types: types.split(" "), reference });
+function add(text: string, types: string, reference: Operation["reference"], cases?: Operation["cases"]): void {
+  operations.push({ text, types: types.split(" "), reference, ...(cases === undefined ? {} : { cases }) });
 }
 
 function clamp(value: bigint, type: string): bigint {
@@ -55,6 +68,9 @@ function clamp(value: bigint, type: string): bigint {
   const maximum = type[0] === "s" ? (1n << bits - 1n) - 1n : (1n << bits) - 1n;
   return value < minimum ? minimum : value > maximum ? maximum : value;
 }
+
+/** A position or length of a field: the manual takes it modulo 256, an H200 does so in 32 bits alone. */
+const fieldPlace = (value: bigint, bits: number) => Number(bits === 32 ? value & 0xffn : value > 255n ? 255n : value);
 
 const absolute = (value: bigint) => value < 0n ? -value : value;
 
@@ -72,8 +88,8 @@ for (const type of ["u16", "s16", "u32", "s32", "u64", "s64"]) {
   two("sub", (a, b) => a - b);
   two("mul.lo", (a, b) => a * b);
   two("mul.hi", (a, b) => a * b >> BigInt(bits));
-  two("div", (a, b) => b === 0n ? undefined : a / b);
-  two("rem", (a, b) => b === 0n ? undefined : a % b);
+  two("div", (a, b) => b === 0n ? -1n : a / b);
+  two("rem", (a, b) => b === 0n ? -1n : a % b);
   two("min", (a, b) => a < b ? a : b);
   two("max", (a, b) => a > b ? a : b);
   three("mad.lo", (a, b, c) => a * b + c);
@@ -177,7 +193,7 @@ for (const bits of [32, 64]) {
       (a) => highest(a!) < 0n ? -1n : BigInt(bits - 1) - highest(a!),
     );
     add(`bfe.${sign}${bits} d, a, b, c`, `${type} ${type} u32 u32`, (a, b, c) => {
-      const position = Number(b! & 0xffn), length = Number(c! & 0xffn);
+      const [position, length] = [fieldPlace(b!, bits), fieldPlace(c!, bits)];
       const bit = (index: number) => a! >> BigInt(index) & 1n;
       const signBit = sign === "u" || length === 0 ? 0n : bit(Math.min(position + length - 1, bits - 1));
       let result = 0n;
@@ -192,7 +208,7 @@ for (const bits of [32, 64]) {
     `{ .reg .b${bits} e; mov.b${bits} e, 0x5a5a1234; bfi.${type} d, a, e, b, c; }`,
     `${type} ${type} u32 u32`,
     (a, b, c) => {
-      const position = Number(b! & 0xffn), length = Number(c! & 0xffn);
+      const [position, length] = [fieldPlace(b!, bits), fieldPlace(c!, bits)];
       let result = 0x5a5a1234n;
       for (let index = 0; index < length && position + index < bits; index++) {
         const at = BigInt(position + index);
@@ -236,6 +252,8 @@ const integerTypes = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"];
 for (const from of integerTypes) {
   for (const to of integerTypes) {
     add(`cvt.${to}.${from} d, a`, `${to} ${from}`, (a) => number(a!, from));
+    // The instruction does not exist where nothing can saturate.
+    if (to[0] === from[0] ? width(to) >= width(from) : from[0] === "u" && width(to) > width(from)) continue;
     add(`cvt.sat.${to}.${from} d, a`, `${to} ${from}`, (a) => clamp(number(a!, from), to));
   }
   // Numbers of 64 bits round twice on their way through a number of JavaScript: to 32 bits, by hand.
@@ -260,21 +278,21 @@ for (const type of ["f32", "f64"]) {
     for (const to of integerTypes) {
       add(`cvt.${rounding}.${to}.${type} d, a`, `${to} ${type}`, (a) => {
         const value = floatOf(a!, type);
-        if (Number.isNaN(value)) return width(to) === 64 ? 1n << 63n : 0n;
+        if (Number.isNaN(value)) return width(to) === 64 || type === "f64" ? 1n << BigInt(width(to) - 1) : 0n;
         if (!Number.isFinite(value)) return clamp(value < 0 ? -(1n << 70n) : 1n << 70n, to);
         return clamp(BigInt(round(value)), to);
       });
     }
     add(`cvt.${rounding}.${type}.${type} d, a`, `${type} ${type}`, (a) => {
       const value = floatOf(a!, type);
-      return bitsOf(Number.isFinite(value) ? round(value) : value, type);
+      return resultOf(Number.isFinite(value) ? round(value) : value, type, [a!]);
     });
   }
   const two = (text: string, compute: (a: number, b: number) => number) =>
     add(
       `${text}.${type} d, a, b`,
       `${type} ${type} ${type}`,
-      (a, b) => bitsOf(compute(floatOf(a!, type), floatOf(b!, type)), type),
+      (a, b) => resultOf(compute(floatOf(a!, type), floatOf(b!, type)), type, text === "div.rn" ? [b!, a!] : [a!, b!]),
     );
   two("add.rn", (a, b) => a + b);
   two("add", (a, b) => a + b);
@@ -283,12 +301,11 @@ for (const type of ["f32", "f64"]) {
   two("div.rn", (a, b) => a / b);
   two("min", (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.min(a, b));
   two("max", (a, b) => Number.isNaN(a) ? b : Number.isNaN(b) ? a : Math.max(a, b));
-  add(`sqrt.rn.${type} d, a`, `${type} ${type}`, (a) => bitsOf(Math.sqrt(floatOf(a!, type)), type));
-  add(`rcp.rn.${type} d, a`, `${type} ${type}`, (a) => bitsOf(1 / floatOf(a!, type), type));
+  add(`sqrt.rn.${type} d, a`, `${type} ${type}`, (a) => resultOf(Math.sqrt(floatOf(a!, type)), type, [a!]));
+  add(`rcp.rn.${type} d, a`, `${type} ${type}`, (a) => resultOf(1 / floatOf(a!, type), type, [a!]));
   const sign = 1n << BigInt(width(type) - 1);
-  const notNaN = (a: bigint, result: bigint) => Number.isNaN(floatOf(a, type)) ? undefined : result;
-  add(`neg.${type} d, a`, `${type} ${type}`, (a) => notNaN(a!, a! ^ sign));
-  add(`abs.${type} d, a`, `${type} ${type}`, (a) => notNaN(a!, a! & ~sign));
+  add(`neg.${type} d, a`, `${type} ${type}`, (a) => resultOf(-floatOf(a!, type), type, [a!]));
+  add(`abs.${type} d, a`, `${type} ${type}`, (a) => resultOf(Math.abs(floatOf(a!, type)), type, [a!]));
   add(`copysign.${type} d, a, b`, `${type} ${type} ${type}`, (a, b) => b! & ~sign | a! & sign);
   add(`mov.${type} d, a`, `${type} ${type}`, (a) => a!);
   const ordered: readonly [string, (a: number, b: number) => boolean][] = [
@@ -320,7 +337,7 @@ for (const type of ["f32", "f64"]) {
     ["infinite", (magnitude) => magnitude === infinity],
     ["number", (magnitude) => magnitude <= infinity],
     ["notanumber", (magnitude) => magnitude > infinity],
-    ["normal", (magnitude) => magnitude >= normal && magnitude < infinity],
+    ["normal", (magnitude) => magnitude === 0n || (magnitude >= normal && magnitude < infinity)],
     ["subnormal", (magnitude) => magnitude > 0n && magnitude < normal],
   ];
   for (const [name, has] of properties) {
@@ -349,9 +366,39 @@ add(
   "pred f32 f32",
   (a, b) => flush(floatOf(a!, "f32")) > flush(floatOf(b!, "f32")) ? 1n : 0n,
 );
-add("cvt.f64.f32 d, a", "f64 f32", (a) => bitsOf(floatOf(a!, "f32"), "f64"));
-add("cvt.rn.f32.f64 d, a", "f32 f64", (a) => bitsOf(floatOf(a!, "f64"), "f32"));
+add("cvt.f64.f32 d, a", "f64 f32", (a) => {
+  if (!Number.isNaN(floatOf(a!, "f32"))) return bitsOf(floatOf(a!, "f32"), "f64");
+  return (a! >> 31n) << 63n | 0x7ff8_0000_0000_0000n | (a! & 0x7f_ffffn) << 29n;
+});
+add("cvt.rn.f32.f64 d, a", "f32 f64", (a) => {
+  if (!Number.isNaN(floatOf(a!, "f64"))) return bitsOf(floatOf(a!, "f64"), "f32");
+  return (a! >> 63n) << 31n | 0x7fc0_0000n | (a! & 0xf_ffff_ffff_ffffn) >> 29n;
+});
+for (
+  const [text, compute] of [
+    ["sqrt.rn.ftz.f32", (a: number) => Math.sqrt(flush(a))],
+    ["rcp.rn.ftz.f32", (a: number) => flush(Math.fround(1 / flush(a)))],
+    ["neg.ftz.f32", (a: number) => -flush(a)],
+    ["abs.ftz.f32", (a: number) => Math.abs(flush(a))],
+    ["cvt.ftz.f32.f32", flush],
+    ["cvt.rzi.ftz.f32.f32", (a: number) => Math.trunc(flush(a))],
+  ] as const
+) {
+  const cases = [0x7e80_0000n, 0x7e80_0001n, 0x7e7f_ffffn, 0xfe80_0001n].map((bits) => [bits]);
+  add(`${text} d, a`, "f32 f32", (a) => bitsOf(compute(floatOf(a!, "f32")), "f32"), cases);
+}
 add("cvt.sat.f32.f32 d, a", "f32 f32", (a) => bitsOf(saturate(floatOf(a!, "f32")), "f32"));
+/** Sums that come out halfway between two numbers of 32 bits once they are rounded to 64, normal and subnormal. */
+const roundedTwice = [
+  [0x1a00_0001n, 0x19ff_fffen, 0x0040_0001n],
+  [0x1a00_0001n, 0x19ff_fffen, 0x0040_0000n],
+  [0x9a00_0001n, 0x19ff_fffen, 0x0040_0001n],
+  [0x1a00_0001n, 0x9a00_0001n, 0x8040_0001n],
+  [0x3f80_0001n, 0x33ff_fffen, 0x3f80_0001n],
+  [0x3380_0001n, 0x3f7f_fffen, 0x3f80_0001n],
+  [0x3380_0001n, 0x3f7f_fffen, 0x3f80_0000n],
+  [0xb380_0001n, 0x3f7f_fffen, 0xbf80_0001n],
+];
 for (const text of ["fma.rn.f32", "mad.rn.f32"]) {
   add(`${text} d, a, b, c`, "f32 f32 f32 f32", (...bits) => {
     const [a, b, c] = bits.map((operand) => floatOf(operand, "f32")) as [number, number, number];
@@ -359,12 +406,12 @@ for (const text of ["fma.rn.f32", "mad.rn.f32"]) {
     const exact = unitsOf(a) * unitsOf(b) + (unitsOf(c) << 149n);
     // Whether a sum that is zero is -0 is what the double sum says too.
     return exact === 0n ? bitsOf(a * b + c, "f32") : roundToSingle(exact, -298);
-  });
+  }, roundedTwice);
 }
 
 /** A finite number of 32 bits as a multiple of 2 to the -149. */
 function unitsOf(value: number): bigint {
-  return BigInt(value * 2 ** 100) * (1n << 49n) || BigInt(value * 2 ** 149);
+  return BigInt(value * 2 ** 149);
 }
 
 /** The bits of `units` times 2 to the `exponent`, rounded to nearest even in 32. */
@@ -520,7 +567,7 @@ export function randomNumbers(seed: bigint): () => bigint {
 }
 
 /** The operands for an operation: all pairs of edge cases, or as many triples, and some numbers besides. */
-export function operandsFor({ types }: Operation): bigint[][] {
+export function operandsFor({ types, cases: more = [] }: Operation): bigint[][] {
   const random = randomNumbers(0x9e37_79b9_7f4a_7c15n);
   const lists = types.slice(1).map((type) => {
     if (type === "pred") return [0n, 1n];
@@ -533,6 +580,7 @@ export function operandsFor({ types }: Operation): bigint[][] {
   if (lists.length === 2) { for (const a of lists[0]!) for (const b of lists[1]!) cases.push([a, b]); }
   if (lists.length === 3) { for (let count = 0; count < 1600; count++) cases.push(lists.map(pick)); }
   for (let count = 0; count < 200; count++) cases.push(lists.map((list) => list.length === 2 ? pick(list) : random()));
+  cases.push(...more.map((operands) => [...operands]));
   return cases.map((operands) => operands.map((operand, index) => unsigned(operand, width(types[index + 1]!))));
 }
 

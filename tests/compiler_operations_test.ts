@@ -38,7 +38,7 @@ function outcomes(operation: Operation): { wrong: string[]; compared: number } {
   return { wrong, compared };
 }
 
-const byOpcode = Map.groupBy(allOperations(), ({ text }) => /[a-z]\w+(?=\.\w+\.?.* d,)|[a-z]\w+/.exec(text)![0]);
+const byOpcode = Map.groupBy(allOperations(), ({ text }) => /([a-z0-9]+)(\.\w+)* (_\|)?d,/.exec(text)![1]!);
 
 for (const [opcode, operations] of byOpcode) {
   test(`${opcode} gives the reference's bits (${operations.length} forms)`, () => {

@@ -120,6 +120,38 @@ testOnEachDriver("a buffer that is freed while it is read stays until it is read
   assertEquals(pool.usage().used, 0);
 });
 
+testOnEachDriver("a free comes after a read on another stream", async (cuda) => {
+  const gpu = cuda.device(0);
+  using reader = gpu.createStream({ nonBlocking: true });
+  using owner = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  const byteLength = 20 * 2 ** 20;
+  for (let round = 0; round < 8; round++) {
+    const buffer = pool.allocate(byteLength, owner);
+    buffer.fill(3);
+    await owner.finished();
+    const reading = buffer.read(Uint8Array, { stream: reader });
+    buffer.free();
+    using other = pool.allocate(byteLength, owner);
+    other.fill(4);
+    assert((await reading).every((byte) => byte === 3), `round ${round}`);
+  }
+});
+
+testOnEachDriver("a read outlives the stream on which its buffer is freed", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const read = () => {
+    using stream = gpu.createStream();
+    using buffer = pool.allocate(100 * 2 ** 20, stream);
+    buffer.fill(5);
+    return buffer.read(Uint8Array, { stream: gpu.defaultStream });
+  };
+  assert((await read()).every((byte) => byte === 5));
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
 testOnEachDriver("an aborted read rejects with the reason and leaves nothing behind", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();

@@ -56,15 +56,17 @@ testOnEachDriver("one datum imported twice is one mapping, which the last free t
   using imported = gpu.importPool(handle);
   const exportData = buffer.exportPointer();
   await gpu.finished();
+  using importedAgain = gpu.importPool(handle);
   const first = imported.importPointer(exportData, 64);
-  const second = imported.importPointer(exportData, 64);
+  const second = importedAgain.importPointer(exportData, 64);
   assertEquals(first.address, second.address);
   first.free();
   gpu.synchronize();
   assertEquals(await second.read(Uint8Array), new Uint8Array(64).fill(7));
-  assertThrows(() => imported[Symbol.dispose](), ReferenceError, "1 of its buffers are not freed");
+  imported[Symbol.dispose]();
+  assertThrows(() => importedAgain[Symbol.dispose](), ReferenceError, "1 of its buffers are not freed");
   second.free();
-  using again = imported.importPointer(exportData, 64);
+  using again = importedAgain.importPointer(exportData, 64);
   assertEquals(await again.read(Uint8Array), new Uint8Array(64).fill(7));
 });
 
@@ -84,6 +86,7 @@ testOnEachDriver("what is no pool, and data of another pool, are refused", (cuda
   using other = gpu.createPool({ handleType: "posix-fd" });
   using foreign = other.allocate(64);
   using handle = pool.exportHandle();
+  using _otherHandle = other.exportHandle();
   using imported = gpu.importPool(handle);
   for (const exportData of [new Uint8Array(64), new Uint8Array(64).fill(0xa5), foreign.exportPointer()]) {
     const error = assertThrows(() => imported.importPointer(exportData, 64), CudaError);
@@ -107,6 +110,8 @@ testOnEachDriver("a size that was not allocated is refused, and nothing stays ma
 testOnEachDriver("a part of a buffer is not exported, its whole is", (cuda) => {
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(4096);
+  assertThrows(() => buffer.exportPointer(), CudaError, "export its pool first, with exportHandle");
+  using _handle = pool.exportHandle();
   assertThrows(() => buffer.subarray(512).exportPointer(), TypeError, "export the whole");
   assertEquals(buffer.exportPointer().length, 64);
 });
@@ -120,5 +125,11 @@ testOnEachDriver("a handle is borrowed by importing, and closed by its owner", (
   handle[Symbol.dispose]();
   handle[Symbol.dispose]();
   assertThrows(() => handle.fd, ReferenceError, "disposed");
-  assert(first.unsafeHandle !== second.unsafeHandle);
+  using buffer = pool.allocate(64);
+  buffer.fill(6);
+  gpu.synchronize();
+  first[Symbol.dispose]();
+  assertThrows(() => first.unsafeHandle, ReferenceError, "disposed");
+  using mapped = second.importPointer(buffer.exportPointer(), 64);
+  assertEquals(mapped.readSync(Uint8Array), new Uint8Array(64).fill(6));
 });

@@ -79,6 +79,13 @@ testOnEachDriver("a module that is no PTX, and a kernel that is not there, say w
   assertThrows(() => kernel.launch({ grid: 1, block: 1 }, 0, 0, 0n, 0n), ReferenceError, "module was disposed");
 });
 
+testOnEachDriver("a kernel is launched on streams of its own device alone", (cuda) => {
+  using module = cuda.device(0).loadModule(fillPtx);
+  const stream = cuda.device(1).defaultStream;
+  const launch = () => module.kernel("fill").launch({ grid: 1, block: 32, stream }, 0n, 0, 0);
+  assertThrows(launch, TypeError, "device 0 on a stream of device 1");
+}, { devices: 2 });
+
 testOnEachDriver("occupancy is told for a block's size", (cuda) => {
   using module = cuda.device(0).loadModule(fillPtx);
   const fill = module.kernel("fill");

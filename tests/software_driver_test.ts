@@ -1,28 +1,9 @@
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { ptx as fillPtx } from "../kernels/fill.ts";
-import { Cuda } from "../src/cuda.ts";
 import { CudaError } from "../src/errors.ts";
-import { Session } from "../src/session.ts";
-import { nextTurn } from "../src/turn.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
-
-interface Devices {
-  devices?: number;
-  peers?: boolean;
-}
-
-/** A test of what can only be arranged on the software device. */
-function testSoftware(
-  name: string,
-  body: (cuda: Cuda) => void | Promise<void>,
-  { devices = 2, peers = true }: Devices = {},
-) {
-  test(name, async () => {
-    using cuda = new Cuda(new Session(new SoftwareDriver({ devices, peers })));
-    await body(cuda);
-  });
-}
+import { testSoftware } from "./software_devices.ts";
 
 testSoftware("the first byte past a buffer is an illegal address, and the device is lost", async (cuda) => {
   const gpu = cuda.device(0);
@@ -75,96 +56,73 @@ testSoftware("devices that are no peers say so when access is set", (cuda) => {
   assertMatch(error.message, /device 1 is no peer of device 0/);
 }, { peers: false });
 
-/** Bytes that leave nothing else in the pool to allocate from. */
-const wholeSegment = 32 * 2 ** 20;
-
-testSoftware("each reuse policy lets another stream have memory, and without them it does not", async (cuda) => {
-  const gpu = cuda.device(0);
-  using stream = gpu.createStream({ nonBlocking: true });
-  using other = gpu.createStream({ nonBlocking: true });
-  using event = gpu.createEvent();
-  using busy = gpu.createPool();
-  using ballast = busy.allocate(64 * 2 ** 20, stream);
-  for (
-    const policy of ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies", "none"] as const
-  ) {
-    using pool = gpu.createPool({ releaseThreshold: Infinity });
-    const { reuse } = pool;
-    reuse.followEventDependencies = policy === "followEventDependencies";
-    reuse.allowOpportunistic = policy === "allowOpportunistic";
-    reuse.allowInternalDependencies = policy === "allowInternalDependencies";
-    const first = pool.allocate(wholeSegment, stream);
-    const { address } = first;
-    ballast.fill(1, stream);
-    first.free();
-    using sentinel = cuda.allocateHost(1);
-    ballast.subarray(0, 1).copyTo(sentinel, stream);
-    if (policy === "followEventDependencies") {
-      stream.record(event);
-      other.wait(event);
-    }
-    // The work is done, but no synchronization has seen it: only luck finds it out.
-    if (policy === "allowOpportunistic") {
-      while (new Uint8Array(sentinel.buffer)[0] === 0) await nextTurn();
-    }
-    using second = pool.allocate(wholeSegment, other);
-    assertEquals(second.address === address, policy !== "none", policy);
-    second.free();
-    gpu.synchronize();
-    using third = pool.allocate(wholeSegment, other);
-    assert(policy === "none" || third.address === address, "After a synchronization any stream may have the memory");
+test("where no device is visible, opening says so and what to do", () => {
+  for (const visible of ["", "7", "-1,0", "GPU-", "0,0"]) {
+    const error = assertThrows(() => new SoftwareDriver({ devices: 2, peers: true, visible }), CudaError);
+    assertEquals([error.code, error.call], ["cudaErrorNoDevice", "cuInit"]);
+    assertMatch(error.message, new RegExp(`CUDA_VISIBLE_DEVICES="${visible}" .*unset it`));
   }
 });
 
-testSoftware("a pool ends at its maxSize", (cuda) => {
-  using pool = cuda.device(0).createPool({ maxSize: 4 * 2 ** 20 });
-  using _first = pool.allocate(3 * 2 ** 20);
-  assertEquals(assertThrows(() => pool.allocate(2 * 2 ** 20), CudaError).code, "cudaErrorMemoryAllocation");
+test("an invalid name hides the devices from it on", () => {
+  const driver = new SoftwareDriver({ devices: 3, peers: true, visible: "2,0,-1,1" });
+  assertEquals(driver.getDeviceCount(), 2);
+  driver.close();
 });
 
-testSoftware("the window is given back whole", (cuda) => {
-  const gpu = cuda.device(0);
-  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 0, 0);
-  gpu.synchronize();
-  const { free } = gpu.memoryInfo();
-  for (let round = 0; round < 3; round++) {
-    using pool = gpu.createPool({ handleType: "posix-fd" });
-    using handle = pool.exportHandle();
-    using imported = gpu.importPool(handle);
-    using buffer = pool.allocate(100 * 2 ** 20);
-    using _mapped = imported.importPointer(buffer.exportPointer(), 1);
-    assert(gpu.memoryInfo().free < free);
-    gpu.synchronize();
-  }
-  gpu.synchronize();
-  assertEquals(gpu.memoryInfo().free, free);
+testSoftware("a lost device does not keep what was freed on its streams", (cuda) => {
+  const [owner, peer] = [cuda.device(0), cuda.device(1)];
+  const stream = owner.createStream();
+  const pool = owner.createPool();
+  const buffer = pool.allocate(2000, stream);
+  const { address } = buffer;
+  stream.synchronize();
+  peer.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 4, 0);
+  buffer.free(peer.defaultStream);
+  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+  owner.synchronize();
+  const again = pool.allocate(32, stream);
+  assertEquals(again.address, address);
+  owner.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1, stream }, address + 1024n, 4, 0);
+  assertEquals(assertThrows(() => owner.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
 });
 
-testSoftware("many allocations on several streams keep their bytes apart", async (cuda) => {
+testSoftware(
+  "an error that nothing foresaw loses the device, and the event loop and the other streams go on",
+  async (cuda, driver) => {
+    const [gpu, other] = [cuda.device(0), cuda.device(1)];
+    const stream = gpu.createStream({ nonBlocking: true });
+    const pool = gpu.createPool();
+    const buffer = pool.allocate(64, stream);
+    const host = driver.hostAlloc(64);
+    driver.memcpyDtoHAsync(0, new Uint8Array(host.buffer), buffer.address, stream.unsafeHandle);
+    // Nothing can be copied into a buffer that the program has taken away.
+    host.buffer.transfer();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    const error = assertThrows(() => stream.synchronize(), CudaError);
+    assertEquals(error.code, "cudaErrorUnknown");
+    assertMatch(error.message, /device 0 was lost/);
+    using otherPool = other.createPool();
+    using alive = otherPool.allocate(4);
+    alive.fill(3);
+    assertEquals(await alive.read(Uint8Array), new Uint8Array(4).fill(3));
+  },
+);
+
+testSoftware("a copy to pageable memory that the device was lost before fails", (cuda, driver) => {
   const gpu = cuda.device(0);
-  const streams = [gpu.createStream(), gpu.createStream({ nonBlocking: true }), gpu.createStream()];
-  using pool = gpu.createPool({ releaseThreshold: Infinity });
-  let seed = 12345;
-  const random = (below: number) => (seed = (seed * 1103515245 + 12345) % 2 ** 31) % below;
-  const held: { buffer: ReturnType<typeof pool.allocate>; byte: number }[] = [];
-  for (let step = 0; step < 600; step++) {
-    const stream = streams[random(streams.length)]!;
-    if (held.length < 20 || random(2) === 0) {
-      const buffer = pool.allocate(1 + random(200_000), stream);
-      const byte = random(256);
-      buffer.fill(byte);
-      held.push({ buffer, byte });
-    } else {
-      const [{ buffer, byte }] = held.splice(random(held.length), 1) as [typeof held[0]];
-      assert(buffer.readSync(Uint8Array).every((value) => value === byte), `step ${step}`);
-      buffer.free();
-    }
-  }
-  for (const { buffer, byte } of held) {
-    assert((await buffer.read(Uint8Array)).every((value) => value === byte));
-    buffer.free();
-  }
-  gpu.synchronize();
-  assertEquals(pool.usage().used, 0);
-  for (const stream of streams) stream[Symbol.dispose]();
+  const buffer = gpu.createPool().allocate(64);
+  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 4, 0);
+  const error = assertThrows(() => driver.memcpyDtoHAsync(0, new Uint8Array(64), buffer.address, 0n), CudaError);
+  assertEquals(error.code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("events of a lost device have no time between them, but its error", (cuda) => {
+  const gpu = cuda.device(0);
+  const [start, end] = [gpu.createEvent({ timing: true }), gpu.createEvent({ timing: true })];
+  gpu.defaultStream.record(start);
+  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 4, 0);
+  gpu.defaultStream.record(end);
+  assertThrows(() => gpu.synchronize(), CudaError);
+  assertEquals(assertThrows(() => end.elapsedTime(start), CudaError).code, "cudaErrorIllegalAddress");
 });

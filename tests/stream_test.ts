@@ -86,6 +86,21 @@ testOnEachDriver("a wait is ended by its signal, with the signal's reason", asyn
   await gpu.finished();
 });
 
+testOnEachDriver("a device is finished when the streams that were disposed are too", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64 * megabytes);
+  using host = cuda.allocateHost(1);
+  gpu.synchronize();
+  {
+    using stream = gpu.createStream({ nonBlocking: true });
+    for (let pass = 1; pass < 8; pass++) buffer.fill(pass, stream);
+    buffer.subarray(0, 1).copyTo(host, stream);
+  }
+  await gpu.finished();
+  assertEquals(new Uint8Array(host.buffer)[0], 7);
+});
+
 testOnEachDriver("devices tell what they are", (cuda) => {
   for (const gpu of cuda.devices) {
     assert(/^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(gpu.uuid), gpu.uuid);

@@ -70,8 +70,8 @@ const maximumParameterBytes = 32764;
 /**
  * The kernels that PTX text defines, in its order, with their parameters.
  *
- * Bodies are skipped unread, so that PTX of any version will do. Throws {@linkcode PtxError} where a kernel's head cannot
- * be read or braces do not match.
+ * Bodies are skipped unread, so that PTX of any version will do. Throws {@linkcode PtxError} where a kernel's head
+ * cannot be read or braces do not match.
  *
  * @example
  * ```ts

@@ -18,6 +18,12 @@ export interface Mapping {
 export class ImportedPool {
   readonly id: string;
   readonly device: number;
+  /** Which file its memory is. */
+  readonly identity: string;
+  /** How often it was imported and not destroyed: the last destroys it. */
+  importCount = 1;
+  /** Whether it was destroyed and the last of its mappings is gone. */
+  isClosed = false;
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
   /** By their keys: one datum is mapped once. */
@@ -26,6 +32,7 @@ export class ImportedPool {
   readonly #mapped = new Set<Mapping>();
   readonly #window: Window;
   readonly #file: SharedFile;
+  #isDestroyed = false;
 
   constructor(
     window: Window,
@@ -34,6 +41,7 @@ export class ImportedPool {
     this.#window = window;
     this.#file = file;
     this.id = header.id;
+    this.identity = file.identity();
     this.device = device;
     this.access = new Map([[device, memAccessFlags.readWrite]]);
   }
@@ -69,21 +77,36 @@ export class ImportedPool {
     const { begin, byteLength, pages } = mapping;
     if (!this.#mapped.delete(mapping)) return;
     for (const device of this.access.keys()) this.#window.deny(device, begin, byteLength);
-    this.#file.unmap(this.#window, pages);
-    this.#window.release(pages.begin, pages.byteLength);
+    // Pages that still show the file are nobody else's to use.
+    if (this.#window.discard(pages.begin, pages.byteLength)) this.#window.release(pages.begin, pages.byteLength);
+    this.#closeWhenUnused();
   }
 
   setAccess(device: number, flags: number): void {
     this.access.set(device, flags);
-    for (const { begin, byteLength } of this.mappings.values()) {
+    for (const { begin, byteLength } of this.#mapped) {
       if (flags === memAccessFlags.none) this.#window.deny(device, begin, byteLength);
       else this.#window.allow(device, begin, byteLength);
     }
   }
 
+  /** The pool goes; a mapping whose free has not been reached by its stream stays until then. */
+  destroy(): void {
+    this.#isDestroyed = true;
+    this.#closeWhenUnused();
+  }
+
+  /** Gives everything back at once: the driver goes. */
   close(): void {
+    this.#isDestroyed = true;
     for (const mapping of this.#mapped) this.unmap(mapping);
     this.mappings.clear();
+    this.#closeWhenUnused();
+  }
+
+  #closeWhenUnused(): void {
+    if (!this.#isDestroyed || this.isClosed || this.#mapped.size > 0) return;
+    this.isClosed = true;
     this.#file.close();
   }
 }

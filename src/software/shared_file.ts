@@ -6,7 +6,7 @@ import {
   sealShrink,
   writeAt,
 } from "../../ffi/shim/descriptors.ts";
-import { createMemoryFile, growMemoryFile, mapShared, punchHole, unmapShared } from "../../ffi/shim/memory.ts";
+import { createMemoryFile, growMemoryFile, mapShared, punchHole } from "../../ffi/shim/memory.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { SystemError } from "../../ffi/shim/system_error.ts";
 import {
@@ -73,6 +73,12 @@ export class SharedFile {
     }
   }
 
+  /** Which file it is: the same for every descriptor of it. */
+  identity(): string {
+    const { device, inode } = describeDescriptor(this.#fd);
+    return `${device} ${inode}`;
+  }
+
   /** How long the file is now: its pool's process may have made it longer. */
   currentByteLength(): number {
     this.#byteLength = describeDescriptor(this.#fd).byteLength;
@@ -99,14 +105,14 @@ export class SharedFile {
     }
   }
 
-  /** Takes pages of the file out of the window. */
-  unmap(window: Window, { begin, byteLength }: { readonly begin: number; readonly byteLength: number }): void {
-    unmapShared(window.bytes, { at: begin, byteLength });
-  }
-
-  /** Gives the memory of a range of the file back to the system. */
+  /** Gives the memory of a range of the file back to the system, where it takes it. */
   punchHole(offset: number, byteLength: number): void {
-    punchHole(this.#fd, { offset, byteLength });
+    try {
+      punchHole(this.#fd, { offset, byteLength });
+    } catch (error) {
+      // The memory is then given back with the file.
+      if (!(error instanceof SystemError)) throw error;
+    }
   }
 
   close(): void {

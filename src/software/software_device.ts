@@ -72,8 +72,9 @@ export function visibleDevices(variable: string | undefined, uuids: readonly str
     const matches = /^\d+$/.test(entry)
       ? uuids[Number(entry)] === undefined ? [] : [Number(entry)]
       : uuids.flatMap((uuid, ordinal) => entry.startsWith("GPU-") && uuid.startsWith(entry) ? [ordinal] : []);
-    // CUDA takes an ambiguous or repeated name for none, and a repeated one for no devices at all.
+    // The begin of more than one UUID names no device, as CUDA's documentation has it: it must be unique.
     if (matches.length !== 1) break;
+    // Of a device that is named twice it says nothing: the driver shows none at all then.
     if (visible.includes(matches[0]!)) return [];
     visible.push(matches[0]!);
   }

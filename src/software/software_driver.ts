@@ -55,6 +55,18 @@ interface LoadedModule {
   readonly functions: bigint[];
 }
 
+/** A kernel, and the device that its module was loaded for. */
+interface LoadedKernel {
+  readonly device: number;
+  readonly kernel: SoftwareKernel;
+}
+
+/** Why a device was lost. */
+interface Loss {
+  readonly number: number;
+  readonly cause: unknown;
+}
+
 /** What the software devices are like. */
 export interface SoftwareDriverOptions {
   /** How many there are. */
@@ -71,7 +83,7 @@ export class SoftwareDriver implements Driver {
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly #window = new Window();
-  readonly #scheduler = new Scheduler();
+  readonly #scheduler = new Scheduler((device, cause) => this.#lose(device, cause));
   readonly #peers: boolean;
   /** The ordinal that each visible device has where none is hidden. */
   readonly #physical: readonly number[];
@@ -83,13 +95,16 @@ export class SoftwareDriver implements Driver {
   readonly #pools = new Map<bigint, SoftwarePool | ImportedPool>();
   /** This process's pools, and those destroyed whose memory is still in use. */
   readonly #livingPools = new Set<SoftwarePool>();
+  /** The same of pools that were imported. */
+  readonly #livingImports = new Set<ImportedPool>();
   readonly #allocations = new Allocations<PoolAllocation | MappedAllocation>();
   readonly #modules = new Map<bigint, LoadedModule>();
-  readonly #kernels = new Map<bigint, SoftwareKernel>();
-  readonly #pinned = new Map<bigint, ArrayBuffer>();
+  readonly #kernels = new Map<bigint, LoadedKernel>();
+  /** The last work of each stream that uses a page-locked buffer, done work left out now and then. */
+  readonly #pinned = new Map<ArrayBufferLike, Map<Stream, Work>>();
   readonly #peerAccess = new Set<string>();
   /** What each lost device was lost to: every call on it gives that error again. */
-  readonly #lost = new Map<number, { number: number; cause: KernelFault }>();
+  readonly #lost = new Map<number, Loss>();
   #lastHandle = 0x5000n;
 
   constructor({ devices, peers, visible }: SoftwareDriverOptions) {
@@ -99,14 +114,23 @@ export class SoftwareDriver implements Driver {
     this.#peers = peers;
     const uuids = Array.from({ length: devices }, (_, ordinal) => formatUuid(softwareUuid(ordinal)));
     this.#physical = visibleDevices(visible, uuids);
+    if (this.#physical.length === 0) {
+      const ordinals = devices === 1 ? "0" : `some of the ordinals 0 to ${devices - 1}`;
+      throw new CudaError(
+        cudaErrorNumbers.cudaErrorNoDevice,
+        "cuInit",
+        `Cannot open the software devices: CUDA_VISIBLE_DEVICES="${visible}" leaves none of them visible; unset it, ` +
+          `or set it to ${ordinals}, each once`,
+      );
+    }
     this.#defaultStreams = this.#physical.map((_, device) => new Stream(device, { isDefault: true }));
     for (const stream of this.#defaultStreams) this.#scheduler.addStream(stream);
   }
 
   close(): void {
-    for (const device of this.#physical.keys()) this.#scheduler.drop(device);
-    for (const pool of this.#pools.values()) if (pool instanceof ImportedPool) pool.close();
-    for (const pool of this.#livingPools) pool.close();
+    this.#scheduler.close();
+    for (const pool of [...this.#livingImports, ...this.#livingPools]) pool.close();
+    this.#livingImports.clear();
     this.#livingPools.clear();
     this.#pools.clear();
     this.#window.close();
@@ -143,8 +167,7 @@ export class SoftwareDriver implements Driver {
 
   deviceSynchronize(device: number): void {
     this.#checkDevice(device, "cudaDeviceSynchronize");
-    const streams = [...this.#streams.values(), ...this.#defaultStreams].filter((stream) => stream.device === device);
-    this.#scheduler.runUntil(() => streams.every((stream) => stream.queue.length === 0));
+    this.#scheduler.runUntil(() => this.#scheduler.isIdle(device));
     this.#synchronized(device, "cudaDeviceSynchronize");
   }
 
@@ -190,19 +213,19 @@ export class SoftwareDriver implements Driver {
   }
 
   streamQuery(device: number, stream: bigint): boolean {
-    const { queue } = this.#stream(device, stream, "cudaStreamQuery");
+    const found = this.#stream(device, stream, "cudaStreamQuery");
     // A program that polls without returning to the event loop still gets there.
-    if (queue.length > 0) this.#scheduler.step();
-    this.#checkDevice(device, "cudaStreamQuery");
-    if (queue.length > 0) return false;
+    if (!found.isIdle) this.#scheduler.step();
+    this.#checkDevice(found.device, "cudaStreamQuery");
+    if (!found.isIdle) return false;
     this.#settlePools();
     return true;
   }
 
   streamSynchronize(device: number, stream: bigint): void {
-    const { queue } = this.#stream(device, stream, "cudaStreamSynchronize");
-    this.#scheduler.runUntil(() => queue.length === 0);
-    this.#synchronized(device, "cudaStreamSynchronize");
+    const found = this.#stream(device, stream, "cudaStreamSynchronize");
+    this.#scheduler.runUntil(() => found.isIdle);
+    this.#synchronized(found.device, "cudaStreamSynchronize");
   }
 
   streamWaitEvent(device: number, stream: bigint, event: bigint): void {
@@ -248,7 +271,9 @@ export class SoftwareDriver implements Driver {
   eventElapsedTime(start: bigint, end: bigint): number {
     const call = "cudaEventElapsedTime";
     const [first, last] = [this.#event(start, call), this.#event(end, call)];
-    for (const { flags, recorded } of [first, last]) {
+    for (const { device, flags, recorded } of [first, last]) {
+      // The record of an event was dropped with its device: it has no time, and is not to come.
+      this.#checkDevice(device, call);
       if (recorded === undefined || (flags & eventFlags.disableTiming) !== 0) {
         fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
       }
@@ -289,6 +314,7 @@ export class SoftwareDriver implements Driver {
   }
 
   #createPool(device: number, options: { handleTypes: number; maxByteLength: number }): bigint {
+    this.#checkLimits(device, "cudaMemPoolCreate");
     const id = createPoolId();
     const { handleTypes } = options;
     let file: SharedFile | undefined;
@@ -308,8 +334,10 @@ export class SoftwareDriver implements Driver {
     const found = this.#pool(pool, call);
     if ([...this.#defaultPools.values()].includes(pool)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     if (found instanceof ImportedPool) {
-      if (found.mappings.size > 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-      found.close();
+      if (found.importCount === 1 && found.mappings.size > 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (--found.importCount > 0) return;
+      found.destroy();
+      if (found.isClosed) this.#livingImports.delete(found);
     } else {
       found.destroy();
       if (this.#currentPools.get(found.device) === pool) this.#currentPools.delete(found.device);
@@ -390,7 +418,10 @@ export class SoftwareDriver implements Driver {
       this.#checkOrdinal(location.id, call);
       if (location.id !== found.device && !this.#peers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
     }
-    for (const { location, flags } of descriptions) found.setAccess(location.id, flags);
+    for (const { location, flags } of descriptions) {
+      this.#checkLimits(location.id, call);
+      found.setAccess(location.id, flags);
+    }
   }
 
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint {
@@ -411,17 +442,20 @@ export class SoftwareDriver implements Driver {
     const found = offset === undefined ? undefined : this.#allocations.at(offset);
     if (found === undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     this.#allocations.remove(found);
-    if ("block" in found) return found.pool.free(found.block, onto);
+    if ("block" in found) return found.pool.free(found, onto);
     const { pool, mapping } = found;
     pool.mappings.delete(mapping.key);
-    this.#scheduler.enqueue(onto, () => pool.unmap(mapping));
+    this.#scheduler.enqueue(onto, () => pool.unmap(mapping), { outlivesDevice: true });
   }
 
   memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle {
     const call = "cudaMemPoolExportToShareableHandle";
-    const { file, handleTypes } = this.#ownPool(pool, call);
+    const found = this.#ownPool(pool, call);
+    const { file, handleTypes } = found;
     if (file === undefined || (handleTypes & handleType) === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    return outOfSystem(call, () => file.duplicate());
+    const descriptor = outOfSystem(call, () => file.duplicate());
+    found.isExported = true;
+    return descriptor;
   }
 
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
@@ -432,19 +466,28 @@ export class SoftwareDriver implements Driver {
     }
     const opened = SharedFile.openPoolFile(handle);
     if (opened === undefined) fail(cudaErrorNumbers.cudaErrorUnknown, call);
+    const known = this.#importOf(opened.file.identity());
+    if (known !== undefined) {
+      opened.file.close();
+      return known;
+    }
     const uuid = opened.header.deviceUuid.toHex();
     const owner = [...this.#physical.keys()].find((ordinal) => this.deviceGetUuid(ordinal).toHex() === uuid);
-    if (owner === undefined) {
+    if (owner === undefined || !this.#window.hasLimits(owner)) {
       opened.file.close();
-      fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
+      const { cudaErrorInvalidDevice, cudaErrorMemoryAllocation } = cudaErrorNumbers;
+      fail(owner === undefined ? cudaErrorInvalidDevice : cudaErrorMemoryAllocation, call);
     }
-    return this.#register(this.#pools, new ImportedPool(this.#window, { device: owner, ...opened }));
+    const imported = new ImportedPool(this.#window, { device: owner, ...opened });
+    this.#livingImports.add(imported);
+    return this.#register(this.#pools, imported);
   }
 
   memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer> {
     const offset = offsetOfAddress(address);
     const found = offset === undefined ? undefined : this.#allocations.at(offset);
-    if (found === undefined || !("block" in found) || found.pool.file === undefined) {
+    // Before the first export of its handle a pool gives no pointers, as on a GPU.
+    if (found === undefined || !("block" in found) || !found.pool.isExported) {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolExportPointer");
     }
     const { pool, block, byteLength } = found;
@@ -482,25 +525,33 @@ export class SoftwareDriver implements Driver {
     } catch {
       return fail(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaHostAlloc");
     }
-    const address = this.#register(this.#pinned, buffer);
-    return { address, buffer };
+    this.#pinned.set(buffer, new Map());
+    return { address: this.#newHandle(), buffer };
   }
 
-  freeHost({ address }: HostAllocation): void {
-    if (!this.#pinned.delete(address)) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaFreeHost");
+  freeHost({ buffer }: HostAllocation): void {
+    const uses = this.#pinned.get(buffer) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaFreeHost");
+    for (const work of uses.values()) this.#scheduler.runUntil(() => work.done);
+    this.#pinned.delete(buffer);
   }
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
     const onto = this.#stream(device, stream, "cudaMemcpyAsync");
     const to = this.#range(destination, source.byteLength, "cudaMemcpyAsync");
-    this.#enqueueCopy(onto, to, this.#isPinned(source) ? source : source.slice());
+    const uses = this.#pinned.get(source.buffer);
+    const work = this.#enqueueCopy(onto, to, uses === undefined ? source.slice() : source);
+    if (uses !== undefined) noteUse(uses, work);
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
-    const onto = this.#stream(device, stream, "cudaMemcpyAsync");
-    const from = this.#range(source, destination.byteLength, "cudaMemcpyAsync");
+    const call = "cudaMemcpyAsync";
+    const onto = this.#stream(device, stream, call);
+    const from = this.#range(source, destination.byteLength, call);
+    const uses = this.#pinned.get(destination.buffer);
     const work = this.#enqueueCopy(onto, destination, from);
-    if (!this.#isPinned(destination)) this.#scheduler.runUntil(() => work.done);
+    if (uses !== undefined) return noteUse(uses, work);
+    this.#scheduler.runUntil(() => work.done);
+    this.#checkDevice(onto.device, call);
   }
 
   memcpyPeerAsync(
@@ -554,9 +605,9 @@ export class SoftwareDriver implements Driver {
   }
 
   moduleGetFunction(module: bigint, name: string): bigint {
-    const { kernels, functions } = this.#module(module, "cuModuleGetFunction");
+    const { device, kernels, functions } = this.#module(module, "cuModuleGetFunction");
     const kernel = kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, "cuModuleGetFunction");
-    const handle = this.#register(this.#kernels, kernel);
+    const handle = this.#register(this.#kernels, { device, kernel });
     functions.push(handle);
     return handle;
   }
@@ -580,7 +631,10 @@ export class SoftwareDriver implements Driver {
   ): void {
     const call = "cuLaunchKernel";
     const onto = this.#stream(device, stream, call);
-    const found = this.#kernel(kernel, call);
+    const { device: loadedFor, kernel: found } = this.#kernel(kernel, call);
+    // Copies and waits may be given to a stream of any device, kernels to one of their own alone.
+    if (onto.device !== device || loadedFor !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    this.#checkLimits(device, call);
     const { compiled } = found;
     const geometry = { grid: [gridX, gridY, gridZ], block: [blockX, blockY, blockZ] } as const;
     const maxThreads = compiled.maxThreadsPerBlock ?? launchLimits.maxThreadsPerBlock;
@@ -594,29 +648,25 @@ export class SoftwareDriver implements Driver {
       parameters: new Uint8Array(view.buffer.slice(0)),
       limits: this.#window.limitsOf(device),
     });
-    this.#scheduler.enqueue(onto, () => {
-      try {
-        return slices();
-      } catch (fault) {
-        if (!(fault instanceof KernelFault)) throw fault;
-        this.#lost.set(device, { number: errorOfFault(fault), cause: fault });
-        this.#scheduler.drop(device);
-        return true;
-      }
-    });
+    this.#scheduler.enqueue(onto, slices);
   }
 
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
     const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
-    const { compiled } = this.#kernel(kernel, call);
+    const { compiled } = this.#kernel(kernel, call).kernel;
     if (blockSize < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return activeBlocks(blockSize, compiled.sharedBytes + sharedMemoryBytes);
   }
 
-  #register<T>(registry: Map<bigint, T>, object: T): bigint {
+  #newHandle(): bigint {
     this.#lastHandle += 0x10n;
-    registry.set(this.#lastHandle, object);
     return this.#lastHandle;
+  }
+
+  #register<T>(registry: Map<bigint, T>, object: T): bigint {
+    const handle = this.#newHandle();
+    registry.set(handle, object);
+    return handle;
   }
 
   #checkOrdinal(device: number, call: string): void {
@@ -628,15 +678,31 @@ export class SoftwareDriver implements Driver {
     const lost = this.#lost.get(device);
     if (lost === undefined) return;
     const { number, cause } = lost;
-    throw new CudaError(number, call, `${call} failed: a kernel on device ${device} was stopped (${cause.message})`, {
-      cause,
-    });
+    const { message } = cause as Error;
+    const what = cause instanceof KernelFault
+      ? `a kernel on device ${device} was stopped`
+      : `device ${device} was lost`;
+    throw new CudaError(number, call, `${call} failed: ${what} (${message})`, { cause });
+  }
+
+  /** Takes note of what a piece of work threw: the first error is the one that stays. */
+  #lose(device: number, cause: unknown): void {
+    if (this.#lost.has(device)) return;
+    const number = cause instanceof KernelFault ? errorOfFault(cause) : cudaErrorNumbers.cudaErrorUnknown;
+    this.#lost.set(device, { number, cause });
+  }
+
+  /** Sees to it that there are limits for the device's kernels to heed, before a stream needs them. */
+  #checkLimits(device: number, call: string): void {
+    if (!this.#window.hasLimits(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
 
   #stream(device: number, stream: bigint, call: string): Stream {
     this.#checkDevice(device, call);
     const found = stream === 0n ? this.#defaultStreams[device] : this.#streams.get(stream);
-    return found ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    if (found === undefined) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    this.#checkDevice(found.device, call);
+    return found;
   }
 
   #event(event: bigint, call: string): Event {
@@ -652,11 +718,21 @@ export class SoftwareDriver implements Driver {
     return found instanceof SoftwarePool ? found : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
+  /** The pool that was imported from a file already, counted once more. */
+  #importOf(identity: string): bigint | undefined {
+    for (const [handle, pool] of this.#pools) {
+      if (!(pool instanceof ImportedPool) || pool.identity !== identity) continue;
+      pool.importCount++;
+      return handle;
+    }
+    return undefined;
+  }
+
   #module(module: bigint, call: string): LoadedModule {
     return this.#modules.get(module) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  #kernel(kernel: bigint, call: string): SoftwareKernel {
+  #kernel(kernel: bigint, call: string): LoadedKernel {
     return this.#kernels.get(kernel) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
@@ -673,13 +749,14 @@ export class SoftwareDriver implements Driver {
     return this.#window.bytes.subarray(offset, offset + byteLength);
   }
 
-  #isPinned(view: Uint8Array): boolean {
-    for (const buffer of this.#pinned.values()) if (buffer === view.buffer) return true;
-    return false;
-  }
-
+  /** CUDA leaves open what a copy between ranges that overlap does. Here they are as if copied at once. */
   #enqueueCopy(stream: Stream, to: Uint8Array, from: Uint8Array): Work {
-    return this.#enqueueSlices(stream, to.byteLength, (begin, end) => to.set(from.subarray(begin, end), begin));
+    const { byteLength } = to;
+    const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
+    return this.#enqueueSlices(stream, byteLength, (begin, end) => {
+      const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
+      to.set(from.subarray(first, last), first);
+    });
   }
 
   #enqueueSlices(stream: Stream, byteLength: number, slice: (begin: number, end: number) => void): Work {
@@ -702,7 +779,14 @@ export class SoftwareDriver implements Driver {
       pool.settle();
       if (pool.isClosed) this.#livingPools.delete(pool);
     }
+    for (const pool of this.#livingImports) if (pool.isClosed) this.#livingImports.delete(pool);
   }
+}
+
+/** Notes that work uses a page-locked buffer. */
+function noteUse(uses: Map<Stream, Work>, work: Work): void {
+  for (const [stream, { done }] of uses) if (done) uses.delete(stream);
+  uses.set(work.stream, work);
 }
 
 function fail(number: number, call: string): never {

@@ -9,6 +9,9 @@ import { granuleByteLength, type Window, windowByteLength } from "./window.ts";
 const segmentByteLength = 32 * 2 ** 20;
 const segmentGranularity = 2 * 2 ** 20;
 
+/** What it takes to use a free block that another stream has yet to free; 0 is nothing. */
+const internalDependency = 1;
+
 /** Memory that a pool has reserved in the window, cut into blocks that touch one another. */
 interface Segment {
   readonly begin: number;
@@ -24,8 +27,6 @@ export interface Block {
   readonly begin: number;
   /** A multiple of the granule. */
   byteLength: number;
-  /** Bytes that were asked for; 0 while free. */
-  requested: number;
   inUse: boolean;
   /** The free after which the block may be used again; undefined once a synchronization has seen it done. */
   freed: Work | undefined;
@@ -65,11 +66,13 @@ export class SoftwarePool {
   readonly #segments = new Set<Segment>();
   readonly #free = new Set<Block>();
   readonly #inUse = new Set<Block>();
-  /** The blocks that the device's timeline has reached, and not yet their free. */
-  readonly #live = new Set<Block>();
+  /** What streams have reached and not yet its free: bytes that were asked for, by where they begin. */
+  readonly #live = new Map<number, number>();
   readonly #fileRanges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: windowByteLength });
   /** Whether it was destroyed and the last of its memory is gone. */
   isClosed = false;
+  /** Whether its handle was exported, without which no pointer is. */
+  isExported = false;
   #isDestroyed = false;
 
   constructor(
@@ -94,33 +97,35 @@ export class SoftwarePool {
   /** A block that may be used in the stream's order, or undefined where there is no memory left. */
   allocate(byteLength: number, stream: Stream): Block | undefined {
     const rounded = roundUp(byteLength, granuleByteLength);
-    const found = this.#findFree(rounded, stream) ?? this.#reserve(rounded);
+    const found = this.#findFree(rounded, stream, 0) ?? this.#reserve(rounded) ??
+      this.#findFree(rounded, stream, internalDependency) ?? this.#reserveAnew(rounded);
     if (found === undefined) return undefined;
     const block = this.#take(found, rounded);
-    const waitsFor = block.freed !== undefined && !block.freed.done && block.freed.stream !== stream
-      ? [block.freed]
-      : [];
+    const { begin, freed } = block;
     block.freed = undefined;
-    block.requested = byteLength;
     block.inUse = true;
     this.#inUse.add(block);
     this.usage.used += rounded;
     this.usage.usedHigh = Math.max(this.usage.usedHigh, this.usage.used);
-    this.#host.scheduler.enqueue(stream, () => this.#open(block), waitsFor);
+    // When the stream gets there, the block may have been freed and allocated again: it says nothing of this allocation.
+    this.#host.scheduler.enqueue(stream, () => this.#open(begin, byteLength), {
+      after: freed === undefined || freed.stream === stream ? [] : [freed],
+      outlivesDevice: true,
+    });
     return block;
   }
 
-  /** Frees a block in the stream's order. */
-  free(block: Block, stream: Stream): void {
-    const byteLength = block.requested;
+  /** Frees a block, of which `byteLength` bytes were asked for, in the stream's order. */
+  free({ block, byteLength }: { readonly block: Block; readonly byteLength: number }, stream: Stream): void {
+    const { begin } = block;
     block.inUse = false;
     this.#inUse.delete(block);
     this.usage.used -= block.byteLength;
     block.freed = this.#host.scheduler.enqueue(stream, () => {
-      this.#live.delete(block);
-      this.#deny(block.begin, byteLength);
+      this.#live.delete(begin);
+      this.#deny(begin, byteLength);
       if (this.#isDestroyed) this.#settleLater();
-    });
+    }, { outlivesDevice: true });
     this.#free.add(block);
     this.#join(block);
   }
@@ -132,9 +137,9 @@ export class SoftwarePool {
 
   setAccess(device: number, flags: number): void {
     this.access.set(device, flags);
-    for (const block of this.#live) {
-      if (flags === memAccessFlags.none) this.#host.window.deny(device, block.begin, block.requested);
-      else this.#host.window.allow(device, block.begin, block.requested);
+    for (const [begin, byteLength] of this.#live) {
+      if (flags === memAccessFlags.none) this.#host.window.deny(device, begin, byteLength);
+      else this.#host.window.allow(device, begin, byteLength);
     }
   }
 
@@ -167,7 +172,8 @@ export class SoftwarePool {
 
   /** Gives everything back at once: the driver goes. */
   close(): void {
-    for (const block of this.#live) this.#deny(block.begin, block.requested);
+    for (const [begin, byteLength] of this.#live) this.#deny(begin, byteLength);
+    this.#live.clear();
     for (const segment of [...this.#segments]) this.#release(segment);
     this.#close();
   }
@@ -187,20 +193,21 @@ export class SoftwarePool {
     atNextTurn(() => this.settle());
   }
 
-  #open(block: Block): void {
-    this.#live.add(block);
+  #open(begin: number, byteLength: number): void {
+    this.#live.set(begin, byteLength);
     for (const [device, flags] of this.access) {
-      if (flags !== memAccessFlags.none) this.#host.window.allow(device, block.begin, block.requested);
+      if (flags !== memAccessFlags.none) this.#host.window.allow(device, begin, byteLength);
     }
   }
 
-  #findFree(byteLength: number, stream: Stream): Block | undefined {
+  /** The smallest free block that takes no more than `maxRank` to use, and of those the one that takes least. */
+  #findFree(byteLength: number, stream: Stream, maxRank: number): Block | undefined {
     let best: Block | undefined;
     let bestRank = Infinity;
     for (const block of this.#free) {
       if (block.byteLength < byteLength) continue;
       const rank = this.#reuseRank(block, stream);
-      if (rank > bestRank || rank === Infinity) continue;
+      if (rank > bestRank || rank > maxRank) continue;
       if (rank < bestRank || block.byteLength < best!.byteLength) {
         best = block;
         bestRank = rank;
@@ -215,7 +222,7 @@ export class SoftwarePool {
     if (freed === undefined || freed.stream === stream) return 0;
     if (this.reuse.followEventDependencies && this.#host.scheduler.comesAfter(stream, freed)) return 0;
     if (this.reuse.allowOpportunistic && freed.done) return 0;
-    return this.reuse.allowInternalDependencies ? 1 : Infinity;
+    return this.reuse.allowInternalDependencies ? internalDependency : Infinity;
   }
 
   #take(block: Block, byteLength: number): Block {
@@ -225,7 +232,6 @@ export class SoftwarePool {
         segment: block.segment,
         begin: block.begin + byteLength,
         byteLength: block.byteLength - byteLength,
-        requested: 0,
         inUse: false,
         freed: block.freed,
         previous: block,
@@ -263,6 +269,13 @@ export class SoftwarePool {
     return undefined;
   }
 
+  /** Reserves memory once more, after what is free in pieces too small was given back. */
+  #reserveAnew(byteLength: number): Block | undefined {
+    const { reserved } = this.usage;
+    this.trimTo(0);
+    return this.usage.reserved < reserved ? this.#reserve(byteLength) : undefined;
+  }
+
   #reserveSegment(byteLength: number): Segment | undefined {
     const { window } = this.#host;
     const begin = window.reserve(byteLength);
@@ -282,7 +295,6 @@ export class SoftwarePool {
       segment,
       begin,
       byteLength,
-      requested: 0,
       inUse: false,
       freed: undefined,
       previous: undefined,
@@ -302,12 +314,15 @@ export class SoftwarePool {
     }
     this.#segments.delete(segment);
     this.usage.reserved -= segment.byteLength;
+    const { window } = this.#host;
+    const isDiscarded = window.discard(segment.begin, segment.byteLength);
     if (this.file !== undefined) {
-      this.file.unmap(this.#host.window, segment);
       this.file.punchHole(segment.fileOffset, segment.byteLength);
       this.#fileRanges.free(segment.fileOffset, segment.byteLength);
+      // Pages that still show the file are nobody else's to use.
+      if (!isDiscarded) return;
     }
-    this.#host.window.release(segment.begin, segment.byteLength);
+    window.release(segment.begin, segment.byteLength);
   }
 }
 

@@ -10,18 +10,59 @@
 
 import { atNextTurn } from "../turn.ts";
 
+/** What a piece of work comes after, and what becomes of it when its device is lost. */
+export interface WorkOptions {
+  /** Work of other streams that comes first. */
+  readonly after?: readonly Work[];
+  /** Whether it is done all the same once its device is lost: what keeps account of memory is, what computes is not. */
+  readonly outlivesDevice?: boolean;
+}
+
+const nothing: readonly Work[] = [];
+
 /** One piece of a stream's work. */
-export interface Work {
+export class Work {
   /** Set once the work is done, or dropped because its device was lost. */
-  done: boolean;
+  done = false;
   /** Position in the stream, from 1. */
   readonly position: number;
   readonly stream: Stream;
-  /** Work of other streams that comes first. */
-  readonly after: readonly Work[];
+  readonly outlivesDevice: boolean;
+  /** The work that the stream does after this. */
+  next: Work | undefined;
+  #after: readonly Work[];
+  #run: (() => unknown) | undefined;
+
+  constructor(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice = false }: WorkOptions) {
+    this.stream = stream;
+    this.position = ++stream.length;
+    this.outlivesDevice = outlivesDevice;
+    this.#after = after;
+    this.#run = run;
+  }
+
+  /** Whether all that comes first is done. */
+  get isReady(): boolean {
+    for (const other of this.#after) if (!other.done) return false;
+    return true;
+  }
+
   /** Does a slice of the work; true when none is left. */
-  readonly run: () => boolean;
+  run(): boolean {
+    return this.#run!() !== false;
+  }
+
+  /** Lets go of all that it held: whoever remembers the work must not keep the work before and after it alive. */
+  finish(): void {
+    this.done = true;
+    this.next = undefined;
+    this.#after = nothing;
+    this.#run = undefined;
+  }
 }
+
+/** How far in each other stream something is known to come after. */
+type Progress = ReadonlyMap<Stream, number>;
 
 /** A stream: its work in order, and what it knows to come before its next piece of work. */
 export class Stream {
@@ -29,11 +70,19 @@ export class Stream {
   /** The legacy default stream of its device, which waits for the blocking ones and they for it. */
   readonly isDefault: boolean;
   readonly nonBlocking: boolean;
-  readonly queue: Work[] = [];
-  /** How far in each stream the next piece of work comes after, by the events waited for. */
-  readonly cameAfter: Map<Stream, number> = new Map();
+  /** The work to do next; the rest hangs on it. */
+  first: Work | undefined;
+  /** The work that was given last, done or not. */
   last: Work | undefined;
+  /** How many pieces of work it was ever given. */
   length = 0;
+  /** Whether it goes when its work is done. */
+  isDestroyed = false;
+  /** Whether it was destroyed and its work is done: everything comes after it. */
+  isGone = false;
+  #cameAfter = new Map<Stream, number>();
+  /** Whether an event has the map too, which then must not change any more. */
+  #isShared = false;
 
   constructor(
     device: number,
@@ -43,6 +92,52 @@ export class Stream {
     this.isDefault = isDefault;
     this.nonBlocking = nonBlocking;
   }
+
+  get isIdle(): boolean {
+    return this.first === undefined;
+  }
+
+  /** Whether its next work is known to come after `work`. */
+  comesAfter(work: Work): boolean {
+    return work.stream === this || work.stream.isGone || this.#knows(work.stream, work.position);
+  }
+
+  /** Notes that its next work comes after `work`, and after what that came after. */
+  comeAfter(work: Work, before: Progress): void {
+    if (this.comesAfter(work)) return;
+    for (const [other, position] of before) this.#note(other, position);
+    this.#note(work.stream, work.position);
+  }
+
+  /** Notes that its next work comes after all that another stream was given. */
+  comeAfterAllOf(other: Stream): void {
+    if (other.last !== undefined) this.comeAfter(other.last, other.#cameAfter);
+  }
+
+  /** What its next work comes after; the map stays as it is. */
+  cameAfter(): Progress {
+    this.#isShared = true;
+    return this.#cameAfter;
+  }
+
+  /** Forgets a stream that is gone. */
+  forget(other: Stream): void {
+    if (this.#cameAfter.has(other)) this.#ownCameAfter().delete(other);
+  }
+
+  #knows(other: Stream, position: number): boolean {
+    return (this.#cameAfter.get(other) ?? 0) >= position;
+  }
+
+  #note(other: Stream, position: number): void {
+    if (other !== this && !other.isGone && !this.#knows(other, position)) this.#ownCameAfter().set(other, position);
+  }
+
+  #ownCameAfter(): Map<Stream, number> {
+    if (this.#isShared) this.#cameAfter = new Map(this.#cameAfter);
+    this.#isShared = false;
+    return this.#cameAfter;
+  }
 }
 
 /** An event: the work that it was last recorded behind. */
@@ -51,7 +146,7 @@ export class Event {
   readonly flags: number;
   recorded: Work | undefined;
   /** What came before the record, for streams that wait for it. */
-  cameAfter: ReadonlyMap<Stream, number> = new Map();
+  cameAfter: Progress = new Map();
   /** When the recorded work was done, in milliseconds; undefined until then. */
   time: number | undefined;
 
@@ -65,40 +160,54 @@ const sliceMilliseconds = 4;
 
 /** Does the work of all streams of all devices. */
 export class Scheduler {
-  readonly #streams = new Set<Stream>();
-  #scheduled = false;
+  /** By their devices. */
+  readonly #streams = new Map<number, Set<Stream>>();
+  readonly #defaultStreams = new Map<number, Stream>();
+  /** Those that have work. */
+  readonly #busy: Stream[] = [];
+  readonly #onFailure: (device: number, cause: unknown) => void;
+  /** Which of the busy streams is next. */
   #turn = 0;
+  #scheduled = false;
+
+  /** @param onFailure is told what a piece of work threw: its device is lost, and the rest of its work is dropped */
+  constructor(onFailure: (device: number, cause: unknown) => void) {
+    this.#onFailure = onFailure;
+  }
 
   addStream(stream: Stream): void {
-    this.#streams.add(stream);
+    let streams = this.#streams.get(stream.device);
+    if (streams === undefined) this.#streams.set(stream.device, streams = new Set());
+    streams.add(stream);
+    if (stream.isDefault) this.#defaultStreams.set(stream.device, stream);
   }
 
   /** The stream goes once its work is done. */
   removeStream(stream: Stream): void {
-    if (stream.queue.length === 0) this.#streams.delete(stream);
-    else this.enqueue(stream, () => this.#streams.delete(stream));
+    stream.isDestroyed = true;
+    if (stream.isIdle) this.#letGo(stream);
+  }
+
+  /** Whether no stream of a device has work, also of those that were removed. */
+  isIdle(device: number): boolean {
+    for (const stream of this.#streams.get(device) ?? []) if (!stream.isIdle) return false;
+    return true;
   }
 
   /** Appends work to a stream; `run` does a slice of it and returns true, or anything but false, when none is left. */
-  enqueue(stream: Stream, run: () => unknown, after: readonly Work[] = []): Work {
-    const dependencies = after.filter((work) => !work.done);
-    if (stream.isDefault || !stream.nonBlocking) {
-      for (const other of this.#streams) {
-        const ordered = other !== stream && other.device === stream.device && !other.nonBlocking &&
-          (stream.isDefault || other.isDefault);
-        if (!ordered || other.last === undefined) continue;
-        if (!other.last.done) dependencies.push(other.last);
-        this.#comeAfter(stream, other, other.last.position);
-      }
+  enqueue(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice }: WorkOptions = {}): Work {
+    const first = after.filter((work) => !work.done);
+    for (const other of this.#orderedWith(stream)) {
+      if (other.last?.done === false) first.push(other.last);
+      stream.comeAfterAllOf(other);
     }
-    const work: Work = {
-      done: false,
-      position: ++stream.length,
-      stream,
-      after: dependencies,
-      run: () => run() !== false,
-    };
-    stream.queue.push(work);
+    const work = new Work(stream, run, { after: first, outlivesDevice: outlivesDevice ?? false });
+    if (stream.first === undefined) {
+      stream.first = work;
+      this.#busy.push(stream);
+    } else {
+      stream.last!.next = work;
+    }
     stream.last = work;
     this.#schedule();
     return work;
@@ -111,34 +220,29 @@ export class Scheduler {
       if (event.recorded === work) event.time = performance.now();
     });
     event.recorded = work;
-    event.cameAfter = new Map(stream.cameAfter);
+    event.cameAfter = stream.cameAfter();
   }
 
-  wait(stream: Stream, event: Event): void {
-    const { recorded } = event;
+  wait(stream: Stream, { recorded, cameAfter }: Event): void {
     if (recorded === undefined) return;
-    for (const [other, position] of event.cameAfter) this.#comeAfter(stream, other, position);
-    this.#comeAfter(stream, recorded.stream, recorded.position);
-    if (!recorded.done && recorded.stream !== stream) this.enqueue(stream, () => true, [recorded]);
+    stream.comeAfter(recorded, cameAfter);
+    if (!recorded.done && recorded.stream !== stream) this.enqueue(stream, () => true, { after: [recorded] });
   }
 
-  /** Whether the next work of `stream` is known to come after `work`. */
+  /** Whether the next work of `stream` is known to come after `work`: by events, or as default streams order it. */
   comesAfter(stream: Stream, work: Work): boolean {
-    return stream === work.stream || (stream.cameAfter.get(work.stream) ?? 0) >= work.position;
+    return stream.comesAfter(work) || areOrdered(stream, work.stream);
   }
 
   /** Does some work; false when there is none that can go on. */
   step(): boolean {
-    const streams = [...this.#streams];
-    for (let offset = 0; offset < streams.length; offset++) {
-      const index = (this.#turn + offset) % streams.length;
-      const work = streams[index]!.queue[0];
-      if (work === undefined || work.after.some((other) => !other.done)) continue;
-      if (work.run()) {
-        work.done = true;
-        work.stream.queue.shift();
-      }
-      this.#turn = index + 1;
+    for (let left = this.#busy.length; left > 0; left--) {
+      if (this.#turn >= this.#busy.length) this.#turn = 0;
+      const stream = this.#busy[this.#turn]!;
+      const work = stream.first!;
+      this.#turn++;
+      if (!work.isReady) continue;
+      if (this.#runSlice(work)) this.#finishFirst(stream);
       return true;
     }
     return false;
@@ -151,16 +255,63 @@ export class Scheduler {
     }
   }
 
-  /** Drops all work of a device that was lost. */
+  /** Drops the work of a device that was lost, but for what outlives it. */
   drop(device: number): void {
-    for (const stream of this.#streams) {
-      if (stream.device !== device) continue;
-      for (const work of stream.queue.splice(0)) work.done = true;
+    for (const stream of this.#streams.get(device) ?? []) {
+      const dropped = takeAll(stream);
+      const kept = dropped.filter((work) => work.outlivesDevice);
+      for (const work of dropped) if (!work.outlivesDevice) work.finish();
+      stream.first = kept[0];
+      for (const [index, work] of kept.entries()) work.next = kept[index + 1];
+      // The next work hangs on the last that there still is.
+      if (kept.length > 0) stream.last = kept.at(-1);
+      if (dropped.length > 0 && kept.length === 0) this.#becomeIdle(stream);
     }
   }
 
-  #comeAfter(stream: Stream, other: Stream, position: number): void {
-    if ((stream.cameAfter.get(other) ?? 0) < position) stream.cameAfter.set(other, position);
+  /** Drops all work there is. */
+  close(): void {
+    for (const stream of this.#busy.splice(0)) for (const work of takeAll(stream)) work.finish();
+    this.#streams.clear();
+  }
+
+  /** The streams whose work so far comes before the next work of `stream` by their kind alone. */
+  #orderedWith(stream: Stream): readonly Stream[] {
+    if (stream.nonBlocking) return [];
+    if (!stream.isDefault) return [this.#defaultStreams.get(stream.device)!];
+    return [...this.#streams.get(stream.device)!].filter((other) => areOrdered(stream, other));
+  }
+
+  /** Whether no work is left of it. Whatever it throws, its stream must not wait for it again. */
+  #runSlice(work: Work): boolean {
+    try {
+      return work.run();
+    } catch (cause) {
+      this.#onFailure(work.stream.device, cause);
+      // This drops the work itself, unless it is of a kind that is kept.
+      this.drop(work.stream.device);
+      return work.stream.first === work;
+    }
+  }
+
+  #finishFirst(stream: Stream): void {
+    const work = stream.first!;
+    stream.first = work.next;
+    work.finish();
+    if (stream.isIdle) this.#becomeIdle(stream);
+  }
+
+  #becomeIdle(stream: Stream): void {
+    const index = this.#busy.indexOf(stream);
+    this.#busy.splice(index, 1);
+    if (index < this.#turn) this.#turn--;
+    if (stream.isDestroyed) this.#letGo(stream);
+  }
+
+  #letGo(stream: Stream): void {
+    stream.isGone = true;
+    this.#streams.get(stream.device)?.delete(stream);
+    for (const streams of this.#streams.values()) for (const other of streams) other.forget(stream);
   }
 
   #schedule(): void {
@@ -174,4 +325,18 @@ export class Scheduler {
       if (goesOn) this.#schedule();
     });
   }
+}
+
+/** Whether the work of two streams is done in the order in which it is given, though they are two. */
+function areOrdered(stream: Stream, other: Stream): boolean {
+  return stream.device === other.device && stream.isDefault !== other.isDefault && !stream.nonBlocking &&
+    !other.nonBlocking;
+}
+
+/** Takes all work off a stream. */
+function takeAll(stream: Stream): Work[] {
+  const taken: Work[] = [];
+  for (let work = stream.first; work !== undefined; work = work.next) taken.push(work);
+  stream.first = undefined;
+  return taken;
 }

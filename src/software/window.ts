@@ -7,6 +7,9 @@
  *
  * @module
  */
+import { unmapShared } from "../../ffi/shim/memory.ts";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { SystemError } from "../../ffi/shim/system_error.ts";
 import { addressBase } from "./compiler/addresses.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
@@ -66,9 +69,12 @@ export class Window {
     this.#pages = processMemory.pages;
   }
 
-  /** Gives the tables of limits back. Every range that was allowed has been denied again. */
+  /** Gives the tables of limits back. */
   close(): void {
-    for (const { begin } of this.#limits.values()) this.#pages.free(begin, limitsByteLength);
+    for (const { begin } of this.#limits.values()) {
+      this.discard(begin, limitsByteLength);
+      this.#pages.free(begin, limitsByteLength);
+    }
     this.#limits.clear();
   }
 
@@ -84,6 +90,33 @@ export class Window {
 
   release(offset: number, byteLength: number): void {
     this.#pages.free(offset, byteLength);
+  }
+
+  /**
+   * Gives the memory of whole pages back to the system, where there is a way: they are zero then. False where there is
+   * none, and the pages are as they were.
+   */
+  discard(offset: number, byteLength: number): boolean {
+    if (shimRefusal() !== undefined) return false;
+    try {
+      unmapShared(this.bytes, { at: offset, byteLength });
+      return true;
+    } catch (error) {
+      if (error instanceof SystemError) return false;
+      throw error;
+    }
+  }
+
+  /** Whether there is a table of limits for a device; it is made where there is room, and none is given back before. */
+  hasLimits(device: number): boolean {
+    if (this.#limits.has(device)) return true;
+    const begin = this.#pages.allocate(limitsByteLength);
+    if (begin === undefined) return false;
+    const table = new Uint16Array(this.memory.buffer, begin, limitsByteLength / Uint16Array.BYTES_PER_ELEMENT);
+    // A pool may have had these pages: what it left there would be access to anything.
+    if (!this.discard(begin, limitsByteLength)) table.fill(0);
+    this.#limits.set(device, { begin, table });
+    return true;
   }
 
   /** Where the limits of a device's kernels begin. */
@@ -107,14 +140,7 @@ export class Window {
   }
 
   #limitsOf(device: number): { begin: number; table: Uint16Array } {
-    let limits = this.#limits.get(device);
-    if (limits === undefined) {
-      const begin = this.#pages.allocate(limitsByteLength);
-      if (begin === undefined) throw new RangeError(`Cannot use software device ${device}: the 4 GiB window is full`);
-      const table = new Uint16Array(this.memory.buffer, begin, limitsByteLength / Uint16Array.BYTES_PER_ELEMENT);
-      limits = { begin, table };
-      this.#limits.set(device, limits);
-    }
-    return limits;
+    if (!this.hasLimits(device)) throw new RangeError(`Cannot use software device ${device}: the 4 GiB window is full`);
+    return this.#limits.get(device)!;
   }
 }

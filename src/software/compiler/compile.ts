@@ -1,8 +1,8 @@
 /**
  * Compiles PTX to WebAssembly.
  *
- * The stages, each a module of its own: text to syntax tree (`src/ptx/`), names resolved and instructions typed by the one
- * table of them (`typed_body.ts`, `instructions.ts`), a control-flow graph (`control_flow_graph.ts`) made reducible
+ * The stages, each a module of its own: text to syntax tree (`src/ptx/`), names resolved and instructions typed by the
+ * one table of them (`typed_body.ts`, `instructions.ts`), a control-flow graph (`control_flow_graph.ts`) made reducible
  * (`reducible_loops.ts`) and structured (`structured_code.ts`), instructions written by what the table says
  * (`function_emitter.ts`, `*_instructions.ts`), and all of it as a binary (`wasm_encoder.ts`).
  *

@@ -33,6 +33,8 @@ export const convert: Emit = (e, i) => {
 
 function floatToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
   const { type: to } = i;
+  const source = e.temporary(from.value);
+  e.code.tee(source);
   const rounding = i.choices.get("rounding");
   const toInteger = rounding === undefined ? undefined : roundings[rounding];
   if (from.bits === to.bits) {
@@ -43,14 +45,41 @@ function floatToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType)
     e.code.ops("f64PromoteF32");
   } else {
     if (rounding !== "rn") e.fail("only rounding to nearest even, .rn, is supported here");
+    if (i.choices.has("ftz")) e.fail(".ftz is not supported here");
     e.code.ops("f32DemoteF64");
-    if (i.choices.has("ftz")) flushSubnormal(e);
   }
   if (i.choices.has("sat")) saturate(e, to);
-  else if (from.bits !== to.bits || toInteger !== undefined) canonicalizeNaN(e, to);
+  else if (from.bits !== to.bits) convertNaN(e, { source, from, to });
+  else if (toInteger !== undefined || i.choices.has("ftz")) canonicalizeNaN(e, to, [source]);
 }
 
-/** Numbers past the range give its ends. A NaN gives 0, and in 64 bits the sign bit alone. */
+/** Puts for a NaN on the stack the one it was converted from: its sign and the high bits of its fraction, made quiet. */
+function convertNaN(
+  e: FunctionEmitter,
+  { source, from, to }: { source: number; from: ScalarType; to: ScalarType },
+): void {
+  const { code } = e;
+  const result = e.temporary(to.value);
+  const bits = e.temporary("i64");
+  const part = (mask: bigint) => code.get(bits).i64(mask).ops("i64And");
+  code.tee(result).get(result).ops(`${to.value}Ne` as OpName).if(to.value).get(source);
+  if (from.value === "f32") {
+    code.ops("i32ReinterpretF32", "i64ExtendI32U").set(bits);
+    part(0x8000_0000n).i64(32n).ops("i64Shl");
+    part(0x7f_ffffn).i64(29n).ops("i64Shl", "i64Or").i64(0x7ff8_0000_0000_0000n).ops("i64Or", "f64ReinterpretI64");
+  } else {
+    code.ops("i64ReinterpretF64").set(bits);
+    part(1n << 63n).i64(32n).ops("i64ShrU");
+    part(0xf_ffff_ffff_ffffn).i64(29n).ops("i64ShrU", "i64Or").i64(0x7fc0_0000n).ops("i64Or", "i32WrapI64");
+    code.ops("f32ReinterpretI32");
+  }
+  code.else().get(result).end();
+}
+
+/**
+ * Numbers past the range give its ends. A NaN gives the highest bit alone where either type has 64 bits, else 0, as on
+ * an H200.
+ */
 function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
   const { code } = e;
   const { type: to } = i;
@@ -62,11 +91,11 @@ function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarTyp
   const value = e.temporary(from.value);
   if (operation !== "Trunc") code.ops(`${from.value}${operation}` as OpName);
   code.tee(value).ops(`${to.value}TruncSat${fromName}${sign}` as OpName);
-  if (to.bits === 64) {
-    const whole = e.temporary("i64");
-    code.set(whole).get(whole).i64(1n << 63n).get(value).get(value).ops(`${from.value}Eq` as OpName, "select");
-  } else if (to.bits < 32) {
-    clamp32(e, { bits: to.bits, from: to.kind === "signed", to: to.kind === "signed" });
+  if (to.bits < 32) clamp32(e, { bits: to.bits, from: to.kind === "signed", to: to.kind === "signed" });
+  if (from.bits === 64 || to.bits === 64) {
+    if (to.bits === 64) code.i64(1n << 63n);
+    else code.i32(2 ** (to.bits - 1));
+    code.get(value).get(value).ops(`${from.value}Eq` as OpName, "select");
   }
 }
 
@@ -84,6 +113,9 @@ function integerToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarT
   if (i.choices.has("rounding")) e.fail("integers are not rounded");
   if (i.choices.has("sat")) {
     const signed = from.kind === "signed";
+    if (to.kind === from.kind ? to.bits >= from.bits : !signed && to.bits > from.bits) {
+      e.fail(`.sat does not apply: ".${to.name}" has every number of ".${from.name}"`);
+    }
     if (from.bits === 64) clamp64(e, { type: to, from: signed });
     else if (to.bits === 64) {
       if (signed && to.kind === "unsigned") clamp32(e, { bits: 32, from: true, to: false });

@@ -1,8 +1,9 @@
 /**
  * Floating-point arithmetic, comparison and selection. PTX ISA, sections 9.7.3 and 9.7.6.
  *
- * WebAssembly rounds to nearest even, as `.rn` does, and never fuses. It leaves the bits of a NaN open, PTX does not:
- * a NaN that arithmetic gives is put into the one form that devices give.
+ * WebAssembly rounds to nearest even, as `.rn` does, and never fuses. It leaves the bits of a NaN open. Here they are
+ * those that an H200 gives: in 32 bits always 0x7fffffff; in 64 bits the operand that is a NaN, made quiet, the second
+ * where both are (in a division the first), and 0xfff8000000000000 where none is.
  *
  * @module
  */
@@ -32,18 +33,22 @@ function constant(e: FunctionEmitter, { value }: ScalarType, number: number): vo
   }
 }
 
-/** Pushes the NaN that arithmetic gives. */
-export function pushNaN(e: FunctionEmitter, { value }: ScalarType): void {
-  if (value === "f64") e.code.f64Bits(0xfff8_0000_0000_0000n);
-  else e.code.f32Bits(0x7fff_ffffn);
+/** Gives a NaN of 32 bits on the stack the bits that arithmetic gives. */
+function canonicalizeNaN32(e: FunctionEmitter): void {
+  const value = e.temporary("f32");
+  e.code.tee(value).f32Bits(0x7fff_ffffn).get(value).get(value).ops("f32Eq", "select");
 }
 
-/** Puts a NaN on the stack into the form that arithmetic gives. */
-export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType): void {
-  const value = e.temporary(type.value);
-  e.code.tee(value);
-  pushNaN(e, type);
-  e.code.get(value).get(value).ops(inType(type, "Eq"), "select");
+/**
+ * Gives a NaN on the stack the bits that arithmetic gives.
+ *
+ * @param operands the locals of the one or two operands that it was computed from; the last wins where both are NaNs
+ */
+export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: readonly number[]): void {
+  if (type.value !== "f64") return canonicalizeNaN32(e);
+  const value = e.temporary("f64");
+  e.code.tee(value).get(value).ops("f64Ne").if("f64").get(operands[0]!).get(operands.at(-1)!);
+  e.callHelper("propagateNaN64").else().get(value).end();
 }
 
 /** `.ftz`: puts a zero of the same sign for a subnormal number of 32 bits on the stack. */
@@ -73,20 +78,30 @@ export function pushFloat(e: FunctionEmitter, i: TypedInstruction, operand: Reso
   if (i.choices.has("ftz")) flushSubnormal(e);
 }
 
-/** Finishes a result on the stack: `.ftz`, `.sat`, and the NaN's form. */
-function finish(e: FunctionEmitter, i: TypedInstruction): void {
+/** Pushes operands as {@linkcode pushFloat} does, and returns the locals that hold them too. */
+function pushFloats(e: FunctionEmitter, i: TypedInstruction, operands: readonly ResolvedOperand[]): number[] {
+  return operands.map((operand) => {
+    const local = e.temporary(i.type.value);
+    pushFloat(e, i, operand);
+    e.code.tee(local);
+    return local;
+  });
+}
+
+/** Finishes a result on the stack: `.ftz`, `.sat`, and the NaN's bits. */
+function finish(e: FunctionEmitter, i: TypedInstruction, operands: readonly number[]): void {
   if (i.choices.has("ftz")) flushSubnormal(e);
   if (i.choices.has("sat")) saturate(e, i.type);
-  else canonicalizeNaN(e, i.type);
+  else canonicalizeNaN(e, i.type, operands);
 }
 
 /** Arithmetic that is one instruction of WebAssembly. */
 export function float(operation: FloatOperation): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
-      for (const operand of i.operands.slice(1)) pushFloat(e, i, operand);
+      const operands = pushFloats(e, i, i.operands.slice(1));
       e.code.ops(inType(i.type, operation));
-      finish(e, i);
+      finish(e, i, operation === "Div" ? operands.toReversed() : operands);
     });
 }
 
@@ -94,9 +109,9 @@ export function float(operation: FloatOperation): Emit {
 export const reciprocal: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     constant(e, i.type, 1);
-    pushFloat(e, i, i.operands[1]);
+    const operands = pushFloats(e, i, i.operands.slice(1));
     e.code.ops(inType(i.type, "Div"));
-    finish(e, i);
+    finish(e, i, operands);
   });
 };
 
@@ -104,8 +119,9 @@ export const reciprocal: Emit = (e, i) => {
 export function signChange(operation: "Neg" | "Abs"): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
-      pushFloat(e, i, i.operands[1]);
+      const operands = pushFloats(e, i, i.operands.slice(1));
       e.code.ops(inType(i.type, operation));
+      canonicalizeNaN(e, i.type, operands);
     });
 }
 
@@ -129,7 +145,7 @@ export const fusedMultiplyAdd: Emit = (e, i) => {
     code.get(sum).ops("f64Abs").f64Bits(0x3810_0000_0000_0000n).ops("f64Lt", "i32Or");
     code.if("f32").get(a).get(b).get(c);
     e.callHelper("fusedMultiplyAdd32").else().get(sum).ops("f32DemoteF64").end();
-    finish(e, i);
+    finish(e, i, inputs);
   });
 };
 
@@ -150,7 +166,7 @@ export function extremeFloat(operation: "Min" | "Max"): Emit {
         code.get(b).get(b).ops(inType(i.type, "Ne"), "select");
         code.get(a).get(a).ops(inType(i.type, "Ne"), "select");
       }
-      canonicalizeNaN(e, i.type);
+      canonicalizeNaN(e, i.type, [a, b]);
     });
   };
 }
@@ -191,7 +207,9 @@ export const testProperty: Emit = (e, i) => {
         code.i64(infinity).ops("i64GtU");
         break;
       case "normal":
+        // Zero counts as normal.
         code.i64(smallestNormal).ops("i64Sub").i64(infinity - smallestNormal).ops("i64LtU");
+        code.get(magnitude).ops("i64Eqz", "i32Or");
         break;
       case "subnormal":
         code.i64(1n).ops("i64Sub").i64(smallestNormal - 1n).ops("i64LtU");

@@ -39,7 +39,7 @@ export function fixedLocal(name: FixedLocal): number {
 }
 
 /** Functions that kernels call. */
-export type Helper = "fault" | "resolveGeneric" | "fusedMultiplyAdd32";
+export type Helper = "fault" | "resolveGeneric" | "fusedMultiplyAdd32" | "propagateNaN64";
 
 /** Sizes of the spaces that a kernel addresses, in bytes. */
 export interface SpaceSizes {

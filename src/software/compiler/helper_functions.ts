@@ -17,11 +17,12 @@ export const helperIndices: ReadonlyMap<Helper, number> = new Map([
   ["fault", faultIndex],
   ["resolveGeneric", 1],
   ["fusedMultiplyAdd32", 2],
+  ["propagateNaN64", 3],
 ]);
 
 /** The functions in the order of their indices. */
 export function helperFunctions(): FunctionDefinition[] {
-  return [resolveGeneric(), fusedMultiplyAdd32()];
+  return [resolveGeneric(), fusedMultiplyAdd32(), propagateNaN64()];
 }
 
 /**
@@ -99,4 +100,15 @@ function fusedMultiplyAdd32(): FunctionDefinition {
     locals: ["f64", "f64", "f64", "f64", "f64", "i64"],
     code: code.finish(),
   };
+}
+
+/** The NaN that arithmetic on two numbers gives: the second where it is a NaN, else the first, or that of no operand. */
+function propagateNaN64(): FunctionDefinition {
+  const code = new CodeWriter();
+  for (const operand of [1, 0]) {
+    code.get(operand).get(operand).ops("f64Ne").if().get(operand).ops("i64ReinterpretF64");
+    code.i64(0x0008_0000_0000_0000n).ops("i64Or", "f64ReinterpretI64", "return").end();
+  }
+  code.f64Bits(0xfff8_0000_0000_0000n);
+  return { type: { parameters: ["f64", "f64"], results: ["f64"] }, locals: [], code: code.finish() };
 }

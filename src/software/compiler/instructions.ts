@@ -119,8 +119,10 @@ export const instructions: readonly InstructionForm[] = [
   form("min.<type:f64> d, a, b", "9.7.3.11", extremeFloat("Min")),
   form("max.ftz?.NaN?.<type:f32> d, a, b", "9.7.3.12", extremeFloat("Max")),
   form("max.<type:f64> d, a, b", "9.7.3.12", extremeFloat("Max")),
-  form("rcp.rn.<type:f32|f64> d, a", "9.7.3.13", reciprocal),
-  form("sqrt.rn.<type:f32|f64> d, a", "9.7.3.15", float("Sqrt")),
+  form("rcp.rn.ftz?.<type:f32> d, a", "9.7.3.13", reciprocal),
+  form("rcp.rn.<type:f64> d, a", "9.7.3.13", reciprocal),
+  form("sqrt.rn.ftz?.<type:f32> d, a", "9.7.3.15", float("Sqrt")),
+  form("sqrt.rn.<type:f64> d, a", "9.7.3.15", float("Sqrt")),
 
   form(
     `set.${integerComparison}.${combined}.<result:u32|s32|f32>.<type:b16|b32|b64|u16|u32|u64|s16|s32|s64> d, a, b [, c]`,

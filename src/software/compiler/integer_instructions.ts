@@ -156,8 +156,8 @@ function addThird(e: FunctionEmitter, i: TypedInstruction, type: ScalarType): vo
 }
 
 /**
- * `div` and `rem`. PTX leaves division by zero to the machine; here the quotient has all bits set, and the remainder is
- * the dividend. The smallest number divided by -1 wraps.
+ * `div` and `rem`. PTX leaves division by zero to the machine: as on an H200, all bits of the result are set. The
+ * smallest number divided by -1 wraps.
  */
 export function divide(part: "quotient" | "remainder"): Emit {
   return (e, i) => {
@@ -170,9 +170,7 @@ export function divide(part: "quotient" | "remainder"): Emit {
       code.set(dividend);
       e.push(i.operands[2], type);
       code.tee(divisor).ops(inType(type, "Eqz")).if(type.value);
-      if (part === "quotient") constant(code, type, -1);
-      else code.get(dividend);
-      code.else();
+      constant(code, type, -1).else();
       if (signed) {
         code.get(divisor);
         constant(code, type, -1).ops(inType(type, "Eq")).if(type.value);
@@ -340,10 +338,18 @@ export const findHighestBit: Emit = (e, i) => {
   });
 };
 
-/** Pushes the low byte of an operand of 32 bits. */
-function pushByte(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
+/**
+ * Pushes the position or the length of a field. The manual takes them modulo 256. An H200 does in 32 bits, but not in 64,
+ * where all that is past the end is alike.
+ */
+function pushFieldPlace(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
-  e.code.i32(0xff).ops("i32And");
+  if (i.type.bits === 32) {
+    e.code.i32(0xff).ops("i32And");
+  } else {
+    const place = e.temporary("i32");
+    e.code.set(place).i32(0xff).get(place).get(place).i32(0xff).ops("i32GtU", "select");
+  }
 }
 
 /**
@@ -360,9 +366,9 @@ export const extractBits: Emit = (e, i) => {
   e.assign(i.operands[0], type, () => {
     e.push(i.operands[1], type);
     code.set(value);
-    pushByte(e, i.operands[2]);
+    pushFieldPlace(e, i, i.operands[2]);
     code.set(position);
-    pushByte(e, i.operands[3]);
+    pushFieldPlace(e, i, i.operands[3]);
     code.tee(length).ops("i32Eqz").if(type.value);
     constant(code, type, 0).else();
     // The value shifted down to the field; past the top there is nothing but the sign.
@@ -389,9 +395,9 @@ export const insertBits: Emit = (e, i) => {
   const position = e.temporary("i32"), length = e.temporary("i32"), mask = e.temporary(type.value);
   const extendAmount = () => type.value === "i64" ? code.ops("i64ExtendI32U") : code;
   e.assign(i.operands[0], type, () => {
-    pushByte(e, i.operands[3]);
+    pushFieldPlace(e, i, i.operands[3]);
     code.set(position);
-    pushByte(e, i.operands[4]);
+    pushFieldPlace(e, i, i.operands[4]);
     code.set(length);
     // (1 << length) - 1, or all ones, moved to the position, or nothing where that is past the top.
     constant(code, type, 1).get(length);

@@ -20,12 +20,14 @@ export function makeReducible<I>(entry: BasicBlock<I>): void {
   for (let region = regions.pop(); region !== undefined; region = regions.pop()) {
     for (const loop of loops(region)) {
       const entered = [...loop].filter((block) => [...before.get(block)!].some((from) => !loop.has(from)));
-      let header = entered[0];
       if (entered.length > 1) {
-        header = dispatchTo(entered, { loop, before });
+        // Without the edges to its new header, the loop's own blocks are what is left to look at.
+        dispatchTo(entered, before);
         before = predecessors(postorder([entry], successors));
+        regions.push([...loop]);
+      } else {
+        regions.push([...loop].filter((block) => block !== entered[0]));
       }
-      regions.push([...loop].filter((block) => block !== header));
     }
   }
 }
@@ -46,25 +48,17 @@ function loops<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
   return result;
 }
 
-/** Makes the header of a loop that is entered at several blocks, and adds what was made to the loop. */
+/** Makes the one header of a loop that is entered at several blocks, and leads to it whatever led to those. */
 function dispatchTo<I>(
   targets: readonly BasicBlock<I>[],
-  { loop, before }: {
-    loop: Set<BasicBlock<I>>;
-    before: ReadonlyMap<BasicBlock<I>, ReadonlySet<BasicBlock<I>>>;
-  },
-): BasicBlock<I> {
+  before: ReadonlyMap<BasicBlock<I>, ReadonlySet<BasicBlock<I>>>,
+): void {
   const selector: Selector = { kind: "selector" };
   const header: BasicBlock<I> = { instructions: [], terminator: { kind: "switch", on: selector, targets } };
-  const sources = targets.map((target) => [...before.get(target)!]);
   targets.forEach((target, value) => {
-    for (const source of sources[value]!) {
+    for (const source of before.get(target)!) {
       const jump: Jump<I> = { kind: "jump", target: header, selection: { selector, value } };
-      const replacement: BasicBlock<I> = { instructions: [], terminator: jump };
-      redirect(source, { target, replacement });
-      if (loop.has(source)) loop.add(replacement);
+      redirect(source, { target, replacement: { instructions: [], terminator: jump } });
     }
   });
-  loop.add(header);
-  return header;
 }

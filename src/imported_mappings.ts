@@ -1,0 +1,66 @@
+import type { CudaStream } from "./cuda_stream.ts";
+
+/** Memory of another process, mapped here. */
+export interface ImportedMapping {
+  readonly key: string;
+  readonly address: bigint;
+  /** What the driver says of it. */
+  readonly byteLength: number;
+  /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
+  count: number;
+  /** Behind the work of the streams on which the other buffers were freed. */
+  readonly earlierFrees: { readonly event: bigint; readonly device: number }[];
+}
+
+/** The mappings of one pool, by export data and by address, for all objects that have imported it. */
+export class ImportedMappings {
+  readonly #byData = new Map<string, ImportedMapping>();
+  readonly #byAddress = new Map<bigint, ImportedMapping>();
+  readonly #onAbandoned: () => void;
+  /** Streams with frees that no synchronization of the host may have seen. */
+  readonly freedOn: Set<CudaStream> = new Set();
+  /** Objects that have imported the pool and not given it up. */
+  importers = 0;
+  /** Times that it was imported: the driver wants as many destroys. */
+  imports = 0;
+
+  constructor(onAbandoned: () => void) {
+    this.#onAbandoned = onAbandoned;
+  }
+
+  get size(): number {
+    return this.#byData.size;
+  }
+
+  withData(key: string): ImportedMapping | undefined {
+    return this.#byData.get(key);
+  }
+
+  at(address: bigint): ImportedMapping {
+    return this.#byAddress.get(address)!;
+  }
+
+  add(mapping: ImportedMapping): void {
+    this.#byData.set(mapping.key, mapping);
+    this.#byAddress.set(mapping.address, mapping);
+  }
+
+  remove(mapping: ImportedMapping): void {
+    this.#byData.delete(mapping.key);
+    this.#byAddress.delete(mapping.address);
+  }
+
+  /** One more object has imported the pool. */
+  join(): void {
+    this.importers++;
+    this.imports++;
+  }
+
+  /** One importer gives the pool up. Whether it was the last. */
+  leave(): boolean {
+    this.importers--;
+    if (this.importers > 0) return false;
+    this.#onAbandoned();
+    return true;
+  }
+}

@@ -1,0 +1,207 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
+import { PtxError } from "../src/ptx/syntax.ts";
+import { kernelSignatures } from "../src/ptx/kernel_signature.ts";
+import { compilePtx } from "../src/software/compiler/compile.ts";
+import { instructions } from "../src/software/compiler/instructions.ts";
+import { firstBodyLine, testModule } from "./compiler_device.ts";
+import { randomNumbers } from "./compiler_operations.ts";
+
+const refused: readonly [body: string, message: RegExp][] = [
+  ["frobnicate.u32 %r1, %r2;", /"frobnicate\.u32": the instruction "frobnicate" is not known/],
+  ["add.u8 %r1, %r2, %r3;", /"add\.u8": "\.u8" is not supported there/],
+  ["add.rz.f32 %f1, %f2, %f3;", /"\.rz" is not supported there/],
+  ["mul.rn.ftz.f32 %f1, %f2, %f3;", /"\.ftz" is not supported there/],
+  ["add.u32.u32 %r1, %r2, %r3;", /"\.u32" is not supported there/],
+  ["add %r1, %r2, %r3;", /a modifier or a type is missing/],
+  ["add.u32 %r1, %r2;", /it has 2 operands/],
+  ["add.u32 %r1, %r2, %rd3;", /%rd3 is "\.b64", where "\.u32" is needed/],
+  ["add.u32 %r1, %f2, %r3;", /%f2 is "\.f32"/],
+  ["add.u64 %r1, %rd2, %rd3;", /%r1 is "\.b32"/],
+  ["add.u32 5, %r2, %r3;", /its result must go into a register/],
+  ["add.u32 %r1, %r2, 0x1FFFFFFFF;", /does not fit into "\.u32"/],
+  ["add.f32 %f1, %f2, 1;", /the integer 1 stands where/],
+  ["add.u32 %r1, %r2, [%rd1];", /operand of the wrong kind/],
+  ["mov.u32 %r1, %r30;", /cannot find "%r30"/],
+  ["mov.u32 %r1, %clock;", /%clock is not supported/],
+  ["mov.u32 %r1, %tid.w;", /%tid\.w is not supported/],
+  ["ld.global.u32 %r1, %rd1;", /must stand in brackets/],
+  ["ld.global.u32 %h1, [%rd1];", /%h1 is "\.b16"/],
+  ["ld.acquire.gpu.global.u32 %r1, [%rd1];", /"\.acquire" is not supported there/],
+  ["ld.global.v2.u32 {%r1, %r2, %r3}, [%rd1];", /vector of 2/],
+  ["ld.global.v4.u64 {%rd2, %rd3, %rd4, %rd5}, [%rd1];", /16 bytes/],
+  ["ld.param.u64 %rd1, [out+8];", /the parameter "out" has 8 bytes/],
+  ["ld.param.u32 %r1, [out+2];", /no multiple of 4/],
+  ["ld.global.u32 %r1, [out];", /"out" lies in "\.param"/],
+  ["st.param.u32 [out], 1;", /"\.param" is not supported there/],
+  ["bra nowhere;", /cannot find "nowhere"/],
+  ["bra %r1;", /must name a label/],
+  ["@%r1 bra out;", /cannot take "%r1" as a predicate/],
+  ["setp.lt.and.u32 %p1, %r1, %r2;", /go together/],
+  ["setp.lt.u32 %p1, %r1, %r2, %p2;", /go together/],
+  ["setp.lt.b32 %p1, %r1, %r2;", /is not supported there/],
+  ["lop3.b32 %r1, %r2, %r3, %r4, %r5;", /truth table/],
+  ["cvt.f32.f64 %f1, %fd1;", /only rounding to nearest even/],
+  ["cvt.rz.f32.s32 %f1, %r1;", /"\.rz" is not supported there/],
+  ["cvt.s32.f32 %r1, %f1;", /must say how to round/],
+  ["cvt.rn.f64.f32 %fd1, %f1;", /does not apply/],
+  ["fma.rn.f64 %fd1, %fd2, %fd3, %fd4;", /"\.f64" is not supported there/],
+  ["bar.sync 0;", /cannot wait for or see each other yet/],
+  ["shfl.sync.bfly.b32 %r1, %r2, 1, 31, -1;", /cannot wait for or see each other yet/],
+  ["call f;", /functions cannot be called yet/],
+  ["wgmma.fence.sync.aligned;", /tensor cores/],
+  ["tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5}];", /./],
+  ["sin.approx.f32 %f1, %f2;", /approximate/],
+  [".reg .v2 .f32 %v;", /vectors/],
+  [".shared .b8 big[50000];", /49152/],
+  [".const .b8 x[4];", /cannot declare "x"/],
+  [".unknown thing;", /the directive "\.unknown"/],
+];
+
+test("what is not known is refused with its line and a reason", () => {
+  for (const [body, message] of refused) {
+    const error = assertThrows(() => compilePtx(testModule(body)), PtxError) as PtxError;
+    assert(message.test(error.message), `${body}: ${error.message}`);
+    const line = body.startsWith(".shared") ? 4 : firstBodyLine;
+    assertEquals(error.line, line, `${body}: ${error.message}`);
+    assert(error.message.startsWith(`Line ${line}: cannot `) && !error.message.endsWith("."), error.message);
+  }
+});
+
+test("a line is named whatever stands before it", () => {
+  const body = "\n// one\n/* two\n three */ add.u32 %r1, %r1, 1; \r\n\tfuture.op %r1;";
+  const error = assertThrows(() => compilePtx(testModule(body)), PtxError) as PtxError;
+  assertEquals(error.line, firstBodyLine + 4);
+});
+
+test("module-scope variables are refused where a kernel names them, and only there", () => {
+  const declaration = ".global .align 4 .u32 counter = 5;\n";
+  const ptx = testModule("").replace(".visible", `${declaration}.visible`);
+  assertEquals([...compilePtx(ptx).kernels.keys()], ["test"]);
+  const using = testModule("mov.u64 %rd2, counter;").replace(".visible", `${declaration}.visible`);
+  const error = assertThrows(() => compilePtx(using), PtxError) as PtxError;
+  assert(/variables and functions of a module are not supported yet/.test(error.message), error.message);
+});
+
+test("a compiled module says what its kernels need", () => {
+  const ptx = testModule(".shared .align 16 .b8 a[20]; .shared .u64 b; .local .u16 c; .local .f64 d;")
+    .replace("in) {", "in)\n.maxntid 16, 8, 2\n{");
+  const kernel = compilePtx(ptx).kernels.get("test")!;
+  assertEquals(kernel.maxThreadsPerBlock, 256);
+  assertEquals([kernel.sharedBytes, kernel.localBytes, kernel.parameterBytes], [32, 16, 16]);
+});
+
+test("registers of an inner scope hide those of an outer", () => {
+  const ptx = testModule("{ .reg .b64 %r1; mov.u64 %r1, 1; } mov.u32 %r1, 2;");
+  assert(WebAssembly.validate(compilePtx(ptx).wasm));
+});
+
+test("every form in the table names its section, and no form hides a later one", () => {
+  for (const { syntax, section, emit, flow } of instructions) {
+    assert(/^9\.7\.\d+\.\d+$/.test(section), syntax);
+    assert((emit === undefined) !== (flow === undefined), syntax);
+  }
+  assertEquals(new Set(instructions.map(({ syntax }) => syntax)).size, instructions.length);
+});
+
+test("a module of thousands of lines compiles", () => {
+  const step = (index: number) => `
+  mad.lo.u32 %r1, %r1, ${index + 3}, %r2;
+  setp.gt.u32 %p1, %r1, ${index};
+  @%p1 bra L${index};
+  add.u32 %r2, %r2, 7;
+L${index}:`;
+  const body = Array.from({ length: 900 }, (_, index) => step(index)).join("");
+  const start = performance.now();
+  assert(WebAssembly.validate(compilePtx(testModule(body)).wasm));
+  assert(performance.now() - start < 2000);
+});
+
+test("control flow that nests too deeply is refused, not a crash", () => {
+  const step = (index: number) => `
+L${index}:
+  add.u32 %r1, %r1, 1;
+  setp.gt.u32 %p1, %r1, ${index};
+  @%p1 bra done;`;
+  const body = `${Array.from({ length: 5000 }, (_, index) => step(index)).join("")}\ndone:`;
+  try {
+    assert(WebAssembly.validate(compilePtx(testModule(body)).wasm));
+  } catch (error) {
+    assert(error instanceof PtxError && /nests more than/.test(error.message), String(error));
+  }
+});
+
+const mutationSources = [
+  fillPtx,
+  saxpyPtx,
+  testModule(`
+  .shared .align 8 .b8 tile[64];
+  ld.global.v2.f32 {%f1, %f2}, [%rd1+8];
+  fma.rn.f32 %f3, %f1, %f2, 0f3F800000;
+loop:
+  setp.lt.and.f32 %p1|%p2, %f3, %f1, !%p3;
+  @!%p1 bra out_of_loop;
+  st.shared.f32 [tile+4], %f3;
+  { .reg .b32 %t; mov.b32 %t, %f3; atom.shared.add.u32 %t, [tile], %t; }
+  @%p2 bra loop;
+  cvt.rzi.s32.f32 %r1, %f3;
+targets: .branchtargets loop, out_of_loop;
+  brx.idx %r1, targets;
+out_of_loop:
+  bfe.u32 %r2, %r1, 3, 5;
+  st.global.u32 [%rd0], %r2;`),
+];
+
+function mutate(text: string, random: () => bigint): string {
+  const below = (limit: number) => Number(random() % BigInt(limit));
+  const words = text.match(/[\w$%.]+|\s+|[^\w\s]/g)!;
+  for (let count = 1 + below(3); count > 0; count--) {
+    const at = below(words.length);
+    switch (below(6)) {
+      case 0:
+        words.splice(at, 1);
+        break;
+      case 1:
+        words.splice(at, 0, words[below(words.length)]!);
+        break;
+      case 2:
+        words[at] = words[below(words.length)]!;
+        break;
+      case 3:
+        words[at] = words[at]!.replace(/\d+/, String(random() % 70000n));
+        break;
+      case 4:
+        words[at] = words[at]!.slice(0, below(words[at]!.length + 1)) + String.fromCharCode(below(160)) + words[at]!;
+        break;
+      case 5:
+        words.length = at + 1;
+        break;
+    }
+  }
+  return words.join("");
+}
+
+test("mutated PTX compiles to valid WebAssembly or is refused with its line", () => {
+  const random = randomNumbers(0x2545_f491_4f6c_dd1dn);
+  const outcomes = { compiled: 0, refused: 0 };
+  for (let count = 0; count < 3000; count++) {
+    const text = mutate(mutationSources[count % mutationSources.length]!, random);
+    const lines = text.split("\n").length;
+    for (const load of [compilePtx, kernelSignatures]) {
+      try {
+        const loaded = load(text);
+        if ("wasm" in loaded) {
+          assert(WebAssembly.validate(loaded.wasm), text);
+          outcomes.compiled++;
+        }
+      } catch (error) {
+        if (!(error instanceof PtxError)) throw new Error(`Not a PtxError for\n${text}`, { cause: error });
+        assert(error.line >= 1 && error.line <= lines, `${error.message}\n${text}`);
+        if (load === compilePtx) outcomes.refused++;
+      }
+    }
+  }
+  assert(outcomes.compiled > 200 && outcomes.refused > 200, JSON.stringify(outcomes));
+});

@@ -1,0 +1,247 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { shimRefusal } from "../ffi/shim/shim.ts";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import type { CudaDevice } from "../src/cuda_device.ts";
+import type { CudaStream } from "../src/cuda_stream.ts";
+import { memHandleType } from "../src/driver.ts";
+import { CudaError } from "../src/errors.ts";
+import { nextTurn } from "../src/turn.ts";
+import { testSoftware } from "./software_devices.ts";
+
+const sharing = shimRefusal() === undefined;
+
+/** What keeps a stream busy for some slices. */
+function keepBusy(gpu: CudaDevice, stream: CudaStream): void {
+  const ballast = gpu.createPool().allocate(64 * 2 ** 20, stream);
+  ballast.fill(1);
+  ballast.free();
+}
+
+/** Bytes that leave nothing else in a pool to allocate from. */
+const wholeSegment = 32 * 2 ** 20;
+
+testSoftware("each reuse policy lets another stream have memory, and without them it does not", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  using event = gpu.createEvent();
+  using busy = gpu.createPool();
+  using ballast = busy.allocate(64 * 2 ** 20, stream);
+  for (
+    const policy of ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies", "none"] as const
+  ) {
+    using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: wholeSegment });
+    const { reuse } = pool;
+    reuse.followEventDependencies = policy === "followEventDependencies";
+    reuse.allowOpportunistic = policy === "allowOpportunistic";
+    reuse.allowInternalDependencies = policy === "allowInternalDependencies";
+    const first = pool.allocate(wholeSegment, stream);
+    const { address } = first;
+    ballast.fill(1, stream);
+    first.free();
+    using sentinel = cuda.allocateHost(1);
+    ballast.subarray(0, 1).copyTo(sentinel, stream);
+    if (policy === "followEventDependencies") {
+      stream.record(event);
+      other.wait(event);
+    }
+    // The work is done, but no synchronization has seen it: only luck finds it out.
+    if (policy === "allowOpportunistic") {
+      while (new Uint8Array(sentinel.buffer)[0] === 0) await nextTurn();
+    }
+    if (policy === "none") {
+      const error = assertThrows(() => pool.allocate(wholeSegment, other), CudaError);
+      assertEquals(error.code, "cudaErrorMemoryAllocation");
+    } else {
+      using second = pool.allocate(wholeSegment, other);
+      assertEquals(second.address, address, policy);
+    }
+    gpu.synchronize();
+    using third = pool.allocate(wholeSegment, stream);
+    assertEquals(third.address, address, "After a synchronization any stream may have the memory");
+  }
+});
+
+testSoftware("a pool ends at its maxSize", (cuda) => {
+  using pool = cuda.device(0).createPool({ maxSize: 4 * 2 ** 20 });
+  using _first = pool.allocate(3 * 2 ** 20);
+  assertEquals(assertThrows(() => pool.allocate(2 * 2 ** 20), CudaError).code, "cudaErrorMemoryAllocation");
+});
+
+testSoftware("the window is given back whole", (cuda) => {
+  const gpu = cuda.device(0);
+  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 0, 0);
+  gpu.synchronize();
+  const { free } = gpu.memoryInfo();
+  for (let round = 0; round < 3; round++) {
+    using pool = gpu.createPool({ handleType: "posix-fd" });
+    using handle = pool.exportHandle();
+    using imported = gpu.importPool(handle);
+    using buffer = pool.allocate(100 * 2 ** 20);
+    using _mapped = imported.importPointer(buffer.exportPointer(), 1);
+    assert(gpu.memoryInfo().free < free);
+    gpu.synchronize();
+  }
+  gpu.synchronize();
+  assertEquals(gpu.memoryInfo().free, free);
+});
+
+testSoftware("a pool grows before it lets an allocation wait for another stream", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  const first = pool.allocate(wholeSegment, stream);
+  const { address } = first;
+  keepBusy(gpu, stream);
+  first.free();
+  using second = pool.allocate(wholeSegment, other);
+  assert(second.address !== address);
+  other.synchronize();
+  assertEquals(stream.query(), false);
+});
+
+testSoftware("what a default stream orders needs no event", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  const first = pool.allocate(wholeSegment, stream);
+  const { address } = first;
+  first.free();
+  using second = pool.allocate(wholeSegment);
+  assertEquals(second.address, address);
+});
+
+testSoftware("memory that is free in pieces too small makes room for a larger one", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: 2 * wholeSegment });
+  const pieces = [pool.allocate(wholeSegment), pool.allocate(wholeSegment)];
+  for (const piece of pieces) piece.free();
+  gpu.synchronize();
+  using large = pool.allocate(2 * wholeSegment);
+  assertEquals(pool.usage().reserved, large.byteLength);
+});
+
+testSoftware("memory that is allocated again before its stream gets there has each allocation's own size", (cuda) => {
+  const gpu = cuda.device(0);
+  const stream = gpu.createStream();
+  const pool = gpu.createPool();
+  const fill = gpu.loadModule(fillPtx).kernel("fill");
+  const first = pool.allocate(1000, stream);
+  const { address } = first;
+  fill.launch({ grid: 1, block: 32, stream }, first, 1000, 0);
+  first.free();
+  const second = pool.allocate(10, stream);
+  assertEquals(second.address, address);
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 32, stream }, second, 10, 0);
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 32, stream }, second, 11, 0);
+  assertEquals(assertThrows(() => stream.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("access that is set reaches what streams hold, not what the host has allocated since", (cuda) => {
+  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+  using stream = gpu.createStream();
+  using event = peer.createEvent();
+  const pool = gpu.createPool();
+  const fill = peer.loadModule(fillPtx).kernel("fill");
+  const first = pool.allocate(1000, stream);
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 1 }, first, 1000, 0);
+  peer.defaultStream.record(event);
+  stream.wait(event);
+  first.free();
+  const second = pool.allocate(10, stream);
+  pool.setAccess(peer, "read-write");
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 1 }, second, 10, 0);
+  peer.synchronize();
+  fill.launch({ grid: 1, block: 1 }, second.address, 1000, 0);
+  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("what an earlier driver left in memory gives no access", (cuda) => {
+  {
+    const gpu = cuda.device(0);
+    using pool = gpu.createPool();
+    using buffer = pool.allocate(2 * wholeSegment);
+    buffer.fill(0xff);
+    gpu.synchronize();
+  }
+  cuda.device(0).synchronize();
+  const peer = cuda.device(1);
+  peer.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0x7a00_c000_0000n, 4, 0);
+  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("a pool gives its memory back to the system", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const first = pool.allocate(4096);
+  const { address } = first;
+  first.fill(7);
+  first.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().reserved, 0);
+  using second = pool.allocate(4096);
+  assertEquals(second.address, address);
+  assertEquals(second.readSync(Uint8Array), new Uint8Array(4096));
+}, { skip: !sharing });
+
+testSoftware("work with an imported buffer is done though it is freed and its pool destroyed", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(5000);
+  buffer.fill(1);
+  using handle = pool.exportHandle();
+  gpu.synchronize();
+  const { free } = gpu.memoryInfo();
+  {
+    using imported = gpu.importPool(handle);
+    using mapped = imported.importPointer(buffer.exportPointer(), 5000);
+    mapped.stream = stream;
+    mapped.fill(2);
+  }
+  stream.synchronize();
+  assertEquals(buffer.readSync(Uint8Array), new Uint8Array(5000).fill(2));
+  gpu.synchronize();
+  assertEquals(gpu.memoryInfo().free, free);
+}, { skip: !sharing });
+
+testSoftware("a pool gives no pointers before its handle was exported once", (cuda, driver) => {
+  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(64);
+  const error = assertThrows(() => driver.memPoolExportPointer(buffer.address), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidValue");
+  pool.exportHandle()[Symbol.dispose]();
+  assertEquals(driver.memPoolExportPointer(buffer.address).length, 64);
+  using later = pool.allocate(64);
+  assertEquals(driver.memPoolExportPointer(later.address).length, 64);
+}, { skip: !sharing });
+
+testSoftware("a pool that is imported again is the same pool, until the last has destroyed it", (cuda, driver) => {
+  const { posixFileDescriptor } = memHandleType;
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(64);
+  buffer.fill(5);
+  gpu.synchronize();
+  using handle = pool.exportHandle();
+  using another = pool.exportHandle();
+  const first = driver.memPoolImportFromShareableHandle(0, handle.fd, posixFileDescriptor);
+  assertEquals(driver.memPoolImportFromShareableHandle(0, another.fd, posixFileDescriptor), first);
+  const address = driver.memPoolImportPointer(0, first, driver.memPoolExportPointer(buffer.address));
+  driver.memPoolDestroy(first);
+  const bytes = new Uint8Array(64);
+  driver.memcpyDtoHAsync(0, bytes, address, 0n);
+  assertEquals(bytes, new Uint8Array(64).fill(5));
+  assertEquals(assertThrows(() => driver.memPoolDestroy(first), CudaError).code, "cudaErrorInvalidValue");
+  driver.freeAsync(0, address, 0n);
+  driver.memPoolDestroy(first);
+  assertThrows(() => driver.memPoolDestroy(first), CudaError, "cudaErrorInvalidValue");
+  const again = driver.memPoolImportFromShareableHandle(0, handle.fd, posixFileDescriptor);
+  assert(again !== first);
+  driver.memPoolDestroy(again);
+}, { skip: !sharing });

@@ -1,0 +1,152 @@
+import { assert, assertEquals } from "@std/assert";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import type { Cuda } from "../src/cuda.ts";
+import type { CudaStream } from "../src/cuda_stream.ts";
+import type { DeviceBuffer } from "../src/device_buffer.ts";
+import type { HostBuffer } from "../src/host_buffer.ts";
+import { testSoftware } from "./software_devices.ts";
+
+/** A buffer, the bytes that it has once all work so far is done, and the streams that have used it. */
+interface Modelled {
+  readonly buffer: DeviceBuffer;
+  readonly bytes: Uint8Array;
+  readonly users: Set<CudaStream>;
+}
+
+/** Bytes that a copy is to bring to page-locked memory. */
+interface Expected {
+  readonly host: HostBuffer;
+  readonly bytes: Uint8Array;
+  readonly stream: CudaStream;
+}
+
+const steps = 1500;
+
+/** A generator of whole numbers below a limit: the same ones for the same seed. */
+function randomNumbers(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor(state / 2 ** 32 * below);
+  };
+}
+
+/**
+ * Gives random work to four streams of two devices, from two pools, one of them small. Whoever uses a buffer on another
+ * stream waits for those that have used it, so that the work has one meaning: that of doing it all in order.
+ */
+async function doRandomWork(cuda: Cuda, seed: number): Promise<void> {
+  const random = randomNumbers(seed);
+  const pick = <T>(list: readonly T[]): T => list[random(list.length)]!;
+  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+  const kernels = new Map([gpu, peer].map((device) => [device, device.loadModule(fillPtx).kernel("fill")]));
+  const created = [
+    gpu.createStream(),
+    gpu.createStream({ nonBlocking: true }),
+    peer.createStream({ nonBlocking: true }),
+  ];
+  const streams = [gpu.defaultStream, ...created];
+  const events = new Map([gpu, peer].map((device) => [device, device.createEvent()]));
+  const pools = [gpu.createPool({ releaseThreshold: Infinity, maxSize: 34 * 2 ** 20 }), gpu.createPool()];
+  for (const pool of pools) pool.setAccess(peer, "read-write");
+  let held: Modelled[] = [];
+  let expected: Expected[] = [];
+
+  const use = ({ users }: Modelled, stream: CudaStream) => {
+    for (const user of users) {
+      if (user === stream) continue;
+      const event = events.get(user.device)!;
+      user.record(event);
+      stream.wait(event);
+    }
+    users.clear();
+    users.add(stream);
+  };
+  const allocate = () => {
+    const stream = pick(streams);
+    const byteLength = random(10) === 0 ? 1 + random(2 ** 21) : 1 + random(20_000);
+    const buffer = pick(pools).allocate(byteLength, stream);
+    const one: Modelled = { buffer, bytes: new Uint8Array(byteLength), users: new Set([stream]) };
+    held.push(one);
+    return fill(one, stream);
+  };
+  const fill = (one: Modelled, stream: CudaStream) => {
+    const { buffer, bytes } = one;
+    const byte = random(256);
+    use(one, stream);
+    if (random(2) === 0) buffer.fill(byte, stream);
+    else {
+      kernels.get(stream.device)!.launch(
+        { grid: 2, block: 64, stream },
+        buffer,
+        bytes.length,
+        Math.imul(byte, 0x01010101) >>> 0,
+      );
+    }
+    bytes.fill(byte);
+  };
+  const copy = (from: Modelled, to: Modelled, stream: CudaStream) => {
+    if (from === to) return;
+    use(from, stream);
+    use(to, stream);
+    const length = Math.min(from.bytes.length, to.bytes.length);
+    from.buffer.subarray(0, length).copyTo(to.buffer, stream);
+    to.bytes.set(from.bytes.subarray(0, length));
+  };
+  const look = (one: Modelled, stream: CudaStream) => {
+    use(one, stream);
+    const host = cuda.allocateHost(one.bytes.length);
+    one.buffer.copyTo(host, stream);
+    expected.push({ host, bytes: one.bytes.slice(), stream });
+  };
+  const check = (stream: CudaStream) => {
+    for (const { host, bytes } of expected.filter((copy) => copy.stream === stream)) {
+      assertEquals(new Uint8Array(host.buffer), bytes, `seed ${seed}`);
+      host[Symbol.dispose]();
+    }
+    expected = expected.filter((copy) => copy.stream !== stream);
+  };
+  const free = (one: Modelled, stream: CudaStream) => {
+    use(one, stream);
+    one.buffer.free(stream);
+    held = held.filter((other) => other !== one);
+  };
+
+  for (let step = 0; step < steps; step++) {
+    const action = random(100);
+    const stream = pick(streams);
+    if (held.length < 4 || action < 25 && held.length < 14) allocate();
+    else if (action < 45) fill(pick(held), stream);
+    else if (action < 60) copy(pick(held), pick(held), stream);
+    else if (action < 70) look(pick(held), stream);
+    else if (action < 90) free(pick(held), stream);
+    else if (action < 94) stream.query() && check(stream);
+    else if (action < 97) await new Promise((resolve) => setTimeout(resolve));
+    else {
+      stream.synchronize();
+      check(stream);
+    }
+  }
+  for (const one of [...held]) {
+    look(one, pick(streams));
+    free(one, pick(streams));
+  }
+  for (const device of [gpu, peer]) device.synchronize();
+  for (const stream of streams) check(stream);
+  for (const pool of pools) {
+    const { used, usedHigh, reservedHigh } = pool.usage();
+    assertEquals(used, 0);
+    assert(usedHigh <= reservedHigh);
+    pool[Symbol.dispose]();
+  }
+  for (const stream of created) stream[Symbol.dispose]();
+}
+
+for (const seed of [1, 2, 3, 4]) {
+  testSoftware(`random work on several streams does what it does in order, seed ${seed}`, async (cuda) => {
+    const { free } = cuda.device(0).memoryInfo();
+    await doRandomWork(cuda, seed);
+    const tables = 2 * 16 * 2 ** 20;
+    assertEquals(cuda.device(0).memoryInfo().free, free - tables);
+  });
+}
