@@ -10,8 +10,6 @@ import { writeStructured } from "./structured_code.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
 import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
 
-export { addressBase } from "./addresses.ts";
-
 /**
  * Compiles a kernel's body to the function that runs blocks of it: loops over the blocks and over the threads of each,
  * around the body of one thread.
