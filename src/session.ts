@@ -33,12 +33,12 @@ export class Session {
 
   freeHost(allocation: HostAllocation): void {
     this.#hostAllocations.delete(allocation);
-    // Detached, the buffer can no longer show memory that is gone.
-    const detach = () => void allocation.buffer.transfer(0);
+    // Detached afterwards, the buffer can no longer show memory that is gone.
+    const { buffer } = allocation;
     try {
       this.driver.freeHost(allocation);
     } finally {
-      detach();
+      if (!buffer.detached) buffer.transfer(0);
     }
   }
 

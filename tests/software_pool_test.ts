@@ -233,12 +233,12 @@ testSoftware("a pool that is imported again is the same pool, until the last has
   const first = driver.memPoolImportFromShareableHandle(0, handle.fd, posixFileDescriptor);
   assertEquals(driver.memPoolImportFromShareableHandle(0, another.fd, posixFileDescriptor), first);
   const address = driver.memPoolImportPointer(0, first, driver.memPoolExportPointer(buffer.address));
-  driver.memPoolDestroy(first);
+  assertEquals(assertThrows(() => driver.memPoolDestroy(first), CudaError).code, "cudaErrorInvalidValue");
   const bytes = new Uint8Array(64);
   driver.memcpyDtoHAsync(0, bytes, address, 0n);
   assertEquals(bytes, new Uint8Array(64).fill(5));
-  assertEquals(assertThrows(() => driver.memPoolDestroy(first), CudaError).code, "cudaErrorInvalidValue");
   driver.freeAsync(0, address, 0n);
+  driver.memPoolDestroy(first);
   driver.memPoolDestroy(first);
   assertThrows(() => driver.memPoolDestroy(first), CudaError, "cudaErrorInvalidValue");
   const again = driver.memPoolImportFromShareableHandle(0, handle.fd, posixFileDescriptor);

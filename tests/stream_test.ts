@@ -10,7 +10,7 @@ testOnEachDriver("a stream is busy until its work is done, and then its events h
   using stream = gpu.createStream();
   using pool = gpu.createPool();
   using module = gpu.loadModule(fillPtx);
-  using buffer = pool.allocate(256 * megabytes, stream);
+  using buffer = pool.allocate(64 * megabytes, stream);
   using event = gpu.createEvent();
   assert(event.query(), "An event that was never recorded has nothing to wait for");
   const fill = module.kernel("fill");
@@ -76,7 +76,7 @@ testOnEachDriver("a wait is ended by its signal, with the signal's reason", asyn
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
-  using buffer = pool.allocate(256 * megabytes, stream);
+  using buffer = pool.allocate(64 * megabytes, stream);
   for (let pass = 0; pass < 4; pass++) buffer.fill(pass);
   const reason = new Error("enough");
   const controller = new AbortController();

@@ -217,9 +217,7 @@ export class SoftwareDriver implements Driver {
     // A program that polls without returning to the event loop still gets there.
     if (!found.isIdle) this.#scheduler.step();
     this.#checkDevice(found.device, "cudaStreamQuery");
-    if (!found.isIdle) return false;
-    this.#settlePools();
-    return true;
+    return found.isIdle;
   }
 
   streamSynchronize(device: number, stream: bigint): void {
@@ -257,9 +255,7 @@ export class SoftwareDriver implements Driver {
     const { recorded, device } = this.#event(event, "cudaEventQuery");
     if (recorded !== undefined && !recorded.done) this.#scheduler.step();
     this.#checkDevice(device, "cudaEventQuery");
-    if (recorded !== undefined && !recorded.done) return false;
-    this.#settlePools();
-    return true;
+    return recorded === undefined || recorded.done;
   }
 
   eventSynchronize(event: bigint): void {
@@ -334,7 +330,7 @@ export class SoftwareDriver implements Driver {
     const found = this.#pool(pool, call);
     if ([...this.#defaultPools.values()].includes(pool)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     if (found instanceof ImportedPool) {
-      if (found.importCount === 1 && found.mappings.size > 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (found.mappings.size > 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       if (--found.importCount > 0) return;
       found.destroy();
       if (found.isClosed) this.#livingImports.delete(found);
