@@ -57,8 +57,14 @@ async function warmUp(): Promise<void> {
   if (warm) return;
   warm = true;
   await warmUpSockets();
-  await using child = startScript(exporterPath, []);
-  await child.ended;
+  const before = countResources();
+  {
+    await using child = startScript(exporterPath, []);
+    await child.ended;
+  }
+  // The runtime closes its ends of the child's output a little later.
+  const isClosing = (kind: string) => (countResources().get(kind) ?? 0) > (before.get(kind) ?? 0);
+  while (["socket", "pipe", "child process"].some(isClosing)) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 async function untilFile(path: string, child: ChildProcess): Promise<void> {
