@@ -253,7 +253,7 @@ export class MemoryPool implements Disposable {
     const handle = this.#handle;
     if (this.#liveCount > 0) this.#reportForgotten();
     this.#handle = undefined;
-    // Destroyed with allocations outstanding, the driver (580, by way of libcudart 13) crashes at a later destroy.
+    // Driver 580 crashes at the next pool's destroy when one was destroyed with allocations outstanding, in C as well.
     if (this.#liveCount > 0) this.#handleOfLiving = handle;
     else giveBack(() => this.#session.driver.memPoolDestroy(handle));
   }
