@@ -1,4 +1,4 @@
-import type { CudaStream } from "./cuda_stream.ts";
+import { FreedStreams } from "./freed_streams.ts";
 
 /** Memory of another process, mapped here. */
 export interface ImportedMapping {
@@ -17,8 +17,7 @@ export class ImportedMappings {
   readonly #byData = new Map<string, ImportedMapping>();
   readonly #byAddress = new Map<bigint, ImportedMapping>();
   readonly #onAbandoned: () => void;
-  /** Streams with frees that no synchronization of the host may have seen. */
-  readonly freedOn: Set<CudaStream> = new Set();
+  readonly freedOn: FreedStreams = new FreedStreams();
   /** Objects that have imported the pool and not given it up. */
   importers = 0;
   /** Times that it was imported: the driver wants as many destroys. */

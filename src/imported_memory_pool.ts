@@ -107,8 +107,7 @@ export class ImportedMemoryPool implements Disposable {
     // The driver refuses while pointers are mapped, by whichever importer: so all its imports go with the last.
     if (!this.#mappings.leave()) return;
     giveBack(() => {
-      // Destroyed with frees that the host has not waited for, the driver never closes a descriptor of its own.
-      for (const stream of this.#mappings.freedOn) (stream.disposed ? stream.device : stream).synchronize();
+      this.#mappings.freedOn.synchronize();
       for (let count = 0; count < this.#mappings.imports; count++) this.#session.driver.memPoolDestroy(handle);
     });
   }
@@ -167,7 +166,7 @@ export class ImportedMemoryPool implements Disposable {
       driver.eventDestroy(device, event);
     }
     driver.freeAsync(ordinal, mapping.address, handle);
-    this.#mappings.freedOn.add(stream);
+    this.#mappings.freedOn.note(stream);
     this.#mappings.remove(mapping);
   }
 }

@@ -6,6 +6,7 @@ import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "./driver.ts";
 import { cannot, giveBack } from "./explain.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
+import { FreedStreams } from "./freed_streams.ts";
 import type { Session } from "./session.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
@@ -80,6 +81,7 @@ export class MemoryPool implements Disposable {
   #handle: bigint | undefined;
   /** Kept until the last buffer is freed, when the pool was disposed before. */
   #handleOfLiving: bigint | undefined;
+  readonly #freedOn = new FreedStreams();
   #liveCount = 0;
   #liveBytes = 0;
 
@@ -245,7 +247,8 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Destroys the pool. Buffers that are not freed yet stay until they are, and are reported with `console.warn`: how
+   * Destroys the pool. This blocks until the streams on which its buffers were freed have got there: the driver does not
+   * survive less. Buffers that are not freed yet stay, and the pool with them, until they are; they are reported with `console.warn`: how
    * many, how large and, with POOLPASS_DEBUG=1, allocated from where.
    */
   [Symbol.dispose](): void {
@@ -253,9 +256,8 @@ export class MemoryPool implements Disposable {
     const handle = this.#handle;
     if (this.#liveCount > 0) this.#reportForgotten();
     this.#handle = undefined;
-    // Driver 580 crashes at the next pool's destroy when one was destroyed with allocations outstanding, in C as well.
     if (this.#liveCount > 0) this.#handleOfLiving = handle;
-    else giveBack(() => this.#session.driver.memPoolDestroy(handle));
+    else this.#destroy(handle);
   }
 
   #reportForgotten(): void {
@@ -286,9 +288,17 @@ export class MemoryPool implements Disposable {
     this.#liveCount--;
     this.#liveBytes -= byteLength;
     this.#origins?.delete(address);
+    this.#freedOn.note(stream);
     if (this.#liveCount > 0 || this.#handleOfLiving === undefined) return;
-    this.#session.driver.memPoolDestroy(this.#handleOfLiving);
+    this.#destroy(this.#handleOfLiving);
     this.#handleOfLiving = undefined;
+  }
+
+  #destroy(handle: bigint): void {
+    giveBack(() => {
+      this.#freedOn.synchronize();
+      this.#session.driver.memPoolDestroy(handle);
+    });
   }
 
   #streamOr(stream: CudaStream | undefined): CudaStream {
