@@ -65,13 +65,16 @@ async function main(signal: AbortSignal): Promise<void> {
     const written = await Promise.allSettled(
       regions.map((region) => writeRegion(writers[region.writer]!, buffer, { region, progress, signal })),
     );
-    const failed = written.find(({ status }) => status === "rejected");
+    const seconds = (performance.now() - start) / 1000;
+    for (const [writer, result] of written.entries()) {
+      if (result.status === "fulfilled") say(`writer ${writer}`, result.value);
+    }
+    const failed = written.find((result) => result.status === "rejected");
     if (failed !== undefined) {
       // What the others have given to their devices still writes to the buffer.
-      for (const writer of new Set(writers)) writer.synchronize();
-      throw (failed as PromiseRejectedResult).reason;
+      for (const device of new Set(writers)) device.synchronize();
+      throw failed.reason;
     }
-    const seconds = (performance.now() - start) / 1000;
     say(name, `All ${writers.length} writers completed: ${offer.byteLength} bytes in ${formatTime(seconds)}`);
   }
   // The mapping is gone before the exporter may free the memory.
@@ -79,14 +82,17 @@ async function main(signal: AbortSignal): Promise<void> {
   await sendDone(socket, signal);
 }
 
-/** Fills a local buffer by a kernel on the writer's own device and copies it to its region of the shared one. */
+/**
+ * Fills a local buffer by a kernel on the writer's own device and copies it to its region of the shared one. What to tell
+ * of it.
+ */
 async function writeRegion(
   device: CudaDevice,
   shared: DeviceBuffer,
   { region, progress, signal }: { region: Region; progress: Progress | undefined; signal: AbortSignal },
-): Promise<void> {
+): Promise<string> {
   const { writer, byteOffset, byteLength, pattern } = region;
-  if (byteLength === 0) return say(`writer ${writer}`, "Has nothing to write: there are more writers than bytes");
+  if (byteLength === 0) return "Has nothing to write: there are more writers than bytes";
   if (device !== shared.device && !device.canAccessPeer(shared.device)) {
     say(
       `writer ${writer}`,
@@ -123,7 +129,7 @@ async function writeRegion(
   const seconds = pieces.at(-1)!.end.elapsedTime(start) / 1000;
   const rate = `${(byteLength / seconds / 1e9).toFixed(1)} GB/s`;
   const what = `pattern ${formatPattern(pattern)} to offset ${byteOffset} (${byteLength} bytes)`;
-  say(`writer ${writer}`, `Wrote ${what} from GPU ${device.ordinal} in ${formatTime(seconds)}, ${rate}`);
+  return `Wrote ${what} from GPU ${device.ordinal} in ${formatTime(seconds)}, ${rate}`;
 }
 
 function formatTime(seconds: number): string {
