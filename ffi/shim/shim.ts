@@ -187,18 +187,22 @@ function load(): Shim {
   const image = Uint8Array.fromBase64(libraries[arch]!);
   const libc = dlopen("libc.so.6", {
     memfd_create: { parameters: ["buffer", /* const char *name */ "u32" /* unsigned int flags */], result: "i32" },
+    close: { parameters: ["i32" /* int fd */], result: "i32" },
     write: { parameters: ["i32", /* int fd */ "buffer", /* const void *buf */ "u64" /* size_t n */], result: "i64" },
   });
-  const { memfd_create: memfdCreate, write } = libc.symbols;
+  const { memfd_create: memfdCreate, write, close } = libc.symbols;
   const name = cString("poolpass-shim");
   // Kernels before 6.3 do not know the second flag; some later ones are set up to refuse a memory file without it.
   let fd = memfdCreate!(name, closeOnExec | notExecutable);
   if (fd < 0) fd = memfdCreate!(name, closeOnExec);
-  if (fd < 0) throw new Error("Cannot load poolpass's C library: this system gives no memory file (memfd_create)");
-  const written = write!(fd, image, BigInt(image.length));
-  libc.close();
-  if (written !== BigInt(image.length)) throw new Error("Cannot load poolpass's C library: no memory is left for it");
-  const functions = dlopen(`/proc/self/fd/${fd}`, symbols).symbols as Shim;
-  functions.poolpass_close(fd);
-  return functions;
+  try {
+    if (fd < 0) throw new Error("Cannot load poolpass's C library: this system gives no memory file (memfd_create)");
+    if (write!(fd, image, BigInt(image.length)) !== BigInt(image.length)) {
+      throw new Error("Cannot load poolpass's C library: no memory is left for it");
+    }
+    return dlopen(`/proc/self/fd/${fd}`, symbols).symbols as Shim;
+  } finally {
+    if (fd >= 0) close!(fd);
+    libc.close();
+  }
 }

@@ -148,7 +148,8 @@ export class UnixSocket implements AsyncDisposable {
    */
   async send(bytes: Uint8Array, options: SendOptions = {}): Promise<void> {
     this.#check("send to");
-    const { signal, handles = [] } = options;
+    const { signal } = options;
+    const handles = [...options.handles ?? []];
     checkMessage(bytes, handles);
     signal?.throwIfAborted();
     if (bytes.length === 0) return;

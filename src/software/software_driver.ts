@@ -36,7 +36,7 @@ import { Event, Scheduler, Stream, type Work } from "./streams.ts";
 import { addressOfOffset, offsetOfAddress, scratch, Window, windowByteLength } from "./window.ts";
 
 const emulatedCudaVersion = 13000;
-const copySliceByteLength = 8 * 2 ** 20;
+const copySliceByteLength = 2 ** 20;
 const softwareDeviceLimit = 16;
 
 /** Memory of a pool of this process, or a mapping of another's. */
