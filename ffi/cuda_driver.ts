@@ -474,7 +474,9 @@ export class CudaDriver implements Driver {
     currentDevice = device;
     if (!this.#initialized.has(device)) {
       // Before CUDA 12, cudaSetDevice alone made no context for the driver library's calls to find.
+      currentDevice = -1;
       this.#check(this.#runtime.cudaFree(0n), "cudaFree");
+      currentDevice = device;
       this.#initialized.add(device);
     }
   }

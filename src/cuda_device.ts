@@ -4,7 +4,7 @@ import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "./device_attributes.ts";
 import { defaultStream, eventFlags, memAccessFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
-import { cannot } from "./explain.ts";
+import { cannot, giveBack } from "./explain.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
 import { kernelSignatures } from "./ptx/kernel_signature.ts";
@@ -223,7 +223,10 @@ export class CudaDevice {
       this.#checkOwner(imported);
       return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
     } catch (error) {
-      this.#session.driver.memPoolDestroy(imported);
+      const mappings = this.#session.importedMappings(imported);
+      // Destroyed with the last of the others, where there are any: the driver refuses while pointers are mapped.
+      if (mappings.importers > 0) mappings.imports++;
+      else giveBack(() => this.#session.driver.memPoolDestroy(imported));
       throw error;
     }
   }

@@ -2,7 +2,8 @@ import { FreedStreams } from "./freed_streams.ts";
 
 /** Memory of another process, mapped here. */
 export interface ImportedMapping {
-  readonly key: string;
+  /** Its export data: two data may name the same memory. */
+  readonly keys: string[];
   readonly address: bigint;
   /** What the driver says of it. */
   readonly byteLength: number;
@@ -28,24 +29,30 @@ export class ImportedMappings {
   }
 
   get size(): number {
-    return this.#byData.size;
+    return this.#byAddress.size;
   }
 
   withData(key: string): ImportedMapping | undefined {
     return this.#byData.get(key);
   }
 
-  at(address: bigint): ImportedMapping {
-    return this.#byAddress.get(address)!;
+  at(address: bigint): ImportedMapping | undefined {
+    return this.#byAddress.get(address);
+  }
+
+  /** Other export data name the same memory. */
+  alias(mapping: ImportedMapping, key: string): void {
+    mapping.keys.push(key);
+    this.#byData.set(key, mapping);
   }
 
   add(mapping: ImportedMapping): void {
-    this.#byData.set(mapping.key, mapping);
+    for (const key of mapping.keys) this.#byData.set(key, mapping);
     this.#byAddress.set(mapping.address, mapping);
   }
 
   remove(mapping: ImportedMapping): void {
-    this.#byData.delete(mapping.key);
+    for (const key of mapping.keys) this.#byData.delete(key);
     this.#byAddress.delete(mapping.address);
   }
 

@@ -125,13 +125,18 @@ export class ImportedMemoryPool implements Disposable {
         "its export data must come from the exporter of this pool",
       );
     }
-    const mapping = { key, address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: [] };
+    const known = this.#mappings.at(address);
+    if (known !== undefined) {
+      this.#mappings.alias(known, key);
+      return known;
+    }
+    const mapping = { keys: [key], address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: [] };
     this.#mappings.add(mapping);
     return mapping;
   }
 
   #free(address: bigint, stream: CudaStream): void {
-    const mapping = this.#mappings.at(address);
+    const mapping = this.#mappings.at(address)!;
     if (mapping.count > 1) this.#noteFree(mapping, stream);
     else this.#unmap(mapping, stream);
     mapping.count--;

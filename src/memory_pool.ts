@@ -290,8 +290,9 @@ export class MemoryPool implements Disposable {
     this.#origins?.delete(address);
     this.#freedOn.note(stream);
     if (this.#liveCount > 0 || this.#handleOfLiving === undefined) return;
-    this.#destroy(this.#handleOfLiving);
+    const handle = this.#handleOfLiving;
     this.#handleOfLiving = undefined;
+    this.#destroy(handle);
   }
 
   #destroy(handle: bigint): void {

@@ -205,3 +205,8 @@ test("mutated PTX compiles to valid WebAssembly or is refused with its line", ()
   }
   assert(outcomes.compiled > 200 && outcomes.refused > 200, JSON.stringify(outcomes));
 });
+
+test("code behind a directive on its line is refused, not skipped", () => {
+  const ptx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry k()\n{\n.loc 1 1 0 trap;\nret;\n}\n";
+  assertThrows(() => compilePtx(ptx), PtxError, "Line 6: cannot read code behind a directive");
+});

@@ -70,6 +70,16 @@ testOnEachDriver("one datum imported twice is one mapping, which the last free t
   assertEquals(await again.read(Uint8Array), new Uint8Array(64).fill(7));
 });
 
+testOnEachDriver("a pool imported on the wrong device is refused, and nothing of it stays", (cuda) => {
+  const [first, second] = [cuda.device(0), cuda.device(1)];
+  using pool = first.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(64);
+  using handle = pool.exportHandle();
+  using imported = first.importPool(handle);
+  using _mapped = imported.importPointer(buffer.exportPointer(), 64);
+  assertThrows(() => second.importPool(handle), RangeError, "its memory is of device 0");
+}, { devices: 2 });
+
 testOnEachDriver("what is no pool, and data of another pool, are refused", (cuda) => {
   const gpu = cuda.device(0);
   const folder = mkdtempSync(join(tmpdir(), "poolpass-import-"));

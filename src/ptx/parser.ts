@@ -71,8 +71,10 @@ class Parser {
         if (size.text !== "64") {
           throw new PtxError(size.line, `cannot take an address size of ${quote(size)}: only 64 is known`);
         }
-      } else if (name === "file" || name === "pragma") {
+      } else if (name === "file") {
         this.#skipLine(token.line);
+      } else if (name === "pragma") {
+        while (!this.#accept(";")) this.#take();
       } else if (name === "section") {
         while (!this.#at("{")) this.#take();
         this.#skipBraces();
@@ -166,7 +168,12 @@ class Parser {
   }
 
   #skipLine(line: number): void {
-    while (this.#token.kind !== "end" && this.#token.line === line) this.#position++;
+    while (this.#token.kind !== "end" && this.#token.line === line) {
+      if (this.#at(";") || this.#at("{")) {
+        throw new PtxError(line, "cannot read code behind a directive: put it on a line of its own");
+      }
+      this.#position++;
+    }
   }
 
   #skipBraces(): void {
