@@ -22,6 +22,7 @@ import {
 } from "../driver.ts";
 import { SystemError } from "../../ffi/shim/system_error.ts";
 import { CudaError, cudaErrorName } from "../errors.ts";
+import { ptxText } from "../ptx/ptx_text.ts";
 import { PtxError } from "../ptx/syntax.ts";
 import { formatUuid } from "../uuid.ts";
 import { type Allocation, Allocations } from "./allocations.ts";
@@ -577,7 +578,7 @@ export class SoftwareDriver implements Driver {
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
     const call = "cuModuleLoadDataEx";
     this.#checkDevice(device, call);
-    const ptx = typeof image === "string" ? image : ptxOf(image);
+    const ptx = ptxText(image);
     if (ptx === undefined) {
       const message = "Cannot load the module: the software device runs PTX, and this image is binary";
       throw new CudaError(cudaErrorNumbers.cudaErrorNoKernelImageForDevice, call, message);
@@ -803,11 +804,4 @@ function outOfSystem<T>(call: string, take: () => T): T {
 function errorOfFault({ kind }: KernelFault): number {
   if (kind === faultKind.misalignedAddress) return cudaErrorNumbers.cudaErrorMisalignedAddress;
   return kind === faultKind.trap ? cudaErrorNumbers.cudaErrorLaunchFailure : cudaErrorNumbers.cudaErrorIllegalAddress;
-}
-
-/** The text of an image that is PTX as bytes; undefined for a cubin or a fatbin. */
-function ptxOf(image: Uint8Array): string | undefined {
-  const end = image.at(-1) === 0 ? -1 : image.length;
-  const text = image.subarray(0, end);
-  return text.includes(0) ? undefined : new TextDecoder().decode(text);
 }
