@@ -24,25 +24,30 @@ export interface ChildOptions {
   args?: readonly string[];
   /** Whether its stderr comes to `errorLines`, rather than to this process's own. */
   readErrors?: boolean;
+  /** Variables of its environment, beside this process's own. */
+  env?: Readonly<Record<string, string>>;
 }
 
 const signalNumbers: Readonly<Record<string, number>> = { SIGINT: 2, SIGKILL: 9, SIGTERM: 15 };
 
 /** Starts the program at a URL. In Deno it is permitted FFI, and nothing else. */
-export function startChild(program: URL, { args = [], readErrors = false }: ChildOptions = {}): ChildProcess {
+export function startChild(program: URL, { args = [], readErrors = false, env = {} }: ChildOptions = {}): ChildProcess {
   const script = program.protocol === "file:" ? fileURLToPath(program) : program.href;
   return "Deno" in globalThis
-    ? startWithDeno([script, ...args], readErrors)
-    : startWithNode([...process.execArgv, script, ...args], readErrors);
+    ? startWithDeno([script, ...args], readErrors, env)
+    : startWithNode([...process.execArgv, script, ...args], readErrors, env);
 }
 
-function startWithDeno(args: readonly string[], readErrors: boolean): ChildProcess {
+type Environment = Readonly<Record<string, string>>;
+
+function startWithDeno(args: readonly string[], readErrors: boolean, env: Environment): ChildProcess {
   // node:child_process would start it with every permission.
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-prompt", "--allow-ffi", ...args],
     stdin: "null",
     stdout: "inherit",
     stderr: readErrors ? "piped" : "inherit",
+    env,
   }).spawn();
   return {
     pid: child.pid,
@@ -52,8 +57,11 @@ function startWithDeno(args: readonly string[], readErrors: boolean): ChildProce
   };
 }
 
-function startWithNode(args: readonly string[], readErrors: boolean): ChildProcess {
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "inherit", readErrors ? "pipe" : "inherit"] });
+function startWithNode(args: readonly string[], readErrors: boolean, env: Environment): ChildProcess {
+  const child = spawn(process.execPath, args, {
+    stdio: ["ignore", "inherit", readErrors ? "pipe" : "inherit"],
+    env: { ...process.env, ...env },
+  });
   const exited = new Promise<number>((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code, signal) => resolve(code ?? 128 + (signalNumbers[signal!] ?? 0)));

@@ -19,6 +19,14 @@ export const libcuda = {
     parameters: ["buffer", /* CUdeviceptr *pbase */ "buffer", /* size_t *psize */ "u64" /* CUdeviceptr dptr */],
     result: "i32",
   },
+  cuPointerGetAttribute: {
+    parameters: [
+      "buffer", // void *data
+      "i32", // CUpointer_attribute attribute
+      "u64", // CUdeviceptr ptr
+    ],
+    result: "i32",
+  },
   cuModuleLoadDataEx: {
     parameters: [
       "buffer", // CUmodule *module
@@ -30,6 +38,15 @@ export const libcuda = {
     result: "i32",
   },
   cuModuleUnload: { parameters: ["u64" /* CUmodule hmod */], result: "i32" },
+  cuModuleGetGlobal_v2: {
+    parameters: [
+      "buffer", // CUdeviceptr *dptr
+      "buffer", // size_t *bytes
+      "u64", // CUmodule hmod
+      "buffer", // const char *name
+    ],
+    result: "i32",
+  },
   cuModuleGetFunction: {
     parameters: ["buffer", /* CUfunction *hfunc */ "u64", /* CUmodule hmod */ "buffer" /* const char *name */],
     result: "i32",
@@ -99,6 +116,10 @@ export const libcuda = {
     parameters: ["buffer", /* float *pMilliseconds */ "u64", /* CUevent hStart */ "u64" /* CUevent hEnd */],
     result: "i32",
   },
+  cuIpcGetEventHandle: {
+    parameters: ["buffer", /* CUipcEventHandle *pHandle */ "u64" /* CUevent event */],
+    result: "i32",
+  },
   cuDeviceGetDefaultMemPool: {
     parameters: ["buffer", /* CUmemoryPool *pool_out */ "i32" /* CUdevice dev */],
     result: "i32",
@@ -141,6 +162,12 @@ export const libcuda = {
     result: "i32",
   },
   cuMemFreeAsync: { parameters: ["u64", /* CUdeviceptr dptr */ "u64" /* CUstream hStream */], result: "i32" },
+  cuMemAlloc_v2: { parameters: ["buffer", /* CUdeviceptr *dptr */ "u64" /* size_t bytesize */], result: "i32" },
+  cuIpcGetMemHandle: {
+    parameters: ["buffer", /* CUipcMemHandle *pHandle */ "u64" /* CUdeviceptr dptr */],
+    result: "i32",
+  },
+  cuIpcCloseMemHandle: { parameters: ["u64" /* CUdeviceptr dptr */], result: "i32" },
   cuMemFree_v2: { parameters: ["u64" /* CUdeviceptr dptr */], result: "i32" },
   cuMemPoolExportToShareableHandle: {
     parameters: [

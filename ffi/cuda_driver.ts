@@ -13,7 +13,7 @@ import type {
   MemPoolProps,
   OsHandle,
 } from "../src/driver.ts";
-import { memHandleType } from "../src/driver.ts";
+import { memHandleType, memLocationType } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../src/errors.ts";
 import { type CudaLibraries, loadCudaLibraries } from "./cuda_libraries.ts";
@@ -30,6 +30,9 @@ import type { DriverFunctions, RuntimeFunctions } from "./twins.ts";
 
 const cudaMemAllocationTypePinned = 1;
 const cudaHostAllocPortable = 1;
+const cudaIpcMemLazyEnablePeerAccess = 1;
+const cuPointerAttribute = { memoryType: 2, rangeSize: 12 } as const;
+const cuMemoryTypeHost = 1;
 const cudaMemcpyHostToDevice = 1;
 const cudaMemcpyDeviceToHost = 2;
 const maxDeviceNameBytes = 256;
@@ -201,6 +204,18 @@ export class CudaDriver implements Driver {
     return this.#floatOut[0]!;
   }
 
+  ipcGetEventHandle(event: bigint): Uint8Array<ArrayBuffer> {
+    const handle = new Uint8Array(opaqueStructSizes.cudaIpcEventHandle_t);
+    this.#check(this.#runtime.cudaIpcGetEventHandle(handle, event), "cudaIpcGetEventHandle");
+    return handle;
+  }
+
+  ipcOpenEventHandle(device: number, handle: Uint8Array): bigint {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaIpcOpenEventHandle(this.#out, handle), "cudaIpcOpenEventHandle");
+    return this.#handleOut[0]!;
+  }
+
   deviceGetDefaultMemPool(device: number): bigint {
     this.#makeCurrent(device);
     this.#check(this.#runtime.cudaDeviceGetDefaultMemPool(this.#out, device), "cudaDeviceGetDefaultMemPool");
@@ -219,7 +234,7 @@ export class CudaDriver implements Driver {
   }
 
   memPoolCreate(props: MemPoolProps): bigint {
-    if (props.location.type === 1) this.#makeCurrent(props.location.id);
+    if (props.location.type === memLocationType.device) this.#makeCurrent(props.location.id);
     else this.#makeAnyCurrent();
     const bytes = new Uint8Array(memPoolPropsLayout.byteLength);
     writeStruct(memPoolPropsLayout, new DataView(bytes.buffer), {
@@ -286,6 +301,36 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaFreeAsync(address, stream), "cudaFreeAsync");
   }
 
+  malloc(device: number, byteLength: number): bigint {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaMalloc(this.#out, BigInt(byteLength)), "cudaMalloc");
+    return this.#handleOut[0]!;
+  }
+
+  free(device: number, address: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaFree(address), "cudaFree");
+  }
+
+  ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer> {
+    this.#makeCurrent(device);
+    const handle = new Uint8Array(opaqueStructSizes.cudaIpcMemHandle_t);
+    this.#check(this.#runtime.cudaIpcGetMemHandle(handle, address), "cudaIpcGetMemHandle");
+    return handle;
+  }
+
+  ipcOpenMemHandle(device: number, handle: Uint8Array): bigint {
+    this.#makeCurrent(device);
+    const result = this.#runtime.cudaIpcOpenMemHandle(this.#out, handle, cudaIpcMemLazyEnablePeerAccess);
+    this.#check(result, "cudaIpcOpenMemHandle");
+    return this.#handleOut[0]!;
+  }
+
+  ipcCloseMemHandle(device: number, address: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#runtime.cudaIpcCloseMemHandle(address), "cudaIpcCloseMemHandle");
+  }
+
   memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle {
     const call = "cudaMemPoolExportToShareableHandle";
     if (handleType === memHandleType.fabric) {
@@ -328,8 +373,23 @@ export class CudaDriver implements Driver {
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
     this.#makeCurrent(device);
     const result = this.#driver.cuMemGetAddressRange_v2(this.#out, this.#secondOut, address);
+    if (result === cudaErrorNumbers.cudaErrorSymbolNotFound) return this.#hostPoolRange(address);
     this.#check(result, "cuMemGetAddressRange");
     return { base: this.#handleOut[0]!, byteLength: Number(this.#handleOut[1]) };
+  }
+
+  /** Of a host pool's memory the driver tells the size, and not the begin: the address must be that. */
+  #hostPoolRange(address: bigint): { base: bigint; byteLength: number } {
+    const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.rangeSize, address);
+    this.#check(result, "cuPointerGetAttribute");
+    return { base: address, byteLength: Number(this.#handleOut[0]) };
+  }
+
+  hostView(address: bigint, byteLength: number): ArrayBuffer {
+    const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.memoryType, address);
+    this.#check(result, "cuPointerGetAttribute");
+    if (this.#intOut[0] !== cuMemoryTypeHost) this.#fail(cudaErrorNumbers.cudaErrorInvalidValue, "hostView");
+    return foreignBuffer(address, byteLength);
   }
 
   hostAlloc(byteLength: number): HostAllocation {
@@ -337,7 +397,12 @@ export class CudaDriver implements Driver {
     const result = this.#runtime.cudaHostAlloc(this.#out, BigInt(byteLength), cudaHostAllocPortable);
     this.#check(result, "cudaHostAlloc");
     const address = this.#handleOut[0]!;
-    return { address, buffer: foreignBuffer(address, byteLength) };
+    try {
+      return { address, buffer: foreignBuffer(address, byteLength) };
+    } catch (error) {
+      this.#runtime.cudaFreeHost(address);
+      throw error;
+    }
   }
 
   freeHost({ address }: HostAllocation): void {
@@ -411,6 +476,12 @@ export class CudaDriver implements Driver {
   moduleGetFunction(module: bigint, name: string): bigint {
     this.#check(this.#driver.cuModuleGetFunction(this.#out, module, nulTerminated(name)), "cuModuleGetFunction");
     return this.#handleOut[0]!;
+  }
+
+  moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number } {
+    const result = this.#driver.cuModuleGetGlobal_v2(this.#out, this.#secondOut, module, nulTerminated(name));
+    this.#check(result, "cuModuleGetGlobal");
+    return { address: this.#handleOut[0]!, byteLength: Number(this.#handleOut[1]) };
   }
 
   createKernelParameters(byteLength: number): KernelParameters {

@@ -9,6 +9,7 @@ import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
 import { environmentVariable } from "./environment.ts";
 import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol } from "./host.ts";
+import { ipcFunctions } from "./ipc_functions.ts";
 import { type DriverFunctions, type RuntimeFunctions, twinsOf } from "./twins.ts";
 
 /** There is no CUDA here to be used: no permission, no driver, or no device. Any other failure is another error. */
@@ -20,6 +21,8 @@ export interface CudaLibraries {
   readonly driver: DriverFunctions;
   /** Undefined where the driver library alone serves. */
   readonly runtimeVersion: number | undefined;
+  /** Where the runtime library was found. */
+  readonly runtimePath: string | undefined;
   /** Whether the installed driver library has no such function. */
   lacks(driverFunction: keyof typeof libcuda): boolean;
   close(): void;
@@ -49,10 +52,12 @@ export function loadCudaLibraries(options: { cudart?: string | null }): CudaLibr
   const lacks = (name: keyof typeof libcuda) => symbols[name] === undefined;
   const found = findRuntime(options.cudart);
   if (found !== undefined) {
-    return { runtime: found.functions, driver, runtimeVersion: found.version, lacks, close() {} };
+    const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
+    return { runtime, driver, runtimeVersion, runtimePath, lacks, close() {} };
   }
-  const twins = twinsOf(driver);
-  return { runtime: twins.functions, driver, runtimeVersion: undefined, lacks, close: twins.release };
+  const twins = twinsOf(driver, loadedDriver);
+  const unknown = { runtimeVersion: undefined, runtimePath: undefined };
+  return { runtime: twins.functions, driver, ...unknown, lacks, close: twins.release };
 }
 
 const driverName = "libcuda.so.1";
@@ -70,6 +75,7 @@ function openDriver(): NativeLibrary<typeof libcuda> {
 interface FoundRuntime {
   readonly functions: RuntimeFunctions;
   readonly version: number;
+  readonly path: string;
 }
 
 function findRuntime(path: string | null | undefined): FoundRuntime | undefined {
@@ -113,10 +119,13 @@ function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
     library.close();
     return { reason };
   }
-  const functions = complete(library, cudart, path);
+  const functions = {
+    ...complete(library, cudart, path),
+    ...ipcFunctions(library, { openEvent: "cudaIpcOpenEventHandle", openMemory: "cudaIpcOpenMemHandle" }),
+  };
   const out = new Int32Array(1);
   functions.cudaRuntimeGetVersion(new Uint8Array(out.buffer));
-  return { functions, version: out[0]! };
+  return { functions, version: out[0]!, path };
 }
 
 function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | undefined {

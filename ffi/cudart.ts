@@ -56,6 +56,10 @@ export const cudart = {
     parameters: ["buffer", /* float *ms */ "u64", /* cudaEvent_t start */ "u64" /* cudaEvent_t end */],
     result: "i32",
   },
+  cudaIpcGetEventHandle: {
+    parameters: ["buffer", /* cudaIpcEventHandle_t *handle */ "u64" /* cudaEvent_t event */],
+    result: "i32",
+  },
 
   cudaDeviceGetDefaultMemPool: {
     parameters: ["buffer", /* cudaMemPool_t *memPool */ "i32" /* int device */],
@@ -106,7 +110,13 @@ export const cudart = {
     result: "i32",
   },
   cudaFreeAsync: { parameters: ["u64", /* void *devPtr */ "u64" /* cudaStream_t hStream */], result: "i32" },
+  cudaMalloc: { parameters: ["buffer", /* void **devPtr */ "u64" /* size_t size */], result: "i32" },
   cudaFree: { parameters: ["u64" /* void *devPtr */], result: "i32" },
+  cudaIpcGetMemHandle: {
+    parameters: ["buffer", /* cudaIpcMemHandle_t *handle */ "u64" /* void *devPtr */],
+    result: "i32",
+  },
+  cudaIpcCloseMemHandle: { parameters: ["u64" /* void *devPtr */], result: "i32" },
 
   cudaMemPoolExportToShareableHandle: {
     parameters: [

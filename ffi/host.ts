@@ -50,6 +50,8 @@ export type NativeFunctions<S extends Readonly<Record<string, NativeSymbol>>> = 
 export interface NativeLibrary<S extends Readonly<Record<string, NativeSymbol>>> {
   /** One function for each symbol that the library has; undefined for one that it lacks. */
   readonly symbols: { readonly [K in keyof S]: NativeFunctions<S>[K] | undefined };
+  /** Where a function lies that is called by other native code; undefined where the library lacks it. */
+  addressOfFunction(name: string): bigint | undefined;
   /** Unloads the library. Its functions must not be called any more. */
   close(): void;
 }
@@ -94,6 +96,7 @@ export function dlopen<const S extends Readonly<Record<string, NativeSymbol>>>(
   openLibraries.add(opened);
   return {
     symbols: opened.symbols as NativeLibrary<S>["symbols"],
+    addressOfFunction: (name) => opened.addressOfFunction(name),
     close() {
       if (openLibraries.delete(opened)) opened.close();
     },
@@ -119,6 +122,7 @@ export function foreignBuffer(address: bigint, byteLength: number): ArrayBuffer 
 
 interface OpenLibrary {
   readonly symbols: Readonly<Record<string, unknown>>;
+  addressOfFunction(name: string): bigint | undefined;
   close(): void;
 }
 
@@ -131,7 +135,7 @@ interface Backend {
 interface DenoNamespace {
   dlopen?(
     path: string,
-    symbols: Record<string, NativeSymbol & { optional: true }>,
+    symbols: Record<string, (NativeSymbol | { type: "pointer" }) & { optional: true }>,
   ): { symbols: Record<string, unknown>; close(): void };
   UnsafePointer: {
     of(view: ArrayBufferView): object | null;
@@ -149,7 +153,7 @@ interface BunFfi {
   dlopen(
     path: string,
     symbols: Record<string, { args: string[]; returns: string }>,
-  ): { symbols: Record<string, unknown>; close(): void };
+  ): { symbols: Record<string, { readonly ptr: number }>; close(): void };
   ptr(view: ArrayBufferView): number;
   toArrayBuffer(address: number, byteOffset: number, byteLength: number): ArrayBuffer;
 }
@@ -157,6 +161,7 @@ interface BunFfi {
 interface NodeFfi {
   DynamicLibrary: new (path: string) => {
     getFunction(name: string, definition: { arguments: readonly string[]; return: string }): unknown;
+    getSymbol(name: string): bigint;
     close(): void;
   };
   getRawPointer(view: ArrayBufferView): bigint;
@@ -226,7 +231,16 @@ function denoBackend(deno: DenoNamespace): Backend {
       const library = deno.dlopen!(path, optional);
       const functions: Record<string, unknown> = {};
       for (const name of Object.keys(symbols)) functions[name] = library.symbols[name] ?? undefined;
-      return { symbols: functions, close: () => library.close() };
+      return {
+        symbols: functions,
+        addressOfFunction(name) {
+          const asPointer = deno.dlopen!(path, { [name]: { type: "pointer", optional: true } });
+          const pointer = asPointer.symbols[name] as object | null | undefined;
+          asPointer.close();
+          return pointer ? deno.UnsafePointer.value(pointer) : undefined;
+        },
+        close: () => library.close(),
+      };
     },
     addressOf: (view) => deno.UnsafePointer.value(deno.UnsafePointer.of(view)),
     foreignBuffer: (address, byteLength) =>
@@ -242,8 +256,19 @@ function bunBackend(ffi: BunFfi): Backend {
     open(path, symbols) {
       const names = Object.keys(symbols);
       const definitions = Object.fromEntries(names.map((name) => [name, definitionOf(symbols[name]!)]));
+      const addressOfFunction = (name: string) => {
+        try {
+          const library = ffi.dlopen(path, { [name]: { args: [], returns: "void" } });
+          const address = BigInt(library.symbols[name]!.ptr);
+          library.close();
+          return address;
+        } catch {
+          return undefined;
+        }
+      };
       try {
-        return ffi.dlopen(path, definitions);
+        const library = ffi.dlopen(path, definitions);
+        return { symbols: library.symbols, addressOfFunction, close: () => library.close() };
       } catch (error) {
         if ((error as { code?: string }).code === "ERR_DLOPEN_FAILED") throw error;
       }
@@ -259,7 +284,7 @@ function bunBackend(ffi: BunFfi): Backend {
           functions[name] = undefined;
         }
       }
-      return { symbols: functions, close: () => libraries.forEach((library) => library.close()) };
+      return { symbols: functions, addressOfFunction, close: () => libraries.forEach((library) => library.close()) };
     },
     addressOf: (view) => BigInt(ffi.ptr(view)),
     foreignBuffer: (address, byteLength) => ffi.toArrayBuffer(Number(address), 0, byteLength),
@@ -278,7 +303,17 @@ function nodeBackend(ffi: NodeFfi): Backend {
           functions[name] = undefined;
         }
       }
-      return { symbols: functions, close: () => library.close() };
+      return {
+        symbols: functions,
+        addressOfFunction(name) {
+          try {
+            return library.getSymbol(name);
+          } catch {
+            return undefined;
+          }
+        },
+        close: () => library.close(),
+      };
     },
     addressOf: (view) => ffi.getRawPointer(view),
     foreignBuffer: (address, byteLength) => ffi.toArrayBuffer(address, byteLength, false),

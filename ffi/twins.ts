@@ -8,9 +8,10 @@
 import type { libcuda } from "./cuda.ts";
 import type { cudart } from "./cudart.ts";
 import type { NativeFunctions } from "./host.ts";
+import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 
 /** The functions of libcudart, or what stands in for them. */
-export type RuntimeFunctions = NativeFunctions<typeof cudart>;
+export type RuntimeFunctions = NativeFunctions<typeof cudart> & IpcFunctions;
 /** The functions of libcuda. */
 export type DriverFunctions = NativeFunctions<typeof libcuda>;
 
@@ -21,7 +22,7 @@ export interface Twins {
 }
 
 /** Builds the runtime's functions out of the driver's. */
-export function twinsOf(driver: DriverFunctions): Twins {
+export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Twins {
   const contexts = new PrimaryContexts(driver);
   const functions: RuntimeFunctions = {
     cudaDriverGetVersion: driver.cuDriverGetVersion,
@@ -50,6 +51,7 @@ export function twinsOf(driver: DriverFunctions): Twins {
     cudaEventQuery: driver.cuEventQuery,
     cudaEventSynchronize: driver.cuEventSynchronize,
     cudaEventElapsedTime: driver.cuEventElapsedTime,
+    cudaIpcGetEventHandle: driver.cuIpcGetEventHandle,
 
     cudaDeviceGetDefaultMemPool: driver.cuDeviceGetDefaultMemPool,
     cudaDeviceGetMemPool: driver.cuDeviceGetMemPool,
@@ -63,7 +65,13 @@ export function twinsOf(driver: DriverFunctions): Twins {
     cudaMemPoolSetAccess: driver.cuMemPoolSetAccess,
     cudaMallocFromPoolAsync: driver.cuMemAllocFromPoolAsync,
     cudaFreeAsync: driver.cuMemFreeAsync,
+    // The runtime gives a null pointer for no bytes.
+    cudaMalloc: (address, byteLength) =>
+      byteLength === 0n ? writeNull(address) : driver.cuMemAlloc_v2(address, byteLength),
     cudaFree: (address) => address === 0n ? 0 : driver.cuMemFree_v2(address),
+    cudaIpcGetMemHandle: driver.cuIpcGetMemHandle,
+    cudaIpcCloseMemHandle: driver.cuIpcCloseMemHandle,
+    ...ipcFunctions(library, { openEvent: "cuIpcOpenEventHandle", openMemory: "cuIpcOpenMemHandle_v2" }),
 
     cudaMemPoolExportToShareableHandle: (handle, pool, type, flags) =>
       driver.cuMemPoolExportToShareableHandle(handle, pool, type, BigInt(flags)),
@@ -115,4 +123,9 @@ class PrimaryContexts {
     for (const device of this.#contexts.keys()) this.#driver.cuDevicePrimaryCtxRelease_v2(device);
     this.#contexts.clear();
   }
+}
+
+function writeNull(out: Uint8Array | null): number {
+  out?.fill(0, 0, 8);
+  return 0;
 }

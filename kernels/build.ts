@@ -7,6 +7,7 @@
  * @module
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
 /** nvcc 13 compiles for nothing older; `ptxas` then says whether the PTX uses anything newer. */
 const architecture = "75";
@@ -53,7 +54,7 @@ export async function buildKernel(name: string): Promise<GeneratedKernel> {
   if (nvcc === undefined) throw new Error(`Cannot build ${name}.cu: nvcc was not found`);
   const file = new URL(`${name}.cu`, import.meta.url);
   const ptx = withStableHeader(
-    await run("nvcc", ["-ptx", `-arch=compute_${architecture}`, "-fmad=false", "-o", "/dev/stdout", file.pathname]),
+    await run("nvcc", ["-ptx", `-arch=compute_${architecture}`, "-fmad=false", "-o", "/dev/stdout", fileURLToPath(file)]),
   );
   await run("ptxas", [`-arch=sm_${architecture}`, "-o", "/dev/null", "/dev/stdin"], ptx);
   return { ptx, module: moduleText(name, { ptx, signatures: cSignatures(readKernelFile(`${name}.cu`)), nvcc }) };

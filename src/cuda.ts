@@ -1,7 +1,10 @@
 import { printAs } from "./custom_inspect.ts";
+import { createPool } from "./create_pool.ts";
 import { CudaDevice } from "./cuda_device.ts";
+import { memLocationType } from "./driver.ts";
 import { cannot } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
+import type { MemoryPool, PoolOptions } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength } from "./validation.ts";
 
@@ -61,6 +64,25 @@ export class Cuda implements Disposable {
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes of page-locked memory`, error);
     }
+  }
+
+  /**
+   * A pool in host memory, on one NUMA node or, where the driver takes it, anywhere. The host sees its buffers in place,
+   * by `hostView`; the kernels of a device only after `setAccess`.
+   *
+   * @throws {CudaError} where the driver has no such pools
+   */
+  createHostPool({ numaNode, ...options }: PoolOptions & { numaNode?: number } = {}): MemoryPool {
+    if (numaNode !== undefined && (!Number.isInteger(numaNode) || numaNode < 0)) {
+      throw new RangeError(`Cannot create a pool on NUMA node ${numaNode}: nodes are whole numbers from 0`);
+    }
+    const location = numaNode === undefined
+      ? { type: memLocationType.host, id: 0 }
+      : { type: memLocationType.hostNuma, id: numaNode };
+    const place = numaNode === undefined
+      ? { name: "in host memory", hint: "name a NUMA node: { numaNode: 0 }" }
+      : { name: `on NUMA node ${numaNode}` };
+    return createPool(this.#session, { location, device: undefined, ...place }, options);
   }
 
   /** Gives the driver up. Nothing that came from this object can be used any more. */

@@ -3,23 +3,21 @@ import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "./device_attributes.ts";
+import type { DeviceBuffer } from "./device_buffer.ts";
 import { defaultStream, eventFlags, memAccessFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
+import { createPool } from "./create_pool.ts";
 import { cannot, giveBack } from "./explain.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
-import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
+import { allocateMemory, openMemory } from "./legacy_memory.ts";
+import { MemoryPool, type PoolOptions } from "./memory_pool.ts";
 import { kernelSignatures } from "./ptx/kernel_signature.ts";
 import { ptxText } from "./ptx/ptx_text.ts";
 import type { Session } from "./session.ts";
 import type { ShareableHandle } from "./shareable_handle.ts";
 import { formatUuid } from "./uuid.ts";
-import { checkByteLength } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
-const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
-  "none": memHandleType.none,
-  "posix-fd": memHandleType.posixFileDescriptor,
-  "fabric": memHandleType.fabric,
-};
+const ipcHandleByteLength = 64;
 
 /** A GPU, or a software device. */
 export class CudaDevice {
@@ -145,33 +143,53 @@ export class CudaDevice {
    *
    * @throws {CudaError} where the device has no such pools
    */
-  createPool({ handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions = {}): MemoryPool {
-    const handleTypes = handleTypeBits[handleType];
-    if (handleTypes === undefined) {
-      throw new TypeError(`Cannot create a pool with handleType "${handleType}": it is "none", "posix-fd" or "fabric"`);
+  createPool(options: PoolOptions = {}): MemoryPool {
+    const location = { type: memLocationType.device, id: this.ordinal };
+    return createPool(this.#session, { location, device: this, name: `on device ${this.ordinal}` }, options);
+  }
+
+  /** The pool that the device has from the start. It cannot be shared, and disposing it does nothing. */
+  get defaultPool(): MemoryPool {
+    return this.#poolOf(this.#session.driver.deviceGetDefaultMemPool(this.ordinal));
+  }
+
+  /**
+   * The pool from which CUDA's own `cudaMallocAsync`, and other libraries by it, allocate in this process. Once it is
+   * disposed the default pool takes its place.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   */
+  get currentPool(): MemoryPool {
+    return this.#poolOf(this.#session.driver.deviceGetMemPool(this.ordinal));
+  }
+
+  set currentPool(pool: MemoryPool) {
+    if (pool.device !== this) {
+      const place = pool.device === undefined ? "in host memory" : `of device ${pool.device.ordinal}`;
+      throw new RangeError(
+        `Cannot make a pool ${place} the current pool of device ${this.ordinal}: it must be its own`,
+      );
     }
-    checkByteLength(maxSize, "a pool's maxSize");
-    const { driver } = this.#session;
-    const refusal = driver.sharingRefusal;
-    if (handleType !== "none" && refusal !== undefined) {
-      throw new TypeError(`Cannot create a pool that other processes can share: ${refusal}`);
-    }
-    let handle: bigint;
     try {
-      const location = { type: memLocationType.device, id: this.ordinal };
-      handle = driver.memPoolCreate({ handleTypes, location, maxSize: BigInt(maxSize) });
+      this.#session.driver.deviceSetMemPool(this.ordinal, pool.unsafeHandle);
     } catch (error) {
-      throw cannot(`create a pool with handleType "${handleType}" on device ${this.ordinal}`, error);
+      throw cannot(`set the current pool of device ${this.ordinal}`, error);
     }
-    const pool = new MemoryPool(this.#session, { device: this, handle, handleType, isOwned: true });
-    if (releaseThreshold === undefined) return pool;
-    try {
-      pool.releaseThreshold = releaseThreshold;
-    } catch (error) {
-      pool[Symbol.dispose]();
-      throw error;
-    }
-    return pool;
+  }
+
+  #poolOf(handle: bigint): MemoryPool {
+    return this.#session.pools.get(handle) ??
+      new MemoryPool(this.#session, { device: this, handle, handleType: "none", isOwned: false });
+  }
+
+  /**
+   * Memory that is not from a pool, by `cudaMalloc`: what legacy IPC handles need. Freeing it blocks until the device's
+   * work is done.
+   *
+   * @throws {CudaError} `cudaErrorMemoryAllocation` where there is too little memory left
+   */
+  allocate(byteLength: number): DeviceBuffer {
+    return allocateMemory(this.#session, this, byteLength);
   }
 
   /**
@@ -220,27 +238,59 @@ export class CudaDevice {
       );
     }
     try {
-      this.#checkOwner(imported);
+      this.#checkResident(imported);
       return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
     } catch (error) {
       const mappings = this.#session.importedMappings(imported);
       // Destroyed with the last of the others, where there are any: the driver refuses while pointers are mapped.
       if (mappings.importers > 0) mappings.imports++;
-      else giveBack(() => this.#session.driver.memPoolDestroy(imported));
+      else mappings.abandon(() => this.#session.driver.memPoolDestroy(imported));
       throw error;
     }
   }
 
-  /** The device of an imported pool has access to it, and at first no other has; of a host pool none has. */
-  #checkOwner(imported: bigint): void {
+  /** At its first import the device of a pool has access to it, and no other has; of a host pool none has. */
+  #checkResident(imported: bigint): void {
     const { driver } = this.#session;
-    const hasAccess = (id: number) =>
-      driver.memPoolGetAccess(imported, { type: memLocationType.device, id }) !== memAccessFlags.none;
-    if (hasAccess(this.ordinal)) return;
-    for (let ordinal = 0; ordinal < driver.getDeviceCount(); ordinal++) {
-      if (!hasAccess(ordinal)) continue;
-      throw new RangeError(`Cannot import the pool on device ${this.ordinal}: its memory is of device ${ordinal}`);
+    const mappings = this.#session.importedMappings(imported);
+    mappings.resident ??= Array.from({ length: driver.getDeviceCount() }, (_, id) => id)
+      .find((id) => driver.memPoolGetAccess(imported, { type: memLocationType.device, id }) !== memAccessFlags.none) ??
+      "host";
+    if (mappings.resident === "host" || mappings.resident === this.ordinal) return;
+    throw new RangeError(
+      `Cannot import the pool on device ${this.ordinal}: its memory is of device ${mappings.resident}`,
+    );
+  }
+
+  /**
+   * Opens an interprocess event of another process, by the 64 bytes of its `exportHandle`.
+   *
+   * A stream that waits for a record that the other process died before reaching never goes on.
+   *
+   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that made the event
+   */
+  openEvent(handle: Uint8Array): CudaEvent {
+    checkIpcHandle(handle, "an event");
+    try {
+      const opened = this.#session.driver.ipcOpenEventHandle(this.ordinal, handle);
+      return new CudaEvent(this.#session, { device: this, handle: opened });
+    } catch (error) {
+      const hint = "it must be what exportHandle gave in another process, which still has the event";
+      throw cannot(`open an event of another process on device ${this.ordinal}`, error, hint);
     }
+  }
+
+  /**
+   * Maps memory of another process, by the 64 bytes of its `exportHandle`. Peer access is enabled where it is needed. The
+   * other process must not free the memory before this one has. Freeing blocks until the stream has got there.
+   *
+   * @param byteLength How long the memory is said to be; it may be less than there is.
+   * @throws {SharingError} `size-mismatch` where the memory is smaller than that
+   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that allocated the memory
+   */
+  openMemory(handle: Uint8Array, byteLength: number): DeviceBuffer {
+    checkIpcHandle(handle, "memory");
+    return openMemory(this.#session, this, { handle, byteLength });
   }
 
   /** Whether kernels of this device could reach memory of `peer`. */
@@ -285,4 +335,10 @@ export class CudaDevice {
     });
     await Promise.all([...streams.map((stream) => stream.finished(options)), ...departures]);
   }
+}
+
+function checkIpcHandle(handle: Uint8Array, what: string): void {
+  if (!(handle instanceof Uint8Array)) throw new TypeError(`Cannot open ${what}: its handle is a Uint8Array`);
+  if (handle.byteLength === ipcHandleByteLength) return;
+  throw new RangeError(`Cannot open ${what} by ${handle.byteLength} bytes: its handle has ${ipcHandleByteLength}`);
 }

@@ -32,7 +32,7 @@ export class CudaEvent implements Disposable {
     );
   }
 
-  /** Made by `CudaDevice.createEvent`. */
+  /** Made by `CudaDevice.createEvent` and `CudaDevice.openEvent`. */
   constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {
     this.#session = session;
     this.device = device;
@@ -79,6 +79,22 @@ export class CudaEvent implements Disposable {
       return this.#session.driver.eventElapsedTime(start.unsafeHandle, this.unsafeHandle);
     } catch (error) {
       throw cannot("measure the time between two events", error, "record both, created with timing, and wait for them");
+    }
+  }
+
+  /**
+   * 64 bytes for another process's `openEvent`. A wait takes the latest record at the time of the call: record the event
+   * before the bytes are sent.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {CudaError} where the event was not created as an interprocess one
+   */
+  exportHandle(): Uint8Array<ArrayBuffer> {
+    try {
+      return this.#session.driver.ipcGetEventHandle(this.unsafeHandle);
+    } catch (error) {
+      const hint = "create it with { interprocess: true }";
+      throw cannot(`export an event of device ${this.device.ordinal}`, error, hint);
     }
   }
 

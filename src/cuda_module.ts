@@ -1,9 +1,12 @@
 import { printAs } from "./custom_inspect.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
+import { type BufferOwner, DeviceBuffer, retire } from "./device_buffer.ts";
 import { cannot, giveBack } from "./explain.ts";
 import { type KernelSignature, layoutParameters, type ParameterType } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
+
+const ownerOfGlobals: BufferOwner = { release() {}, keeper: "it is a module's variable, and goes with the module" };
 
 /**
  * Kernels that are loaded on a device.
@@ -15,6 +18,7 @@ export class CudaModule implements Disposable {
   readonly #device: CudaDevice;
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
   readonly #kernels = new Map<string, CudaKernel>();
+  readonly #globals = new Map<string, DeviceBuffer>();
   #handle: bigint | undefined;
 
   static {
@@ -70,11 +74,37 @@ export class CudaModule implements Disposable {
     }
   }
 
+  /**
+   * A variable of the module, by its name. It goes with the module, and cannot be freed.
+   *
+   * @throws {CudaError} `cudaErrorSymbolNotFound` where there is no such variable
+   */
+  getGlobal(name: string): DeviceBuffer {
+    if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    let global = this.#globals.get(name);
+    if (global === undefined) {
+      try {
+        const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, name);
+        const stream = this.#device.defaultStream;
+        global = new DeviceBuffer(this.#session, ownerOfGlobals, undefined, address, byteLength, stream);
+      } catch (error) {
+        throw cannot(
+          `find the variable "${name}" in the module`,
+          error,
+          'C++ mangles names, unless declared extern "C"',
+        );
+      }
+      this.#globals.set(name, global);
+    }
+    return global;
+  }
+
   /** Unloads the module. Work that uses its kernels must be done. */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
+    for (const global of this.#globals.values()) retire(global);
     giveBack(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
   }
 }

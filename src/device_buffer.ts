@@ -1,6 +1,7 @@
 import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
+import { CudaError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
@@ -35,6 +36,10 @@ export interface ReadOptions extends WaitOptions {
 export interface BufferOwner {
   /** Frees the memory in the stream's order. */
   release(address: bigint, byteLength: number, stream: CudaStream): void;
+  /** Of memory that is not from a pool: what another process opens it by. */
+  exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
+  /** Why the buffer is nobody's to free; undefined where it is its user's. */
+  readonly keeper?: string;
 }
 
 /** What the constructor of a buffer takes. */
@@ -42,6 +47,9 @@ export type DeviceBufferParts = ConstructorParameters<typeof DeviceBuffer>;
 
 /** What a view of a part of a buffer is made of, for the classes that are buffers too. */
 export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParts;
+
+/** Ends the use of a buffer whose memory is gone without having been freed. */
+export let retire: (buffer: DeviceBuffer) => void;
 
 /**
  * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait.
@@ -61,7 +69,7 @@ export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) =
 export class DeviceBuffer implements Disposable {
   /** How many bytes there are. */
   readonly byteLength: number;
-  /** The pool that it is from. */
+  /** The pool that it is from; undefined for memory that is from none. */
   readonly pool: MemoryPool | ImportedMemoryPool | undefined;
   /** The device whose memory it is; for memory of a host pool, that of the stream it was allocated on. */
   readonly device: CudaDevice;
@@ -76,6 +84,10 @@ export class DeviceBuffer implements Disposable {
   /** The buffer that this is a part of, or itself. */
   readonly #whole: DeviceBuffer;
   #isFreed = false;
+  /** The memory as the host sees it, where it has asked. */
+  #hostView: ArrayBuffer | undefined;
+  /** That of this buffer and of its parts. */
+  #hostViews: ArrayBuffer[] | undefined;
   /** Copies of reads that are not known to be done. */
   #copies: Set<StagingBuffer> | undefined;
   /** Reads that have copies yet to give to their stream. */
@@ -84,17 +96,18 @@ export class DeviceBuffer implements Disposable {
 
   static {
     partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
+    retire = (buffer) => buffer.#end();
     printAs(this, (buffer) => {
       const state = buffer.#whole.#isFreed ? "freed" : `0x${buffer.#address.toString(16)}`;
       return `${buffer.constructor.name} { device ${buffer.device.ordinal}, ${buffer.byteLength} bytes, ${state} }`;
     });
   }
 
-  /** Made by `MemoryPool.allocate` and `ImportedMemoryPool.importPointer`. */
+  /** Made by what allocates, imports and opens memory. */
   constructor(
     session: Session,
     owner: BufferOwner,
-    pool: MemoryPool | ImportedMemoryPool,
+    pool: MemoryPool | ImportedMemoryPool | undefined,
     address: bigint,
     byteLength: number,
     stream: CudaStream,
@@ -107,7 +120,7 @@ export class DeviceBuffer implements Disposable {
     this.pool = pool;
     this.byteLength = byteLength;
     this.stream = stream;
-    this.device = pool.device ?? stream.device;
+    this.device = pool?.device ?? stream.device;
   }
 
   /** Where the memory lies: what a kernel gets when the buffer is passed to it. */
@@ -261,11 +274,16 @@ export class DeviceBuffer implements Disposable {
    * 64 bytes by which another process that has imported the pool maps this buffer.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for a part of a buffer, and for memory of a pool that cannot be shared
+   * @throws {TypeError} for a part of a buffer, and for memory that is not of a pool
+   * @throws {CudaError} `cudaErrorInvalidValue` for memory of a pool that cannot be shared, or whose handle was not
+   * exported yet
    */
   exportPointer(): Uint8Array<ArrayBuffer> {
-    if (this.#whole !== this) {
-      throw new TypeError("Cannot export a part of a buffer: export the whole, and send the part's offset beside it");
+    this.#checkIsWhole("export");
+    if (this.pool === undefined) {
+      throw new TypeError(
+        "Cannot export a pointer to memory that is of no pool: allocate from one, or use exportHandle",
+      );
     }
     try {
       return this.#session.driver.memPoolExportPointer(this.address);
@@ -276,29 +294,88 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Gives the memory back in the stream's order: work given to it before may still use it.
+   * 64 bytes for another process's `openMemory`. Memory from `CudaDevice.allocate` only: of a pool's memory there is
+   * `exportPointer`.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {TypeError} for a part of a buffer, and for other memory
+   */
+  exportHandle(): Uint8Array<ArrayBuffer> {
+    this.#checkIsWhole("export");
+    const { exportHandle } = this.#owner;
+    if (exportHandle === undefined) {
+      throw new TypeError(
+        "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; a pool's has exportPointer",
+      );
+    }
+    try {
+      return exportHandle(this.address);
+    } catch (error) {
+      throw cannot(`export the memory on device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /**
+   * Memory of a pool in host memory, seen in place. It is detached when the buffer is freed: views of it then have no
+   * elements. What a stream does with the memory is seen once the stream has been waited for.
+   *
+   * @throws {CudaError} `cudaErrorInvalidValue` for memory of a device, `cudaErrorNotSupported` where the runtime cannot
+   * see foreign memory
+   */
+  hostView(): ArrayBuffer {
+    const { address } = this;
+    if (this.#hostView !== undefined && !this.#hostView.detached) return this.#hostView;
+    try {
+      this.#hostView = this.#session.hostView(address, this.byteLength);
+    } catch (error) {
+      const hint = error instanceof CudaError && error.code === "cudaErrorInvalidValue"
+        ? "only memory of a pool from Cuda.createHostPool can be seen in place, read copies other memory"
+        : "read copies the memory instead";
+      throw cannot(`see the buffer of ${this.byteLength} bytes on the host`, error, hint);
+    }
+    (this.#whole.#hostViews ??= []).push(this.#hostView);
+    return this.#hostView;
+  }
+
+  /**
+   * Gives the memory back in the stream's order: work given to it before may still use it. Memory that is not of a pool
+   * has no such order: freeing it blocks until that work is done.
    *
    * @throws {ReferenceError} where it has been freed already
-   * @throws {TypeError} for a part of a buffer
+   * @throws {TypeError} for a part of a buffer, and for a module's global
    */
   free(stream: CudaStream = this.stream): void {
     if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole");
+    if (this.#owner.keeper !== undefined) throw new TypeError(`Cannot free the buffer: ${this.#owner.keeper}`);
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
     // Asked first: a stream that was disposed must not cost the memory.
     void stream.unsafeHandle;
     if (this.#readsSending > 0) this.#freeAfterReads = stream;
     else this.#release(stream);
-    this.#isFreed = true;
+    this.#end();
   }
 
   /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
   [Symbol.dispose](): void {
-    if (!this.#isFreed && this.#whole === this) giveBack(() => this.free());
+    if (this.#isFreed || this.#whole !== this || this.#owner.keeper !== undefined) return;
+    giveBack(() => this.free());
+  }
+
+  #checkIsWhole(what: string): void {
+    if (this.#whole === this) return;
+    throw new TypeError(`Cannot ${what} a part of a buffer: ${what} the whole, and send the part's offset beside it`);
+  }
+
+  #end(): void {
+    this.#isFreed = true;
+    if (this.#hostViews === undefined) return;
+    for (const view of this.#hostViews) this.#session.detach(view);
+    this.#hostViews = undefined;
   }
 
   #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
     const address = this.address + BigInt(byteBegin);
-    return [this.#session, this.#owner, this.pool!, address, byteEnd - byteBegin, this.stream, this.#whole];
+    return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, this.stream, this.#whole];
   }
 
   #release(stream: CudaStream): void {

@@ -43,7 +43,7 @@ export const defaultStream = 0n;
 /** `cudaMemLocation`: where memory lies, or who accesses it. */
 export interface MemLocation {
   readonly type: number;
-  /** The device's ordinal, or the NUMA node. */
+  /** The device's ordinal, or the NUMA node; 0 for host memory on no node. */
   readonly id: number;
 }
 
@@ -111,6 +111,10 @@ export interface Driver {
   eventSynchronize(event: bigint): void;
   /** Milliseconds. */
   eventElapsedTime(start: bigint, end: bigint): number;
+  /** 64 bytes, `cudaIpcEventHandle_t`. */
+  ipcGetEventHandle(event: bigint): Uint8Array<ArrayBuffer>;
+  /** Not in the process that made the event. */
+  ipcOpenEventHandle(device: number, handle: Uint8Array): bigint;
 
   deviceGetDefaultMemPool(device: number): bigint;
   deviceGetMemPool(device: number): bigint;
@@ -125,6 +129,16 @@ export interface Driver {
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint;
   freeAsync(device: number, address: bigint, stream: bigint): void;
 
+  /** `cudaMalloc`: not in the order of any stream. */
+  malloc(device: number, byteLength: number): bigint;
+  /** `cudaFree`: blocks until the device's work is done. 0 is freed already. */
+  free(device: number, address: bigint): void;
+  /** 64 bytes, `cudaIpcMemHandle_t`, of memory from `malloc` alone. */
+  ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer>;
+  /** With `cudaIpcMemLazyEnablePeerAccess`. Not in the process that allocated the memory. */
+  ipcOpenMemHandle(device: number, handle: Uint8Array): bigint;
+  ipcCloseMemHandle(device: number, address: bigint): void;
+
   memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle;
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint;
   /** 64 bytes, `cudaMemPoolPtrExportData`. */
@@ -132,6 +146,9 @@ export interface Driver {
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint;
   /** `cuMemGetAddressRange`: the allocation that an address lies in. */
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number };
+
+  /** Memory of a pool in host memory, seen in place. Whoever asks detaches the buffer before the memory is freed. */
+  hostView(address: bigint, byteLength: number): ArrayBuffer;
 
   hostAlloc(byteLength: number): HostAllocation;
   freeHost(allocation: HostAllocation): void;
@@ -154,6 +171,7 @@ export interface Driver {
   moduleLoadData(device: number, image: string | Uint8Array): bigint;
   moduleUnload(device: number, module: bigint): void;
   moduleGetFunction(module: bigint, name: string): bigint;
+  moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
   /** `byteLength`: that of all parameters together. */
   createKernelParameters(byteLength: number): KernelParameters;
   launchKernel(

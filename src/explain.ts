@@ -1,12 +1,17 @@
 import { CudaError } from "./errors.ts";
 
-const lost = "the device's context is lost, end this process";
+const lost = "the device's context is lost: nothing more can be done with CUDA in this process, end it";
 /** What to try where a call gave an error. */
 const advice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
   cudaErrorInvalidDeviceFunction: "build the module for this device, or load its PTX",
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
+  cudaErrorNotSupported: "CudaDevice.attribute tells what a device supports",
+  cudaErrorDeviceUninitialized: "what a process has exported it cannot open itself, only another process can",
   cudaErrorECCUncorrectable: lost,
+  cudaErrorNvlinkUncorrectable: lost,
+  cudaErrorContextIsDestroyed: lost,
+  cudaErrorMpsClientTerminated: lost,
   cudaErrorIllegalAddress: lost,
   cudaErrorLaunchTimeout: lost,
   cudaErrorAssert: lost,
@@ -30,14 +35,18 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
   return new CudaError(error.number, error.call, message, { cause: error });
 }
 
+/** The `Cuda` object that something came from was disposed: it went with that. */
+export class EndedError extends ReferenceError {}
+
 /**
  * Gives something back. Where the device was lost meanwhile there is nothing to give back, and the error that says so has
- * been thrown already, or will be by the next wait: in a block of `using`s it must not hide the first one.
+ * been thrown already, or will be by the next wait: in a block of `using`s it must not hide the first one. Nor is there
+ * after the end of all.
  */
 export function giveBack(release: () => void): void {
   try {
     release();
   } catch (error) {
-    if (!(error instanceof CudaError && advice[error.code] === lost)) throw error;
+    if (!(error instanceof EndedError || error instanceof CudaError && advice[error.code] === lost)) throw error;
   }
 }

@@ -1,3 +1,4 @@
+import { giveBack } from "./explain.ts";
 import { FreedStreams } from "./freed_streams.ts";
 
 /** Memory of another process, mapped here. */
@@ -23,6 +24,8 @@ export class ImportedMappings {
   importers = 0;
   /** Times that it was imported: the driver wants as many destroys. */
   imports = 0;
+  /** The device whose memory the pool's is, as it was told at the first import: later, access may have been set. */
+  resident: number | "host" | undefined;
 
   constructor(onAbandoned: () => void) {
     this.#onAbandoned = onAbandoned;
@@ -60,6 +63,12 @@ export class ImportedMappings {
   join(): void {
     this.importers++;
     this.imports++;
+  }
+
+  /** Nobody keeps what was imported. */
+  abandon(destroy: () => void): void {
+    this.#onAbandoned();
+    giveBack(destroy);
   }
 
   /** One importer gives the pool up. Whether it was the last. */

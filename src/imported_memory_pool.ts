@@ -166,11 +166,9 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
-    for (const { event, device } of mapping.earlierFrees.splice(0)) {
-      driver.streamWaitEvent(ordinal, handle, event);
-      driver.eventDestroy(device, event);
-    }
+    for (const { event } of mapping.earlierFrees) driver.streamWaitEvent(ordinal, handle, event);
     driver.freeAsync(ordinal, mapping.address, handle);
+    for (const { event, device } of mapping.earlierFrees) driver.eventDestroy(device, event);
     this.#mappings.freedOn.note(stream);
     this.#mappings.remove(mapping);
   }

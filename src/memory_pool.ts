@@ -93,7 +93,7 @@ export class MemoryPool implements Disposable {
     });
   }
 
-  /** Made by `CudaDevice.createPool`. `isOwned` is false for a device's default pool, which stays when disposed. */
+  /** Made by `CudaDevice.createPool` and `Cuda.createHostPool`. `isOwned` is false for a device's default pool, which stays when disposed. */
   constructor(
     session: Session,
     { device, handle, handleType, isOwned }: {
@@ -108,6 +108,7 @@ export class MemoryPool implements Disposable {
     this.handleType = handleType;
     this.#handle = handle;
     this.#isOwned = isOwned;
+    session.pools.set(handle, this);
     if (session.debug) this.#origins = new Map();
   }
 
@@ -220,7 +221,7 @@ export class MemoryPool implements Disposable {
   /**
    * Says what kernels of some devices may do with the pool's memory, that already allocated and that to come.
    *
-   * @throws {CudaError} where a device is no peer of the pool's
+   * @throws {CudaError} `cudaErrorPeerAccessUnsupported` where a device is no peer of the pool's
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
     setPoolAccess(this.#session.driver, this.unsafeHandle, { devices, access, resident: this.device });
@@ -248,16 +249,26 @@ export class MemoryPool implements Disposable {
 
   /**
    * Destroys the pool. This blocks until the streams on which its buffers were freed have got there: the driver does not
-   * survive less. Buffers that are not freed yet stay, and the pool with them, until they are; they are reported with `console.warn`: how
-   * many, how large and, with POOLPASS_DEBUG=1, allocated from where.
+   * survive less. Buffers that are not freed yet stay, and the pool with them, until they are; they are reported with
+   * `console.warn`: how many, how large and, with POOLPASS_DEBUG=1, allocated from where.
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || !this.#isOwned) return;
     const handle = this.#handle;
-    if (this.#liveCount > 0) this.#reportForgotten();
+    if (this.#liveCount > 0 && !this.#session.hasEnded) this.#reportForgotten();
     this.#handle = undefined;
-    if (this.#liveCount > 0) this.#handleOfLiving = handle;
-    else this.#destroy(handle);
+    this.#session.pools.delete(handle);
+    if (this.#liveCount === 0) return this.#destroy(handle);
+    this.#handleOfLiving = handle;
+    giveBack(() => this.#retireAsCurrent(handle));
+  }
+
+  /** A pool that is only kept for its last buffers must not be allocated from by others. */
+  #retireAsCurrent(handle: bigint): void {
+    const { driver } = this.#session;
+    const ordinal = this.device?.ordinal;
+    if (ordinal === undefined || driver.deviceGetMemPool(ordinal) !== handle) return;
+    driver.deviceSetMemPool(ordinal, driver.deviceGetDefaultMemPool(ordinal));
   }
 
   #reportForgotten(): void {

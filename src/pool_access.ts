@@ -1,5 +1,7 @@
 import type { CudaDevice } from "./cuda_device.ts";
 import { type Driver, memAccessFlags, memLocationType } from "./driver.ts";
+import { cudaErrorNumbers } from "./cuda_error_codes.ts";
+import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
 
 /** What a device may do with a pool's memory. */
@@ -38,18 +40,21 @@ export function setPoolAccess(
   }
   const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];
   const ordinals = list.map(({ ordinal }) => ordinal).join(", ");
+  for (const device of list) if (access !== "none") checkIsPeer(device, resident);
   try {
     driver.memPoolSetAccess(
       pool,
       list.map(({ ordinal }) => ({ location: { type: memLocationType.device, id: ordinal }, flags })),
     );
   } catch (error) {
-    const strangers = list.filter((device) =>
-      resident !== undefined && device !== resident && !device.canAccessPeer(resident)
-    );
-    const hint = strangers.length === 0
-      ? undefined
-      : `device ${strangers[0]!.ordinal} is no peer of device ${resident!.ordinal} and cannot reach its memory`;
-    throw cannot(`set access to "${access}" for device ${ordinals}`, error, hint);
+    throw cannot(`set access to "${access}" for device ${ordinals}`, error);
   }
+}
+
+/** The driver's own answer for devices that are no peers is another one by version. */
+function checkIsPeer(device: CudaDevice, resident: CudaDevice | undefined): void {
+  if (resident === undefined || device === resident || device.canAccessPeer(resident)) return;
+  const message = `Cannot give device ${device.ordinal} access to a pool of device ${resident.ordinal}: ` +
+    "the two are no peers, copy the memory instead";
+  throw new CudaError(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, "cudaMemPoolSetAccess", message);
 }

@@ -1,6 +1,7 @@
 import type { Driver, HostAllocation } from "./driver.ts";
-import { giveBack } from "./explain.ts";
+import { EndedError, giveBack } from "./explain.ts";
 import { ImportedMappings } from "./imported_mappings.ts";
+import type { MemoryPool } from "./memory_pool.ts";
 import { Staging } from "./staging.ts";
 
 /** What all objects of one `Cuda` share. */
@@ -11,7 +12,10 @@ export class Session {
   readonly staging: Staging;
   /** Whether pools remember where each buffer was allocated. */
   readonly debug: boolean;
+  /** The pools that there are, by handle: a device tells its current pool by that. */
+  readonly pools: Map<bigint, MemoryPool> = new Map();
   readonly #hostAllocations = new Set<HostAllocation>();
+  readonly #hostViews = new Set<ArrayBuffer>();
   readonly #importedMappings = new Map<bigint, ImportedMappings>();
 
   constructor(driver: Driver, { debug = false }: { debug?: boolean } = {}) {
@@ -38,8 +42,21 @@ export class Session {
     try {
       this.driver.freeHost(allocation);
     } finally {
-      if (!buffer.detached) buffer.transfer(0);
+      this.detach(buffer);
     }
+  }
+
+  /** Memory of a pool in host memory, seen in place until `detach`. */
+  hostView(address: bigint, byteLength: number): ArrayBuffer {
+    const view = this.driver.hostView(address, byteLength);
+    this.#hostViews.add(view);
+    return view;
+  }
+
+  /** Ends a view of memory that is about to go. */
+  detach(view: ArrayBuffer): void {
+    this.#hostViews.delete(view);
+    if (!view.detached) view.transfer(0);
   }
 
   /** The mappings of an imported pool: a driver gives the same handle to each import of the same pool. */
@@ -56,15 +73,19 @@ export class Session {
   end(): void {
     if (this.hasEnded) return;
     const { driver } = this;
-    giveBack(() => this.staging.close());
-    for (const allocation of this.#hostAllocations) giveBack(() => this.freeHost(allocation));
-    this.driver = endedDriver;
-    driver.close();
+    try {
+      giveBack(() => this.staging.close());
+      for (const allocation of this.#hostAllocations) giveBack(() => this.freeHost(allocation));
+      for (const view of this.#hostViews) this.detach(view);
+    } finally {
+      this.driver = endedDriver;
+      driver.close();
+    }
   }
 }
 
 const endedDriver = new Proxy({} as Driver, {
   get(_, name) {
-    throw new ReferenceError(`Cannot call ${String(name)}: the Cuda object was disposed`);
+    throw new EndedError(`Cannot call ${String(name)}: the Cuda object was disposed`);
   },
 });

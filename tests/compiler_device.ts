@@ -1,7 +1,7 @@
 /**
  * A device for the compiler's tests: the memory, a table of limits, and kernels run straight from their PTX.
  */
-import { addressBase, compilePtx } from "../src/software/compiler/compile.ts";
+import { addressBase, compilePtx, initializeImage, type ModuleImage } from "../src/software/compiler/compile.ts";
 
 /** What `device.fault` was told. */
 export class Fault extends Error {
@@ -46,40 +46,89 @@ export function allocate(byteLength: number): Allocation {
   };
 }
 
+/** Memory that is 0, at a multiple of 65536, of which kernels may access the variables of an image alone. */
+function place(image: ModuleImage): Allocation {
+  heapEnd = Math.ceil(heapEnd / 65536) * 65536;
+  const begin = heapEnd;
+  heapEnd += image.byteLength;
+  const bytes = new Uint8Array(memory.buffer, begin, image.byteLength);
+  const view = new DataView(memory.buffer, begin, image.byteLength);
+  bytes.fill(0);
+  limits.fill(0, begin / 512, heapEnd / 512);
+  for (const { offset, byteLength } of image.variables.values()) {
+    for (let at = 0; at < byteLength; at += 512) limits[(begin + offset + at) / 512] = Math.min(512, byteLength - at);
+  }
+  const address = addressBase + BigInt(begin);
+  initializeImage(image, { view, address });
+  return { address, bytes, view };
+}
+
 /** How a kernel is run. */
 export interface RunOptions {
   readonly grid?: readonly [number, number, number];
   readonly block?: readonly [number, number, number];
+  /** What the launch adds to the kernel's shared memory. */
+  readonly sharedMemoryBytes?: number;
   /** Packed, from the first parameter on. */
-  readonly parameters?: readonly { readonly type: "u32" | "f32" | "u64"; readonly value: number | bigint }[];
+  readonly parameters?: readonly { readonly type: "u16" | "u32" | "f32" | "u64"; readonly value: number | bigint }[];
+}
+
+/** A module that is ready to run. */
+export interface TestModule {
+  run(name: string, options?: RunOptions): void;
+  /** The memory of one of its variables. */
+  variable(name: string): Allocation;
 }
 
 /** Compiles PTX and returns a function that runs one of its kernels. */
 export function loadKernel(ptx: string, name: string): (options?: RunOptions) => void {
-  const { wasm, kernels } = compilePtx(ptx);
-  const kernel = kernels.get(name)!;
+  const module = load(ptx);
+  return (options) => module.run(name, options);
+}
+
+/** Compiles PTX and places its variables. */
+export function load(ptx: string): TestModule {
+  const { wasm, kernels, image } = compilePtx(ptx);
+  const placed = place(image);
   const instance = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
     device: {
       memory,
+      imageAddress: new WebAssembly.Global({ value: "i64" }, placed.address),
       fault(kind: number, address: bigint, line: number): never {
         throw new Fault(kind, BigInt.asUintN(64, address), line);
       },
     },
   });
-  const run = instance.exports[name] as (...args: number[]) => void;
-  return ({ grid = [1, 1, 1], block = [1, 1, 1], parameters = [] } = {}) => {
+  const run = (
+    name: string,
+    { grid = [1, 1, 1], block = [1, 1, 1], parameters = [], sharedMemoryBytes = 0 }: RunOptions = {},
+  ) => {
+    const kernel = kernels.get(name)!;
+    const runBlocks = instance.exports[name] as (...args: number[]) => void;
     const view = new DataView(memory.buffer, places.parameters, 0x1_0000);
     parameters.forEach(({ type, value }, index) => {
       const { offset } = kernel.parameters[index]!;
       if (type === "u64") view.setBigUint64(offset, BigInt(value), true);
       else if (type === "u32") view.setUint32(offset, Number(value), true);
+      else if (type === "u16") view.setUint16(offset, Number(value), true);
       else view.setFloat32(offset, Number(value), true);
     });
     const { parameters: packed, shared, local, limits: table } = places;
+    const memories = [packed, shared, local, table, kernel.sharedBytes + sharedMemoryBytes];
     for (let z = 0; z < grid[2]; z++) {
-      for (let y = 0; y < grid[1]; y++) run(0, grid[0], y, z, ...grid, ...block, packed, shared, local, table);
+      for (let y = 0; y < grid[1]; y++) runBlocks(0, grid[0], y, z, ...grid, ...block, ...memories);
     }
   };
+  const variable = (name: string): Allocation => {
+    const { offset, byteLength } = image.variables.get(name)!;
+    const begin = placed.bytes.byteOffset + offset;
+    return {
+      address: placed.address + BigInt(offset),
+      bytes: new Uint8Array(memory.buffer, begin, byteLength),
+      view: new DataView(memory.buffer, begin, byteLength),
+    };
+  };
+  return { run, variable };
 }
 
 /** A module around the body of a kernel named `test` whose parameters are `out` and `in`, both addresses. */

@@ -47,6 +47,13 @@ const refused: readonly [body: string, message: RegExp][] = [
   ["cvt.rz.f32.s32 %f1, %r1;", /"\.rz" is not supported there/],
   ["cvt.s32.f32 %r1, %f1;", /must say how to round/],
   ["cvt.rn.f64.f32 %fd1, %f1;", /does not apply/],
+  ["cvt.rn.f32.f16 %f1, %h1;", /does not apply/],
+  ["cvt.rn.f16.f16 %h1, %h2;", /does not apply/],
+  ["cvt.f16.f32 %h1, %f1;", /only rounding to nearest even/],
+  ["cvt.rz.f16.f32 %h1, %f1;", /"\.rz" is not supported there/],
+  ["cvt.rn.ftz.f16.f64 %h1, %fd1;", /\.ftz needs a type of \.f32/],
+  ["ld.global.f16 %h1, [%rd1];", /"\.f16" is not supported there/],
+  ["mov.u32 %r1, 08;", /cannot read "08"/],
   ["fma.rn.f64 %fd1, %fd2, %fd3, %fd4;", /"\.f64" is not supported there/],
   ["bar.sync 0;", /cannot wait for or see each other yet/],
   ["shfl.sync.bfly.b32 %r1, %r2, 1, 31, -1;", /cannot wait for or see each other yet/],
@@ -76,21 +83,45 @@ test("a line is named whatever stands before it", () => {
   assertEquals(error.line, firstBodyLine + 4);
 });
 
-test("module-scope variables are refused where a kernel names them, and only there", () => {
-  const declaration = ".global .align 4 .u32 counter = 5;\n";
-  const ptx = testModule("").replace(".visible", `${declaration}.visible`);
-  assertEquals([...compilePtx(ptx).kernels.keys()], ["test"]);
-  const using = testModule("mov.u64 %rd2, counter;").replace(".visible", `${declaration}.visible`);
-  const error = assertThrows(() => compilePtx(using), PtxError) as PtxError;
-  assert(/variables and functions of a module are not supported yet/.test(error.message), error.message);
-});
-
 test("a compiled module says what its kernels need", () => {
   const ptx = testModule(".shared .align 16 .b8 a[20]; .shared .u64 b; .local .u16 c; .local .f64 d;")
     .replace("in) {", "in)\n.maxntid 16, 8, 2\n{");
   const kernel = compilePtx(ptx).kernels.get("test")!;
   assertEquals(kernel.maxThreadsPerBlock, 256);
+  assertEquals(kernel.requiredThreads, undefined);
   assertEquals([kernel.sharedBytes, kernel.localBytes, kernel.parameterBytes], [32, 16, 16]);
+});
+
+const headed = (directives: string) => testModule("").replace("in) {", `in)\n${directives}\n{`);
+
+test("a kernel that takes one shape of block says which", () => {
+  for (
+    const [directives, required] of [
+      [".reqntid 32", [32, 1, 1]],
+      [".reqntid 8, 4", [8, 4, 1]],
+      ['.pragma "nounroll"; .reqntid 4, 2, 16 .minnctapersm 2 .pragma "a", "b";', [4, 2, 16]],
+    ] as const
+  ) {
+    const kernel = compilePtx(headed(directives)).kernels.get("test")!;
+    assertEquals(kernel.requiredThreads, required);
+    assertEquals(kernel.maxThreadsPerBlock, required[0] * required[1] * required[2]);
+  }
+  for (
+    const directives of [".reqntid 0", ".maxntid 8, 0", ".maxntid", ".reqntid 1, 1, 1, 1", ".reqntid 8 .maxntid 8"]
+  ) {
+    const error = assertThrows(() => compilePtx(headed(directives)), PtxError, "cannot take the directive") as PtxError;
+    assertEquals(error.line, 5, directives);
+  }
+  assertThrows(() => compilePtx(headed('.pragma "nounroll"')), PtxError, '";" was expected');
+});
+
+test("a kernel with more registers than an engine takes is refused", () => {
+  const moves = (count: number) =>
+    `${Array.from({ length: count }, (_, index) => `mov.u32 %q${index}, 1;`).join("\n")}`;
+  const body = (count: number) => testModule(`.reg .b32 %q<60000>;\n${moves(count)}`);
+  assert(WebAssembly.validate(compilePtx(body(49_900)).wasm));
+  const error = assertThrows(() => compilePtx(body(50_000)), PtxError, "50000 at most are possible") as PtxError;
+  assertEquals(error.line, 4);
 });
 
 test("registers of an inner scope hide those of an outer", () => {
@@ -152,6 +183,24 @@ targets: .branchtargets loop, out_of_loop;
 out_of_loop:
   bfe.u32 %r2, %r1, 3, 5;
   st.global.u32 [%rd0], %r2;`),
+  testModule(`
+  mov.u32 %r1, area+4;
+  ld.const.v2.f32 {%f1, %f2}, [table+8];
+  cvt.rn.f16.f32 %h1, %f1;
+  cvta.const.u64 %rd2, table+16;
+  isspacep.const %p1, %rd2;
+  @%p1 ld.u64 %rd3, [list+8];
+  st.shared.b16 [%r1], %h1;
+  cvt.rni.s32.f16 %r2, %h1;
+  atom.global.add.u32 %r2, [counter], %r2;`).replace(
+    ".visible",
+    `.extern .shared .align 16 .b8 area[];
+.const .align 8 .f32 table[2][3] = {{1.5, -2.5}, {0f3F800000}};
+.global .u32 counter = 010;
+.global .v2 .u64 list[] = {{generic(counter)+4, table}, {-1}};
+.global .u8 packed[2] = {0xFF(generic(counter)), 7};
+.visible`,
+  ),
 ];
 
 function mutate(text: string, random: () => bigint): string {

@@ -23,8 +23,15 @@ const number = (value: bigint, type: string): bigint =>
 
 const scratch = new DataView(new ArrayBuffer(8));
 
-/** The number of 32 or 64 bits. */
+/** The number of 16, 32 or 64 bits. */
 export function floatOf(bits: bigint, type: string): number {
+  if (type === "f16") {
+    const exponent = Number(bits >> 10n & 31n);
+    const fraction = Number(bits & 0x3ffn);
+    const sign = bits >> 15n === 1n ? -1 : 1;
+    if (exponent === 31) return fraction === 0 ? sign * Infinity : NaN;
+    return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
+  }
   if (type === "f64") {
     scratch.setBigUint64(0, bits);
     return scratch.getFloat64(0);
@@ -43,6 +50,20 @@ export function bitsOf(value: number, type: string): bigint {
   if (Number.isNaN(value)) return 0x7fff_ffffn;
   scratch.setFloat32(0, value);
   return BigInt(scratch.getUint32(0));
+}
+
+/** The bits of a finite number, or of an infinite one, rounded to 16; a NaN as conversions from 32 bits give it. */
+function halfBitsOf(value: number): bigint {
+  if (Number.isNaN(value)) return 0x7fffn;
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000n : 0n;
+  if (!Number.isFinite(value)) return sign | 0x7c00n;
+  scratch.setFloat64(0, Math.abs(value));
+  const bits = scratch.getBigUint64(0);
+  const exponent = Number(bits >> 52n);
+  const fraction = bits & 0xf_ffff_ffff_ffffn;
+  return exponent === 0
+    ? sign | roundTo("f16", fraction, -1074)
+    : sign | roundTo("f16", fraction | 1n << 52n, exponent - 1075);
 }
 
 /** What arithmetic that gives a NaN of 64 bits makes of its operands: the last that is one, made quiet. */
@@ -258,7 +279,8 @@ for (const from of integerTypes) {
   }
   // Numbers of 64 bits round twice on their way through a number of JavaScript: to 32 bits, by hand.
   add(`cvt.rn.f64.${from} d, a`, `f64 ${from}`, (a) => bitsOf(Number(number(a!, from)), "f64"));
-  add(`cvt.rn.f32.${from} d, a`, `f32 ${from}`, (a) => roundToSingle(number(a!, from), 0));
+  add(`cvt.rn.f32.${from} d, a`, `f32 ${from}`, (a) => roundTo("f32", number(a!, from), 0));
+  add(`cvt.rn.f16.${from} d, a`, `f16 ${from}`, (a) => roundTo("f16", number(a!, from), 0));
 }
 
 const roundings: readonly [string, (value: number) => number][] = [
@@ -273,7 +295,7 @@ const roundings: readonly [string, (value: number) => number][] = [
     return result === 0 && (value < 0 || Object.is(value, -0)) ? -0 : result;
   }],
 ];
-for (const type of ["f32", "f64"]) {
+for (const type of ["f16", "f32", "f64"]) {
   for (const [rounding, round] of roundings) {
     for (const to of integerTypes) {
       add(`cvt.${rounding}.${to}.${type} d, a`, `${to} ${type}`, (a) => {
@@ -283,6 +305,10 @@ for (const type of ["f32", "f64"]) {
         return clamp(BigInt(round(value)), to);
       });
     }
+  }
+}
+for (const type of ["f32", "f64"]) {
+  for (const [rounding, round] of roundings) {
     add(`cvt.${rounding}.${type}.${type} d, a`, `${type} ${type}`, (a) => {
       const value = floatOf(a!, type);
       return resultOf(Number.isFinite(value) ? round(value) : value, type, [a!]);
@@ -387,6 +413,44 @@ for (
   const cases = [0x7e80_0000n, 0x7e80_0001n, 0x7e7f_ffffn, 0xfe80_0001n].map((bits) => [bits]);
   add(`${text} d, a`, "f32 f32", (a) => bitsOf(compute(floatOf(a!, "f32")), "f32"), cases);
 }
+/** Every half, and numbers that lie on, halfway between and next to halves, the first and last among them. */
+const halves = Array.from({ length: 65536 }, (_, bits) => [BigInt(bits)]);
+const nearHalves = (type: "f32" | "f64") => {
+  const extra = type === "f32" ? 13n : 42n;
+  const offset = type === "f32" ? 112n << 23n : 1008n << 52n;
+  const half = 1n << extra - 1n;
+  const normal = [0x0400n, 0x07ffn, 0x3bffn, 0x3c00n, 0x3c01n, 0x7bfen, 0x7bffn].flatMap((bits) => {
+    const exact = (bits << extra) + offset;
+    return [exact, exact + 1n, exact - 1n, exact + half, exact + half + 1n, exact + half - 1n];
+  });
+  const subnormal = [0.5, 1, 1.5, 2, 2.5, 3, 511.5, 512.5, 1022.5, 1023, 1023.5].flatMap((units) => {
+    const exact = bitsOf(units * 2 ** -24, type);
+    return [exact, exact + 1n, exact - 1n];
+  });
+  const sign = 1n << BigInt(width(type) - 1);
+  return [...normal, ...subnormal].flatMap((bits) => [[bits], [bits | sign]]);
+};
+add("cvt.f32.f16 d, a", "f32 f16", (a) => bitsOf(floatOf(a!, "f16"), "f32"), halves);
+add("cvt.f64.f16 d, a", "f64 f16", (a) => {
+  if (!Number.isNaN(floatOf(a!, "f16"))) return bitsOf(floatOf(a!, "f16"), "f64");
+  return (a! >> 15n) << 63n | 0x7ff8_0000_0000_0000n | (a! & 0x3ffn) << 42n;
+}, halves);
+add("cvt.rn.f16.f32 d, a", "f16 f32", (a) => halfBitsOf(floatOf(a!, "f32")), nearHalves("f32"));
+add("cvt.rn.ftz.f16.f32 d, a", "f16 f32", (a) => halfBitsOf(flush(floatOf(a!, "f32"))), nearHalves("f32"));
+add("cvt.rn.sat.f16.f32 d, a", "f16 f32", (a) => halfBitsOf(saturate(floatOf(a!, "f32"))), nearHalves("f32"));
+add("cvt.rn.f16.f64 d, a", "f16 f64", (a) => {
+  if (!Number.isNaN(floatOf(a!, "f64"))) return halfBitsOf(floatOf(a!, "f64"));
+  return (a! >> 63n) << 15n | 0x7e00n | a! >> 42n & 0x3ffn;
+}, nearHalves("f64"));
+add("cvt.f16.f16 d, a", "f16 f16", (a) => halfBitsOf(floatOf(a!, "f16")), halves);
+add("cvt.sat.f16.f16 d, a", "f16 f16", (a) => halfBitsOf(saturate(floatOf(a!, "f16"))), halves);
+add("cvt.sat.f32.f16 d, a", "f32 f16", (a) => bitsOf(saturate(floatOf(a!, "f16")), "f32"), halves);
+for (const [rounding, round] of roundings) {
+  add(`cvt.${rounding}.f16.f16 d, a`, "f16 f16", (a) => {
+    const value = floatOf(a!, "f16");
+    return halfBitsOf(Number.isFinite(value) ? round(value) : value);
+  }, halves);
+}
 add("cvt.sat.f32.f32 d, a", "f32 f32", (a) => bitsOf(saturate(floatOf(a!, "f32")), "f32"));
 /** Sums that come out halfway between two numbers of 32 bits once they are rounded to 64, normal and subnormal. */
 const roundedTwice = [
@@ -405,7 +469,7 @@ for (const text of ["fma.rn.f32", "mad.rn.f32"]) {
     if (![a, b, c].every(Number.isFinite)) return bitsOf(a * b + c, "f32");
     const exact = unitsOf(a) * unitsOf(b) + (unitsOf(c) << 149n);
     // Whether a sum that is zero is -0 is what the double sum says too.
-    return exact === 0n ? bitsOf(a * b + c, "f32") : roundToSingle(exact, -298);
+    return exact === 0n ? bitsOf(a * b + c, "f32") : roundTo("f32", exact, -298);
   }, roundedTwice);
 }
 
@@ -414,13 +478,19 @@ function unitsOf(value: number): bigint {
   return BigInt(value * 2 ** 149);
 }
 
-/** The bits of `units` times 2 to the `exponent`, rounded to nearest even in 32. */
-function roundToSingle(units: bigint, exponent: number): bigint {
-  const sign = units < 0n ? 0x8000_0000n : 0n;
+const formats = {
+  f16: { precision: 11, least: -24, signBit: 0x8000n, infinity: 0x7c00n },
+  f32: { precision: 24, least: -149, signBit: 0x8000_0000n, infinity: 0x7f80_0000n },
+} as const;
+
+/** The bits of `units` times 2 to the `exponent`, rounded to nearest even. */
+function roundTo(type: keyof typeof formats, units: bigint, exponent: number): bigint {
+  const { precision, least, signBit, infinity } = formats[type];
+  const sign = units < 0n ? signBit : 0n;
   const magnitude = absolute(units);
   if (magnitude === 0n) return sign;
   const length = magnitude.toString(2).length;
-  const lowest = Math.max(length - 24 + exponent, -149);
+  const lowest = Math.max(length - precision + exponent, least);
   const shift = lowest - exponent;
   let rounded = shift <= 0 ? magnitude << BigInt(-shift) : magnitude >> BigInt(shift);
   if (shift > 0) {
@@ -429,8 +499,9 @@ function roundToSingle(units: bigint, exponent: number): bigint {
     if (rest > half || (rest === half && (rounded & 1n) === 1n)) rounded++;
   }
   // The exponent counts from the lowest bit: one more carries into it by itself.
-  const bits = (rounded < 0x80_0000n ? 0n : BigInt(lowest + 149) << 23n) + rounded;
-  return sign | (bits > 0x7f80_0000n ? 0x7f80_0000n : bits);
+  const fractionBits = BigInt(precision - 1);
+  const bits = (rounded < 1n << fractionBits ? 0n : BigInt(lowest - least) << fractionBits) + rounded;
+  return sign | (bits > infinity ? infinity : bits);
 }
 
 /** All of them. */
@@ -482,6 +553,26 @@ const integerPatterns = [
   0xffff_ffff_ffff_fffen,
   0xffff_ffff_ffff_ffffn,
 ];
+const halfPatterns = [
+  0x0000n,
+  0x0001n,
+  0x03ffn,
+  0x0400n,
+  0x37ffn,
+  0x3800n,
+  0x3801n,
+  0x3c00n,
+  0x3e00n,
+  0x4100n,
+  0x57f0n,
+  0x5c00n,
+  0x7800n,
+  0x7bffn,
+  0x7c00n,
+  0x7c01n,
+  0x7e00n,
+  0x7fffn,
+].flatMap((bits) => [bits, bits | 0x8000n]);
 const singlePatterns = [
   0x0000_0000n,
   0x8000_0000n,
@@ -571,6 +662,7 @@ export function operandsFor({ types, cases: more = [] }: Operation): bigint[][] 
   const random = randomNumbers(0x9e37_79b9_7f4a_7c15n);
   const lists = types.slice(1).map((type) => {
     if (type === "pred") return [0n, 1n];
+    if (type === "f16") return halfPatterns;
     if (type === "f32") return singlePatterns;
     return type === "f64" ? doublePatterns : integerPatterns;
   });
@@ -596,7 +688,7 @@ export function operationKernel({ text, types }: Operation, name: string): strin
     const type = types[index + 1]!;
     const address = `[source+${8 * index}]`;
     if (type === "pred") lines.push(`ld.global.u32 word, ${address};`, `setp.ne.u32 ${register}, word, 0;`);
-    else lines.push(`ld.global.${type} ${register}, ${address};`);
+    else lines.push(`ld.global.${type === "f16" ? "b16" : type} ${register}, ${address};`);
   });
   lines.push(text.endsWith("}") ? text : `${text};`);
   if (types[0] === "pred") lines.push("selp.u32 word, 1, 0, d;", "st.global.u32 [target], word;");

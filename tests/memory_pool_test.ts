@@ -153,3 +153,47 @@ testOnEachDriver("nothing can be used once the Cuda object is disposed", async (
   assertThrows(() => gpu.createStream(), ReferenceError, "Cuda object was disposed");
   await assertRejects(() => gpu.finished(), ReferenceError, "Cuda object was disposed");
 });
+
+testOnEachDriver("a device has a default pool and a current one", (cuda) => {
+  const gpu = cuda.device(0);
+  const { defaultPool } = gpu;
+  assert(defaultPool === gpu.defaultPool && gpu.currentPool === defaultPool);
+  assert(defaultPool.device === gpu && defaultPool.handleType === "none");
+  assertThrows(() => defaultPool.exportHandle(), TypeError, "handleType");
+  {
+    using buffer = defaultPool.allocate(1000);
+    assert(defaultPool.usage().used >= 1000 && buffer.pool === defaultPool);
+  }
+  defaultPool[Symbol.dispose]();
+  defaultPool.allocate(10).free();
+  using pool = gpu.createPool();
+  gpu.currentPool = pool;
+  assert(gpu.currentPool === pool && gpu.defaultPool === defaultPool);
+  gpu.currentPool = defaultPool;
+  assert(gpu.currentPool === defaultPool);
+  gpu.currentPool = pool;
+  pool[Symbol.dispose]();
+  assert(gpu.currentPool === defaultPool, "A pool that is gone is nobody's current one");
+  assertThrows(() => gpu.currentPool = pool, ReferenceError, "it was disposed");
+});
+
+testOnEachDriver("a current pool that is disposed before its buffers is not allocated from any more", (cuda) => {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  gpu.currentPool = pool;
+  const buffer = pool.allocate(100);
+  const { warn } = console;
+  console.warn = () => {};
+  try {
+    pool[Symbol.dispose]();
+  } finally {
+    console.warn = warn;
+  }
+  assert(gpu.currentPool === gpu.defaultPool);
+  buffer.free();
+});
+
+testOnEachDriver("a device's current pool is its own", (cuda) => {
+  using pool = cuda.device(1).createPool();
+  assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "of device 1 the current pool of device 0");
+}, { devices: 2 });

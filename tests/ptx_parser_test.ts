@@ -28,17 +28,54 @@ test("parsePtx keeps modifiers, operands, predicates and lines", () => {
 });
 
 test("parsePtx reads numbers in every notation", () => {
-  const [instruction] = parseBody("op 0x1F, 017, 0b101, 42U, -3, 1.5, -0d3FF0000000000000, 2e3;");
+  const [instruction] = parseBody("op 0x1F, 017, 0b101, 42U, -3, 00, 1.5, -0d3FF0000000000000, 2e3, 08.5;");
   assertEquals(instruction!.operands, [
     { kind: "integer", value: 31n },
     { kind: "integer", value: 15n },
     { kind: "integer", value: 5n },
     { kind: "integer", value: 42n },
     { kind: "integer", value: -3n },
+    { kind: "integer", value: 0n },
     { kind: "float", precision: "double", bits: 0x3ff8000000000000n },
     { kind: "float", precision: "double", bits: 0xbff0000000000000n },
     { kind: "float", precision: "double", bits: 0x409f400000000000n },
+    { kind: "float", precision: "double", bits: 0x4021000000000000n },
   ]);
+});
+
+test("parsePtx keeps the dimensions and the initial value of variables", () => {
+  const { variables } = parsePtx(`.version 7.0
+.target sm_60
+.visible .global .align 8 .u64 a[][2] = {{1}, {generic(b)+-4, 0xFF00(c+8)}}, b;
+.extern .shared .align 16 .b8 c[];`);
+  assertEquals(variables.map(({ name, linkage }) => [name, linkage]), [["a", "visible"], ["b", "visible"], [
+    "c",
+    "extern",
+  ]]);
+  assertEquals(variables.map(({ dimensions }) => dimensions), [[2, 2], [], [0]]);
+  assertEquals(variables.map(({ elementCount }) => elementCount), [4, undefined, 0]);
+  assertEquals(variables[0]!.initializer, {
+    kind: "elements",
+    elements: [
+      { kind: "elements", elements: [{ kind: "integer", value: 1n }], line: 3 },
+      {
+        kind: "elements",
+        elements: [
+          { kind: "addressOf", name: "b", offset: -4n, mask: undefined, line: 3 },
+          { kind: "addressOf", name: "c", offset: 8n, mask: 0xff00n, line: 3 },
+        ],
+        line: 3,
+      },
+    ],
+    line: 3,
+  });
+  assertEquals([variables[1]!.initializer, variables[2]!.initializer], [undefined, undefined]);
+});
+
+test("parsePtx keeps the offset of a name", () => {
+  const [move] = parseBody("mov.u64 %rd1, table+-4+12;");
+  const name = { kind: "name", name: "table", component: undefined } as const;
+  assertEquals(move!.operands[1], { kind: "sum", name, offset: 8n });
 });
 
 test("parsePtx names the line of what it cannot read", () => {
@@ -53,6 +90,13 @@ test("parsePtx names the line of what it cannot read", () => {
     [".version 7.0\n.target sm_60\n.entry k() {\n add.u32 %r1, #;\n}", 4],
     [".version 7.0\n.target sm_60\n.entry k() {\n\n ld.u32 %r1, [%r2+%r3];\n}", 5],
     [".version 7.0\n.target sm_60\n.entry k() {\n ret;\n", 5],
+    [".version 7.0\n.target sm_60\n.entry k() {\n\n mov.u32 %r1, 09;\n}", 5],
+    [".version 7.0\n.target sm_60\n.entry k() {\n\n mov.u64 %rd1, x++4;\n}", 5],
+    [".version 7.0\n.target sm_60\n.entry k() {\n\n ld.u32 %r1, [16 4];\n}", 5],
+    [".version 7.0\n.target sm_60\n.global .u32 x[2] = {1,\n{2}};", 4],
+    [".version 7.0\n.target sm_60\n.global .u32 x = generic(y;", 3],
+    [".version 7.0\n.target sm_60\n.global .u32 x = 0xFF(y;", 3],
+    [`.version 7.0\n.target sm_60\n.global .u32 x${"[1]".repeat(5000)};`, 3],
     [`.version 7.0\n.target sm_60\n.entry k() {\n${"{".repeat(5000)}`, 4],
   ];
   for (const [text, line] of errors) {

@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { buildModule, compilerVersion, readModule, recordedVersion, type Target, targets } from "../ffi/shim/build.ts";
+import { fileURLToPath } from "node:url";
 
 function reasonToSkip(target: Target): string | undefined {
   const present = compilerVersion(target.compiler);
@@ -27,7 +28,7 @@ test("shim.c stays small", () => {
 const noCompiler = compilerVersion("gcc") === undefined ? "there is no gcc" : undefined;
 
 test("shim.c gives no warning, and has no state", noCompiler === undefined ? {} : { skip: noCompiler }, () => {
-  const source = new URL("../ffi/shim/shim.c", import.meta.url).pathname;
+  const source = fileURLToPath(new URL("../ffi/shim/shim.c", import.meta.url));
   const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"];
   const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;
   try {

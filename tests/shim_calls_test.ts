@@ -20,6 +20,7 @@ import { cString, shim, shimRefusal, unwrap } from "../ffi/shim/shim.ts";
 import { errnoName, SystemError } from "../ffi/shim/system_error.ts";
 import { compilerVersion } from "../ffi/shim/build.ts";
 import { leakTest } from "./resources.ts";
+import { fileURLToPath } from "node:url";
 
 const pageSize = 4096;
 
@@ -73,7 +74,7 @@ test("the environment and the identity of the process need no permission but tha
 });
 
 test("a long environment variable comes whole", () => {
-  const script = new URL("children/print_variable.ts", import.meta.url).pathname;
+  const script = fileURLToPath(new URL("children/print_variable.ts", import.meta.url));
   const args = "Deno" in globalThis ? ["run", "--no-check", "--no-prompt", "--allow-ffi", script] : [script];
   const value = "ä".repeat(5000);
   const env = { ...process.env, POOLPASS_TEST_VARIABLE: value };

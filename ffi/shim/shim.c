@@ -42,7 +42,6 @@ struct bytes64 { unsigned char bytes[64]; };
 static int unwrap(long result) { return result < 0 ? -errno : (int)result; }
 static size_t at_most(uint64_t length) { return length < MAX_BYTES ? (size_t)length : MAX_BYTES; }
 static int close_and(int fd, int result) { close(fd); return result; }
-
 /* By the system call: glibc's fstat and fstatat have a symbol version of 2.33. */
 static int status_at(int folder, const char *name, struct stat *status) {
   return unwrap(syscall(SYS_newfstatat, folder, name, status, AT_SYMLINK_NOFOLLOW));
@@ -163,7 +162,7 @@ EXPORT int poolpass_connect(const char *path) {
 }
 EXPORT int poolpass_accept(int fd) { return unwrap(accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)); }
 
-/* The pidfd is of the process that connected or listened, or -errno: -ESRCH when that has ended. */
+/* The pidfd is of who connected or listened, or -errno: -ESRCH when that has ended (-EINVAL before Linux 6.15). */
 EXPORT int poolpass_peer(int fd, struct socket_peer *peer) {
   struct ucred credentials;
   socklen_t length = sizeof credentials;
@@ -171,7 +170,8 @@ EXPORT int poolpass_peer(int fd, struct socket_peer *peer) {
   *peer = (struct socket_peer){ credentials.pid, credentials.uid, credentials.gid, -1 };
   length = sizeof peer->pidfd;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD_NUMBER, &peer->pidfd, &length) == 0) return 0;
-  peer->pidfd = errno == ENOPROTOOPT ? unwrap(syscall(SYS_PIDFD_OPEN, credentials.pid, 0)) : -errno;
+  peer->pidfd = errno == EINVAL ? -ESRCH : -errno;
+  if (errno == ENOPROTOOPT) peer->pidfd = unwrap(syscall(SYS_PIDFD_OPEN, credentials.pid, 0));
   return 0;
 }
 

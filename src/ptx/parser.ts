@@ -1,9 +1,13 @@
 import { type Token, tokenize } from "./lexer.ts";
 import {
+  type AddressInitializer,
   type AddressOperand,
+  type FloatOperand,
   type FunctionDeclaration,
   type FunctionDirective,
+  type Initializer,
   type Instruction,
+  type IntegerOperand,
   type NameOperand,
   type Operand,
   type Predicate,
@@ -160,7 +164,7 @@ class Parser {
 
   #smallInteger(): number {
     const token = this.#take();
-    const value = token.kind === "number" ? integerValue(token.text) : undefined;
+    const value = token.kind === "number" ? integerValue(token) : undefined;
     if (value === undefined || value > 0x7fff_ffffn) {
       throw new PtxError(token.line, `cannot take ${quote(token)}: a whole number below 2147483648 was expected`);
     }
@@ -223,6 +227,7 @@ class Parser {
         else values.push(this.#smallInteger());
         if (!this.#accept(",")) break;
       }
+      if (directive === "pragma") this.#expect(";");
       directives.push({ name: directive, values, line: directiveLine });
     }
     return { kind, name, linkage, results, parameters, directives, body: undefined, line };
@@ -285,23 +290,60 @@ class Parser {
   }
 
   #declarator(
-    variable: Omit<VariableDeclaration, "name" | "elementCount" | "initialized" | "line">,
+    variable: Omit<VariableDeclaration, "name" | "dimensions" | "elementCount" | "initializer" | "line">,
   ): VariableDeclaration {
     const line = this.#token.line;
     const name = this.#identifier();
-    let elementCount: number | undefined;
+    const dimensions: number[] = [];
     while (this.#accept("[")) {
-      const length = this.#at("]") ? 0 : this.#smallInteger();
-      elementCount = (elementCount ?? 1) * length;
-      if (!Number.isSafeInteger(elementCount)) throw new PtxError(line, `cannot declare "${name}": it is too large`);
+      // The first length alone can be told otherwise: by an initializer, or by a launch.
+      dimensions.push(dimensions.length === 0 && this.#at("]") ? 0 : this.#smallInteger());
       this.#expect("]");
+      if (dimensions.length > maximumScopeDepth) {
+        throw new PtxError(line, `cannot declare "${name}": it has more than ${maximumScopeDepth} dimensions`);
+      }
     }
-    const initialized = this.#accept("=");
-    if (initialized) {
-      if (this.#at("{")) this.#skipBraces();
-      else while (!this.#at(",") && !this.#at(";")) this.#take();
+    const depth = dimensions.length + (variable.vectorLength > 1 ? 1 : 0);
+    const initializer = this.#accept("=") ? this.#initializer(depth) : undefined;
+    if (dimensions[0] === 0 && initializer?.kind === "elements") dimensions[0] = initializer.elements.length;
+    const elementCount = dimensions.length === 0
+      ? undefined
+      : dimensions.reduce((product, length) => product * length, 1);
+    if (elementCount !== undefined && !Number.isSafeInteger(elementCount)) {
+      throw new PtxError(line, `cannot declare "${name}": it is too large`);
     }
-    return { ...variable, name, elementCount, initialized, line };
+    return { ...variable, name, dimensions, elementCount, initializer, line };
+  }
+
+  /** Braces nest as deeply as the variable has dimensions, and no deeper. */
+  #initializer(depth: number): Initializer {
+    const { line } = this.#token;
+    if (this.#at("{")) {
+      if (depth === 0) throw this.#unexpected("a number or the address of a variable");
+      this.#take();
+      const elements: Initializer[] = [];
+      while (!this.#accept("}")) {
+        if (elements.length > 0) this.#expect(",");
+        elements.push(this.#initializer(depth - 1));
+      }
+      return { kind: "elements", elements, line };
+    }
+    if (this.#token.kind === "identifier") return this.#addressInitializer(undefined);
+    const number = this.#number();
+    if (number.kind !== "integer" || !this.#accept("(")) return number;
+    const address = this.#addressInitializer(number.value);
+    this.#expect(")");
+    return address;
+  }
+
+  #addressInitializer(mask: bigint | undefined): AddressInitializer {
+    const { line } = this.#token;
+    let name = this.#identifier();
+    if (name === "generic" && this.#accept("(")) {
+      name = this.#identifier();
+      this.#expect(")");
+    }
+    return { kind: "addressOf", name, offset: this.#offset(), mask, line };
   }
 
   #skipParentheses(): void {
@@ -416,6 +458,7 @@ class Parser {
     if (this.#accept("!")) return { kind: "not", operand: this.#name() };
     if (this.#token.kind === "number" || this.#at("-") || this.#at("+")) return this.#number();
     const first = this.#name();
+    if (this.#at("+") || this.#at("-")) return { kind: "sum", name: first, offset: this.#offset() };
     return this.#accept("|") ? { kind: "pair", first, second: this.#name() } : first;
   }
 
@@ -436,13 +479,13 @@ class Parser {
     return { kind: "name", name, component };
   }
 
-  #number(): Operand {
+  #number(): IntegerOperand | FloatOperand {
     const negative = this.#accept("-");
     if (!negative) this.#accept("+");
     const token = this.#token;
     if (token.kind !== "number") throw this.#unexpected("a number");
     this.#take();
-    const integer = integerValue(token.text);
+    const integer = integerValue(token);
     if (integer !== undefined) return { kind: "integer", value: negative ? -integer : integer };
     const [precision, bits] = floatBits(token.text);
     const sign = precision === "single" ? 1n << 31n : 1n << 63n;
@@ -452,17 +495,28 @@ class Parser {
   #address(): AddressOperand {
     this.#expect("[");
     const base = this.#token.kind === "identifier" ? this.#name() : undefined;
-    let offset = 0n;
-    while (!this.#accept("]")) {
-      if (base === undefined && this.#token.kind !== "number" && !this.#at("-")) throw this.#unexpected("an address");
-      if (base !== undefined && !this.#at("+") && !this.#at("-")) throw this.#unexpected('"+" or "]"');
-      const plus = this.#accept("+");
-      const line = this.#token.line;
-      const number = plus && this.#at("+") ? undefined : this.#number();
-      if (number?.kind !== "integer") throw new PtxError(line, "cannot take an offset that is not a whole number");
-      offset += number.value;
-    }
+    if (base === undefined && this.#token.kind !== "number" && !this.#at("-")) throw this.#unexpected("an address");
+    const absolute = base === undefined ? this.#wholeNumber() : 0n;
+    const offset = absolute + this.#offset();
+    if (!this.#accept("]")) throw this.#unexpected('"+" or "]"');
     return { kind: "address", base, offset };
+  }
+
+  /** `+4`, `-4`, `+-4`, as many as there are, or none. */
+  #offset(): bigint {
+    let offset = 0n;
+    while (this.#at("+") || this.#at("-")) {
+      if (this.#accept("+") && this.#at("+")) throw this.#unexpected("a number");
+      offset += this.#wholeNumber();
+    }
+    return offset;
+  }
+
+  #wholeNumber(): bigint {
+    const { line } = this.#token;
+    const number = this.#number();
+    if (number.kind !== "integer") throw new PtxError(line, "cannot take an offset that is not a whole number");
+    return number.value;
   }
 }
 
@@ -470,9 +524,16 @@ function quote(token: Token): string {
   return token.kind === "string" ? token.text : `"${token.text}"`;
 }
 
-function integerValue(text: string): bigint | undefined {
+/** Undefined for a number that is not whole. */
+function integerValue({ text, line }: Token): bigint | undefined {
   const digits = text.endsWith("U") ? text.slice(0, -1) : text;
   if (/^0[0-7]+$/.test(digits)) return BigInt(`0o${digits.slice(1)}`);
+  if (/^0[0-9]+$/.test(digits)) {
+    throw new PtxError(
+      line,
+      `cannot read "${text}": a number that begins with 0 is octal, and 8 and 9 are no digits of it`,
+    );
+  }
   if (/^(0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)$/.test(digits)) return BigInt(digits);
   return undefined;
 }

@@ -59,11 +59,34 @@ export interface VariableDeclaration {
   readonly type: string;
   /** 1, 2 or 4. */
   readonly vectorLength: number;
+  /** The lengths of an array, outermost first, and none for a scalar. The first is 0 where nothing tells it. */
+  readonly dimensions: readonly number[];
   /** `undefined` for a scalar, else the number of elements in all dimensions; 0 for an unsized array. */
   readonly elementCount: number | undefined;
   /** Declared with `.align`, in bytes. */
   readonly alignment: number | undefined;
-  readonly initialized: boolean;
+  readonly initializer: Initializer | undefined;
+  readonly line: number;
+}
+
+/** What stands behind a variable's `=`. */
+export type Initializer = IntegerOperand | FloatOperand | AddressInitializer | InitializerList;
+
+/** The address of another variable, as `name`, `generic(name)+4`, or some bits of one as `0xFF00(generic(name)+4)`. */
+export interface AddressInitializer {
+  readonly kind: "addressOf";
+  readonly name: string;
+  /** Bytes beyond it. */
+  readonly offset: bigint;
+  /** Which bits of it; undefined for all. */
+  readonly mask: bigint | undefined;
+  readonly line: number;
+}
+
+/** `{1, 2}`: the elements of one dimension. */
+export interface InitializerList {
+  readonly kind: "elements";
+  readonly elements: readonly Initializer[];
   readonly line: number;
 }
 
@@ -142,7 +165,8 @@ export type Operand =
   | VectorOperand
   | ListOperand
   | NotOperand
-  | PairOperand;
+  | PairOperand
+  | SumOperand;
 
 /** A register, special register, variable, label or function; `_` for a result that nobody wants. */
 export interface NameOperand {
@@ -189,6 +213,13 @@ export interface ListOperand {
 export interface NotOperand {
   readonly kind: "not";
   readonly operand: NameOperand;
+}
+
+/** `name+4` */
+export interface SumOperand {
+  readonly kind: "sum";
+  readonly name: NameOperand;
+  readonly offset: bigint;
 }
 
 /** `%p1|%p2` */

@@ -2,7 +2,7 @@ import { memAccessFlags } from "../driver.ts";
 import type { ExportedPointer, PoolFileHeader } from "./pool_file.ts";
 import { poolFileHeaderByteLength } from "./pool_file.ts";
 import type { SharedFile } from "./shared_file.ts";
-import { granuleByteLength, pageByteLength, type Window } from "./window.ts";
+import { granuleByteLength, pageByteLength, wholePages, type Window } from "./window.ts";
 
 /** An allocation of another process, mapped here. */
 export interface Mapping {
@@ -17,7 +17,8 @@ export interface Mapping {
 /** A pool of another process, or of this one by way of its descriptor. */
 export class ImportedPool {
   readonly id: string;
-  readonly device: number;
+  /** Undefined for memory of the host. */
+  readonly device: number | undefined;
   /** Which file its memory is. */
   readonly identity: string;
   /** How often it was imported and not destroyed: the last destroys it. */
@@ -36,14 +37,14 @@ export class ImportedPool {
 
   constructor(
     window: Window,
-    { device, header, file }: { device: number; header: PoolFileHeader; file: SharedFile },
+    { device, header, file }: { device: number | undefined; header: PoolFileHeader; file: SharedFile },
   ) {
     this.#window = window;
     this.#file = file;
     this.id = header.id;
     this.identity = file.identity();
     this.device = device;
-    this.access = new Map([[device, memAccessFlags.readWrite]]);
+    this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
   }
 
   /** Maps an allocation, or finds it mapped. */
@@ -55,7 +56,7 @@ export class ImportedPool {
       fileOffset + byteLength <= this.#file.currentByteLength();
     if (!isInFile) return "not in the file";
     const before = fileOffset % pageByteLength;
-    const length = Math.ceil((before + byteLength) / pageByteLength) * pageByteLength;
+    const length = wholePages(before + byteLength);
     const begin = this.#window.reserve(length);
     if (begin === undefined) return "out of memory";
     const pages = { begin, byteLength: length };
@@ -77,8 +78,7 @@ export class ImportedPool {
     const { begin, byteLength, pages } = mapping;
     if (!this.#mapped.delete(mapping)) return;
     for (const device of this.access.keys()) this.#window.deny(device, begin, byteLength);
-    // Pages that still show the file are nobody else's to use.
-    if (this.#window.discard(pages.begin, pages.byteLength)) this.#window.release(pages.begin, pages.byteLength);
+    this.#window.giveBack(pages.begin, pages.byteLength, { isShared: true });
     this.#closeWhenUnused();
   }
 

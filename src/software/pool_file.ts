@@ -3,28 +3,32 @@
  * data that name an allocation in it.
  *
  * The header and the export data are little-endian. Header: 8 bytes of magic, the pool's id (16 random bytes), the
- * device's UUID (16 bytes), its handle types (u32). Export data: 8 bytes of another magic, the pool's id, the
+ * device's UUID (16 bytes, zeros where the memory is the host's), its handle types (u32), the type of its location
+ * (u32). Export data: 8 bytes of another magic, the pool's id, the
  * allocation's offset in the file and its length in bytes (u64 each), zeros up to 64 bytes.
  *
  * @module
  */
+import { memLocationType } from "../driver.ts";
 
 /** Bytes at the begin of the file that hold no allocation. */
 export const poolFileHeaderByteLength = 65536;
 /** Bytes of the header that mean something. */
-export const poolFileHeaderUsedByteLength = 44;
+export const poolFileHeaderUsedByteLength = 48;
 /** Bytes of `cudaMemPoolPtrExportData`. */
 export const exportDataByteLength = 64;
 
 const headerMagic = 0x31304c4f4f504c50n;
 const exportMagic = 0x3130525450504c50n;
 const uuidByteLength = 16;
+const exportDataUsedByteLength = 40;
 
 /** What a pool's file says of the pool. */
 export interface PoolFileHeader {
   /** 16 random bytes, as hexadecimal digits. */
   readonly id: string;
-  readonly deviceUuid: Uint8Array;
+  /** Undefined where the memory is the host's. */
+  readonly deviceUuid: Uint8Array | undefined;
   readonly handleTypes: number;
 }
 
@@ -45,8 +49,9 @@ export function encodePoolFileHeader({ id, deviceUuid, handleTypes }: PoolFileHe
   const view = new DataView(bytes.buffer);
   view.setBigUint64(0, headerMagic, true);
   bytes.set(Uint8Array.fromHex(id), 8);
-  bytes.set(deviceUuid, 24);
+  if (deviceUuid !== undefined) bytes.set(deviceUuid, 24);
   view.setUint32(40, handleTypes, true);
+  view.setUint32(44, deviceUuid === undefined ? memLocationType.hostNuma : memLocationType.device, true);
   return bytes;
 }
 
@@ -54,9 +59,12 @@ export function encodePoolFileHeader({ id, deviceUuid, handleTypes }: PoolFileHe
 export function decodePoolFileHeader(bytes: Uint8Array): PoolFileHeader | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength < poolFileHeaderUsedByteLength || view.getBigUint64(0, true) !== headerMagic) return undefined;
+  const location = view.getUint32(44, true);
+  const isHost = location === memLocationType.hostNuma;
+  if (!isHost && location !== memLocationType.device) return undefined;
   return {
     id: bytes.slice(8, 24).toHex(),
-    deviceUuid: bytes.slice(24, 24 + uuidByteLength),
+    deviceUuid: isHost ? undefined : bytes.slice(24, 24 + uuidByteLength),
     handleTypes: view.getUint32(40, true),
   };
 }
@@ -75,6 +83,7 @@ export function encodeExportData({ poolId, fileOffset, byteLength }: ExportedPoi
 export function decodeExportData(bytes: Uint8Array): ExportedPointer | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength !== exportDataByteLength || view.getBigUint64(0, true) !== exportMagic) return undefined;
+  if (bytes.subarray(exportDataUsedByteLength).some((byte) => byte !== 0)) return undefined;
   return {
     poolId: bytes.slice(8, 24).toHex(),
     fileOffset: Number(view.getBigUint64(24, true)),

@@ -16,7 +16,7 @@ import {
   poolFileHeaderByteLength,
   poolFileHeaderUsedByteLength,
 } from "./pool_file.ts";
-import type { Window } from "./window.ts";
+import { wholePages, type Window } from "./window.ts";
 
 /** Whole pages of the window, and where they lie in a file. */
 export interface FileMapping {
@@ -30,14 +30,32 @@ export function sharedMemoryRefusal(): string | undefined {
   return shimRefusal();
 }
 
-/** A pool's memory file: what its exported descriptor leads to. It owns a descriptor. */
+/** A memory file that other processes may map. It owns a descriptor. */
 export class SharedFile {
-  readonly #fd: number;
+  /** The descriptor, which stays the file's. */
+  readonly fd: number;
   #byteLength: number;
 
   private constructor(fd: number, byteLength: number) {
-    this.#fd = fd;
+    this.fd = fd;
     this.#byteLength = byteLength;
+  }
+
+  /**
+   * A new file of whole pages that begins with a header.
+   *
+   * @throws {SystemError} where the system gives none
+   */
+  static create(name: string, { header, byteLength }: { header: Uint8Array; byteLength: number }): SharedFile {
+    const length = wholePages(byteLength);
+    const file = new SharedFile(createMemoryFile(name, length), length);
+    try {
+      file.write(header, 0);
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+    return file;
   }
 
   /**
@@ -46,27 +64,30 @@ export class SharedFile {
    * @throws {SystemError} where the system gives none
    */
   static createPoolFile(header: PoolFileHeader): SharedFile {
-    const fd = createMemoryFile("poolpass-pool", poolFileHeaderByteLength);
-    try {
-      writeAt(fd, encodePoolFileHeader(header));
-    } catch (error) {
-      closeDescriptor(fd);
-      throw error;
-    }
-    return new SharedFile(fd, poolFileHeaderByteLength);
+    const byteLength = poolFileHeaderByteLength;
+    return SharedFile.create("poolpass-pool", { header: encodePoolFileHeader(header), byteLength });
+  }
+
+  /**
+   * Takes over the descriptor of another process's file, where that is one that can be mapped: undefined where it is
+   * not, and the descriptor stays the caller's.
+   *
+   * @throws {SystemError} where it is not open
+   */
+  static adopt(fd: number): SharedFile | undefined {
+    const { type, seals, byteLength } = describeDescriptor(fd);
+    // Without the seal, the other process could take the memory from under this process's hands.
+    const isSealed = seals !== undefined && (seals & sealShrink) !== 0;
+    return type === "file" && isSealed ? new SharedFile(fd, byteLength) : undefined;
   }
 
   /** The file behind a pool's exported descriptor, which stays the caller's; undefined where it is no pool's. */
   static openPoolFile(fd: number): { file: SharedFile; header: PoolFileHeader } | undefined {
     try {
-      const { type, seals, byteLength } = describeDescriptor(fd);
-      // Without the seal, the exporter could take the memory from under this process's hands.
-      const isSealed = seals !== undefined && (seals & sealShrink) !== 0;
-      if (type !== "file" || !isSealed || byteLength < poolFileHeaderByteLength) return undefined;
-      const bytes = new Uint8Array(poolFileHeaderUsedByteLength);
-      if (readAt(fd, bytes) !== bytes.length) return undefined;
-      const header = decodePoolFileHeader(bytes);
-      return header && { file: new SharedFile(duplicateDescriptor(fd), byteLength), header };
+      const borrowed = SharedFile.adopt(fd);
+      if (borrowed === undefined || borrowed.#byteLength < poolFileHeaderByteLength) return undefined;
+      const header = decodePoolFileHeader(borrowed.read(poolFileHeaderUsedByteLength));
+      return header && { file: new SharedFile(duplicateDescriptor(fd), borrowed.#byteLength), header };
     } catch (error) {
       if (error instanceof SystemError) return undefined;
       throw error;
@@ -75,29 +96,53 @@ export class SharedFile {
 
   /** Which file it is: the same for every descriptor of it. */
   identity(): string {
-    const { device, inode } = describeDescriptor(this.#fd);
+    const { device, inode } = describeDescriptor(this.fd);
     return `${device} ${inode}`;
   }
 
   /** How long the file is now: its pool's process may have made it longer. */
   currentByteLength(): number {
-    this.#byteLength = describeDescriptor(this.#fd).byteLength;
+    this.#byteLength = describeDescriptor(this.fd).byteLength;
     return this.#byteLength;
+  }
+
+  /** The first bytes: fewer than asked for where it has no more. */
+  read(byteLength: number): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(byteLength);
+    return bytes.subarray(0, readAt(this.fd, bytes));
+  }
+
+  /**
+   * Overwrites a part.
+   *
+   * @throws {SystemError} where the system has no memory for it
+   */
+  write(bytes: Uint8Array, offset: number): void {
+    writeAt(this.fd, bytes, { offset });
   }
 
   /** Another descriptor of it, the caller's. */
   duplicate(): number {
-    return duplicateDescriptor(this.#fd);
+    return duplicateDescriptor(this.fd);
   }
 
-  /** Maps a range of the file, made longer where it has to be; false where the system has no memory for that. */
-  tryMap(window: Window, { begin, byteLength, fileOffset }: FileMapping): boolean {
+  /**
+   * Maps a range of the file, made longer where it has to be.
+   *
+   * @throws {SystemError} where the system has no memory for that
+   */
+  map(window: Window, { begin, byteLength, fileOffset }: FileMapping): void {
+    if (fileOffset + byteLength > this.#byteLength) {
+      growMemoryFile(this.fd, fileOffset + byteLength);
+      this.#byteLength = fileOffset + byteLength;
+    }
+    mapShared(window.bytes, this.fd, { at: begin, offset: fileOffset, byteLength });
+  }
+
+  /** Maps a range likewise; false where the system has no memory for that. */
+  tryMap(window: Window, mapping: FileMapping): boolean {
     try {
-      if (fileOffset + byteLength > this.#byteLength) {
-        growMemoryFile(this.#fd, fileOffset + byteLength);
-        this.#byteLength = fileOffset + byteLength;
-      }
-      mapShared(window.bytes, this.#fd, { at: begin, offset: fileOffset, byteLength });
+      this.map(window, mapping);
       return true;
     } catch (error) {
       if (error instanceof SystemError) return false;
@@ -108,7 +153,7 @@ export class SharedFile {
   /** Gives the memory of a range of the file back to the system, where it takes it. */
   punchHole(offset: number, byteLength: number): void {
     try {
-      punchHole(this.#fd, { offset, byteLength });
+      punchHole(this.fd, { offset, byteLength });
     } catch (error) {
       // The memory is then given back with the file.
       if (!(error instanceof SystemError)) throw error;
@@ -116,6 +161,6 @@ export class SharedFile {
   }
 
   close(): void {
-    closeDescriptor(this.#fd);
+    closeDescriptor(this.fd);
   }
 }

@@ -34,6 +34,9 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
     concurrentKernels: 1,
     memoryPoolsSupported: 1,
     memoryPoolSupportedHandleTypes: sharing ? 1 : 0,
+    hostMemoryPoolsSupported: 1,
+    hostNumaMemoryPoolsSupported: 1,
+    ipcEventSupport: sharing ? 1 : 0,
   };
 }
 

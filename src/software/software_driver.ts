@@ -15,67 +15,57 @@ import {
   memHandleType,
   type MemLocation,
   memLocationType,
-  memPoolAttribute,
   type MemPoolProps,
   type OsHandle,
   streamFlags,
 } from "../driver.ts";
-import { SystemError } from "../../ffi/shim/system_error.ts";
-import { CudaError, cudaErrorName } from "../errors.ts";
-import { ptxText } from "../ptx/ptx_text.ts";
-import { PtxError } from "../ptx/syntax.ts";
-import { formatUuid } from "../uuid.ts";
+import { addressOf, foreignBuffer } from "../../ffi/host.ts";
 import { type Allocation, Allocations } from "./allocations.ts";
-import { faultKind } from "./compiler/compile.ts";
+import { Copies } from "./copies.ts";
+import type { DeviceMemory } from "./device_memory.ts";
+import { checkSharing, fail, outOfSystem } from "./failure.ts";
 import { ImportedPool, type Mapping } from "./imported_pool.ts";
+import { InterprocessEvent } from "./interprocess_event.ts";
+import { LegacyMemory } from "./legacy_memory.ts";
+import type { OpenedMemory } from "./opened_memory.ts";
+import { poolAttribute, setPoolAttribute } from "./pool_attributes.ts";
 import { createPoolId, decodeExportData, encodeExportData } from "./pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./shared_file.ts";
-import { activeBlocks, launchLimits, softwareAttribute, softwareUuid, visibleDevices } from "./software_device.ts";
-import { KernelFault, launchInSlices, loadKernels, type SoftwareKernel } from "./software_kernel.ts";
+import { softwareAttribute } from "./software_device.ts";
+import type { SoftwareKernel } from "./software_kernel.ts";
+import { launchOf, LoadedModule, type ModuleVariable, occupancyOf } from "./software_modules.ts";
 import { type Block, SoftwarePool } from "./software_pool.ts";
-import { Event, Scheduler, Stream, type Work } from "./streams.ts";
+import { Event, Scheduler, Stream, Work } from "./streams.ts";
+import { type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
 import { addressOfOffset, offsetOfAddress, scratch, Window, windowByteLength } from "./window.ts";
 
 const emulatedCudaVersion = 13000;
-const copySliceByteLength = 2 ** 20;
-const softwareDeviceLimit = 16;
+const onlyNumaNode = 0;
 
-/** Memory of a pool of this process, or a mapping of another's. */
+/** Memory of a pool of this process. */
 interface PoolAllocation extends Allocation {
+  readonly kind: "pool";
   readonly pool: SoftwarePool;
   readonly block: Block;
 }
+
+/** Memory of another process's pool, mapped here. */
 interface MappedAllocation extends Allocation {
+  readonly kind: "mapped";
   readonly pool: ImportedPool;
   readonly mapping: Mapping;
 }
 
-interface LoadedModule {
-  readonly device: number;
-  readonly kernels: ReadonlyMap<string, SoftwareKernel>;
-  readonly functions: bigint[];
-}
+/** What a free ends. */
+type OwnAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
+
+/** Whatever an address may lie in. */
+type AnyAllocation = OwnAllocation | OpenedMemory | ModuleVariable;
 
 /** A kernel, and the device that its module was loaded for. */
 interface LoadedKernel {
   readonly device: number;
   readonly kernel: SoftwareKernel;
-}
-
-/** Why a device was lost. */
-interface Loss {
-  readonly number: number;
-  readonly cause: unknown;
-}
-
-/** What the software devices are like. */
-export interface SoftwareDriverOptions {
-  /** How many there are. */
-  readonly devices: number;
-  /** Whether each may access the others' memory. */
-  readonly peers: boolean;
-  /** The value of `CUDA_VISIBLE_DEVICES`. */
-  readonly visible?: string | undefined;
 }
 
 /** `Driver` on the processor. */
@@ -84,47 +74,33 @@ export class SoftwareDriver implements Driver {
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly #window = new Window();
-  readonly #scheduler = new Scheduler((device, cause) => this.#lose(device, cause));
-  readonly #peers: boolean;
-  /** The ordinal that each visible device has where none is hidden. */
-  readonly #physical: readonly number[];
+  readonly #devices: VisibleDevices;
+  readonly #scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause));
+  readonly #copies = new Copies(this.#scheduler);
   readonly #defaultStreams: readonly Stream[];
   readonly #defaultPools = new Map<number, bigint>();
   readonly #currentPools = new Map<number, bigint>();
   readonly #streams = new Map<bigint, Stream>();
   readonly #events = new Map<bigint, Event>();
+  /** Those that have a page in the window, also when they were destroyed and are still used. */
+  readonly #interprocessEvents = new Set<InterprocessEvent>();
   readonly #pools = new Map<bigint, SoftwarePool | ImportedPool>();
   /** This process's pools, and those destroyed whose memory is still in use. */
   readonly #livingPools = new Set<SoftwarePool>();
   /** The same of pools that were imported. */
   readonly #livingImports = new Set<ImportedPool>();
-  readonly #allocations = new Allocations<PoolAllocation | MappedAllocation>();
+  readonly #legacyMemory: LegacyMemory;
+  readonly #allocations = new Allocations<AnyAllocation>();
   readonly #modules = new Map<bigint, LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
-  /** The last work of each stream that uses a page-locked buffer, done work left out now and then. */
-  readonly #pinned = new Map<ArrayBufferLike, Map<Stream, Work>>();
-  readonly #peerAccess = new Set<string>();
-  /** What each lost device was lost to: every call on it gives that error again. */
-  readonly #lost = new Map<number, Loss>();
   #lastHandle = 0x5000n;
 
-  constructor({ devices, peers, visible }: SoftwareDriverOptions) {
-    if (!Number.isInteger(devices) || devices < 1 || devices > softwareDeviceLimit) {
-      throw new RangeError(`Cannot show ${devices} software devices: the number is from 1 to ${softwareDeviceLimit}`);
-    }
-    this.#peers = peers;
-    const uuids = Array.from({ length: devices }, (_, ordinal) => formatUuid(softwareUuid(ordinal)));
-    this.#physical = visibleDevices(visible, uuids);
-    if (this.#physical.length === 0) {
-      const ordinals = devices === 1 ? "0" : `some of the ordinals 0 to ${devices - 1}`;
-      throw new CudaError(
-        cudaErrorNumbers.cudaErrorNoDevice,
-        "cuInit",
-        `Cannot open the software devices: CUDA_VISIBLE_DEVICES="${visible}" leaves none of them visible; unset it, ` +
-          `or set it to ${ordinals}, each once`,
-      );
-    }
-    this.#defaultStreams = this.#physical.map((_, device) => new Stream(device, { isDefault: true }));
+  constructor(options: SoftwareDriverOptions) {
+    this.#devices = new VisibleDevices(options);
+    this.#legacyMemory = new LegacyMemory(this.#window, this.#devices);
+    this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {
+      return new Stream(device, { isDefault: true });
+    });
     for (const stream of this.#defaultStreams) this.#scheduler.addStream(stream);
   }
 
@@ -134,6 +110,11 @@ export class SoftwareDriver implements Driver {
     this.#livingImports.clear();
     this.#livingPools.clear();
     this.#pools.clear();
+    this.#legacyMemory.close();
+    for (const module of this.#modules.values()) module.release();
+    this.#modules.clear();
+    for (const event of this.#interprocessEvents) event.close();
+    this.#interprocessEvents.clear();
     this.#window.close();
   }
 
@@ -142,62 +123,66 @@ export class SoftwareDriver implements Driver {
   }
 
   getDeviceCount(): number {
-    return this.#physical.length;
+    return this.#devices.count;
   }
 
   deviceGetName(device: number): string {
-    this.#checkOrdinal(device, "cuDeviceGetName");
+    this.#devices.checkOrdinal(device, "cuDeviceGetName");
     return "poolpass software device";
   }
 
   deviceGetUuid(device: number): Uint8Array {
-    this.#checkOrdinal(device, "cuDeviceGetUuid");
-    return softwareUuid(this.#physical[device]!);
+    this.#devices.checkOrdinal(device, "cuDeviceGetUuid");
+    return this.#devices.uuid(device);
   }
 
   deviceGetAttribute(device: number, attribute: number): number {
-    this.#checkOrdinal(device, "cudaDeviceGetAttribute");
+    this.#devices.checkOrdinal(device, "cudaDeviceGetAttribute");
     const value = softwareAttribute(attribute, { sharing: this.sharingRefusal === undefined });
     return value ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceGetAttribute");
   }
 
   memGetInfo(device: number): { free: number; total: number } {
-    this.#checkDevice(device, "cudaMemGetInfo");
+    this.#devices.check(device, "cudaMemGetInfo");
     return { free: this.#window.freeBytes, total: windowByteLength - scratch.local.begin - scratch.local.byteLength };
   }
 
   deviceSynchronize(device: number): void {
-    this.#checkDevice(device, "cudaDeviceSynchronize");
-    this.#scheduler.runUntil(() => this.#scheduler.isIdle(device));
-    this.#synchronized(device, "cudaDeviceSynchronize");
+    this.#devices.check(device, "cudaDeviceSynchronize");
+    this.#finishWorkOf(device, "cudaDeviceSynchronize");
   }
 
   deviceCanAccessPeer(device: number, peer: number): boolean {
-    this.#checkOrdinal(device, "cudaDeviceCanAccessPeer");
-    this.#checkOrdinal(peer, "cudaDeviceCanAccessPeer");
-    return this.#peers && device !== peer;
+    this.#devices.checkOrdinal(device, "cudaDeviceCanAccessPeer");
+    this.#devices.checkOrdinal(peer, "cudaDeviceCanAccessPeer");
+    return this.#devices.arePeers && device !== peer;
   }
 
   deviceEnablePeerAccess(device: number, peer: number): void {
     const call = "cudaDeviceEnablePeerAccess";
-    this.#checkDevice(device, call);
-    this.#checkOrdinal(peer, call);
+    this.#devices.check(device, call);
+    this.#devices.checkOrdinal(peer, call);
     if (device === peer) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
-    if (!this.#peers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
-    const pair = `${device} ${peer}`;
-    if (this.#peerAccess.has(pair)) fail(cudaErrorNumbers.cudaErrorPeerAccessAlreadyEnabled, call);
-    this.#peerAccess.add(pair);
+    if (!this.#devices.arePeers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
+    this.#checkLimits(device, call);
+    const { peerAccess } = this.#legacyMemory;
+    if (peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessAlreadyEnabled, call);
+    peerAccess.enable(device, peer);
   }
 
   deviceDisablePeerAccess(device: number, peer: number): void {
     const call = "cudaDeviceDisablePeerAccess";
-    this.#checkDevice(device, call);
-    this.#checkOrdinal(peer, call);
-    if (!this.#peerAccess.delete(`${device} ${peer}`)) fail(cudaErrorNumbers.cudaErrorPeerAccessNotEnabled, call);
+    this.#devices.check(device, call);
+    this.#devices.checkOrdinal(peer, call);
+    const { peerAccess } = this.#legacyMemory;
+    if (!peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessNotEnabled, call);
+    // Kernels that were launched before have the access that there was then.
+    this.#finishWorkOf(device, call);
+    peerAccess.disable(device, peer);
   }
 
   streamCreateWithPriority(device: number, flags: number, _priority: number): bigint {
-    this.#checkDevice(device, "cudaStreamCreateWithPriority");
+    this.#devices.check(device, "cudaStreamCreateWithPriority");
     if (flags !== streamFlags.default && flags !== streamFlags.nonBlocking) {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaStreamCreateWithPriority");
     }
@@ -217,7 +202,7 @@ export class SoftwareDriver implements Driver {
     const found = this.#stream(device, stream, "cudaStreamQuery");
     // A program that polls without returning to the event loop still gets there.
     if (!found.isIdle) this.#scheduler.step();
-    this.#checkDevice(found.device, "cudaStreamQuery");
+    this.#devices.check(found.device, "cudaStreamQuery");
     return found.isIdle;
   }
 
@@ -228,20 +213,37 @@ export class SoftwareDriver implements Driver {
   }
 
   streamWaitEvent(device: number, stream: bigint, event: bigint): void {
-    this.#scheduler.wait(
-      this.#stream(device, stream, "cudaStreamWaitEvent"),
-      this.#event(event, "cudaStreamWaitEvent"),
-    );
+    const onto = this.#stream(device, stream, "cudaStreamWaitEvent");
+    const found = this.#event(event, "cudaStreamWaitEvent");
+    const work = this.#scheduler.wait(onto, found);
+    if (work !== undefined && found instanceof InterprocessEvent) found.uses.note(work);
   }
 
   eventCreateWithFlags(device: number, flags: number): bigint {
-    this.#checkDevice(device, "cudaEventCreateWithFlags");
-    return this.#register(this.#events, new Event(device, flags));
+    const call = "cudaEventCreateWithFlags";
+    this.#devices.check(device, call);
+    const { blockingSync, disableTiming, interprocess } = eventFlags;
+    const isTimed = (flags & disableTiming) === 0;
+    const isInterprocess = (flags & interprocess) !== 0;
+    if ((flags & ~(blockingSync | disableTiming | interprocess)) !== 0 || (isInterprocess && isTimed)) {
+      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    }
+    if (!isInterprocess) return this.#register(this.#events, new Event(device, flags));
+    const deviceUuid = this.#devices.uuid(device);
+    return this.#registerShared(InterprocessEvent.create(this.#window, { device, flags, deviceUuid }));
+  }
+
+  #registerShared(event: InterprocessEvent): bigint {
+    this.#interprocessEvents.add(event);
+    return this.#register(this.#events, event);
   }
 
   eventDestroy(_device: number, event: bigint): void {
-    this.#event(event, "cudaEventDestroy");
+    const found = this.#event(event, "cudaEventDestroy");
     this.#events.delete(event);
+    if (!(found instanceof InterprocessEvent)) return;
+    found.destroy();
+    this.#settleEvents();
   }
 
   eventRecord(device: number, event: bigint, stream: bigint): void {
@@ -249,19 +251,22 @@ export class SoftwareDriver implements Driver {
     const found = this.#event(event, call);
     const onto = this.#stream(device, stream, call);
     if (found.device !== onto.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-    this.#scheduler.record(found, onto);
+    const work = this.#scheduler.record(found, onto);
+    if (found instanceof InterprocessEvent) found.uses.note(work);
   }
 
   eventQuery(event: bigint): boolean {
-    const { recorded, device } = this.#event(event, "cudaEventQuery");
-    if (recorded !== undefined && !recorded.done) this.#scheduler.step();
-    this.#checkDevice(device, "cudaEventQuery");
-    return recorded === undefined || recorded.done;
+    const { latest, device } = this.#event(event, "cudaEventQuery");
+    if (latest !== undefined && !latest.done) this.#scheduler.step();
+    this.#devices.check(device, "cudaEventQuery");
+    return latest === undefined || latest.done;
   }
 
   eventSynchronize(event: bigint): void {
-    const { recorded, device } = this.#event(event, "cudaEventSynchronize");
-    if (recorded !== undefined) this.#scheduler.runUntil(() => recorded.done);
+    const { latest, device } = this.#event(event, "cudaEventSynchronize");
+    if (latest !== undefined) {
+      this.#scheduler.runUntil(() => latest.done, { isOutside: !(latest instanceof Work) });
+    }
     this.#synchronized(device, "cudaEventSynchronize");
   }
 
@@ -270,7 +275,7 @@ export class SoftwareDriver implements Driver {
     const [first, last] = [this.#event(start, call), this.#event(end, call)];
     for (const { device, flags, recorded } of [first, last]) {
       // The record of an event was dropped with its device: it has no time, and is not to come.
-      this.#checkDevice(device, call);
+      this.#devices.check(device, call);
       if (recorded === undefined || (flags & eventFlags.disableTiming) !== 0) {
         fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
       }
@@ -279,8 +284,21 @@ export class SoftwareDriver implements Driver {
     return last.time - first.time;
   }
 
+  ipcGetEventHandle(event: bigint): Uint8Array<ArrayBuffer> {
+    const call = "cudaIpcGetEventHandle";
+    const found = this.#event(event, call);
+    return found instanceof InterprocessEvent
+      ? found.handle()
+      : fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+  }
+
+  ipcOpenEventHandle(device: number, handle: Uint8Array): bigint {
+    this.#devices.check(device, "cudaIpcOpenEventHandle");
+    return this.#registerShared(InterprocessEvent.open(this.#window, { device, handle }));
+  }
+
   deviceGetDefaultMemPool(device: number): bigint {
-    this.#checkOrdinal(device, "cudaDeviceGetDefaultMemPool");
+    this.#devices.checkOrdinal(device, "cudaDeviceGetDefaultMemPool");
     let pool = this.#defaultPools.get(device);
     if (pool === undefined) {
       pool = this.#createPool(device, { handleTypes: memHandleType.none, maxByteLength: Infinity });
@@ -294,7 +312,7 @@ export class SoftwareDriver implements Driver {
   }
 
   deviceSetMemPool(device: number, pool: bigint): void {
-    this.#checkOrdinal(device, "cudaDeviceSetMemPool");
+    this.#devices.checkOrdinal(device, "cudaDeviceSetMemPool");
     const found = this.#ownPool(pool, "cudaDeviceSetMemPool");
     if (found.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceSetMemPool");
     this.#currentPools.set(device, pool);
@@ -302,23 +320,31 @@ export class SoftwareDriver implements Driver {
 
   memPoolCreate({ handleTypes, location, maxSize }: MemPoolProps): bigint {
     const call = "cudaMemPoolCreate";
-    if (location.type !== memLocationType.device) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    this.#checkDevice(location.id, call);
-    if (handleTypes !== memHandleType.none && handleTypes !== memHandleType.posixFileDescriptor) {
-      fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+    const { cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
+    const isShareable = handleTypes !== memHandleType.none;
+    const device = location.type === memLocationType.device ? location.id : undefined;
+    if (device !== undefined) {
+      this.#devices.check(device, call);
+    } else if (location.type === memLocationType.host) {
+      // Memory that may lie on any node is for this process alone.
+      if (isShareable) fail(cudaErrorInvalidValue, call);
+    } else if (location.type !== memLocationType.hostNuma || location.id !== onlyNumaNode) {
+      fail(cudaErrorInvalidValue, call);
     }
-    return this.#createPool(location.id, { handleTypes, maxByteLength: maxSize === 0n ? Infinity : Number(maxSize) });
+    if (isShareable && handleTypes !== memHandleType.posixFileDescriptor) fail(cudaErrorNotSupported, call);
+    return this.#createPool(device, { handleTypes, maxByteLength: maxSize === 0n ? Infinity : Number(maxSize) });
   }
 
-  #createPool(device: number, options: { handleTypes: number; maxByteLength: number }): bigint {
-    this.#checkLimits(device, "cudaMemPoolCreate");
+  #createPool(device: number | undefined, options: { handleTypes: number; maxByteLength: number }): bigint {
+    const call = "cudaMemPoolCreate";
+    if (device !== undefined) this.#checkLimits(device, call);
     const id = createPoolId();
     const { handleTypes } = options;
     let file: SharedFile | undefined;
     if (handleTypes !== memHandleType.none) {
-      if (this.sharingRefusal !== undefined) fail(cudaErrorNumbers.cudaErrorNotSupported, "cudaMemPoolCreate");
-      const header = { id, deviceUuid: this.deviceGetUuid(device), handleTypes };
-      file = outOfSystem("cudaMemPoolCreate", () => SharedFile.createPoolFile(header));
+      if (this.sharingRefusal !== undefined) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+      const deviceUuid = device === undefined ? undefined : this.#devices.uuid(device);
+      file = outOfSystem(call, () => SharedFile.createPoolFile({ id, deviceUuid, handleTypes }));
     }
     const host = { window: this.#window, scheduler: this.#scheduler };
     const pool = new SoftwarePool(host, { device, id, file, ...options });
@@ -337,63 +363,17 @@ export class SoftwareDriver implements Driver {
       if (found.isClosed) this.#livingImports.delete(found);
     } else {
       found.destroy();
-      if (this.#currentPools.get(found.device) === pool) this.#currentPools.delete(found.device);
+      for (const [device, current] of this.#currentPools) if (current === pool) this.#currentPools.delete(device);
     }
     this.#pools.delete(pool);
   }
 
   memPoolGetAttribute(pool: bigint, attribute: number): bigint {
-    const call = "cudaMemPoolGetAttribute";
-    const { usage, reuse, releaseThreshold } = this.#ownPool(pool, call);
-    switch (attribute) {
-      case memPoolAttribute.reuseFollowEventDependencies:
-        return BigInt(reuse.followEventDependencies);
-      case memPoolAttribute.reuseAllowOpportunistic:
-        return BigInt(reuse.allowOpportunistic);
-      case memPoolAttribute.reuseAllowInternalDependencies:
-        return BigInt(reuse.allowInternalDependencies);
-      case memPoolAttribute.releaseThreshold:
-        return releaseThreshold;
-      case memPoolAttribute.reservedMemCurrent:
-        return BigInt(usage.reserved);
-      case memPoolAttribute.reservedMemHigh:
-        return BigInt(usage.reservedHigh);
-      case memPoolAttribute.usedMemCurrent:
-        return BigInt(usage.used);
-      case memPoolAttribute.usedMemHigh:
-        return BigInt(usage.usedHigh);
-      default:
-        return fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    }
+    return poolAttribute(this.#ownPool(pool, "cudaMemPoolGetAttribute"), attribute);
   }
 
   memPoolSetAttribute(pool: bigint, attribute: number, value: bigint): void {
-    const call = "cudaMemPoolSetAttribute";
-    const found = this.#ownPool(pool, call);
-    switch (attribute) {
-      case memPoolAttribute.reuseFollowEventDependencies:
-        found.reuse.followEventDependencies = value !== 0n;
-        break;
-      case memPoolAttribute.reuseAllowOpportunistic:
-        found.reuse.allowOpportunistic = value !== 0n;
-        break;
-      case memPoolAttribute.reuseAllowInternalDependencies:
-        found.reuse.allowInternalDependencies = value !== 0n;
-        break;
-      case memPoolAttribute.releaseThreshold:
-        found.releaseThreshold = BigInt.asUintN(64, value);
-        break;
-      case memPoolAttribute.reservedMemHigh:
-        if (value !== 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-        found.usage.reservedHigh = found.usage.reserved;
-        break;
-      case memPoolAttribute.usedMemHigh:
-        if (value !== 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-        found.usage.usedHigh = found.usage.used;
-        break;
-      default:
-        fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    }
+    setPoolAttribute(this.#ownPool(pool, "cudaMemPoolSetAttribute"), attribute, value);
   }
 
   memPoolTrimTo(pool: bigint, minBytesToKeep: bigint): void {
@@ -401,19 +381,28 @@ export class SoftwareDriver implements Driver {
   }
 
   memPoolGetAccess(pool: bigint, { type, id }: MemLocation): number {
-    const found = this.#pool(pool, "cudaMemPoolGetAccess");
-    if (type !== memLocationType.device) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolGetAccess");
-    this.#checkOrdinal(id, "cudaMemPoolGetAccess");
+    const call = "cudaMemPoolGetAccess";
+    const found = this.#pool(pool, call);
+    const isHost = type === memLocationType.host || (type === memLocationType.hostNuma && id === onlyNumaNode);
+    if (isHost && found.device === undefined) return memAccessFlags.readWrite;
+    if (type !== memLocationType.device) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    this.#devices.checkOrdinal(id, call);
     return found.access.get(id) ?? memAccessFlags.none;
   }
 
   memPoolSetAccess(pool: bigint, descriptions: readonly MemAccessDesc[]): void {
     const call = "cudaMemPoolSetAccess";
+    const { cudaErrorInvalidDevice, cudaErrorInvalidValue, cudaErrorPeerAccessUnsupported } = cudaErrorNumbers;
     const found = this.#pool(pool, call);
-    for (const { location } of descriptions) {
-      if (location.type !== memLocationType.device) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-      this.#checkOrdinal(location.id, call);
-      if (location.id !== found.device && !this.#peers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
+    for (const { location: { type, id }, flags } of descriptions) {
+      const isKnown = Object.values<number>(memAccessFlags).includes(flags);
+      if (type !== memLocationType.device || !isKnown) fail(cudaErrorInvalidValue, call);
+      this.#devices.checkOrdinal(id, call);
+      // A device cannot be kept from its own memory.
+      if (id === found.device && flags === memAccessFlags.none) fail(cudaErrorInvalidDevice, call);
+      if (found.device !== undefined && id !== found.device && !this.#devices.arePeers) {
+        fail(cudaErrorPeerAccessUnsupported, call);
+      }
     }
     for (const { location, flags } of descriptions) {
       this.#checkLimits(location.id, call);
@@ -428,21 +417,91 @@ export class SoftwareDriver implements Driver {
     if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const block = found.allocate(byteLength, onto);
     if (block === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
-    this.#allocations.add({ begin: block.begin, byteLength, device: found.device, pool: found, block });
+    const allocation = { begin: block.begin, byteLength, device: found.device ?? onto.device };
+    this.#allocations.add({ kind: "pool", ...allocation, pool: found, block });
     return addressOfOffset(block.begin);
   }
 
   freeAsync(device: number, address: bigint, stream: bigint): void {
     const call = "cudaFreeAsync";
     const onto = this.#stream(device, stream, call);
-    const offset = offsetOfAddress(address);
-    const found = offset === undefined ? undefined : this.#allocations.at(offset);
-    if (found === undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    this.#freeInOrder(this.#ownAllocation(address, call), onto);
+  }
+
+  malloc(device: number, byteLength: number): bigint {
+    const call = "cudaMalloc";
+    this.#devices.check(device, call);
+    if (byteLength === 0) return 0n;
+    this.#checkLimits(device, call);
+    const memory = this.#legacyMemory.allocate(device, byteLength) ?? this.#allocateAnew(device, byteLength);
+    if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+    this.#allocations.add(memory);
+    return addressOfOffset(memory.begin);
+  }
+
+  /** Allocates after the device's pools have given back what they do not need. */
+  #allocateAnew(device: number, byteLength: number): DeviceMemory | undefined {
+    for (const pool of this.#livingPools) if (pool.device === device) pool.trimTo(0);
+    return this.#legacyMemory.allocate(device, byteLength);
+  }
+
+  free(device: number, address: bigint): void {
+    const call = "cudaFree";
+    this.#devices.check(device, call);
+    if (address === 0n) return;
+    const found = this.#ownAllocation(address, call);
+    this.#finishWorkOf(device, call);
+    this.#finishWorkOf(found.device, call);
+    const freed = this.#freeInOrder(found, this.#defaultStreams[found.device]!);
+    this.#scheduler.runUntil(() => freed.done);
+    this.#settlePools();
+  }
+
+  /** The allocation that begins at an address and is a free's to end. */
+  #ownAllocation(address: bigint, call: string): OwnAllocation {
+    const found = this.#allocationBeginningAt(address);
+    if (found === undefined || found.kind === "opened" || found.kind === "variable") {
+      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    }
+    return found;
+  }
+
+  #freeInOrder(allocation: OwnAllocation, stream: Stream): Work {
+    this.#allocations.remove(allocation);
+    if (allocation.kind === "pool") return allocation.pool.free(allocation, stream);
+    if (allocation.kind === "mapped") {
+      const { pool, mapping } = allocation;
+      pool.mappings.delete(mapping.key);
+      return this.#scheduler.enqueue(stream, () => pool.unmap(mapping), { outlivesDevice: true });
+    }
+    return this.#scheduler.enqueue(stream, () => this.#legacyMemory.release(allocation), { outlivesDevice: true });
+  }
+
+  ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer> {
+    const call = "cudaIpcGetMemHandle";
+    this.#devices.check(device, call);
+    const found = this.#allocationBeginningAt(address);
+    if (found?.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    return this.#legacyMemory.handleOf(found);
+  }
+
+  ipcOpenMemHandle(device: number, handle: Uint8Array): bigint {
+    this.#devices.check(device, "cudaIpcOpenMemHandle");
+    const memory = this.#legacyMemory.open(device, handle);
+    if (memory.openCount === 1) this.#allocations.add(memory);
+    return addressOfOffset(memory.begin);
+  }
+
+  ipcCloseMemHandle(device: number, address: bigint): void {
+    const call = "cudaIpcCloseMemHandle";
+    this.#devices.check(device, call);
+    const found = this.#allocationBeginningAt(address);
+    if (found?.kind !== "opened") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (--found.openCount > 0) return;
     this.#allocations.remove(found);
-    if ("block" in found) return found.pool.free(found, onto);
-    const { pool, mapping } = found;
-    pool.mappings.delete(mapping.key);
-    this.#scheduler.enqueue(onto, () => pool.unmap(mapping), { outlivesDevice: true });
+    for (const user of [device, found.device]) this.#scheduler.runUntil(() => this.#scheduler.isIdle(user));
+    this.#legacyMemory.unmap(found);
+    for (const user of [device, found.device]) this.#synchronized(user, call);
   }
 
   memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle {
@@ -457,7 +516,7 @@ export class SoftwareDriver implements Driver {
 
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
     const call = "cudaMemPoolImportFromShareableHandle";
-    this.#checkDevice(device, call);
+    this.#devices.check(device, call);
     if (handleType !== memHandleType.posixFileDescriptor || typeof handle !== "number") {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     }
@@ -468,12 +527,14 @@ export class SoftwareDriver implements Driver {
       opened.file.close();
       return known;
     }
-    const uuid = opened.header.deviceUuid.toHex();
-    const owner = [...this.#physical.keys()].find((ordinal) => this.deviceGetUuid(ordinal).toHex() === uuid);
-    if (owner === undefined || !this.#window.hasLimits(owner)) {
+    const { deviceUuid } = opened.header;
+    const owner = deviceUuid === undefined ? undefined : this.#devices.find(deviceUuid);
+    try {
+      if (deviceUuid !== undefined && owner === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
+      if (owner !== undefined) this.#checkLimits(owner, call);
+    } catch (error) {
       opened.file.close();
-      const { cudaErrorInvalidDevice, cudaErrorMemoryAllocation } = cudaErrorNumbers;
-      fail(owner === undefined ? cudaErrorInvalidDevice : cudaErrorMemoryAllocation, call);
+      throw error;
     }
     const imported = new ImportedPool(this.#window, { device: owner, ...opened });
     this.#livingImports.add(imported);
@@ -481,10 +542,9 @@ export class SoftwareDriver implements Driver {
   }
 
   memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer> {
-    const offset = offsetOfAddress(address);
-    const found = offset === undefined ? undefined : this.#allocations.at(offset);
+    const found = this.#allocationBeginningAt(address);
     // Before the first export of its handle a pool gives no pointers, as on a GPU.
-    if (found === undefined || !("block" in found) || !found.pool.isExported) {
+    if (found?.kind !== "pool" || !found.pool.isExported) {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolExportPointer");
     }
     const { pool, block, byteLength } = found;
@@ -493,7 +553,7 @@ export class SoftwareDriver implements Driver {
 
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint {
     const call = "cudaMemPoolImportPointer";
-    this.#checkDevice(device, call);
+    this.#devices.check(device, call);
     const found = this.#pool(pool, call);
     const pointer = decodeExportData(exportData);
     if (!(found instanceof ImportedPool) || pointer?.poolId !== found.id) {
@@ -503,52 +563,46 @@ export class SoftwareDriver implements Driver {
     if (mapping === "out of memory") fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     if (mapping === "not in the file") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     if (this.#allocations.at(mapping.begin) === undefined) {
-      this.#allocations.add({ ...mapping, device: found.device, pool: found, mapping });
+      const { begin, byteLength } = mapping;
+      const allocation = { begin, byteLength, device: found.device ?? device };
+      this.#allocations.add({ kind: "mapped", ...allocation, pool: found, mapping });
     }
     return addressOfOffset(mapping.begin);
   }
 
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
-    this.#checkDevice(device, "cuMemGetAddressRange");
+    this.#devices.check(device, "cuMemGetAddressRange");
     const found = this.#allocationAt(address, 1, "cuMemGetAddressRange");
     return { base: addressOfOffset(found.begin), byteLength: found.byteLength };
   }
 
+  hostView(address: bigint, byteLength: number): ArrayBuffer {
+    const call = "cudaPointerGetAttributes";
+    const found = this.#allocationAt(address, byteLength, call);
+    const isOfPool = found.kind === "pool" || found.kind === "mapped";
+    if (!isOfPool || found.pool.device !== undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    checkSharing(call);
+    return foreignBuffer(addressOf(this.#window.bytes) + BigInt(offsetOfAddress(address)!), byteLength);
+  }
+
   hostAlloc(byteLength: number): HostAllocation {
-    if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaHostAlloc");
-    let buffer: ArrayBuffer;
-    try {
-      buffer = new ArrayBuffer(byteLength);
-    } catch {
-      return fail(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaHostAlloc");
-    }
-    this.#pinned.set(buffer, new Map());
-    return { address: this.#newHandle(), buffer };
+    return { buffer: this.#copies.allocateHost(byteLength), address: this.#newHandle() };
   }
 
   freeHost({ buffer }: HostAllocation): void {
-    const uses = this.#pinned.get(buffer) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaFreeHost");
-    for (const work of uses.values()) this.#scheduler.runUntil(() => work.done);
-    this.#pinned.delete(buffer);
+    this.#copies.freeHost(buffer);
   }
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
     const onto = this.#stream(device, stream, "cudaMemcpyAsync");
-    const to = this.#range(destination, source.byteLength, "cudaMemcpyAsync");
-    const uses = this.#pinned.get(source.buffer);
-    const work = this.#enqueueCopy(onto, to, uses === undefined ? source.slice() : source);
-    if (uses !== undefined) noteUse(uses, work);
+    this.#copies.fromHost(onto, this.#range(destination, source.byteLength, "cudaMemcpyAsync"), source);
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
     const call = "cudaMemcpyAsync";
     const onto = this.#stream(device, stream, call);
-    const from = this.#range(source, destination.byteLength, call);
-    const uses = this.#pinned.get(destination.buffer);
-    const work = this.#enqueueCopy(onto, destination, from);
-    if (uses !== undefined) return noteUse(uses, work);
-    this.#scheduler.runUntil(() => work.done);
-    this.#checkDevice(onto.device, call);
+    this.#copies.toHost(onto, destination, this.#range(source, destination.byteLength, call));
+    this.#devices.check(onto.device, call);
   }
 
   memcpyPeerAsync(
@@ -562,43 +616,42 @@ export class SoftwareDriver implements Driver {
   ): void {
     const call = "cudaMemcpyPeerAsync";
     const onto = this.#stream(device, stream, call);
-    this.#checkDevice(destinationDevice, call);
-    this.#checkDevice(sourceDevice, call);
+    this.#devices.check(destinationDevice, call);
+    this.#devices.check(sourceDevice, call);
     const to = this.#range(destination, byteLength, call);
     const from = this.#range(source, byteLength, call);
-    this.#enqueueCopy(onto, to, from);
+    this.#copies.copy(onto, to, from);
   }
 
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void {
     const onto = this.#stream(device, stream, "cudaMemsetAsync");
-    const range = this.#range(address, byteLength, "cudaMemsetAsync");
-    this.#enqueueSlices(onto, byteLength, (begin, end) => range.fill(byte, begin, end));
+    this.#copies.fill(onto, this.#range(address, byteLength, "cudaMemsetAsync"), byte);
   }
 
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
     const call = "cuModuleLoadDataEx";
-    this.#checkDevice(device, call);
-    const ptx = ptxText(image);
-    if (ptx === undefined) {
-      const message = "Cannot load the module: the software device runs PTX, and this image is binary";
-      throw new CudaError(cudaErrorNumbers.cudaErrorNoKernelImageForDevice, call, message);
+    this.#devices.check(device, call);
+    this.#checkLimits(device, call);
+    const module = LoadedModule.load(this.#window, device, image);
+    for (const variable of module.variables.values()) {
+      this.#allocations.add(variable);
+      this.#legacyMemory.peerAccess.add(variable);
     }
-    let kernels: ReadonlyMap<string, SoftwareKernel>;
-    try {
-      kernels = loadKernels(ptx, this.#window);
-    } catch (cause) {
-      if (!(cause instanceof PtxError)) throw cause;
-      throw new CudaError(cudaErrorNumbers.cudaErrorInvalidPtx, call, `Cannot load the module: ${cause.message}`, {
-        cause,
-      });
-    }
-    return this.#register(this.#modules, { device, kernels, functions: [] });
+    return this.#register(this.#modules, module);
   }
 
   moduleUnload(_device: number, module: bigint): void {
-    const { functions } = this.#module(module, "cuModuleUnload");
-    for (const handle of functions) this.#kernels.delete(handle);
+    const found = this.#module(module, "cuModuleUnload");
+    for (const handle of found.functions) this.#kernels.delete(handle);
     this.#modules.delete(module);
+    if (found.variables.size === 0) return;
+    // Kernels that were launched before still need the variables.
+    this.#scheduler.runUntil(() => this.#scheduler.isIdle(found.device));
+    for (const variable of found.variables.values()) {
+      this.#allocations.remove(variable);
+      this.#legacyMemory.peerAccess.remove(variable);
+    }
+    found.release();
   }
 
   moduleGetFunction(module: bigint, name: string): bigint {
@@ -607,6 +660,13 @@ export class SoftwareDriver implements Driver {
     const handle = this.#register(this.#kernels, { device, kernel });
     functions.push(handle);
     return handle;
+  }
+
+  moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number } {
+    const call = "cuModuleGetGlobal";
+    const { variables } = this.#module(module, call);
+    const { begin, byteLength } = variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+    return { address: addressOfOffset(begin), byteLength };
   }
 
   createKernelParameters(byteLength: number): KernelParameters {
@@ -632,27 +692,18 @@ export class SoftwareDriver implements Driver {
     // Copies and waits may be given to a stream of any device, kernels to one of their own alone.
     if (onto.device !== device || loadedFor !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#checkLimits(device, call);
-    const { compiled } = found;
-    const geometry = { grid: [gridX, gridY, gridZ], block: [blockX, blockY, blockZ] } as const;
-    const maxThreads = compiled.maxThreadsPerBlock ?? launchLimits.maxThreadsPerBlock;
-    const fits = geometry.grid.every((blocks, axis) => blocks >= 1 && blocks <= launchLimits.maxGridDim[axis]!) &&
-      geometry.block.every((threads, axis) => threads >= 1 && threads <= launchLimits.maxBlockDim[axis]!) &&
-      blockX * blockY * blockZ <= maxThreads &&
-      compiled.sharedBytes + sharedMemoryBytes <= launchLimits.maxSharedMemoryPerBlock;
-    if (!fits) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    const slices = launchInSlices(found, geometry, {
-      window: this.#window,
-      parameters: new Uint8Array(view.buffer.slice(0)),
-      limits: this.#window.limitsOf(device),
-    });
-    this.#scheduler.enqueue(onto, slices);
+    const launch = launchOf(found, {
+      grid: [gridX, gridY, gridZ],
+      block: [blockX, blockY, blockZ],
+      sharedMemoryBytes,
+      parameters: new Uint8Array(view.buffer),
+    }, { window: this.#window, device });
+    this.#scheduler.enqueue(onto, launch);
   }
 
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
-    const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
-    const { compiled } = this.#kernel(kernel, call).kernel;
-    if (blockSize < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    return activeBlocks(blockSize, compiled.sharedBytes + sharedMemoryBytes);
+    const found = this.#kernel(kernel, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    return occupancyOf(found.kernel, { blockSize, sharedMemoryBytes });
   }
 
   #newHandle(): bigint {
@@ -666,39 +717,16 @@ export class SoftwareDriver implements Driver {
     return handle;
   }
 
-  #checkOrdinal(device: number, call: string): void {
-    if (this.#physical[device] === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
-  }
-
-  #checkDevice(device: number, call: string): void {
-    this.#checkOrdinal(device, call);
-    const lost = this.#lost.get(device);
-    if (lost === undefined) return;
-    const { number, cause } = lost;
-    const { message } = cause as Error;
-    const what = cause instanceof KernelFault
-      ? `a kernel on device ${device} was stopped`
-      : `device ${device} was lost`;
-    throw new CudaError(number, call, `${call} failed: ${what} (${message})`, { cause });
-  }
-
-  /** Takes note of what a piece of work threw: the first error is the one that stays. */
-  #lose(device: number, cause: unknown): void {
-    if (this.#lost.has(device)) return;
-    const number = cause instanceof KernelFault ? errorOfFault(cause) : cudaErrorNumbers.cudaErrorUnknown;
-    this.#lost.set(device, { number, cause });
-  }
-
   /** Sees to it that there are limits for the device's kernels to heed, before a stream needs them. */
   #checkLimits(device: number, call: string): void {
     if (!this.#window.hasLimits(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
 
   #stream(device: number, stream: bigint, call: string): Stream {
-    this.#checkDevice(device, call);
+    this.#devices.check(device, call);
     const found = stream === 0n ? this.#defaultStreams[device] : this.#streams.get(stream);
     if (found === undefined) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-    this.#checkDevice(found.device, call);
+    this.#devices.check(found.device, call);
     return found;
   }
 
@@ -733,7 +761,12 @@ export class SoftwareDriver implements Driver {
     return this.#kernels.get(kernel) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  #allocationAt(address: bigint, byteLength: number, call: string): Allocation {
+  #allocationBeginningAt(address: bigint): AnyAllocation | undefined {
+    const offset = offsetOfAddress(address);
+    return offset === undefined ? undefined : this.#allocations.at(offset);
+  }
+
+  #allocationAt(address: bigint, byteLength: number, call: string): AnyAllocation {
     const offset = offsetOfAddress(address);
     const found = offset === undefined ? undefined : this.#allocations.containing(offset, byteLength);
     return found ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
@@ -746,29 +779,16 @@ export class SoftwareDriver implements Driver {
     return this.#window.bytes.subarray(offset, offset + byteLength);
   }
 
-  /** CUDA leaves open what a copy between ranges that overlap does. Here they are as if copied at once. */
-  #enqueueCopy(stream: Stream, to: Uint8Array, from: Uint8Array): Work {
-    const { byteLength } = to;
-    const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
-    return this.#enqueueSlices(stream, byteLength, (begin, end) => {
-      const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
-      to.set(from.subarray(first, last), first);
-    });
-  }
-
-  #enqueueSlices(stream: Stream, byteLength: number, slice: (begin: number, end: number) => void): Work {
-    let done = 0;
-    return this.#scheduler.enqueue(stream, () => {
-      const end = Math.min(done + copySliceByteLength, byteLength);
-      slice(done, end);
-      done = end;
-      return done === byteLength;
-    });
+  /** Blocks until a device has done all that it was given. */
+  #finishWorkOf(device: number, call: string): void {
+    this.#scheduler.runUntil(() => this.#scheduler.isIdle(device));
+    this.#synchronized(device, call);
   }
 
   #synchronized(device: number, call: string): void {
-    this.#checkDevice(device, call);
+    this.#devices.check(device, call);
     this.#settlePools();
+    this.#settleEvents();
   }
 
   #settlePools(): void {
@@ -778,30 +798,11 @@ export class SoftwareDriver implements Driver {
     }
     for (const pool of this.#livingImports) if (pool.isClosed) this.#livingImports.delete(pool);
   }
-}
 
-/** Notes that work uses a page-locked buffer. */
-function noteUse(uses: Map<Stream, Work>, work: Work): void {
-  for (const [stream, { done }] of uses) if (done) uses.delete(stream);
-  uses.set(work.stream, work);
-}
-
-function fail(number: number, call: string): never {
-  throw new CudaError(number, call);
-}
-
-/** Does what takes something of the operating system, and says which CUDA call it was for when it gives nothing. */
-function outOfSystem<T>(call: string, take: () => T): T {
-  try {
-    return take();
-  } catch (cause) {
-    if (!(cause instanceof SystemError)) throw cause;
-    const number = cudaErrorNumbers.cudaErrorOperatingSystem;
-    throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${cause.message})`, { cause });
+  #settleEvents(): void {
+    for (const event of this.#interprocessEvents) {
+      event.closeIfUnused();
+      if (event.isClosed) this.#interprocessEvents.delete(event);
+    }
   }
-}
-
-function errorOfFault({ kind }: KernelFault): number {
-  if (kind === faultKind.misalignedAddress) return cudaErrorNumbers.cudaErrorMisalignedAddress;
-  return kind === faultKind.trap ? cudaErrorNumbers.cudaErrorLaunchFailure : cudaErrorNumbers.cudaErrorIllegalAddress;
 }

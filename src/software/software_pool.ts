@@ -50,7 +50,8 @@ export interface PoolHost {
 
 /** A stream-ordered pool of a software device. */
 export class SoftwarePool {
-  readonly device: number;
+  /** Undefined for memory of the host, which no device has access to at first. */
+  readonly device: number | undefined;
   readonly id: string;
   readonly handleTypes: number;
   /** Where the memory lies when another process may map it. */
@@ -78,7 +79,7 @@ export class SoftwarePool {
   constructor(
     host: PoolHost,
     { device, id, handleTypes, maxByteLength, file }: {
-      device: number;
+      device: number | undefined;
       id: string;
       handleTypes: number;
       maxByteLength: number;
@@ -91,7 +92,7 @@ export class SoftwarePool {
     this.handleTypes = handleTypes;
     this.#maxByteLength = maxByteLength;
     this.file = file;
-    this.access = new Map([[device, memAccessFlags.readWrite]]);
+    this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
   }
 
   /** A block that may be used in the stream's order, or undefined where there is no memory left. */
@@ -116,7 +117,7 @@ export class SoftwarePool {
   }
 
   /** Frees a block, of which `byteLength` bytes were asked for, in the stream's order. */
-  free({ block, byteLength }: { readonly block: Block; readonly byteLength: number }, stream: Stream): void {
+  free({ block, byteLength }: { readonly block: Block; readonly byteLength: number }, stream: Stream): Work {
     const { begin } = block;
     block.inUse = false;
     this.#inUse.delete(block);
@@ -126,8 +127,10 @@ export class SoftwarePool {
       this.#deny(begin, byteLength);
       if (this.#isDestroyed) this.#settleLater();
     }, { outlivesDevice: true });
+    const { freed } = block;
     this.#free.add(block);
     this.#join(block);
+    return freed;
   }
 
   /** The block's place in the pool's file. */
@@ -314,15 +317,9 @@ export class SoftwarePool {
     }
     this.#segments.delete(segment);
     this.usage.reserved -= segment.byteLength;
-    const { window } = this.#host;
-    const isDiscarded = window.discard(segment.begin, segment.byteLength);
-    if (this.file !== undefined) {
-      this.file.punchHole(segment.fileOffset, segment.byteLength);
-      this.#fileRanges.free(segment.fileOffset, segment.byteLength);
-      // Pages that still show the file are nobody else's to use.
-      if (!isDiscarded) return;
-    }
-    window.release(segment.begin, segment.byteLength);
+    this.file?.punchHole(segment.fileOffset, segment.byteLength);
+    if (this.file !== undefined) this.#fileRanges.free(segment.fileOffset, segment.byteLength);
+    this.#host.window.giveBack(segment.begin, segment.byteLength, { isShared: this.file !== undefined });
   }
 }
 

@@ -9,16 +9,22 @@
  */
 
 import { atNextTurn } from "../turn.ts";
+import { pause, QuietTimer } from "./quiet_timer.ts";
+
+/** Something that is done at some time: a piece of work, or what another process records. */
+export interface Awaited {
+  readonly done: boolean;
+}
 
 /** What a piece of work comes after, and what becomes of it when its device is lost. */
 export interface WorkOptions {
-  /** Work of other streams that comes first. */
-  readonly after?: readonly Work[];
+  /** Work of other streams, or of other processes, that comes first. */
+  readonly after?: readonly Awaited[];
   /** Whether it is done all the same once its device is lost: what keeps account of memory is, what computes is not. */
   readonly outlivesDevice?: boolean;
 }
 
-const nothing: readonly Work[] = [];
+const nothing: readonly Awaited[] = [];
 
 /** One piece of a stream's work. */
 export class Work {
@@ -30,7 +36,7 @@ export class Work {
   readonly outlivesDevice: boolean;
   /** The work that the stream does after this. */
   next: Work | undefined;
-  #after: readonly Work[];
+  #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
 
   constructor(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice = false }: WorkOptions) {
@@ -45,6 +51,12 @@ export class Work {
   get isReady(): boolean {
     for (const other of this.#after) if (!other.done) return false;
     return true;
+  }
+
+  /** Whether something of another process comes first, which nothing that is done here brings about. */
+  get waitsOutside(): boolean {
+    for (const other of this.#after) if (!(other instanceof Work) && !other.done) return true;
+    return false;
   }
 
   /** Does a slice of the work; true when none is left. */
@@ -144,6 +156,7 @@ export class Stream {
 export class Event {
   readonly device: number;
   readonly flags: number;
+  /** The last record of this process. */
   recorded: Work | undefined;
   /** What came before the record, for streams that wait for it. */
   cameAfter: Progress = new Map();
@@ -154,6 +167,19 @@ export class Event {
     this.device = device;
     this.flags = flags;
   }
+
+  /** What a stream waits for that is to wait now: the last record of any process, undefined where there is none. */
+  get latest(): Awaited | undefined {
+    return this.recorded;
+  }
+
+  /** Notes that a record is given to a stream. What it returns is called when the stream gets there. */
+  beginRecord(): (() => void) | undefined {
+    return undefined;
+  }
+
+  /** Is called when a stream gets to a record or a wait. */
+  reached(): void {}
 }
 
 const sliceMilliseconds = 4;
@@ -169,6 +195,8 @@ export class Scheduler {
   /** Which of the busy streams is next. */
   #turn = 0;
   #scheduled = false;
+  /** Looks whether another process has done what is waited for. */
+  readonly #quietTimer = new QuietTimer(() => this.#schedule());
 
   /** @param onFailure is told what a piece of work threw: its device is lost, and the rest of its work is dropped */
   constructor(onFailure: (device: number, cause: unknown) => void) {
@@ -196,7 +224,7 @@ export class Scheduler {
 
   /** Appends work to a stream; `run` does a slice of it and returns true, or anything but false, when none is left. */
   enqueue(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice }: WorkOptions = {}): Work {
-    const first = after.filter((work) => !work.done);
+    const first = after.filter((other) => !other.done);
     for (const other of this.#orderedWith(stream)) {
       if (other.last?.done === false) first.push(other.last);
       stream.comeAfterAllOf(other);
@@ -213,20 +241,27 @@ export class Scheduler {
     return work;
   }
 
-  record(event: Event, stream: Stream): void {
+  record(event: Event, stream: Stream): Work {
     event.time = undefined;
+    const complete = event.beginRecord();
     const work = this.enqueue(stream, () => {
       // A later record supersedes this one.
       if (event.recorded === work) event.time = performance.now();
+      complete?.();
+      event.reached();
     });
     event.recorded = work;
     event.cameAfter = stream.cameAfter();
+    return work;
   }
 
-  wait(stream: Stream, { recorded, cameAfter }: Event): void {
-    if (recorded === undefined) return;
-    stream.comeAfter(recorded, cameAfter);
-    if (!recorded.done && recorded.stream !== stream) this.enqueue(stream, () => true, { after: [recorded] });
+  /** Lets the next work of the stream wait, by work that it returns where there is something to wait for. */
+  wait(stream: Stream, event: Event): Work | undefined {
+    const { latest } = event;
+    // How far another process's streams have come says nothing of this one's.
+    if (latest instanceof Work) stream.comeAfter(latest, event.cameAfter);
+    if (latest === undefined || latest.done || (latest instanceof Work && latest.stream === stream)) return undefined;
+    return this.enqueue(stream, () => event.reached(), { after: [latest] });
   }
 
   /** Whether the next work of `stream` is known to come after `work`: by events, or as default streams order it. */
@@ -248,11 +283,20 @@ export class Scheduler {
     return false;
   }
 
-  /** Does work until `done` holds. */
-  runUntil(done: () => boolean): void {
+  /** Does work until `done` holds, which may be another process's doing. */
+  runUntil(done: () => boolean, { isOutside = false }: { isOutside?: boolean } = {}): void {
     while (!done()) {
-      if (!this.step()) throw new Error("Cannot go on: every stream waits for work that no stream has");
+      if (this.step()) continue;
+      if (!isOutside && !this.#waitsOutside) {
+        throw new Error("Cannot go on: every stream waits for work that no stream has");
+      }
+      pause();
     }
+  }
+
+  /** Whether a stream waits for another process. */
+  get #waitsOutside(): boolean {
+    return this.#busy.some((stream) => stream.first!.waitsOutside);
   }
 
   /** Drops the work of a device that was lost, but for what outlives it. */
@@ -273,6 +317,7 @@ export class Scheduler {
   close(): void {
     for (const stream of this.#busy.splice(0)) for (const work of takeAll(stream)) work.finish();
     this.#streams.clear();
+    this.#quietTimer.stop();
   }
 
   /** The streams whose work so far comes before the next work of `stream` by their kind alone. */
@@ -323,6 +368,7 @@ export class Scheduler {
       let goesOn = true;
       while (goesOn && performance.now() < end) goesOn = this.step();
       if (goesOn) this.#schedule();
+      else if (this.#waitsOutside) this.#quietTimer.start();
     });
   }
 }

@@ -30,6 +30,11 @@ export const scratch = {
   local: { begin: 393216, byteLength: 67108864 },
 } as const;
 
+/** The bytes of the pages that it takes to hold some. */
+export function wholePages(byteLength: number): number {
+  return Math.ceil(byteLength / pageByteLength) * pageByteLength;
+}
+
 /** The device address of an offset into the window. */
 export function addressOfOffset(offset: number): bigint {
   return addressBase + BigInt(offset);
@@ -105,6 +110,12 @@ export class Window {
       if (error instanceof SystemError) return false;
       throw error;
     }
+  }
+
+  /** Discards whole pages and releases them, unless they still show a file: then they are nobody else's to use. */
+  giveBack(offset: number, byteLength: number, { isShared }: { isShared: boolean }): void {
+    const isDiscarded = this.discard(offset, byteLength);
+    if (isDiscarded || !isShared) this.release(offset, byteLength);
   }
 
   /** Whether there is a table of limits for a device; it is made where there is room, and none is given back before. */

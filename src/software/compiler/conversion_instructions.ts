@@ -1,5 +1,8 @@
 /**
- * `cvt`, between all integers and floats of 32 and 64 bits. PTX ISA, section 9.7.9.21.
+ * `cvt`, between all integers and floats of 16, 32 and 64 bits. PTX ISA, section 9.7.9.21.
+ *
+ * Halves are computed with in 32 or 64 bits, which hold every half, and rounded once. The bits of a NaN are those that an
+ * H100 gives.
  *
  * @module
  */
@@ -9,6 +12,9 @@ import type { Emit } from "./instruction_form.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
 import type { OpName } from "./wasm_encoder.ts";
+
+const single = typeNamed("f32");
+const double = typeNamed("f64");
 
 const roundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi: "Trunc", rmi: "Floor", rpi: "Ceil" };
 
@@ -20,9 +26,10 @@ export const convert: Emit = (e, i) => {
   e.assign(i.operands[0], to, () => {
     e.push(i.operands[1], from, { wide: true });
     if (i.choices.has("ftz") && from.name === "f32") flushSubnormal(e);
+    if (from.name === "f16") e.callHelper("halfToSingle");
     if (from.kind === "float") {
       if (to.kind === "float") floatToFloat(e, i, from);
-      else floatToInteger(e, i, from);
+      else floatToInteger(e, i, from.name === "f16" ? single : from);
     } else if (to.kind === "float") {
       integerToFloat(e, i, from);
     } else {
@@ -31,26 +38,41 @@ export const convert: Emit = (e, i) => {
   }, { wide: true });
 };
 
-function floatToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+/** Takes a half as the single that it has become. */
+function floatToFloat(e: FunctionEmitter, i: TypedInstruction, declared: ScalarType): void {
   const { type: to } = i;
-  const source = e.temporary(from.value);
-  e.code.tee(source);
   const rounding = i.choices.get("rounding");
   const toInteger = rounding === undefined ? undefined : roundings[rounding];
-  if (from.bits === to.bits) {
+  if (declared.bits === to.bits) {
     if (rounding !== undefined && toInteger === undefined) e.fail(`.${rounding} does not apply between equal types`);
-    if (toInteger !== undefined) e.code.ops(`${to.value}${toInteger}` as OpName);
-  } else if (from.bits < to.bits) {
+  } else if (declared.bits < to.bits) {
     if (rounding !== undefined) e.fail(`.${rounding} does not apply: nothing is rounded`);
-    e.code.ops("f64PromoteF32");
   } else {
     if (rounding !== "rn") e.fail("only rounding to nearest even, .rn, is supported here");
-    if (i.choices.has("ftz")) e.fail(".ftz is not supported here");
-    e.code.ops("f32DemoteF64");
+    if (i.choices.has("ftz") && to.name === "f32") e.fail(".ftz is not supported here");
   }
+  const from = declared.name === "f16" ? single : declared;
+  const source = e.temporary(from.value);
+  e.code.tee(source);
+  if (toInteger !== undefined) e.code.ops(`${from.value}${toInteger}` as OpName);
+  if (to.name === "f16") return floatToHalf(e, i, from);
+  if (from.bits < to.bits) e.code.ops("f64PromoteF32");
+  else if (from.bits > to.bits) e.code.ops("f32DemoteF64");
   if (i.choices.has("sat")) saturate(e, to);
   else if (from.bits !== to.bits) convertNaN(e, { source, from, to });
-  else if (toInteger !== undefined || i.choices.has("ftz")) canonicalizeNaN(e, to, [source]);
+  else if (toInteger !== undefined || i.choices.has("ftz") || declared !== from) canonicalizeNaN(e, to, [source]);
+}
+
+function floatToHalf(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+  const { code } = e;
+  if (from.value === "f32") {
+    const promoted = e.temporary("f64");
+    // A NaN of 32 bits becomes 0x7fff, whichever it is: the half whose bits are the top of this one's.
+    code.ops("f64PromoteF32").tee(promoted).f64Bits(0x7fff_ffff_ffff_ffffn).get(promoted).get(promoted);
+    code.ops("f64Eq", "select");
+  }
+  if (i.choices.has("sat")) saturate(e, double);
+  e.callHelper("doubleToHalf");
 }
 
 /** Puts for a NaN on the stack the one it was converted from: its sign and the high bits of its fraction, made quiet. */
@@ -100,11 +122,13 @@ function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarTyp
 }
 
 function integerToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
-  const { type: to } = i;
+  // What 64 bits do not hold exactly is more than a half can hold.
+  const to = i.type.name === "f16" ? double : i.type;
   if (i.choices.get("rounding") !== "rn") e.fail("only rounding to nearest even, .rn, is supported here");
   const fromName = from.value === "i64" ? "I64" : "I32";
   e.code.ops(`${to.value}Convert${fromName}${from.kind === "signed" ? "S" : "U"}` as OpName);
   if (i.choices.has("sat")) saturate(e, to);
+  if (to !== i.type) e.callHelper("doubleToHalf");
 }
 
 function integerToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {

@@ -1,6 +1,6 @@
 import { PtxError } from "../../ptx/syntax.ts";
-import type { Register } from "./names.ts";
-import { type ScalarType, typeNamed } from "./scalar_types.ts";
+import type { Register, Variable } from "./names.ts";
+import { type ScalarType, singleBits, typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import { CodeWriter, type FunctionType, type ValueType } from "./wasm_encoder.ts";
 
@@ -20,6 +20,7 @@ const runParameters = [
   "shared",
   "local",
   "limits",
+  "sharedBytes",
 ] as const;
 /** What the loops over blocks and threads count. */
 const counters = ["blockX", "threadX", "threadY", "threadZ"] as const;
@@ -39,13 +40,25 @@ export function fixedLocal(name: FixedLocal): number {
 }
 
 /** Functions that kernels call. */
-export type Helper = "fault" | "resolveGeneric" | "fusedMultiplyAdd32" | "propagateNaN64";
+export type Helper =
+  | "fault"
+  | "resolveGeneric"
+  | "fusedMultiplyAdd32"
+  | "propagateNaN64"
+  | "halfToSingle"
+  | "doubleToHalf";
+
+/** The global of a compiled module: the address of the image of its variables. */
+export const imageAddressGlobal = 0;
 
 /** Sizes of the spaces that a kernel addresses, in bytes. */
 export interface SpaceSizes {
   readonly parameters: number;
-  readonly shared: number;
+  /** Undefined where the kernel uses what a launch adds: how much there is, the caller says. */
+  readonly shared: number | undefined;
   readonly local: number;
+  /** Where in the image of the module's variables those in `.const` lie. */
+  readonly constants: { readonly offset: number; readonly byteLength: number };
 }
 
 /** How an operand's register may differ from the type of an instruction. */
@@ -177,8 +190,10 @@ export class FunctionEmitter {
         this.#convertUnsigned32(type);
         break;
       case "variable":
-        if (type.kind === "float" || type.bits < 32) this.fail(`the address of "${operand.name}" needs 32 or 64 bits`);
-        this.#pushInteger(BigInt(operand.offset), type);
+        this.#pushAddress(operand, 0n, type);
+        break;
+      case "sum":
+        this.#pushAddress(operand.variable, operand.offset, type);
         break;
       case "not":
         if (type.kind !== "predicate") this.fail("only a predicate can be negated");
@@ -187,6 +202,18 @@ export class FunctionEmitter {
       default:
         this.fail("it has an operand of the wrong kind");
     }
+  }
+
+  /** Pushes the address of a byte of a variable, in the variable's own space, as an i64. */
+  pushVariable(variable: Variable, offset: bigint): void {
+    this.code.i64(BigInt(variable.offset) + offset);
+    if (isInImage(variable)) this.code.globalGet(imageAddressGlobal).ops("i64Add");
+  }
+
+  /** Pushes how many bytes the block's shared memory has. */
+  pushSharedBytes(): void {
+    if (this.sizes.shared === undefined) this.getFixed("sharedBytes");
+    else this.code.i32(this.sizes.shared);
   }
 
   /** Puts what `produce` pushes, a value of a type, into a destination. */
@@ -274,6 +301,15 @@ export class FunctionEmitter {
     else if (value === "f64" && to === "i64") code.ops("i64ReinterpretF64");
   }
 
+  #pushAddress(variable: Variable, offset: bigint, type: ScalarType): void {
+    const least = isInImage(variable) ? 64 : 32;
+    if (type.kind === "float" || type.bits < least) {
+      this.fail(`the address of "${variable.name}" needs ${least === 64 ? "64" : "32 or 64"} bits`);
+    }
+    this.pushVariable(variable, offset);
+    if (type.bits === 32) this.code.ops("i32WrapI64");
+  }
+
   #pushInteger(value: bigint, type: ScalarType): void {
     const { bits, kind } = type;
     if (kind === "float") this.fail(`the integer ${value} stands where a ".${type.name}" is needed`);
@@ -315,11 +351,8 @@ export class FunctionEmitter {
   }
 }
 
-function singleBits(doubleBits: bigint): bigint {
-  const view = new DataView(new ArrayBuffer(8));
-  view.setBigUint64(0, doubleBits);
-  view.setFloat32(0, view.getFloat64(0));
-  return BigInt(view.getUint32(0));
+function isInImage({ space }: Variable): boolean {
+  return space === "global" || space === "const";
 }
 
 const warpSize = 32;

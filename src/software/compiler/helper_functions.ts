@@ -18,11 +18,13 @@ export const helperIndices: ReadonlyMap<Helper, number> = new Map([
   ["resolveGeneric", 1],
   ["fusedMultiplyAdd32", 2],
   ["propagateNaN64", 3],
+  ["halfToSingle", 4],
+  ["doubleToHalf", 5],
 ]);
 
 /** The functions in the order of their indices. */
 export function helperFunctions(): FunctionDefinition[] {
-  return [resolveGeneric(), fusedMultiplyAdd32(), propagateNaN64()];
+  return [resolveGeneric(), fusedMultiplyAdd32(), propagateNaN64(), halfToSingle(), doubleToHalf()];
 }
 
 /**
@@ -111,4 +113,42 @@ function propagateNaN64(): FunctionDefinition {
   }
   code.f64Bits(0xfff8_0000_0000_0000n);
   return { type: { parameters: ["f64", "f64"], results: ["f64"] }, locals: [], code: code.finish() };
+}
+
+/** The number of a half's bits. A NaN keeps its sign and fraction, and is made quiet. */
+function halfToSingle(): FunctionDefinition {
+  const [half, magnitude, sign] = [0, 1, 2] as const;
+  const code = new CodeWriter();
+  code.get(half).i32(0x7fff).ops("i32And").tee(magnitude);
+  code.get(half).i32(0x8000).ops("i32And").i32(16).ops("i32Shl").set(sign);
+  code.i32(0x7c00).ops("i32LtU").if("f32");
+  // In a single's place, the half's exponent is too small by the difference of the biases. Subnormal numbers come right.
+  code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or", "f32ReinterpretI32");
+  code.f32Bits(0x7780_0000n).ops("f32Mul").else();
+  code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or").i32(0x7f80_0000).ops("i32Or");
+  code.i32(0x0040_0000).i32(0).get(magnitude).i32(0x7c00).ops("i32GtU", "select", "i32Or", "f32ReinterpretI32").end();
+  return { type: { parameters: ["i32"], results: ["f32"] }, locals: ["i32", "i32"], code: code.finish() };
+}
+
+/** The bits of the half nearest to a number, even where two are. A NaN keeps its sign and the top of its fraction. */
+function doubleToHalf(): FunctionDefinition {
+  const [number, magnitude, bits, sign] = [0, 1, 2, 3] as const;
+  const code = new CodeWriter();
+  const highBits = (shift: bigint) => code.get(bits).i64(shift).ops("i64ShrU", "i32WrapI64");
+  code.get(number).ops("f64Abs").tee(magnitude).ops("i64ReinterpretF64").set(bits);
+  code.get(number).ops("i64ReinterpretF64").i64(48n).ops("i64ShrU", "i32WrapI64").i32(0x8000).ops("i32And").set(sign);
+  code.get(magnitude).get(magnitude).ops("f64Ne").if();
+  highBits(42n).i32(0x3ff).ops("i32And").i32(0x7e00).ops("i32Or").get(sign).ops("i32Or", "return").end();
+  // 65520 is halfway between the largest half and what would come next.
+  code.get(magnitude).f64Bits(0x40ef_fe00_0000_0000n).ops("f64Ge").if();
+  code.i32(0x7c00).get(sign).ops("i32Or", "return").end();
+  // Below 2 to the -14, halves are multiples of 2 to the -24: the last bit of 2 to the 28, so that adding that rounds.
+  code.get(magnitude).f64Bits(0x3f10_0000_0000_0000n).ops("f64Lt").if();
+  code.get(magnitude).f64Bits(0x41b0_0000_0000_0000n).ops("f64Add", "i64ReinterpretF64", "i32WrapI64");
+  code.get(sign).ops("i32Or", "return").end();
+  // Half of the last bit that stays is added, less the least where that bit is 0. Carries go on into the exponent.
+  code.get(bits).i64(0x1ff_ffff_ffffn).ops("i64Add").get(bits).i64(42n).ops("i64ShrU").i64(1n).ops("i64And", "i64Add");
+  code.set(bits);
+  highBits(42n).i32((1023 - 15) << 10).ops("i32Sub").get(sign).ops("i32Or");
+  return { type: { parameters: ["f64"], results: ["i32"] }, locals: ["f64", "i64", "i32"], code: code.finish() };
 }

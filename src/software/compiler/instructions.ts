@@ -52,11 +52,12 @@ const wideBits = "<type:b32|b64>";
 const loaded = "<type:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64>";
 const moved = "<type:pred|b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64>";
 const selected = "<type:b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64>";
-const converted = "u8|u16|u32|u64|s8|s16|s32|s64|f32|f64";
+const converted = "u8|u16|u32|u64|s8|s16|s32|s64|f16|f32|f64";
 const integerComparison = "<compare:eq|ne|lt|le|gt|ge|lo|ls|hi|hs>";
 const floatComparison = "<compare:eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan>";
 const combined = "<combine:and|or|xor>?";
 const space = "<space:global|shared|shared::cta|local|param>?";
+const loadSpace = "<space:global|shared|shared::cta|local|param|const>?";
 const storeSpace = "<space:global|shared|shared::cta|local>?";
 const loadHints = "<cache:ca|cg|cs|lu|cv>?.<eviction:L1::evict_normal|L1::evict_unchanged|L1::evict_first|" +
   "L1::evict_last|L1::no_allocate>?.<prefetch:L2::64B|L2::128B|L2::256B>?";
@@ -151,15 +152,15 @@ export const instructions: readonly InstructionForm[] = [
 
   form(`mov.${moved} d, a`, "9.7.9.3", move),
   form("prmt.b32 d, a, b, c", "9.7.9.7", permuteBytes),
-  form(`ld.weak?.${space}.${loadHints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load),
+  form(`ld.weak?.${loadSpace}.${loadHints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load),
   form(`ld.volatile.${space}.${vector}.${loaded} d, [a]`, "9.7.9.8", load),
   form(`ld.<space:global>.${loadHints}.nc.${loadHints}.${vector}.${loaded} d, [a]`, "9.7.9.9", load),
   form(`ldu.<space:global>?.${vector}.${loaded} d, [a]`, "9.7.9.10", load),
   form(`st.weak?.${storeSpace}.${storeHints}.${vector}.${loaded} [a], b`, "9.7.9.11", store),
   form(`st.volatile.${storeSpace}.${vector}.${loaded} [a], b`, "9.7.9.11", store),
-  form("isspacep.<space:global|shared|local> p, a", "9.7.9.19", isInSpace),
-  form("cvta.<space:global|shared|local|param>.u64 d, a", "9.7.9.20", convertAddress("i64Add")),
-  form("cvta.to.<space:global|shared|local|param>.u64 d, a", "9.7.9.20", convertAddress("i64Sub")),
+  form("isspacep.<space:global|shared|local|const> p, a", "9.7.9.19", isInSpace),
+  form("cvta.<space:global|shared|local|const|param>.u64 d, a", "9.7.9.20", convertAddress("i64Add")),
+  form("cvta.to.<space:global|shared|local|const|param>.u64 d, a", "9.7.9.20", convertAddress("i64Sub")),
   form(
     `cvt.<rounding:rn|rni|rzi|rmi|rpi>?.ftz?.sat?.<type:${converted}>.<from:${converted}> d, a`,
     "9.7.9.21",

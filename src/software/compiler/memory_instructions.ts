@@ -7,7 +7,7 @@
  * @module
  */
 import { addressBase, faultKind, limitGranuleBytes, localAddressBase, sharedAddressBase } from "./addresses.ts";
-import type { FunctionEmitter } from "./function_emitter.ts";
+import { type FunctionEmitter, imageAddressGlobal } from "./function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
@@ -137,9 +137,14 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
   return (e, i) => {
     const space = i.choices.get("space")!;
     if (space === "param") e.fail("the address of a parameter cannot be made generic");
+    const source = i.operands[1];
+    const variable = source?.kind === "sum" ? source.variable : source;
+    if (variable?.kind === "variable" && variable.space !== space) {
+      e.fail(`"${variable.name}" lies in ".${variable.space}"`);
+    }
     e.assign(i.operands[0], u64, () => {
-      e.push(i.operands[1], u64);
-      if (space !== "global") e.code.i64(windowBase(space)).ops(operation);
+      e.push(source, u64);
+      if (space === "shared" || space === "local") e.code.i64(windowBase(space)).ops(operation);
     });
   };
 }
@@ -147,10 +152,25 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
 /** `isspacep` */
 export const isInSpace: Emit = (e, i) => {
   e.assign(i.operands[0], typeNamed("pred"), () => {
+    const space = i.choices.get("space")!;
+    const address = e.temporary("i64");
     e.push(i.operands[1], u64);
-    e.code.i64(32n).ops("i64ShrU").i64(windowBase(i.choices.get("space")!) >> 32n).ops("i64Eq");
+    e.code.set(address);
+    if (space === "const") return pushIsConstant(e, address);
+    e.code.get(address).i64(32n).ops("i64ShrU").i64(windowBase(space) >> 32n).ops("i64Eq");
+    if (space === "global" && e.sizes.constants.byteLength > 0) {
+      pushIsConstant(e, address);
+      e.code.ops("i32Eqz", "i32And");
+    }
   });
 };
+
+/** The module's constants lie among its other variables: what tells them apart is where. */
+function pushIsConstant(e: FunctionEmitter, address: number): void {
+  const { offset, byteLength } = e.sizes.constants;
+  e.code.get(address).globalGet(imageAddressGlobal).i64(BigInt(offset)).ops("i64Add", "i64Sub");
+  e.code.i64(BigInt(byteLength)).ops("i64LtU");
+}
 
 /** `membar` and `fence` */
 export const fence: Emit = (e) => {
@@ -211,12 +231,14 @@ function pushLocation(
   e.code.set(local);
   switch (space) {
     case "global":
+    case "const":
       checkGlobal(e, local, bytes);
       e.code.get(local).ops("i32WrapI64");
       break;
     case "generic":
       e.code.get(local).i32(bytes).i32(e.line);
-      e.getFixed("shared").i32(e.sizes.shared);
+      e.getFixed("shared");
+      e.pushSharedBytes();
       e.getFixed("local").i32(e.sizes.local);
       e.getFixed("limits");
       e.callHelper("resolveGeneric");
@@ -226,7 +248,8 @@ function pushLocation(
       e.getFixed("parameters").get(local).ops("i32WrapI64", "i32Add");
       break;
     case "shared":
-      checkBounded(e, local, { bytes, size: e.sizes.shared });
+      if (e.sizes.shared === undefined) checkDynamicShared(e, local, bytes);
+      else checkBounded(e, local, { bytes, size: e.sizes.shared });
       e.getFixed("shared").get(local).ops("i32WrapI64", "i32Add");
       break;
     case "local":
@@ -243,8 +266,10 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
     return;
   }
   if (base.kind === "variable") {
-    if (base.space !== space) e.fail(`"${base.name}" lies in ".${base.space}"`);
-    code.i64(BigInt(base.offset) + offset);
+    const isGeneric = space === "generic" && base.space !== "param" && base.space !== "const";
+    if (base.space !== space && !isGeneric) e.fail(`"${base.name}" lies in ".${base.space}"`);
+    e.pushVariable(base, offset);
+    if (isGeneric && base.space !== "global") code.i64(windowBase(base.space)).ops("i64Add");
     return;
   }
   if (base.type.bits === 32) {
@@ -280,6 +305,18 @@ function checkBounded(e: FunctionEmitter, address: number, { bytes, size }: { by
     code.get(address).i64(BigInt(size - bytes)).ops("i64GtU");
     if (bytes > 1) code.get(address).ops("i32WrapI64").i32(bytes - 1).ops("i32And", "i32Or");
   }
+  faultIf(e, address, bytes);
+}
+
+function checkDynamicShared(e: FunctionEmitter, address: number, bytes: number): void {
+  const { code } = e;
+  const end = e.temporary("i64");
+  e.pushSharedBytes();
+  code.ops("i64ExtendI32U").set(end);
+  // An address that is itself past the end may be so large that the end of the access wraps.
+  code.get(address).get(end).ops("i64GtU").get(address).i64(BigInt(bytes)).ops("i64Add").get(end);
+  code.ops("i64GtU", "i32Or");
+  if (bytes > 1) code.get(address).ops("i32WrapI64").i32(bytes - 1).ops("i32And", "i32Or");
   faultIf(e, address, bytes);
 }
 

@@ -12,9 +12,9 @@ export interface Register {
 export interface Variable {
   readonly kind: "variable";
   readonly name: string;
-  /** `param`, `shared` or `local`. */
+  /** `param`, `shared`, `local`, `global` or `const`. */
   readonly space: string;
-  /** Bytes from the start of the space. */
+  /** Bytes from the start of the space; of the module's image in `.global` and `.const`. */
   readonly offset: number;
   readonly byteLength: number;
 }
@@ -89,6 +89,35 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
+/** What a variable's elements are and how they lie in memory. */
+export interface ElementLayout {
+  readonly type: ScalarType;
+  /** Of a whole vector, where the elements are vectors. */
+  readonly byteLength: number;
+  readonly alignment: number;
+}
+
+/** The layout of one element of a variable. Throws `PtxError` for types that variables cannot have. */
+export function elementLayout(
+  { name, line, type: typeName, vectorLength, alignment }: VariableDeclaration,
+): ElementLayout {
+  const type = scalarTypes.get(typeName);
+  if (type === undefined || type.kind === "predicate") {
+    throw new PtxError(line, `cannot declare "${name}": variables of type ".${typeName}" are not supported`);
+  }
+  const byteLength = (type.bits / 8) * vectorLength;
+  return { type, byteLength, alignment: alignment ?? byteLength };
+}
+
+/** Bytes of a variable. Throws `PtxError` for an array without a length. */
+export function byteLengthOf(declaration: VariableDeclaration): number {
+  const { name, line, elementCount } = declaration;
+  if (elementCount === 0) {
+    throw new PtxError(line, `cannot declare "${name}" without a length: its size would be unknown`);
+  }
+  return elementLayout(declaration).byteLength * (elementCount ?? 1);
+}
+
 /** Lays variables out in a state space, each at the next multiple of its alignment. */
 export class SpaceLayout {
   readonly #space: string;
@@ -103,20 +132,18 @@ export class SpaceLayout {
     return this.#end;
   }
 
+  /** Moves the end to the next multiple of an alignment, and returns it. */
+  align(alignment: number): number {
+    return this.#end = Math.ceil(this.#end / alignment) * alignment;
+  }
+
   place(declaration: VariableDeclaration): Variable {
-    const { name, line, elementCount, vectorLength, initialized } = declaration;
-    const type = scalarTypes.get(declaration.type);
-    if (type === undefined || type.kind === "predicate") {
-      throw new PtxError(line, `cannot declare "${name}": variables of type ".${declaration.type}" are not supported`);
+    const { name, line, initializer } = declaration;
+    if (initializer !== undefined) {
+      throw new PtxError(line, `cannot initialize "${name}": it lies in ".${this.#space}"`);
     }
-    if (initialized) throw new PtxError(line, `cannot initialize "${name}": it lies in ".${this.#space}"`);
-    if (elementCount === 0) {
-      throw new PtxError(line, `cannot declare "${name}" without a length: its size would be unknown`);
-    }
-    const elementBytes = (type.bits / 8) * vectorLength;
-    const alignment = declaration.alignment ?? elementBytes;
-    const byteLength = elementBytes * (elementCount ?? 1);
-    const offset = Math.ceil(this.#end / alignment) * alignment;
+    const byteLength = byteLengthOf(declaration);
+    const offset = this.align(elementLayout(declaration).alignment);
     this.#end = offset + byteLength;
     return { kind: "variable", name, space: this.#space, offset, byteLength };
   }

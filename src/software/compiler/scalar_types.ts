@@ -37,6 +37,14 @@ export const scalarTypes: ReadonlyMap<string, ScalarType> = new Map(
   ].map((type) => [type.name, type]),
 );
 
+/** The bits of a number of 64 bits, rounded to 32. */
+export function singleBits(doubleBits: bigint): bigint {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setBigUint64(0, doubleBits);
+  view.setFloat32(0, view.getFloat64(0));
+  return BigInt(view.getUint32(0));
+}
+
 /** The type of that name, which is known to be one. */
 export function typeNamed(name: string): ScalarType {
   return scalarTypes.get(name)!;

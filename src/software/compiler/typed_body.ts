@@ -6,10 +6,13 @@ import {
   type Operand,
   PtxError,
   type Statement,
+  type SumOperand,
+  type VariableDeclaration,
 } from "../../ptx/syntax.ts";
 import { type InstructionForm, matchForm } from "./instruction_form.ts";
 import { formsByOpcode, refusalOf } from "./instructions.ts";
-import { type LabelName, type Register, Scope, SpaceLayout, type Variable } from "./names.ts";
+import { type ModuleImage, operandOf } from "./module_image.ts";
+import { elementLayout, type LabelName, type Register, Scope, SpaceLayout, type Variable } from "./names.ts";
 import { isSpecialRegister } from "./function_emitter.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
@@ -19,34 +22,63 @@ export interface TypedBody {
   readonly items: readonly (TypedInstruction | LabelName)[];
   readonly sharedBytes: number;
   readonly localBytes: number;
+  /** Whether it uses the shared memory that a launch adds behind its own. */
+  readonly usesDynamicShared: boolean;
 }
 
-/** Where the parameters lie, and which names the module declares beyond. */
+/** What a module declares beside a kernel. */
+export interface ModuleScope {
+  readonly image: ModuleImage;
+  readonly functions: ReadonlySet<string>;
+  /** Those in the image, in `.shared`, and those that this module does not define. */
+  readonly variables: ReadonlyMap<string, VariableDeclaration>;
+}
+
+/** Where the parameters lie, and what is declared around the kernel. */
 export interface BodyContext {
   readonly parameters: readonly Variable[];
-  readonly moduleNames: ReadonlySet<string>;
+  readonly module: ModuleScope;
 }
 
 /**
  * Resolves the names in a kernel's body and finds each instruction's form. Throws `PtxError` for names that nothing
  * declares and instructions that are not known.
  */
-export function typeBody(kernel: FunctionDeclaration, { parameters, moduleNames }: BodyContext): TypedBody {
+export function typeBody(kernel: FunctionDeclaration, { parameters, module }: BodyContext): TypedBody {
   const scope = new Scope();
   for (const parameter of parameters) scope.declare(parameter, kernel.line);
-  const typist = new BodyTypist(moduleNames);
+  const typist = new BodyTypist(module);
   typist.statements(kernel.body!, scope);
-  return { items: typist.items, sharedBytes: typist.shared.byteLength, localBytes: typist.local.byteLength };
+  const usesDynamicShared = typist.placeDynamicShared();
+  const { items, shared, local } = typist;
+  return { items, sharedBytes: shared.byteLength, localBytes: local.byteLength, usesDynamicShared };
 }
+
+/** Where shared memory that a launch adds begins at least: an H100 aligns it so, whatever lies there. */
+const dynamicSharedAlignment = 16;
 
 class BodyTypist {
   readonly items: (TypedInstruction | LabelName)[] = [];
   readonly shared = new SpaceLayout("shared");
   readonly local = new SpaceLayout("local");
-  readonly #moduleNames: ReadonlySet<string>;
+  readonly #module: ModuleScope;
+  /** The module's variables that the kernel has named so far. */
+  readonly #used = new Map<string, Variable>();
+  /** Those of them that lie in shared memory that a launch adds, all at the same place. */
+  readonly #dynamic: { variable: Variable & { offset: number }; alignment: number }[] = [];
 
-  constructor(moduleNames: ReadonlySet<string>) {
-    this.#moduleNames = moduleNames;
+  constructor(module: ModuleScope) {
+    this.#module = module;
+  }
+
+  /** Places what lies behind all other shared memory. False where there is nothing. */
+  placeDynamicShared(): boolean {
+    if (this.#dynamic.length === 0) return false;
+    const begin = this.shared.align(
+      Math.max(dynamicSharedAlignment, ...this.#dynamic.map(({ alignment }) => alignment)),
+    );
+    for (const { variable } of this.#dynamic) variable.offset = begin;
+    return true;
   }
 
   statements(statements: readonly Statement[], scope: Scope): void {
@@ -133,6 +165,8 @@ class BodyTypist {
           first: this.#name(operand.first, place),
           second: this.#name(operand.second, place),
         };
+      case "sum":
+        return this.#sum(operand, place);
       case "address": {
         const base = operand.base === undefined ? undefined : this.#name(operand.base, place);
         if (base !== undefined && base.kind !== "register" && base.kind !== "variable") {
@@ -151,10 +185,38 @@ class BodyTypist {
     const named = scope.find(name);
     if (named !== undefined) return named;
     if (isSpecialRegister(name)) return { kind: "special", name };
-    if (this.#moduleNames.has(name)) {
-      throw new PtxError(line, `cannot use "${name}": variables and functions of a module are not supported yet`);
+    const declaration = this.#module.variables.get(name);
+    if (declaration !== undefined) return this.#moduleVariable(declaration, line);
+    if (this.#module.functions.has(name)) {
+      throw new PtxError(line, `cannot use "${name}": functions of a module are not supported yet`);
     }
     throw new PtxError(line, `cannot find "${name}": nothing declares it`);
+  }
+
+  #sum({ name, offset }: SumOperand, place: { scope: Scope; line: number }): ResolvedOperand {
+    const variable = this.#name(name, place);
+    if (variable.kind === "variable") return { kind: "sum", variable, offset };
+    throw new PtxError(place.line, `cannot add to "${name.name}": only the address of a variable takes an offset`);
+  }
+
+  #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
+    const { name } = declaration;
+    const variable = this.#used.get(name) ?? this.#placeModuleVariable(declaration, line);
+    this.#used.set(name, variable);
+    return variable;
+  }
+
+  #placeModuleVariable(declaration: VariableDeclaration, line: number): Variable {
+    const { name, space, linkage, elementCount } = declaration;
+    const placed = this.#module.image.variables.get(name);
+    if (placed !== undefined) return operandOf(name, placed);
+    if (space !== "shared") {
+      throw new PtxError(line, `cannot use "${name}": this module declares it and does not define it`);
+    }
+    if (linkage !== "extern" || elementCount !== 0) return this.shared.place(declaration);
+    const variable: Variable & { offset: number } = { kind: "variable", name, space, offset: 0, byteLength: 0 };
+    this.#dynamic.push({ variable, alignment: elementLayout(declaration).alignment });
+    return variable;
   }
 
   #predicate(operand: NameOperand, place: { scope: Scope; line: number }): Register {

@@ -24,6 +24,8 @@ export type ResolvedOperand =
   | LabelList
   /** The address of a variable. */
   | Variable
+  /** That of a byte some way from its start. */
+  | { readonly kind: "sum"; readonly variable: Variable; readonly offset: bigint }
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "integer"; readonly value: bigint }
   | { readonly kind: "float"; readonly precision: "single" | "double"; readonly bits: bigint }

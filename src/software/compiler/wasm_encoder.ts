@@ -337,6 +337,10 @@ export class CodeWriter {
     return this;
   }
 
+  globalGet(index: number): this {
+    return this.#withIndex(0x23, index);
+  }
+
   call(functionIndex: number): this {
     return this.#withIndex(0x10, functionIndex);
   }
@@ -392,15 +396,17 @@ export interface FunctionDefinition {
   readonly exportName?: string | undefined;
 }
 
-/** What a module consists of: one imported memory, imported functions, its own functions after those. */
+/** What a module consists of: imported memory, globals and functions, its own functions after those. */
 export interface ModuleDefinition {
   readonly memory: { readonly module: string; readonly name: string; readonly pages: number };
+  /** Constants that are known when the module is instantiated. */
+  readonly globals: readonly { readonly module: string; readonly name: string; readonly valueType: ValueType }[];
   readonly imports: readonly { readonly module: string; readonly name: string; readonly type: FunctionType }[];
   readonly functions: readonly FunctionDefinition[];
 }
 
 /** The module's binary. Its memory is shared, and neither grows nor shrinks. */
-export function encodeModule({ memory, imports, functions }: ModuleDefinition): Uint8Array<ArrayBuffer> {
+export function encodeModule({ memory, globals, imports, functions }: ModuleDefinition): Uint8Array<ArrayBuffer> {
   const types: FunctionType[] = [...imports, ...functions].map(({ type }) => type);
   const out = new ByteWriter();
   out.bytes([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
@@ -409,13 +415,15 @@ export function encodeModule({ memory, imports, functions }: ModuleDefinition): 
     valueTypes(section, type.parameters);
     valueTypes(section, type.results);
   });
-  section(out, 2, [memory, ...imports], (entry, section) => {
+  section(out, 2, [memory, ...globals, ...imports], (entry, section) => {
     section.name(entry.module);
     section.name(entry.name);
     if ("pages" in entry) {
       section.bytes([0x02, 0x03]);
       section.unsigned(entry.pages);
       section.unsigned(entry.pages);
+    } else if ("valueType" in entry) {
+      section.bytes([0x03, valueTypeCodes[entry.valueType], 0x00]);
     } else {
       section.byte(0x00);
       section.unsigned(imports.indexOf(entry));

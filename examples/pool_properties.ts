@@ -1,0 +1,96 @@
+/**
+ * Tries what a pool can be created with, beyond the defaults.
+ *
+ *     deno run --allow-ffi examples/pool_properties.ts
+ *
+ * Prints what was tried and what came of it: memory of the host that a kernel writes and the CPU reads in place; a pool
+ * that reaches its maxSize; a pool for other machines, which needs an IMEX channel; and the export of a pool that was not
+ * created to be shared. What this machine refuses is shown as the error that a program would get; the exit code is 0.
+ *
+ * @module
+ */
+import { type Cuda, type CudaDevice, CudaError, open } from "../mod.ts";
+import { ptx } from "../kernels/fill.ts";
+import { readArguments, runProgram, UsageError } from "./command_line.ts";
+
+const mebibyte = 2 ** 20;
+
+async function main(): Promise<void> {
+  const { positional } = readArguments([]);
+  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  using cuda = open();
+  const gpu = cuda.device(0);
+  await show(
+    "Reading on the CPU, without a copy, what a kernel wrote to a pool on NUMA node 0",
+    () => readInPlace(cuda),
+  );
+  await show("Allocating 48 MiB twice from a pool with a maxSize of 64 MiB", () => reachMaxSize(gpu));
+  await show('Exporting a pool with handleType "fabric", for another machine', () => exportToFabric(gpu));
+  await show('Exporting a pool with handleType "none"', () => exportPrivatePool(gpu));
+}
+
+/** Prints what is tried, and what comes of it: also where that is a refusal. */
+async function show(what: string, attempt: () => string | Promise<string>): Promise<void> {
+  console.log(what);
+  let outcome: string;
+  try {
+    outcome = await attempt();
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    outcome = `${error.name}: ${error.message}`;
+  }
+  console.log(`  ${outcome}\n`);
+}
+
+/** Whether the library said what it cannot do, in its own words. */
+function isRefusal(error: unknown): error is Error {
+  return error instanceof CudaError || error instanceof TypeError && error.message.startsWith("Cannot");
+}
+
+async function readInPlace(cuda: Cuda): Promise<string> {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = cuda.createHostPool({ numaNode: 0 });
+  // At first the CPU alone has access to it.
+  pool.setAccess(gpu, "read-write");
+  using buffer = pool.allocateArray(Int32Array, 1024, stream);
+  using module = gpu.loadModule(ptx);
+  module.kernel("fill").launch({ grid: 4, block: 256, stream }, buffer, buffer.byteLength, 7);
+  await stream.finished();
+  const numbers = new Int32Array(buffer.hostView());
+  const right = numbers.filter((number) => number === 7).length;
+  if (right < buffer.length) throw new Error(`Only ${right} of ${buffer.length} numbers are 7`);
+  return `All ${right} numbers are 7`;
+}
+
+function reachMaxSize(gpu: CudaDevice): string {
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ maxSize: 64 * mebibyte });
+  using _first = pool.allocate(48 * mebibyte, stream);
+  using _second = pool.allocate(48 * mebibyte, stream);
+  return `Both were given: the pool has reserved ${pool.usage().reserved / mebibyte} MiB`;
+}
+
+function exportToFabric(gpu: CudaDevice): string {
+  using pool = gpu.createPool({ handleType: "fabric" });
+  try {
+    using handle = pool.exportHandle();
+    return `The handle has ${handle.bytes.length} bytes, for processes with the same IMEX channel`;
+  } catch (error) {
+    if (!(error instanceof CudaError && error.code === "cudaErrorNotPermitted")) throw error;
+    return `${error.name}: ${error.message}\n${imexAdvice}`;
+  }
+}
+
+const imexAdvice =
+  `  The pool was created, but this process may use no IMEX channel, through which machines share memory. The
+  administrator can create one: load the driver's module with NVreg_CreateImexChannel0=1, or make the device file
+  /dev/nvidia-caps-imex-channels/channel0 (nvidia-modprobe and NVIDIA's IMEX guide say how), and let users open it.`;
+
+function exportPrivatePool(gpu: CudaDevice): string {
+  using pool = gpu.createPool({ handleType: "none" });
+  using handle = pool.exportHandle();
+  return `It was exported, as the descriptor ${handle.fd}`;
+}
+
+await runProgram("pool_properties", main, { usage: "pool_properties" });

@@ -1,0 +1,138 @@
+/**
+ * A parent and its children, which go on step by step together: what NVIDIA's samples do with a barrier in shared memory
+ * is a message here, so that nobody waits for a process that has died.
+ *
+ * Each child has a socket to the parent. The parent sends its message, then the handles; a child sends a byte when it
+ * has come to a barrier, and the parent answers every child once all of them have.
+ *
+ * @module
+ */
+import process from "node:process";
+import { type ShareableHandle, UnixListener, UnixSocket } from "../mod.ts";
+import { type ChildProcess, startChild } from "./child_process.ts";
+
+const here = Uint8Array.of(1);
+
+/** How to start a group. */
+export interface GroupOptions {
+  /** How many children. */
+  size: number;
+  signal: AbortSignal;
+  /** CUDA_VISIBLE_DEVICES of the children, where it is not to be the parent's. */
+  visibleDevices?: string | undefined;
+}
+
+/** The parent's side. */
+export class ProcessGroup implements AsyncDisposable {
+  readonly #children: readonly ChildProcess[];
+  readonly #sockets: readonly UnixSocket[];
+  readonly #signal: AbortSignal;
+
+  private constructor(children: readonly ChildProcess[], sockets: readonly UnixSocket[], signal: AbortSignal) {
+    this.#children = children;
+    this.#sockets = sockets;
+    this.#signal = signal;
+  }
+
+  /** Starts the program once for each child, with `--child NUMBER SOCKET`, and waits until all have connected. */
+  static async start(program: URL, { size, signal, visibleDevices }: GroupOptions): Promise<ProcessGroup> {
+    const path = `/tmp/poolpass-group-${process.pid}.sock`;
+    const failed = new AbortController();
+    const whileAllLive = AbortSignal.any([signal, failed.signal]);
+    const env: Record<string, string> = visibleDevices === undefined ? {} : { CUDA_VISIBLE_DEVICES: visibleDevices };
+    await using listener = UnixListener.listen(path);
+    const children = Array.from({ length: size }, (_, number) => {
+      const child = startChild(program, { args: ["--child", String(number), path], env });
+      signal.addEventListener("abort", () => child.kill("SIGTERM"));
+      child.exited.then((code) => code === 0 || failed.abort(new Error(`Child ${number} ended with ${code}`)));
+      return child;
+    });
+    const sockets: UnixSocket[] = [];
+    try {
+      for (const _ of children) {
+        const socket = await listener.accept({ signal: whileAllLive });
+        const { bytes } = await socket.receive(1, { signal: whileAllLive });
+        sockets[bytes[0]!] = socket;
+      }
+      return new ProcessGroup(children, sockets, whileAllLive);
+    } catch (error) {
+      for (const child of children) child.kill("SIGTERM");
+      await Promise.all([...sockets.filter(Boolean).map((socket) => socket[Symbol.asyncDispose]()), ended(children)]);
+      throw error;
+    }
+  }
+
+  /** Sends every child the same message, and the same handles. */
+  async send(message: unknown, handles: readonly ShareableHandle[] = []): Promise<void> {
+    const options = { signal: this.#signal };
+    const bytes = new TextEncoder().encode(JSON.stringify(message));
+    const head = new Uint8Array(new Uint32Array([bytes.length, handles.length]).buffer);
+    await Promise.all(this.#sockets.map(async (socket) => {
+      await socket.send(head, options);
+      await socket.send(bytes, { ...options, handles });
+    }));
+  }
+
+  /** Lets all children go on once all have come here. */
+  async barrier(): Promise<void> {
+    const options = { signal: this.#signal };
+    await Promise.all(this.#sockets.map((socket) => socket.receive(1, options)));
+    await Promise.all(this.#sockets.map((socket) => socket.send(here, options)));
+  }
+
+  /** Waits until all have ended well. */
+  async finished(): Promise<void> {
+    await ended(this.#children);
+    this.#signal.throwIfAborted();
+  }
+
+  /** Ends the children that have not ended. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#sockets.map((socket) => socket[Symbol.asyncDispose]()));
+    for (const child of this.#children) child.kill("SIGTERM");
+    await ended(this.#children);
+  }
+}
+
+/** A child's side. */
+export class GroupMember implements AsyncDisposable {
+  /** From 0. */
+  readonly number: number;
+  readonly #socket: UnixSocket;
+  readonly #signal: AbortSignal;
+
+  private constructor(number: number, socket: UnixSocket, signal: AbortSignal) {
+    this.number = number;
+    this.#socket = socket;
+    this.#signal = signal;
+  }
+
+  static async join(number: number, path: string, signal: AbortSignal): Promise<GroupMember> {
+    const socket = await UnixSocket.connect(path, { signal });
+    await socket.send(Uint8Array.of(number), { signal });
+    return new GroupMember(number, socket, signal);
+  }
+
+  /** What the parent has sent. The handles are the caller's. */
+  async receive<M>(): Promise<{ message: M; handles: ShareableHandle[] }> {
+    const options = { signal: this.#signal };
+    const head = await this.#socket.receive(8, options);
+    const [byteLength, handleCount] = new Uint32Array(head.bytes.buffer);
+    const { bytes, handles } = await this.#socket.receive(byteLength!, { ...options, handles: handleCount! });
+    return { message: JSON.parse(new TextDecoder().decode(bytes)) as M, handles };
+  }
+
+  /** Resolves once all children have come here. */
+  async barrier(): Promise<void> {
+    await this.#socket.send(here, { signal: this.#signal });
+    await this.#socket.receive(1, { signal: this.#signal });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#socket[Symbol.asyncDispose]();
+  }
+}
+
+async function ended(children: readonly ChildProcess[]): Promise<void> {
+  await Promise.all(children.map((child) => child.exited));
+}

@@ -1,0 +1,87 @@
+/**
+ * A buffer that is shared before it is ready: the producer's work on it is still to come when the consumer gets it. An
+ * event that both processes know tells the consumer's stream, not its host, when the buffer may be used.
+ *
+ *     deno run --allow-ffi --allow-run examples/ready_event.ts
+ *
+ * One message has it all: the pointer's data, the event's handle, and beside them the pool's descriptor.
+ *
+ * @module
+ */
+import process from "node:process";
+import { open, UnixListener, UnixSocket } from "../mod.ts";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
+import { startChild } from "./child_process.ts";
+import { readArguments, runProgram, say } from "./command_line.ts";
+
+const usage = "ready_event";
+const length = 2 ** 20;
+const byteLength = length * Float32Array.BYTES_PER_ELEMENT;
+/** 2 as the bits of a float. */
+const two = 0x40000000;
+const geometry = { grid: 256, block: 256 };
+
+const { positional, named } = readArguments(["consume"]);
+if (named.consume === undefined) await runProgram("producer", produce, { usage });
+else await runProgram("consumer", (signal) => consume(named.consume!, signal), { usage });
+
+async function produce(signal: AbortSignal): Promise<void> {
+  if (positional.length > 0) throw new Error(`There is no use for "${positional[0]}"`);
+  const path = `/tmp/poolpass-ready-${process.pid}.sock`;
+  using cuda = open();
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  await using listener = UnixListener.listen(path);
+  const consumer = startChild(new URL(import.meta.url), { args: ["--consume", path] });
+  const lost = new AbortController();
+  consumer.exited.then((code) => lost.abort(new Error(`The consumer ended with ${code}`)));
+  const whileItLives = AbortSignal.any([signal, lost.signal]);
+  await using socket = await listener.accept({ signal: whileItLives });
+
+  using buffer = pool.allocate(byteLength, stream);
+  using module = gpu.loadModule(fillPtx);
+  module.kernel("fill").launch({ ...geometry, stream }, buffer, byteLength, two);
+  using ready = gpu.createEvent({ interprocess: true });
+  stream.record(ready);
+  const message = new Uint8Array(128);
+  message.set(buffer.exportPointer(), 0);
+  message.set(ready.exportHandle(), 64);
+  await socket.send(message, { handles: [handle], signal: whileItLives });
+  say("producer", "Shared the buffer, without having waited for it");
+
+  // The consumer frees its mapping first, and says so; then this process frees the buffer.
+  await socket.receive(1, { signal: whileItLives });
+  if (await consumer.exited !== 0) throw new Error("The consumer did not end well");
+  say("producer", "The consumer is done");
+}
+
+async function consume(path: string, signal: AbortSignal): Promise<void> {
+  await using socket = await UnixSocket.connect(path, { signal });
+  const { bytes, handles: [handle] } = await socket.receive(128, { handles: 1, signal });
+  using _handle = handle!;
+  using cuda = open();
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  {
+    using pool = gpu.importPool(handle!);
+    using ready = gpu.openEvent(bytes.subarray(64));
+    using buffer = pool.importPointer(bytes.subarray(0, 64), byteLength);
+    buffer.stream = stream;
+    using results = gpu.createPool();
+    using result = results.allocateArray(Float32Array, length, stream);
+    using module = gpu.loadModule(saxpyPtx);
+
+    stream.wait(ready);
+    buffer.copyTo(result, stream);
+    module.kernel("saxpy").launch({ ...geometry, stream }, length, 3, buffer, result);
+    const values = await result.toTypedArray({ signal });
+    const wrong = values.findIndex((value) => value !== 8);
+    if (wrong >= 0) throw new Error(`Element ${wrong} is ${values[wrong]}, and should be 3 * 2 + 2`);
+    say("consumer", `All ${length} elements are right`);
+  }
+  await stream.finished({ signal });
+  await socket.send(Uint8Array.of(1), { signal });
+}

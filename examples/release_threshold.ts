@@ -1,0 +1,77 @@
+/**
+ * Shows how much memory a pool keeps for itself while a program allocates, frees and synchronises.
+ *
+ *     deno run --allow-ffi examples/release_threshold.ts [--bytes 64MiB]
+ *
+ * Prints a table for a plain pool, and one for a pool that can be shared: at each step the bytes that the pool has
+ * reserved and those in use, and a bar with `#` for what is in use and `-` for what is reserved beyond. With the
+ * threshold 0 each synchronisation gives all that is free back to the system, and the next allocation takes it anew; with
+ * the threshold Infinity the pool keeps it, until `trimTo(0)`.
+ *
+ * @module
+ */
+import { type CudaStream, type MemoryPool, open, type PoolHandleType, type PoolUsage } from "../mod.ts";
+import { parseBytes, readArguments, runProgram, UsageError } from "./command_line.ts";
+import { formatTable } from "./table.ts";
+
+const usage = "release_threshold [--bytes 64MiB]";
+const barColumns = 32;
+
+interface Step extends Pick<PoolUsage, "reserved" | "used"> {
+  readonly what: string;
+  readonly threshold: number;
+}
+
+function main(): void {
+  const { positional, named } = readArguments(["bytes"]);
+  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  const byteLength = parseBytes(named.bytes ?? "64MiB");
+  using cuda = open();
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  const handleTypes: readonly PoolHandleType[] = ["none", "posix-fd"];
+  for (const handleType of handleTypes) {
+    console.log(`A pool with handleType "${handleType}"`);
+    using pool = gpu.createPool({ handleType });
+    console.log(`${formatSteps(watchPool(pool, stream, byteLength))}\n`);
+  }
+}
+
+function watchPool(pool: MemoryPool, stream: CudaStream, byteLength: number): Step[] {
+  const steps: Step[] = [];
+  const note = (what: string) => steps.push({ what, threshold: pool.releaseThreshold, ...pool.usage() });
+  for (const threshold of [0, Infinity]) {
+    pool.releaseThreshold = threshold;
+    for (const again of ["", " again"]) {
+      const buffer = pool.allocate(byteLength, stream);
+      note(`allocate${again}`);
+      buffer.free();
+      note("free");
+      // finished() would wait as well, but only what blocks is a synchronisation to the pool.
+      stream.synchronize();
+      note("synchronise");
+    }
+  }
+  pool.trimTo(0);
+  note("trimTo(0)");
+  return steps;
+}
+
+function formatSteps(steps: readonly Step[]): string {
+  const most = Math.max(...steps.map(({ reserved }) => reserved));
+  const columns = (byteLength: number) => Math.round(byteLength / most * barColumns);
+  const rows = steps.map(({ what, threshold, reserved, used }) => [
+    String(threshold),
+    what,
+    formatMebibytes(reserved),
+    formatMebibytes(used),
+    "#".repeat(columns(used)).padEnd(columns(reserved), "-"),
+  ]);
+  return formatTable([["threshold", "step", "reserved", "used"], ...rows]);
+}
+
+function formatMebibytes(byteLength: number): string {
+  return `${(byteLength / 2 ** 20).toFixed(1)} MiB`;
+}
+
+await runProgram("release_threshold", () => Promise.resolve(main()), { usage });

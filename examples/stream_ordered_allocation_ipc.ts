@@ -1,0 +1,99 @@
+/**
+ * NVIDIA's sample `streamOrderedAllocationIPC`: a process for each device, and memory of every device's pool shared by all
+ * of them. Each process writes to each buffer in turn, a step ahead of the next, and checks its own device's at the end.
+ *
+ *     deno run --allow-ffi --allow-run examples/stream_ordered_allocation_ipc.ts [--devices 8] [--children-see 1,0]
+ *
+ * `--children-see` sets CUDA_VISIBLE_DEVICES for the children: devices are told by their UUIDs, so another order will do.
+ * `POOLPASS_SOFTWARE_DEVICES=4` runs it on four software devices where there is no GPU.
+ *
+ * @module
+ */
+import { type CudaDevice, open } from "../mod.ts";
+import { ptx } from "../kernels/fill.ts";
+import { parseCount, readArguments, runProgram } from "./command_line.ts";
+import { GroupMember, ProcessGroup } from "./process_group.ts";
+import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify } from "./sample_devices.ts";
+
+const usage = "stream_ordered_allocation_ipc [--devices <most>] [--children-see <CUDA_VISIBLE_DEVICES>]";
+const posixFileDescriptor = 1;
+
+/** What the parent tells of each device; its pool's descriptor comes beside it. */
+interface SharedBuffer {
+  readonly uuid: string;
+  /** Hexadecimal digits. */
+  readonly exportData: string;
+}
+
+const { positional, named } = readArguments(["devices", "children-see", "child"]);
+if (named.child === undefined) await runProgram("parent", parent, { usage });
+else await runProgram(`child ${named.child}`, child, { usage });
+
+function refusal(device: CudaDevice): string | undefined {
+  if (device.attribute("memoryPoolsSupported") === 0) return "it has no memory pools";
+  const handleTypes = device.attribute("memoryPoolSupportedHandleTypes");
+  return (handleTypes & posixFileDescriptor) === 0 ? "its pools cannot be shared" : undefined;
+}
+
+async function parent(signal: AbortSignal): Promise<void> {
+  const most = parseCount(named.devices ?? "8", { what: "the number of devices", least: 1 });
+  using cuda = open();
+  const devices = pickDevices(cuda, { refusal, most });
+  console.log(`Devices: ${devices.map(({ ordinal, name }) => `${ordinal} (${name})`).join(", ")}`);
+  await using group = await ProcessGroup.start(new URL(import.meta.url), {
+    size: devices.length,
+    signal,
+    visibleDevices: named["children-see"],
+  });
+
+  using resources = new DisposableStack();
+  const streams = devices.map((device) => resources.use(device.createStream({ nonBlocking: true })));
+  const pools = devices.map((device) => resources.use(device.createPool({ handleType: "posix-fd" })));
+  const buffers = pools.map((pool, index) => resources.use(pool.allocate(bufferByteLength, streams[index])));
+  const handles = pools.map((pool) => resources.use(pool.exportHandle()));
+  // What was allocated on a stream may be used by other processes once the stream has got there.
+  for (const stream of streams) await stream.finished({ signal });
+  const message = buffers.map((buffer, index): SharedBuffer => ({
+    uuid: devices[index]!.uuid,
+    exportData: buffer.exportPointer().toHex(),
+  }));
+  await group.send(message, handles);
+
+  for (let step = 0; step < devices.length; step++) await group.barrier();
+  // The children free their mappings first, then this process its memory.
+  await group.finished();
+  console.log(`All ${devices.length} children have verified their buffers of ${bufferByteLength} bytes`);
+}
+
+async function child(signal: AbortSignal): Promise<void> {
+  await using member = await GroupMember.join(Number(named.child), positional[0]!, signal);
+  const { message, handles } = await member.receive<SharedBuffer[]>();
+  using resources = new DisposableStack();
+  for (const handle of handles) resources.use(handle);
+  using cuda = open();
+  const residents = message.map(({ uuid }, number) => findDevice(cuda, { uuid, number }));
+  const { number } = member;
+  const device = residents[number]!;
+  using stream = device.createStream({ nonBlocking: true });
+  using module = device.loadModule(ptx);
+  const fill = module.kernel("fill");
+  const geometry = fullGrid(device, fill);
+
+  using mapped = new DisposableStack();
+  const buffers = message.map(({ exportData }, index) => {
+    const pool = mapped.use(residents[index]!.importPool(handles[index]!));
+    if (pool.getAccess(device) !== "read-write") pool.setAccess(device, "read-write");
+    const buffer = mapped.use(pool.importPointer(Uint8Array.fromHex(exportData), bufferByteLength));
+    buffer.stream = stream;
+    return buffer;
+  });
+  for (let step = 0; step < buffers.length; step++) {
+    const buffer = buffers[(number + step) % buffers.length]!;
+    fill.launch({ ...geometry, stream }, buffer, buffer.byteLength, patternOf(number));
+    await stream.finished({ signal });
+    await member.barrier();
+  }
+  // The last to write to this device's buffer was the process after this one.
+  await verify(buffers[number]!, (number + 1) % buffers.length, stream);
+  console.log(`Child ${number} on device ${device.ordinal}: every byte is right`);
+}

@@ -1,0 +1,38 @@
+/**
+ * What NVIDIA's IPC samples call and this library does not, because it has another way: attributes in place of the device
+ * properties, whose layout differs by version; explicit pools; the driver library's occupancy of kernels that have no host
+ * function. Bound beside the rest, for programs that mix both.
+ *
+ * @module
+ */
+
+/** Functions of libcudart; each returns a `cudaError_t`. */
+export const sampleRuntimeSymbols = {
+  cudaGetDeviceProperties: {
+    parameters: ["buffer", /* struct cudaDeviceProp *prop */ "i32" /* int device */],
+    result: "i32",
+  },
+  cudaStreamCreateWithFlags: {
+    parameters: ["buffer", /* cudaStream_t *pStream */ "u32" /* unsigned int flags */],
+    result: "i32",
+  },
+  cudaEventCreate: { parameters: ["buffer" /* cudaEvent_t *event */], result: "i32" },
+  cudaMallocAsync: {
+    parameters: ["buffer", /* void **devPtr */ "u64", /* size_t size */ "u64" /* cudaStream_t hStream */],
+    result: "i32",
+  },
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor: {
+    parameters: [
+      "buffer", // int *numBlocks
+      "u64", // const void *func: a host function, or a cudaKernel_t
+      "i32", // int blockSize
+      "u64", // size_t dynamicSMemSize
+    ],
+    result: "i32",
+  },
+} as const;
+
+/** Functions of libcuda; each returns a `CUresult`. */
+export const sampleDriverSymbols = {
+  cuDeviceGet: { parameters: ["buffer", /* CUdevice *device */ "i32" /* int ordinal */], result: "i32" },
+} as const;

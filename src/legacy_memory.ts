@@ -1,0 +1,71 @@
+/**
+ * Memory that is of no pool: `cudaMalloc`'s, and that of other processes by legacy handles. Both are outside the order of
+ * any stream.
+ *
+ * @module
+ */
+import type { CudaDevice } from "./cuda_device.ts";
+import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
+import { SharingError } from "./errors.ts";
+import { cannot } from "./explain.ts";
+import type { Session } from "./session.ts";
+import { checkByteLength } from "./validation.ts";
+
+/** `cudaMalloc`. */
+export function allocateMemory(session: Session, device: CudaDevice, byteLength: number): DeviceBuffer {
+  checkByteLength(byteLength, "an allocation's size", 1);
+  const { ordinal } = device;
+  let address: bigint;
+  try {
+    address = session.driver.malloc(ordinal, byteLength);
+  } catch (error) {
+    throw cannot(`allocate ${byteLength} bytes on device ${ordinal}`, error);
+  }
+  const owner: BufferOwner = {
+    release(address, _byteLength, stream) {
+      // cudaFree waits for the work of its own device alone.
+      if (stream.device !== device) stream.synchronize();
+      session.driver.free(ordinal, address);
+    },
+    exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
+  };
+  return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
+}
+
+/** `cudaIpcOpenMemHandle`, once the memory is known to be as long as it is said to be. */
+export function openMemory(
+  session: Session,
+  device: CudaDevice,
+  { handle, byteLength }: { handle: Uint8Array; byteLength: number },
+): DeviceBuffer {
+  checkByteLength(byteLength, "the size of opened memory", 1);
+  const { driver } = session;
+  const { ordinal } = device;
+  let address: bigint;
+  try {
+    address = driver.ipcOpenMemHandle(ordinal, handle);
+  } catch (error) {
+    const hint = "it must be what exportHandle gave in another process, which still has the memory";
+    throw cannot(`open memory of another process on device ${ordinal}`, error, hint);
+  }
+  try {
+    const range = driver.memGetAddressRange(ordinal, address);
+    const available = Number(range.base + BigInt(range.byteLength) - address);
+    if (available < byteLength) {
+      throw new SharingError(
+        "size-mismatch",
+        `Cannot open ${byteLength} bytes: the other process has allocated ${available}`,
+      );
+    }
+  } catch (error) {
+    driver.ipcCloseMemHandle(ordinal, address);
+    throw error;
+  }
+  const owner: BufferOwner = {
+    release(address, _byteLength, stream) {
+      stream.synchronize();
+      driver.ipcCloseMemHandle(ordinal, address);
+    },
+  };
+  return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
+}

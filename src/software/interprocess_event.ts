@@ -1,0 +1,163 @@
+/**
+ * Events that several processes record and wait for.
+ *
+ * Their state is in a page that all of them map: how many records were begun, each with the next number, its ticket, and
+ * which of them their streams have got to. A ticket has a place among many in a ring, where its number is written: so a
+ * stream that waits for one is not let go by a later one that another stream gets to before. Only the last record of
+ * this process itself is known by its work; what comes before the record of another process is not known here.
+ *
+ * @module
+ */
+import { atNextTurn } from "../turn.ts";
+import { cudaErrorNumbers } from "../cuda_error_codes.ts";
+import { eventFlags } from "../driver.ts";
+import { checkSharing, fail, outOfSystem } from "./failure.ts";
+import { IpcFile, openIpcFile } from "./ipc_file.ts";
+import { ipcKind } from "./ipc_handle.ts";
+import { type Awaited, Event } from "./streams.ts";
+import { Uses } from "./uses.ts";
+import { pageByteLength, type Window } from "./window.ts";
+
+/** How many of the last tickets are told apart. */
+const ringLength = 4096;
+const ringBegin = 1;
+
+/** A record by the number that it has in all processes. */
+class Ticket implements Awaited {
+  readonly #state: BigInt64Array;
+  readonly #number: bigint;
+
+  constructor(state: BigInt64Array, number: bigint) {
+    this.#state = state;
+    this.#number = number;
+  }
+
+  /** Whether its stream has got to it, or to one of so much later that its place was taken. */
+  get done(): boolean {
+    return Atomics.load(this.#state, this.#place) >= this.#number;
+  }
+
+  complete(): void {
+    for (let seen = Atomics.load(this.#state, this.#place); seen < this.#number;) {
+      seen = Atomics.compareExchange(this.#state, this.#place, seen, this.#number);
+    }
+  }
+
+  get #place(): number {
+    return ringBegin + Number(this.#number % BigInt(ringLength));
+  }
+}
+
+/** An event in memory that processes share. */
+export class InterprocessEvent extends Event {
+  /** What of this process has yet to get to it: the page is needed until then. */
+  readonly uses: Uses = new Uses();
+  readonly #window: Window;
+  readonly #begin: number;
+  readonly #state: BigInt64Array;
+  /** What its handle names; undefined where the event is another process's. */
+  readonly #file: IpcFile | undefined;
+  #lastOwn = 0n;
+  #isDestroyed = false;
+  #isClosed = false;
+
+  private constructor(
+    window: Window,
+    { device, flags, begin, file }: { device: number; flags: number; begin: number; file?: IpcFile },
+  ) {
+    super(device, flags);
+    this.#window = window;
+    this.#begin = begin;
+    this.#file = file;
+    this.#state = new BigInt64Array(window.memory.buffer, begin, ringBegin + ringLength);
+  }
+
+  /** `cudaEventCreateWithFlags`. */
+  static create(
+    window: Window,
+    { device, flags, deviceUuid }: { device: number; flags: number; deviceUuid: Uint8Array },
+  ): InterprocessEvent {
+    const call = "cudaEventCreateWithFlags";
+    checkSharing(call);
+    const header = { kind: ipcKind.event, deviceUuid, byteLength: pageByteLength };
+    const file = outOfSystem(call, () => IpcFile.create("poolpass-event", header));
+    try {
+      return new InterprocessEvent(window, { device, flags, begin: map(window, file, call), file });
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+  }
+
+  /** `cudaIpcOpenEventHandle`. */
+  static open(window: Window, { device, handle }: { device: number; handle: Uint8Array }): InterprocessEvent {
+    const call = "cudaIpcOpenEventHandle";
+    const file = openIpcFile(ipcKind.event, handle, call);
+    try {
+      if (file.header.byteLength !== pageByteLength) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const flags = eventFlags.disableTiming;
+      return new InterprocessEvent(window, { device, flags, begin: map(window, file, call) });
+    } finally {
+      file.close();
+    }
+  }
+
+  /** Whether everything that it took was given back. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  override get latest(): Awaited | undefined {
+    const number = Atomics.load(this.#state, 0);
+    if (number === this.#lastOwn) return this.recorded;
+    return new Ticket(this.#state, number);
+  }
+
+  override beginRecord(): () => void {
+    this.#lastOwn = Atomics.add(this.#state, 0, 1n) + 1n;
+    const ticket = new Ticket(this.#state, this.#lastOwn);
+    return () => ticket.complete();
+  }
+
+  override reached(): void {
+    // What has just been reached counts as done only after it returns.
+    if (this.#isDestroyed) atNextTurn(() => this.closeIfUnused());
+  }
+
+  /** `cudaIpcGetEventHandle`: only the process that made the event has it. */
+  handle(): Uint8Array<ArrayBuffer> {
+    const call = "cudaIpcGetEventHandle";
+    return outOfSystem(call, () => this.#file?.handle()) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+  }
+
+  /** The event goes, once no stream has to get to it. */
+  destroy(): void {
+    this.#isDestroyed = true;
+    this.closeIfUnused();
+  }
+
+  closeIfUnused(): void {
+    if (this.#isDestroyed && this.uses.areDone) this.close();
+  }
+
+  /** Gives everything back at once. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#file?.close();
+    this.#window.giveBack(this.#begin, pageByteLength, { isShared: true });
+  }
+}
+
+/** Maps an event's page to the window, and says where. */
+function map(window: Window, file: IpcFile, call: string): number {
+  const begin = window.reserve(pageByteLength);
+  if (begin === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+  try {
+    outOfSystem(call, () => file.map(window, begin));
+    return begin;
+  } catch (error) {
+    window.release(begin, pageByteLength);
+    throw error;
+  }
+}

@@ -1,0 +1,113 @@
+import { closeDescriptor, describeDescriptor, openDescriptor } from "../../ffi/shim/descriptors.ts";
+import { SystemError } from "../../ffi/shim/system_error.ts";
+import { cudaErrorNumbers } from "../cuda_error_codes.ts";
+import { checkSharing, fail, outOfSystem } from "./failure.ts";
+import {
+  decodeIpcHandle,
+  encodeIpcHandle,
+  encodeIpcHeader,
+  type IpcHeader,
+  ipcHeaderByteLength,
+} from "./ipc_handle.ts";
+import { exists, ownIdentity } from "./process_identity.ts";
+import { SharedFile } from "./shared_file.ts";
+import { pageByteLength, wholePages, type Window, windowByteLength } from "./window.ts";
+
+/** A memory file that a handle names: a page for its header, and then what is shared. It owns a descriptor. */
+export class IpcFile {
+  readonly header: IpcHeader;
+  readonly #file: SharedFile;
+
+  private constructor(file: SharedFile, header: IpcHeader) {
+    this.#file = file;
+    this.header = header;
+  }
+
+  /**
+   * A new file, of zeros.
+   *
+   * @throws {SystemError} where the system gives none
+   */
+  static create(name: string, fields: Omit<IpcHeader, "id">): IpcFile {
+    const header = { ...fields, id: crypto.getRandomValues(new BigUint64Array(1))[0]! };
+    const byteLength = pageByteLength + header.byteLength;
+    return new IpcFile(SharedFile.create(name, { header: encodeIpcHeader(header), byteLength }), header);
+  }
+
+  /** The file that a handle of another process names; "own" where it is this process's, undefined where there is none. */
+  static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | undefined {
+    const decoded = decodeIpcHandle(kind, handle);
+    if (decoded === undefined) return undefined;
+    const { header, place } = decoded;
+    const own = ownIdentity();
+    if (place.pid === own.pid && place.startTime === own.startTime) return "own";
+    if (!exists(place)) return undefined;
+    const fd = tryOpen(`/proc/${place.pid}/fd/${place.fd}`);
+    if (fd === undefined) return undefined;
+    const file = isNamed(fd, place.inode) ? SharedFile.adopt(fd) : undefined;
+    if (file !== undefined && isDescribed(file, header)) return new IpcFile(file, header);
+    closeDescriptor(fd);
+    return undefined;
+  }
+
+  /** Names the file to other processes, for as long as it is not closed. */
+  handle(): Uint8Array<ArrayBuffer> {
+    const { fd } = this.#file;
+    return encodeIpcHandle(this.header, { ...ownIdentity(), fd, inode: describeDescriptor(fd).inode });
+  }
+
+  /**
+   * Overwrites what is shared.
+   *
+   * @throws {SystemError} where the system has no memory for it
+   */
+  write(bytes: Uint8Array): void {
+    this.#file.write(bytes, pageByteLength);
+  }
+
+  /**
+   * Maps what is shared to whole pages of the window.
+   *
+   * @throws {SystemError} where the system has no memory for that
+   */
+  map(window: Window, begin: number): void {
+    const byteLength = wholePages(this.header.byteLength);
+    this.#file.map(window, { begin, byteLength, fileOffset: pageByteLength });
+  }
+
+  /** What is mapped stays. */
+  close(): void {
+    this.#file.close();
+  }
+}
+
+/** The file that another process's handle names, or the error of the call that was given the handle. */
+export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): IpcFile {
+  checkSharing(call);
+  const file = outOfSystem(call, () => IpcFile.open(kind, handle));
+  // CUDA, too, opens a handle only in other processes than its own.
+  if (file === "own") fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call);
+  return file ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+}
+
+function tryOpen(path: string): number | undefined {
+  try {
+    return openDescriptor(path, { writable: true });
+  } catch (error) {
+    if (error instanceof SystemError) return undefined;
+    throw error;
+  }
+}
+
+/** A process that closes a file gives its number to the next. */
+function isNamed(fd: number, inode: bigint): boolean {
+  return describeDescriptor(fd).inode === inode;
+}
+
+/** Whether the file says of itself what the handle says of it, and has all that it says. */
+function isDescribed(file: SharedFile, header: IpcHeader): boolean {
+  const { byteLength } = header;
+  if (byteLength < 1 || byteLength > windowByteLength) return false;
+  if (pageByteLength + wholePages(byteLength) > file.currentByteLength()) return false;
+  return file.read(ipcHeaderByteLength).toHex() === encodeIpcHeader(header).toHex();
+}

@@ -1,0 +1,49 @@
+/**
+ * Which process is which: numbers of processes are given again, a number together with the time of the start is not.
+ *
+ * @module
+ */
+import { closeDescriptor, openDescriptor, readAt } from "../../ffi/shim/descriptors.ts";
+import { SystemError } from "../../ffi/shim/system_error.ts";
+
+/** A process that was started on this machine. */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** In ticks of the clock since the machine was started. */
+  readonly startTime: bigint;
+}
+
+/** Bytes that a line of `/proc/PID/stat` never reaches. */
+const statByteLength = 4096;
+/** The start time's place among the fields that follow the program's name. */
+const startTimeIndex = 19;
+
+let own: ProcessIdentity | undefined;
+
+/** This process, under the number that `/proc` has for it. */
+export function ownIdentity(): ProcessIdentity {
+  return own ??= readIdentity("self");
+}
+
+/** Whether a process is still there, ended or not. */
+export function exists({ pid, startTime }: ProcessIdentity): boolean {
+  try {
+    return readIdentity(pid).startTime === startTime;
+  } catch (error) {
+    if (error instanceof SystemError) return false;
+    throw error;
+  }
+}
+
+function readIdentity(name: "self" | number): ProcessIdentity {
+  const fd = openDescriptor(`/proc/${name}/stat`);
+  try {
+    const bytes = new Uint8Array(statByteLength);
+    const line = new TextDecoder().decode(bytes.subarray(0, readAt(fd, bytes)));
+    // The program's name, in parentheses, may have anything in it.
+    const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
+    return { pid: Number.parseInt(line), startTime: BigInt(fields[startTimeIndex] ?? 0) };
+  } finally {
+    closeDescriptor(fd);
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * Waiting for another process, which tells nobody when it is done: neither burns a processor.
+ *
+ * @module
+ */
+
+const pauseMilliseconds = 0.2;
+const intervalMilliseconds = 1;
+
+let unchanging: Int32Array<SharedArrayBuffer> | undefined;
+
+/** Blocks for a moment. */
+export function pause(): void {
+  unchanging ??= new Int32Array(new SharedArrayBuffer(4));
+  Atomics.wait(unchanging, 0, 0, pauseMilliseconds);
+}
+
+/** A timer that does not keep the process alive. */
+export class QuietTimer {
+  readonly #callback: () => void;
+  #timer: { unref(): void } | undefined;
+
+  constructor(callback: () => void) {
+    this.#callback = callback;
+  }
+
+  /** Calls back once, in a moment. */
+  start(): void {
+    if (this.#timer !== undefined) return;
+    // All three runtimes give an object; the standard library's types do not.
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#callback();
+    }, intervalMilliseconds) as unknown as { unref(): void };
+    this.#timer.unref();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer as unknown as number);
+    this.#timer = undefined;
+  }
+}

@@ -1,0 +1,97 @@
+import { cudaErrorNumbers } from "../cuda_error_codes.ts";
+import { CudaError } from "../errors.ts";
+import { formatUuid } from "../uuid.ts";
+import { faultKind } from "./compiler/compile.ts";
+import { fail } from "./failure.ts";
+import { softwareUuid, visibleDevices } from "./software_device.ts";
+import { KernelFault } from "./software_kernel.ts";
+
+const deviceLimit = 16;
+
+/** What the software devices are like. */
+export interface SoftwareDriverOptions {
+  /** How many there are. */
+  readonly devices: number;
+  /** Whether each may access the others' memory. */
+  readonly peers: boolean;
+  /** The value of `CUDA_VISIBLE_DEVICES`. */
+  readonly visible?: string | undefined;
+}
+
+/** Why a device was lost. */
+interface Loss {
+  readonly number: number;
+  readonly cause: unknown;
+}
+
+/** The devices that a driver shows, and which of them were lost. */
+export class VisibleDevices {
+  /** Whether each may access the others' memory. */
+  readonly arePeers: boolean;
+  /** The ordinal that each has where none is hidden. */
+  readonly #physical: readonly number[];
+  /** What each lost device was lost to: every call on it gives that error again. */
+  readonly #lost = new Map<number, Loss>();
+
+  constructor({ devices, peers, visible }: SoftwareDriverOptions) {
+    if (!Number.isInteger(devices) || devices < 1 || devices > deviceLimit) {
+      throw new RangeError(`Cannot show ${devices} software devices: the number is from 1 to ${deviceLimit}`);
+    }
+    this.arePeers = peers;
+    const uuids = Array.from({ length: devices }, (_, ordinal) => formatUuid(softwareUuid(ordinal)));
+    this.#physical = visibleDevices(visible, uuids);
+    if (this.#physical.length > 0) return;
+    const ordinals = devices === 1 ? "0" : `some of the ordinals 0 to ${devices - 1}`;
+    throw new CudaError(
+      cudaErrorNumbers.cudaErrorNoDevice,
+      "cuInit",
+      `Cannot open the software devices: CUDA_VISIBLE_DEVICES="${visible}" leaves none of them visible; unset it, ` +
+        `or set it to ${ordinals}, each once`,
+    );
+  }
+
+  get count(): number {
+    return this.#physical.length;
+  }
+
+  uuid(device: number): Uint8Array<ArrayBuffer> {
+    return softwareUuid(this.#physical[device]!);
+  }
+
+  /** The ordinal of the device with a UUID; undefined where none is visible. */
+  find(uuid: Uint8Array): number | undefined {
+    const digits = uuid.toHex();
+    const device = this.#physical.findIndex((ordinal) => softwareUuid(ordinal).toHex() === digits);
+    return device < 0 ? undefined : device;
+  }
+
+  /** Fails where there is no such device. */
+  checkOrdinal(device: number, call: string): void {
+    if (this.#physical[device] === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
+  }
+
+  /** Fails where there is no such device, or it was lost. */
+  check(device: number, call: string): void {
+    this.checkOrdinal(device, call);
+    const lost = this.#lost.get(device);
+    if (lost === undefined) return;
+    const { number, cause } = lost;
+    const { message } = cause as Error;
+    const what = cause instanceof KernelFault
+      ? `a kernel on device ${device} was stopped`
+      : `device ${device} was lost`;
+    throw new CudaError(number, call, `${call} failed: ${what} (${message})`, { cause });
+  }
+
+  /** Takes note of what a piece of work threw: the first error is the one that stays. */
+  lose(device: number, cause: unknown): void {
+    if (this.#lost.has(device)) return;
+    const number = cause instanceof KernelFault ? errorOfFault(cause) : cudaErrorNumbers.cudaErrorUnknown;
+    this.#lost.set(device, { number, cause });
+  }
+}
+
+function errorOfFault({ kind }: KernelFault): number {
+  if (kind === faultKind.misalignedAddress) return cudaErrorNumbers.cudaErrorMisalignedAddress;
+  return kind === faultKind.trap ? cudaErrorNumbers.cudaErrorLaunchFailure : cudaErrorNumbers.cudaErrorIllegalAddress;
+}

@@ -1,0 +1,311 @@
+// The public vocabulary of mod.ts, as declarations. These names and shapes are fixed: scripts, guides and other
+// people's tests rely on them. More may be added beside them; sharing's high level is named by the issue that builds it.
+// An omitted stream means the device's default stream for allocate and launch (a host pool's allocate needs one:
+// TypeError), and the buffer's own for buffer methods. Constructors are no part of the vocabulary.
+
+/** Number of blocks or threads in each dimension. */
+export type Dim3 = number | readonly [x: number, y?: number, z?: number];
+/** Type of one kernel parameter: scalars by PTX name, aggregates by size and alignment in bytes. */
+export type ParameterType =
+  | "b8"
+  | "b16"
+  | "b32"
+  | "b64"
+  | "u8"
+  | "u16"
+  | "u32"
+  | "u64"
+  | "s8"
+  | "s16"
+  | "s32"
+  | "s64"
+  | "f16"
+  | "f32"
+  | "f64"
+  | { readonly byteLength: number; readonly alignment: number };
+/** Anything with an address for a pointer; a scalar; a view for an aggregate, of exactly its size. */
+export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
+export type TypedArray =
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Uint16Array
+  | Float16Array
+  | Int32Array
+  | Uint32Array
+  | Float32Array
+  | Float64Array
+  | BigInt64Array
+  | BigUint64Array;
+export interface TypedArrayConstructor<T extends TypedArray> {
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer, byteOffset?: number, length?: number): T;
+}
+
+export interface OpenOptions {
+  /** "auto" (the default) takes a GPU where there is one, else the software device. */
+  driver?: "auto" | "cuda" | "software";
+  /** Path of libcudart, where the usual names do not find it. */
+  cudart?: string;
+  /** Devices that the software driver shows; 2 unless set here or in POOLPASS_SOFTWARE_DEVICES. */
+  softwareDevices?: number;
+}
+export interface PoolOptions {
+  handleType?: "none" | "posix-fd" | "fabric";
+  /** Bytes; 0 or omitted: the system's own limit. */
+  maxSize?: number;
+  /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
+  releaseThreshold?: number;
+}
+export interface WaitOptions {
+  signal?: AbortSignal;
+}
+/**
+ * byteOffset: where in the buffer whose method is called, never in the other. All of the source from there on is copied;
+ * a target too small is a RangeError; use subarray for parts.
+ */
+export interface CopyOptions {
+  byteOffset?: number;
+}
+/** length: elements of the type asked for; the rest of the buffer unless given. */
+export interface ReadOptions extends WaitOptions {
+  stream?: CudaStream;
+  byteOffset?: number;
+  length?: number;
+}
+export interface LaunchOptions {
+  grid: Dim3;
+  block: Dim3;
+  stream?: CudaStream;
+  sharedMemoryBytes?: number;
+}
+export type Access = "none" | "read" | "read-write";
+
+export declare function open(options?: OpenOptions): Cuda;
+
+export declare class Cuda implements Disposable {
+  readonly driver: "cuda" | "software";
+  /** 13000 for CUDA 13.0. */
+  readonly driverVersion: number;
+  /** Undefined where no usable libcudart was found. */
+  readonly runtimeVersion: number | undefined;
+  readonly devices: readonly CudaDevice[];
+  device(ordinalOrUuid: number | string): CudaDevice;
+  /** Page-locked host memory. */
+  allocateHost(byteLength: number): HostBuffer;
+  /** A pool in host memory, on one NUMA node or, where the driver takes it, anywhere. */
+  createHostPool(options?: PoolOptions & { numaNode?: number }): MemoryPool;
+  [Symbol.dispose](): void;
+}
+
+export declare class CudaDevice {
+  readonly ordinal: number;
+  /** "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49" */
+  readonly uuid: string;
+  readonly name: string;
+  readonly computeCapability: readonly [major: number, minor: number];
+  /** A device attribute under CUDA's name, "multiProcessorCount" for cudaDevAttrMultiProcessorCount. */
+  attribute(name: string): number;
+  memoryInfo(): { free: number; total: number };
+  readonly defaultStream: CudaStream;
+  readonly defaultPool: MemoryPool;
+  currentPool: MemoryPool;
+  createStream(options?: { priority?: number; nonBlocking?: boolean }): CudaStream;
+  createEvent(options?: { timing?: boolean; blockingSync?: boolean; interprocess?: boolean }): CudaEvent;
+  createPool(options?: PoolOptions): MemoryPool;
+  /** cudaMalloc: not from a pool; what legacy IPC handles need. */
+  allocate(byteLength: number): DeviceBuffer;
+  loadModule(image: string | Uint8Array): CudaModule;
+  /** A host pool may be imported through any device. */
+  importPool(handle: ShareableHandle): ImportedMemoryPool;
+  openEvent(handle: Uint8Array): CudaEvent;
+  openMemory(handle: Uint8Array, byteLength: number): DeviceBuffer;
+  canAccessPeer(peer: CudaDevice): boolean;
+  enablePeerAccess(peer: CudaDevice): void;
+  disablePeerAccess(peer: CudaDevice): void;
+  synchronize(): void;
+  /** Resolves when all work given to the device so far is done; rejects with its CudaError. */
+  finished(options?: WaitOptions): Promise<void>;
+}
+
+export declare class CudaStream implements Disposable {
+  readonly device: CudaDevice;
+  readonly unsafeHandle: bigint;
+  record(event: CudaEvent): void;
+  wait(event: CudaEvent): void;
+  /** Whether all work so far is done. */
+  query(): boolean;
+  synchronize(): void;
+  finished(options?: WaitOptions): Promise<void>;
+  [Symbol.dispose](): void;
+}
+
+export declare class CudaEvent implements Disposable {
+  readonly device: CudaDevice;
+  readonly unsafeHandle: bigint;
+  query(): boolean;
+  synchronize(): void;
+  finished(options?: WaitOptions): Promise<void>;
+  /** Milliseconds from start to this event. */
+  elapsedTime(start: CudaEvent): number;
+  /** 64 bytes for another process's openEvent. */
+  exportHandle(): Uint8Array<ArrayBuffer>;
+  [Symbol.dispose](): void;
+}
+
+export declare class MemoryPool implements Disposable {
+  /** Undefined for a pool in host memory. */
+  readonly device: CudaDevice | undefined;
+  readonly handleType: "none" | "posix-fd" | "fabric";
+  readonly unsafeHandle: bigint;
+  allocate(byteLength: number, stream?: CudaStream): DeviceBuffer;
+  allocateArray<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    length: number,
+    stream?: CudaStream,
+  ): DeviceArray<T>;
+  releaseThreshold: number;
+  readonly reuse: { followEventDependencies: boolean; allowOpportunistic: boolean; allowInternalDependencies: boolean };
+  /** Bytes. */
+  usage(): { reserved: number; reservedHigh: number; used: number; usedHigh: number };
+  resetHigh(): void;
+  trimTo(byteLength: number): void;
+  getAccess(device: CudaDevice): Access;
+  setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void;
+  exportHandle(): ShareableHandle;
+  [Symbol.dispose](): void;
+}
+
+/** A pool of another process. It cannot allocate: only map what that process allocated. */
+export declare class ImportedMemoryPool implements Disposable {
+  readonly device: CudaDevice;
+  readonly unsafeHandle: bigint;
+  importPointer(exportData: Uint8Array, byteLength: number): DeviceBuffer;
+  getAccess(device: CudaDevice): Access;
+  setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void;
+  [Symbol.dispose](): void;
+}
+
+export declare class DeviceBuffer implements Disposable {
+  readonly address: bigint;
+  readonly byteLength: number;
+  /** The pool's device; for host-pool memory that of the stream it was allocated on, or through which it was imported. */
+  readonly device: CudaDevice;
+  readonly pool: MemoryPool | ImportedMemoryPool | undefined;
+  /**
+   * The stream that its methods use and on which it is freed, until set to another: the allocating one, or the device's
+   * default stream for memory that was imported, opened, a module's global or from CudaDevice.allocate.
+   */
+  stream: CudaStream;
+  /** A typed array's bytes have been taken when this returns; a HostBuffer's have not. */
+  copyFrom(
+    source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
+    stream?: CudaStream,
+    options?: CopyOptions,
+  ): void;
+  copyTo(target: HostBuffer | DeviceBuffer, stream?: CudaStream, options?: CopyOptions): void;
+  fill(byte: number, stream?: CudaStream, options?: CopyOptions & { byteLength?: number }): void;
+  /** Copies out through page-locked memory, without blocking the event loop. */
+  read<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: ReadOptions): Promise<T>;
+  readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: Omit<ReadOptions, "signal">): T;
+  /** A view of a part; freeing is the whole buffer's alone. */
+  subarray(byteBegin: number, byteEnd?: number): DeviceBuffer;
+  /** 64 bytes for another process's importPointer. */
+  exportPointer(): Uint8Array<ArrayBuffer>;
+  /** 64 bytes for another process's openMemory; memory from CudaDevice.allocate only. */
+  exportHandle(): Uint8Array<ArrayBuffer>;
+  /** Host memory seen in place; detached when the buffer is freed. */
+  hostView(): ArrayBuffer;
+  free(stream?: CudaStream): void;
+  [Symbol.dispose](): void;
+}
+
+export declare class DeviceArray<T extends TypedArray> extends DeviceBuffer {
+  readonly length: number;
+  readonly type: TypedArrayConstructor<T>;
+  /** Counted in elements, as in a typed array. */
+  override subarray(begin: number, end?: number): DeviceArray<T>;
+  toTypedArray(options?: ReadOptions): Promise<T>;
+}
+
+export declare class HostBuffer implements Disposable {
+  /** Detached when freed. */
+  readonly buffer: ArrayBuffer;
+  readonly byteLength: number;
+  [Symbol.dispose](): void;
+}
+
+/** Owns a file descriptor, closed once, or a 64-byte fabric handle. Sending and importing borrow it. */
+export declare class ShareableHandle implements Disposable {
+  readonly type: "posix-fd" | "fabric";
+  readonly fd: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Takes the descriptor over. */
+  static fromFd(fd: number): ShareableHandle;
+  static fromBytes(bytes: Uint8Array): ShareableHandle;
+  [Symbol.dispose](): void;
+}
+
+export declare class CudaModule implements Disposable {
+  readonly kernelNames: readonly string[];
+  /** parameters: needed where the image is binary and does not say. */
+  kernel(name: string, options?: { parameters?: readonly ParameterType[] }): CudaKernel;
+  getGlobal(name: string): DeviceBuffer;
+  [Symbol.dispose](): void;
+}
+
+export declare class CudaKernel {
+  readonly name: string;
+  readonly parameters: readonly ParameterType[];
+  launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void;
+  maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes?: number): number;
+}
+
+/** SOCK_STREAM in the Unix domain, with descriptors. */
+export declare class UnixListener implements AsyncDisposable {
+  /** mode: 0o600 unless given; a live socket at the path is an error, a stale one is replaced. */
+  static listen(path: string, options?: { mode?: number }): UnixListener;
+  readonly path: string;
+  accept(options?: WaitOptions): Promise<UnixSocket>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export declare class UnixSocket implements AsyncDisposable {
+  static connect(path: string, options?: WaitOptions): Promise<UnixSocket>;
+  readonly peer: { readonly pid: number; readonly uid: number; readonly gid: number };
+  send(bytes: Uint8Array, options?: WaitOptions & { handles?: readonly ShareableHandle[] }): Promise<void>;
+  /** Exactly byteLength bytes and exactly the number of handles asked for, or an error and every descriptor closed. */
+  receive(
+    byteLength: number,
+    options?: WaitOptions & { handles?: number },
+  ): Promise<{ bytes: Uint8Array<ArrayBuffer>; handles: ShareableHandle[] }>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export declare class CudaError extends Error {
+  override readonly name: "CudaError";
+  /** "cudaErrorInvalidValue" */
+  readonly code: string;
+  readonly number: number;
+  /** "cudaMemPoolImportPointer" */
+  readonly call: string;
+}
+export declare class SharingError extends Error {
+  override readonly name: "SharingError";
+  /** An open set: handle codes that you do not know. */
+  readonly code:
+    | "peer-gone"
+    | "timed-out"
+    | "bad-message"
+    | "version-mismatch"
+    | "not-permitted"
+    | "device-not-visible"
+    | "size-mismatch"
+    | "address-in-use"
+    | "path-too-long"
+    | "not-found"
+    | "not-listening"
+    | "cut-off"
+    | "out-of-descriptors"
+    | "not-supported";
+}

@@ -1,0 +1,113 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CudaError } from "../src/errors.ts";
+import { testOnEachDriver } from "./drivers.ts";
+
+/** Counts its launches in a variable, and stores its arguments as they came. */
+const ptx = `
+.version 7.0
+.target sm_60
+.address_size 64
+
+.visible .global .align 4 .u32 launches = 41;
+.visible .global .align 4 .f32 weights[4] = {0f3F800000, 0f40000000, 0f40400000};
+
+.visible .entry count()
+{
+	.reg .b32 %r<3>;
+	ld.global.u32 %r1, [launches];
+	add.s32 %r2, %r1, 1;
+	st.global.u32 [launches], %r2;
+	ret;
+}
+
+.visible .entry store(
+	.param .u64 out,
+	.param .align 4 .b8 triple[12],
+	.param .align 2 .b8 half[2],
+	.param .b16 plain,
+	.param .f64 last
+)
+{
+	.reg .b16 %h<3>;
+	.reg .f32 %f<4>;
+	.reg .f64 %d<2>;
+	.reg .b64 %rd<3>;
+	ld.param.u64 %rd1, [out];
+	cvta.to.global.u64 %rd2, %rd1;
+	ld.param.f32 %f1, [triple];
+	ld.param.f32 %f2, [triple+4];
+	ld.param.f32 %f3, [triple+8];
+	ld.param.b16 %h1, [half];
+	ld.param.b16 %h2, [plain];
+	ld.param.f64 %d1, [last];
+	st.global.f32 [%rd2], %f1;
+	st.global.f32 [%rd2+4], %f2;
+	st.global.f32 [%rd2+8], %f3;
+	st.global.b16 [%rd2+12], %h1;
+	st.global.b16 [%rd2+14], %h2;
+	st.global.f64 [%rd2+16], %d1;
+	ret;
+}
+`;
+
+testOnEachDriver("a module's variables are read and written", async (cuda) => {
+  const gpu = cuda.device(0);
+  using module = gpu.loadModule(ptx);
+  const launches = module.getGlobal("launches");
+  assertEquals([launches.byteLength, launches.pool], [4, undefined]);
+  assert(module.getGlobal("launches") === launches && launches.device === gpu);
+  assertEquals(launches.readSync(Uint32Array), Uint32Array.of(41));
+  module.kernel("count").launch({ grid: 1, block: 1 });
+  assertEquals(await launches.read(Uint32Array), Uint32Array.of(42));
+  launches.copyFrom(Uint32Array.of(7));
+  module.kernel("count").launch({ grid: 1, block: 1 });
+  assertEquals(await launches.read(Uint32Array), Uint32Array.of(8));
+  assertEquals(await module.getGlobal("weights").read(Float32Array), Float32Array.of(1, 2, 3, 0));
+  const error = assertThrows(() => module.getGlobal("nonesuch"), CudaError);
+  assertEquals(error.code, "cudaErrorSymbolNotFound");
+  assertThrows(() => launches.free(), TypeError, "it is a module's variable");
+  launches[Symbol.dispose]();
+  assertEquals(launches.readSync(Uint32Array), Uint32Array.of(8));
+  module[Symbol.dispose]();
+  assertThrows(() => launches.address, ReferenceError);
+  assertThrows(() => module.getGlobal("launches"), ReferenceError, "the module: it was disposed");
+});
+
+testOnEachDriver("aggregates and half floats are arguments", async (cuda) => {
+  const gpu = cuda.device(0);
+  using module = gpu.loadModule(ptx);
+  const store = module.kernel("store");
+  assertEquals(store.parameters, [
+    "u64",
+    { byteLength: 12, alignment: 4 },
+    { byteLength: 2, alignment: 2 },
+    "b16",
+    "f64",
+  ]);
+  using pool = gpu.createPool();
+  using out = pool.allocate(24);
+  const shape = { grid: 1, block: 1 };
+  store.launch(shape, out, Float32Array.of(1, 2, 3), Float16Array.of(0.5), 0x3c00, 1 / 3);
+  const bytes = await out.read(Uint8Array);
+  assertEquals(new Float32Array(bytes.buffer, 0, 3), Float32Array.of(1, 2, 3));
+  assertEquals(new Float16Array(bytes.buffer, 12, 2), Float16Array.of(0.5, 1));
+  assertEquals(new Float64Array(bytes.buffer, 16, 1), Float64Array.of(1 / 3));
+  assertThrows(
+    () => store.launch(shape, out, Float32Array.of(1, 2), Float16Array.of(0), 0, 0),
+    Error,
+    "it takes 12 bytes",
+  );
+  // The same image with its types said: a half as a number.
+  const typed = module.kernel("store", { parameters: ["u64", { byteLength: 12, alignment: 4 }, "f16", "f16", "f64"] });
+  typed.launch(shape, out, Float32Array.of(1, 2, 3), 1.5, -2, 0);
+  const halves = new Float16Array((await out.read(Uint8Array, { byteOffset: 12, length: 4 })).buffer);
+  assertEquals(halves, Float16Array.of(1.5, -2));
+});
+
+testOnEachDriver("an image of bytes is taken as text where it is PTX, and refused where it is nothing", (cuda) => {
+  const gpu = cuda.device(0);
+  using module = gpu.loadModule(new TextEncoder().encode(ptx));
+  assertEquals(module.kernelNames, ["count", "store"]);
+  const error = assertThrows(() => gpu.loadModule(Uint8Array.of(1, 2, 3, 4)), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidPtx");
+});

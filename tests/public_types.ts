@@ -1,0 +1,84 @@
+/**
+ * For the type checker alone: what `mod.ts` exports is what `api.ts` declares.
+ *
+ * @module
+ */
+import type * as ours from "../mod.ts";
+import type * as declared from "./api.ts";
+
+/** Only a type that is assignable to the declared one is accepted. */
+type Assignable<Declared, Ours extends Declared> = Ours;
+/** What there is of a class beside its instances. Constructors are no part of the vocabulary. */
+type Statics<C> = Omit<C, "prototype">;
+
+/** Each class's instances. */
+export type Instances = [
+  Assignable<declared.Cuda, ours.Cuda>,
+  Assignable<declared.CudaDevice, ours.CudaDevice>,
+  Assignable<declared.CudaStream, ours.CudaStream>,
+  Assignable<declared.CudaEvent, ours.CudaEvent>,
+  Assignable<declared.MemoryPool, ours.MemoryPool>,
+  Assignable<declared.ImportedMemoryPool, ours.ImportedMemoryPool>,
+  Assignable<declared.DeviceBuffer, ours.DeviceBuffer>,
+  Assignable<declared.DeviceArray<Float32Array>, ours.DeviceArray<Float32Array>>,
+  Assignable<declared.HostBuffer, ours.HostBuffer>,
+  Assignable<declared.ShareableHandle, ours.ShareableHandle>,
+  Assignable<declared.CudaModule, ours.CudaModule>,
+  Assignable<declared.CudaKernel, ours.CudaKernel>,
+  Assignable<declared.UnixListener, ours.UnixListener>,
+  Assignable<declared.UnixSocket, ours.UnixSocket>,
+  Assignable<declared.CudaError, ours.CudaError>,
+  Assignable<declared.SharingError, ours.SharingError>,
+];
+
+/** Each class's static members. */
+export type StaticMembers = [
+  Assignable<Statics<typeof declared.Cuda>, Statics<typeof ours.Cuda>>,
+  Assignable<Statics<typeof declared.CudaDevice>, Statics<typeof ours.CudaDevice>>,
+  Assignable<Statics<typeof declared.CudaStream>, Statics<typeof ours.CudaStream>>,
+  Assignable<Statics<typeof declared.CudaEvent>, Statics<typeof ours.CudaEvent>>,
+  Assignable<Statics<typeof declared.MemoryPool>, Statics<typeof ours.MemoryPool>>,
+  Assignable<Statics<typeof declared.ImportedMemoryPool>, Statics<typeof ours.ImportedMemoryPool>>,
+  Assignable<Statics<typeof declared.DeviceBuffer>, Statics<typeof ours.DeviceBuffer>>,
+  Assignable<Statics<typeof declared.DeviceArray>, Statics<typeof ours.DeviceArray>>,
+  Assignable<Statics<typeof declared.HostBuffer>, Statics<typeof ours.HostBuffer>>,
+  Assignable<Statics<typeof declared.ShareableHandle>, Statics<typeof ours.ShareableHandle>>,
+  Assignable<Statics<typeof declared.CudaModule>, Statics<typeof ours.CudaModule>>,
+  Assignable<Statics<typeof declared.CudaKernel>, Statics<typeof ours.CudaKernel>>,
+  Assignable<Statics<typeof declared.UnixListener>, Statics<typeof ours.UnixListener>>,
+  Assignable<Statics<typeof declared.UnixSocket>, Statics<typeof ours.UnixSocket>>,
+  Assignable<Statics<typeof declared.CudaError>, Statics<typeof ours.CudaError>>,
+  Assignable<Statics<typeof declared.SharingError>, Statics<typeof ours.SharingError>>,
+];
+
+/** Functions give what is declared, and take it: a declared argument type must be one of ours. */
+export type Functions = [
+  Assignable<typeof declared.open, typeof ours.open>,
+  Assignable<ours.OpenOptions, declared.OpenOptions>,
+  Assignable<ours.PoolOptions, declared.PoolOptions>,
+  Assignable<ours.WaitOptions, declared.WaitOptions>,
+  Assignable<ours.CopyOptions, declared.CopyOptions>,
+  Assignable<Omit<ours.ReadOptions, "stream">, Omit<declared.ReadOptions, "stream">>,
+  Assignable<Omit<ours.LaunchOptions, "stream">, Omit<declared.LaunchOptions, "stream">>,
+  Assignable<ours.Dim3, declared.Dim3>,
+  Assignable<ours.ParameterType, declared.ParameterType>,
+  Assignable<ours.KernelArgument, declared.KernelArgument>,
+  Assignable<ours.TypedArray, declared.TypedArray>,
+  Assignable<ours.Access, declared.Access>,
+];
+
+/** The same the other way round: what we call by a declared name is what is declared by it. */
+export type Types = [
+  Assignable<declared.OpenOptions, ours.OpenOptions>,
+  Assignable<declared.PoolOptions, ours.PoolOptions>,
+  Assignable<declared.WaitOptions, ours.WaitOptions>,
+  Assignable<declared.CopyOptions, ours.CopyOptions>,
+  Assignable<declared.ReadOptions, ours.ReadOptions>,
+  Assignable<declared.LaunchOptions, ours.LaunchOptions>,
+  Assignable<declared.Dim3, ours.Dim3>,
+  Assignable<declared.ParameterType, ours.ParameterType>,
+  Assignable<declared.KernelArgument, ours.KernelArgument>,
+  Assignable<declared.TypedArray, ours.TypedArray>,
+  Assignable<declared.TypedArrayConstructor<Uint8Array>, ours.TypedArrayConstructor<Uint8Array>>,
+  Assignable<declared.Access, ours.Access>,
+];
