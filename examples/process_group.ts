@@ -13,6 +13,9 @@ import { type ChildProcess, startChild } from "./child_process.ts";
 
 const here = Uint8Array.of(1);
 
+/** What this process calls itself when it prints something. */
+export const roleName: string = process.argv[2] === "--child" ? `child ${process.argv[3]}` : "parent";
+
 /** How to start a group. */
 export interface GroupOptions {
   /** How many children. */

@@ -13,7 +13,7 @@ import { open, UnixListener, UnixSocket } from "../mod.ts";
 import { ptx as fillPtx } from "../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
 import { startChild } from "./child_process.ts";
-import { readArguments, runProgram, say } from "./command_line.ts";
+import { readArguments, runProgram, say, UsageError } from "./command_line.ts";
 
 const usage = "ready_event";
 const length = 2 ** 20;
@@ -22,12 +22,16 @@ const byteLength = length * Float32Array.BYTES_PER_ELEMENT;
 const two = 0x40000000;
 const geometry = { grid: 256, block: 256 };
 
-const { positional, named } = readArguments(["consume"]);
-if (named.consume === undefined) await runProgram("producer", produce, { usage });
-else await runProgram("consumer", (signal) => consume(named.consume!, signal), { usage });
+const isConsumer = process.argv[2] === "--consume";
+await runProgram(isConsumer ? "consumer" : "producer", main, { usage });
+
+async function main(signal: AbortSignal): Promise<void> {
+  const { positional, named } = readArguments(["consume"]);
+  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  await (named.consume === undefined ? produce(signal) : consume(named.consume, signal));
+}
 
 async function produce(signal: AbortSignal): Promise<void> {
-  if (positional.length > 0) throw new Error(`There is no use for "${positional[0]}"`);
   const path = `/tmp/poolpass-ready-${process.pid}.sock`;
   using cuda = open();
   const gpu = cuda.device(0);

@@ -8,8 +8,8 @@
  */
 import { type CudaDevice, open } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
-import { parseCount, readArguments, runProgram } from "./command_line.ts";
-import { GroupMember, ProcessGroup } from "./process_group.ts";
+import { parseCount, readArguments, runProgram, UsageError } from "./command_line.ts";
+import { GroupMember, ProcessGroup, roleName } from "./process_group.ts";
 import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify } from "./sample_devices.ts";
 
 const usage = "simple_ipc [--devices <most>]";
@@ -22,17 +22,25 @@ interface SharedBuffer {
   readonly eventHandle: string;
 }
 
-const { positional, named } = readArguments(["devices", "child"]);
-if (named.child === undefined) await runProgram("parent", parent, { usage });
-else await runProgram(`child ${named.child}`, child, { usage });
+await runProgram(roleName, main, { usage });
+
+async function main(signal: AbortSignal): Promise<void> {
+  const { positional, named } = readArguments(["devices", "child"]);
+  if (named.child !== undefined) {
+    await using member = await GroupMember.join(Number(named.child), positional[0]!, signal);
+    return await child(member, signal);
+  }
+  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  const most = parseCount(named.devices ?? "8", { what: "the number of devices", least: 1 });
+  await parent({ most }, signal);
+}
 
 function refusal(device: CudaDevice): string | undefined {
   if (device.attribute("ipcEventSupport") === 0) return "it has no interprocess events";
   return device.attribute("unifiedAddressing") === 0 ? "it has no unified addressing" : undefined;
 }
 
-async function parent(signal: AbortSignal): Promise<void> {
-  const most = parseCount(named.devices ?? "8", { what: "the number of devices", least: 1 });
+async function parent({ most }: { most: number }, signal: AbortSignal): Promise<void> {
   using cuda = open();
   const devices = pickDevices(cuda, { refusal, most });
   console.log(`Devices: ${devices.map(({ ordinal, name }) => `${ordinal} (${name})`).join(", ")}`);
@@ -56,8 +64,7 @@ async function parent(signal: AbortSignal): Promise<void> {
   console.log(`All ${devices.length} children have verified their buffers of ${bufferByteLength} bytes`);
 }
 
-async function child(signal: AbortSignal): Promise<void> {
-  await using member = await GroupMember.join(Number(named.child), positional[0]!, signal);
+async function child(member: GroupMember, signal: AbortSignal): Promise<void> {
   const { message } = await member.receive<SharedBuffer[]>();
   using cuda = open();
   const { number } = member;

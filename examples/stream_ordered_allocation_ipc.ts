@@ -11,8 +11,8 @@
  */
 import { type CudaDevice, open } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
-import { parseCount, readArguments, runProgram } from "./command_line.ts";
-import { GroupMember, ProcessGroup } from "./process_group.ts";
+import { parseCount, readArguments, runProgram, UsageError } from "./command_line.ts";
+import { GroupMember, ProcessGroup, roleName } from "./process_group.ts";
 import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify } from "./sample_devices.ts";
 
 const usage = "stream_ordered_allocation_ipc [--devices <most>] [--children-see <CUDA_VISIBLE_DEVICES>]";
@@ -25,9 +25,18 @@ interface SharedBuffer {
   readonly exportData: string;
 }
 
-const { positional, named } = readArguments(["devices", "children-see", "child"]);
-if (named.child === undefined) await runProgram("parent", parent, { usage });
-else await runProgram(`child ${named.child}`, child, { usage });
+await runProgram(roleName, main, { usage });
+
+async function main(signal: AbortSignal): Promise<void> {
+  const { positional, named } = readArguments(["devices", "children-see", "child"]);
+  if (named.child !== undefined) {
+    await using member = await GroupMember.join(Number(named.child), positional[0]!, signal);
+    return await child(member, signal);
+  }
+  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  const most = parseCount(named.devices ?? "8", { what: "the number of devices", least: 1 });
+  await parent({ most, visibleDevices: named["children-see"] }, signal);
+}
 
 function refusal(device: CudaDevice): string | undefined {
   if (device.attribute("memoryPoolsSupported") === 0) return "it has no memory pools";
@@ -35,15 +44,17 @@ function refusal(device: CudaDevice): string | undefined {
   return (handleTypes & posixFileDescriptor) === 0 ? "its pools cannot be shared" : undefined;
 }
 
-async function parent(signal: AbortSignal): Promise<void> {
-  const most = parseCount(named.devices ?? "8", { what: "the number of devices", least: 1 });
+async function parent(
+  { most, visibleDevices }: { most: number; visibleDevices: string | undefined },
+  signal: AbortSignal,
+): Promise<void> {
   using cuda = open();
   const devices = pickDevices(cuda, { refusal, most });
   console.log(`Devices: ${devices.map(({ ordinal, name }) => `${ordinal} (${name})`).join(", ")}`);
   await using group = await ProcessGroup.start(new URL(import.meta.url), {
     size: devices.length,
     signal,
-    visibleDevices: named["children-see"],
+    visibleDevices,
   });
 
   using resources = new DisposableStack();
@@ -65,8 +76,7 @@ async function parent(signal: AbortSignal): Promise<void> {
   console.log(`All ${devices.length} children have verified their buffers of ${bufferByteLength} bytes`);
 }
 
-async function child(signal: AbortSignal): Promise<void> {
-  await using member = await GroupMember.join(Number(named.child), positional[0]!, signal);
+async function child(member: GroupMember, signal: AbortSignal): Promise<void> {
   const { message, handles } = await member.receive<SharedBuffer[]>();
   using resources = new DisposableStack();
   for (const handle of handles) resources.use(handle);

@@ -56,7 +56,7 @@ export class InterprocessEvent extends Event {
   readonly #begin: number;
   readonly #state: BigInt64Array;
   /** What its handle names; undefined where the event is another process's. */
-  readonly #file: IpcFile | undefined;
+  #file: IpcFile | undefined;
   #lastOwn = 0n;
   #isDestroyed = false;
   #isClosed = false;
@@ -130,9 +130,10 @@ export class InterprocessEvent extends Event {
     return outOfSystem(call, () => this.#file?.handle()) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  /** The event goes, once no stream has to get to it. */
+  /** No process can open the event any more. Its page goes once no stream has to get to it. */
   destroy(): void {
     this.#isDestroyed = true;
+    this.#closeFile();
     this.closeIfUnused();
   }
 
@@ -144,8 +145,13 @@ export class InterprocessEvent extends Event {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#file?.close();
+    this.#closeFile();
     this.#window.giveBack(this.#begin, pageByteLength, { isShared: true });
+  }
+
+  #closeFile(): void {
+    this.#file?.close();
+    this.#file = undefined;
   }
 }
 
