@@ -33,8 +33,8 @@ const cudaHostAllocPortable = 1;
 const cudaIpcMemLazyEnablePeerAccess = 1;
 const cuPointerAttribute = { memoryType: 2, rangeSize: 12 } as const;
 const cuMemoryTypeHost = 1;
-const cudaMemcpyHostToDevice = 1;
-const cudaMemcpyDeviceToHost = 2;
+/** By the addresses: what a program takes for a device's memory can be a host pool's. */
+const cudaMemcpyDefault = 4;
 const maxDeviceNameBytes = 256;
 const jitErrorLogBytes = 8192;
 const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
@@ -411,19 +411,20 @@ export class CudaDriver implements Driver {
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
     this.#hostMemory = source;
-    this.#copyAsync(device, destination, addressOf(source), source.byteLength, cudaMemcpyHostToDevice, stream);
+    this.#copyAsync(device, destination, addressOf(source), source.byteLength, stream);
     this.#hostMemory = undefined;
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
     this.#hostMemory = destination;
-    this.#copyAsync(device, addressOf(destination), source, destination.byteLength, cudaMemcpyDeviceToHost, stream);
+    this.#copyAsync(device, addressOf(destination), source, destination.byteLength, stream);
     this.#hostMemory = undefined;
   }
 
-  #copyAsync(device: number, to: bigint, from: bigint, byteLength: number, kind: number, stream: bigint): void {
+  #copyAsync(device: number, to: bigint, from: bigint, byteLength: number, stream: bigint): void {
     this.#makeCurrent(device);
-    this.#check(this.#runtime.cudaMemcpyAsync(to, from, BigInt(byteLength), kind, stream), "cudaMemcpyAsync");
+    const result = this.#runtime.cudaMemcpyAsync(to, from, BigInt(byteLength), cudaMemcpyDefault, stream);
+    this.#check(result, "cudaMemcpyAsync");
   }
 
   memcpyPeerAsync(

@@ -82,6 +82,8 @@ export class MemoryPool implements Disposable {
   /** Kept until the last buffer is freed, when the pool was disposed before. */
   #handleOfLiving: bigint | undefined;
   readonly #freedOn = new FreedStreams();
+  /** A pool that gave no fabric handle takes the driver down with it when it is destroyed (580: a bad free, in C as well). */
+  #isUndestroyable = false;
   #liveCount = 0;
   #liveBytes = 0;
 
@@ -243,6 +245,7 @@ export class MemoryPool implements Disposable {
       const handle = this.#session.driver.memPoolExportToShareableHandle(this.unsafeHandle, type);
       return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
     } catch (error) {
+      this.#isUndestroyable = this.handleType === "fabric";
       throw cannot(`export ${this.#name}`, error);
     }
   }
@@ -309,7 +312,9 @@ export class MemoryPool implements Disposable {
   #destroy(handle: bigint): void {
     giveBack(() => {
       this.#freedOn.synchronize();
-      this.#session.driver.memPoolDestroy(handle);
+      // Its memory goes back all the same; the handle stays until the process ends.
+      if (this.#isUndestroyable) this.#session.driver.memPoolTrimTo(handle, 0n);
+      else this.#session.driver.memPoolDestroy(handle);
     });
   }
 

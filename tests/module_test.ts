@@ -109,5 +109,5 @@ testOnEachDriver("an image of bytes is taken as text where it is PTX, and refuse
   using module = gpu.loadModule(new TextEncoder().encode(ptx));
   assertEquals(module.kernelNames, ["count", "store"]);
   const error = assertThrows(() => gpu.loadModule(Uint8Array.of(1, 2, 3, 4)), CudaError);
-  assertEquals(error.code, "cudaErrorInvalidPtx");
+  assertEquals(error.code, "cudaErrorInvalidKernelImage");
 });

@@ -1,33 +1,8 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { ptx as fillPtx } from "../kernels/fill.ts";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { memHandleType, memLocationType } from "../src/driver.ts";
-import { CudaError } from "../src/errors.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
+import { codeOf, launchFill, readBytes } from "./software_calls.ts";
 import { type SoftwarePeer, testWithPeer } from "./software_peers.ts";
-
-function codeOf(call: () => unknown): string {
-  return assertThrows(call, CudaError).code;
-}
-
-function read(driver: SoftwareDriver, address: bigint, byteLength: number): Uint8Array {
-  const bytes = new Uint8Array(byteLength);
-  driver.memcpyDtoHAsync(0, bytes, address, 0n);
-  return bytes;
-}
-
-function launchFill(driver: SoftwareDriver, device: number, { address, byteLength }: Range): void {
-  const kernel = driver.moduleGetFunction(driver.moduleLoadData(device, fillPtx), "fill");
-  const parameters = driver.createKernelParameters(20);
-  parameters.view.setBigUint64(0, address, true);
-  parameters.view.setBigUint64(8, BigInt(byteLength), true);
-  parameters.view.setUint32(16, 0x05050505, true);
-  driver.launchKernel(device, kernel, 1, 1, 1, 32, 1, 1, 0, 0n, parameters);
-}
-
-interface Range {
-  readonly address: bigint;
-  readonly byteLength: number;
-}
 
 /** Memory of the other process, with 1 in every byte, and its handle. */
 async function allocate(peer: SoftwarePeer, device: number, byteLength: number) {
@@ -42,14 +17,14 @@ testWithPeer("memory that is opened is the same memory, up to its last byte", as
   assertEquals(handle.length, 64);
   assertEquals(await peer.call("ipcGetMemHandle", 0, theirs), handle);
   const ours = driver.ipcOpenMemHandle(0, handle);
-  assertEquals(read(driver, ours, 100_001), new Uint8Array(100_001).fill(1));
+  assertEquals(readBytes(driver, ours, 100_001), new Uint8Array(100_001).fill(1));
   assertEquals(driver.memGetAddressRange(0, ours + 9n), { base: ours, byteLength: 100_001 });
   launchFill(driver, 0, { address: ours, byteLength: 100_001 });
   driver.deviceSynchronize(0);
   assertEquals(await peer.call("read", theirs, 100_001), new Uint8Array(100_001).fill(5));
   await peer.call("memsetAsync", 0, theirs, 7, 100_001, 0n);
   await peer.call("deviceSynchronize", 0);
-  assertEquals(read(driver, ours + 100_000n, 1), Uint8Array.of(7));
+  assertEquals(readBytes(driver, ours + 100_000n, 1), Uint8Array.of(7));
   assertEquals(codeOf(() => driver.free(0, ours)), "cudaErrorInvalidValue");
   assertEquals(codeOf(() => driver.ipcGetMemHandle(0, ours)), "cudaErrorInvalidValue");
   driver.ipcCloseMemHandle(0, ours);
@@ -64,7 +39,7 @@ testWithPeer("a handle opened again is the same mapping, which the last close ta
   const tables = free - driver.memGetInfo(0).free;
   assertEquals(driver.ipcOpenMemHandle(0, handle), address);
   driver.ipcCloseMemHandle(0, address);
-  assertEquals(read(driver, address, 4096), new Uint8Array(4096).fill(1));
+  assertEquals(readBytes(driver, address, 4096), new Uint8Array(4096).fill(1));
   const stream = driver.streamCreateWithPriority(0, 1, 0);
   const ballast = driver.malloc(0, 64 * 2 ** 20);
   driver.memsetAsync(0, ballast, 1, 64 * 2 ** 20, stream);
@@ -83,7 +58,7 @@ testWithPeer("memory is opened for a peer of its device, and for no other", asyn
     launchFill(driver, device, { address, byteLength: 4096 });
     driver.deviceSynchronize(device);
   }
-  assertEquals(read(driver, address, 4096), new Uint8Array(4096).fill(5));
+  assertEquals(readBytes(driver, address, 4096), new Uint8Array(4096).fill(5));
   driver.ipcCloseMemHandle(1, address);
   const refusals = [
     [{ devices: 2, peers: false }, "cudaErrorPeerAccessUnsupported"],
@@ -100,7 +75,7 @@ testWithPeer("opened memory stays when its process is killed, and is not opened 
   const { handle } = await allocate(peer, 0, 4096);
   const address = driver.ipcOpenMemHandle(0, handle);
   await peer.kill();
-  assertEquals(read(driver, address, 4096), new Uint8Array(4096).fill(1));
+  assertEquals(readBytes(driver, address, 4096), new Uint8Array(4096).fill(1));
   driver.ipcCloseMemHandle(0, address);
   assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, handle)), "cudaErrorInvalidValue");
 });
@@ -129,7 +104,7 @@ testWithPeer("a handle with any byte changed is refused", async (driver, peer) =
   assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, eventHandle)), "cudaErrorInvalidValue");
 });
 
-testWithPeer("a handle is of memory of no pool, from its begin, and of another process", (driver) => {
+testWithPeer("a handle is of memory of no pool, the whole of it, and of another process", (driver) => {
   const pool = driver.memPoolCreate({
     handleTypes: memHandleType.posixFileDescriptor,
     location: { type: memLocationType.device, id: 0 },
@@ -138,12 +113,13 @@ testWithPeer("a handle is of memory of no pool, from its begin, and of another p
   const ofPool = driver.mallocFromPoolAsync(0, 4096, pool, 0n);
   assertEquals(codeOf(() => driver.ipcGetMemHandle(0, ofPool)), "cudaErrorInvalidValue");
   const address = driver.malloc(0, 4096);
-  assertEquals(codeOf(() => driver.ipcGetMemHandle(0, address + 512n)), "cudaErrorInvalidValue");
   const handle = driver.ipcGetMemHandle(0, address);
+  assertEquals(driver.ipcGetMemHandle(0, address + 4095n), handle);
+  assertEquals(codeOf(() => driver.ipcGetMemHandle(0, address + 4096n)), "cudaErrorInvalidValue");
   assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, handle)), "cudaErrorDeviceUninitialized");
   assertEquals(codeOf(() => driver.ipcCloseMemHandle(0, address)), "cudaErrorInvalidValue");
   driver.memsetAsync(0, address, 3, 4096, 0n);
-  assertEquals(read(driver, address, 4096), new Uint8Array(4096).fill(3));
+  assertEquals(readBytes(driver, address, 4096), new Uint8Array(4096).fill(3));
 });
 
 testWithPeer("work that was given before a handle was asked for is done in the shared memory", async (driver, peer) => {

@@ -1,14 +1,17 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { test } from "node:test";
+import { host } from "../ffi/host.ts";
 import { closeDescriptor } from "../ffi/shim/descriptors.ts";
 import { shimRefusal } from "../ffi/shim/shim.ts";
 import { ptx as fillPtx } from "../kernels/fill.ts";
 import { memAccessFlags, memHandleType, memLocationType } from "../src/driver.ts";
-import { CudaError } from "../src/errors.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
+import { startScript } from "./child_process.ts";
 import { leakTest } from "./resources.ts";
+import { codeOf, launchFill, readBytes } from "./software_calls.ts";
 
 const skip = shimRefusal();
+const notDeno = host === "deno" ? {} : { skip: "only Deno can do without FFI" };
 
 /** A test below the public objects. */
 function testDriver(name: string, body: (driver: SoftwareDriver) => void | Promise<void>, skip?: string): void {
@@ -22,10 +25,6 @@ function testDriver(name: string, body: (driver: SoftwareDriver) => void | Promi
   }, { skip });
 }
 
-function codeOf(call: () => unknown): string {
-  return assertThrows(call, CudaError).code;
-}
-
 /** Fills memory by a kernel of a device, and waits for it. */
 function fill(
   driver: SoftwareDriver,
@@ -36,34 +35,15 @@ function fill(
   driver.deviceSynchronize(device);
 }
 
-function launchFill(
-  driver: SoftwareDriver,
-  device: number,
-  { address, byteLength }: { address: bigint; byteLength: number },
-): void {
-  const kernel = driver.moduleGetFunction(driver.moduleLoadData(device, fillPtx), "fill");
-  const parameters = driver.createKernelParameters(20);
-  parameters.view.setBigUint64(0, address, true);
-  parameters.view.setBigUint64(8, BigInt(byteLength), true);
-  parameters.view.setUint32(16, 0x05050505, true);
-  driver.launchKernel(device, kernel, 1, 1, 1, 32, 1, 1, 0, 0n, parameters);
-}
-
-function read(driver: SoftwareDriver, address: bigint, byteLength: number): Uint8Array {
-  const bytes = new Uint8Array(byteLength);
-  driver.memcpyDtoHAsync(0, bytes, address, 0n);
-  return bytes;
-}
-
 testDriver("memory of no pool is copied and filled like any other, up to its last byte", (driver) => {
   const { free } = driver.memGetInfo(0);
   const address = driver.malloc(0, 1001);
   driver.memsetAsync(0, address, 1, 1001, 0n);
-  assertEquals(read(driver, address + 1000n, 1), Uint8Array.of(1));
+  assertEquals(readBytes(driver, address + 1000n, 1), Uint8Array.of(1));
   assertEquals(driver.memGetAddressRange(0, address + 1000n), { base: address, byteLength: 1001 });
   assertEquals(codeOf(() => driver.memsetAsync(0, address, 1, 1002, 0n)), "cudaErrorInvalidValue");
   fill(driver, 0, { address, byteLength: 1001 });
-  assertEquals(read(driver, address, 1001), new Uint8Array(1001).fill(5));
+  assertEquals(readBytes(driver, address, 1001), new Uint8Array(1001).fill(5));
   driver.free(0, address);
   assertEquals(codeOf(() => driver.memGetAddressRange(0, address)), "cudaErrorInvalidValue");
   const tables = free - driver.memGetInfo(0).free;
@@ -136,7 +116,7 @@ testDriver("a peer's memory is accessible from when it is enabled until it is di
   const after = driver.malloc(0, 4096);
   for (const address of [before, after]) {
     fill(driver, 1, { address, byteLength: 4096 });
-    assertEquals(read(driver, address, 4096), new Uint8Array(4096).fill(5));
+    assertEquals(readBytes(driver, address, 4096), new Uint8Array(4096).fill(5));
   }
   const pool = driver.memPoolCreate({
     handleTypes: memHandleType.none,
@@ -173,7 +153,7 @@ for (const type of ["host", "hostNuma"] as const) {
     const address = driver.mallocFromPoolAsync(1, 5000, pool, 0n);
     const bytes = new Uint8Array(5000).fill(7);
     driver.memcpyHtoDAsync(0, address, bytes, 0n);
-    assertEquals(read(driver, address, 5000), bytes);
+    assertEquals(readBytes(driver, address, 5000), bytes);
     const location = { type: memLocationType.device, id: 0 };
     driver.memPoolSetAccess(pool, [{ location, flags: memAccessFlags.readWrite }]);
     fill(driver, 0, { address, byteLength: 5000 });
@@ -220,7 +200,7 @@ testDriver("host memory is seen in place at once, also that of an imported pool"
   assertEquals(new Uint8Array(mappedView)[8], 9);
   new Uint8Array(mappedView)[4999] = 8;
   assertEquals(new Uint8Array(view)[4991], 8);
-  assertEquals(read(driver, address + 4999n, 1), Uint8Array.of(8));
+  assertEquals(readBytes(driver, address + 4999n, 1), Uint8Array.of(8));
   const location = { type: memLocationType.device, id: 0 };
   other.memPoolSetAccess(imported, [{ location, flags: memAccessFlags.readWrite }]);
   fill(other, 0, { address: mapped, byteLength: 5000 });
@@ -245,8 +225,9 @@ testDriver("access is of a kind that there is, and a device is not kept from its
     driver.memPoolSetAccess(pool, [{ location: { type: memLocationType.device, id }, flags }]);
   assertEquals(codeOf(() => set(1, 2)), "cudaErrorInvalidValue");
   assertEquals(codeOf(() => set(0, memAccessFlags.none)), "cudaErrorInvalidDevice");
-  set(0, memAccessFlags.read);
-  assertEquals(driver.memPoolGetAccess(pool, { type: memLocationType.device, id: 0 }), memAccessFlags.read);
+  for (const id of [0, 1]) assertEquals(codeOf(() => set(id, memAccessFlags.read)), "cudaErrorNotSupported");
+  set(0, memAccessFlags.readWrite);
+  assertEquals(driver.memPoolGetAccess(pool, { type: memLocationType.device, id: 0 }), memAccessFlags.readWrite);
 });
 
 test("data with anything in the bytes that mean nothing are no export data", { skip }, () => {
@@ -267,6 +248,22 @@ test("data with anything in the bytes that mean nothing are no export data", { s
   assert(driver.memPoolImportPointer(0, imported, data) !== 0n);
   driver.close();
   closeDescriptor(fd);
+});
+
+test("without FFI there is memory, and what others could see of it is refused with the reason", notDeno, async () => {
+  await using child = startScript("children/software_refusals.ts", [], { permissions: [] });
+  const lines: string[] = [];
+  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  const reason = "cudaErrorNotSupported (FFI is not permitted; run with --allow-ffi)";
+  const calls = [
+    "cudaPointerGetAttributes",
+    "cudaIpcGetMemHandle",
+    "cudaIpcOpenMemHandle",
+    "cudaEventCreateWithFlags",
+    "cudaIpcOpenEventHandle",
+  ];
+  assertEquals(lines, ["7 0", ...calls.map((call) => `${call} failed: ${reason}`)]);
+  assertEquals(await child.ended, 0);
 });
 
 testDriver("a name that no variable of a module has is not found", (driver) => {

@@ -94,7 +94,7 @@ export class InterprocessEvent extends Event {
     const call = "cudaIpcOpenEventHandle";
     const file = openIpcFile(ipcKind.event, handle, call);
     try {
-      if (file.header.byteLength !== pageByteLength) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (file.header.byteLength !== pageByteLength) fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
       const flags = eventFlags.disableTiming;
       return new InterprocessEvent(window, { device, flags, begin: map(window, file, call) });
     } finally {

@@ -8,6 +8,7 @@ import {
   encodeIpcHeader,
   type IpcHeader,
   ipcHeaderByteLength,
+  ipcKind,
 } from "./ipc_handle.ts";
 import { exists, ownIdentity } from "./process_identity.ts";
 import { SharedFile } from "./shared_file.ts";
@@ -83,11 +84,12 @@ export class IpcFile {
 
 /** The file that another process's handle names, or the error of the call that was given the handle. */
 export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): IpcFile {
+  const { cudaErrorDeviceUninitialized, cudaErrorInvalidValue, cudaErrorMapBufferObjectFailed } = cudaErrorNumbers;
   checkSharing(call);
   const file = outOfSystem(call, () => IpcFile.open(kind, handle));
   // CUDA, too, opens a handle only in other processes than its own.
-  if (file === "own") fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call);
-  return file ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  if (file === "own") fail(cudaErrorDeviceUninitialized, call);
+  return file ?? fail(kind === ipcKind.event ? cudaErrorMapBufferObjectFailed : cudaErrorInvalidValue, call);
 }
 
 function tryOpen(path: string): number | undefined {

@@ -392,16 +392,18 @@ export class SoftwareDriver implements Driver {
 
   memPoolSetAccess(pool: bigint, descriptions: readonly MemAccessDesc[]): void {
     const call = "cudaMemPoolSetAccess";
-    const { cudaErrorInvalidDevice, cudaErrorInvalidValue, cudaErrorPeerAccessUnsupported } = cudaErrorNumbers;
+    const { cudaErrorInvalidDevice, cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
     const found = this.#pool(pool, call);
     for (const { location: { type, id }, flags } of descriptions) {
       const isKnown = Object.values<number>(memAccessFlags).includes(flags);
       if (type !== memLocationType.device || !isKnown) fail(cudaErrorInvalidValue, call);
       this.#devices.checkOrdinal(id, call);
+      // A GPU has no memory that its kernels may read and not write.
+      if (flags === memAccessFlags.read) fail(cudaErrorNotSupported, call);
       // A device cannot be kept from its own memory.
       if (id === found.device && flags === memAccessFlags.none) fail(cudaErrorInvalidDevice, call);
       if (found.device !== undefined && id !== found.device && !this.#devices.arePeers) {
-        fail(cudaErrorPeerAccessUnsupported, call);
+        fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
       }
     }
     for (const { location, flags } of descriptions) {
@@ -417,9 +419,10 @@ export class SoftwareDriver implements Driver {
     if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const block = found.allocate(byteLength, onto);
     if (block === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
-    const allocation = { begin: block.begin, byteLength, device: found.device ?? onto.device };
-    this.#allocations.add({ kind: "pool", ...allocation, pool: found, block });
-    return addressOfOffset(block.begin);
+    const { begin } = block;
+    const owner = found.device ?? onto.device;
+    this.#allocations.add({ kind: "pool", begin, byteLength, device: owner, pool: found, block });
+    return addressOfOffset(begin);
   }
 
   freeAsync(device: number, address: bigint, stream: bigint): void {
@@ -480,8 +483,9 @@ export class SoftwareDriver implements Driver {
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer> {
     const call = "cudaIpcGetMemHandle";
     this.#devices.check(device, call);
-    const found = this.#allocationBeginningAt(address);
-    if (found?.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    // The handle is of the whole allocation, wherever in it the address lies.
+    const found = this.#allocationAt(address, 1, call);
+    if (found.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return this.#legacyMemory.handleOf(found);
   }
 
@@ -564,8 +568,8 @@ export class SoftwareDriver implements Driver {
     if (mapping === "not in the file") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     if (this.#allocations.at(mapping.begin) === undefined) {
       const { begin, byteLength } = mapping;
-      const allocation = { begin, byteLength, device: found.device ?? device };
-      this.#allocations.add({ kind: "mapped", ...allocation, pool: found, mapping });
+      const owner = found.device ?? device;
+      this.#allocations.add({ kind: "mapped", begin, byteLength, device: owner, pool: found, mapping });
     }
     return addressOfOffset(mapping.begin);
   }

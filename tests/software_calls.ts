@@ -1,0 +1,35 @@
+/**
+ * Calls of a software driver that several tests make.
+ *
+ * @module
+ */
+import { assertThrows } from "@std/assert";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import { CudaError } from "../src/errors.ts";
+import type { SoftwareDriver } from "../src/software/software_driver.ts";
+
+/** The code of the error that a call gives. */
+export function codeOf(call: () => unknown): string {
+  return assertThrows(call, CudaError).code;
+}
+
+/** The bytes at an address, once what was given to the default stream of device 0 is done. */
+export function readBytes(driver: SoftwareDriver, address: bigint, byteLength: number): Uint8Array {
+  const bytes = new Uint8Array(byteLength);
+  driver.memcpyDtoHAsync(0, bytes, address, 0n);
+  return bytes;
+}
+
+/** Launches a kernel on a device's default stream that writes 5 to every byte. */
+export function launchFill(
+  driver: SoftwareDriver,
+  device: number,
+  { address, byteLength }: { address: bigint; byteLength: number },
+): void {
+  const kernel = driver.moduleGetFunction(driver.moduleLoadData(device, fillPtx), "fill");
+  const parameters = driver.createKernelParameters(20);
+  parameters.view.setBigUint64(0, address, true);
+  parameters.view.setBigUint64(8, BigInt(byteLength), true);
+  parameters.view.setUint32(16, 0x05050505, true);
+  driver.launchKernel(device, kernel, 1, 1, 1, 32, 1, 1, 0, 0n, parameters);
+}
