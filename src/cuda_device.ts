@@ -6,7 +6,7 @@ import { type DeviceAttributeName, deviceAttributes } from "./device_attributes.
 import type { DeviceBuffer } from "./device_buffer.ts";
 import { defaultStream, eventFlags, memAccessFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
 import { createPool } from "./create_pool.ts";
-import { cannot, giveBack } from "./explain.ts";
+import { cannot } from "./explain.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "./legacy_memory.ts";
 import { MemoryPool, type PoolOptions } from "./memory_pool.ts";
@@ -110,13 +110,13 @@ export class CudaDevice {
     const { driver } = this.#session;
     this.#independentStreams.delete(stream);
     for (const event of this.#departures) if (driver.eventQuery(event)) this.#forget(event);
-    const event = driver.eventCreateWithFlags(this.ordinal, eventFlags.disableTiming);
+    const event = this.#session.createMarker(this.ordinal);
     this.#departures.add(event);
     driver.eventRecord(this.ordinal, event, stream);
   }
 
   #forget(departure: bigint): void {
-    if (this.#departures.delete(departure)) this.#session.driver.eventDestroy(this.ordinal, departure);
+    if (this.#departures.delete(departure)) this.#session.destroyMarker(departure);
   }
 
   /**

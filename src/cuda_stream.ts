@@ -1,7 +1,7 @@
 import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaEvent } from "./cuda_event.ts";
-import { defaultStream, eventFlags } from "./driver.ts";
+import { defaultStream } from "./driver.ts";
 import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
@@ -108,13 +108,13 @@ export class CudaStream implements Disposable {
     const { ordinal } = this.device;
     const handle = this.unsafeHandle;
     try {
-      const marker = this.#idleMarkers.pop() ?? driver.eventCreateWithFlags(ordinal, eventFlags.disableTiming);
+      const marker = this.#idleMarkers.pop() ?? this.#session.createMarker(ordinal);
       try {
         driver.eventRecord(ordinal, marker, handle);
         await waitUntil(() => this.#session.driver.eventQuery(marker), options);
       } finally {
-        if (!this.disposed) this.#idleMarkers.push(marker);
-        else giveBack(() => this.#session.hasEnded || this.#session.driver.eventDestroy(ordinal, marker));
+        if (this.disposed) this.#session.destroyMarker(marker);
+        else this.#idleMarkers.push(marker);
       }
     } catch (error) {
       throw cannot(`wait for a stream of device ${ordinal}`, error);
@@ -127,10 +127,11 @@ export class CudaStream implements Disposable {
     const handle = this.#handle;
     this.#handle = undefined;
     const { driver } = this.#session;
-    giveBack(() => {
-      this.#onDispose?.(handle);
-      for (const marker of this.#idleMarkers.splice(0)) driver.eventDestroy(this.device.ordinal, marker);
-      driver.streamDestroy(this.device.ordinal, handle);
-    });
+    for (const marker of this.#idleMarkers.splice(0)) this.#session.destroyMarker(marker);
+    try {
+      giveBack(() => this.#onDispose?.(handle));
+    } finally {
+      giveBack(() => driver.streamDestroy(this.device.ordinal, handle));
+    }
   }
 }

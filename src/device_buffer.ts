@@ -36,6 +36,8 @@ export interface ReadOptions extends WaitOptions {
 export interface BufferOwner {
   /** Frees the memory in the stream's order. */
   release(address: bigint, byteLength: number, stream: CudaStream): void;
+  /** Is told that the buffer was freed, and that reads of it come before its release. */
+  awaitRelease?(address: bigint, byteLength: number): void;
   /** Of memory that is not from a pool: what another process opens it by. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /** Why the buffer is nobody's to free; undefined where it is its user's. */
@@ -350,8 +352,12 @@ export class DeviceBuffer implements Disposable {
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
     // Asked first: a stream that was disposed must not cost the memory.
     void stream.unsafeHandle;
-    if (this.#readsSending > 0) this.#freeAfterReads = stream;
-    else this.#release(stream);
+    if (this.#readsSending === 0) {
+      this.#release(stream);
+    } else {
+      this.#freeAfterReads = stream;
+      this.#owner.awaitRelease?.(this.#address, this.byteLength);
+    }
     this.#end();
   }
 

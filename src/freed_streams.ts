@@ -1,4 +1,8 @@
+import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
+
+/** Streams that are remembered before those that are gone are looked for. */
+const sweepSize = 64;
 
 /**
  * The streams on which a pool's memory was freed.
@@ -8,6 +12,8 @@ import type { CudaStream } from "./cuda_stream.ts";
  */
 export class FreedStreams {
   readonly #streams = new Set<CudaStream>();
+  /** The devices of streams that are gone: nothing less can be waited for. */
+  readonly #devices = new Set<CudaDevice>();
   #last: CudaStream | undefined;
 
   /** Notes a free. */
@@ -15,12 +21,23 @@ export class FreedStreams {
     if (stream === this.#last) return;
     this.#last = stream;
     this.#streams.add(stream);
+    if (this.#streams.size % sweepSize === 0) this.#sweep();
   }
 
   /** Blocks until the frees are done. */
   synchronize(): void {
-    for (const stream of this.#streams) (stream.disposed ? stream.device : stream).synchronize();
+    this.#sweep();
+    for (const each of [...this.#streams, ...this.#devices]) each.synchronize();
     this.#streams.clear();
+    this.#devices.clear();
     this.#last = undefined;
+  }
+
+  #sweep(): void {
+    for (const stream of this.#streams) {
+      if (!stream.disposed) continue;
+      this.#streams.delete(stream);
+      this.#devices.add(stream.device);
+    }
   }
 }

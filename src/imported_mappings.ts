@@ -10,8 +10,8 @@ export interface ImportedMapping {
   readonly byteLength: number;
   /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
   count: number;
-  /** Behind the work of the streams on which the other buffers were freed. */
-  readonly earlierFrees: { readonly event: bigint; readonly device: number }[];
+  /** Events behind the work of the streams on which the other buffers were freed. */
+  readonly earlierFrees: bigint[];
 }
 
 /** The mappings of one pool, by export data and by address, for all objects that have imported it. */

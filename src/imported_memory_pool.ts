@@ -2,7 +2,6 @@ import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
-import { eventFlags } from "./driver.ts";
 import { SharingError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
 import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
@@ -146,8 +145,8 @@ export class ImportedMemoryPool implements Disposable {
   #noteFree(mapping: ImportedMapping, stream: CudaStream): void {
     const { driver } = this.#session;
     const device = stream.device.ordinal;
-    const event = driver.eventCreateWithFlags(device, eventFlags.disableTiming);
-    mapping.earlierFrees.push({ event, device });
+    const event = this.#session.createMarker(device);
+    mapping.earlierFrees.push(event);
     driver.eventRecord(device, event, stream.unsafeHandle);
   }
 
@@ -166,9 +165,9 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
-    for (const { event } of mapping.earlierFrees) driver.streamWaitEvent(ordinal, handle, event);
+    for (const event of mapping.earlierFrees) driver.streamWaitEvent(ordinal, handle, event);
     driver.freeAsync(ordinal, mapping.address, handle);
-    for (const { event, device } of mapping.earlierFrees) driver.eventDestroy(device, event);
+    for (const event of mapping.earlierFrees) this.#session.destroyMarker(event);
     this.#mappings.freedOn.note(stream);
     this.#mappings.remove(mapping);
   }

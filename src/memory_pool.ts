@@ -75,6 +75,7 @@ export class MemoryPool implements Disposable {
   readonly #isOwned: boolean;
   readonly #owner: BufferOwner = {
     release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
+    awaitRelease: (address, byteLength) => this.#awaitingRelease.set(address, byteLength),
   };
   /** Where each buffer was allocated. */
   readonly #origins: Map<bigint, string> | undefined;
@@ -84,6 +85,8 @@ export class MemoryPool implements Disposable {
   readonly #freedOn = new FreedStreams();
   /** A pool that gave no fabric handle takes the driver down with it when it is destroyed (580: a bad free, in C as well). */
   #isUndestroyable = false;
+  /** Bytes of buffers that were freed and are still being read, by address. */
+  readonly #awaitingRelease = new Map<bigint, number>();
   #liveCount = 0;
   #liveBytes = 0;
 
@@ -258,7 +261,7 @@ export class MemoryPool implements Disposable {
   [Symbol.dispose](): void {
     if (this.#handle === undefined || !this.#isOwned) return;
     const handle = this.#handle;
-    if (this.#liveCount > 0 && !this.#session.hasEnded) this.#reportForgotten();
+    if (!this.#session.hasEnded) this.#reportForgotten();
     this.#handle = undefined;
     this.#session.pools.delete(handle);
     if (this.#liveCount === 0) return this.#destroy(handle);
@@ -275,11 +278,13 @@ export class MemoryPool implements Disposable {
   }
 
   #reportForgotten(): void {
-    const buffers = this.#liveCount === 1 ? "1 buffer was" : `${this.#liveCount} buffers were`;
-    const origins = [...this.#origins?.values() ?? []].map((stack) => `\n${stack}`).join("");
-    console.warn(
-      `poolpass: ${buffers} not freed before ${this.#name} was disposed, ${this.#liveBytes} bytes${origins}`,
-    );
+    const count = this.#liveCount - this.#awaitingRelease.size;
+    if (count === 0) return;
+    const bytes = [...this.#awaitingRelease.values()].reduce((sum, freed) => sum - freed, this.#liveBytes);
+    const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
+    const origins = [...this.#origins ?? []]
+      .map(([address, stack]) => this.#awaitingRelease.has(address) ? "" : `\n${stack}`).join("");
+    console.warn(`poolpass: ${buffers} not freed before ${this.#name} was disposed, ${bytes} bytes${origins}`);
   }
 
   #allocate(byteLength: number, stream: CudaStream): bigint {
@@ -302,6 +307,7 @@ export class MemoryPool implements Disposable {
     this.#liveCount--;
     this.#liveBytes -= byteLength;
     this.#origins?.delete(address);
+    this.#awaitingRelease.delete(address);
     this.#freedOn.note(stream);
     if (this.#liveCount > 0 || this.#handleOfLiving === undefined) return;
     const handle = this.#handleOfLiving;

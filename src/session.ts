@@ -1,4 +1,4 @@
-import type { Driver, HostAllocation } from "./driver.ts";
+import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { EndedError, giveBack } from "./explain.ts";
 import { ImportedMappings } from "./imported_mappings.ts";
 import type { MemoryPool } from "./memory_pool.ts";
@@ -16,6 +16,8 @@ export class Session {
   readonly pools: Map<bigint, MemoryPool> = new Map();
   readonly #hostAllocations = new Set<HostAllocation>();
   readonly #hostViews = new Set<ArrayBuffer>();
+  /** Events that the library itself waits for, and their devices. */
+  readonly #markers = new Map<bigint, number>();
   readonly #importedMappings = new Map<bigint, ImportedMappings>();
 
   constructor(driver: Driver, { debug = false }: { debug?: boolean } = {}) {
@@ -44,6 +46,20 @@ export class Session {
     } finally {
       this.detach(buffer);
     }
+  }
+
+  /** An event by which the library itself knows how far a stream is. The session destroys it at its end if nobody has. */
+  createMarker(device: number): bigint {
+    const marker = this.driver.eventCreateWithFlags(device, eventFlags.disableTiming);
+    this.#markers.set(marker, device);
+    return marker;
+  }
+
+  destroyMarker(marker: bigint): void {
+    const device = this.#markers.get(marker);
+    if (device === undefined) return;
+    this.#markers.delete(marker);
+    giveBack(() => this.driver.eventDestroy(device, marker));
   }
 
   /** Memory of a pool in host memory, seen in place until `detach`. */
@@ -77,6 +93,7 @@ export class Session {
       giveBack(() => this.staging.close());
       for (const allocation of this.#hostAllocations) giveBack(() => this.freeHost(allocation));
       for (const view of this.#hostViews) this.detach(view);
+      for (const marker of this.#markers.keys()) this.destroyMarker(marker);
     } finally {
       this.driver = endedDriver;
       driver.close();

@@ -1,5 +1,5 @@
 import type { CudaStream } from "./cuda_stream.ts";
-import { eventFlags, type HostAllocation } from "./driver.ts";
+import type { HostAllocation } from "./driver.ts";
 import { giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
 
@@ -43,7 +43,7 @@ export class Staging {
     const rounded = Math.max(smallestByteLength, 2 ** Math.ceil(Math.log2(byteLength)));
     const allocation = this.#session.allocateHost(rounded);
     try {
-      const event = this.#session.driver.eventCreateWithFlags(device, eventFlags.disableTiming);
+      const event = this.#session.createMarker(device);
       return { allocation, event, device, stream };
     } catch (error) {
       this.#session.freeHost(allocation);
@@ -61,8 +61,8 @@ export class Staging {
     for (const buffer of this.#idle.splice(0)) this.#free(buffer);
   }
 
-  #free({ allocation, device, event }: StagingBuffer): void {
-    giveBack(() => this.#session.driver.eventDestroy(device, event));
+  #free({ allocation, event }: StagingBuffer): void {
+    this.#session.destroyMarker(event);
     giveBack(() => this.#session.freeHost(allocation));
   }
 }

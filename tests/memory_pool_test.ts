@@ -197,3 +197,22 @@ testOnEachDriver("a device's current pool is its own", (cuda) => {
   using pool = cuda.device(1).createPool();
   assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "of device 1 the current pool of device 0");
 }, { devices: 2 });
+
+testOnEachDriver("a buffer that is freed while it is read is not reported as forgotten", async (cuda) => {
+  const gpu = cuda.device(0);
+  const warnings: unknown[] = [];
+  const { warn } = console;
+  console.warn = (message) => warnings.push(message);
+  try {
+    const pool = gpu.createPool();
+    const buffer = pool.allocate(2 ** 26);
+    buffer.fill(3);
+    const reading = buffer.read(Uint8Array);
+    buffer.free();
+    pool[Symbol.dispose]();
+    assertEquals((await reading)[2 ** 26 - 1], 3);
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(warnings, []);
+});
