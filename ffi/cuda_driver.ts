@@ -26,15 +26,13 @@ import {
   opaqueStructSizes,
   writeStruct,
 } from "./structs.ts";
-import type { DriverFunctions, RuntimeFunctions } from "./twins.ts";
+import { type DriverFunctions, memcpyKind, type RuntimeFunctions } from "./twins.ts";
 
 const cudaMemAllocationTypePinned = 1;
 const cudaHostAllocPortable = 1;
 const cudaIpcMemLazyEnablePeerAccess = 1;
 const cuPointerAttribute = { memoryType: 2, rangeSize: 12 } as const;
 const cuMemoryTypeHost = 1;
-/** By the addresses: what a program takes for a device's memory can be a host pool's. */
-const cudaMemcpyDefault = 4;
 const maxDeviceNameBytes = 256;
 const jitErrorLogBytes = 8192;
 const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
@@ -386,10 +384,13 @@ export class CudaDriver implements Driver {
   }
 
   hostView(address: bigint, byteLength: number): ArrayBuffer {
-    const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.memoryType, address);
-    this.#check(result, "cuPointerGetAttribute");
-    if (this.#intOut[0] !== cuMemoryTypeHost) this.#fail(cudaErrorNumbers.cudaErrorInvalidValue, "hostView");
+    if (!this.#isHostMemory(address)) this.#fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuPointerGetAttribute");
     return foreignBuffer(address, byteLength);
+  }
+
+  #isHostMemory(address: bigint): boolean {
+    const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.memoryType, address);
+    return result === 0 && this.#intOut[0] === cuMemoryTypeHost;
   }
 
   hostAlloc(byteLength: number): HostAllocation {
@@ -411,19 +412,29 @@ export class CudaDriver implements Driver {
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
     this.#hostMemory = source;
-    this.#copyAsync(device, destination, addressOf(source), source.byteLength, stream);
+    this.#copyAsync(device, destination, addressOf(source), source.byteLength, memcpyKind.hostToDevice, stream);
     this.#hostMemory = undefined;
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
     this.#hostMemory = destination;
-    this.#copyAsync(device, addressOf(destination), source, destination.byteLength, stream);
+    this.#copyAsync(device, addressOf(destination), source, destination.byteLength, memcpyKind.deviceToHost, stream);
     this.#hostMemory = undefined;
   }
 
-  #copyAsync(device: number, to: bigint, from: bigint, byteLength: number, stream: bigint): void {
+  #copyAsync(device: number, to: bigint, from: bigint, byteLength: number, kind: number, stream: bigint): void {
     this.#makeCurrent(device);
-    const result = this.#runtime.cudaMemcpyAsync(to, from, BigInt(byteLength), cudaMemcpyDefault, stream);
+    const count = BigInt(byteLength);
+    let result = this.#runtime.cudaMemcpyAsync(to, from, count, kind, stream);
+    // A host pool's memory is no device's to the runtime. Without a kind it goes by the addresses, and takes one that it
+    // does not know for the host's: only what it does know may be copied so.
+    if (
+      result === cudaErrorNumbers.cudaErrorInvalidValue &&
+      this.#isHostMemory(kind === memcpyKind.hostToDevice ? to : from)
+    ) {
+      this.#runtime.cudaGetLastError();
+      result = this.#runtime.cudaMemcpyAsync(to, from, count, memcpyKind.default, stream);
+    }
     this.#check(result, "cudaMemcpyAsync");
   }
 

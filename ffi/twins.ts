@@ -10,6 +10,9 @@ import type { cudart } from "./cudart.ts";
 import type { NativeFunctions } from "./host.ts";
 import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 
+/** `cudaMemcpyKind`. */
+export const memcpyKind = { hostToDevice: 1, deviceToHost: 2, default: 4 } as const;
+
 /** The functions of libcudart, or what stands in for them. */
 export type RuntimeFunctions = NativeFunctions<typeof cudart> & IpcFunctions;
 /** The functions of libcuda. */
@@ -62,7 +65,9 @@ export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Tw
     cudaMemPoolSetAttribute: driver.cuMemPoolSetAttribute,
     cudaMemPoolTrimTo: driver.cuMemPoolTrimTo,
     cudaMemPoolGetAccess: driver.cuMemPoolGetAccess,
-    cudaMemPoolSetAccess: driver.cuMemPoolSetAccess,
+    // The runtime takes no descriptions at all for nothing to do.
+    cudaMemPoolSetAccess: (pool, descriptions, count) =>
+      count === 0n ? 0 : driver.cuMemPoolSetAccess(pool, descriptions, count),
     cudaMallocFromPoolAsync: driver.cuMemAllocFromPoolAsync,
     cudaFreeAsync: driver.cuMemFreeAsync,
     // The runtime gives a null pointer for no bytes.
@@ -82,9 +87,11 @@ export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Tw
 
     cudaHostAlloc: driver.cuMemHostAlloc,
     cudaFreeHost: driver.cuMemFreeHost,
-    // Unified addressing tells the driver what the kind tells the runtime.
-    cudaMemcpyAsync: (destination, source, count, _kind, stream) =>
-      driver.cuMemcpyAsync(destination, source, count, stream),
+    cudaMemcpyAsync: (destination, source, count, kind, stream) => {
+      if (kind === memcpyKind.hostToDevice) return driver.cuMemcpyHtoDAsync_v2(destination, source, count, stream);
+      if (kind === memcpyKind.deviceToHost) return driver.cuMemcpyDtoHAsync_v2(destination, source, count, stream);
+      return driver.cuMemcpyAsync(destination, source, count, stream);
+    },
     cudaMemcpyPeerAsync: (destination, destinationDevice, source, sourceDevice, count, stream) =>
       contexts.with(destinationDevice, (to) =>
         contexts.with(

@@ -1,0 +1,73 @@
+import { assert, assertEquals } from "@std/assert";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { driversUnderTest, type DriverUnderTest } from "../drivers.ts";
+import { differences } from "./differences.ts";
+import { type Equipment, equipmentOf, reasonNotToRun } from "./needs.ts";
+import { documentedOutcome, isSame, type Outcome } from "./outcome.ts";
+import { readRecording } from "./recording.ts";
+import { RowsAhead } from "./rows_ahead.ts";
+import type { Situation } from "./situation.ts";
+import { files, situations } from "./table.ts";
+
+const fewestRows = 120;
+
+const { answers } = readRecording();
+const names = new Set(situations.map(({ name }) => name));
+
+test("conformance: the table has enough rows, each with a name of its own", () => {
+  assert(situations.length >= fewestRows, `${situations.length} rows`);
+  assertEquals(situations.map(({ name }) => name).filter((name, index, all) => all.indexOf(name) !== index), []);
+});
+
+test("conformance: the table has every file of rows", () => {
+  const found = readdirSync(new URL(".", import.meta.url)).filter((file) => {
+    const text = readFileSync(new URL(file, import.meta.url), "utf8");
+    return file !== "table.ts" && /^export const situations/m.test(text);
+  });
+  assertEquals(found.sort(), files.map((name) => `${name}.ts`).sort());
+});
+
+test("conformance: answers and differences are of rows that there are", () => {
+  assertEquals(Object.keys(answers).filter((name) => !names.has(name)), []);
+  assertEquals(differences.map(({ situation }) => situation).filter((name) => !names.has(name)), []);
+});
+
+test("conformance: no recorded answer is a crash or a hang, for which the public objects have a refusal", () => {
+  const unanswered = Object.keys(answers).filter((name) => "crash" in answers[name]! || "hang" in answers[name]!);
+  assertEquals(unanswered, []);
+});
+
+for (const driver of driversUnderTest) testOn(driver);
+
+/** A test of each row. Rows run ahead of their tests, several at once. */
+function testOn(driver: DriverUnderTest): void {
+  const equipment = driver.skip ? undefined : findEquipment(driver);
+  const reasonToSkip = (situation: Situation) =>
+    equipment === undefined ? driver.skip : reasonNotToRun(situation, equipment);
+  const rows = new RowsAhead(situations.filter((situation) => !reasonToSkip(situation)), driver.name);
+  for (const situation of situations) {
+    const { name } = situation;
+    const expected = expectedOutcome(situation, driver);
+    const basis = answers[name] === undefined && expected !== undefined ? ", by documentation" : "";
+    test(`conformance: ${name}${basis} [${driver.name}]`, { skip: reasonToSkip(situation) }, async () => {
+      const result = await rows.resultOf(situation);
+      if (expected === undefined) throw new Error(`Not recorded; it gave ${JSON.stringify(result)}`);
+      if (!isSame(result, expected)) assertEquals(result, expected);
+    });
+  }
+}
+
+function expectedOutcome(situation: Situation, driver: DriverUnderTest): Outcome | undefined {
+  const difference = differences.find((difference) =>
+    difference.situation === situation.name && difference.driver === driver.name
+  );
+  return difference?.outcome ?? answers[situation.name] ?? documentedOutcome(situation);
+}
+
+function findEquipment(driver: DriverUnderTest): Equipment {
+  const opened = driver.open();
+  const equipment = equipmentOf(opened);
+  opened.close();
+  return equipment;
+}

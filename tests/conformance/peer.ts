@@ -1,0 +1,31 @@
+// The second process of a row: peer.ts DRIVER ROLE SOCKET. It answers until the row's process is gone.
+import process from "node:process";
+import { CudaError, SharingError } from "../../src/errors.ts";
+import { UnixSocket } from "../../src/sharing/unix_socket.ts";
+import { loadDriver } from "./load_driver.ts";
+import { receiveMessage, sendMessage } from "./peer_messages.ts";
+import { roles } from "./roles.ts";
+import type { PeerMessage } from "./situation.ts";
+
+const [driverName, roleName, path] = process.argv.slice(2) as [string, string, string];
+const role = roles[roleName];
+if (role === undefined) throw new RangeError(`Cannot play "${roleName}": there is no such role`);
+const openDriver = await loadDriver(driverName);
+const answer = role(openDriver());
+const socket = await UnixSocket.connect(path);
+for (;;) {
+  let request: PeerMessage;
+  try {
+    request = await receiveMessage(socket);
+  } catch (error) {
+    // A context may be lost, and closing it might never return.
+    if (error instanceof SharingError && error.code === "peer-gone") process.exit(0);
+    throw error;
+  }
+  try {
+    await sendMessage(socket, await answer(request));
+  } catch (error) {
+    if (!(error instanceof CudaError)) throw error;
+    await sendMessage(socket, { bytes: new TextEncoder().encode(error.call) }, { errorNumber: error.number });
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * How a row and its second process talk: a header of three numbers, then the bytes, and one more that descriptors can
+ * travel with.
+ *
+ * @module
+ */
+import { duplicateDescriptor } from "../../ffi/shim/descriptors.ts";
+import { ShareableHandle } from "../../src/shareable_handle.ts";
+import type { UnixSocket } from "../../src/sharing/unix_socket.ts";
+import type { PeerMessage } from "./situation.ts";
+
+/** A message, and what kind it is. */
+export interface Envelope extends PeerMessage {
+  /** 0 for what was asked or answered, else the number of a CUDA error whose call the bytes name. */
+  readonly errorNumber: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly descriptors: number[];
+}
+
+/** Sends a message. The descriptors stay the caller's. */
+export async function sendMessage(
+  socket: UnixSocket,
+  { bytes = new Uint8Array(0), descriptors = [] }: Partial<PeerMessage>,
+  { errorNumber = 0 }: { readonly errorNumber?: number } = {},
+): Promise<void> {
+  const body = new Uint8Array(bytes.length + 1);
+  body.set(bytes);
+  const handles = descriptors.map((descriptor) => ShareableHandle.fromFd(duplicateDescriptor(descriptor)));
+  try {
+    const header = new Uint32Array([errorNumber, bytes.length, handles.length]);
+    await socket.send(new Uint8Array(header.buffer));
+    await socket.send(body, { handles });
+  } finally {
+    for (const handle of handles) handle[Symbol.dispose]();
+  }
+}
+
+/** Receives a message. The descriptors are the caller's from now on. */
+export async function receiveMessage(socket: UnixSocket): Promise<Envelope> {
+  const header = await socket.receive(3 * Uint32Array.BYTES_PER_ELEMENT);
+  const [errorNumber, byteLength, handleCount] = new Uint32Array(header.bytes.buffer) as unknown as [
+    number,
+    number,
+    number,
+  ];
+  const { bytes, handles } = await socket.receive(byteLength + 1, { handles: handleCount });
+  return { errorNumber, bytes: bytes.slice(0, byteLength), descriptors: handles.map(({ fd }) => fd) };
+}
