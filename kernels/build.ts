@@ -54,7 +54,14 @@ export async function buildKernel(name: string): Promise<GeneratedKernel> {
   if (nvcc === undefined) throw new Error(`Cannot build ${name}.cu: nvcc was not found`);
   const file = new URL(`${name}.cu`, import.meta.url);
   const ptx = withStableHeader(
-    await run("nvcc", ["-ptx", `-arch=compute_${architecture}`, "-fmad=false", "-o", "/dev/stdout", fileURLToPath(file)]),
+    await run("nvcc", [
+      "-ptx",
+      `-arch=compute_${architecture}`,
+      "-fmad=false",
+      "-o",
+      "/dev/stdout",
+      fileURLToPath(file),
+    ]),
   );
   await run("ptxas", [`-arch=sm_${architecture}`, "-o", "/dev/null", "/dev/stdin"], ptx);
   return { ptx, module: moduleText(name, { ptx, signatures: cSignatures(readKernelFile(`${name}.cu`)), nvcc }) };

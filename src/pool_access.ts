@@ -4,7 +4,7 @@ import { cudaErrorNumbers } from "./cuda_error_codes.ts";
 import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
 
-/** What a device may do with a pool's memory. */
+/** What a device may do with a pool's memory. CUDA names "read"; the driver (580) gives `cudaErrorNotSupported` for it. */
 export type Access = "none" | "read" | "read-write";
 
 const flagsByAccess: Readonly<Record<Access, number>> = {
@@ -47,7 +47,7 @@ export function setPoolAccess(
       list.map(({ ordinal }) => ({ location: { type: memLocationType.device, id: ordinal }, flags })),
     );
   } catch (error) {
-    throw cannot(`set access to "${access}" for device ${ordinals}`, error);
+    throw cannot(`set access to "${access}" for device ${ordinals}`, error, hintFor(access, error));
   }
 }
 
@@ -57,4 +57,12 @@ function checkIsPeer(device: CudaDevice, resident: CudaDevice | undefined): void
   const message = `Cannot give device ${device.ordinal} access to a pool of device ${resident.ordinal}: ` +
     "the two are no peers, copy the memory instead";
   throw new CudaError(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, "cudaMemPoolSetAccess", message);
+}
+
+function hintFor(access: Access, error: unknown): string | undefined {
+  if (!(error instanceof CudaError)) return undefined;
+  if (error.code === "cudaErrorNotSupported" && access === "read") return 'use "read-write"';
+  return error.code === "cudaErrorInvalidDevice" && access === "none"
+    ? "a pool's own device keeps its access"
+    : undefined;
 }

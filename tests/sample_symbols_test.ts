@@ -1,9 +1,11 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
+import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { addressOf } from "../ffi/host.ts";
 import { closeDescriptor } from "../ffi/shim/descriptors.ts";
 import { memAccessDescLayout, memPoolPropsLayout, writeStruct } from "../ffi/structs.ts";
 import { ptx } from "../kernels/fill.ts";
+import { CudaError } from "../src/errors.ts";
 import { startScript } from "./child_process.ts";
 import {
   boundSymbols,
@@ -115,4 +117,13 @@ test("each function that the two samples list is called", { skip: rawCudaRefusal
 
   const called = new Set([...cuda.called, ...answer.called]);
   assertEquals(symbols.filter((name) => !called.has(name)), []);
+});
+
+test("a call that failed leaves no error for the next to be blamed for", { skip: rawCudaRefusal() ?? false }, () => {
+  const cuda = openRawCuda();
+  const driver = new CudaDriver();
+  const error = assertThrows(() => driver.malloc(0, 2 ** 50), CudaError);
+  assertEquals(error.code, "cudaErrorMemoryAllocation");
+  assertEquals(cuda.call("cudaGetLastError"), 0);
+  driver.close();
 });
