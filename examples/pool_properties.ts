@@ -25,7 +25,7 @@ async function main(): Promise<void> {
     () => readInPlace(cuda),
   );
   await show("Allocating 48 MiB twice from a pool with a maxSize of 64 MiB", () => reachMaxSize(gpu));
-  await show('Exporting a pool with handleType "fabric", for another machine', () => exportToFabric(gpu));
+  await show('Exporting a pool with handleType "fabric", for another machine', () => exportToFabric(cuda));
   await show('Exporting a pool with handleType "none"', () => exportPrivatePool(gpu));
 }
 
@@ -71,14 +71,14 @@ function reachMaxSize(gpu: CudaDevice): string {
   return `Both were given: the pool has reserved ${pool.usage().reserved / mebibyte} MiB`;
 }
 
-function exportToFabric(gpu: CudaDevice): string {
-  using pool = gpu.createPool({ handleType: "fabric" });
+function exportToFabric(cuda: Cuda): string {
+  using pool = cuda.device(0).createPool({ handleType: "fabric" });
   try {
     using handle = pool.exportHandle();
     return `The handle has ${handle.bytes.length} bytes, for processes with the same IMEX channel`;
   } catch (error) {
     if (!(error instanceof CudaError && error.code === "cudaErrorNotPermitted")) throw error;
-    return `${error.name}: ${error.message}\n${imexAdvice}`;
+    return `${error.name}: ${error.message}\n${cuda.driver === "software" ? softwareAdvice : imexAdvice}`;
   }
 }
 
@@ -86,6 +86,10 @@ const imexAdvice =
   `  The pool was created, but this process may use no IMEX channel, through which machines share memory. The
   administrator can create one: load the driver's module with NVreg_CreateImexChannel0=1, or make the device file
   /dev/nvidia-caps-imex-channels/channel0 (nvidia-modprobe and NVIDIA's IMEX guide say how), and let users open it.`;
+
+const softwareAdvice =
+  `  The pool was created, but software devices have no IMEX channel, through which machines share memory: they do as a
+  GPU does on a machine where nobody has created one.`;
 
 function exportPrivatePool(gpu: CudaDevice): string {
   using pool = gpu.createPool({ handleType: "none" });

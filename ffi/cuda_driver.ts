@@ -371,12 +371,14 @@ export class CudaDriver implements Driver {
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
     this.#makeCurrent(device);
     const result = this.#driver.cuMemGetAddressRange_v2(this.#out, this.#secondOut, address);
-    if (result === cudaErrorNumbers.cudaErrorSymbolNotFound) return this.#hostPoolRange(address);
+    if (result === cudaErrorNumbers.cudaErrorSymbolNotFound && this.#isHostMemory(address)) {
+      return this.#hostPoolRange(address);
+    }
     this.#check(result, "cuMemGetAddressRange");
     return { base: this.#handleOut[0]!, byteLength: Number(this.#handleOut[1]) };
   }
 
-  /** Of a host pool's memory the driver tells the size, and not the begin: the address must be that. */
+  /** Of a host pool's memory the driver tells who has no access the size, and not the begin: the address must be that. */
   #hostPoolRange(address: bigint): { base: bigint; byteLength: number } {
     const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.rangeSize, address);
     this.#check(result, "cuPointerGetAttribute");
@@ -435,6 +437,13 @@ export class CudaDriver implements Driver {
       this.#runtime.cudaGetLastError();
       result = this.#runtime.cudaMemcpyAsync(to, from, count, memcpyKind.default, stream);
     }
+    this.#check(result, "cudaMemcpyAsync");
+  }
+
+  memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void {
+    this.#makeCurrent(device);
+    const count = BigInt(byteLength);
+    const result = this.#runtime.cudaMemcpyAsync(destination, source, count, memcpyKind.default, stream);
     this.#check(result, "cudaMemcpyAsync");
   }
 

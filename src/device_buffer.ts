@@ -38,6 +38,8 @@ export interface BufferOwner {
   release(address: bigint, byteLength: number, stream: CudaStream): void;
   /** Is told that the buffer was freed, and that reads of it come before its release. */
   awaitRelease?(address: bigint, byteLength: number): void;
+  /** Whether the memory is the host's: of a pool in host memory. */
+  readonly isHostMemory?: boolean;
   /** Of memory that is not from a pool: what another process opens it by. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /** Why the buffer is nobody's to free; undefined where it is its user's. */
@@ -150,10 +152,10 @@ export class DeviceBuffer implements Disposable {
     if (length === 0) return;
     try {
       if (source instanceof DeviceBuffer) {
-        this.#copy(destination, this.device, source.address, source.device, length, stream);
+        this.#copyBetween(source, this, { to: destination, from: source.address, length, stream });
       } else {
         const bytes = bytesOf(source instanceof HostBuffer ? source.buffer : source);
-        this.#session.driver.memcpyHtoDAsync(stream.device.ordinal, destination, bytes, stream.unsafeHandle);
+        this.#session.driver.memcpyHtoDAsync(this.#currentFor(stream), destination, bytes, stream.unsafeHandle);
       }
     } catch (error) {
       throw cannot(`copy ${length} bytes to the buffer on device ${this.device.ordinal}`, error);
@@ -178,10 +180,10 @@ export class DeviceBuffer implements Disposable {
     if (length === 0) return;
     try {
       if (target instanceof DeviceBuffer) {
-        this.#copy(target.address, target.device, source, this.device, length, stream);
+        this.#copyBetween(this, target, { to: target.address, from: source, length, stream });
       } else {
         const bytes = new Uint8Array(target.buffer, 0, length);
-        this.#session.driver.memcpyDtoHAsync(stream.device.ordinal, bytes, source, stream.unsafeHandle);
+        this.#session.driver.memcpyDtoHAsync(this.#currentFor(stream), bytes, source, stream.unsafeHandle);
       }
     } catch (error) {
       throw cannot(`copy ${length} bytes from the buffer on device ${this.device.ordinal}`, error);
@@ -395,23 +397,27 @@ export class DeviceBuffer implements Disposable {
     }
   }
 
-  #copy(
-    to: bigint,
-    toDevice: CudaDevice,
-    from: bigint,
-    fromDevice: CudaDevice,
-    length: number,
-    stream: CudaStream,
+  #copyBetween(
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    { to, from, length, stream }: { to: bigint; from: bigint; length: number; stream: CudaStream },
   ): void {
-    this.#session.driver.memcpyPeerAsync(
-      stream.device.ordinal,
-      to,
-      toDevice.ordinal,
-      from,
-      fromDevice.ordinal,
-      length,
-      stream.unsafeHandle,
-    );
+    const { driver } = this.#session;
+    const { ordinal } = stream.device;
+    const handle = stream.unsafeHandle;
+    if (source.#owner.isHostMemory || target.#owner.isHostMemory) {
+      driver.memcpyAsync(this.#currentFor(stream), to, from, length, handle);
+    } else {
+      driver.memcpyPeerAsync(ordinal, to, target.device.ordinal, from, source.device.ordinal, length, handle);
+    }
+  }
+
+  /**
+   * The device to copy to and from the host by: the buffer's own, whose memory needs no access of another. A default
+   * stream is the one of whichever device is current.
+   */
+  #currentFor(stream: CudaStream): number {
+    return stream === stream.device.defaultStream ? stream.device.ordinal : this.device.ordinal;
   }
 
   #readRange<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions): {
@@ -442,7 +448,7 @@ export class DeviceBuffer implements Disposable {
     const lent = staging.lend(stream, length);
     try {
       const target = new Uint8Array(lent.allocation.buffer, 0, length);
-      driver.memcpyDtoHAsync(ordinal, target, this.#address + BigInt(byteOffset), handle);
+      driver.memcpyDtoHAsync(this.#currentFor(stream), target, this.#address + BigInt(byteOffset), handle);
       driver.eventRecord(ordinal, lent.event, handle);
     } catch (error) {
       staging.giveBack(lent);

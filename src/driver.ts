@@ -156,6 +156,9 @@ export interface Driver {
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void;
   /** Into pageable memory this may block until the copy is done. */
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void;
+  /** Between addresses of one process that are known to be good, of a device or of a pool in host memory. */
+  memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void;
+  /** Between devices. A host pool's memory is of none. */
   memcpyPeerAsync(
     device: number,
     destination: bigint,

@@ -21,7 +21,7 @@ export class ImportedMemoryPool implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #mappings: ImportedMappings;
-  readonly #owner: BufferOwner = { release: (address, _byteLength, stream) => this.#free(address, stream) };
+  readonly #owner: BufferOwner;
   #handle: bigint | undefined;
 
   static {
@@ -38,6 +38,10 @@ export class ImportedMemoryPool implements Disposable {
     this.#handle = handle;
     this.#mappings = session.importedMappings(handle);
     this.#mappings.join();
+    this.#owner = {
+      release: (address, _byteLength, stream) => this.#free(address, stream),
+      isHostMemory: this.#mappings.resident === "host",
+    };
   }
 
   /** The `cudaMemPool_t`, for calls that this library does not make. */

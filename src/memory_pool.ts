@@ -73,10 +73,7 @@ export class MemoryPool implements Disposable {
   readonly handleType: PoolHandleType;
   readonly #session: Session;
   readonly #isOwned: boolean;
-  readonly #owner: BufferOwner = {
-    release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
-    awaitRelease: (address, byteLength) => this.#awaitingRelease.set(address, byteLength),
-  };
+  readonly #owner: BufferOwner;
   /** Where each buffer was allocated. */
   readonly #origins: Map<bigint, string> | undefined;
   #handle: bigint | undefined;
@@ -113,6 +110,11 @@ export class MemoryPool implements Disposable {
     this.handleType = handleType;
     this.#handle = handle;
     this.#isOwned = isOwned;
+    this.#owner = {
+      release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
+      awaitRelease: (address, byteLength) => this.#awaitingRelease.set(address, byteLength),
+      isHostMemory: device === undefined,
+    };
     session.pools.set(handle, this);
     if (session.debug) this.#origins = new Map();
   }

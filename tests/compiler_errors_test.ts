@@ -1,10 +1,10 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { ptx as fillPtx } from "../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
 import { PtxError } from "../src/ptx/syntax.ts";
 import { kernelSignatures } from "../src/ptx/kernel_signature.ts";
-import { compilePtx } from "../src/software/compiler/compile.ts";
+import { compilePtx, PtxVersionError } from "../src/software/compiler/compile.ts";
 import { instructions } from "../src/software/compiler/instructions.ts";
 import { firstBodyLine, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./compiler_operations.ts";
@@ -62,7 +62,7 @@ const refused: readonly [body: string, message: RegExp][] = [
   ["tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5}];", /./],
   ["sin.approx.f32 %f1, %f2;", /approximate/],
   [".reg .v2 .f32 %v;", /vectors/],
-  [".shared .b8 big[50000];", /49152/],
+  [".shared .b8 big[232452];", /232448/],
   [".const .b8 x[4];", /cannot declare "x"/],
   [".unknown thing;", /the directive "\.unknown"/],
 ];
@@ -74,6 +74,26 @@ test("what is not known is refused with its line and a reason", () => {
     const line = body.startsWith(".shared") ? 4 : firstBodyLine;
     assertEquals(error.line, line, `${body}: ${error.message}`);
     assert(error.message.startsWith(`Line ${line}: cannot `) && !error.message.endsWith("."), error.message);
+  }
+});
+
+test("only versions that there are, and targets that these know and the device runs, are taken", () => {
+  const compile = (version: string, target: string, rest = "") =>
+    compilePtx(`// A comment\n.version ${version}\n.target ${target}\n.address_size 64\n${rest}`);
+  const taken = [["1.0", "sm_10"], ["5.1", "sm_70"], ["7.0", "compute_80"], ["7.8", "sm_90"], ["8.0", "sm_90a"]];
+  taken.push(["9.0", "sm_20"], ["7.0", "sm_60, texmode_independent"], ["7.0", "sm_60, sm_70"], ["7.0", "sm_60, debug"]);
+  for (const [version, target] of taken) compile(version!, target!);
+  for (const version of ["0.9", "1.6", "5.2", "7.9", "7.99", "9.1", "10.0", "99.0"]) {
+    // Whatever else is wrong: a newer version may know it.
+    const error = assertThrows(() => compile(version, "sm_999", "broken("), PtxVersionError);
+    assertEquals(error.message, `Line 2: cannot take PTX ${version}: versions up to 9.0 are known`);
+  }
+  const refused = [["9.0", "sm_100"], ["9.0", "sm_999"], ["9.0", "sm_80a"], ["8.0", "sm_90f"], ["7.0", "debug"]];
+  refused.push(["7.0", "sm_60, map_f64_to_f32"], ["7.0", "sm_86"], ["7.8", "sm_90a"], ["7.0", "sm_60, sm_90"]);
+  for (const [version, target] of refused) {
+    const error = assertThrows(() => compile(version!, target!), PtxError) as PtxError;
+    assert(!(error instanceof PtxVersionError) && error.line === 3, `${version} ${target}: ${error}`);
+    assertMatch(error.message, /^Line 3: cannot compile for "/);
   }
 });
 

@@ -96,7 +96,10 @@ test("an address with another high half is illegal, whatever its low half", () =
   const { address } = allocate(64);
   for (const [instruction] of accesses) {
     for (const bit of [32n, 33n, 40n, 47n, 62n, 63n]) {
-      assertEquals(faultOf(instruction, address ^ 1n << bit)?.kind, faultKind.illegalAddress, `${instruction} ${bit}`);
+      // What is next to it are the generic addresses of shared memory, of which this is none.
+      const isShared = bit === 32n && !instruction.includes("global");
+      const kind = isShared ? faultKind.outsideSharedWindow : faultKind.illegalAddress;
+      assertEquals(faultOf(instruction, address ^ 1n << bit)?.kind, kind, `${instruction} ${bit}`);
     }
     for (const other of [0n, address - addressBase, addressBase + 0xffff_fff0n]) {
       assertEquals(faultOf(instruction, other)?.kind, faultKind.illegalAddress, `${instruction} ${other}`);
@@ -104,12 +107,15 @@ test("an address with another high half is illegal, whatever its low half", () =
   }
 });
 
-test("a misaligned access faults as such, legal or not", () => {
+test("a misaligned access faults as such where it is legal otherwise", () => {
   const { address } = allocate(64);
   for (const [instruction, bytes] of accesses) {
     for (let offset = 1; offset < bytes; offset *= 2) {
-      for (const base of [address, address + 4096n, 0n]) {
+      for (const base of [address, address + 64n - BigInt(bytes)]) {
         assertEquals(faultOf(instruction, base + BigInt(offset))?.kind, faultKind.misalignedAddress, instruction);
+      }
+      for (const base of [address + 64n, address + 4096n, 0n]) {
+        assertEquals(faultOf(instruction, base + BigInt(offset))?.kind, faultKind.illegalAddress, instruction);
       }
     }
   }
@@ -255,6 +261,20 @@ test("local and shared memory end where their variables do", () => {
   }
   for (const instruction of misaligned) {
     assertEquals(faultOf(`${spaces}\n${instruction}`, 0n)?.kind, faultKind.misalignedAddress, instruction);
+  }
+});
+
+test("addresses that are too large for any shared memory are an error of their own", () => {
+  const window = 2n ** 24n;
+  for (const space of ["tile", "%s2"]) {
+    const access = (offset: bigint) =>
+      faultOf(`${spaces}\n${space === "tile" ? "st.shared.u32" : "st.u32"} [${space}+${offset}], 1;`, 0n)?.kind;
+    assertEquals(access(4096n), faultKind.illegalAddress);
+    assertEquals(access(4098n), faultKind.illegalAddress);
+    assertEquals(access(window - 2048n), faultKind.illegalAddress);
+    for (const offset of [window - 4n, window, window + 2n, 2n ** 30n]) {
+      assertEquals(access(offset), faultKind.outsideSharedWindow, `${space} ${offset}`);
+    }
   }
 });
 

@@ -325,7 +325,7 @@ const misused: readonly [declarations: string, body: string, message: RegExp][] 
   [".const .u32 x;", "st.const.u32 [x], 1;", /"\.const" is not supported there/],
   [".const .u32 x;", "cvta.global.u64 %rd2, x+4;", /"x" lies in "\.const"/],
   [".shared .u32 x = 4;", "ld.shared.u32 %r1, [x];", /cannot initialize "x"/],
-  [".shared .u32 x[20000];", "ld.shared.u32 %r1, [x];", /49152/],
+  [".shared .u32 x[60000];", "ld.shared.u32 %r1, [x];", /232448/],
   [".func f() { ret; }", "mov.u64 %rd2, f;", /functions of a module are not supported yet/],
   ["", "mov.u64 %rd2, %rd3+4;", /cannot add to "%rd3"/],
 ];

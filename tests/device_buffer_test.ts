@@ -180,3 +180,17 @@ testOnEachDriver("a buffer of a disposed stream says how to free it", (cuda) => 
   gpu.synchronize();
   assertEquals(pool.usage().used, 0);
 });
+
+testOnEachDriver("copies to and from the host go by any device's stream", async (cuda) => {
+  const [gpu, other] = [cuda.device(0), cuda.device(1)];
+  using pool = gpu.createPool();
+  using stream = other.createStream();
+  using buffer = pool.allocate(1000);
+  gpu.synchronize();
+  buffer.copyFrom(new Uint8Array(1000).fill(4), stream);
+  assertEquals(await buffer.read(Uint8Array, { stream }), new Uint8Array(1000).fill(4));
+  using pinned = cuda.allocateHost(1000);
+  buffer.copyTo(pinned, stream);
+  stream.synchronize();
+  assertEquals(new Uint8Array(pinned.buffer)[999], 4);
+}, { devices: 2 });

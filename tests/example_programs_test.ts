@@ -163,6 +163,9 @@ testPrograms("pool_properties says what was tried and what came of it", async ({
   assertMatch(limited!, /^CudaError: Cannot allocate 50331648 bytes .*cudaErrorMemoryAllocation/);
   const hasFabric = support.get("pools shared as fabric")![0] === "yes";
   assertMatch(fabric!, hasFabric ? /IMEX channel/ : /^CudaError: Cannot create a pool with handleType "fabric"/);
+  if (driver.name === "software") {
+    assertMatch(fabric!, /^CudaError: .*cudaErrorNotPermitted.* software devices have no/);
+  }
   assertMatch(plain!, /^TypeError: .*created with handleType "none"; create it with "posix-fd"$/);
 });
 

@@ -47,6 +47,32 @@ testOnEachDriver("a host pool takes the properties of pools, and says what it ca
   assertStringIncludes(unseen.message, "only memory of a pool from Cuda.createHostPool can be seen in place");
 });
 
+testOnEachDriver("a host pool's buffers are copied to and from all that holds bytes", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using hostPool = cuda.createHostPool({ numaNode: 0 });
+  using devicePool = gpu.createPool();
+  const bytes = Uint8Array.from({ length: 1000 }, (_, index) => index);
+  using onHost = hostPool.allocate(1000, stream);
+  using onDevice = devicePool.allocate(1000, stream);
+  using again = hostPool.allocate(1000, stream);
+  using ofNoPool = gpu.allocate(1000);
+  using pinned = cuda.allocateHost(1000);
+  onHost.copyFrom(bytes);
+  onHost.copyTo(onDevice);
+  onDevice.copyTo(again);
+  ofNoPool.copyFrom(again, stream);
+  stream.synchronize();
+  new Uint8Array(again.hostView()).fill(0);
+  again.copyFrom(ofNoPool, stream);
+  again.copyTo(pinned);
+  stream.synchronize();
+  assertEquals(new Uint8Array(pinned.buffer), bytes);
+  assertEquals(new Uint8Array(again.hostView()), bytes);
+  onHost.copyFrom(pinned);
+  assertEquals(await onHost.read(Uint8Array), bytes);
+});
+
 testOnEachDriver("a host pool is shared like any other, through any device", async (cuda) => {
   const gpu = cuda.device(0);
   const through = cuda.device(cuda.devices.length - 1);

@@ -3,9 +3,11 @@ import { shimRefusal } from "../ffi/shim/shim.ts";
 import { ptx as fillPtx } from "../kernels/fill.ts";
 import type { CudaDevice } from "../src/cuda_device.ts";
 import type { CudaStream } from "../src/cuda_stream.ts";
-import { memHandleType } from "../src/driver.ts";
+import { memHandleType, streamFlags } from "../src/driver.ts";
 import { CudaError } from "../src/errors.ts";
+import { SoftwareDriver } from "../src/software/software_driver.ts";
 import { nextTurn } from "../src/turn.ts";
+import { readBytes } from "./software_calls.ts";
 import { testSoftware } from "./software_devices.ts";
 
 const sharing = shimRefusal() === undefined;
@@ -17,8 +19,10 @@ function keepBusy(gpu: CudaDevice, stream: CudaStream): void {
   ballast.free();
 }
 
-/** Bytes that leave nothing else in a pool to allocate from. */
-const wholeSegment = 32 * 2 ** 20;
+/** Bytes that leave nothing else of what is reserved for them to allocate from. */
+const wholeUnit = 32 * 2 ** 20;
+/** Bytes of the table that says what a device's kernels may access: made when it is first needed, and kept. */
+const limitsOfOneDevice = 16 * 2 ** 20;
 
 testSoftware("each reuse policy lets another stream have memory, and without them it does not", async (cuda) => {
   const gpu = cuda.device(0);
@@ -30,12 +34,12 @@ testSoftware("each reuse policy lets another stream have memory, and without the
   for (
     const policy of ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies", "none"] as const
   ) {
-    using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: wholeSegment });
+    using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: wholeUnit });
     const { reuse } = pool;
     reuse.followEventDependencies = policy === "followEventDependencies";
     reuse.allowOpportunistic = policy === "allowOpportunistic";
     reuse.allowInternalDependencies = policy === "allowInternalDependencies";
-    const first = pool.allocate(wholeSegment, stream);
+    const first = pool.allocate(wholeUnit, stream);
     const { address } = first;
     ballast.fill(1, stream);
     first.free();
@@ -50,22 +54,95 @@ testSoftware("each reuse policy lets another stream have memory, and without the
       while (new Uint8Array(sentinel.buffer)[0] === 0) await nextTurn();
     }
     if (policy === "none") {
-      const error = assertThrows(() => pool.allocate(wholeSegment, other), CudaError);
+      const error = assertThrows(() => pool.allocate(wholeUnit, other), CudaError);
       assertEquals(error.code, "cudaErrorMemoryAllocation");
     } else {
-      using second = pool.allocate(wholeSegment, other);
+      using second = pool.allocate(wholeUnit, other);
       assertEquals(second.address, address, policy);
     }
     gpu.synchronize();
-    using third = pool.allocate(wholeSegment, stream);
+    using third = pool.allocate(wholeUnit, stream);
     assertEquals(third.address, address, "After a synchronization any stream may have the memory");
   }
 });
 
-testSoftware("a pool ends at its maxSize", (cuda) => {
-  using pool = cuda.device(0).createPool({ maxSize: 4 * 2 ** 20 });
-  using _first = pool.allocate(3 * 2 ** 20);
-  assertEquals(assertThrows(() => pool.allocate(2 * 2 ** 20), CudaError).code, "cudaErrorMemoryAllocation");
+testSoftware("a pool ends at its maxSize, in whole units", (cuda) => {
+  using pool = cuda.device(0).createPool({ maxSize: wholeUnit + 1 });
+  using _first = pool.allocate(wholeUnit - 1);
+  using _second = pool.allocate(wholeUnit);
+  assertEquals(assertThrows(() => pool.allocate(1), CudaError).code, "cudaErrorMemoryAllocation");
+});
+
+testSoftware("a pool gives back the free units between, before and after those in use", (cuda, driver) => {
+  const gpu = cuda.device(0);
+  const { free } = gpu.memoryInfo();
+  const kept = [1, 4, 5];
+  {
+    using pool = gpu.createPool({ releaseThreshold: Infinity });
+    pool.allocate(8 * wholeUnit).free();
+    gpu.synchronize();
+    const buffers = Array.from({ length: 8 }, () => pool.allocate(wholeUnit));
+    assertEquals(pool.usage().reserved, 8 * wholeUnit);
+    for (const [index, buffer] of buffers.entries()) buffer.fill(index);
+    for (const [index, buffer] of buffers.entries()) if (!kept.includes(index)) buffer.free();
+    gpu.synchronize();
+    pool.trimTo(0);
+    assertEquals(pool.usage().reserved, kept.length * wholeUnit);
+    using between = gpu.createPool();
+    const others = Array.from({ length: 5 }, () => between.allocate(wholeUnit));
+    for (const other of others) {
+      other.fill(0xff);
+      other.free();
+    }
+    for (const index of kept) {
+      const { address } = buffers[index]!;
+      const ends = [address, address + BigInt(wholeUnit - 1)].map((end) => readBytes(driver, end, 1)[0]);
+      assertEquals(ends, [index, index]);
+      buffers[index]!.free();
+    }
+  }
+  gpu.synchronize();
+  assertEquals(gpu.memoryInfo().free, free - limitsOfOneDevice);
+});
+
+testSoftware("a pool keeps the units that are partly in use, and what the release threshold has room for", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ releaseThreshold: 3.5 * wholeUnit });
+  using _first = pool.allocate(wholeUnit / 2);
+  const rest = pool.allocate(wholeUnit / 2);
+  const large = pool.allocate(5 * wholeUnit);
+  rest.free();
+  large.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().reserved, 3 * wholeUnit);
+  pool.trimTo(wholeUnit + 1);
+  assertEquals(pool.usage().reserved, 2 * wholeUnit);
+  pool.trimTo(0);
+  assertEquals(pool.usage().reserved, wholeUnit);
+});
+
+testSoftware(
+  "a driver that is closed gives back what its pools have in use, and what streams have yet to free",
+  (cuda) => {
+    const gpu = cuda.device(0);
+    const { free } = gpu.memoryInfo();
+    const other = new SoftwareDriver({ devices: 1, peers: true });
+    const pool = other.deviceGetDefaultMemPool(0);
+    const stream = other.streamCreateWithPriority(0, streamFlags.default, 0);
+    const addresses = Array.from({ length: 5 }, () => other.mallocFromPoolAsync(0, wholeUnit - 1000, pool, stream));
+    for (const index of [0, 3]) other.freeAsync(0, addresses[index]!, stream);
+    assertEquals(gpu.memoryInfo().free, free - 5 * wholeUnit - limitsOfOneDevice);
+    other.close();
+    assertEquals(gpu.memoryInfo().free, free);
+  },
+);
+
+testSoftware("a pool counts the bytes that were asked for, and takes none for no bytes", (cuda, driver) => {
+  using pool = cuda.device(0).createPool();
+  using _buffer = pool.allocate(513);
+  assertEquals(driver.mallocFromPoolAsync(0, 0, pool.unsafeHandle, 0n), 0n);
+  driver.freeAsync(0, 0n, 0n);
+  assertEquals(pool.usage().used, 513);
 });
 
 testSoftware("the window is given back whole", (cuda) => {
@@ -91,11 +168,11 @@ testSoftware("a pool grows before it lets an allocation wait for another stream"
   using stream = gpu.createStream({ nonBlocking: true });
   using other = gpu.createStream({ nonBlocking: true });
   using pool = gpu.createPool({ releaseThreshold: Infinity });
-  const first = pool.allocate(wholeSegment, stream);
+  const first = pool.allocate(wholeUnit, stream);
   const { address } = first;
   keepBusy(gpu, stream);
   first.free();
-  using second = pool.allocate(wholeSegment, other);
+  using second = pool.allocate(wholeUnit, other);
   assert(second.address !== address);
   other.synchronize();
   assertEquals(stream.query(), false);
@@ -105,20 +182,20 @@ testSoftware("what a default stream orders needs no event", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool({ releaseThreshold: Infinity });
-  const first = pool.allocate(wholeSegment, stream);
+  const first = pool.allocate(wholeUnit, stream);
   const { address } = first;
   first.free();
-  using second = pool.allocate(wholeSegment);
+  using second = pool.allocate(wholeUnit);
   assertEquals(second.address, address);
 });
 
 testSoftware("memory that is free in pieces too small makes room for a larger one", (cuda) => {
   const gpu = cuda.device(0);
-  using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: 2 * wholeSegment });
-  const pieces = [pool.allocate(wholeSegment), pool.allocate(wholeSegment)];
+  using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: 2 * wholeUnit });
+  const pieces = [pool.allocate(wholeUnit), pool.allocate(wholeUnit)];
   for (const piece of pieces) piece.free();
   gpu.synchronize();
-  using large = pool.allocate(2 * wholeSegment);
+  using large = pool.allocate(2 * wholeUnit);
   assertEquals(pool.usage().reserved, large.byteLength);
 });
 
@@ -165,7 +242,7 @@ testSoftware("what an earlier driver left in memory gives no access", (cuda) => 
   {
     const gpu = cuda.device(0);
     using pool = gpu.createPool();
-    using buffer = pool.allocate(2 * wholeSegment);
+    using buffer = pool.allocate(2 * wholeUnit);
     buffer.fill(0xff);
     gpu.synchronize();
   }
@@ -189,7 +266,7 @@ testSoftware("a pool gives its memory back to the system", (cuda) => {
   assertEquals(second.readSync(Uint8Array), new Uint8Array(4096));
 }, { skip: !sharing });
 
-testSoftware("work with an imported buffer is done though it is freed and its pool destroyed", (cuda) => {
+testSoftware("work with an imported buffer is done though it is freed and its pool destroyed", (cuda, driver) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool({ handleType: "posix-fd" });
@@ -205,7 +282,7 @@ testSoftware("work with an imported buffer is done though it is freed and its po
     mapped.fill(2);
   }
   stream.synchronize();
-  assertEquals(buffer.readSync(Uint8Array), new Uint8Array(5000).fill(2));
+  assertEquals(readBytes(driver, buffer.address, 5000), new Uint8Array(5000).fill(2));
   gpu.synchronize();
   assertEquals(gpu.memoryInfo().free, free);
 }, { skip: !sharing });

@@ -1,9 +1,13 @@
 import { assert, assertEquals } from "@std/assert";
+import { shimRefusal } from "../ffi/shim/shim.ts";
 import { ptx as fillPtx } from "../kernels/fill.ts";
 import type { Cuda } from "../src/cuda.ts";
 import type { CudaStream } from "../src/cuda_stream.ts";
 import type { DeviceBuffer } from "../src/device_buffer.ts";
+import { memHandleType, memLocationType, memPoolAttribute, streamFlags } from "../src/driver.ts";
+import { CudaError } from "../src/errors.ts";
 import type { HostBuffer } from "../src/host_buffer.ts";
+import type { SoftwareDriver } from "../src/software/software_driver.ts";
 import { testSoftware } from "./software_devices.ts";
 
 /** A buffer, the bytes that it has once all work so far is done, and the streams that have used it. */
@@ -21,6 +25,8 @@ interface Expected {
 }
 
 const steps = 1500;
+/** Bytes by which a pool reserves memory. */
+const unitByteLength = 32 * 2 ** 20;
 
 /** A generator of whole numbers below a limit: the same ones for the same seed. */
 function randomNumbers(seed: number): (below: number) => number {
@@ -47,7 +53,7 @@ async function doRandomWork(cuda: Cuda, seed: number): Promise<void> {
   ];
   const streams = [gpu.defaultStream, ...created];
   const events = new Map([gpu, peer].map((device) => [device, device.createEvent()]));
-  const pools = [gpu.createPool({ releaseThreshold: Infinity, maxSize: 34 * 2 ** 20 }), gpu.createPool()];
+  const pools = [gpu.createPool({ releaseThreshold: Infinity, maxSize: unitByteLength }), gpu.createPool()];
   for (const pool of pools) pool.setAccess(peer, "read-write");
   let held: Modelled[] = [];
   let expected: Expected[] = [];
@@ -149,4 +155,68 @@ for (const seed of [1, 2, 3, 4]) {
     const tables = 2 * 16 * 2 ** 20;
     assertEquals(cuda.device(0).memoryInfo().free, free - tables);
   });
+}
+
+/** Allocates, frees and trims at random, and checks after each step that what the pool says can be. */
+function reserveAtRandom(driver: SoftwareDriver, seed: number): void {
+  const random = randomNumbers(seed);
+  const maxUnits = 40;
+  const pool = driver.memPoolCreate({
+    handleTypes: seed % 2 === 0 ? memHandleType.none : memHandleType.posixFileDescriptor,
+    location: { type: memLocationType.device, id: 0 },
+    maxSize: BigInt(maxUnits * unitByteLength - 1),
+  });
+  const streams = [0n, driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0)];
+  const get = (attribute: keyof typeof memPoolAttribute) =>
+    Number(driver.memPoolGetAttribute(pool, memPoolAttribute[attribute]));
+  const live: { readonly begin: number; readonly byteLength: number }[] = [];
+  const allocate = () => {
+    const byteLength = random(4) === 0 ? 1 + random(6 * unitByteLength) : 1 + random(2 ** 20);
+    let address: bigint;
+    try {
+      address = driver.mallocFromPoolAsync(0, byteLength, pool, streams[random(2)]!);
+    } catch (error) {
+      assert(error instanceof CudaError && error.code === "cudaErrorMemoryAllocation", String(error));
+      return;
+    }
+    const begin = Number(address);
+    assert(live.every((other) => begin >= other.begin + other.byteLength || begin + byteLength <= other.begin));
+    live.push({ begin, byteLength });
+  };
+  const free = () => {
+    const [freed] = live.splice(random(live.length), 1);
+    if (freed !== undefined) driver.freeAsync(0, BigInt(freed.begin), streams[random(2)]!);
+  };
+  for (let step = 0; step < steps; step++) {
+    const action = random(100);
+    if (action < 50) allocate();
+    else if (action < 90) free();
+    else if (action < 95) driver.memPoolTrimTo(pool, BigInt(random(maxUnits) * unitByteLength + random(2)));
+    else if (action < 97) driver.memPoolSetAttribute(pool, memPoolAttribute.releaseThreshold, BigInt(random(2 ** 31)));
+    else driver.deviceSynchronize(0);
+    const used = live.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const reserved = get("reservedMemCurrent");
+    assertEquals(get("usedMemCurrent"), used, `seed ${seed}, step ${step}`);
+    assertEquals(reserved % unitByteLength, 0);
+    assert(reserved >= used && reserved <= maxUnits * unitByteLength);
+    assert(reserved <= get("reservedMemHigh"));
+  }
+  driver.deviceSynchronize(0);
+  driver.memPoolTrimTo(pool, 0n);
+  const touched = live.reduce((units, { byteLength }) => units + Math.ceil(byteLength / unitByteLength) + 1, 0);
+  assert(get("reservedMemCurrent") <= touched * unitByteLength);
+  while (live.length > 0) free();
+  driver.deviceSynchronize(0);
+  driver.memPoolTrimTo(pool, 0n);
+  assertEquals([get("reservedMemCurrent"), get("usedMemCurrent")], [0, 0]);
+  driver.memPoolDestroy(pool);
+}
+
+for (const seed of [1, 2, 3, 4]) {
+  testSoftware(`a pool reserves and gives back whole units, no more than it needs, seed ${seed}`, (cuda, driver) => {
+    const { free } = cuda.device(0).memoryInfo();
+    reserveAtRandom(driver, seed);
+    const tables = 16 * 2 ** 20;
+    assertEquals(cuda.device(0).memoryInfo().free, free - tables);
+  }, { skip: seed % 2 !== 0 && shimRefusal() !== undefined });
 }

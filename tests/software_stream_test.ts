@@ -22,7 +22,7 @@ testSoftware("a device waits for the work of streams that were destroyed", (cuda
   assertEquals(new Uint8Array(host.buffer), Uint8Array.of(9));
 });
 
-testSoftware("freeing page-locked memory waits for the copies that use it", async (cuda) => {
+testSoftware("freeing page-locked memory waits for all that was given to the devices", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using other = gpu.createStream({ nonBlocking: true });
@@ -40,8 +40,9 @@ testSoftware("freeing page-locked memory waits for the copies that use it", asyn
   assert((await target.read(Uint8Array)).every((byte) => byte === 4));
   const unused = cuda.allocateHost(4);
   source.fill(2);
-  unused[Symbol.dispose]();
   assertEquals(stream.query(), false);
+  unused[Symbol.dispose]();
+  assertEquals(stream.query(), true);
 });
 
 testSoftware("a kernel runs on a stream of its own device alone, copies and waits on any", (cuda, driver) => {
@@ -59,10 +60,10 @@ testSoftware("a kernel runs on a stream of its own device alone, copies and wait
     parameters.view.setUint32(16, 0x03030303, true);
     driver.launchKernel(device, fill, 1, 1, 1, 32, 1, 1, 0, handle, parameters);
   };
-  for (const [device, handle] of [[0, peerStream.unsafeHandle], [1, stream.unsafeHandle], [1, 0n]] as const) {
+  for (const [device, handle] of [[0, peerStream.unsafeHandle], [1, peerStream.unsafeHandle], [1, 0n]] as const) {
     assertEquals(assertThrows(() => launch(device, handle), CudaError).code, "cudaErrorInvalidResourceHandle");
   }
-  launch(0, stream.unsafeHandle);
+  launch(1, stream.unsafeHandle);
   const event = driver.eventCreateWithFlags(0, 0);
   driver.eventRecord(0, event, stream.unsafeHandle);
   driver.streamWaitEvent(0, peerStream.unsafeHandle, event);
@@ -88,7 +89,7 @@ testSoftware("a copy onto itself is as if it were made at once, whichever way it
   }
 });
 
-test("whatever a piece of work throws, its stream goes on and the event loop too", async () => {
+test("whatever a piece of work throws, what outlives the devices is done and the event loop goes on", async () => {
   const failures: unknown[] = [];
   const scheduler = new Scheduler((device, cause) => failures.push([device, cause]));
   const [failing, other] = [new Stream(3, { nonBlocking: true }), new Stream(4, { nonBlocking: true })];
@@ -101,10 +102,11 @@ test("whatever a piece of work throws, its stream goes on and the event loop too
   });
   const dropped = scheduler.enqueue(failing, () => done.push("dropped"));
   scheduler.enqueue(failing, () => done.push("kept"), { outlivesDevice: true });
-  scheduler.enqueue(other, () => done.push("other"), { after: [dropped] });
+  const droppedToo = scheduler.enqueue(other, () => done.push("other"), { after: [dropped] });
+  scheduler.enqueue(other, () => done.push("kept too"), { after: [droppedToo], outlivesDevice: true });
   while (!failing.isIdle || !other.isIdle) await new Promise((resolve) => setTimeout(resolve, 1));
   assertEquals(failures, [[3, cause]]);
-  assertEquals([dropped.done, done.toSorted()], [true, ["kept", "other"]]);
+  assertEquals([dropped.done, droppedToo.done, done.toSorted()], [true, true, ["kept", "kept too"]]);
   scheduler.enqueue(failing, () => {
     throw cause;
   }, { outlivesDevice: true });

@@ -12,6 +12,7 @@ import {
   type Operand,
   type Predicate,
   PtxError,
+  type PtxHeader,
   type PtxModule,
   type RegisterDeclaration,
   type Statement,
@@ -30,9 +31,11 @@ const maximumScopeDepth = 200;
  * Parses PTX text.
  *
  * Throws {@linkcode PtxError} for what it cannot read. Instructions are parsed by their form alone, known or not.
+ *
+ * @param checkHeader is given what the text begins with before the rest is read
  */
-export function parsePtx(text: string): PtxModule {
-  return new Parser(text).module();
+export function parsePtx(text: string, checkHeader?: (header: PtxHeader) => void): PtxModule {
+  return new Parser(text).module(checkHeader);
 }
 
 /**
@@ -51,9 +54,9 @@ class Parser {
     this.#tokens = tokenize(text);
   }
 
-  module(): PtxModule {
-    const version = this.#version();
-    const target = this.#target();
+  module(checkHeader?: (header: PtxHeader) => void): PtxModule {
+    const header = { version: this.#version(), target: this.#target() };
+    checkHeader?.(header);
     const functions: FunctionDeclaration[] = [];
     const variables: VariableDeclaration[] = [];
     let linkage: string | undefined;
@@ -87,7 +90,7 @@ class Parser {
       }
       linkage = undefined;
     }
-    return { version, target, functions, variables };
+    return { ...header, functions, variables };
   }
 
   kernelHeads(): FunctionDeclaration[] {
@@ -193,7 +196,7 @@ class Parser {
     } while (depth > 0);
   }
 
-  #version(): { major: number; minor: number } {
+  #version(): PtxHeader["version"] {
     const token = this.#token;
     if (token.text !== ".version") {
       throw new PtxError(token.line, 'cannot read this as PTX: it must begin with a ".version" directive');
@@ -202,15 +205,16 @@ class Parser {
     const version = this.#take();
     const match = /^([0-9]+)\.([0-9]+)$/.exec(version.text);
     if (match === null) throw new PtxError(version.line, `cannot read ${quote(version)} as a PTX version such as 7.0`);
-    return { major: Number(match[1]), minor: Number(match[2]) };
+    return { major: Number(match[1]), minor: Number(match[2]), line: version.line };
   }
 
-  #target(): string[] {
-    if (this.#token.text !== ".target") throw this.#unexpected('".target"');
+  #target(): PtxHeader["target"] {
+    const { text, line } = this.#token;
+    if (text !== ".target") throw this.#unexpected('".target"');
     this.#take();
-    const target = [this.#identifier()];
-    while (this.#accept(",")) target.push(this.#identifier());
-    return target;
+    const names = [this.#identifier()];
+    while (this.#accept(",")) names.push(this.#identifier());
+    return { names, line };
   }
 
   #functionHead(kind: "entry" | "func", linkage: string | undefined, line: number): FunctionDeclaration {

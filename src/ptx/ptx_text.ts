@@ -4,3 +4,9 @@ export function ptxText(image: string | Uint8Array): string | undefined {
   const text = image.at(-1) === 0 ? image.subarray(0, -1) : image;
   return text.includes(0) ? undefined : new TextDecoder().decode(text);
 }
+
+/** Whether text is PTX: it begins with its version, after space and comments. */
+export function isPtx(text: string): boolean {
+  const [before] = /^(?:[ \t\r\n\f\v]+|\/\/[^\n]*|\/\*[^]*?\*\/)*/.exec(text)!;
+  return text.startsWith(".version", before.length);
+}

@@ -16,11 +16,15 @@ export class PtxError extends Error {
   }
 }
 
-/** A module: one PTX text. */
-export interface PtxModule {
-  readonly version: { readonly major: number; readonly minor: number };
+/** What PTX text begins with. Lines are counted from 1. */
+export interface PtxHeader {
+  readonly version: { readonly major: number; readonly minor: number; readonly line: number };
   /** The target and its options, as `sm_60`. */
-  readonly target: readonly string[];
+  readonly target: { readonly names: readonly string[]; readonly line: number };
+}
+
+/** A module: one PTX text. */
+export interface PtxModule extends PtxHeader {
   readonly functions: readonly FunctionDeclaration[];
   readonly variables: readonly VariableDeclaration[];
 }

@@ -1,8 +1,8 @@
-import type { Allocation } from "./allocations.ts";
+import type { DeviceAllocation } from "./allocations.ts";
 import type { Window } from "./window.ts";
 
 /** Memory that is of no pool, and the devices whose kernels may access it. */
-export class AccessibleRange implements Allocation {
+export class AccessibleRange implements DeviceAllocation {
   readonly begin: number;
   readonly byteLength: number;
   /** The device that has the memory; its kernels may not access it before they are let. */
@@ -10,11 +10,16 @@ export class AccessibleRange implements Allocation {
   readonly #window: Window;
   readonly #accessing = new Set<number>();
 
-  constructor(window: Window, { begin, byteLength, device }: Allocation) {
+  constructor(window: Window, { begin, byteLength, device }: DeviceAllocation) {
     this.#window = window;
     this.begin = begin;
     this.byteLength = byteLength;
     this.device = device;
+  }
+
+  /** Whether a device's kernels may access it. */
+  isAllowed(device: number): boolean {
+    return this.#accessing.has(device);
   }
 
   /** Lets a device's kernels access it. */

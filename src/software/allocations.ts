@@ -3,6 +3,10 @@ export interface Allocation {
   readonly begin: number;
   /** Bytes that were asked for. */
   readonly byteLength: number;
+}
+
+/** One of a device's memory. */
+export interface DeviceAllocation extends Allocation {
   readonly device: number;
 }
 

@@ -1,57 +1,32 @@
 /**
- * Copying as work of streams, and the page-locked memory that is copied from and to.
+ * Copying and filling as work of streams.
  *
  * @module
  */
-import { cudaErrorNumbers } from "../cuda_error_codes.ts";
-import { fail } from "./failure.ts";
+import type { HostMemory } from "./host_memory.ts";
 import type { Scheduler, Stream, Work } from "./streams.ts";
-import { Uses } from "./uses.ts";
 
 const sliceByteLength = 2 ** 20;
 
 /** One driver's copies. */
 export class Copies {
   readonly #scheduler: Scheduler;
-  /** What uses each page-locked buffer. */
-  readonly #pinned = new Map<ArrayBufferLike, Uses>();
+  readonly #hostMemory: HostMemory;
 
-  constructor(scheduler: Scheduler) {
+  constructor(scheduler: Scheduler, hostMemory: HostMemory) {
     this.#scheduler = scheduler;
+    this.#hostMemory = hostMemory;
   }
 
-  /** `cudaHostAlloc`. */
-  allocateHost(byteLength: number): ArrayBuffer {
-    if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaHostAlloc");
-    let buffer: ArrayBuffer;
-    try {
-      buffer = new ArrayBuffer(byteLength);
-    } catch {
-      return fail(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaHostAlloc");
-    }
-    this.#pinned.set(buffer, new Uses());
-    return buffer;
-  }
-
-  /** `cudaFreeHost`: blocks until no copy uses the buffer. */
-  freeHost(buffer: ArrayBuffer): void {
-    const uses = this.#pinned.get(buffer) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaFreeHost");
-    this.#scheduler.runUntil(() => uses.areDone);
-    this.#pinned.delete(buffer);
-  }
-
+  /** Takes the bytes of pageable memory at once, those of page-locked memory when the stream gets there. */
   fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
-    const uses = this.#pinned.get(from.buffer);
-    const work = this.copy(stream, to, uses === undefined ? from.slice() : from);
-    uses?.note(work);
+    this.copy(stream, to, this.#hostMemory.has(from.buffer) ? this.#hostMemory.bytesOf(from) : from.slice());
   }
 
   /** Blocks until the copy is done where the memory is pageable. */
   toHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
-    const uses = this.#pinned.get(to.buffer);
-    const work = this.copy(stream, to, from);
-    if (uses !== undefined) uses.note(work);
-    else this.#scheduler.runUntil(() => work.done);
+    const work = this.copy(stream, this.#hostMemory.bytesOf(to), from);
+    if (!this.#hostMemory.has(to.buffer)) this.#scheduler.runUntil(() => work.done);
   }
 
   /** CUDA leaves open what a copy between ranges that overlap does. Here they are as if copied at once. */

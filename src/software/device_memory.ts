@@ -1,5 +1,5 @@
 import { AccessibleRange } from "./accessible_range.ts";
-import type { Allocation } from "./allocations.ts";
+import type { DeviceAllocation } from "./allocations.ts";
 import { IpcFile } from "./ipc_file.ts";
 import { ipcKind } from "./ipc_handle.ts";
 import { wholePages, type Window } from "./window.ts";
@@ -12,7 +12,7 @@ export class DeviceMemory extends AccessibleRange {
   #file: IpcFile | undefined;
   #isReleased = false;
 
-  private constructor(window: Window, allocation: Allocation) {
+  private constructor(window: Window, allocation: DeviceAllocation) {
     super(window, allocation);
     this.#window = window;
   }

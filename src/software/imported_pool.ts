@@ -1,4 +1,5 @@
 import { memAccessFlags } from "../driver.ts";
+import { MappingLeases } from "./mapping_leases.ts";
 import type { ExportedPointer, PoolFileHeader } from "./pool_file.ts";
 import { poolFileHeaderByteLength } from "./pool_file.ts";
 import type { SharedFile } from "./shared_file.ts";
@@ -12,6 +13,8 @@ export interface Mapping {
   readonly byteLength: number;
   /** The whole pages around it. */
   readonly pages: { readonly begin: number; readonly byteLength: number };
+  /** What keeps the exporter from giving the memory back; undefined where nothing does. */
+  readonly lease: number | undefined;
 }
 
 /** A pool of another process, or of this one by way of its descriptor. */
@@ -33,6 +36,8 @@ export class ImportedPool {
   readonly #mapped = new Set<Mapping>();
   readonly #window: Window;
   readonly #file: SharedFile;
+  /** Undefined until there is a mapping. */
+  #leases: MappingLeases | undefined;
   #isDestroyed = false;
 
   constructor(
@@ -64,7 +69,9 @@ export class ImportedPool {
       this.#window.release(begin, length);
       return "out of memory";
     }
-    const mapping = { key, begin: begin + before, byteLength, pages };
+    this.#leases ??= MappingLeases.open(this.#window, this.#file);
+    const lease = this.#leases?.take({ begin: fileOffset, end: fileOffset + byteLength });
+    const mapping = { key, begin: begin + before, byteLength, pages, lease };
     this.mappings.set(key, mapping);
     this.#mapped.add(mapping);
     for (const [device, flags] of this.access) {
@@ -75,10 +82,11 @@ export class ImportedPool {
 
   /** Gives the window's pages back. The mapping is no longer among `mappings`. */
   unmap(mapping: Mapping): void {
-    const { begin, byteLength, pages } = mapping;
+    const { begin, byteLength, pages, lease } = mapping;
     if (!this.#mapped.delete(mapping)) return;
     for (const device of this.access.keys()) this.#window.deny(device, begin, byteLength);
     this.#window.giveBack(pages.begin, pages.byteLength, { isShared: true });
+    if (lease !== undefined) this.#leases?.giveBack(lease);
     this.#closeWhenUnused();
   }
 
@@ -107,6 +115,7 @@ export class ImportedPool {
   #closeWhenUnused(): void {
     if (!this.#isDestroyed || this.isClosed || this.#mapped.size > 0) return;
     this.isClosed = true;
+    this.#leases?.close();
     this.#file.close();
   }
 }

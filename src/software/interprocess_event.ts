@@ -54,6 +54,8 @@ export class InterprocessEvent extends Event {
   readonly uses: Uses = new Uses();
   readonly #window: Window;
   readonly #begin: number;
+  /** Whether its page shows a file. */
+  readonly #isShared: boolean;
   readonly #state: BigInt64Array;
   /** What its handle names; undefined where the event is another process's. */
   #file: IpcFile | undefined;
@@ -63,11 +65,18 @@ export class InterprocessEvent extends Event {
 
   private constructor(
     window: Window,
-    { device, flags, begin, file }: { device: number; flags: number; begin: number; file?: IpcFile },
+    { device, flags, begin, file, isShared = true }: {
+      device: number;
+      flags: number;
+      begin: number;
+      file?: IpcFile;
+      isShared?: boolean;
+    },
   ) {
     super(device, flags);
     this.#window = window;
     this.#begin = begin;
+    this.#isShared = isShared;
     this.#file = file;
     this.#state = new BigInt64Array(window.memory.buffer, begin, ringBegin + ringLength);
   }
@@ -89,13 +98,19 @@ export class InterprocessEvent extends Event {
     }
   }
 
-  /** `cudaIpcOpenEventHandle`. */
+  /** `cudaIpcOpenEventHandle`. Where the event is gone, the one that is opened is as new, and this process's alone. */
   static open(window: Window, { device, handle }: { device: number; handle: Uint8Array }): InterprocessEvent {
     const call = "cudaIpcOpenEventHandle";
+    const flags = eventFlags.disableTiming;
     const file = openIpcFile(ipcKind.event, handle, call);
+    if (file === "no handle") fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
+    if (!(file instanceof IpcFile)) {
+      const begin = reserve(window, call);
+      window.bytes.fill(0, begin, begin + pageByteLength);
+      return new InterprocessEvent(window, { device, flags, begin, isShared: false });
+    }
     try {
       if (file.header.byteLength !== pageByteLength) fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
-      const flags = eventFlags.disableTiming;
       return new InterprocessEvent(window, { device, flags, begin: map(window, file, call) });
     } finally {
       file.close();
@@ -146,7 +161,7 @@ export class InterprocessEvent extends Event {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#closeFile();
-    this.#window.giveBack(this.#begin, pageByteLength, { isShared: true });
+    this.#window.giveBack(this.#begin, pageByteLength, { isShared: this.#isShared });
   }
 
   #closeFile(): void {
@@ -157,8 +172,7 @@ export class InterprocessEvent extends Event {
 
 /** Maps an event's page to the window, and says where. */
 function map(window: Window, file: IpcFile, call: string): number {
-  const begin = window.reserve(pageByteLength);
-  if (begin === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+  const begin = reserve(window, call);
   try {
     outOfSystem(call, () => file.map(window, begin));
     return begin;
@@ -166,4 +180,8 @@ function map(window: Window, file: IpcFile, call: string): number {
     window.release(begin, pageByteLength);
     throw error;
   }
+}
+
+function reserve(window: Window, call: string): number {
+  return window.reserve(pageByteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
 }

@@ -8,11 +8,13 @@ import {
   encodeIpcHeader,
   type IpcHeader,
   ipcHeaderByteLength,
-  ipcKind,
 } from "./ipc_handle.ts";
 import { exists, ownIdentity } from "./process_identity.ts";
 import { SharedFile } from "./shared_file.ts";
 import { pageByteLength, wholePages, type Window, windowByteLength } from "./window.ts";
+
+/** Why a handle opens no file: it is none, its process is gone, or that has no such file any more. */
+export type IpcFailure = "no handle" | "no process" | "no file";
 
 /** A memory file that a handle names: a page for its header, and then what is shared. It owns a descriptor. */
 export class IpcFile {
@@ -35,20 +37,20 @@ export class IpcFile {
     return new IpcFile(SharedFile.create(name, { header: encodeIpcHeader(header), byteLength }), header);
   }
 
-  /** The file that a handle of another process names; "own" where it is this process's, undefined where there is none. */
-  static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | undefined {
+  /** The file that a handle of another process names; "own" where it is this process's. */
+  static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
-    if (decoded === undefined) return undefined;
+    if (decoded === undefined) return "no handle";
     const { header, place } = decoded;
     const own = ownIdentity();
     if (place.pid === own.pid && place.startTime === own.startTime) return "own";
-    if (!exists(place)) return undefined;
+    if (!exists(place)) return "no process";
     const fd = tryOpen(`/proc/${place.pid}/fd/${place.fd}`);
-    if (fd === undefined) return undefined;
+    if (fd === undefined) return "no file";
     const file = isNamed(fd, place.inode) ? SharedFile.adopt(fd) : undefined;
     if (file !== undefined && isDescribed(file, header)) return new IpcFile(file, header);
     closeDescriptor(fd);
-    return undefined;
+    return "no file";
   }
 
   /** Names the file to other processes, for as long as it is not closed. */
@@ -82,14 +84,12 @@ export class IpcFile {
   }
 }
 
-/** The file that another process's handle names, or the error of the call that was given the handle. */
-export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): IpcFile {
-  const { cudaErrorDeviceUninitialized, cudaErrorInvalidValue, cudaErrorMapBufferObjectFailed } = cudaErrorNumbers;
+/** The file that a handle names for a call that was given it; what is this process's is the call's error. */
+export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): IpcFile | IpcFailure {
   checkSharing(call);
   const file = outOfSystem(call, () => IpcFile.open(kind, handle));
   // CUDA, too, opens a handle only in other processes than its own.
-  if (file === "own") fail(cudaErrorDeviceUninitialized, call);
-  return file ?? fail(kind === ipcKind.event ? cudaErrorMapBufferObjectFailed : cudaErrorInvalidValue, call);
+  return file === "own" ? fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call) : file;
 }
 
 function tryOpen(path: string): number | undefined {

@@ -6,7 +6,7 @@
 import { cudaErrorNumbers } from "../cuda_error_codes.ts";
 import { DeviceMemory } from "./device_memory.ts";
 import { checkSharing, fail, outOfSystem } from "./failure.ts";
-import { type IpcFile, openIpcFile } from "./ipc_file.ts";
+import { IpcFile, openIpcFile } from "./ipc_file.ts";
 import { ipcKind } from "./ipc_handle.ts";
 import { OpenedMemory } from "./opened_memory.ts";
 import { PeerAccess } from "./peer_access.ts";
@@ -58,7 +58,10 @@ export class LegacyMemory {
       known.openCount++;
       return known;
     }
-    const file = openIpcFile(ipcKind.memory, handle, "cudaIpcOpenMemHandle");
+    const call = "cudaIpcOpenMemHandle";
+    const file = openIpcFile(ipcKind.memory, handle, call);
+    if (file === "no process") fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    if (!(file instanceof IpcFile)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     try {
       const memory = this.#map(device, file);
       this.#opened.set(key, memory);

@@ -1,6 +1,6 @@
 import { SystemError } from "../../ffi/shim/system_error.ts";
 import { AccessibleRange } from "./accessible_range.ts";
-import type { Allocation } from "./allocations.ts";
+import type { DeviceAllocation } from "./allocations.ts";
 import type { IpcFile } from "./ipc_file.ts";
 import { wholePages, type Window } from "./window.ts";
 
@@ -11,7 +11,7 @@ export class OpenedMemory extends AccessibleRange {
   openCount = 1;
   readonly #window: Window;
 
-  private constructor(window: Window, allocation: Allocation) {
+  private constructor(window: Window, allocation: DeviceAllocation) {
     super(window, allocation);
     this.#window = window;
   }

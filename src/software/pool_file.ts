@@ -4,8 +4,9 @@
  *
  * The header and the export data are little-endian. Header: 8 bytes of magic, the pool's id (16 random bytes), the
  * device's UUID (16 bytes, zeros where the memory is the host's), its handle types (u32), the type of its location
- * (u32). Export data: 8 bytes of another magic, the pool's id, the
- * allocation's offset in the file and its length in bytes (u64 each), zeros up to 64 bytes.
+ * (u32). Later in the same page importers say what they have mapped: see `mapping_leases.ts`. Export data: 8 bytes of
+ * another magic, the pool's id, the allocation's offset in the file and its length in bytes (u64 each), zeros up to 64
+ * bytes.
  *
  * @module
  */

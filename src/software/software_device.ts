@@ -1,4 +1,5 @@
 import { type DeviceAttributeName, deviceAttributes } from "../device_attributes.ts";
+import { memHandleType } from "../driver.ts";
 
 /** Limits of a launch, as `cudaDeviceGetAttribute` tells them. */
 export const launchLimits = {
@@ -6,11 +7,16 @@ export const launchLimits = {
   maxBlockDim: [1024, 1024, 64],
   maxGridDim: [2147483647, 65535, 65535],
   maxSharedMemoryPerBlock: 49152,
+  /** For kernels whose own shared memory is more than that. */
+  maxSharedMemoryPerBlockOptin: 232448,
 } as const;
 
 const multiProcessorCount = 4;
 const maxThreadsPerMultiProcessor = 2048;
 const maxBlocksPerMultiprocessor = 32;
+const maxSharedMemoryPerMultiprocessor = 233472;
+/** What the system takes for itself of a block's shared memory. */
+const reservedSharedMemoryPerBlock = 1024;
 
 /** What a software device says of itself; an attribute that is not here is 0. */
 function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, number>> {
@@ -23,7 +29,8 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
     maxGridDimY: launchLimits.maxGridDim[1],
     maxGridDimZ: launchLimits.maxGridDim[2],
     maxSharedMemoryPerBlock: launchLimits.maxSharedMemoryPerBlock,
-    maxSharedMemoryPerMultiprocessor: launchLimits.maxSharedMemoryPerBlock * 2,
+    maxSharedMemoryPerBlockOptin: launchLimits.maxSharedMemoryPerBlockOptin,
+    maxSharedMemoryPerMultiprocessor,
     warpSize: 32,
     multiProcessorCount,
     maxThreadsPerMultiProcessor,
@@ -33,7 +40,7 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
     unifiedAddressing: 1,
     concurrentKernels: 1,
     memoryPoolsSupported: 1,
-    memoryPoolSupportedHandleTypes: sharing ? 1 : 0,
+    memoryPoolSupportedHandleTypes: sharing ? memHandleType.posixFileDescriptor | memHandleType.fabric : 0,
     hostMemoryPoolsSupported: 1,
     hostNumaMemoryPoolsSupported: 1,
     ipcEventSupport: sharing ? 1 : 0,
@@ -46,12 +53,16 @@ export function softwareAttribute(number: number, { sharing }: { sharing: boolea
   return entry === undefined ? undefined : attributeValues(sharing)[entry[0] as DeviceAttributeName] ?? 0;
 }
 
+/** The most shared memory that a block can have whose kernel declares so much of its own. */
+export function maxSharedMemoryOf(declaredBytes: number): number {
+  const { maxSharedMemoryPerBlock, maxSharedMemoryPerBlockOptin } = launchLimits;
+  return declaredBytes <= maxSharedMemoryPerBlock ? maxSharedMemoryPerBlock : maxSharedMemoryPerBlockOptin;
+}
+
 /** How many blocks of a size fit on one multiprocessor. */
 export function activeBlocks(blockSize: number, sharedMemoryBytes: number): number {
-  if (blockSize > launchLimits.maxThreadsPerBlock || sharedMemoryBytes > launchLimits.maxSharedMemoryPerBlock) return 0;
-  const byShared = sharedMemoryBytes === 0
-    ? Infinity
-    : Math.floor(launchLimits.maxSharedMemoryPerBlock * 2 / sharedMemoryBytes);
+  if (blockSize > launchLimits.maxThreadsPerBlock) return 0;
+  const byShared = Math.floor(maxSharedMemoryPerMultiprocessor / (sharedMemoryBytes + reservedSharedMemoryPerBlock));
   return Math.min(Math.floor(maxThreadsPerMultiProcessor / blockSize), maxBlocksPerMultiprocessor, byShared);
 }
 

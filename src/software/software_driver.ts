@@ -20,10 +20,11 @@ import {
   streamFlags,
 } from "../driver.ts";
 import { addressOf, foreignBuffer } from "../../ffi/host.ts";
-import { type Allocation, Allocations } from "./allocations.ts";
+import { Allocations, type DeviceAllocation } from "./allocations.ts";
 import { Copies } from "./copies.ts";
 import type { DeviceMemory } from "./device_memory.ts";
 import { checkSharing, fail, outOfSystem } from "./failure.ts";
+import { HostMemory, type LockedMemory } from "./host_memory.ts";
 import { ImportedPool, type Mapping } from "./imported_pool.ts";
 import { InterprocessEvent } from "./interprocess_event.ts";
 import { LegacyMemory } from "./legacy_memory.ts";
@@ -41,16 +42,18 @@ import { addressOfOffset, offsetOfAddress, scratch, Window, windowByteLength } f
 
 const emulatedCudaVersion = 13000;
 const onlyNumaNode = 0;
+/** More than any device has addresses for. */
+const addressableByteLength = 2n ** 44n;
 
 /** Memory of a pool of this process. */
-interface PoolAllocation extends Allocation {
+interface PoolAllocation extends DeviceAllocation {
   readonly kind: "pool";
   readonly pool: SoftwarePool;
   readonly block: Block;
 }
 
 /** Memory of another process's pool, mapped here. */
-interface MappedAllocation extends Allocation {
+interface MappedAllocation extends DeviceAllocation {
   readonly kind: "mapped";
   readonly pool: ImportedPool;
   readonly mapping: Mapping;
@@ -60,7 +63,7 @@ interface MappedAllocation extends Allocation {
 type OwnAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
 
 /** Whatever an address may lie in. */
-type AnyAllocation = OwnAllocation | OpenedMemory | ModuleVariable;
+type AnyAllocation = OwnAllocation | OpenedMemory | ModuleVariable | LockedMemory;
 
 /** A kernel, and the device that its module was loaded for. */
 interface LoadedKernel {
@@ -76,7 +79,8 @@ export class SoftwareDriver implements Driver {
   readonly #window = new Window();
   readonly #devices: VisibleDevices;
   readonly #scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause));
-  readonly #copies = new Copies(this.#scheduler);
+  readonly #hostMemory = new HostMemory(this.#window);
+  readonly #copies = new Copies(this.#scheduler, this.#hostMemory);
   readonly #defaultStreams: readonly Stream[];
   readonly #defaultPools = new Map<number, bigint>();
   readonly #currentPools = new Map<number, bigint>();
@@ -111,6 +115,7 @@ export class SoftwareDriver implements Driver {
     this.#livingPools.clear();
     this.#pools.clear();
     this.#legacyMemory.close();
+    this.#hostMemory.close();
     for (const module of this.#modules.values()) module.release();
     this.#modules.clear();
     for (const event of this.#interprocessEvents) event.close();
@@ -162,8 +167,7 @@ export class SoftwareDriver implements Driver {
     const call = "cudaDeviceEnablePeerAccess";
     this.#devices.check(device, call);
     this.#devices.checkOrdinal(peer, call);
-    if (device === peer) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
-    if (!this.#devices.arePeers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
+    if (device === peer || !this.#devices.arePeers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
     this.#checkLimits(device, call);
     const { peerAccess } = this.#legacyMemory;
     if (peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessAlreadyEnabled, call);
@@ -201,14 +205,14 @@ export class SoftwareDriver implements Driver {
   streamQuery(device: number, stream: bigint): boolean {
     const found = this.#stream(device, stream, "cudaStreamQuery");
     // A program that polls without returning to the event loop still gets there.
-    if (!found.isIdle) this.#scheduler.step();
+    if (!this.#scheduler.isDone(found)) this.#scheduler.step();
     this.#devices.check(found.device, "cudaStreamQuery");
-    return found.isIdle;
+    return this.#scheduler.isDone(found);
   }
 
   streamSynchronize(device: number, stream: bigint): void {
     const found = this.#stream(device, stream, "cudaStreamSynchronize");
-    this.#scheduler.runUntil(() => found.isIdle);
+    this.#scheduler.runUntil(() => this.#scheduler.isDone(found));
     this.#synchronized(found.device, "cudaStreamSynchronize");
   }
 
@@ -238,8 +242,10 @@ export class SoftwareDriver implements Driver {
     return this.#register(this.#events, event);
   }
 
-  eventDestroy(_device: number, event: bigint): void {
-    const found = this.#event(event, "cudaEventDestroy");
+  eventDestroy(device: number, event: bigint): void {
+    const call = "cudaEventDestroy";
+    this.#devices.check(device, call);
+    const found = this.#event(event, call);
     this.#events.delete(event);
     if (!(found instanceof InterprocessEvent)) return;
     found.destroy();
@@ -280,12 +286,14 @@ export class SoftwareDriver implements Driver {
         fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
       }
     }
+    if (first.device !== last.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     if (first.time === undefined || last.time === undefined) fail(cudaErrorNumbers.cudaErrorNotReady, call);
     return last.time - first.time;
   }
 
   ipcGetEventHandle(event: bigint): Uint8Array<ArrayBuffer> {
     const call = "cudaIpcGetEventHandle";
+    if (event === 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const found = this.#event(event, call);
     return found instanceof InterprocessEvent
       ? found.handle()
@@ -308,6 +316,7 @@ export class SoftwareDriver implements Driver {
   }
 
   deviceGetMemPool(device: number): bigint {
+    this.#checkPlace(device, "cudaDeviceGetMemPool");
     return this.#currentPools.get(device) ?? this.deviceGetDefaultMemPool(device);
   }
 
@@ -320,18 +329,20 @@ export class SoftwareDriver implements Driver {
 
   memPoolCreate({ handleTypes, location, maxSize }: MemPoolProps): bigint {
     const call = "cudaMemPoolCreate";
-    const { cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
+    const { cudaErrorInvalidValue, cudaErrorMemoryAllocation } = cudaErrorNumbers;
+    const { posixFileDescriptor, fabric } = memHandleType;
     const isShareable = handleTypes !== memHandleType.none;
     const device = location.type === memLocationType.device ? location.id : undefined;
+    if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
     if (device !== undefined) {
-      this.#devices.check(device, call);
+      this.#checkPlace(device, call);
     } else if (location.type === memLocationType.host) {
       // Memory that may lie on any node is for this process alone.
       if (isShareable) fail(cudaErrorInvalidValue, call);
     } else if (location.type !== memLocationType.hostNuma || location.id !== onlyNumaNode) {
       fail(cudaErrorInvalidValue, call);
     }
-    if (isShareable && handleTypes !== memHandleType.posixFileDescriptor) fail(cudaErrorNotSupported, call);
+    if (maxSize > addressableByteLength) fail(cudaErrorMemoryAllocation, call);
     return this.#createPool(device, { handleTypes, maxByteLength: maxSize === 0n ? Infinity : Number(maxSize) });
   }
 
@@ -341,8 +352,10 @@ export class SoftwareDriver implements Driver {
     const id = createPoolId();
     const { handleTypes } = options;
     let file: SharedFile | undefined;
-    if (handleTypes !== memHandleType.none) {
-      if (this.sharingRefusal !== undefined) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+    if (handleTypes !== memHandleType.none && this.sharingRefusal !== undefined) {
+      fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+    }
+    if (handleTypes === memHandleType.posixFileDescriptor) {
       const deviceUuid = device === undefined ? undefined : this.#devices.uuid(device);
       file = outOfSystem(call, () => SharedFile.createPoolFile({ id, deviceUuid, handleTypes }));
     }
@@ -377,16 +390,15 @@ export class SoftwareDriver implements Driver {
   }
 
   memPoolTrimTo(pool: bigint, minBytesToKeep: bigint): void {
-    this.#ownPool(pool, "cudaMemPoolTrimTo").trimTo(Number(minBytesToKeep));
+    this.#ownPool(pool, "cudaMemPoolTrimTo").trimTo(minBytesToKeep);
   }
 
   memPoolGetAccess(pool: bigint, { type, id }: MemLocation): number {
     const call = "cudaMemPoolGetAccess";
     const found = this.#pool(pool, call);
-    const isHost = type === memLocationType.host || (type === memLocationType.hostNuma && id === onlyNumaNode);
-    if (isHost && found.device === undefined) return memAccessFlags.readWrite;
-    if (type !== memLocationType.device) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    this.#devices.checkOrdinal(id, call);
+    if (isHost({ type, id })) return found.device === undefined ? memAccessFlags.readWrite : memAccessFlags.none;
+    const isDevice = type === memLocationType.device && id >= 0 && id < this.#devices.count;
+    if (!isDevice) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return found.access.get(id) ?? memAccessFlags.none;
   }
 
@@ -394,21 +406,28 @@ export class SoftwareDriver implements Driver {
     const call = "cudaMemPoolSetAccess";
     const { cudaErrorInvalidDevice, cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
     const found = this.#pool(pool, call);
-    for (const { location: { type, id }, flags } of descriptions) {
-      const isKnown = Object.values<number>(memAccessFlags).includes(flags);
-      if (type !== memLocationType.device || !isKnown) fail(cudaErrorInvalidValue, call);
+    const devices: { id: number; flags: number }[] = [];
+    for (const { location, flags } of descriptions) {
+      const { type, id } = location;
+      if (!Object.values<number>(memAccessFlags).includes(flags)) fail(cudaErrorInvalidValue, call);
+      if (type !== memLocationType.device) {
+        // The processor has its access to memory of the host, and gets none to a device's.
+        const isGiven = found.device === undefined && isHost(location) && flags === memAccessFlags.readWrite;
+        if (!isGiven) fail(cudaErrorNotSupported, call);
+        continue;
+      }
       this.#devices.checkOrdinal(id, call);
       // A GPU has no memory that its kernels may read and not write.
       if (flags === memAccessFlags.read) fail(cudaErrorNotSupported, call);
       // A device cannot be kept from its own memory.
       if (id === found.device && flags === memAccessFlags.none) fail(cudaErrorInvalidDevice, call);
-      if (found.device !== undefined && id !== found.device && !this.#devices.arePeers) {
-        fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
-      }
+      const isOwnOrPeer = found.device === undefined || id === found.device || this.#devices.arePeers;
+      if (!isOwnOrPeer) fail(cudaErrorInvalidDevice, call);
+      devices.push({ id, flags });
     }
-    for (const { location, flags } of descriptions) {
-      this.#checkLimits(location.id, call);
-      found.setAccess(location.id, flags);
+    for (const { id, flags } of devices) {
+      this.#checkLimits(id, call);
+      found.setAccess(id, flags);
     }
   }
 
@@ -416,7 +435,7 @@ export class SoftwareDriver implements Driver {
     const call = "cudaMallocFromPoolAsync";
     const onto = this.#stream(device, stream, call);
     const found = this.#ownPool(pool, call);
-    if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (byteLength === 0) return 0n;
     const block = found.allocate(byteLength, onto);
     if (block === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     const { begin } = block;
@@ -428,6 +447,7 @@ export class SoftwareDriver implements Driver {
   freeAsync(device: number, address: bigint, stream: bigint): void {
     const call = "cudaFreeAsync";
     const onto = this.#stream(device, stream, call);
+    if (address === 0n) return;
     this.#freeInOrder(this.#ownAllocation(address, call), onto);
   }
 
@@ -444,7 +464,7 @@ export class SoftwareDriver implements Driver {
 
   /** Allocates after the device's pools have given back what they do not need. */
   #allocateAnew(device: number, byteLength: number): DeviceMemory | undefined {
-    for (const pool of this.#livingPools) if (pool.device === device) pool.trimTo(0);
+    for (const pool of this.#livingPools) if (pool.device === device) pool.trimTo(0n);
     return this.#legacyMemory.allocate(device, byteLength);
   }
 
@@ -463,10 +483,8 @@ export class SoftwareDriver implements Driver {
   /** The allocation that begins at an address and is a free's to end. */
   #ownAllocation(address: bigint, call: string): OwnAllocation {
     const found = this.#allocationBeginningAt(address);
-    if (found === undefined || found.kind === "opened" || found.kind === "variable") {
-      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    }
-    return found;
+    if (found !== undefined && (isOfPool(found) || found.kind === "plain")) return found;
+    fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
   #freeInOrder(allocation: OwnAllocation, stream: Stream): Work {
@@ -512,7 +530,11 @@ export class SoftwareDriver implements Driver {
     const call = "cudaMemPoolExportToShareableHandle";
     const found = this.#ownPool(pool, call);
     const { file, handleTypes } = found;
-    if (file === undefined || (handleTypes & handleType) === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    const { posixFileDescriptor, fabric } = memHandleType;
+    const isOneOfIts = [posixFileDescriptor, fabric].some((type) => type === handleType && (handleTypes & type) !== 0);
+    if (!isOneOfIts) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    // What can have a fabric handle is not exported in any way without an IMEX channel, which is not here.
+    if (file === undefined) fail(cudaErrorNumbers.cudaErrorNotPermitted, call);
     const descriptor = outOfSystem(call, () => file.duplicate());
     found.isExported = true;
     return descriptor;
@@ -521,6 +543,7 @@ export class SoftwareDriver implements Driver {
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
     const call = "cudaMemPoolImportFromShareableHandle";
     this.#devices.check(device, call);
+    if (handleType === memHandleType.fabric) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
     if (handleType !== memHandleType.posixFileDescriptor || typeof handle !== "number") {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     }
@@ -552,7 +575,7 @@ export class SoftwareDriver implements Driver {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolExportPointer");
     }
     const { pool, block, byteLength } = found;
-    return encodeExportData({ poolId: pool.id, fileOffset: pool.fileOffsetOf(block), byteLength });
+    return encodeExportData({ poolId: pool.id, fileOffset: block.offset, byteLength });
   }
 
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint {
@@ -577,36 +600,67 @@ export class SoftwareDriver implements Driver {
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
     this.#devices.check(device, "cuMemGetAddressRange");
     const found = this.#allocationAt(address, 1, "cuMemGetAddressRange");
-    return { base: addressOfOffset(found.begin), byteLength: found.byteLength };
+    const { begin, byteLength } = found;
+    if (this.#isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
+    // Of a host pool's memory CUDA tells who has no access the size, and not the begin.
+    if (isOfPool(found) && found.pool.device === undefined) return { base: address, byteLength };
+    return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, "cuMemGetAddressRange");
   }
 
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const call = "cudaPointerGetAttributes";
     const found = this.#allocationAt(address, byteLength, call);
-    const isOfPool = found.kind === "pool" || found.kind === "mapped";
-    if (!isOfPool || found.pool.device !== undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (!isOfPool(found) || found.pool.device !== undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     checkSharing(call);
     return foreignBuffer(addressOf(this.#window.bytes) + BigInt(offsetOfAddress(address)!), byteLength);
   }
 
   hostAlloc(byteLength: number): HostAllocation {
-    return { buffer: this.#copies.allocateHost(byteLength), address: this.#newHandle() };
+    const call = "cudaHostAlloc";
+    this.#devices.checkAlive(call);
+    if (byteLength === 0) return { buffer: new ArrayBuffer(0), address: 0n };
+    const memory = this.#hostMemory.allocate(byteLength) ?? this.#allocateHostAnew(byteLength);
+    if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+    if (memory instanceof ArrayBuffer) return { buffer: memory, address: this.#newHandle() };
+    this.#allocations.add(memory);
+    return { buffer: memory.buffer, address: addressOfOffset(memory.begin) };
   }
 
-  freeHost({ buffer }: HostAllocation): void {
-    this.#copies.freeHost(buffer);
+  /** Allocates after all pools have given back what they do not need. */
+  #allocateHostAnew(byteLength: number): LockedMemory | ArrayBuffer | undefined {
+    for (const pool of this.#livingPools) pool.trimTo(0n);
+    return this.#hostMemory.allocate(byteLength);
+  }
+
+  freeHost({ address, buffer }: HostAllocation): void {
+    const call = "cudaFreeHost";
+    this.#devices.checkAlive(call);
+    if (address === 0n) return;
+    if (!this.#hostMemory.has(buffer)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    // Whatever was given to any device may use the memory.
+    for (let device = 0; device < this.#devices.count; device++) this.#finishWorkOf(device, call);
+    const freed = this.#hostMemory.free(buffer);
+    if (freed !== undefined) this.#allocations.remove(freed);
   }
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
-    const onto = this.#stream(device, stream, "cudaMemcpyAsync");
-    this.#copies.fromHost(onto, this.#range(destination, source.byteLength, "cudaMemcpyAsync"), source);
+    const call = "cudaMemcpyAsync";
+    const onto = this.#stream(device, stream, call);
+    this.#copies.fromHost(onto, this.#rangeBesideHost(destination, source.byteLength, { device, call }), source);
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
     const call = "cudaMemcpyAsync";
     const onto = this.#stream(device, stream, call);
-    this.#copies.toHost(onto, destination, this.#range(source, destination.byteLength, call));
+    this.#copies.toHost(onto, destination, this.#rangeBesideHost(source, destination.byteLength, { device, call }));
     this.#devices.check(onto.device, call);
+  }
+
+  memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void {
+    const call = "cudaMemcpyAsync";
+    const onto = this.#stream(device, stream, call);
+    const to = this.#rangeBesideHost(destination, byteLength, { device, call });
+    this.#copies.copy(onto, to, this.#rangeBesideHost(source, byteLength, { device, call }));
   }
 
   memcpyPeerAsync(
@@ -622,14 +676,18 @@ export class SoftwareDriver implements Driver {
     const onto = this.#stream(device, stream, call);
     this.#devices.check(destinationDevice, call);
     this.#devices.check(sourceDevice, call);
-    const to = this.#range(destination, byteLength, call);
-    const from = this.#range(source, byteLength, call);
+    // Memory of a pool on the host is of no device.
+    const isPermitted = (allocation: AnyAllocation) => !isOfPool(allocation) || allocation.pool.device !== undefined;
+    const to = this.#range(destination, byteLength, { call, isPermitted });
+    const from = this.#range(source, byteLength, { call, isPermitted });
     this.#copies.copy(onto, to, from);
   }
 
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void {
-    const onto = this.#stream(device, stream, "cudaMemsetAsync");
-    this.#copies.fill(onto, this.#range(address, byteLength, "cudaMemsetAsync"), byte);
+    const call = "cudaMemsetAsync";
+    const onto = this.#stream(device, stream, call);
+    const isPermitted = (allocation: AnyAllocation) => this.#isAccessible(allocation, onto.device);
+    this.#copies.fill(onto, this.#range(address, byteLength, { call, isPermitted }), byte);
   }
 
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
@@ -644,9 +702,11 @@ export class SoftwareDriver implements Driver {
     return this.#register(this.#modules, module);
   }
 
-  moduleUnload(_device: number, module: bigint): void {
-    const found = this.#module(module, "cuModuleUnload");
-    for (const handle of found.functions) this.#kernels.delete(handle);
+  moduleUnload(device: number, module: bigint): void {
+    const call = "cuModuleUnload";
+    this.#devices.check(device, call);
+    const found = this.#module(module, call);
+    for (const handle of found.functions.values()) this.#kernels.delete(handle);
     this.#modules.delete(module);
     if (found.variables.size === 0) return;
     // Kernels that were launched before still need the variables.
@@ -659,16 +719,19 @@ export class SoftwareDriver implements Driver {
   }
 
   moduleGetFunction(module: bigint, name: string): bigint {
-    const { device, kernels, functions } = this.#module(module, "cuModuleGetFunction");
-    const kernel = kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, "cuModuleGetFunction");
-    const handle = this.#register(this.#kernels, { device, kernel });
-    functions.push(handle);
+    const call = "cuModuleGetFunction";
+    const { device, kernels, functions } = this.#module(module, call);
+    if (name === "") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    const kernel = kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+    let handle = functions.get(name);
+    if (handle === undefined) functions.set(name, handle = this.#register(this.#kernels, { device, kernel }));
     return handle;
   }
 
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number } {
     const call = "cuModuleGetGlobal";
-    const { variables } = this.#module(module, call);
+    const { variables, kernels } = this.#module(module, call);
+    if (name === "" || kernels.has(name)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const { begin, byteLength } = variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     return { address: addressOfOffset(begin), byteLength };
   }
@@ -694,19 +757,21 @@ export class SoftwareDriver implements Driver {
     const onto = this.#stream(device, stream, call);
     const { device: loadedFor, kernel: found } = this.#kernel(kernel, call);
     // Copies and waits may be given to a stream of any device, kernels to one of their own alone.
-    if (onto.device !== device || loadedFor !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-    this.#checkLimits(device, call);
+    if (onto.device !== loadedFor) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    this.#checkLimits(loadedFor, call);
     const launch = launchOf(found, {
       grid: [gridX, gridY, gridZ],
       block: [blockX, blockY, blockZ],
       sharedMemoryBytes,
       parameters: new Uint8Array(view.buffer),
-    }, { window: this.#window, device });
+    }, { window: this.#window, device: loadedFor });
     this.#scheduler.enqueue(onto, launch);
   }
 
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
-    const found = this.#kernel(kernel, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
+    this.#devices.checkAlive(call);
+    const found = this.#kernel(kernel, call);
     return occupancyOf(found.kernel, { blockSize, sharedMemoryBytes });
   }
 
@@ -724,6 +789,12 @@ export class SoftwareDriver implements Driver {
   /** Sees to it that there are limits for the device's kernels to heed, before a stream needs them. */
   #checkLimits(device: number, call: string): void {
     if (!this.#window.hasLimits(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+  }
+
+  /** Fails where a pool cannot be on a device, lost or not: a number that none could have is another error. */
+  #checkPlace(device: number, call: string): void {
+    if (device < 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    this.#devices.checkOrdinal(device, call);
   }
 
   #stream(device: number, stream: bigint, call: string): Stream {
@@ -776,9 +847,37 @@ export class SoftwareDriver implements Driver {
     return found ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  /** The bytes of a range that lies in one allocation. */
-  #range(address: bigint, byteLength: number, call: string): Uint8Array {
-    this.#allocationAt(address, byteLength, call);
+  /** Whether a device may access memory, as its kernels may. */
+  #isAccessible(allocation: AnyAllocation, device: number): boolean {
+    if (allocation.kind === "locked") return true;
+    if (!isOfPool(allocation)) return allocation.isAllowed(device);
+    const { access } = allocation.pool;
+    return (access.get(device) ?? memAccessFlags.none) !== memAccessFlags.none;
+  }
+
+  /**
+   * The bytes of a range that is copied from or to memory of the host by a device that is current: of a pool's memory that
+   * has to have access.
+   */
+  #rangeBesideHost(
+    address: bigint,
+    byteLength: number,
+    { device, call }: { device: number; call: string },
+  ): Uint8Array {
+    const isPermitted = (allocation: AnyAllocation) =>
+      !isOfPool(allocation) || allocation.pool.device === undefined || this.#isAccessible(allocation, device);
+    return this.#range(address, byteLength, { call, isPermitted });
+  }
+
+  /** The bytes of a range that lies in one allocation, and in one that may be used so. No bytes may lie anywhere. */
+  #range(
+    address: bigint,
+    byteLength: number,
+    { call, isPermitted }: { call: string; isPermitted: (allocation: AnyAllocation) => boolean },
+  ): Uint8Array {
+    if (byteLength === 0) return new Uint8Array(0);
+    const found = this.#allocationAt(address, byteLength, call);
+    if (!isPermitted(found)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const offset = offsetOfAddress(address)!;
     return this.#window.bytes.subarray(offset, offset + byteLength);
   }
@@ -809,4 +908,13 @@ export class SoftwareDriver implements Driver {
       if (event.isClosed) this.#interprocessEvents.delete(event);
     }
   }
+}
+
+/** Whether a place is where the processor's own memory is. */
+function isHost({ type, id }: MemLocation): boolean {
+  return type === memLocationType.host || (type === memLocationType.hostNuma && id === onlyNumaNode);
+}
+
+function isOfPool(allocation: AnyAllocation): allocation is PoolAllocation | MappedAllocation {
+  return allocation.kind === "pool" || allocation.kind === "mapped";
 }

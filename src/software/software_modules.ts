@@ -5,11 +5,12 @@
  */
 import { cudaErrorNumbers } from "../cuda_error_codes.ts";
 import { CudaError } from "../errors.ts";
-import { ptxText } from "../ptx/ptx_text.ts";
+import { isPtx, ptxText } from "../ptx/ptx_text.ts";
 import { PtxError } from "../ptx/syntax.ts";
 import { AccessibleRange } from "./accessible_range.ts";
+import { PtxVersionError } from "./compiler/compile.ts";
 import { fail } from "./failure.ts";
-import { activeBlocks, launchLimits } from "./software_device.ts";
+import { activeBlocks, launchLimits, maxSharedMemoryOf } from "./software_device.ts";
 import {
   type Geometry,
   launchInSlices,
@@ -19,11 +20,18 @@ import {
 } from "./software_kernel.ts";
 import type { Window } from "./window.ts";
 
+const loadCall = "cuModuleLoadDataEx";
+/** What a fatbin begins with. */
+const fatbinMagic = 0xba55ed50;
+/** What a cubin, which is an ELF file, begins with, and the machine that it says it is for. */
+const elfMagic = 0x464c457f;
+const cudaElfMachine = 190;
+
 /** A module, and the device that it was loaded for. */
 export class LoadedModule {
   readonly device: number;
-  /** The handles of its functions. */
-  readonly functions: bigint[] = [];
+  /** The handles of its functions that were asked for, by name. */
+  readonly functions: Map<string, bigint> = new Map();
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   readonly variables: ReadonlyMap<string, ModuleVariable>;
   readonly #window: Window;
@@ -41,20 +49,16 @@ export class LoadedModule {
 
   /** `cuModuleLoadDataEx`. */
   static load(window: Window, device: number, image: string | Uint8Array): LoadedModule {
-    const call = "cuModuleLoadDataEx";
-    const ptx = ptxText(image);
-    if (ptx === undefined) {
-      const message = "Cannot load the module: the software device runs PTX, and this image is binary";
-      throw new CudaError(cudaErrorNumbers.cudaErrorNoKernelImageForDevice, call, message);
-    }
+    const ptx = textOf(image);
     const reserve = (byteLength: number) =>
-      window.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      window.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
     try {
       return new LoadedModule(window, device, loadModule(ptx, window, { reserve }));
     } catch (cause) {
       if (!(cause instanceof PtxError)) throw cause;
-      const message = `Cannot load the module: ${cause.message}`;
-      throw new CudaError(cudaErrorNumbers.cudaErrorInvalidPtx, call, message, { cause });
+      const { cudaErrorInvalidPtx, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
+      const number = cause instanceof PtxVersionError ? cudaErrorUnsupportedPtxVersion : cudaErrorInvalidPtx;
+      throw new CudaError(number, loadCall, `Cannot load the module: ${cause.message}`, { cause });
     }
   }
 
@@ -63,6 +67,27 @@ export class LoadedModule {
     if (this.#memory === undefined) return;
     this.#window.giveBack(this.#memory.begin, this.#memory.byteLength, { isShared: false });
   }
+}
+
+/** The PTX of an image. */
+function textOf(image: string | Uint8Array): string {
+  const { cudaErrorInvalidKernelImage, cudaErrorNoKernelImageForDevice } = cudaErrorNumbers;
+  const text = ptxText(image);
+  if (text !== undefined && isPtx(text)) return text;
+  const isCode = typeof image !== "string" && isDeviceCode(image);
+  const number = isCode ? cudaErrorNoKernelImageForDevice : cudaErrorInvalidKernelImage;
+  const reason = isCode
+    ? "the software device runs PTX, and this image is binary"
+    : "PTX begins with its .version, and this image does not";
+  throw new CudaError(number, loadCall, `Cannot load the module: ${reason}`);
+}
+
+/** Whether an image is a cubin or a fatbin. */
+function isDeviceCode(image: Uint8Array): boolean {
+  const view = new DataView(image.buffer, image.byteOffset, image.byteLength);
+  if (image.byteLength < 20) return false;
+  const magic = view.getUint32(0, true);
+  return magic === fatbinMagic || (magic === elfMagic && view.getUint16(18, true) === cudaElfMachine);
 }
 
 /** A variable of a module. */
@@ -83,16 +108,23 @@ export function launchOf(
   { grid, block, sharedMemoryBytes, parameters }: LaunchOptions,
   { window, device }: { window: Window; device: number },
 ): () => boolean {
-  const { maxThreadsPerBlock, requiredThreads, sharedBytes } = kernel.compiled;
+  const call = "cuLaunchKernel";
+  const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
+  const { maxThreadsPerBlock, requiredThreads, sharedBytes, parameterBytes } = kernel.compiled;
   const fits = grid.every((blocks, axis) => blocks >= 1 && blocks <= launchLimits.maxGridDim[axis]!) &&
     block.every((threads, axis) => threads >= 1 && threads <= launchLimits.maxBlockDim[axis]!) &&
     block[0] * block[1] * block[2] <= (maxThreadsPerBlock ?? launchLimits.maxThreadsPerBlock) &&
     block.every((threads, axis) => threads === (requiredThreads?.[axis] ?? threads)) &&
-    sharedBytes + sharedMemoryBytes <= launchLimits.maxSharedMemoryPerBlock;
-  if (!fits) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuLaunchKernel");
+    sharedBytes + sharedMemoryBytes <= maxSharedMemoryOf(sharedBytes);
+  if (!fits) fail(cudaErrorInvalidValue, call);
+  if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
+  // CUDA takes fewer bytes than the kernel has, but not none. What is not given is 0 here.
+  if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
+  const packed = new Uint8Array(parameterBytes);
+  packed.set(parameters);
   return launchInSlices(kernel, { grid, block }, {
     window,
-    parameters: parameters.slice(),
+    parameters: packed,
     limits: window.limitsOf(device),
     sharedMemoryBytes,
   });
@@ -104,5 +136,7 @@ export function occupancyOf(
   { blockSize, sharedMemoryBytes }: { blockSize: number; sharedMemoryBytes: number },
 ): number {
   if (blockSize < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-  return activeBlocks(blockSize, compiled.sharedBytes + sharedMemoryBytes);
+  const { sharedBytes } = compiled;
+  if (sharedBytes + sharedMemoryBytes > maxSharedMemoryOf(sharedBytes)) return 0;
+  return activeBlocks(blockSize, sharedBytes + sharedMemoryBytes);
 }

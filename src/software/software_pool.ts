@@ -1,30 +1,18 @@
 import { memAccessFlags } from "../driver.ts";
-import { RangeAllocator } from "./range_allocator.ts";
-import { poolFileHeaderByteLength } from "./pool_file.ts";
-import type { SharedFile } from "./shared_file.ts";
+import { PoolSpace, unitByteLength } from "./pool_space.ts";
+import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../turn.ts";
 import type { Scheduler, Stream, Work } from "./streams.ts";
-import { granuleByteLength, type Window, windowByteLength } from "./window.ts";
-
-const segmentByteLength = 32 * 2 ** 20;
-const segmentGranularity = 2 * 2 ** 20;
+import { granuleByteLength, type Window } from "./window.ts";
 
 /** What it takes to use a free block that another stream has yet to free; 0 is nothing. */
 const internalDependency = 1;
 
-/** Memory that a pool has reserved in the window, cut into blocks that touch one another. */
-interface Segment {
-  readonly begin: number;
-  readonly byteLength: number;
-  /** Where it lies in the pool's file. */
-  readonly fileOffset: number;
-  first: Block;
-}
-
-/** A part of a segment, in use or free. */
+/** A part of what a pool has reserved in the window, in use or free. Its neighbours touch it. */
 export interface Block {
-  readonly segment: Segment;
   readonly begin: number;
+  /** Where it lies in the pool's space, and so in its file. */
+  readonly offset: number;
   /** A multiple of the granule. */
   byteLength: number;
   inUse: boolean;
@@ -64,12 +52,11 @@ export class SoftwarePool {
   releaseThreshold = 0n;
   readonly #host: PoolHost;
   readonly #maxByteLength: number;
-  readonly #segments = new Set<Segment>();
+  readonly #space: PoolSpace;
   readonly #free = new Set<Block>();
   readonly #inUse = new Set<Block>();
   /** What streams have reached and not yet its free: bytes that were asked for, by where they begin. */
   readonly #live = new Map<number, number>();
-  readonly #fileRanges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: windowByteLength });
   /** Whether it was destroyed and the last of its memory is gone. */
   isClosed = false;
   /** Whether its handle was exported, without which no pointer is. */
@@ -90,8 +77,9 @@ export class SoftwarePool {
     this.device = device;
     this.id = id;
     this.handleTypes = handleTypes;
-    this.#maxByteLength = maxByteLength;
+    this.#maxByteLength = roundUp(maxByteLength, unitByteLength);
     this.file = file;
+    this.#space = new PoolSpace(file);
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
   }
 
@@ -106,7 +94,7 @@ export class SoftwarePool {
     block.freed = undefined;
     block.inUse = true;
     this.#inUse.add(block);
-    this.usage.used += rounded;
+    this.usage.used += byteLength;
     this.usage.usedHigh = Math.max(this.usage.usedHigh, this.usage.used);
     // When the stream gets there, the block may have been freed and allocated again: it says nothing of this allocation.
     this.#host.scheduler.enqueue(stream, () => this.#open(begin, byteLength), {
@@ -121,7 +109,7 @@ export class SoftwarePool {
     const { begin } = block;
     block.inUse = false;
     this.#inUse.delete(block);
-    this.usage.used -= block.byteLength;
+    this.usage.used -= byteLength;
     block.freed = this.#host.scheduler.enqueue(stream, () => {
       this.#live.delete(begin);
       this.#deny(begin, byteLength);
@@ -131,11 +119,6 @@ export class SoftwarePool {
     this.#free.add(block);
     this.#join(block);
     return freed;
-  }
-
-  /** The block's place in the pool's file. */
-  fileOffsetOf(block: Block): number {
-    return block.segment.fileOffset + block.begin - block.segment.begin;
   }
 
   setAccess(device: number, flags: number): void {
@@ -153,18 +136,15 @@ export class SoftwarePool {
       block.freed = undefined;
       this.#join(block);
     }
-    const threshold = this.#isDestroyed ? 0n : this.releaseThreshold;
-    if (BigInt(this.usage.reserved) > threshold) this.trimTo(Number(threshold));
-    if (this.#isDestroyed && this.#inUse.size === 0 && this.#segments.size === 0) this.#close();
+    this.#reduceTo(this.#isDestroyed ? 0 : Number(this.releaseThreshold));
+    if (this.#isDestroyed && this.usage.reserved === 0) this.#close();
   }
 
-  /** Gives reserved memory that is free back, until no more than `byteLength` bytes are reserved. */
-  trimTo(byteLength: number): void {
-    for (const segment of [...this.#segments]) {
-      if (this.usage.reserved <= byteLength) return;
-      const { first } = segment;
-      if (!first.inUse && first.freed === undefined && first.next === undefined) this.#release(segment);
-    }
+  /** Gives reserved memory that is free back, but for `byteLength` bytes in whole units: so many that it overflows are 0. */
+  trimTo(byteLength: bigint): void {
+    const unit = BigInt(unitByteLength);
+    this.#space.settle();
+    this.#reduceTo(Number(BigInt.asUintN(64, (byteLength + unit - 1n) / unit * unit)));
   }
 
   /** The pool goes; what is allocated from it stays until it is freed. */
@@ -177,8 +157,20 @@ export class SoftwarePool {
   close(): void {
     for (const [begin, byteLength] of this.#live) this.#deny(begin, byteLength);
     this.#live.clear();
-    for (const segment of [...this.#segments]) this.#release(segment);
+    this.#forgetUses();
+    this.#reduceTo(0);
     this.#close();
+  }
+
+  /** Makes one free block of all that was reserved together. */
+  #forgetUses(): void {
+    for (const block of [...this.#inUse, ...this.#free]) {
+      block.inUse = false;
+      block.freed = undefined;
+      this.#free.add(block);
+    }
+    this.#inUse.clear();
+    for (const block of this.#free) this.#join(block);
   }
 
   #deny(begin: number, byteLength: number): void {
@@ -229,23 +221,28 @@ export class SoftwarePool {
   }
 
   #take(block: Block, byteLength: number): Block {
+    if (block.byteLength > byteLength) this.#split(block, byteLength);
     this.#free.delete(block);
-    if (block.byteLength > byteLength) {
-      const rest: Block = {
-        segment: block.segment,
-        begin: block.begin + byteLength,
-        byteLength: block.byteLength - byteLength,
-        inUse: false,
-        freed: block.freed,
-        previous: block,
-        next: block.next,
-      };
-      if (block.next !== undefined) block.next.previous = rest;
-      block.next = rest;
-      block.byteLength = byteLength;
-      this.#free.add(rest);
-    }
     return block;
+  }
+
+  /** Cuts a free block in two, and gives the second. */
+  #split(block: Block, byteLength: number): Block {
+    const { begin, offset, freed, next } = block;
+    const rest: Block = {
+      begin: begin + byteLength,
+      offset: offset + byteLength,
+      byteLength: block.byteLength - byteLength,
+      inUse: false,
+      freed,
+      previous: block,
+      next,
+    };
+    if (next !== undefined) next.previous = rest;
+    block.next = rest;
+    block.byteLength = byteLength;
+    this.#free.add(rest);
+    return rest;
   }
 
   /** Joins a free block with its free neighbours that may be used under the same condition. */
@@ -263,63 +260,58 @@ export class SoftwarePool {
   }
 
   #reserve(byteLength: number): Block | undefined {
-    const left = this.#maxByteLength - this.usage.reserved;
-    const exact = roundUp(byteLength, segmentGranularity);
-    for (const length of [Math.max(segmentByteLength, exact), exact]) {
-      const segment = length <= left ? this.#reserveSegment(length) : undefined;
-      if (segment !== undefined) return segment.first;
+    const { window } = this.#host;
+    const length = roundUp(byteLength, unitByteLength);
+    if (length > this.#maxByteLength - this.usage.reserved) return undefined;
+    const begin = window.reserve(length);
+    if (begin === undefined) return undefined;
+    const offset = this.#space.allocate(length);
+    if (offset === undefined || !this.#map({ begin, byteLength: length, fileOffset: offset })) {
+      if (offset !== undefined) this.#space.free({ begin: offset, end: offset + length });
+      window.release(begin, length);
+      return undefined;
     }
-    return undefined;
+    this.usage.reserved += length;
+    this.usage.reservedHigh = Math.max(this.usage.reservedHigh, this.usage.reserved);
+    const links = { previous: undefined, next: undefined };
+    const block: Block = { begin, offset, byteLength: length, inUse: false, freed: undefined, ...links };
+    this.#free.add(block);
+    return block;
   }
 
   /** Reserves memory once more, after what is free in pieces too small was given back. */
   #reserveAnew(byteLength: number): Block | undefined {
     const { reserved } = this.usage;
-    this.trimTo(0);
+    this.#reduceTo(0);
     return this.usage.reserved < reserved ? this.#reserve(byteLength) : undefined;
   }
 
-  #reserveSegment(byteLength: number): Segment | undefined {
-    const { window } = this.#host;
-    const begin = window.reserve(byteLength);
-    if (begin === undefined) return undefined;
-    let fileOffset = 0;
-    if (this.file !== undefined) {
-      const offset = this.#fileRanges.allocate(byteLength);
-      if (offset === undefined || !this.file.tryMap(window, { begin, byteLength, fileOffset: offset })) {
-        if (offset !== undefined) this.#fileRanges.free(offset, byteLength);
-        window.release(begin, byteLength);
-        return undefined;
-      }
-      fileOffset = offset;
-    }
-    const segment = { begin, byteLength, fileOffset } as Segment;
-    segment.first = {
-      segment,
-      begin,
-      byteLength,
-      inUse: false,
-      freed: undefined,
-      previous: undefined,
-      next: undefined,
-    };
-    this.#segments.add(segment);
-    this.#free.add(segment.first);
-    this.usage.reserved += byteLength;
-    this.usage.reservedHigh = Math.max(this.usage.reservedHigh, this.usage.reserved);
-    return segment;
+  #map(mapping: FileMapping): boolean {
+    return this.file === undefined || this.file.tryMap(this.#host.window, mapping);
   }
 
-  #release(segment: Segment): void {
-    for (let block: Block | undefined = segment.first; block !== undefined; block = block.next) {
-      this.#free.delete(block);
-      this.#inUse.delete(block);
+  /** Gives units that are free back, until no more than `byteLength` bytes are reserved. */
+  #reduceTo(byteLength: number): void {
+    for (const block of this.#free) {
+      const surplus = roundUp(this.usage.reserved - byteLength, unitByteLength);
+      if (surplus <= 0) return;
+      if (block.freed === undefined) this.#release(block, surplus);
     }
-    this.#segments.delete(segment);
-    this.usage.reserved -= segment.byteLength;
-    this.file?.punchHole(segment.fileOffset, segment.byteLength);
-    if (this.file !== undefined) this.#fileRanges.free(segment.fileOffset, segment.byteLength);
-    this.#host.window.giveBack(segment.begin, segment.byteLength, { isShared: this.file !== undefined });
+  }
+
+  /** Gives the units that lie in a free block back, at most `byteLength` bytes; what is left of it stays. */
+  #release(block: Block, byteLength: number): void {
+    const { begin, end } = PoolSpace.wholeUnits({ begin: block.offset, end: block.offset + block.byteLength });
+    const length = Math.min(end - begin, byteLength);
+    if (length === 0) return;
+    const released = begin > block.offset ? this.#split(block, begin - block.offset) : block;
+    if (released.byteLength > length) this.#split(released, length);
+    this.#free.delete(released);
+    if (released.previous !== undefined) released.previous.next = undefined;
+    if (released.next !== undefined) released.next.previous = undefined;
+    this.usage.reserved -= length;
+    this.#host.window.giveBack(released.begin, length, { isShared: this.file !== undefined });
+    this.#space.free({ begin, end: begin + length });
   }
 }
 

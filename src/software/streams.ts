@@ -16,11 +16,11 @@ export interface Awaited {
   readonly done: boolean;
 }
 
-/** What a piece of work comes after, and what becomes of it when its device is lost. */
+/** What a piece of work comes after, and what becomes of it when the devices are lost. */
 export interface WorkOptions {
   /** Work of other streams, or of other processes, that comes first. */
   readonly after?: readonly Awaited[];
-  /** Whether it is done all the same once its device is lost: what keeps account of memory is, what computes is not. */
+  /** Whether it is done all the same once the devices are lost: what keeps account of memory is, what computes is not. */
   readonly outlivesDevice?: boolean;
 }
 
@@ -28,7 +28,7 @@ const nothing: readonly Awaited[] = [];
 
 /** One piece of a stream's work. */
 export class Work {
-  /** Set once the work is done, or dropped because its device was lost. */
+  /** Set once the work is done, or dropped because the devices were lost. */
   done = false;
   /** Position in the stream, from 1. */
   readonly position: number;
@@ -198,7 +198,7 @@ export class Scheduler {
   /** Looks whether another process has done what is waited for. */
   readonly #quietTimer = new QuietTimer(() => this.#schedule());
 
-  /** @param onFailure is told what a piece of work threw: its device is lost, and the rest of its work is dropped */
+  /** @param onFailure is told what a piece of work threw, and its device: all are lost, and the rest of the work dropped */
   constructor(onFailure: (device: number, cause: unknown) => void) {
     this.#onFailure = onFailure;
   }
@@ -219,6 +219,13 @@ export class Scheduler {
   /** Whether no stream of a device has work, also of those that were removed. */
   isIdle(device: number): boolean {
     for (const stream of this.#streams.get(device) ?? []) if (!stream.isIdle) return false;
+    return true;
+  }
+
+  /** Whether a stream has no work: of the default one is also that of the streams that are in order with it. */
+  isDone(stream: Stream): boolean {
+    if (!stream.isIdle || !stream.isDefault) return stream.isIdle;
+    for (const other of this.#streams.get(stream.device)!) if (!other.isIdle && areOrdered(stream, other)) return false;
     return true;
   }
 
@@ -299,9 +306,9 @@ export class Scheduler {
     return this.#busy.some((stream) => stream.first!.waitsOutside);
   }
 
-  /** Drops the work of a device that was lost, but for what outlives it. */
-  drop(device: number): void {
-    for (const stream of this.#streams.get(device) ?? []) {
+  /** Drops the work of the devices, which were lost, but for what outlives them. */
+  drop(): void {
+    for (const stream of [...this.#streams.values()].flatMap((streams) => [...streams])) {
       const dropped = takeAll(stream);
       const kept = dropped.filter((work) => work.outlivesDevice);
       for (const work of dropped) if (!work.outlivesDevice) work.finish();
@@ -334,7 +341,7 @@ export class Scheduler {
     } catch (cause) {
       this.#onFailure(work.stream.device, cause);
       // This drops the work itself, unless it is of a kind that is kept.
-      this.drop(work.stream.device);
+      this.drop();
       return work.stream.first === work;
     }
   }

@@ -18,20 +18,22 @@ export interface SoftwareDriverOptions {
   readonly visible?: string | undefined;
 }
 
-/** Why a device was lost. */
+/** Why the devices were lost. */
 interface Loss {
+  /** The one whose work it was. */
+  readonly device: number;
   readonly number: number;
   readonly cause: unknown;
 }
 
-/** The devices that a driver shows, and which of them were lost. */
+/** The devices that a driver shows, and whether they were lost: as those of one process are, all at once. */
 export class VisibleDevices {
   /** Whether each may access the others' memory. */
   readonly arePeers: boolean;
   /** The ordinal that each has where none is hidden. */
   readonly #physical: readonly number[];
-  /** What each lost device was lost to: every call on it gives that error again. */
-  readonly #lost = new Map<number, Loss>();
+  /** What they were lost to: every call on any of them gives that error again. */
+  #loss: Loss | undefined;
 
   constructor({ devices, peers, visible }: SoftwareDriverOptions) {
     if (!Number.isInteger(devices) || devices < 1 || devices > deviceLimit) {
@@ -70,12 +72,16 @@ export class VisibleDevices {
     if (this.#physical[device] === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
   }
 
-  /** Fails where there is no such device, or it was lost. */
+  /** Fails where there is no such device, or the devices were lost. */
   check(device: number, call: string): void {
     this.checkOrdinal(device, call);
-    const lost = this.#lost.get(device);
-    if (lost === undefined) return;
-    const { number, cause } = lost;
+    this.checkAlive(call);
+  }
+
+  /** Fails where the devices were lost. */
+  checkAlive(call: string): void {
+    if (this.#loss === undefined) return;
+    const { device, number, cause } = this.#loss;
     const { message } = cause as Error;
     const what = cause instanceof KernelFault
       ? `a kernel on device ${device} was stopped`
@@ -85,13 +91,18 @@ export class VisibleDevices {
 
   /** Takes note of what a piece of work threw: the first error is the one that stays. */
   lose(device: number, cause: unknown): void {
-    if (this.#lost.has(device)) return;
     const number = cause instanceof KernelFault ? errorOfFault(cause) : cudaErrorNumbers.cudaErrorUnknown;
-    this.#lost.set(device, { number, cause });
+    this.#loss ??= { device, number, cause };
   }
 }
 
+const errorsOfFaults: ReadonlyMap<number, number> = new Map([
+  [faultKind.illegalAddress, cudaErrorNumbers.cudaErrorIllegalAddress],
+  [faultKind.misalignedAddress, cudaErrorNumbers.cudaErrorMisalignedAddress],
+  [faultKind.outsideSharedWindow, cudaErrorNumbers.cudaErrorIllegalInstruction],
+  [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
+]);
+
 function errorOfFault({ kind }: KernelFault): number {
-  if (kind === faultKind.misalignedAddress) return cudaErrorNumbers.cudaErrorMisalignedAddress;
-  return kind === faultKind.trap ? cudaErrorNumbers.cudaErrorLaunchFailure : cudaErrorNumbers.cudaErrorIllegalAddress;
+  return errorsOfFaults.get(kind) ?? cudaErrorNumbers.cudaErrorUnknown;
 }

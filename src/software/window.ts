@@ -66,6 +66,8 @@ export class Window {
   readonly bytes: Uint8Array;
   readonly #pages: RangeAllocator;
   readonly #limits = new Map<number, { begin: number; table: Uint16Array }>();
+  /** What the kernels of all devices may access: bytes by where they begin. */
+  readonly #allowedToAll = new Map<number, number>();
 
   constructor() {
     processMemory ??= openProcessMemory();
@@ -127,6 +129,7 @@ export class Window {
     // A pool may have had these pages: what it left there would be access to anything.
     if (!this.discard(begin, limitsByteLength)) table.fill(0);
     this.#limits.set(device, { begin, table });
+    for (const [offset, byteLength] of this.#allowedToAll) this.allow(device, offset, byteLength);
     return true;
   }
 
@@ -148,6 +151,18 @@ export class Window {
   deny(device: number, offset: number, byteLength: number): void {
     const first = offset / granuleByteLength;
     this.#limitsOf(device).table.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
+  }
+
+  /** Lets the kernels of all devices access a range, those too that have no table of limits yet. */
+  allowAll(offset: number, byteLength: number): void {
+    this.#allowedToAll.set(offset, byteLength);
+    for (const device of this.#limits.keys()) this.allow(device, offset, byteLength);
+  }
+
+  /** Takes access from the kernels of all devices. */
+  denyAll(offset: number, byteLength: number): void {
+    this.#allowedToAll.delete(offset);
+    for (const device of this.#limits.keys()) this.deny(device, offset, byteLength);
   }
 
   #limitsOf(device: number): { begin: number; table: Uint16Array } {

@@ -11,8 +11,11 @@ const pool = driver.memPoolCreate({
   maxSize: 0n,
 });
 const host = driver.mallocFromPoolAsync(0, 64, pool, 0n);
-driver.memsetAsync(0, host, 7, 64, 0n);
-driver.memcpyPeerAsync(0, address, 0, host, 0, 64, 0n);
+driver.memcpyHtoDAsync(0, host, new Uint8Array(64).fill(7), 0n);
+const locked = driver.hostAlloc(64);
+driver.memcpyDtoHAsync(0, new Uint8Array(locked.buffer), host, 0n);
+driver.memcpyHtoDAsync(0, address, new Uint8Array(locked.buffer), 0n);
+driver.freeHost(locked);
 const bytes = new Uint8Array(1);
 driver.memcpyDtoHAsync(0, bytes, address, 0n);
 console.log(bytes[0], driver.deviceGetAttribute(0, deviceAttributes.ipcEventSupport));

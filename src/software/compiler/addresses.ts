@@ -12,8 +12,11 @@ export const sharedAddressBase = 0x7a01_0000_0000n;
 /** Where generic addresses of the thread's local memory begin. */
 export const localAddressBase = 0x7a02_0000_0000n;
 
+/** Bytes that addresses of shared memory can tell apart, and how many of them lie before the block's own. */
+export const sharedWindow = { byteLength: 0x100_0000, reserved: 0x400 } as const;
+
 /** What a kernel reports when it stops: the first argument of `device.fault`. */
-export const faultKind = { illegalAddress: 1, misalignedAddress: 2, trap: 3 } as const;
+export const faultKind = { illegalAddress: 1, misalignedAddress: 2, trap: 3, outsideSharedWindow: 4 } as const;
 
 /** Bytes of memory for which the table of limits has one entry. */
 export const limitGranuleBytes = 512;

@@ -23,11 +23,13 @@ import { faultType, helperFunctions } from "./helper_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
 import type { Variable } from "./names.ts";
 import { StructureError } from "./structured_code.ts";
+import { checkHeader } from "./supported_ptx.ts";
 import { type ModuleScope, typeBody } from "./typed_body.ts";
 import { encodeModule, type FunctionDefinition } from "./wasm_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
 export { initializeImage, type ModuleImage, type ModuleVariable } from "./module_image.ts";
+export { PtxVersionError } from "./supported_ptx.ts";
 
 /** What PTX text was compiled to. */
 export interface CompiledModule {
@@ -63,7 +65,7 @@ export interface CompiledKernel {
 }
 
 const memoryPages = 65536;
-const maximumSharedBytes = 48 * 1024;
+const maximumSharedBytes = 227 * 1024;
 const maximumLocalBytes = 512 * 1024;
 /** Locals of a function, parameters among them, and bytes of its code: engines take no more. */
 const maximumFunctionLocals = 50_000;
@@ -80,7 +82,7 @@ const knownDirectives: ReadonlySet<string> = new Set([
 
 /** Compiles one PTX module. Throws {@linkcode PtxError} naming the line for anything it does not know. */
 export function compilePtx(text: string): CompiledModule {
-  const { functions, variables: declarations } = parsePtx(text);
+  const { functions, variables: declarations } = parsePtx(text, checkHeader);
   const variables = variablesByName(declarations);
   const image = layOutImage(variables.values());
   const module = { image, variables, functions: new Set(functions.map(({ name }) => name)) };

@@ -42,6 +42,8 @@ export function fixedLocal(name: FixedLocal): number {
 /** Functions that kernels call. */
 export type Helper =
   | "fault"
+  | "faultGlobal"
+  | "faultBounded"
   | "resolveGeneric"
   | "fusedMultiplyAdd32"
   | "propagateNaN64"

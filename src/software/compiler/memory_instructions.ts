@@ -1,12 +1,12 @@
 /**
  * Loads, stores, atomics and address conversions.
  *
- * Every access is checked before it is made, misalignment first: a device does so before it looks an address up. A check
- * that fails reports the address and the line and never returns.
+ * Every access is checked before it is made. A check that fails reports the address and the line and never returns: that
+ * it is misaligned, where that alone is wrong. A GPU says of what is neither aligned nor accessible the one or the other.
  *
  * @module
  */
-import { addressBase, faultKind, limitGranuleBytes, localAddressBase, sharedAddressBase } from "./addresses.ts";
+import { addressBase, limitGranuleBytes, localAddressBase, sharedAddressBase } from "./addresses.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "./function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
@@ -244,16 +244,16 @@ function pushLocation(
       e.callHelper("resolveGeneric");
       break;
     case "param":
-      checkBounded(e, local, { bytes, size: e.sizes.parameters });
+      checkBounded(e, local, { bytes, size: e.sizes.parameters, space });
       e.getFixed("parameters").get(local).ops("i32WrapI64", "i32Add");
       break;
     case "shared":
       if (e.sizes.shared === undefined) checkDynamicShared(e, local, bytes);
-      else checkBounded(e, local, { bytes, size: e.sizes.shared });
+      else checkBounded(e, local, { bytes, size: e.sizes.shared, space });
       e.getFixed("shared").get(local).ops("i32WrapI64", "i32Add");
       break;
     case "local":
-      checkBounded(e, local, { bytes, size: e.sizes.local });
+      checkBounded(e, local, { bytes, size: e.sizes.local, space });
       e.getFixed("local").get(local).ops("i32WrapI64", "i32Add");
       break;
   }
@@ -294,10 +294,16 @@ function checkGlobal(e: FunctionEmitter, address: number, bytes: number): void {
   code.get(address).ops("i32WrapI64").i32(limitGranuleBytes - 1).ops("i32And").i32(bytes).ops("i32Add");
   code.get(address).ops("i32WrapI64").i32(8).ops("i32ShrU").i32(0xff_fffe).ops("i32And");
   e.getFixed("limits").ops("i32Add").memory("i32Load16U").ops("i32GtU", "i32Or");
-  faultIf(e, address, bytes);
+  code.if().get(address).i32(bytes).i32(e.line);
+  e.getFixed("limits");
+  e.callHelper("faultGlobal").ops("unreachable").end();
 }
 
-function checkBounded(e: FunctionEmitter, address: number, { bytes, size }: { bytes: number; size: number }): void {
+function checkBounded(
+  e: FunctionEmitter,
+  address: number,
+  { bytes, size, space }: { bytes: number; size: number; space: string },
+): void {
   const { code } = e;
   if (size < bytes) {
     code.i32(1);
@@ -305,7 +311,7 @@ function checkBounded(e: FunctionEmitter, address: number, { bytes, size }: { by
     code.get(address).i64(BigInt(size - bytes)).ops("i64GtU");
     if (bytes > 1) code.get(address).ops("i32WrapI64").i32(bytes - 1).ops("i32And", "i32Or");
   }
-  faultIf(e, address, bytes);
+  faultIf(e, address, { bytes, space, pushSize: () => code.i32(size) });
 }
 
 function checkDynamicShared(e: FunctionEmitter, address: number, bytes: number): void {
@@ -317,17 +323,20 @@ function checkDynamicShared(e: FunctionEmitter, address: number, bytes: number):
   code.get(address).get(end).ops("i64GtU").get(address).i64(BigInt(bytes)).ops("i64Add").get(end);
   code.ops("i64GtU", "i32Or");
   if (bytes > 1) code.get(address).ops("i32WrapI64").i32(bytes - 1).ops("i32And", "i32Or");
-  faultIf(e, address, bytes);
+  faultIf(e, address, { bytes, space: "shared", pushSize: () => e.pushSharedBytes() });
 }
 
-/** Takes a condition from the stack and, where it holds, reports what is wrong with an address. */
-function faultIf(e: FunctionEmitter, address: number, bytes: number): void {
+/** Takes a condition from the stack and, where it holds, reports what is wrong with an address within a space. */
+function faultIf(
+  e: FunctionEmitter,
+  address: number,
+  { bytes, space, pushSize }: { bytes: number; space: string; pushSize(): void },
+): void {
   const { code } = e;
-  code.if();
-  code.i32(faultKind.misalignedAddress).i32(faultKind.illegalAddress);
-  code.get(address).ops("i32WrapI64").i32(bytes - 1).ops("i32And", "select");
-  code.get(address).i32(e.line);
-  e.callHelper("fault").ops("unreachable").end();
+  code.if().get(address).i32(bytes).i32(e.line);
+  pushSize();
+  code.i32(space === "shared" ? 1 : 0);
+  e.callHelper("faultBounded").ops("unreachable").end();
 }
 
 /** The load of one value. */
