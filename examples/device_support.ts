@@ -44,14 +44,14 @@ const questions: readonly Question[] = [
     attribute: "memoryPoolSupportedHandleTypes",
     since: 11030,
     bit: 1,
-    reason: "it has no such handles here, as under WSL2",
+    reason: "not here, as under WSL 2 or where FFI is not permitted",
   },
   {
     property: "pools shared as fabric",
     attribute: "memoryPoolSupportedHandleTypes",
     since: 11030,
     bit: 8,
-    reason: "it has no such handles",
+    reason: "it is not connected so",
   },
   {
     property: "IPC events",

@@ -6,10 +6,10 @@
  *
  * @module
  */
-import process from "node:process";
 import { type CudaDevice, type DeviceBuffer, open, UnixSocket } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
 import { parseCount, readArguments, runProgram, say, UsageError } from "./command_line.ts";
+import { leaveWithoutPeer } from "./leave_without_peer.ts";
 import { Progress } from "./progress.ts";
 import { formatPattern, type Region, regionsOf } from "./regions.ts";
 import { defaultSocketPath, receiveOffer, sendDone, withDeadline } from "./rmm_wire.ts";
@@ -60,7 +60,7 @@ async function main(signal: AbortSignal): Promise<void> {
     const peers = new Set(writers.filter((writer) => writer !== gpu && writer.canAccessPeer(gpu)));
     if (peers.size > 0) pool.setAccess([...peers], "read-write");
 
-    using _watch = leaveWithoutExporter(socket, signal);
+    using _watch = leaveWithoutPeer(socket, { name, signal });
     const regions = regionsOf(offer.byteLength, writers.length);
     const progress = offer.byteLength > progressFromByteLength ? new Progress(name, offer.byteLength) : undefined;
     const start = performance.now();
@@ -82,25 +82,6 @@ async function main(signal: AbortSignal): Promise<void> {
   // The mapping is gone before the exporter may free the memory.
   gpu.synchronize();
   await sendDone(socket, signal);
-}
-
-/**
- * Ends the process as soon as the exporter is gone, or Ctrl-C comes, until disposed: unwinding would wait for all that the
- * devices have been given, and there is nobody to write for.
- */
-function leaveWithoutExporter(socket: UnixSocket, signal: AbortSignal): Disposable {
-  const done = new AbortController();
-  const leave = (message: string, code: number) => {
-    if (done.signal.aborted) return;
-    say(name, message);
-    process.exit(code);
-  };
-  signal.addEventListener("abort", () => leave("Interrupted", 130));
-  socket.receive(1, { signal: done.signal }).then(
-    () => leave("Error: the exporter sent a byte that belongs to no message", 1),
-    (error) => leave(`Error: ${error.message}`, 1),
-  );
-  return { [Symbol.dispose]: () => done.abort() };
 }
 
 /**

@@ -42,9 +42,17 @@ async function show(what: string, attempt: () => string | Promise<string>): Prom
   console.log(`  ${outcome}\n`);
 }
 
+const refusals = [
+  "cudaErrorMemoryAllocation",
+  "cudaErrorInvalidValue",
+  "cudaErrorNotPermitted",
+  "cudaErrorNotSupported",
+];
+
 /** Whether the library said what it cannot do, in its own words. */
 function isRefusal(error: unknown): error is Error {
-  return error instanceof CudaError || error instanceof TypeError && error.message.startsWith("Cannot");
+  if (error instanceof CudaError) return refusals.includes(error.code);
+  return error instanceof TypeError && /^Cannot (create|export|see) /.test(error.message);
 }
 
 async function readInPlace(cuda: Cuda): Promise<string> {

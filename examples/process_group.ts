@@ -10,6 +10,7 @@
 import process from "node:process";
 import { type ShareableHandle, UnixListener, UnixSocket } from "../mod.ts";
 import { type ChildProcess, startChild } from "./child_process.ts";
+import { say } from "./command_line.ts";
 
 const here = Uint8Array.of(1);
 
@@ -44,23 +45,30 @@ export class ProcessGroup implements AsyncDisposable {
     const whileAllLive = AbortSignal.any([signal, failed.signal]);
     const env: Record<string, string> = visibleDevices === undefined ? {} : { CUDA_VISIBLE_DEVICES: visibleDevices };
     await using listener = UnixListener.listen(path);
-    const children = Array.from({ length: size }, (_, number) => {
-      const child = startChild(program, { args: ["--child", String(number), path], env });
-      signal.addEventListener("abort", () => child.kill("SIGTERM"));
-      child.exited.then((code) => code === 0 || failed.abort(new Error(`Child ${number} ended with ${code}`)));
-      return child;
-    });
+    const children = Array.from(
+      { length: size },
+      (_, number) => startChild(program, { args: ["--child", String(number), path], env }),
+    );
+    const connected = new Set<UnixSocket>();
+    // One that is gone would be waited for by the others, on the host or on a device.
+    whileAllLive.addEventListener("abort", () => children.forEach((child) => child.kill("SIGKILL")));
+    for (const [number, child] of children.entries()) {
+      const end = (how: unknown) => failed.abort(new Error(`Child ${number} ended with ${how}`));
+      child.exited.then((code) => {
+        if (code !== 0 || connected.size < size) end(code);
+      }, end);
+    }
     const sockets: UnixSocket[] = [];
     try {
-      for (const _ of children) {
+      while (connected.size < size) {
         const socket = await listener.accept({ signal: whileAllLive });
+        connected.add(socket);
         const { bytes } = await socket.receive(1, { signal: whileAllLive });
         sockets[bytes[0]!] = socket;
       }
       return new ProcessGroup(children, sockets, whileAllLive);
     } catch (error) {
-      for (const child of children) child.kill("SIGTERM");
-      await Promise.all([...sockets.filter(Boolean).map((socket) => socket[Symbol.asyncDispose]()), ended(children)]);
+      await using _unfinished = new ProcessGroup(children, [...connected], whileAllLive);
       throw error;
     }
   }
@@ -89,15 +97,18 @@ export class ProcessGroup implements AsyncDisposable {
     this.#signal.throwIfAborted();
   }
 
-  /** Ends the children that have not ended. */
+  /** Ends the children that have not ended, and waits until they have. */
   async [Symbol.asyncDispose](): Promise<void> {
+    for (const child of this.#children) child.kill("SIGKILL");
     await Promise.all(this.#sockets.map((socket) => socket[Symbol.asyncDispose]()));
-    for (const child of this.#children) child.kill("SIGTERM");
     await ended(this.#children);
   }
 }
 
-/** A child's side. */
+/**
+ * A child's side. A child that has lost its group ends at once: to unwind, it would have to wait for its device, which may
+ * wait for a process that is gone.
+ */
 export class GroupMember implements AsyncDisposable {
   /** From 0. */
   readonly number: number;
@@ -111,6 +122,7 @@ export class GroupMember implements AsyncDisposable {
   }
 
   static async join(number: number, path: string, signal: AbortSignal): Promise<GroupMember> {
+    signal.addEventListener("abort", () => process.exit(130));
     const socket = await UnixSocket.connect(path, { signal });
     await socket.send(Uint8Array.of(number), { signal });
     return new GroupMember(number, socket, signal);
@@ -127,8 +139,13 @@ export class GroupMember implements AsyncDisposable {
 
   /** Resolves once all children have come here. */
   async barrier(): Promise<void> {
-    await this.#socket.send(here, { signal: this.#signal });
-    await this.#socket.receive(1, { signal: this.#signal });
+    try {
+      await this.#socket.send(here, { signal: this.#signal });
+      await this.#socket.receive(1, { signal: this.#signal });
+    } catch (error) {
+      say(roleName, `Error: ${(error as Error).message}`);
+      process.exit(1);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -137,5 +154,5 @@ export class GroupMember implements AsyncDisposable {
 }
 
 async function ended(children: readonly ChildProcess[]): Promise<void> {
-  await Promise.all(children.map((child) => child.exited));
+  await Promise.allSettled(children.map((child) => child.exited));
 }

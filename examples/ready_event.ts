@@ -13,6 +13,7 @@ import { open, UnixListener, UnixSocket } from "../mod.ts";
 import { ptx as fillPtx } from "../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
 import { startChild } from "./child_process.ts";
+import { leaveWithoutPeer } from "./leave_without_peer.ts";
 import { readArguments, runProgram, say, UsageError } from "./command_line.ts";
 
 const usage = "ready_event";
@@ -41,7 +42,8 @@ async function produce(signal: AbortSignal): Promise<void> {
   await using listener = UnixListener.listen(path);
   const consumer = startChild(new URL(import.meta.url), { args: ["--consume", path] });
   const lost = new AbortController();
-  consumer.exited.then((code) => lost.abort(new Error(`The consumer ended with ${code}`)));
+  const end = (how: unknown) => lost.abort(new Error(`The consumer ended with ${how}`));
+  consumer.exited.then((code) => code === 0 || end(code), end);
   const whileItLives = AbortSignal.any([signal, lost.signal]);
   await using socket = await listener.accept({ signal: whileItLives });
 
@@ -66,6 +68,7 @@ async function consume(path: string, signal: AbortSignal): Promise<void> {
   await using socket = await UnixSocket.connect(path, { signal });
   const { bytes, handles: [handle] } = await socket.receive(128, { handles: 1, signal });
   using _handle = handle!;
+  using _watch = leaveWithoutPeer(socket, { name: "consumer", signal });
   using cuda = open();
   const gpu = cuda.device(0);
   using stream = gpu.createStream();

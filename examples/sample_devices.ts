@@ -9,6 +9,7 @@ import type { Cuda, CudaDevice, CudaKernel, CudaStream, DeviceBuffer } from "../
 /** Bytes of each device's buffer, as in the samples. */
 export const bufferByteLength: number = 64 * 2 ** 20;
 const threadsPerBlock = 512;
+const computeModeDefault = 0;
 
 /**
  * The devices that `canShare` takes, and that are peers of all picked before them, with peer access enabled both ways. Says
@@ -20,9 +21,11 @@ export function pickDevices(cuda: Cuda, { refusal, most }: {
   most: number;
 }): CudaDevice[] {
   const picked: CudaDevice[] = [];
-  for (const device of cuda.devices.slice(0, most)) {
+  for (const device of cuda.devices) {
+    if (picked.length === most) break;
     const stranger = picked.find((other) => !device.canAccessPeer(other) || !other.canAccessPeer(device));
     const reason = refusal(device) ??
+      (device.attribute("computeMode") === computeModeDefault ? undefined : "it is not open to several processes") ??
       (stranger === undefined ? undefined : `it is no peer of device ${stranger.ordinal}`);
     if (reason !== undefined) {
       console.log(`Device ${device.ordinal} is left out: ${reason}`);

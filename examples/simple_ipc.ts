@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { type CudaDevice, open } from "../mod.ts";
+import { type Cuda, type CudaDevice, open } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
 import { parseCount, readArguments, runProgram, UsageError } from "./command_line.ts";
 import { GroupMember, ProcessGroup, roleName } from "./process_group.ts";
@@ -35,18 +35,20 @@ async function main(signal: AbortSignal): Promise<void> {
   await parent({ most }, signal);
 }
 
-function refusal(device: CudaDevice): string | undefined {
-  if (device.attribute("ipcEventSupport") === 0) return "it has no interprocess events";
+function refusal(cuda: Cuda, device: CudaDevice): string | undefined {
+  const isToldOfEvents = cuda.driverVersion >= 12000;
+  if (isToldOfEvents && device.attribute("ipcEventSupport") === 0) return "it has no interprocess events";
   return device.attribute("unifiedAddressing") === 0 ? "it has no unified addressing" : undefined;
 }
 
 async function parent({ most }: { most: number }, signal: AbortSignal): Promise<void> {
   using cuda = open();
-  const devices = pickDevices(cuda, { refusal, most });
+  const devices = pickDevices(cuda, { refusal: (device) => refusal(cuda, device), most });
   console.log(`Devices: ${devices.map(({ ordinal, name }) => `${ordinal} (${name})`).join(", ")}`);
+  using resources = new DisposableStack();
+  // Ended before the memory is freed: by themselves, or because something went wrong.
   await using group = await ProcessGroup.start(new URL(import.meta.url), { size: devices.length, signal });
 
-  using resources = new DisposableStack();
   const message = devices.map((device): SharedBuffer => {
     const buffer = resources.use(device.allocate(bufferByteLength));
     const event = resources.use(device.createEvent({ interprocess: true }));

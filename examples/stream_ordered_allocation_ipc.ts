@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { type CudaDevice, open } from "../mod.ts";
+import { type Cuda, type CudaDevice, open } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
 import { parseCount, readArguments, runProgram, UsageError } from "./command_line.ts";
 import { GroupMember, ProcessGroup, roleName } from "./process_group.ts";
@@ -38,7 +38,8 @@ async function main(signal: AbortSignal): Promise<void> {
   await parent({ most, visibleDevices: named["children-see"] }, signal);
 }
 
-function refusal(device: CudaDevice): string | undefined {
+function refusal(cuda: Cuda, device: CudaDevice): string | undefined {
+  if (cuda.driverVersion < 11030) return "its driver is older than CUDA 11.3, which shares pools";
   if (device.attribute("memoryPoolsSupported") === 0) return "it has no memory pools";
   const handleTypes = device.attribute("memoryPoolSupportedHandleTypes");
   return (handleTypes & posixFileDescriptor) === 0 ? "its pools cannot be shared" : undefined;
@@ -49,15 +50,16 @@ async function parent(
   signal: AbortSignal,
 ): Promise<void> {
   using cuda = open();
-  const devices = pickDevices(cuda, { refusal, most });
+  const devices = pickDevices(cuda, { refusal: (device) => refusal(cuda, device), most });
   console.log(`Devices: ${devices.map(({ ordinal, name }) => `${ordinal} (${name})`).join(", ")}`);
+  using resources = new DisposableStack();
+  // Ended before the memory is freed: by themselves, or because something went wrong.
   await using group = await ProcessGroup.start(new URL(import.meta.url), {
     size: devices.length,
     signal,
     visibleDevices,
   });
 
-  using resources = new DisposableStack();
   const streams = devices.map((device) => resources.use(device.createStream({ nonBlocking: true })));
   const pools = devices.map((device) => resources.use(device.createPool({ handleType: "posix-fd" })));
   const buffers = pools.map((pool, index) => resources.use(pool.allocate(bufferByteLength, streams[index])));

@@ -57,7 +57,8 @@ export class CudaDriver implements Driver {
   readonly #libraries: CudaLibraries;
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
-  readonly #initialized = new Set<number>();
+  /** By device: a context is current only for who has retained it. */
+  readonly #initialized: boolean[] = [];
 
   /** Keeps memory that a call knows by its address alone from being collected while the call runs. */
   #hostMemory: Uint8Array | undefined;
@@ -561,20 +562,20 @@ export class CudaDriver implements Driver {
   }
 
   #makeCurrent(device: number): void {
-    if (device === currentDevice) return;
+    if (device === currentDevice && this.#initialized[device]) return;
     this.#check(this.#runtime.cudaSetDevice(device), "cudaSetDevice");
     currentDevice = device;
-    if (!this.#initialized.has(device)) {
+    if (!this.#initialized[device]) {
       // Before CUDA 12, cudaSetDevice alone made no context for the driver library's calls to find.
       currentDevice = -1;
       this.#check(this.#runtime.cudaFree(0n), "cudaFree");
       currentDevice = device;
-      this.#initialized.add(device);
+      this.#initialized[device] = true;
     }
   }
 
   #makeAnyCurrent(): void {
-    if (currentDevice === -1) this.#makeCurrent(0);
+    this.#makeCurrent(currentDevice === -1 ? 0 : currentDevice);
   }
 
   #check(result: number, call: string): void {

@@ -76,7 +76,11 @@ export class CudaDevice {
     const number = deviceAttributes[name as DeviceAttributeName];
     let value = this.#attributes.get(number);
     if (value === undefined) {
-      value = this.#session.driver.deviceGetAttribute(this.ordinal, number);
+      try {
+        value = this.#session.driver.deviceGetAttribute(this.ordinal, number);
+      } catch (error) {
+        throw cannot(`tell the attribute "${name}" of device ${this.ordinal}`, error, "a newer driver may know it");
+      }
       this.#attributes.set(number, value);
     }
     return value;
@@ -84,7 +88,11 @@ export class CudaDevice {
 
   /** Bytes of the device's memory, and of what is left of it. */
   memoryInfo(): { free: number; total: number } {
-    return this.#session.driver.memGetInfo(this.ordinal);
+    try {
+      return this.#session.driver.memGetInfo(this.ordinal);
+    } catch (error) {
+      throw cannot(`tell the memory of device ${this.ordinal}`, error);
+    }
   }
 
   /** A new queue for the device's work. */
@@ -150,7 +158,7 @@ export class CudaDevice {
 
   /** The pool that the device has from the start. It cannot be shared, and disposing it does nothing. */
   get defaultPool(): MemoryPool {
-    return this.#poolOf(this.#session.driver.deviceGetDefaultMemPool(this.ordinal));
+    return this.#poolOf(() => this.#session.driver.deviceGetDefaultMemPool(this.ordinal));
   }
 
   /**
@@ -160,7 +168,7 @@ export class CudaDevice {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    */
   get currentPool(): MemoryPool {
-    return this.#poolOf(this.#session.driver.deviceGetMemPool(this.ordinal));
+    return this.#poolOf(() => this.#session.driver.deviceGetMemPool(this.ordinal));
   }
 
   set currentPool(pool: MemoryPool) {
@@ -177,7 +185,13 @@ export class CudaDevice {
     }
   }
 
-  #poolOf(handle: bigint): MemoryPool {
+  #poolOf(ask: () => bigint): MemoryPool {
+    let handle: bigint;
+    try {
+      handle = ask();
+    } catch (error) {
+      throw cannot(`tell the pool of device ${this.ordinal}`, error);
+    }
     return this.#session.pools.get(handle) ??
       new MemoryPool(this.#session, { device: this, handle, handleType: "none", isOwned: false });
   }
@@ -282,7 +296,8 @@ export class CudaDevice {
 
   /**
    * Maps memory of another process, by the 64 bytes of its `exportHandle`. Peer access is enabled where it is needed. The
-   * other process must not free the memory before this one has. Freeing blocks until the stream has got there.
+   * other process must not free the memory before this one has. Freeing blocks until the stream has got there, and nothing
+   * interrupts that: not where the stream waits for an event of a process that has died.
    *
    * @param byteLength How long the memory is said to be; it may be less than there is.
    * @throws {SharingError} `size-mismatch` where the memory is smaller than that
@@ -295,7 +310,11 @@ export class CudaDevice {
 
   /** Whether kernels of this device could reach memory of `peer`. */
   canAccessPeer(peer: CudaDevice): boolean {
-    return this.#session.driver.deviceCanAccessPeer(this.ordinal, peer.ordinal);
+    try {
+      return this.#session.driver.deviceCanAccessPeer(this.ordinal, peer.ordinal);
+    } catch (error) {
+      throw cannot(`tell whether device ${this.ordinal} can access device ${peer.ordinal}`, error);
+    }
   }
 
   /** Lets this device reach the memory of `peer` that is not of a pool. Pools have `setAccess`. */

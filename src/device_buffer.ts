@@ -88,6 +88,8 @@ export class DeviceBuffer implements Disposable {
   /** The buffer that this is a part of, or itself. */
   readonly #whole: DeviceBuffer;
   #isFreed = false;
+  /** Whether the memory went without having been freed: reads that have copies yet to give cannot go on. */
+  #isRetired = false;
   /** The memory as the host sees it, where it has asked. */
   #hostView: ArrayBuffer | undefined;
   /** That of this buffer and of its parts. */
@@ -100,7 +102,10 @@ export class DeviceBuffer implements Disposable {
 
   static {
     partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
-    retire = (buffer) => buffer.#end();
+    retire = (buffer) => {
+      buffer.#isRetired = true;
+      buffer.#end();
+    };
     printAs(this, (buffer) => {
       const state = buffer.#whole.#isFreed ? "freed" : `0x${buffer.#address.toString(16)}`;
       return `${buffer.constructor.name} { device ${buffer.device.ordinal}, ${buffer.byteLength} bytes, ${state} }`;
@@ -292,8 +297,7 @@ export class DeviceBuffer implements Disposable {
     try {
       return this.#session.driver.memPoolExportPointer(this.address);
     } catch (error) {
-      const hint = "export its pool first, with exportHandle";
-      throw cannot(`export the buffer on device ${this.device.ordinal}`, error, hint);
+      throw cannot(`export the buffer on device ${this.device.ordinal}`, error, this.#exportHint());
     }
   }
 
@@ -369,6 +373,13 @@ export class DeviceBuffer implements Disposable {
     giveBack(() => this.free());
   }
 
+  #exportHint(): string {
+    if (!("handleType" in this.pool!)) return "only the process that allocated it can";
+    return this.pool.handleType === "none"
+      ? 'allocate it from a pool created with handleType "posix-fd"'
+      : "export its pool first, with exportHandle";
+  }
+
   #checkIsWhole(what: string): void {
     if (this.#whole === this) return;
     throw new TypeError(`Cannot ${what} a part of a buffer: ${what} the whole, and send the part's offset beside it`);
@@ -406,7 +417,8 @@ export class DeviceBuffer implements Disposable {
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
     if (source.#owner.isHostMemory || target.#owner.isHostMemory) {
-      driver.memcpyAsync(this.#currentFor(stream), to, from, length, handle);
+      const onDevice = source.#owner.isHostMemory ? target : source;
+      driver.memcpyAsync(onDevice.#currentFor(stream), to, from, length, handle);
     } else {
       driver.memcpyPeerAsync(ordinal, to, target.device.ordinal, from, source.device.ordinal, length, handle);
     }
@@ -442,6 +454,7 @@ export class DeviceBuffer implements Disposable {
 
   /** Gives the copy of a piece to the stream. */
   #sendPiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
+    if (this.#whole.#isRetired) throw new ReferenceError("Cannot read the buffer on: its module was disposed");
     const { driver, staging } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;

@@ -30,7 +30,8 @@ const advice: Readonly<Record<string, string>> = {
  */
 export function cannot(what: string, error: unknown, hint?: string): unknown {
   if (!(error instanceof CudaError)) return error;
-  const tried = hint ?? advice[error.code];
+  const usual = advice[error.code];
+  const tried = usual === lost ? lost : hint ?? usual;
   const message = `Cannot ${what}: ${error.message}${tried === undefined ? "" : `; ${tried}`}`;
   return new CudaError(error.number, error.call, message, { cause: error });
 }

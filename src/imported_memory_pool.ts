@@ -17,7 +17,7 @@ const exportDataByteLength = 64;
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  */
 export class ImportedMemoryPool implements Disposable {
-  /** The device whose memory the pool's is. */
+  /** The device whose memory the pool's is; of a pool in host memory, the one through which it was imported. */
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #mappings: ImportedMappings;
@@ -90,7 +90,8 @@ export class ImportedMemoryPool implements Disposable {
 
   /** Says what kernels of some devices of this process may do with the pool's memory; it is not inherited. */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
-    setPoolAccess(this.#session.driver, this.unsafeHandle, { devices, access, resident: this.device });
+    const resident = this.#mappings.resident === "host" ? undefined : this.device;
+    setPoolAccess(this.#session.driver, this.unsafeHandle, { devices, access, resident });
   }
 
   /**

@@ -21,11 +21,14 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
   } catch (error) {
     throw cannot(`allocate ${byteLength} bytes on device ${ordinal}`, error);
   }
+  const memory = { byteLength, release: () => session.driver.free(ordinal, address) };
+  session.looseMemory.add(memory);
   const owner: BufferOwner = {
-    release(address, _byteLength, stream) {
+    release(_address, _byteLength, stream) {
       // cudaFree waits for the work of its own device alone.
       if (stream.device !== device) stream.synchronize();
-      session.driver.free(ordinal, address);
+      memory.release();
+      session.looseMemory.delete(memory);
     },
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
   };
@@ -61,10 +64,13 @@ export function openMemory(
     driver.ipcCloseMemHandle(ordinal, address);
     throw error;
   }
+  const memory = { byteLength, release: () => session.driver.ipcCloseMemHandle(ordinal, address) };
+  session.looseMemory.add(memory);
   const owner: BufferOwner = {
-    release(address, _byteLength, stream) {
+    release(_address, _byteLength, stream) {
       stream.synchronize();
-      driver.ipcCloseMemHandle(ordinal, address);
+      memory.release();
+      session.looseMemory.delete(memory);
     },
   };
   return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);

@@ -4,6 +4,7 @@ import type { CudaStream } from "./cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "./driver.ts";
+import { CudaError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import { FreedStreams } from "./freed_streams.ts";
@@ -250,7 +251,7 @@ export class MemoryPool implements Disposable {
       const handle = this.#session.driver.memPoolExportToShareableHandle(this.unsafeHandle, type);
       return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
     } catch (error) {
-      this.#isUndestroyable = this.handleType === "fabric";
+      this.#isUndestroyable ||= this.handleType === "fabric" && error instanceof CudaError;
       throw cannot(`export ${this.#name}`, error);
     }
   }
@@ -321,8 +322,9 @@ export class MemoryPool implements Disposable {
     giveBack(() => {
       this.#freedOn.synchronize();
       // Its memory goes back all the same; the handle stays until the process ends.
-      if (this.#isUndestroyable) this.#session.driver.memPoolTrimTo(handle, 0n);
-      else this.#session.driver.memPoolDestroy(handle);
+      if (!this.#isUndestroyable) return this.#session.driver.memPoolDestroy(handle);
+      this.#retireAsCurrent(handle);
+      this.#session.driver.memPoolTrimTo(handle, 0n);
     });
   }
 
@@ -335,10 +337,18 @@ export class MemoryPool implements Disposable {
   }
 
   #getAttribute(attribute: number): bigint {
-    return this.#session.driver.memPoolGetAttribute(this.unsafeHandle, attribute);
+    try {
+      return this.#session.driver.memPoolGetAttribute(this.unsafeHandle, attribute);
+    } catch (error) {
+      throw cannot(`read an attribute of ${this.#name}`, error);
+    }
   }
 
   #setAttribute(attribute: number, value: bigint): void {
-    this.#session.driver.memPoolSetAttribute(this.unsafeHandle, attribute, value);
+    try {
+      this.#session.driver.memPoolSetAttribute(this.unsafeHandle, attribute, value);
+    } catch (error) {
+      throw cannot(`set an attribute of ${this.#name}`, error);
+    }
   }
 }

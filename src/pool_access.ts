@@ -15,7 +15,12 @@ const flagsByAccess: Readonly<Record<Access, number>> = {
 
 /** `cudaMemPoolGetAccess`. */
 export function getPoolAccess(driver: Driver, pool: bigint, { device }: { device: CudaDevice }): Access {
-  const flags = driver.memPoolGetAccess(pool, { type: memLocationType.device, id: device.ordinal });
+  let flags: number;
+  try {
+    flags = driver.memPoolGetAccess(pool, { type: memLocationType.device, id: device.ordinal });
+  } catch (error) {
+    throw cannot(`tell what device ${device.ordinal} may do with a pool`, error);
+  }
   if (flags === memAccessFlags.readWrite) return "read-write";
   return flags === memAccessFlags.read ? "read" : "none";
 }
@@ -53,7 +58,7 @@ export function setPoolAccess(
 
 /** The driver's own answer for devices that are no peers is another one by version. */
 function checkIsPeer(device: CudaDevice, resident: CudaDevice | undefined): void {
-  if (resident === undefined || device === resident || device.canAccessPeer(resident)) return;
+  if (resident === undefined || device.ordinal === resident.ordinal || device.canAccessPeer(resident)) return;
   const message = `Cannot give device ${device.ordinal} access to a pool of device ${resident.ordinal}: ` +
     "the two are no peers, copy the memory instead";
   throw new CudaError(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, "cudaMemPoolSetAccess", message);

@@ -4,6 +4,13 @@ import { ImportedMappings } from "./imported_mappings.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import { Staging } from "./staging.ts";
 
+/** Memory that is of no pool, which would report it, and that nobody has freed yet. */
+export interface LooseMemory {
+  readonly byteLength: number;
+  /** Gives it back at once. */
+  release(): void;
+}
+
 /** What all objects of one `Cuda` share. */
 export class Session {
   /** The driver; once the session has ended, one whose every method throws a `ReferenceError`. */
@@ -14,6 +21,8 @@ export class Session {
   readonly debug: boolean;
   /** The pools that there are, by handle: a device tells its current pool by that. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
+  /** Memory of no pool: reported and given back at the session's end. */
+  readonly looseMemory: Set<LooseMemory> = new Set();
   readonly #hostAllocations = new Set<HostAllocation>();
   readonly #hostViews = new Set<ArrayBuffer>();
   /** Events that the library itself waits for, and their devices. */
@@ -85,6 +94,14 @@ export class Session {
     return mappings;
   }
 
+  #releaseLooseMemory(): void {
+    if (this.looseMemory.size === 0) return;
+    const bytes = [...this.looseMemory].reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const buffers = this.looseMemory.size === 1 ? "1 buffer was" : `${this.looseMemory.size} buffers were`;
+    console.warn(`poolpass: ${buffers} not freed before the Cuda object was disposed, of no pool, ${bytes} bytes`);
+    for (const memory of this.looseMemory) giveBack(() => memory.release());
+  }
+
   /** Gives back what the session itself holds. */
   end(): void {
     if (this.hasEnded) return;
@@ -93,6 +110,7 @@ export class Session {
       giveBack(() => this.staging.close());
       for (const allocation of this.#hostAllocations) giveBack(() => this.freeHost(allocation));
       for (const view of this.#hostViews) this.detach(view);
+      this.#releaseLooseMemory();
       for (const marker of this.#markers.keys()) this.destroyMarker(marker);
     } finally {
       this.driver = endedDriver;

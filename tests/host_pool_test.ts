@@ -73,6 +73,25 @@ testOnEachDriver("a host pool's buffers are copied to and from all that holds by
   assertEquals(await onHost.read(Uint8Array), bytes);
 });
 
+testOnEachDriver("a host pool's buffers are copied on streams of either device", (cuda) => {
+  const [first, second] = [cuda.device(0), cuda.device(1)];
+  using stream = second.createStream();
+  using allocating = first.createStream();
+  using hostPool = cuda.createHostPool({ numaNode: 0 });
+  hostPool.setAccess([first, second], "read-write");
+  using devicePool = second.createPool();
+  using onHost = hostPool.allocate(100, allocating);
+  using onDevice = devicePool.allocate(100, stream);
+  allocating.synchronize();
+  new Uint8Array(onHost.hostView()).fill(5);
+  onHost.copyTo(onDevice, stream);
+  stream.synchronize();
+  new Uint8Array(onHost.hostView()).fill(0);
+  onHost.copyFrom(onDevice, stream);
+  stream.synchronize();
+  assertEquals(new Uint8Array(onHost.hostView()), new Uint8Array(100).fill(5));
+}, { devices: 2 });
+
 testOnEachDriver("a host pool is shared like any other, through any device", async (cuda) => {
   const gpu = cuda.device(0);
   const through = cuda.device(cuda.devices.length - 1);

@@ -1,5 +1,5 @@
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { readdirSync, readFileSync } from "node:fs";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import process from "node:process";
 import { test } from "node:test";
 import { type ChildProcess, startScript } from "./child_process.ts";
@@ -66,24 +66,40 @@ testPrograms("stream_ordered_allocation_ipc: a child that does not see a device 
   const { code, errors } = await finish(start("stream_ordered_allocation_ipc", ["--children-see", "0"]));
   assertEquals(code, 1);
   const uuid = "GPU-706f6f6c-7061-7373-2073-6f6674776101";
-  assertStringIncludes(
+  assertMatch(
     errors,
-    `[child 0] Error: Cannot take part: this process does not see the group's device 1, ${uuid}`,
+    new RegExp(`\\[child \\d\\] Error: Cannot take part: this process does not see the group's device 1, ${uuid}`),
   );
   assertStringIncludes(errors, "[parent] Error: ");
 }, { only: "software" });
 
 for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
-  testPrograms(`${program}: when a child dies, everybody ends`, async (start) => {
-    const parent = start(program);
-    await parent.nextLine();
-    const [victim] = await childrenOf(parent.pid);
-    process.kill(victim!, "SIGKILL");
-    const { code, errors } = await finish(parent);
-    assertEquals(code, 1);
-    assertStringIncludes(errors, "[parent] Error: ");
-  }, { devices: 4, only: "software" });
+  for (const milliseconds of [0, 200, 500, 800, 1100]) {
+    testPrograms(`${program}: when a child dies after ${milliseconds} ms, everybody ends`, async (start) => {
+      const parent = start(program);
+      await parent.nextLine();
+      const [victim, ...others] = await childrenOf(parent.pid);
+      // Where it dies is what counts: at whichever point of the steps that is.
+      await new Promise((resolve) => setTimeout(resolve, milliseconds));
+      process.kill(victim!, "SIGKILL");
+      const { code, errors } = await finish(parent);
+      assertEquals(code, 1);
+      assertStringIncludes(errors, "[parent] Error: ");
+      for (const other of others) assertEquals(parentOf(other), undefined, "A child is left");
+    }, { devices: 3, only: "software" });
+  }
 }
+
+testPrograms("ready_event: when the producer dies, the consumer ends", async (start) => {
+  const producer = start("ready_event");
+  const [consumer] = await childrenOf(producer.pid);
+  producer.kill("SIGSTOP");
+  producer.kill("SIGKILL");
+  await producer.ended;
+  while (isRunning(consumer!)) await new Promise((resolve) => setTimeout(resolve, 5));
+  // Who is killed like that leaves the socket's file behind.
+  rmSync(`/tmp/poolpass-ready-${producer.pid}.sock`, { force: true });
+}, { only: "software" });
 
 testPrograms("ready_event: the consumer's stream waits for the producer's", async (start) => {
   const { code, errors } = await finish(start("ready_event"));
@@ -123,6 +139,16 @@ async function childrenOf(pid: number): Promise<number[]> {
     );
     if (found.length > 0) return found;
     await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** Whether a process has not ended. One that has is there until its parent, or whoever adopts it, has looked. */
+function isRunning(pid: number): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2)[0] !== "Z";
+  } catch {
+    return false;
   }
 }
 

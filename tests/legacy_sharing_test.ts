@@ -98,6 +98,24 @@ testOnEachDriver("peers reach memory of no pool once that is enabled", async (cu
   peer.disablePeerAccess(gpu);
 }, { devices: 2 });
 
+testOnEachDriver("memory of no pool that was forgotten is reported, and given back with the Cuda object", (cuda) => {
+  const warnings: string[] = [];
+  const { warn } = console;
+  console.warn = (message: string) => warnings.push(message);
+  let memory;
+  try {
+    memory = cuda.device(0).allocate(1000);
+    cuda.device(0).allocate(24).free();
+    cuda[Symbol.dispose]();
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(warnings, [
+    "poolpass: 1 buffer was not freed before the Cuda object was disposed, of no pool, 1000 bytes",
+  ]);
+  memory[Symbol.dispose]();
+});
+
 testOnEachDriver("sharing by handles leaves nothing behind", async (cuda) => {
   const gpu = cuda.device(0);
   const share = () => {

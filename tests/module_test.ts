@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CudaError } from "../src/errors.ts";
 import { testOnEachDriver } from "./drivers.ts";
 
@@ -71,6 +71,15 @@ testOnEachDriver("a module's variables are read and written", async (cuda) => {
   module[Symbol.dispose]();
   assertThrows(() => launches.address, ReferenceError);
   assertThrows(() => module.getGlobal("launches"), ReferenceError, "the module: it was disposed");
+});
+
+testOnEachDriver("a long read of a variable ends with its module", async (cuda) => {
+  const length = 2 ** 26;
+  const large = `.version 7.0\n.target sm_60\n.address_size 64\n.visible .global .align 8 .b8 large[${length}];\n`;
+  using module = cuda.device(0).loadModule(large);
+  const reading = module.getGlobal("large").read(Uint8Array);
+  module[Symbol.dispose]();
+  await assertRejects(() => reading, ReferenceError, "its module was disposed");
 });
 
 testOnEachDriver("aggregates and half floats are arguments", async (cuda) => {

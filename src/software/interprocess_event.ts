@@ -19,7 +19,8 @@ import { Uses } from "./uses.ts";
 import { pageByteLength, type Window } from "./window.ts";
 
 /** How many of the last tickets are told apart. */
-const ringLength = 4096;
+const ringBits = 12;
+const ringLength = 2 ** ringBits;
 const ringBegin = 1;
 
 /** A record by the number that it has in all processes. */
@@ -38,13 +39,16 @@ class Ticket implements Awaited {
   }
 
   complete(): void {
-    for (let seen = Atomics.load(this.#state, this.#place); seen < this.#number;) {
-      seen = Atomics.compareExchange(this.#state, this.#place, seen, this.#number);
+    for (;;) {
+      const seen = Atomics.load(this.#state, this.#place);
+      if (seen >= this.#number) return;
+      if (Atomics.compareExchange(this.#state, this.#place, seen, this.#number) === seen) return;
     }
   }
 
+  /** In the ring, whatever another process has made of the count. */
   get #place(): number {
-    return ringBegin + Number(this.#number % BigInt(ringLength));
+    return ringBegin + Number(BigInt.asUintN(ringBits, this.#number));
   }
 }
 
@@ -129,7 +133,7 @@ export class InterprocessEvent extends Event {
   }
 
   override beginRecord(): () => void {
-    this.#lastOwn = Atomics.add(this.#state, 0, 1n) + 1n;
+    this.#lastOwn = BigInt.asIntN(64, Atomics.add(this.#state, 0, 1n) + 1n);
     const ticket = new Ticket(this.#state, this.#lastOwn);
     return () => ticket.complete();
   }
@@ -177,7 +181,8 @@ function map(window: Window, file: IpcFile, call: string): number {
     outOfSystem(call, () => file.map(window, begin));
     return begin;
   } catch (error) {
-    window.release(begin, pageByteLength);
+    // A mapping that failed may have left nothing there.
+    window.giveBack(begin, pageByteLength, { isShared: true });
     throw error;
   }
 }

@@ -269,11 +269,12 @@ export class SoftwareDriver implements Driver {
   }
 
   eventSynchronize(event: bigint): void {
-    const { latest, device } = this.#event(event, "cudaEventSynchronize");
-    if (latest !== undefined) {
-      this.#scheduler.runUntil(() => latest.done, { isOutside: !(latest instanceof Work) });
-    }
-    this.#synchronized(device, "cudaEventSynchronize");
+    const call = "cudaEventSynchronize";
+    const { latest, device } = this.#event(event, call);
+    // Devices that are lost, before or meanwhile, get to nothing any more, and wait for no other process.
+    const isOver = () => latest === undefined || latest.done || this.#devices.areLost;
+    this.#scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
+    this.#synchronized(device, call);
   }
 
   eventElapsedTime(start: bigint, end: bigint): number {

@@ -47,16 +47,18 @@ export class Work {
     this.#run = run;
   }
 
-  /** Whether all that comes first is done. */
-  get isReady(): boolean {
-    for (const other of this.#after) if (!other.done) return false;
-    return true;
-  }
-
-  /** Whether something of another process comes first, which nothing that is done here brings about. */
-  get waitsOutside(): boolean {
-    for (const other of this.#after) if (!(other instanceof Work) && !other.done) return true;
-    return false;
+  /**
+   * What keeps the work from being done now: nothing, work of another stream, or another process, which nothing that is
+   * done here brings about. Asked once for each look: another process is done at any time.
+   */
+  get obstacle(): "none" | "stream" | "process" {
+    let obstacle: "none" | "stream" | "process" = "none";
+    for (const other of this.#after) {
+      if (other.done) continue;
+      if (!(other instanceof Work)) return "process";
+      obstacle = "stream";
+    }
+    return obstacle;
   }
 
   /** Does a slice of the work; true when none is left. */
@@ -194,6 +196,8 @@ export class Scheduler {
   readonly #onFailure: (device: number, cause: unknown) => void;
   /** Which of the busy streams is next. */
   #turn = 0;
+  /** Whether a stream waited for another process when no work could go on. */
+  #isBlockedOutside = false;
   #scheduled = false;
   /** Looks whether another process has done what is waited for. */
   readonly #quietTimer = new QuietTimer(() => this.#schedule());
@@ -278,12 +282,15 @@ export class Scheduler {
 
   /** Does some work; false when there is none that can go on. */
   step(): boolean {
+    this.#isBlockedOutside = false;
     for (let left = this.#busy.length; left > 0; left--) {
       if (this.#turn >= this.#busy.length) this.#turn = 0;
       const stream = this.#busy[this.#turn]!;
       const work = stream.first!;
       this.#turn++;
-      if (!work.isReady) continue;
+      const { obstacle } = work;
+      if (obstacle === "process") this.#isBlockedOutside = true;
+      if (obstacle !== "none") continue;
       if (this.#runSlice(work)) this.#finishFirst(stream);
       return true;
     }
@@ -294,16 +301,11 @@ export class Scheduler {
   runUntil(done: () => boolean, { isOutside = false }: { isOutside?: boolean } = {}): void {
     while (!done()) {
       if (this.step()) continue;
-      if (!isOutside && !this.#waitsOutside) {
+      if (!isOutside && !this.#isBlockedOutside && !done()) {
         throw new Error("Cannot go on: every stream waits for work that no stream has");
       }
       pause();
     }
-  }
-
-  /** Whether a stream waits for another process. */
-  get #waitsOutside(): boolean {
-    return this.#busy.some((stream) => stream.first!.waitsOutside);
   }
 
   /** Drops the work of the devices, which were lost, but for what outlives them. */
@@ -375,7 +377,7 @@ export class Scheduler {
       let goesOn = true;
       while (goesOn && performance.now() < end) goesOn = this.step();
       if (goesOn) this.#schedule();
-      else if (this.#waitsOutside) this.#quietTimer.start();
+      else if (this.#isBlockedOutside) this.#quietTimer.start();
     });
   }
 }

@@ -1,5 +1,5 @@
 import { cudaErrorNumbers } from "../cuda_error_codes.ts";
-import { CudaError } from "../errors.ts";
+import { CudaError, cudaErrorName } from "../errors.ts";
 import { formatUuid } from "../uuid.ts";
 import { faultKind } from "./compiler/compile.ts";
 import { fail } from "./failure.ts";
@@ -78,6 +78,10 @@ export class VisibleDevices {
     this.checkAlive(call);
   }
 
+  get areLost(): boolean {
+    return this.#loss !== undefined;
+  }
+
   /** Fails where the devices were lost. */
   checkAlive(call: string): void {
     if (this.#loss === undefined) return;
@@ -86,7 +90,9 @@ export class VisibleDevices {
     const what = cause instanceof KernelFault
       ? `a kernel on device ${device} was stopped`
       : `device ${device} was lost`;
-    throw new CudaError(number, call, `${call} failed: ${what} (${message})`, { cause });
+    throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${number}): ${what} (${message})`, {
+      cause,
+    });
   }
 
   /** Takes note of what a piece of work threw: the first error is the one that stays. */
