@@ -109,7 +109,7 @@ export class ProcessGroup implements AsyncDisposable {
  * A child's side. A child that has lost its group ends at once: to unwind, it would have to wait for its device, which may
  * wait for a process that is gone.
  */
-export class GroupMember implements AsyncDisposable {
+export class GroupMember {
   /** From 0. */
   readonly number: number;
   readonly #socket: UnixSocket;
@@ -121,11 +121,20 @@ export class GroupMember implements AsyncDisposable {
     this.#signal = signal;
   }
 
-  static async join(number: number, path: string, signal: AbortSignal): Promise<GroupMember> {
+  /** Joins the group, and does a child's work. What goes wrong is said before the parent can notice. */
+  static async run(
+    { number, path }: { number: number; path: string },
+    work: (member: GroupMember) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
     signal.addEventListener("abort", () => process.exit(130));
-    const socket = await UnixSocket.connect(path, { signal });
+    await using socket = await UnixSocket.connect(path, { signal });
     await socket.send(Uint8Array.of(number), { signal });
-    return new GroupMember(number, socket, signal);
+    try {
+      await work(new GroupMember(number, socket, signal));
+    } catch (error) {
+      leave(error);
+    }
   }
 
   /** What the parent has sent. The handles are the caller's. */
@@ -143,14 +152,14 @@ export class GroupMember implements AsyncDisposable {
       await this.#socket.send(here, { signal: this.#signal });
       await this.#socket.receive(1, { signal: this.#signal });
     } catch (error) {
-      say(roleName, `Error: ${(error as Error).message}`);
-      process.exit(1);
+      leave(error);
     }
   }
+}
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#socket[Symbol.asyncDispose]();
-  }
+function leave(error: unknown): never {
+  say(roleName, `Error: ${error instanceof Error ? error.message : String(error)}`);
+  process.exit(1);
 }
 
 async function ended(children: readonly ChildProcess[]): Promise<void> {

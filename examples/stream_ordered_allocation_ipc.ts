@@ -30,8 +30,8 @@ await runProgram(roleName, main, { usage });
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["devices", "children-see", "child"]);
   if (named.child !== undefined) {
-    await using member = await GroupMember.join(Number(named.child), positional[0]!, signal);
-    return await child(member, signal);
+    const place = { number: Number(named.child), path: positional[0]! };
+    return await GroupMember.run(place, (member) => child(member, signal), signal);
   }
   if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
   const most = parseCount(named.devices ?? "8", { what: "the number of devices", least: 1 });

@@ -1,11 +1,16 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
+import { shimRefusal } from "../ffi/shim/shim.ts";
 import { ptx as fillPtx } from "../kernels/fill.ts";
+import { eventFlags } from "../src/driver.ts";
 import { CudaError } from "../src/errors.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 import { VisibleDevices } from "../src/software/visible_devices.ts";
+import { countResources } from "./resources.ts";
 import { codeOf, launchFill, readBytes } from "./software_calls.ts";
 import { testSoftware } from "./software_devices.ts";
+
+const trapPtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry stop() { trap; ret; }\n";
 
 testSoftware("the first byte past a buffer is an illegal address, and all devices are lost", (cuda) => {
   const gpu = cuda.device(0);
@@ -129,6 +134,19 @@ testSoftware(
     assertEquals(cuda.devices.length, 2);
   },
 );
+
+testSoftware("what was destroyed before the devices were lost is given back all the same", (_, driver) => {
+  const stop = driver.moduleLoadData(0, trapPtx);
+  const mappings = () => countResources().get("mapping");
+  const before = mappings();
+  const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming | eventFlags.interprocess);
+  const parameters = driver.createKernelParameters(0);
+  driver.launchKernel(0, driver.moduleGetFunction(stop, "stop"), 1, 1, 1, 1, 1, 1, 0, 0n, parameters);
+  driver.eventRecord(0, event, 0n);
+  driver.eventDestroy(0, event);
+  assertEquals(codeOf(() => driver.deviceSynchronize(0)), "cudaErrorLaunchFailure");
+  assertEquals(mappings(), before);
+}, { skip: shimRefusal() !== undefined });
 
 testSoftware("an image that is neither PTX nor code of a GPU is none at all", (_, driver) => {
   const elf = (machine: number) =>

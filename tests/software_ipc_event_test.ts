@@ -132,6 +132,19 @@ testWithPeer("a process ends though one of its streams waits for another", async
   assertEquals([await waiter.nextLine(), await waiter.ended, await waiter.errors()], ["waiting", 0, ""]);
 });
 
+testWithPeer("a process that may open no file takes no other for gone", async () => {
+  using held = heldEvent();
+  held.beginRecord();
+  const args = [held.handle().toHex()];
+  await using child = startScript("children/software_few_descriptors.ts", args, { descriptorLimit: 256 });
+  assertEquals([await child.nextLine(), await child.nextLine(), await child.nextLine(), await child.ended], [
+    "no descriptors: cudaErrorOperatingSystem",
+    "mapped: 7",
+    "event: false",
+    0,
+  ], await child.errors());
+});
+
 testWithPeer("who blocks until another process is done leaves the processor to it", async (_, peer) => {
   using held = heldEvent();
   for (const [call, ...args] of [["eventSynchronize"], ["deviceSynchronize", 0]]) {

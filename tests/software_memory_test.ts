@@ -3,8 +3,10 @@ import { test } from "node:test";
 import { host } from "../ffi/host.ts";
 import { closeDescriptor } from "../ffi/shim/descriptors.ts";
 import { shimRefusal } from "../ffi/shim/shim.ts";
+import { errno, SystemError } from "../ffi/shim/system_error.ts";
 import { ptx as fillPtx } from "../kernels/fill.ts";
 import { memAccessFlags, memHandleType, memLocationType } from "../src/driver.ts";
+import { IpcFile } from "../src/software/ipc_file.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 import { startScript } from "./child_process.ts";
 import { leakTest } from "./resources.ts";
@@ -45,7 +47,7 @@ testDriver("memory of no pool is copied and filled like any other, up to its las
   fill(driver, 0, { address, byteLength: 1001 });
   assertEquals(readBytes(driver, address, 1001), new Uint8Array(1001).fill(5));
   driver.free(0, address);
-  assertEquals(codeOf(() => driver.memGetAddressRange(0, address)), "cudaErrorInvalidValue");
+  assertEquals(codeOf(() => driver.memGetAddressRange(0, address)), "cudaErrorSymbolNotFound");
   const tables = free - driver.memGetInfo(0).free;
   driver.free(0, driver.malloc(0, 1001));
   assertEquals(free - driver.memGetInfo(0).free, tables);
@@ -101,14 +103,48 @@ testDriver("memory of a pool is freed by either free", (driver) => {
   driver.memPoolDestroy(pool);
 });
 
-testDriver("what a pool keeps and does not need makes room for other memory", (driver) => {
-  const pool = driver.deviceGetDefaultMemPool(0);
+testDriver("what a pool keeps and does not need makes room for whatever else there is", (driver) => {
+  const kept = 7 * 2 ** 29;
+  const other = new SoftwareDriver({ devices: 1, peers: true });
+  const pool = driver.deviceGetDefaultMemPool(1);
   driver.memPoolSetAttribute(pool, 4, 2n ** 64n - 1n);
-  driver.freeAsync(0, driver.mallocFromPoolAsync(0, 2 ** 31, pool, 0n), 0n);
-  driver.deviceSynchronize(0);
-  const address = driver.malloc(0, 3 * 2 ** 30);
-  driver.free(0, address);
+  const ways: readonly (() => void)[] = [
+    () => driver.free(1, driver.malloc(1, 2 ** 30)),
+    () => driver.free(0, driver.malloc(0, 2 ** 30)),
+    () => driver.freeAsync(0, driver.mallocFromPoolAsync(0, 2 ** 30, driver.deviceGetDefaultMemPool(0), 0n), 0n),
+    () => driver.freeHost(driver.hostAlloc(2 ** 30)),
+    () => other.free(0, other.malloc(0, 2 ** 30)),
+  ];
+  for (const way of ways) {
+    driver.freeAsync(1, driver.mallocFromPoolAsync(1, kept, pool, 0n), 0n);
+    driver.deviceSynchronize(1);
+    assertEquals(driver.memPoolGetAttribute(pool, 5), BigInt(kept));
+    way();
+    assertEquals(driver.memPoolGetAttribute(pool, 5), 0n);
+    driver.deviceSynchronize(0);
+  }
+  other.close();
 });
+
+testDriver("memory stays as it was where the system has no handle for it", (driver) => {
+  const address = driver.malloc(0, 100_001);
+  driver.memsetAsync(0, address, 6, 100_001, 0n);
+  driver.deviceSynchronize(0);
+  const { map } = IpcFile.prototype;
+  // What the system may do, too, before it refuses.
+  IpcFile.prototype.map = (window, begin) => {
+    window.discard(begin, 131072);
+    throw new SystemError(errno.ENOMEM, "mmap");
+  };
+  try {
+    assertEquals(codeOf(() => driver.ipcGetMemHandle(0, address)), "cudaErrorOperatingSystem");
+  } finally {
+    IpcFile.prototype.map = map;
+  }
+  assertEquals(readBytes(driver, address, 100_001), new Uint8Array(100_001).fill(6));
+  assertEquals(driver.ipcGetMemHandle(0, address).length, 64);
+  driver.free(0, address);
+}, skip);
 
 testDriver("a peer's memory is accessible from when it is enabled until it is disabled", (driver) => {
   const before = driver.malloc(0, 4096);

@@ -49,13 +49,24 @@ export class DeviceMemory extends AccessibleRange {
   #moveToFile(deviceUuid: Uint8Array): IpcFile {
     const { begin, byteLength } = this;
     const file = IpcFile.create("poolpass-memory", { kind: ipcKind.memory, deviceUuid, byteLength });
+    const bytes = this.#window.bytes.subarray(begin, begin + byteLength);
     try {
-      file.write(this.#window.bytes.subarray(begin, begin + byteLength));
-      file.map(this.#window, begin);
+      file.write(bytes);
+      this.#map(file, bytes);
     } catch (error) {
       file.close();
       throw error;
     }
     return file;
+  }
+
+  /** Maps a file that has the memory's bytes. Where that fails, the bytes are put back to memory that is no file's. */
+  #map(file: IpcFile, bytes: Uint8Array): void {
+    try {
+      file.map(this.#window, this.begin);
+    } catch (error) {
+      if (this.#window.discard(this.begin, wholePages(this.byteLength))) file.readInto(bytes);
+      throw error;
+    }
   }
 }

@@ -13,8 +13,8 @@ export interface Mapping {
   readonly byteLength: number;
   /** The whole pages around it. */
   readonly pages: { readonly begin: number; readonly byteLength: number };
-  /** What keeps the exporter from giving the memory back; undefined where nothing does. */
-  readonly lease: number | undefined;
+  /** What keeps the exporter from giving the memory back. */
+  readonly lease: number;
 }
 
 /** A pool of another process, or of this one by way of its descriptor. */
@@ -61,17 +61,17 @@ export class ImportedPool {
       fileOffset + byteLength <= this.#file.currentByteLength();
     if (!isInFile) return "not in the file";
     const before = fileOffset % pageByteLength;
-    const length = wholePages(before + byteLength);
-    const begin = this.#window.reserve(length);
-    if (begin === undefined) return "out of memory";
-    const pages = { begin, byteLength: length };
-    if (!this.#file.tryMap(this.#window, { ...pages, fileOffset: fileOffset - before })) {
-      this.#window.release(begin, length);
-      return "out of memory";
-    }
+    // Before it is mapped: without a lease the exporter could give the memory to somebody else.
     this.#leases ??= MappingLeases.open(this.#window, this.#file);
     const lease = this.#leases?.take({ begin: fileOffset, end: fileOffset + byteLength });
-    const mapping = { key, begin: begin + before, byteLength, pages, lease };
+    const offset = fileOffset - before;
+    const pages = lease === undefined ? undefined : this.#mapPages(offset, wholePages(before + byteLength));
+    if (lease === undefined || pages === undefined) {
+      if (lease !== undefined) this.#leases?.giveBack(lease);
+      this.#closeUnusedLeases();
+      return "out of memory";
+    }
+    const mapping = { key, begin: pages.begin + before, byteLength, pages, lease };
     this.mappings.set(key, mapping);
     this.#mapped.add(mapping);
     for (const [device, flags] of this.access) {
@@ -80,13 +80,22 @@ export class ImportedPool {
     return mapping;
   }
 
+  #mapPages(fileOffset: number, byteLength: number): Mapping["pages"] | undefined {
+    const begin = this.#window.reserve(byteLength);
+    if (begin === undefined) return undefined;
+    if (this.#file.tryMap(this.#window, { begin, byteLength, fileOffset })) return { begin, byteLength };
+    // A mapping that failed may have left a hole in the window.
+    this.#window.giveBack(begin, byteLength, { isShared: true });
+    return undefined;
+  }
+
   /** Gives the window's pages back. The mapping is no longer among `mappings`. */
   unmap(mapping: Mapping): void {
     const { begin, byteLength, pages, lease } = mapping;
     if (!this.#mapped.delete(mapping)) return;
     for (const device of this.access.keys()) this.#window.deny(device, begin, byteLength);
     this.#window.giveBack(pages.begin, pages.byteLength, { isShared: true });
-    if (lease !== undefined) this.#leases?.giveBack(lease);
+    this.#leases?.giveBack(lease);
     this.#closeWhenUnused();
   }
 
@@ -112,10 +121,16 @@ export class ImportedPool {
     this.#closeWhenUnused();
   }
 
+  #closeUnusedLeases(): void {
+    if (this.#mapped.size > 0) return;
+    this.#leases?.close();
+    this.#leases = undefined;
+  }
+
   #closeWhenUnused(): void {
     if (!this.#isDestroyed || this.isClosed || this.#mapped.size > 0) return;
     this.isClosed = true;
-    this.#leases?.close();
+    this.#closeUnusedLeases();
     this.#file.close();
   }
 }

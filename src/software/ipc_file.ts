@@ -1,15 +1,16 @@
 import { closeDescriptor, describeDescriptor, openDescriptor } from "../../ffi/shim/descriptors.ts";
-import { SystemError } from "../../ffi/shim/system_error.ts";
+import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { cudaErrorNumbers } from "../cuda_error_codes.ts";
 import { checkSharing, fail, outOfSystem } from "./failure.ts";
 import {
   decodeIpcHandle,
   encodeIpcHandle,
   encodeIpcHeader,
+  type FilePlace,
   type IpcHeader,
   ipcHeaderByteLength,
 } from "./ipc_handle.ts";
-import { exists, ownIdentity } from "./process_identity.ts";
+import { exists, isGone, ownIdentity } from "./process_identity.ts";
 import { SharedFile } from "./shared_file.ts";
 import { pageByteLength, wholePages, type Window, windowByteLength } from "./window.ts";
 
@@ -37,7 +38,11 @@ export class IpcFile {
     return new IpcFile(SharedFile.create(name, { header: encodeIpcHeader(header), byteLength }), header);
   }
 
-  /** The file that a handle of another process names; "own" where it is this process's. */
+  /**
+   * The file that a handle of another process names; "own" where it is this process's.
+   *
+   * @throws {SystemError} where the system does not let the process or its file be looked at
+   */
   static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
     if (decoded === undefined) return "no handle";
@@ -45,12 +50,16 @@ export class IpcFile {
     const own = ownIdentity();
     if (place.pid === own.pid && place.startTime === own.startTime) return "own";
     if (!exists(place)) return "no process";
-    const fd = tryOpen(`/proc/${place.pid}/fd/${place.fd}`);
+    const fd = tryOpen(place);
     if (fd === undefined) return "no file";
-    const file = isNamed(fd, place.inode) ? SharedFile.adopt(fd) : undefined;
-    if (file !== undefined && isDescribed(file, header)) return new IpcFile(file, header);
-    closeDescriptor(fd);
-    return "no file";
+    let opened: IpcFile | undefined;
+    try {
+      const file = isNamed(fd, place.inode) ? SharedFile.adopt(fd) : undefined;
+      if (file !== undefined && isDescribed(file, header)) opened = new IpcFile(file, header);
+      return opened ?? "no file";
+    } finally {
+      if (opened === undefined) closeDescriptor(fd);
+    }
   }
 
   /** Names the file to other processes, for as long as it is not closed. */
@@ -66,6 +75,11 @@ export class IpcFile {
    */
   write(bytes: Uint8Array): void {
     this.#file.write(bytes, pageByteLength);
+  }
+
+  /** Reads as much of what is shared as there are bytes to fill. */
+  readInto(bytes: Uint8Array): void {
+    this.#file.readInto(bytes, pageByteLength);
   }
 
   /**
@@ -92,11 +106,35 @@ export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): Ipc
   return file === "own" ? fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call) : file;
 }
 
-function tryOpen(path: string): number | undefined {
+/** Undefined where the process has no such file any more. */
+function tryOpen({ pid, fd }: FilePlace): number | undefined {
+  const folder = `/proc/${pid}/fd`;
   try {
-    return openDescriptor(path, { writable: true });
+    return openDescriptor(`${folder}/${fd}`, { writable: true });
   } catch (error) {
-    if (error instanceof SystemError) return undefined;
+    if (isGone(error) || isOfAnother(error)) return undefined;
+    // The file that a handle names can be opened by whoever may look at its process's descriptors.
+    if (isDenied(error) && mayOpen(folder)) return undefined;
+    throw error;
+  }
+}
+
+/** Whether what was thrown is what files give that are of another kind. */
+function isOfAnother(error: unknown): boolean {
+  const { ENXIO, ENODEV, EISDIR, ETXTBSY, EROFS } = errno;
+  return error instanceof SystemError && [ENXIO, ENODEV, EISDIR, ETXTBSY, EROFS].some((other) => other === error.errno);
+}
+
+function isDenied(error: unknown): boolean {
+  return error instanceof SystemError && error.errno === errno.EACCES;
+}
+
+function mayOpen(path: string): boolean {
+  try {
+    closeDescriptor(openDescriptor(path));
+    return true;
+  } catch (error) {
+    if (isDenied(error)) return false;
     throw error;
   }
 }

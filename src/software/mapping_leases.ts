@@ -2,16 +2,18 @@
  * What importers say of themselves in a pool's file: which of its memory they have mapped. As on a GPU, memory that an
  * exporter frees goes only when the last importer has unmapped it; until then the exporter must leave it as it is.
  *
- * A table of leases follows the file's header, in the same page. Lease, little-endian, 8 bytes each: the number of the
- * process, 0 where the place is free and -1 while it is written; the time of its start, so that a process that ended
- * without a word is known to be gone; the offset in the file; the length in bytes. Where the table is full a mapping has
- * no lease, and freeing in the order that CUDA documents is up to the program.
+ * A table of leases follows the file's header, in the same page. Lease, little-endian, 8 bytes each: the process, 0
+ * where the place is free and -1 while it is written; the time of its start, so that a process that ended without a
+ * word is known to be gone; the offset in the file; the length in bytes. Of the first, the lower half is the number of
+ * the process and the upper half the namespace in which it has that number: what is of another namespace cannot be
+ * looked at, and is kept until its process gives it back. A process that is killed while it writes leaves -1: that
+ * place is lost, one of nearly two thousand, and holds no memory.
  *
  * @module
  */
 import { SystemError } from "../../ffi/shim/system_error.ts";
 import { poolFileHeaderByteLength } from "./pool_file.ts";
-import { exists, ownIdentity, type ProcessIdentity } from "./process_identity.ts";
+import { exists, ownIdentity, ownNamespace } from "./process_identity.ts";
 import type { Range } from "./range_allocator.ts";
 import type { SharedFile } from "./shared_file.ts";
 import type { Window } from "./window.ts";
@@ -20,27 +22,66 @@ const tableOffset = 4096;
 const leaseLength = 4;
 const nobody = 0n;
 const beingWritten = -1n;
+const namespaceShift = 32n;
 const wordByteLength = BigInt64Array.BYTES_PER_ELEMENT;
 const tableLength = (poolFileHeaderByteLength - tableOffset) / wordByteLength;
 
 /** The ranges of a pool's file that any process has mapped. */
 export function leasedRanges(file: SharedFile): Range[] {
-  const bytes = file.read(poolFileHeaderByteLength);
-  const table = new BigInt64Array(bytes.buffer, tableOffset, tableLength);
+  const table = readWords(file, 0, tableLength);
   const ranges: Range[] = [];
-  const gone = new Set<string>();
-  const living = new Set<string>();
+  /** Whether processes are there, by their leases' first two words. */
+  const known = new Map<string, boolean>();
   for (let place = 0; place < tableLength; place += leaseLength) {
-    if (table[place] === nobody || table[place] === beingWritten) continue;
-    const [pid, startTime, offset, byteLength] = table.subarray(place, place + leaseLength) as unknown as bigint[];
-    const owner = `${pid} ${startTime}`;
-    if (!living.has(owner) && !gone.has(owner)) {
-      (exists({ pid: Number(pid), startTime: startTime! }) ? living : gone).add(owner);
+    const lease = table.subarray(place, place + leaseLength);
+    if (!isTaken(lease)) continue;
+    if (isHeld(lease, known)) {
+      ranges.push(rangeOf(lease));
+      continue;
     }
-    if (living.has(owner)) ranges.push({ begin: Number(offset), end: Number(offset! + byteLength!) });
-    else file.write(new Uint8Array(wordByteLength), tableOffset + place * wordByteLength);
+    // An importer may have written while the table was read, and who wrote since then is there.
+    const again = readWords(file, place, leaseLength);
+    if (again.every((word, index) => word === lease[index])) {
+      file.write(new Uint8Array(wordByteLength), tableOffset + place * wordByteLength);
+    } else if (isTaken(again)) {
+      ranges.push(rangeOf(again));
+    }
   }
   return ranges;
+}
+
+function rangeOf(lease: BigInt64Array): Range {
+  const [offset, byteLength] = [lease[2]!, lease[3]!];
+  return { begin: Number(offset), end: Number(offset + byteLength) };
+}
+
+function readWords(file: SharedFile, begin: number, length: number): BigInt64Array {
+  const bytes = file.read(length * wordByteLength, tableOffset + begin * wordByteLength);
+  return new BigInt64Array(bytes.buffer, 0, length);
+}
+
+function isTaken(lease: BigInt64Array): boolean {
+  return lease[0] !== nobody && lease[0] !== beingWritten;
+}
+
+/** Whether the process that took a lease may still be there. */
+function isHeld(lease: BigInt64Array, known: Map<string, boolean>): boolean {
+  const [process, startTime] = [lease[0]!, lease[1]!];
+  const key = `${process} ${startTime}`;
+  let isThere = known.get(key);
+  if (isThere === undefined) known.set(key, isThere = mayExist(process, startTime));
+  return isThere;
+}
+
+function mayExist(process: bigint, startTime: bigint): boolean {
+  try {
+    if (Number(BigInt.asUintN(32, process >> namespaceShift)) !== ownNamespace()) return true;
+    return exists({ pid: Number(BigInt.asUintN(32, process)), startTime });
+  } catch (error) {
+    // Who cannot be looked at is not gone for that.
+    if (error instanceof SystemError) return true;
+    throw error;
+  }
 }
 
 /** The leases that a process takes in another's file. */
@@ -48,22 +89,24 @@ export class MappingLeases {
   readonly #window: Window;
   readonly #begin: number;
   readonly #table: BigInt64Array;
-  readonly #owner: ProcessIdentity;
+  /** This process, as the first two words of its leases say it. */
+  readonly #owner: { readonly process: bigint; readonly startTime: bigint };
 
-  private constructor(window: Window, begin: number, owner: ProcessIdentity) {
+  private constructor(window: Window, begin: number) {
+    const { pid, startTime } = ownIdentity();
+    this.#owner = { process: BigInt(ownNamespace()) << namespaceShift | BigInt(pid), startTime };
     this.#window = window;
-    this.#owner = owner;
     this.#begin = begin;
     this.#table = new BigInt64Array(window.memory.buffer, begin + tableOffset, tableLength);
   }
 
-  /** Undefined where the system does not let it be. */
+  /** Undefined where the window has no room, or the system does not let it be. */
   static open(window: Window, file: SharedFile): MappingLeases | undefined {
     const begin = window.reserve(poolFileHeaderByteLength);
     if (begin === undefined) return undefined;
     try {
       file.map(window, { begin, byteLength: poolFileHeaderByteLength, fileOffset: 0 });
-      return new MappingLeases(window, begin, ownIdentity());
+      return new MappingLeases(window, begin);
     } catch (error) {
       window.giveBack(begin, poolFileHeaderByteLength, { isShared: true });
       if (error instanceof SystemError) return undefined;
@@ -71,14 +114,14 @@ export class MappingLeases {
     }
   }
 
-  /** Says that a range of the file is mapped from now on. What it gives is for `giveBack`. */
+  /** Says that a range is mapped from now on. What it gives is for `giveBack`: undefined where the table is full. */
   take({ begin, end }: Range): number | undefined {
     for (let place = 0; place < tableLength; place += leaseLength) {
       if (Atomics.compareExchange(this.#table, place, nobody, beingWritten) !== nobody) continue;
       Atomics.store(this.#table, place + 1, this.#owner.startTime);
       Atomics.store(this.#table, place + 2, BigInt(begin));
       Atomics.store(this.#table, place + 3, BigInt(end - begin));
-      Atomics.store(this.#table, place, BigInt(this.#owner.pid));
+      Atomics.store(this.#table, place, this.#owner.process);
       return place;
     }
     return undefined;

@@ -27,7 +27,8 @@ export class OpenedMemory extends AccessibleRange {
     try {
       file.map(window, begin);
     } catch (error) {
-      window.release(begin, wholePages(byteLength));
+      // A mapping that failed may have left a hole in the window.
+      window.giveBack(begin, wholePages(byteLength), { isShared: true });
       if (error instanceof SystemError) return "not mapped";
       throw error;
     }

@@ -13,8 +13,10 @@ const spaceEnd = 2 ** 40;
 export class PoolSpace {
   readonly #file: SharedFile | undefined;
   readonly #ranges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: spaceEnd });
-  /** Where the units begin that the pool has given back and an importer still has mapped. */
-  #mapped: number[] = [];
+  /** Past the last unit that was ever handed out. */
+  #end = poolFileHeaderByteLength;
+  /** Where the units begin that the pool has given back, and that an importer may still have mapped. */
+  #freed: number[] = [];
 
   constructor(file: SharedFile | undefined) {
     this.#file = file;
@@ -32,25 +34,33 @@ export class PoolSpace {
 
   /** The offset of so many bytes, which are whole units; undefined where there is no room. */
   allocate(byteLength: number): number | undefined {
+    const first = this.#ranges.allocate(byteLength);
+    if (first !== undefined && (first + byteLength <= this.#end || this.#freed.length === 0)) {
+      this.#end = Math.max(this.#end, first + byteLength);
+      return first;
+    }
+    // What was given back may do, and then the file need not be longer.
+    if (first !== undefined) this.#ranges.free(first, byteLength);
     this.settle();
-    return this.#ranges.allocate(byteLength);
+    const offset = this.#ranges.allocate(byteLength);
+    if (offset !== undefined) this.#end = Math.max(this.#end, offset + byteLength);
+    return offset;
   }
 
-  /** Gives whole units back: at once, or when no importer has them mapped. */
+  /** Gives whole units back: `settle` finds out when no importer has them mapped. */
   free({ begin, end }: Range): void {
-    for (let unit = begin; unit < end; unit += unitByteLength) this.#mapped.push(unit);
-    this.settle();
+    for (let unit = begin; unit < end; unit += unitByteLength) this.#freed.push(unit);
   }
 
-  /** Gives back what importers have unmapped since. */
+  /** Gives those units to the system that no importer has mapped. It takes a look at all leases. */
   settle(): void {
-    if (this.#mapped.length === 0) return;
+    if (this.#freed.length === 0) return;
     const leased = this.#file === undefined ? [] : leasedRanges(this.#file);
-    const units = this.#mapped;
-    this.#mapped = [];
+    const units = this.#freed;
+    this.#freed = [];
     for (const unit of units) {
       if (leased.some(({ begin, end }) => begin < unit + unitByteLength && unit < end)) {
-        this.#mapped.push(unit);
+        this.#freed.push(unit);
       } else {
         this.#file?.punchHole(unit, unitByteLength);
         this.#ranges.free(unit, unitByteLength);

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { closeDescriptor, openDescriptor, readAt } from "../../ffi/shim/descriptors.ts";
-import { SystemError } from "../../ffi/shim/system_error.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor, readAt } from "../../ffi/shim/descriptors.ts";
+import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 
 /** A process that was started on this machine. */
 export interface ProcessIdentity {
@@ -19,19 +19,49 @@ const statByteLength = 4096;
 const startTimeIndex = 19;
 
 let own: ProcessIdentity | undefined;
+let namespace: number | undefined;
 
 /** This process, under the number that `/proc` has for it. */
 export function ownIdentity(): ProcessIdentity {
   return own ??= readIdentity("self");
 }
 
-/** Whether a process is still there, ended or not. */
+/** The number of the namespace in which this process has its number; 0 where the system has none. */
+export function ownNamespace(): number {
+  return namespace ??= readNamespace();
+}
+
+/**
+ * Whether a process of this namespace is still there, ended or not.
+ *
+ * @throws {SystemError} where the system does not let it be looked at
+ */
 export function exists({ pid, startTime }: ProcessIdentity): boolean {
   try {
     return readIdentity(pid).startTime === startTime;
   } catch (error) {
-    if (error instanceof SystemError) return false;
+    if (isGone(error)) return false;
     throw error;
+  }
+}
+
+/** Whether what was thrown says that a process, or what it had, is there no more. Nothing else says so. */
+export function isGone(error: unknown): boolean {
+  return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
+}
+
+function readNamespace(): number {
+  let fd: number;
+  try {
+    fd = openDescriptor("/proc/self/ns/pid");
+  } catch (error) {
+    if (isGone(error)) return 0;
+    throw error;
+  }
+  try {
+    return Number(describeDescriptor(fd).inode);
+  } finally {
+    closeDescriptor(fd);
   }
 }
 

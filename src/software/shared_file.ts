@@ -8,7 +8,7 @@ import {
 } from "../../ffi/shim/descriptors.ts";
 import { createMemoryFile, growMemoryFile, mapShared, punchHole } from "../../ffi/shim/memory.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
-import { SystemError } from "../../ffi/shim/system_error.ts";
+import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import {
   decodePoolFileHeader,
   encodePoolFileHeader,
@@ -106,10 +106,15 @@ export class SharedFile {
     return this.#byteLength;
   }
 
-  /** The first bytes: fewer than asked for where it has no more. */
-  read(byteLength: number): Uint8Array<ArrayBuffer> {
+  /** The bytes from an offset on, which is 0 unless given: fewer than asked for where it has no more. */
+  read(byteLength: number, offset = 0): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(byteLength);
-    return bytes.subarray(0, readAt(this.fd, bytes));
+    return bytes.subarray(0, this.readInto(bytes, offset));
+  }
+
+  /** Fills bytes with those from an offset on, and says how many there were. */
+  readInto(bytes: Uint8Array, offset: number): number {
+    return readAt(this.fd, bytes, { offset });
   }
 
   /**
@@ -132,11 +137,20 @@ export class SharedFile {
    * @throws {SystemError} where the system has no memory for that
    */
   map(window: Window, { begin, byteLength, fileOffset }: FileMapping): void {
-    if (fileOffset + byteLength > this.#byteLength) {
-      growMemoryFile(this.fd, fileOffset + byteLength);
-      this.#byteLength = fileOffset + byteLength;
-    }
+    this.#growTo(fileOffset + byteLength);
     mapShared(window.bytes, this.fd, { at: begin, offset: fileOffset, byteLength });
+  }
+
+  /** Makes the file at least so long. Whoever else has it may do so too, and then it cannot be made shorter. */
+  #growTo(byteLength: number): void {
+    if (byteLength <= this.#byteLength || byteLength <= this.currentByteLength()) return;
+    try {
+      growMemoryFile(this.fd, byteLength);
+      this.#byteLength = byteLength;
+    } catch (error) {
+      const isSealed = error instanceof SystemError && error.errno === errno.EPERM;
+      if (!isSealed || byteLength > this.currentByteLength()) throw error;
+    }
   }
 
   /** Maps a range likewise; false where the system has no memory for that. */

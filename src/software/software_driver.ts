@@ -317,7 +317,7 @@ export class SoftwareDriver implements Driver {
   }
 
   deviceGetMemPool(device: number): bigint {
-    this.#checkPlace(device, "cudaDeviceGetMemPool");
+    this.#devices.checkOrdinal(device, "cudaDeviceGetMemPool");
     return this.#currentPools.get(device) ?? this.deviceGetDefaultMemPool(device);
   }
 
@@ -336,7 +336,7 @@ export class SoftwareDriver implements Driver {
     const device = location.type === memLocationType.device ? location.id : undefined;
     if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
     if (device !== undefined) {
-      this.#checkPlace(device, call);
+      this.#devices.checkOrdinal(device, call);
     } else if (location.type === memLocationType.host) {
       // Memory that may lie on any node is for this process alone.
       if (isShareable) fail(cudaErrorInvalidValue, call);
@@ -377,6 +377,7 @@ export class SoftwareDriver implements Driver {
       if (found.isClosed) this.#livingImports.delete(found);
     } else {
       found.destroy();
+      if (found.isClosed) this.#livingPools.delete(found);
       for (const [device, current] of this.#currentPools) if (current === pool) this.#currentPools.delete(device);
     }
     this.#pools.delete(pool);
@@ -457,16 +458,10 @@ export class SoftwareDriver implements Driver {
     this.#devices.check(device, call);
     if (byteLength === 0) return 0n;
     this.#checkLimits(device, call);
-    const memory = this.#legacyMemory.allocate(device, byteLength) ?? this.#allocateAnew(device, byteLength);
+    const memory = this.#legacyMemory.allocate(device, byteLength);
     if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     this.#allocations.add(memory);
     return addressOfOffset(memory.begin);
-  }
-
-  /** Allocates after the device's pools have given back what they do not need. */
-  #allocateAnew(device: number, byteLength: number): DeviceMemory | undefined {
-    for (const pool of this.#livingPools) if (pool.device === device) pool.trimTo(0n);
-    return this.#legacyMemory.allocate(device, byteLength);
   }
 
   free(device: number, address: bigint): void {
@@ -599,13 +594,16 @@ export class SoftwareDriver implements Driver {
   }
 
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number } {
-    this.#devices.check(device, "cuMemGetAddressRange");
-    const found = this.#allocationAt(address, 1, "cuMemGetAddressRange");
+    const call = "cuMemGetAddressRange";
+    this.#devices.check(device, call);
+    const offset = offsetOfAddress(address);
+    const found = offset === undefined ? undefined : this.#allocations.containing(offset, 1);
+    if (found === undefined) fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     const { begin, byteLength } = found;
     if (this.#isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
     // Of a host pool's memory CUDA tells who has no access the size, and not the begin.
     if (isOfPool(found) && found.pool.device === undefined) return { base: address, byteLength };
-    return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, "cuMemGetAddressRange");
+    return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
   hostView(address: bigint, byteLength: number): ArrayBuffer {
@@ -620,17 +618,11 @@ export class SoftwareDriver implements Driver {
     const call = "cudaHostAlloc";
     this.#devices.checkAlive(call);
     if (byteLength === 0) return { buffer: new ArrayBuffer(0), address: 0n };
-    const memory = this.#hostMemory.allocate(byteLength) ?? this.#allocateHostAnew(byteLength);
+    const memory = this.#hostMemory.allocate(byteLength);
     if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     if (memory instanceof ArrayBuffer) return { buffer: memory, address: this.#newHandle() };
     this.#allocations.add(memory);
     return { buffer: memory.buffer, address: addressOfOffset(memory.begin) };
-  }
-
-  /** Allocates after all pools have given back what they do not need. */
-  #allocateHostAnew(byteLength: number): LockedMemory | ArrayBuffer | undefined {
-    for (const pool of this.#livingPools) pool.trimTo(0n);
-    return this.#hostMemory.allocate(byteLength);
   }
 
   freeHost({ address, buffer }: HostAllocation): void {
@@ -792,12 +784,6 @@ export class SoftwareDriver implements Driver {
     if (!this.#window.hasLimits(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
 
-  /** Fails where a pool cannot be on a device, lost or not: a number that none could have is another error. */
-  #checkPlace(device: number, call: string): void {
-    if (device < 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    this.#devices.checkOrdinal(device, call);
-  }
-
   #stream(device: number, stream: bigint, call: string): Stream {
     this.#devices.check(device, call);
     const found = stream === 0n ? this.#defaultStreams[device] : this.#streams.get(stream);
@@ -890,9 +876,9 @@ export class SoftwareDriver implements Driver {
   }
 
   #synchronized(device: number, call: string): void {
-    this.#devices.check(device, call);
     this.#settlePools();
     this.#settleEvents();
+    this.#devices.check(device, call);
   }
 
   #settlePools(): void {

@@ -3,7 +3,7 @@ import { PoolSpace, unitByteLength } from "./pool_space.ts";
 import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../turn.ts";
 import type { Scheduler, Stream, Work } from "./streams.ts";
-import { granuleByteLength, type Window } from "./window.ts";
+import { granuleByteLength, type PageKeeper, type Window } from "./window.ts";
 
 /** What it takes to use a free block that another stream has yet to free; 0 is nothing. */
 const internalDependency = 1;
@@ -37,7 +37,7 @@ export interface PoolHost {
 }
 
 /** A stream-ordered pool of a software device. */
-export class SoftwarePool {
+export class SoftwarePool implements PageKeeper {
   /** Undefined for memory of the host, which no device has access to at first. */
   readonly device: number | undefined;
   readonly id: string;
@@ -81,6 +81,7 @@ export class SoftwarePool {
     this.file = file;
     this.#space = new PoolSpace(file);
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
+    host.window.addKeeper(this);
   }
 
   /** A block that may be used in the stream's order, or undefined where there is no memory left. */
@@ -143,8 +144,12 @@ export class SoftwarePool {
   /** Gives reserved memory that is free back, but for `byteLength` bytes in whole units: so many that it overflows are 0. */
   trimTo(byteLength: bigint): void {
     const unit = BigInt(unitByteLength);
+    this.#releaseTo(Number(BigInt.asUintN(64, (byteLength + unit - 1n) / unit * unit)));
     this.#space.settle();
-    this.#reduceTo(Number(BigInt.asUintN(64, (byteLength + unit - 1n) / unit * unit)));
+  }
+
+  giveBackUnused(): void {
+    this.#reduceTo(0);
   }
 
   /** The pool goes; what is allocated from it stays until it is freed. */
@@ -180,6 +185,7 @@ export class SoftwarePool {
   #close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
+    this.#host.window.removeKeeper(this);
     this.file?.close();
   }
 
@@ -268,7 +274,8 @@ export class SoftwarePool {
     const offset = this.#space.allocate(length);
     if (offset === undefined || !this.#map({ begin, byteLength: length, fileOffset: offset })) {
       if (offset !== undefined) this.#space.free({ begin: offset, end: offset + length });
-      window.release(begin, length);
+      // A mapping that failed may have left a hole in the window.
+      window.giveBack(begin, length, { isShared: this.file !== undefined });
       return undefined;
     }
     this.usage.reserved += length;
@@ -292,6 +299,13 @@ export class SoftwarePool {
 
   /** Gives units that are free back, until no more than `byteLength` bytes are reserved. */
   #reduceTo(byteLength: number): void {
+    const { reserved } = this.usage;
+    this.#releaseTo(byteLength);
+    if (this.usage.reserved < reserved) this.#space.settle();
+  }
+
+  /** Takes units that are free out of the window likewise. Those that importers have mapped are not settled yet. */
+  #releaseTo(byteLength: number): void {
     for (const block of this.#free) {
       const surplus = roundUp(this.usage.reserved - byteLength, unitByteLength);
       if (surplus <= 0) return;

@@ -46,10 +46,17 @@ export function offsetOfAddress(address: bigint): number | undefined {
   return offset >= 0n && offset < BigInt(windowByteLength) ? Number(offset) : undefined;
 }
 
+/** Has pages that it may have no use for, but keeps. */
+export interface PageKeeper {
+  /** Gives those back. */
+  giveBackUnused(): void;
+}
+
 interface ProcessMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
   readonly pages: RangeAllocator;
+  readonly keepers: Set<PageKeeper>;
 }
 
 let processMemory: ProcessMemory | undefined;
@@ -57,7 +64,8 @@ let processMemory: ProcessMemory | undefined;
 function openProcessMemory(): ProcessMemory {
   const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
   const begin = scratch.local.begin + scratch.local.byteLength;
-  return { memory, bytes: new Uint8Array(memory.buffer), pages: new RangeAllocator({ begin, end: windowByteLength }) };
+  const pages = new RangeAllocator({ begin, end: windowByteLength });
+  return { memory, bytes: new Uint8Array(memory.buffer), pages, keepers: new Set() };
 }
 
 /** One driver's part in the memory of the process. */
@@ -65,6 +73,8 @@ export class Window {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
   readonly #pages: RangeAllocator;
+  /** Those of all drivers of the process. */
+  readonly #keepers: Set<PageKeeper>;
   readonly #limits = new Map<number, { begin: number; table: Uint16Array }>();
   /** What the kernels of all devices may access: bytes by where they begin. */
   readonly #allowedToAll = new Map<number, number>();
@@ -74,6 +84,7 @@ export class Window {
     this.memory = processMemory.memory;
     this.bytes = processMemory.bytes;
     this.#pages = processMemory.pages;
+    this.#keepers = processMemory.keepers;
   }
 
   /** Gives the tables of limits back. */
@@ -90,8 +101,23 @@ export class Window {
     return this.#pages.freeLength;
   }
 
-  /** A range of whole pages, or undefined where the window is full. */
+  /** What keeps pages is asked for them when the window is full, until it is removed. */
+  addKeeper(keeper: PageKeeper): void {
+    this.#keepers.add(keeper);
+  }
+
+  removeKeeper(keeper: PageKeeper): void {
+    this.#keepers.delete(keeper);
+  }
+
+  /** A range of whole pages, or undefined where the window is full of what is in use. */
   reserve(byteLength: number): number | undefined {
+    return this.#pages.allocate(byteLength) ?? this.#reserveAnew(byteLength);
+  }
+
+  /** Reserves once more, after what is kept without use was given back. */
+  #reserveAnew(byteLength: number): number | undefined {
+    for (const keeper of this.#keepers) keeper.giveBackUnused();
     return this.#pages.allocate(byteLength);
   }
 
@@ -123,7 +149,7 @@ export class Window {
   /** Whether there is a table of limits for a device; it is made where there is room, and none is given back before. */
   hasLimits(device: number): boolean {
     if (this.#limits.has(device)) return true;
-    const begin = this.#pages.allocate(limitsByteLength);
+    const begin = this.reserve(limitsByteLength);
     if (begin === undefined) return false;
     const table = new Uint16Array(this.memory.buffer, begin, limitsByteLength / Uint16Array.BYTES_PER_ELEMENT);
     // A pool may have had these pages: what it left there would be access to anything.
