@@ -79,12 +79,12 @@ for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
       const parent = start(program);
       await parent.nextLine();
       const [victim, ...others] = await childrenOf(parent.pid);
-      // Where it dies is what counts: at whichever point of the steps that is.
+      // At whichever of its steps it dies: on a fast machine it may have done all of them before.
       await new Promise((resolve) => setTimeout(resolve, milliseconds));
-      process.kill(victim!, "SIGKILL");
-      const { code, errors } = await finish(parent);
-      assertEquals(code, 1);
-      assertStringIncludes(errors, "[parent] Error: ");
+      const wasKilled = kill(victim!);
+      const { code, lines, errors } = await finish(parent);
+      if (code === 0) assert(!wasKilled || lines.at(-1)!.startsWith("All 3 children have verified"), errors);
+      else assertStringIncludes(errors, "[parent] Error: ");
       for (const other of others) assertEquals(parentOf(other), undefined, "A child is left");
     }, { devices: 3, only: "software" });
   }
@@ -139,6 +139,16 @@ async function childrenOf(pid: number): Promise<number[]> {
     );
     if (found.length > 0) return found;
     await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** Kills a process; false where it has ended. */
+function kill(pid: number): boolean {
+  try {
+    process.kill(pid, "SIGKILL");
+    return true;
+  } catch {
+    return false;
   }
 }
 
