@@ -36,6 +36,11 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
   return new CudaError(error.number, error.call, message, { cause: error });
 }
 
+/** Whether an error says that the device's context is lost. */
+export function isLoss(error: unknown): boolean {
+  return error instanceof CudaError && advice[error.code] === lost;
+}
+
 /** The `Cuda` object that something came from was disposed: it went with that. */
 export class EndedError extends ReferenceError {}
 
@@ -48,6 +53,6 @@ export function giveBack(release: () => void): void {
   try {
     release();
   } catch (error) {
-    if (!(error instanceof EndedError || error instanceof CudaError && advice[error.code] === lost)) throw error;
+    if (!(error instanceof EndedError || isLoss(error))) throw error;
   }
 }

@@ -5,9 +5,10 @@
  * @module
  */
 import type { CudaDevice } from "./cuda_device.ts";
+import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "./errors.ts";
-import { cannot } from "./explain.ts";
+import { cannot, isLoss } from "./explain.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength } from "./validation.ts";
 
@@ -21,15 +22,12 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
   } catch (error) {
     throw cannot(`allocate ${byteLength} bytes on device ${ordinal}`, error);
   }
-  const memory = { byteLength, release: () => session.driver.free(ordinal, address) };
-  session.looseMemory.add(memory);
   const owner: BufferOwner = {
-    release(_address, _byteLength, stream) {
+    ...ownerOfLoose(session, byteLength, (stream) => {
       // cudaFree waits for the work of its own device alone.
       if (stream.device !== device) stream.synchronize();
-      memory.release();
-      session.looseMemory.delete(memory);
-    },
+      session.driver.free(ordinal, address);
+    }),
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
   };
   return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
@@ -64,14 +62,27 @@ export function openMemory(
     driver.ipcCloseMemHandle(ordinal, address);
     throw error;
   }
-  const memory = { byteLength, release: () => session.driver.ipcCloseMemHandle(ordinal, address) };
+  const owner = ownerOfLoose(session, byteLength, (stream) => {
+    stream.synchronize();
+    session.driver.ipcCloseMemHandle(ordinal, address);
+  });
+  return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
+}
+
+/** Memory that the session reports where nobody frees it. With a lost context there is nothing to free. */
+function ownerOfLoose(session: Session, byteLength: number, free: (stream: CudaStream) => void): BufferOwner {
+  const memory = { byteLength };
   session.looseMemory.add(memory);
-  const owner: BufferOwner = {
+  return {
+    awaitRelease: () => void session.looseMemory.delete(memory),
     release(_address, _byteLength, stream) {
-      stream.synchronize();
-      memory.release();
+      try {
+        free(stream);
+      } catch (error) {
+        if (isLoss(error)) session.looseMemory.delete(memory);
+        throw error;
+      }
       session.looseMemory.delete(memory);
     },
   };
-  return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
 }

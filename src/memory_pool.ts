@@ -5,7 +5,7 @@ import { DeviceArray } from "./device_array.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "./driver.ts";
 import { CudaError } from "./errors.ts";
-import { cannot, giveBack } from "./explain.ts";
+import { cannot, giveBack, isLoss } from "./explain.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import type { Session } from "./session.ts";
@@ -83,6 +83,8 @@ export class MemoryPool implements Disposable {
   readonly #freedOn = new FreedStreams();
   /** A pool that gave no fabric handle takes the driver down with it when it is destroyed (580: a bad free, in C as well). */
   #isUndestroyable = false;
+  /** Whether a buffer could not be freed because there is no context any more: nobody has forgotten it. */
+  #isLost = false;
   /** Bytes of buffers that were freed and are still being read, by address. */
   readonly #awaitingRelease = new Map<bigint, number>();
   #liveCount = 0;
@@ -264,7 +266,7 @@ export class MemoryPool implements Disposable {
   [Symbol.dispose](): void {
     if (this.#handle === undefined || !this.#isOwned) return;
     const handle = this.#handle;
-    if (!this.#session.hasEnded) this.#reportForgotten();
+    if (!this.#isLost && !this.#session.hasEnded) this.#reportForgotten();
     this.#handle = undefined;
     this.#session.pools.delete(handle);
     if (this.#liveCount === 0) return this.#destroy(handle);
@@ -306,7 +308,12 @@ export class MemoryPool implements Disposable {
   }
 
   #free(address: bigint, byteLength: number, stream: CudaStream): void {
-    this.#session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle);
+    try {
+      this.#session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle);
+    } catch (error) {
+      this.#isLost ||= isLoss(error);
+      throw error;
+    }
     this.#liveCount--;
     this.#liveBytes -= byteLength;
     this.#origins?.delete(address);

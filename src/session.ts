@@ -7,8 +7,6 @@ import { Staging } from "./staging.ts";
 /** Memory that is of no pool, which would report it, and that nobody has freed yet. */
 export interface LooseMemory {
   readonly byteLength: number;
-  /** Gives it back at once. */
-  release(): void;
 }
 
 /** What all objects of one `Cuda` share. */
@@ -21,7 +19,7 @@ export class Session {
   readonly debug: boolean;
   /** The pools that there are, by handle: a device tells its current pool by that. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
-  /** Memory of no pool: reported and given back at the session's end. */
+  /** Memory of no pool: what is left of it is reported at the session's end. */
   readonly looseMemory: Set<LooseMemory> = new Set();
   readonly #hostAllocations = new Set<HostAllocation>();
   readonly #hostViews = new Set<ArrayBuffer>();
@@ -47,7 +45,7 @@ export class Session {
   }
 
   freeHost(allocation: HostAllocation): void {
-    this.#hostAllocations.delete(allocation);
+    if (!this.#hostAllocations.delete(allocation)) return;
     // Detached afterwards, the buffer can no longer show memory that is gone.
     const { buffer } = allocation;
     try {
@@ -94,24 +92,26 @@ export class Session {
     return mappings;
   }
 
-  #releaseLooseMemory(): void {
+  /** Freeing it now would wait for all that its device was given, which may wait for a process that is gone. */
+  #reportLooseMemory(): void {
     if (this.looseMemory.size === 0) return;
     const bytes = [...this.looseMemory].reduce((sum, { byteLength }) => sum + byteLength, 0);
     const buffers = this.looseMemory.size === 1 ? "1 buffer was" : `${this.looseMemory.size} buffers were`;
     console.warn(`poolpass: ${buffers} not freed before the Cuda object was disposed, of no pool, ${bytes} bytes`);
-    for (const memory of this.looseMemory) giveBack(() => memory.release());
   }
 
   /** Gives back what the session itself holds. */
   end(): void {
     if (this.hasEnded) return;
     const { driver } = this;
+    this.#reportLooseMemory();
     try {
-      giveBack(() => this.staging.close());
-      for (const allocation of this.#hostAllocations) giveBack(() => this.freeHost(allocation));
-      for (const view of this.#hostViews) this.detach(view);
-      this.#releaseLooseMemory();
-      for (const marker of this.#markers.keys()) this.destroyMarker(marker);
+      // The last to be deferred is the first to be done; one that fails keeps none of the others from it.
+      using releases = new DisposableStack();
+      for (const marker of this.#markers.keys()) releases.defer(() => this.destroyMarker(marker));
+      for (const view of this.#hostViews) releases.defer(() => this.detach(view));
+      for (const allocation of this.#hostAllocations) releases.defer(() => giveBack(() => this.freeHost(allocation)));
+      releases.defer(() => giveBack(() => this.staging.close()));
     } finally {
       this.driver = endedDriver;
       driver.close();

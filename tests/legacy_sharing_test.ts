@@ -1,9 +1,12 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
+import { writeAt } from "../ffi/shim/descriptors.ts";
 import { ptx } from "../kernels/fill.ts";
+import { eventFlags } from "../src/driver.ts";
 import { CudaError } from "../src/errors.ts";
 import { startScript } from "./child_process.ts";
 import { testOnEachDriver } from "./drivers.ts";
 import { assertNothingLeft, countResources } from "./resources.ts";
+import { testSoftware } from "./software_devices.ts";
 
 testOnEachDriver("memory of no pool is allocated, written, read and freed", async (cuda) => {
   const gpu = cuda.device(0);
@@ -98,23 +101,73 @@ testOnEachDriver("peers reach memory of no pool once that is enabled", async (cu
   peer.disablePeerAccess(gpu);
 }, { devices: 2 });
 
-testOnEachDriver("memory of no pool that was forgotten is reported, and given back with the Cuda object", (cuda) => {
+/** What was warned of while `body` ran. */
+async function warningsOf(body: () => void | Promise<void>): Promise<string[]> {
   const warnings: string[] = [];
   const { warn } = console;
   console.warn = (message: string) => warnings.push(message);
-  let memory;
   try {
-    memory = cuda.device(0).allocate(1000);
-    cuda.device(0).allocate(24).free();
-    cuda[Symbol.dispose]();
+    await body();
   } finally {
     console.warn = warn;
   }
+  return warnings;
+}
+
+testSoftware("memory of no pool that was forgotten is reported", async (cuda) => {
+  let memory;
+  const warnings = await warningsOf(() => {
+    memory = cuda.device(0).allocate(1000);
+    cuda.device(0).allocate(24).free();
+    cuda[Symbol.dispose]();
+  });
   assertEquals(warnings, [
     "poolpass: 1 buffer was not freed before the Cuda object was disposed, of no pool, 1000 bytes",
   ]);
-  memory[Symbol.dispose]();
+  memory![Symbol.dispose]();
 });
+
+testOnEachDriver("a buffer that is freed while it is read is not reported as forgotten", async (cuda) => {
+  const warnings = await warningsOf(async () => {
+    const memory = cuda.device(0).allocate(2 ** 26);
+    memory.fill(3);
+    const reading = memory.read(Uint8Array);
+    memory.free();
+    assertEquals((await reading)[2 ** 26 - 1], 3);
+    cuda[Symbol.dispose]();
+  });
+  assertEquals(warnings, []);
+});
+
+testSoftware("what a lost context keeps from being freed is not reported as forgotten", async (cuda) => {
+  const warnings = await warningsOf(() => {
+    const gpu = cuda.device(0);
+    const pool = gpu.createPool();
+    const buffer = pool.allocate(1000);
+    const memory = gpu.allocate(1000);
+    const module = gpu.loadModule(ptx);
+    module.kernel("fill").launch({ grid: 1, block: 32 }, memory, 2000, 1);
+    assertThrows(() => gpu.synchronize(), CudaError, "the device's context is lost");
+    for (const each of [module, memory, buffer, pool, cuda]) each[Symbol.dispose]();
+  });
+  assertEquals(warnings, []);
+});
+
+testSoftware(
+  "the end waits for nobody: not for memory that was forgotten, on a device that waits for the dead",
+  async (cuda, driver) => {
+    const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming | eventFlags.interprocess);
+    const fd = new DataView(driver.ipcGetEventHandle(event).buffer).getUint32(12, true);
+    // As if another process had recorded it, and died before its stream got there.
+    writeAt(fd, new Uint8Array(new BigInt64Array([1n]).buffer), { offset: 65536 });
+    driver.streamWaitEvent(0, 0n, event);
+    const warnings = await warningsOf(() => {
+      cuda.device(0).allocate(1000);
+      cuda[Symbol.dispose]();
+    });
+    assertEquals(warnings.length, 1);
+  },
+);
 
 testOnEachDriver("sharing by handles leaves nothing behind", async (cuda) => {
   const gpu = cuda.device(0);
