@@ -41,7 +41,7 @@ export async function runProgram(
 }
 
 /** What went wrong first, where giving back what there was failed too. */
-function messageOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   if (error instanceof SuppressedError) return messageOf(error.suppressed);
   return error instanceof Error ? error.message : String(error);
 }
@@ -60,6 +60,11 @@ export function readArguments<const N extends string>(
     },
   });
   return { positional: parsed._.map(String), named: parsed };
+}
+
+/** Throws where there are arguments that nothing is done with. */
+export function refuseSurplus(positional: readonly string[]): void {
+  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
 }
 
 /** A number of bytes: digits, with KiB, MiB or GiB where wanted. */

@@ -8,13 +8,14 @@
 import process from "node:process";
 import { open } from "../mod.ts";
 import { type ChildProcess, startChild } from "./child_process.ts";
-import { parseBytes, parseCount, readArguments, runProgram, UsageError } from "./command_line.ts";
+import { parseBytes, parseCount, readArguments, refuseSurplus, runProgram } from "./command_line.ts";
+import { formatVersion } from "./device_support.ts";
 
 const usage = "demo [--bytes 64MiB] [--writers 2]";
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["bytes", "writers"]);
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  refuseSurplus(positional);
   const bytes = parseBytes(named.bytes ?? "64MiB");
   const writers = parseCount(named.writers ?? "2", { what: "the number of writers", least: 1 });
   const deviceCount = describeDriver();
@@ -47,10 +48,9 @@ async function main(signal: AbortSignal): Promise<void> {
 function describeDriver(): number {
   using cuda = open();
   const names = cuda.devices.map((device) => device.name);
-  const version = `${Math.floor(cuda.driverVersion / 1000)}.${cuda.driverVersion % 1000 / 10}`;
   console.log(
     cuda.driver === "cuda"
-      ? `Running on the GPU: CUDA ${version}, ${names.join(", ")}`
+      ? `Running on the GPU: CUDA ${formatVersion(cuda.driverVersion)}, ${names.join(", ")}`
       : `Running on the software device (${names.length} of them), without a GPU`,
   );
   return names.length;

@@ -10,13 +10,12 @@
  * @module
  */
 import { type Cuda, type CudaDevice, open } from "../mod.ts";
-import { readArguments, runProgram, UsageError } from "./command_line.ts";
+import { readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 import { formatSupport, formatVersion, supportOf } from "./device_support.ts";
 import { formatTable } from "./table.ts";
 
 function main(): void {
-  const { positional } = readArguments([]);
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  refuseSurplus(readArguments([]).positional);
   using cuda = open();
   console.log(describeVersions(cuda));
   const columns = cuda.devices.map((device) => describeDevice(cuda, device));

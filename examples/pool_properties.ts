@@ -11,13 +11,12 @@
  */
 import { type Cuda, type CudaDevice, CudaError, open } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
-import { readArguments, runProgram, UsageError } from "./command_line.ts";
+import { readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 
 const mebibyte = 2 ** 20;
 
 async function main(): Promise<void> {
-  const { positional } = readArguments([]);
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  refuseSurplus(readArguments([]).positional);
   using cuda = open();
   const gpu = cuda.device(0);
   await show(

@@ -10,7 +10,7 @@
 import process from "node:process";
 import { type ShareableHandle, UnixListener, UnixSocket } from "../mod.ts";
 import { type ChildProcess, startChild } from "./child_process.ts";
-import { say } from "./command_line.ts";
+import { messageOf, say } from "./command_line.ts";
 
 const here = Uint8Array.of(1);
 
@@ -158,7 +158,7 @@ export class GroupMember {
 }
 
 function leave(error: unknown): never {
-  say(roleName, `Error: ${error instanceof Error ? error.message : String(error)}`);
+  say(roleName, `Error: ${messageOf(error)}`);
   process.exit(1);
 }
 

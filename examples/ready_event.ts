@@ -14,7 +14,7 @@ import { ptx as fillPtx } from "../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
 import { startChild } from "./child_process.ts";
 import { leaveWithoutPeer } from "./leave_without_peer.ts";
-import { readArguments, runProgram, say, UsageError } from "./command_line.ts";
+import { readArguments, refuseSurplus, runProgram, say } from "./command_line.ts";
 
 const usage = "ready_event";
 const length = 2 ** 20;
@@ -28,7 +28,7 @@ await runProgram(isConsumer ? "consumer" : "producer", main, { usage });
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional, named } = readArguments(["consume"]);
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  refuseSurplus(positional);
   await (named.consume === undefined ? produce(signal) : consume(named.consume, signal));
 }
 

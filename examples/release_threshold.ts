@@ -11,7 +11,7 @@
  * @module
  */
 import { type CudaStream, type MemoryPool, open, type PoolHandleType, type PoolUsage } from "../mod.ts";
-import { parseBytes, readArguments, runProgram, UsageError } from "./command_line.ts";
+import { parseBytes, readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 import { formatTable } from "./table.ts";
 
 const usage = "release_threshold [--bytes 64MiB]";
@@ -24,7 +24,7 @@ interface Step extends Pick<PoolUsage, "reserved" | "used"> {
 
 function main(): void {
   const { positional, named } = readArguments(["bytes"]);
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  refuseSurplus(positional);
   const byteLength = parseBytes(named.bytes ?? "64MiB");
   using cuda = open();
   const gpu = cuda.device(0);

@@ -13,7 +13,7 @@
 import { CudaError, open } from "../mod.ts";
 import type { CudaDevice, CudaEvent, CudaKernel, CudaStream, MemoryPool, ReusePolicies } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
-import { readArguments, runProgram, UsageError } from "./command_line.ts";
+import { readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 import { formatTable } from "./table.ts";
 
 type Policy = keyof ReusePolicies;
@@ -69,8 +69,7 @@ const cases: readonly Case[] = [
 ];
 
 async function main(): Promise<void> {
-  const { positional } = readArguments([]);
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  refuseSurplus(readArguments([]).positional);
   using cuda = open();
   const gpu = cuda.device(0);
   using module = gpu.loadModule(ptx);

@@ -8,7 +8,7 @@
  */
 import { type Cuda, type CudaDevice, open } from "../mod.ts";
 import { ptx } from "../kernels/fill.ts";
-import { parseCount, readArguments, runProgram, UsageError } from "./command_line.ts";
+import { parseCount, readArguments, refuseSurplus, runProgram } from "./command_line.ts";
 import { GroupMember, ProcessGroup, roleName } from "./process_group.ts";
 import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify } from "./sample_devices.ts";
 
@@ -30,7 +30,7 @@ async function main(signal: AbortSignal): Promise<void> {
     const place = { number: Number(named.child), path: positional[0]! };
     return await GroupMember.run(place, (member) => child(member, signal), signal);
   }
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  refuseSurplus(positional);
   const most = parseCount(named.devices ?? "8", { what: "the number of devices", least: 1 });
   await parent({ most }, signal);
 }

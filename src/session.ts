@@ -19,7 +19,7 @@ export class Session {
   readonly debug: boolean;
   /** The pools that there are, by handle: a device tells its current pool by that. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
-  /** Memory of no pool: what is left of it is reported at the session's end. */
+  /** Memory of no pool: what is left of it is reported by `end`. */
   readonly looseMemory: Set<LooseMemory> = new Set();
   readonly #hostAllocations = new Set<HostAllocation>();
   readonly #hostViews = new Set<ArrayBuffer>();

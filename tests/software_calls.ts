@@ -4,9 +4,9 @@
  * @module
  */
 import { assertThrows } from "@std/assert";
-import { ptx as fillPtx } from "../kernels/fill.ts";
 import { CudaError } from "../src/errors.ts";
 import type { SoftwareDriver } from "../src/software/software_driver.ts";
+import { launchFill as launchFillOf } from "./conformance/launch.ts";
 
 /** The code of the error that a call gives. */
 export function codeOf(call: () => unknown): string {
@@ -26,10 +26,5 @@ export function launchFill(
   device: number,
   { address, byteLength }: { address: bigint; byteLength: number },
 ): void {
-  const kernel = driver.moduleGetFunction(driver.moduleLoadData(device, fillPtx), "fill");
-  const parameters = driver.createKernelParameters(20);
-  parameters.view.setBigUint64(0, address, true);
-  parameters.view.setBigUint64(8, BigInt(byteLength), true);
-  parameters.view.setUint32(16, 0x05050505, true);
-  driver.launchKernel(device, kernel, 1, 1, 1, 32, 1, 1, 0, 0n, parameters);
+  launchFillOf(driver, device, { address, byteLength, pattern: 0x05050505 });
 }

@@ -5,15 +5,13 @@
  */
 import { SharingError } from "../src/errors.ts";
 import type { UnixSocket } from "../src/sharing/unix_socket.ts";
+import { decodeValue, encodeValue } from "./call_values.ts";
 
 const maxByteLength = 2 ** 20;
 
 /** Sends a value that JSON has, or that has bigints and bytes beside. */
 export async function sendMessage(socket: UnixSocket, value: unknown): Promise<void> {
-  const bytes = new TextEncoder().encode(JSON.stringify(value, (_, part: unknown) => {
-    if (typeof part === "bigint") return { bigint: String(part) };
-    return part instanceof Uint8Array ? { bytes: part.toHex() } : part;
-  }));
+  const bytes = encodeValue(value);
   await socket.send(new Uint8Array(Uint32Array.of(bytes.length).buffer));
   await socket.send(bytes);
 }
@@ -24,10 +22,7 @@ export async function receiveMessage(socket: UnixSocket): Promise<unknown> {
     const length = new DataView((await socket.receive(4)).bytes.buffer).getUint32(0, true);
     if (length > maxByteLength) throw new RangeError(`Cannot receive a message of ${length} bytes`);
     const { bytes } = await socket.receive(length);
-    return JSON.parse(new TextDecoder().decode(bytes), (_, part: { bigint?: string; bytes?: string } | null) => {
-      if (part?.bigint !== undefined) return BigInt(part.bigint);
-      return part?.bytes !== undefined ? Uint8Array.fromHex(part.bytes) : part;
-    });
+    return decodeValue(bytes);
   } catch (error) {
     if (error instanceof SharingError && error.code === "peer-gone") return undefined;
     throw error;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { addressOf, ffiRefusal, foreignBuffer } from "../../ffi/host.ts";
+import { ffiRefusal } from "../../ffi/host.ts";
 import type { Allocation } from "./allocations.ts";
 import { wholePages, type Window } from "./window.ts";
 
@@ -38,7 +38,7 @@ export class HostMemory {
     if (ffiRefusal() !== undefined) return this.#allocatePlain(byteLength);
     const begin = this.#window.reserve(wholePages(byteLength));
     if (begin === undefined) return undefined;
-    const buffer = foreignBuffer(addressOf(this.#window.bytes) + BigInt(begin), byteLength);
+    const buffer = this.#window.view(begin, byteLength);
     const memory = new LockedMemory({ begin, byteLength, buffer });
     this.#window.allowAll(begin, byteLength);
     this.#allocated.set(buffer, memory);

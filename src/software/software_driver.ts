@@ -19,7 +19,6 @@ import {
   type OsHandle,
   streamFlags,
 } from "../driver.ts";
-import { addressOf, foreignBuffer } from "../../ffi/host.ts";
 import { Allocations, type DeviceAllocation } from "./allocations.ts";
 import { Copies } from "./copies.ts";
 import type { DeviceMemory } from "./device_memory.ts";
@@ -611,7 +610,7 @@ export class SoftwareDriver implements Driver {
     const found = this.#allocationAt(address, byteLength, call);
     if (!isOfPool(found) || found.pool.device !== undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     checkSharing(call);
-    return foreignBuffer(addressOf(this.#window.bytes) + BigInt(offsetOfAddress(address)!), byteLength);
+    return this.#window.view(offsetOfAddress(address)!, byteLength);
   }
 
   hostAlloc(byteLength: number): HostAllocation {

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { addressOf, foreignBuffer } from "../../ffi/host.ts";
 import { unmapShared } from "../../ffi/shim/memory.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { SystemError } from "../../ffi/shim/system_error.ts";
@@ -99,6 +100,11 @@ export class Window {
   /** Bytes that no pool has reserved. */
   get freeBytes(): number {
     return this.#pages.freeLength;
+  }
+
+  /** A range as an `ArrayBuffer`, which the window's own memory is not. It needs FFI. */
+  view(offset: number, byteLength: number): ArrayBuffer {
+    return foreignBuffer(addressOf(this.bytes) + BigInt(offset), byteLength);
   }
 
   /** What keeps pages is asked for them when the window is full, until it is removed. */

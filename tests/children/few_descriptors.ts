@@ -1,11 +1,12 @@
 // Runs where a process may open few descriptors: node tests/children/few_descriptors.ts FOLDER. Says what happened when
 // there were none left, and ends with code 0 if everything worked again once there were.
 import process from "node:process";
-import { closeDescriptor, duplicateDescriptor } from "../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
 import { createMemoryFile } from "../../ffi/shim/memory.ts";
 import { ShareableHandle } from "../../src/shareable_handle.ts";
 import { UnixListener } from "../../src/sharing/unix_listener.ts";
 import { UnixSocket } from "../../src/sharing/unix_socket.ts";
+import { takeAllDescriptors } from "../take_all_descriptors.ts";
 
 const path = `${process.argv[2]}/few`;
 await using listener = UnixListener.listen(path);
@@ -17,7 +18,7 @@ await accepted.receive(4, { handles: 1 }).then(({ handles }) => handles[0]![Symb
 await accepted.receive(4);
 await using unaccepted = await UnixSocket.connect(path);
 
-const taken = takeAll(handle.fd);
+const taken = takeAllDescriptors(handle.fd);
 console.log("connect:", await codeOf(UnixSocket.connect(path)));
 console.log("listen:", await codeOf((async () => await Promise.resolve(UnixListener.listen(`${path}2`)))()));
 console.log("accept:", await codeOf(listener.accept()));
@@ -25,7 +26,7 @@ await waiting.send(new Uint8Array(4), { handles: [handle, handle] });
 console.log("receive:", await codeOf(accepted.receive(4, { handles: 2 })));
 console.log("receive again:", await codeOf(accepted.receive(4)));
 const pending = unaccepted.receive(1);
-const free = takeAll(handle.fd).length;
+const free = takeAllDescriptors(handle.fd).length;
 for (const fd of taken) closeDescriptor(fd);
 
 await using late = await listener.accept();
@@ -33,15 +34,6 @@ await late.send(new Uint8Array([7]));
 const { bytes } = await pending;
 console.log("free meanwhile:", free);
 console.log("after:", bytes[0]);
-
-function takeAll(fd: number): number[] {
-  const fds: number[] = [];
-  try {
-    for (;;) fds.push(duplicateDescriptor(fd));
-  } catch {
-    return fds;
-  }
-}
 
 async function codeOf(promise: Promise<unknown>): Promise<string> {
   try {

@@ -1,10 +1,11 @@
 // Looks at other processes when it may open no file: node tests/children/software_few_descriptors.ts HANDLE, which is
 // of an event with a record that is yet to come. Says what became of the event, and of memory that it had mapped.
 import process from "node:process";
-import { closeDescriptor, duplicateDescriptor } from "../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
 import { memHandleType, memLocationType } from "../../src/driver.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { codeOf, readBytes } from "../software_calls.ts";
+import { takeAllDescriptors } from "../take_all_descriptors.ts";
 
 const driver = new SoftwareDriver({ devices: 1, peers: true });
 const handle = Uint8Array.fromHex(process.argv[2]!);
@@ -16,7 +17,7 @@ driver.memsetAsync(0, address, 7, 4096, 0n);
 const imported = driver.memPoolImportFromShareableHandle(0, fd, handleTypes);
 const mapped = driver.memPoolImportPointer(0, imported, driver.memPoolExportPointer(address));
 
-const taken = takeAll(fd);
+const taken = takeAllDescriptors(fd);
 console.log("no descriptors:", codeOf(() => driver.ipcOpenEventHandle(0, handle)));
 driver.freeAsync(0, address, 0n);
 driver.deviceSynchronize(0);
@@ -26,12 +27,3 @@ console.log("mapped:", readBytes(driver, mapped, 4096)[0]);
 console.log("event:", driver.eventQuery(driver.ipcOpenEventHandle(0, handle)));
 driver.close();
 closeDescriptor(fd);
-
-function takeAll(fd: number): number[] {
-  const fds: number[] = [];
-  try {
-    for (;;) fds.push(duplicateDescriptor(fd));
-  } catch {
-    return fds;
-  }
-}

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Driver } from "../../src/driver.ts";
+import { decodeValue, encodeValue } from "../call_values.ts";
 import { type Fill, launchFill, readBytes } from "./launch.ts";
 import { type LongWork, prepareLongWork } from "./long_work.ts";
 import type { Peer, Role, Stage } from "./situation.ts";
@@ -40,8 +41,8 @@ export async function startRemoteDriver(stage: Stage): Promise<RemoteDriver> {
   const peer: Peer = await stage.startPeer("driver");
   return {
     async call<M extends Method>(method: M, ...values: Parameters<M>) {
-      const { bytes } = await peer.ask(encode([method, ...values]));
-      return decode(bytes) as Value<M>;
+      const { bytes } = await peer.ask(encodeValue([method, ...values]));
+      return decodeValue(bytes) as Value<M>;
     },
     kill: () => peer.kill(),
   };
@@ -57,24 +58,8 @@ export const driverRole: Role = (driver) => {
     keepBusy: (stream, pieces) => works.get(0)!.keepBusy(stream, pieces),
   };
   return ({ bytes }) => {
-    const [method, ...values] = decode(bytes) as [Method, ...unknown[]];
+    const [method, ...values] = decodeValue(bytes) as [Method, ...unknown[]];
     const target = (method in work ? work : driver) as unknown as Record<string, (...values: unknown[]) => unknown>;
-    return { bytes: encode(target[method]!(...values)) };
+    return { bytes: encodeValue(target[method]!(...values)) };
   };
 };
-
-function encode(value: unknown): Uint8Array {
-  const text = JSON.stringify(value ?? null, (_, part: unknown) => {
-    if (typeof part === "bigint") return { bigint: String(part) };
-    return part instanceof Uint8Array ? { bytes: [...part] } : part;
-  });
-  return new TextEncoder().encode(text);
-}
-
-function decode(bytes: Uint8Array): unknown {
-  return JSON.parse(new TextDecoder().decode(bytes), (_, part: unknown) => {
-    if (typeof part !== "object" || part === null) return part;
-    if ("bigint" in part) return BigInt(part.bigint as string);
-    return "bytes" in part ? Uint8Array.from(part.bytes as number[]) : part;
-  });
-}
