@@ -1,7 +1,13 @@
 /**
  * A device for the compiler's tests: the memory, a table of limits, and kernels run straight from their PTX.
  */
-import { addressBase, compilePtx, initializeImage, type ModuleImage } from "../src/software/compiler/compile.ts";
+import {
+  addressBase,
+  compilePtx,
+  hostFunctionImports,
+  initializeImage,
+  type ModuleImage,
+} from "../src/software/compiler/compile.ts";
 
 /** What `device.fault` was told. */
 export class Fault extends Error {
@@ -94,9 +100,11 @@ export function load(ptx: string): TestModule {
     device: {
       memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, placed.address),
-      fault(kind: number, address: bigint, line: number): never {
-        throw new Fault(kind, BigInt.asUintN(64, address), line);
-      },
+      ...hostFunctionImports({
+        fault(kind: number, address: bigint, line: number): never {
+          throw new Fault(kind, BigInt.asUintN(64, address), line);
+        },
+      }),
     },
   });
   const run = (

@@ -2,6 +2,7 @@ import {
   type CompiledKernel,
   type CompiledModule,
   compilePtx,
+  hostFunctionImports,
   initializeImage,
   type ModuleVariable,
 } from "./compiler/compile.ts";
@@ -113,9 +114,11 @@ function bindKernels(
     device: {
       memory: window.memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
-      fault(kind: number, address: bigint, line: number): never {
-        throw new KernelFault(kind, BigInt.asUintN(64, address), line);
-      },
+      ...hostFunctionImports({
+        fault(kind: number, address: bigint, line: number): never {
+          throw new KernelFault(kind, BigInt.asUintN(64, address), line);
+        },
+      }),
     },
   });
   return new Map(

@@ -1,7 +1,6 @@
 import { PtxError } from "../../ptx/syntax.ts";
 import type { BasicBlock, Selector } from "./control_flow_graph.ts";
 import { type FixedLocal, fixedLocal, FunctionEmitter, runType, type SpaceSizes } from "./function_emitter.ts";
-import { helperIndices } from "./helper_functions.ts";
 import { loadOp } from "./memory_instructions.ts";
 import type { LabelName } from "./names.ts";
 import { makeReducible } from "./reducible_loops.ts";
@@ -19,7 +18,7 @@ export function generateKernel(
   { items, sizes }: { items: readonly (TypedInstruction | LabelName)[]; sizes: SpaceSizes },
 ): FunctionDefinition {
   const instructions = items.filter((item): item is TypedInstruction => item.kind !== "label");
-  const emitter = new FunctionEmitter(instructions, { sizes, helpers: helperIndices });
+  const emitter = new FunctionEmitter(instructions, { sizes });
   const entry = buildGraph(items);
   makeReducible(entry);
   const selectors = new Map<Selector, number>();

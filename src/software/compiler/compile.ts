@@ -19,7 +19,7 @@ import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signatur
 import { parsePtx } from "../../ptx/parser.ts";
 import { type FunctionDeclaration, PtxError } from "../../ptx/syntax.ts";
 import { generateKernel } from "./code_generator.ts";
-import { faultType, helperFunctions } from "./helper_functions.ts";
+import { helperFunctions, importedFunctions } from "./helper_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
 import type { Variable } from "./names.ts";
 import { StructureError } from "./structured_code.ts";
@@ -28,6 +28,7 @@ import { type ModuleScope, typeBody } from "./typed_body.ts";
 import { encodeModule, type FunctionDefinition } from "./wasm_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
+export { hostFunctionImports } from "./host_functions.ts";
 export { initializeImage, type ModuleImage, type ModuleVariable } from "./module_image.ts";
 export { PtxVersionError } from "./supported_ptx.ts";
 
@@ -98,7 +99,7 @@ export function compilePtx(text: string): CompiledModule {
   const wasm = encodeModule({
     memory: { module: "device", name: "memory", pages: memoryPages },
     globals: [{ module: "device", name: "imageAddress", valueType: "i64" }],
-    imports: [{ module: "device", name: "fault", type: faultType }],
+    imports: importedFunctions(),
     functions: [...helperFunctions(), ...definitions],
   });
   return { wasm, kernels, image };

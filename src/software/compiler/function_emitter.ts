@@ -1,4 +1,5 @@
 import { PtxError } from "../../ptx/syntax.ts";
+import { type Helper, helperIndex } from "./helper_functions.ts";
 import type { Register, Variable } from "./names.ts";
 import { type ScalarType, singleBits, typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
@@ -39,17 +40,6 @@ export function fixedLocal(name: FixedLocal): number {
   return fixedIndices.get(name)!;
 }
 
-/** Functions that kernels call. */
-export type Helper =
-  | "fault"
-  | "faultGlobal"
-  | "faultBounded"
-  | "resolveGeneric"
-  | "fusedMultiplyAdd32"
-  | "propagateNaN64"
-  | "halfToSingle"
-  | "doubleToHalf";
-
 /** The global of a compiled module: the address of the image of its variables. */
 export const imageAddressGlobal = 0;
 
@@ -76,7 +66,6 @@ export interface OperandOptions {
 export class FunctionEmitter {
   readonly code: CodeWriter = new CodeWriter();
   readonly sizes: SpaceSizes;
-  readonly #helpers: ReadonlyMap<Helper, number>;
   readonly #valueTypes: ReadonlyMap<Register, ValueType>;
   readonly #locals: ValueType[] = counters.map(() => "i32");
   readonly #registers = new Map<Register, number>();
@@ -91,10 +80,9 @@ export class FunctionEmitter {
 
   constructor(
     instructions: Iterable<TypedInstruction>,
-    { sizes, helpers }: { sizes: SpaceSizes; helpers: ReadonlyMap<Helper, number> },
+    { sizes }: { sizes: SpaceSizes },
   ) {
     this.sizes = sizes;
-    this.#helpers = helpers;
     this.#valueTypes = chooseValueTypes(instructions);
   }
 
@@ -145,7 +133,7 @@ export class FunctionEmitter {
   }
 
   callHelper(name: Helper): CodeWriter {
-    return this.code.call(this.#helpers.get(name)!);
+    return this.code.call(helperIndex(name));
   }
 
   /** A local for the rest of the instruction that is being written. */

@@ -1,0 +1,10 @@
+import type { FunctionType, ValueType } from "./wasm_encoder.ts";
+
+/** A function that compiled kernels call, in WebAssembly. */
+export interface HelperFunction {
+  readonly type: FunctionType;
+  /** Beyond the parameters. */
+  readonly locals: readonly ValueType[];
+  /** Without the `end` that closes it. */
+  readonly code: Uint8Array;
+}
