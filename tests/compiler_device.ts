@@ -8,6 +8,9 @@ import {
   initializeImage,
   type ModuleImage,
 } from "../src/software/compiler/compile.ts";
+import { limitTable } from "../src/software/compiler/addresses.ts";
+import { BlockScheduler } from "../src/software/block_scheduler.ts";
+import { type ContextField, contextFields, contextOffset } from "../src/software/compiler/launch_context.ts";
 
 /** What `device.fault` was told. */
 export class Fault extends Error {
@@ -23,9 +26,20 @@ export class Fault extends Error {
   }
 }
 
-const places = { parameters: 0x1_0000, shared: 0x2_0000, local: 0x10_0000, limits: 0x100_0000, heap: 0x1000_0000 };
+const places = {
+  parameters: 0x1_0000,
+  launch: 0x1_8000,
+  shared: 0x2_0000,
+  threads: 0x6_0000,
+  local: 0x10_0000,
+  limits: 0x800_0000,
+  heap: 0x1000_0000,
+};
 const memory = new WebAssembly.Memory({ initial: 65536, maximum: 65536, shared: true });
-const limits = new Uint16Array(memory.buffer, places.limits, 2 ** 23);
+const granules = 2 ** 23;
+const allocations = new Uint32Array(memory.buffer, places.limits, granules);
+const lengths = new Uint32Array(memory.buffer, places.limits + limitTable.lengths, granules);
+const launch = new Int32Array(memory.buffer, places.launch, contextFields.length);
 let heapEnd = places.heap;
 
 /** Memory that kernels may access. */
@@ -40,9 +54,7 @@ export interface Allocation {
 export function allocate(byteLength: number): Allocation {
   const begin = heapEnd;
   heapEnd += Math.ceil((byteLength + 1) / 512) * 512;
-  for (let offset = begin; offset < heapEnd; offset += 512) {
-    limits[offset / 512] = Math.max(0, Math.min(512, begin + byteLength - offset));
-  }
+  allow(begin, byteLength);
   const bytes = new Uint8Array(memory.buffer, begin, byteLength);
   bytes.fill(0);
   return {
@@ -50,6 +62,11 @@ export function allocate(byteLength: number): Allocation {
     bytes,
     view: new DataView(memory.buffer, begin, byteLength),
   };
+}
+
+function allow(begin: number, byteLength: number): void {
+  lengths[begin / 512] = byteLength;
+  allocations.fill(begin / 512 + 1, begin / 512, Math.ceil((begin + byteLength) / 512));
 }
 
 /** Memory that is 0, at a multiple of 65536, of which kernels may access the variables of an image alone. */
@@ -60,10 +77,8 @@ function place(image: ModuleImage): Allocation {
   const bytes = new Uint8Array(memory.buffer, begin, image.byteLength);
   const view = new DataView(memory.buffer, begin, image.byteLength);
   bytes.fill(0);
-  limits.fill(0, begin / 512, heapEnd / 512);
-  for (const { offset, byteLength } of image.variables.values()) {
-    for (let at = 0; at < byteLength; at += 512) limits[(begin + offset + at) / 512] = Math.min(512, byteLength - at);
-  }
+  allocations.fill(0, begin / 512, heapEnd / 512);
+  for (const { offset, byteLength } of image.variables.values()) allow(begin + offset, byteLength);
   const address = addressBase + BigInt(begin);
   initializeImage(image, { view, address });
   return { address, bytes, view };
@@ -104,6 +119,8 @@ export function load(ptx: string): TestModule {
         fault(kind: number, address: bigint, line: number): never {
           throw new Fault(kind, BigInt.asUintN(64, address), line);
         },
+        goOn: () => 2 ** 20,
+        clock: () => BigInt(Math.round(performance.now() * 1e6)),
       }),
     },
   });
@@ -112,7 +129,6 @@ export function load(ptx: string): TestModule {
     { grid = [1, 1, 1], block = [1, 1, 1], parameters = [], sharedMemoryBytes = 0 }: RunOptions = {},
   ) => {
     const kernel = kernels.get(name)!;
-    const runBlocks = instance.exports[name] as (...args: number[]) => void;
     const view = new DataView(memory.buffer, places.parameters, 0x1_0000);
     parameters.forEach(({ type, value }, index) => {
       const { offset } = kernel.parameters[index]!;
@@ -121,10 +137,46 @@ export function load(ptx: string): TestModule {
       else if (type === "u16") view.setUint16(offset, Number(value), true);
       else view.setFloat32(offset, Number(value), true);
     });
-    const { parameters: packed, shared, local, limits: table } = places;
-    const memories = [packed, shared, local, table, kernel.sharedBytes + sharedMemoryBytes];
-    for (let z = 0; z < grid[2]; z++) {
-      for (let y = 0; y < grid[1]; y++) runBlocks(0, grid[0], y, z, ...grid, ...block, ...memories);
+    const count = block[0] * block[1] * block[2];
+    const saved = places.local + count * kernel.localBytes;
+    const set = (fields: Partial<Record<ContextField, number>>) => {
+      for (const [field, value] of Object.entries(fields)) launch[contextOffset(field as ContextField) / 4] = value;
+    };
+    const { parameters: packed, shared, local, limits, threads } = places;
+    set({ parameters: packed, shared, localMemory: local, limits, threads, savedRegisters: saved });
+    set({ sharedBytes: kernel.sharedBytes + sharedMemoryBytes, stepsAtOnce: 2 ** 20 });
+    set({
+      gridX: grid[0],
+      gridY: grid[1],
+      gridZ: grid[2],
+      blockDimX: block[0],
+      blockDimY: block[1],
+      blockDimZ: block[2],
+    });
+    const runKernel = instance.exports[name] as (launch: number) => void;
+    const { suspensions } = kernel;
+    const scheduler = suspensions === undefined ? undefined : new BlockScheduler({
+      memory,
+      block,
+      threads,
+      saved,
+      local,
+      kernel: { ...kernel, suspensions },
+      run(firstThread, lastThread) {
+        set({ firstThread, lastThread });
+        runKernel(places.launch);
+      },
+      countSteps: () => {},
+    });
+    for (let blockZ = 0; blockZ < grid[2]; blockZ++) {
+      for (let blockY = 0; blockY < grid[1]; blockY++) {
+        set({ blockY, blockZ, firstBlockX: 0, lastBlockX: grid[0] });
+        if (scheduler === undefined) runKernel(places.launch);
+        for (let blockX = 0; scheduler !== undefined && blockX < grid[0]; blockX++) {
+          set({ blockX });
+          scheduler.runBlock();
+        }
+      }
     }
   };
   const variable = (name: string): Allocation => {

@@ -29,7 +29,7 @@ const refused: readonly [body: string, message: RegExp][] = [
   ["mov.u32 %r1, %tid.w;", /%tid\.w is not supported/],
   ["ld.global.u32 %r1, %rd1;", /must stand in brackets/],
   ["ld.global.u32 %h1, [%rd1];", /%h1 is "\.b16"/],
-  ["ld.acquire.gpu.global.u32 %r1, [%rd1];", /"\.acquire" is not supported there/],
+  ["ld.acquire.global.u32 %r1, [%rd1];", /"\.acquire" is not supported there|a modifier or a type is missing/],
   ["ld.global.v2.u32 {%r1, %r2, %r3}, [%rd1];", /vector of 2/],
   ["ld.global.v4.u64 {%rd2, %rd3, %rd4, %rd5}, [%rd1];", /16 bytes/],
   ["ld.param.u64 %rd1, [out+8];", /the parameter "out" has 8 bytes/],

@@ -2,7 +2,8 @@ import { PtxError } from "./syntax.ts";
 
 /**
  * What a token is. A `directive` is anything that begins with a dot: directives, types and instruction modifiers.
- * `unknown` is a character that PTX has no use for: an error where it is parsed, none in a body that is skipped.
+ * `unknown` is what PTX has no use for, a character or a string without an end: an error where it is parsed, none in a
+ * body that is skipped.
  */
 export type TokenKind = "directive" | "identifier" | "number" | "string" | "punctuation" | "unknown" | "end";
 
@@ -14,50 +15,149 @@ export interface Token {
   readonly line: number;
 }
 
-const tokenPattern = new RegExp(
+const newline = "\n".charCodeAt(0);
+const quotationMark = '"'.charCodeAt(0);
+const backslash = "\\".charCodeAt(0);
+const colon = ":".charCodeAt(0);
+const dot = ".".charCodeAt(0);
+const slash = "/".charCodeAt(0);
+const asterisk = "*".charCodeAt(0);
+
+const space = 1;
+const digit = 2;
+/** May begin a name. */
+const letter = 4;
+/** May stand in a name, behind its first character. */
+const word = 8;
+const punctuation = 16;
+
+/** By character code: sums of the above. */
+const classes = new Uint8Array(128);
+for (
+  const [characters, characterClass] of [
+    [" \t\r\f\v", space],
+    ["0123456789", digit | word],
+    ["ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_$", letter | word],
+    ["%", letter],
+    ["{}()[]<>,;:@!|=+-*/&^~?", punctuation],
+  ] as const
+) {
+  for (const character of characters) classes[character.charCodeAt(0)] = characterClass;
+}
+
+const numberPattern = new RegExp(
   [
-    /(?<space>[ \t\r\f\v]+|\/\/[^\n]*)/,
-    /(?<newline>\n)/,
-    /(?<comment>\/\*[^]*?\*\/)/,
-    /(?<directive>\.[A-Za-z0-9_$]+(?:::[A-Za-z0-9_$]+)*)/,
-    /(?<identifier>[A-Za-z_$%][A-Za-z0-9_$]*)/,
-    /(?<number>0[fF][0-9A-Fa-f]{8}\b|0[dD][0-9A-Fa-f]{16}\b|0[xX][0-9A-Fa-f]+U?|0[bB][01]+U?|[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|[0-9]+U?)/,
-    /(?<string>"(?:[^"\\\n]|\\.)*")/,
-    /(?<punctuation>[{}()\[\]<>,;:@!|=+\-*\/&^~?%])/,
-    /(?<unknown>[^])/,
-  ].map((part) => part.source).join("|"),
+    /0[fF][0-9A-Fa-f]{8}\b/,
+    /0[dD][0-9A-Fa-f]{16}\b/,
+    /0[xX][0-9A-Fa-f]+U?/,
+    /0[bB][01]+U?/,
+    /[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?/,
+    /[0-9]+[eE][+-]?[0-9]+/,
+    /[0-9]+U?/,
+  ].map(({ source }) => source).join("|"),
   "y",
 );
 
-/** Splits PTX text into tokens, the last of which is the `end`. Throws {@linkcode PtxError} for an open comment. */
+/**
+ * Splits PTX text into tokens, the last of which is the `end`. Throws {@linkcode PtxError} for an open comment.
+ *
+ * Goes by character codes: a regular expression that matches strings and comments overflows its stack on long ones.
+ */
 export function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
-  const pattern = new RegExp(tokenPattern);
   let line = 1;
-  while (pattern.lastIndex < text.length) {
-    const groups = pattern.exec(text)!.groups!;
-    if (groups.space !== undefined) continue;
-    if (groups.newline !== undefined) {
+  let position = 0;
+  while (position < text.length) {
+    const begin = position;
+    const code = text.charCodeAt(begin);
+    const characterClass = code < classes.length ? classes[code]! : 0;
+    let kind: TokenKind;
+    if (code === newline) {
       line++;
-    } else if (groups.comment !== undefined) {
-      for (const character of groups.comment) if (character === "\n") line++;
-    } else if (groups.identifier !== undefined) {
-      tokens.push({ kind: "identifier", text: groups.identifier, line });
-    } else if (groups.directive !== undefined) {
-      tokens.push({ kind: "directive", text: groups.directive, line });
-    } else if (groups.punctuation !== undefined) {
-      if (groups.punctuation === "/" && text[pattern.lastIndex] === "*") {
+      position++;
+      continue;
+    } else if ((characterClass & space) !== 0) {
+      position++;
+      continue;
+    } else if (code === slash && text.charCodeAt(begin + 1) === slash) {
+      position = endOfLine(text, begin);
+      continue;
+    } else if (code === slash && text.charCodeAt(begin + 1) === asterisk) {
+      position = text.indexOf("*/", begin + 2) + 2;
+      if (position < begin + 2) {
         throw new PtxError(line, 'cannot find the end of the comment that starts here: close it with "*/"');
       }
-      tokens.push({ kind: "punctuation", text: groups.punctuation, line });
-    } else if (groups.number !== undefined) {
-      tokens.push({ kind: "number", text: groups.number, line });
-    } else if (groups.string !== undefined) {
-      tokens.push({ kind: "string", text: groups.string, line });
+      line += newlinesBetween(text, begin, position);
+      continue;
+    } else if ((characterClass & letter) !== 0) {
+      kind = "identifier";
+      position = endOfWord(text, begin + 1);
+    } else if ((characterClass & punctuation) !== 0) {
+      kind = "punctuation";
+      position++;
+    } else if ((characterClass & digit) !== 0) {
+      kind = "number";
+      numberPattern.lastIndex = begin;
+      numberPattern.test(text);
+      position = numberPattern.lastIndex;
+    } else if (code === dot && isWord(text, begin + 1)) {
+      kind = "directive";
+      position = endOfDirective(text, begin);
+    } else if (code === quotationMark) {
+      const end = endOfString(text, begin);
+      kind = end === undefined ? "unknown" : "string";
+      position = end ?? endOfLine(text, begin);
     } else {
-      tokens.push({ kind: "unknown", text: groups.unknown!, line });
+      kind = "unknown";
+      position++;
     }
+    tokens.push({ kind, text: text.slice(begin, position), line });
   }
   tokens.push({ kind: "end", text: "", line });
   return tokens;
+}
+
+/** False past the end of the text. */
+function isWord(text: string, position: number): boolean {
+  const code = text.charCodeAt(position);
+  return code < classes.length && (classes[code]! & word) !== 0;
+}
+
+function endOfWord(text: string, begin: number): number {
+  let end = begin;
+  while (isWord(text, end)) end++;
+  return end;
+}
+
+/** `.L1::no_allocate` is one. */
+function endOfDirective(text: string, begin: number): number {
+  let end = endOfWord(text, begin + 1);
+  while (text.charCodeAt(end) === colon && text.charCodeAt(end + 1) === colon && isWord(text, end + 2)) {
+    end = endOfWord(text, end + 2);
+  }
+  return end;
+}
+
+/** Undefined where the line ends first. */
+function endOfString(text: string, begin: number): number | undefined {
+  for (let end = begin + 1; end < text.length; end++) {
+    const code = text.charCodeAt(end);
+    if (code === quotationMark) return end + 1;
+    if (code === newline) return undefined;
+    if (code === backslash && text.charCodeAt(end + 1) !== newline) end++;
+  }
+  return undefined;
+}
+
+function endOfLine(text: string, begin: number): number {
+  const end = text.indexOf("\n", begin);
+  return end < 0 ? text.length : end;
+}
+
+function newlinesBetween(text: string, begin: number, end: number): number {
+  let count = 0;
+  for (let position = begin; position < end; position++) {
+    if (text.charCodeAt(position) === newline) count++;
+  }
+  return count;
 }

@@ -2,7 +2,9 @@ import { type Token, tokenize } from "./lexer.ts";
 import {
   type AddressInitializer,
   type AddressOperand,
+  type CallPrototype,
   type FloatOperand,
+  type FunctionAlias,
   type FunctionDeclaration,
   type FunctionDirective,
   type Initializer,
@@ -25,7 +27,11 @@ const scalarTypes: ReadonlySet<string> = new Set(
   ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64 pred texref samplerref " +
     "surfref").split(" "),
 );
+/** By the modifier that tells them. */
+const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4], ["v8", 8]]);
 const maximumScopeDepth = 200;
+/** As many as 64 bits have in base 2, and a prefix. */
+const maximumDigits = 66;
 
 /**
  * Parses PTX text.
@@ -59,9 +65,10 @@ class Parser {
     checkHeader?.(header);
     const functions: FunctionDeclaration[] = [];
     const variables: VariableDeclaration[] = [];
+    const aliases: FunctionAlias[] = [];
     let linkage: string | undefined;
     while (this.#token.kind !== "end") {
-      if (this.#accept(";")) continue;
+      if (this.#accept(";") || this.#acceptDebugLine()) continue;
       const token = this.#token;
       const name = this.#directive();
       if (linkages.has(name)) {
@@ -72,7 +79,7 @@ class Parser {
         const head = this.#functionHead(name, linkage, token.line);
         functions.push({ ...head, body: this.#accept(";") ? undefined : this.#body() });
       } else if (stateSpaces.has(name)) {
-        variables.push(...this.#variables(name, linkage, token.line));
+        for (const variable of this.#variables(name, linkage, token.line)) variables.push(variable);
       } else if (name === "address_size") {
         const size = this.#take();
         if (size.text !== "64") {
@@ -81,16 +88,18 @@ class Parser {
       } else if (name === "file") {
         this.#skipLine(token.line);
       } else if (name === "pragma") {
-        while (!this.#accept(";")) this.#take();
+        this.#skipStatement();
       } else if (name === "section") {
         while (!this.#at("{")) this.#take();
         this.#skipBraces();
+      } else if (name === "alias") {
+        aliases.push(this.#alias(token.line));
       } else {
         throw new PtxError(token.line, `cannot take the directive ".${name}": it is not known at module scope`);
       }
       linkage = undefined;
     }
-    return { ...header, functions, variables };
+    return { ...header, functions, variables, aliases };
   }
 
   kernelHeads(): FunctionDeclaration[] {
@@ -183,6 +192,20 @@ class Parser {
     }
   }
 
+  /** `@@DWARF .byte 0x2b`, as compilers before `.section` wrote what debuggers read. */
+  #acceptDebugLine(): boolean {
+    if (!this.#at("@") || this.#peek(1).text !== "@" || this.#peek(2).text !== "DWARF") return false;
+    this.#skipLine(this.#token.line);
+    return true;
+  }
+
+  #skipStatement(): void {
+    while (!this.#accept(";")) {
+      if (this.#at("{") || this.#at("}")) throw this.#unexpected('";"');
+      this.#take();
+    }
+  }
+
   #skipBraces(): void {
     const opening = this.#token;
     let depth = 0;
@@ -217,24 +240,55 @@ class Parser {
     return { names, line };
   }
 
+  #alias(line: number): FunctionAlias {
+    const name = this.#identifier();
+    this.#expect(",");
+    const target = this.#identifier();
+    this.#expect(";");
+    return { name, target, line };
+  }
+
   #functionHead(kind: "entry" | "func", linkage: string | undefined, line: number): FunctionDeclaration {
+    const attributes: FunctionDirective[] = [];
+    while (this.#token.text === ".attribute") attributes.push(...this.#attributes());
     const results = this.#at("(") ? this.#parameterList() : [];
     const name = this.#identifier();
     const parameters = this.#at("(") ? this.#parameterList() : [];
-    const directives: FunctionDirective[] = [];
-    while (this.#token.kind === "directive") {
-      const directiveLine = this.#token.line;
-      const directive = this.#directive();
-      const values: number[] = [];
-      while (this.#peek(0).kind === "number" || this.#peek(0).kind === "string") {
-        if (this.#peek(0).kind === "string") this.#take();
-        else values.push(this.#smallInteger());
-        if (!this.#accept(",")) break;
-      }
-      if (directive === "pragma") this.#expect(";");
-      directives.push({ name: directive, values, line: directiveLine });
-    }
+    const directives = [...attributes, ...this.#functionDirectives()];
     return { kind, name, linkage, results, parameters, directives, body: undefined, line };
+  }
+
+  /** `.attribute(.unified(1, 2), .managed)` */
+  #attributes(): FunctionDirective[] {
+    this.#take();
+    this.#expect("(");
+    const attributes: FunctionDirective[] = [];
+    do {
+      const { line } = this.#token;
+      attributes.push({ name: this.#directive(), values: [], line });
+      if (this.#at("(")) this.#skipParentheses();
+    } while (this.#accept(","));
+    this.#expect(")");
+    return attributes;
+  }
+
+  #functionDirectives(): FunctionDirective[] {
+    const directives: FunctionDirective[] = [];
+    while (this.#token.kind === "directive") directives.push(this.#functionDirective());
+    return directives;
+  }
+
+  #functionDirective(): FunctionDirective {
+    const { line } = this.#token;
+    const name = this.#directive();
+    const values: number[] = [];
+    while (this.#token.kind === "number" || this.#token.kind === "string") {
+      if (this.#token.kind === "string") this.#take();
+      else values.push(this.#smallInteger());
+      if (!this.#accept(",")) break;
+    }
+    if (name === "pragma") this.#expect(";");
+    return { name, values, line };
   }
 
   #parameterList(): VariableDeclaration[] {
@@ -277,8 +331,8 @@ class Parser {
         }
         // The alignment after ".ptr" is that of what the pointer points to.
         if (!pointer) alignment = value;
-      } else if (name === "v2" || name === "v4") {
-        vectorLength = Number(name[1]);
+      } else if (vectorLengths.has(name)) {
+        vectorLength = vectorLengths.get(name)!;
       } else if (name === "ptr") {
         pointer = true;
       } else if (name === "attribute") {
@@ -374,7 +428,7 @@ class Parser {
 
   #statement(statements: Statement[]): void {
     const { kind, line } = this.#token;
-    if (this.#accept(";")) return;
+    if (this.#accept(";") || this.#acceptDebugLine()) return;
     if (this.#at("{")) {
       statements.push({ kind: "block", statements: this.#body(), line });
     } else if (kind === "directive") {
@@ -382,18 +436,45 @@ class Parser {
     } else if (kind === "identifier" && this.#peek(1).text === ":" && this.#peek(1).kind === "punctuation") {
       const name = this.#identifier();
       this.#expect(":");
-      if (this.#token.text === ".branchtargets") {
-        this.#take();
-        const targets = [this.#identifier()];
-        while (this.#accept(",")) targets.push(this.#identifier());
-        this.#expect(";");
-        statements.push({ kind: "branchTargets", name, targets, line });
-      } else {
-        statements.push({ kind: "label", name, line });
-      }
+      statements.push(this.#named(name, line));
     } else {
       statements.push(this.#instruction());
     }
+  }
+
+  /** What stands behind a name and a colon: lists and prototypes, or nothing, which makes it a label. */
+  #named(name: string, line: number): Statement {
+    switch (this.#token.text) {
+      case ".branchtargets":
+        return { kind: "branchTargets", name, targets: this.#targets(), line };
+      case ".calltargets":
+        return { kind: "callTargets", name, targets: this.#targets(), line };
+      case ".callprototype":
+        return this.#callPrototype(name, line);
+      default:
+        return { kind: "label", name, line };
+    }
+  }
+
+  #targets(): string[] {
+    this.#take();
+    const targets = [this.#identifier()];
+    while (this.#accept(",")) targets.push(this.#identifier());
+    this.#expect(";");
+    return targets;
+  }
+
+  #callPrototype(name: string, line: number): CallPrototype {
+    this.#take();
+    const results = this.#at("(") ? this.#parameterList() : [];
+    const placeholder = this.#token;
+    if (this.#identifier() !== "_") {
+      throw new PtxError(placeholder.line, `cannot read ${quote(placeholder)}: "_" stands for a prototype's function`);
+    }
+    const parameters = this.#at("(") ? this.#parameterList() : [];
+    const directives = this.#functionDirectives();
+    this.#expect(";");
+    return { kind: "callPrototype", name, results, parameters, directives, line };
   }
 
   #bodyDirective(statements: Statement[]): void {
@@ -402,24 +483,21 @@ class Parser {
     if (name === "loc" || name === "file") {
       this.#skipLine(line);
     } else if (name === "pragma") {
-      while (!this.#accept(";")) this.#take();
+      this.#skipStatement();
     } else if (name === "reg") {
       statements.push(this.#registers(line));
     } else if (stateSpaces.has(name)) {
-      statements.push(...this.#variables(name, undefined, line));
+      for (const variable of this.#variables(name, undefined, line)) statements.push(variable);
     } else {
-      while (!this.#accept(";")) this.#take();
+      this.#skipStatement();
       statements.push({ kind: "directive", name, line });
     }
   }
 
   #registers(line: number): RegisterDeclaration {
-    let vectorLength = 1;
     let type = this.#directive();
-    if (type === "v2" || type === "v4") {
-      vectorLength = Number(type[1]);
-      type = this.#directive();
-    }
+    const vectorLength = vectorLengths.get(type) ?? 1;
+    if (vectorLength > 1) type = this.#directive();
     if (!scalarTypes.has(type)) {
       throw new PtxError(line, `cannot declare registers of type ".${type}": it is not a type that is known`);
     }
@@ -443,22 +521,28 @@ class Parser {
       const negated = this.#accept("!");
       predicate = { name: this.#identifier(), negated };
     }
+    const opcodePosition = this.#position;
     const line = this.#token.line;
     const opcode = this.#identifier();
     const modifiers: string[] = [];
     while (this.#token.kind === "directive") modifiers.push(this.#directive());
     const operands: Operand[] = [];
     if (!this.#at(";")) {
-      do operands.push(this.#operand()); while (this.#accept(","));
+      do operands.push(this.#operand(opcodePosition)); while (this.#accept(","));
     }
     this.#expect(";");
     return { kind: "instruction", opcode, modifiers, operands, predicate, line };
   }
 
-  #operand(): Operand {
-    if (this.#at("[")) return this.#address();
+  #operand(opcodePosition: number): Operand {
+    if (this.#at("[")) return this.#address(opcodePosition);
     if (this.#accept("{")) return { kind: "vector", elements: this.#elements("}") };
     if (this.#accept("(")) return { kind: "list", elements: this.#elements(")") };
+    return this.#element();
+  }
+
+  /** An operand that may also stand in a vector or a list: they hold no further ones, so that nothing nests deeply. */
+  #element(): Operand {
     if (this.#accept("!")) return { kind: "not", operand: this.#name() };
     if (this.#token.kind === "number" || this.#at("-") || this.#at("+")) return this.#number();
     const first = this.#name();
@@ -466,13 +550,11 @@ class Parser {
     return this.#accept("|") ? { kind: "pair", first, second: this.#name() } : first;
   }
 
-  /** Vectors and lists hold no further vectors or lists, so that no text can nest them deeply. */
   #elements(closing: string): Operand[] {
     const elements: Operand[] = [];
     while (!this.#accept(closing)) {
       if (elements.length > 0) this.#expect(",");
-      if (this.#at("{") || this.#at("(") || this.#at("[")) throw this.#unexpected("a register or a number");
-      elements.push(this.#operand());
+      elements.push(this.#element());
     }
     return elements;
   }
@@ -491,19 +573,32 @@ class Parser {
     this.#take();
     const integer = integerValue(token);
     if (integer !== undefined) return { kind: "integer", value: negative ? -integer : integer };
-    const [precision, bits] = floatBits(token.text);
+    const [precision, bits] = floatBits(token);
     const sign = precision === "single" ? 1n << 31n : 1n << 63n;
     return { kind: "float", precision, bits: negative ? bits ^ sign : bits };
   }
 
-  #address(): AddressOperand {
+  #address(opcodePosition: number): AddressOperand {
     this.#expect("[");
     const base = this.#token.kind === "identifier" ? this.#name() : undefined;
     if (base === undefined && this.#token.kind !== "number" && !this.#at("-")) throw this.#unexpected("an address");
     const absolute = base === undefined ? this.#wholeNumber() : 0n;
     const offset = absolute + this.#offset();
+    if (this.#at(",")) {
+      throw new PtxError(
+        this.#tokens[opcodePosition]!.line,
+        `cannot compile "${this.#opcodeText(opcodePosition)}": an address with coordinates is one in a texture, ` +
+          "a surface or a tensor, and these are not supported",
+      );
+    }
     if (!this.#accept("]")) throw this.#unexpected('"+" or "]"');
     return { kind: "address", base, offset };
+  }
+
+  #opcodeText(position: number): string {
+    let text = this.#tokens[position]!.text;
+    while (this.#tokens[++position]!.kind === "directive") text += this.#tokens[position]!.text;
+    return text;
   }
 
   /** `+4`, `-4`, `+-4`, as many as there are, or none. */
@@ -524,25 +619,31 @@ class Parser {
   }
 }
 
-function quote(token: Token): string {
-  return token.kind === "string" ? token.text : `"${token.text}"`;
+function quote({ kind, text }: Token): string {
+  return kind === "string" ? text : `"${text}"`;
 }
 
 /** Undefined for a number that is not whole. */
-function integerValue({ text, line }: Token): bigint | undefined {
+function integerValue(token: Token): bigint | undefined {
+  const { text, line } = token;
   const digits = text.endsWith("U") ? text.slice(0, -1) : text;
-  if (/^0[0-7]+$/.test(digits)) return BigInt(`0o${digits.slice(1)}`);
-  if (/^0[0-9]+$/.test(digits)) {
+  const isOctal = /^0[0-9]+$/.test(digits);
+  if (!isOctal && !/^(0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)$/.test(digits)) return undefined;
+  if (isOctal && !/^[0-7]+$/.test(digits)) {
     throw new PtxError(
       line,
-      `cannot read "${text}": a number that begins with 0 is octal, and 8 and 9 are no digits of it`,
+      `cannot read ${quote(token)}: a number that begins with 0 is octal, and 8 and 9 are no digits of it`,
     );
   }
-  if (/^(0[xX][0-9A-Fa-f]+|0[bB][01]+|[0-9]+)$/.test(digits)) return BigInt(digits);
-  return undefined;
+  // The length goes first: to turn a million digits into a number takes long.
+  const value = digits.length > maximumDigits ? undefined : BigInt(isOctal ? `0o${digits.slice(1)}` : digits);
+  if (value === undefined || value >= 1n << 64n) {
+    throw new PtxError(line, `cannot read ${quote(token)}: a whole number has 64 bits at most`);
+  }
+  return value;
 }
 
-function floatBits(text: string): ["single" | "double", bigint] {
+function floatBits({ text }: Token): ["single" | "double", bigint] {
   if (/^0[fF]/.test(text)) return ["single", BigInt(`0x${text.slice(2)}`)];
   if (/^0[dD]/.test(text)) return ["double", BigInt(`0x${text.slice(2)}`)];
   const view = new DataView(new ArrayBuffer(8));

@@ -7,6 +7,9 @@ export function ptxText(image: string | Uint8Array): string | undefined {
 
 /** Whether text is PTX: it begins with its version, after space and comments. */
 export function isPtx(text: string): boolean {
-  const [before] = /^(?:[ \t\r\n\f\v]+|\/\/[^\n]*|\/\*[^]*?\*\/)*/.exec(text)!;
-  return text.startsWith(".version", before.length);
+  // One at a time: a repeated group would overflow the stack on thousands of comments.
+  const spaceOrComment = /[ \t\r\n\f\v]+|\/\/[^\n]*|\/\*[^]*?\*\//y;
+  let begin = 0;
+  while (spaceOrComment.test(text)) begin = spaceOrComment.lastIndex;
+  return text.startsWith(".version", begin);
 }

@@ -11,7 +11,8 @@ export class PtxError extends Error {
   readonly line: number;
 
   constructor(line: number, message: string) {
-    super(`Line ${line}: ${message}`);
+    // What is quoted may be as long as the text.
+    super(`Line ${line}: ${message.replaceAll(/[^\s"]{200,}/g, (word) => `${word.slice(0, 200)}…`)}`);
     this.line = line;
   }
 }
@@ -27,6 +28,15 @@ export interface PtxHeader {
 export interface PtxModule extends PtxHeader {
   readonly functions: readonly FunctionDeclaration[];
   readonly variables: readonly VariableDeclaration[];
+  readonly aliases: readonly FunctionAlias[];
+}
+
+/** `.alias name, target;` */
+export interface FunctionAlias {
+  readonly name: string;
+  /** The function that the name stands for. */
+  readonly target: string;
+  readonly line: number;
 }
 
 /** A `.entry` or `.func`. */
@@ -37,17 +47,18 @@ export interface FunctionDeclaration {
   readonly linkage: string | undefined;
   readonly results: readonly VariableDeclaration[];
   readonly parameters: readonly VariableDeclaration[];
-  /** The performance directives, as `maxntid` with its numbers. */
+  /** What stands around the parameters, as `maxntid` with its numbers, `noreturn`, or `unified` of an `.attribute`. */
   readonly directives: readonly FunctionDirective[];
   /** Undefined for a declaration without a definition. */
   readonly body: readonly Statement[] | undefined;
   readonly line: number;
 }
 
-/** A directive between a function's parameters and its body. */
+/** A directive between a function's parameters and its body, or one of its attributes. */
 export interface FunctionDirective {
   /** Without its dot. */
   readonly name: string;
+  /** The numbers behind it; an attribute keeps none. */
   readonly values: readonly number[];
   readonly line: number;
 }
@@ -61,7 +72,7 @@ export interface VariableDeclaration {
   readonly linkage: string | undefined;
   /** Without its dot: `u32`, `b8`, `f64`. */
   readonly type: string;
-  /** 1, 2 or 4. */
+  /** 1, 2, 4 or 8. */
   readonly vectorLength: number;
   /** The lengths of an array, outermost first, and none for a scalar. The first is 0 where nothing tells it. */
   readonly dimensions: readonly number[];
@@ -98,6 +109,7 @@ export interface InitializerList {
 export interface RegisterDeclaration {
   readonly kind: "registers";
   readonly type: string;
+  /** 1, 2, 4 or 8. */
   readonly vectorLength: number;
   /** With a count, the names are the prefix followed by 0 to count - 1. */
   readonly names: readonly { readonly name: string; readonly count: number | undefined }[];
@@ -112,6 +124,8 @@ export type Statement =
   | RegisterDeclaration
   | VariableDeclaration
   | BranchTargets
+  | CallTargets
+  | CallPrototype
   | UnknownDirective;
 
 /** `$L__BB0_2:` */
@@ -133,6 +147,25 @@ export interface BranchTargets {
   readonly kind: "branchTargets";
   readonly name: string;
   readonly targets: readonly string[];
+  readonly line: number;
+}
+
+/** `name: .calltargets a, b;`: the functions that an indirect call may call. */
+export interface CallTargets {
+  readonly kind: "callTargets";
+  readonly name: string;
+  readonly targets: readonly string[];
+  readonly line: number;
+}
+
+/** `name: .callprototype (.param .b32 _) _ (.param .b64 _) .noreturn;`: how an indirect call passes its parameters. */
+export interface CallPrototype {
+  readonly kind: "callPrototype";
+  readonly name: string;
+  /** Their names are whatever was written, `_` most often. */
+  readonly results: readonly VariableDeclaration[];
+  readonly parameters: readonly VariableDeclaration[];
+  readonly directives: readonly FunctionDirective[];
   readonly line: number;
 }
 

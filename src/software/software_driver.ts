@@ -70,6 +70,9 @@ interface LoadedKernel {
   readonly kernel: SoftwareKernel;
 }
 
+/** A minute or two of a kernel that has no end. */
+const defaultStepLimit = 2 ** 36;
+
 /** `Driver` on the processor. */
 export class SoftwareDriver implements Driver {
   readonly kind = "software";
@@ -96,9 +99,15 @@ export class SoftwareDriver implements Driver {
   readonly #allocations = new Allocations<AnyAllocation>();
   readonly #modules = new Map<bigint, LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
+  readonly #kernelOptions: { readonly stepLimit: number; readonly boundsChecks: boolean };
   #lastHandle = 0x5000n;
 
   constructor(options: SoftwareDriverOptions) {
+    const { stepLimit = defaultStepLimit, boundsChecks = true } = options;
+    if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
+      throw new RangeError(`Cannot let kernels do ${stepLimit} steps: the limit is a whole number from 1 on`);
+    }
+    this.#kernelOptions = { stepLimit, boundsChecks };
     this.#devices = new VisibleDevices(options);
     this.#legacyMemory = new LegacyMemory(this.#window, this.#devices);
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {
@@ -686,7 +695,7 @@ export class SoftwareDriver implements Driver {
     const call = "cuModuleLoadDataEx";
     this.#devices.check(device, call);
     this.#checkLimits(device, call);
-    const module = LoadedModule.load(this.#window, device, image);
+    const module = LoadedModule.load(this.#window, image, { device, ...this.#kernelOptions });
     for (const variable of module.variables.values()) {
       this.#allocations.add(variable);
       this.#legacyMemory.peerAccess.add(variable);

@@ -1,11 +1,16 @@
+import { BlockScheduler, DeadlockError } from "./block_scheduler.ts";
 import {
   type CompiledKernel,
   type CompiledModule,
   compilePtx,
+  faultKind,
   hostFunctionImports,
   initializeImage,
   type ModuleVariable,
 } from "./compiler/compile.ts";
+import { type ContextField, contextFields, contextOffset } from "./compiler/launch_context.ts";
+import { assertionMessage, printFromDevice } from "./device_print.ts";
+import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
 import { addressOfOffset, scratch, wholePages, type Window } from "./window.ts";
 
 /** Blocks and threads in each dimension, and what each block gets. */
@@ -14,45 +19,36 @@ export interface Geometry {
   readonly block: readonly [x: number, y: number, z: number];
 }
 
-/** A kernel met an address that it may not access, or a trap. */
+/** A kernel met an address that it may not access, a trap, or what else ends it before its end. */
 export class KernelFault extends Error {
   /** One of `faultKind`. */
   readonly kind: number;
-  readonly address: bigint;
+  /** Undefined where it is not about memory. */
+  readonly address: bigint | undefined;
   /** Line of the PTX text. */
   readonly line: number;
 
-  constructor(kind: number, address: bigint, line: number) {
-    super(`Line ${line} of the PTX, address 0x${address.toString(16)}`);
+  constructor(
+    kind: number,
+    { address, line, detail }: { address?: bigint | undefined; line: number; detail?: string },
+  ) {
+    const what = detail ?? (address === undefined ? undefined : `address 0x${address.toString(16)}`);
+    super(line === 0 ? what : what === undefined ? `Line ${line} of the PTX` : `Line ${line} of the PTX, ${what}`);
     this.kind = kind;
     this.address = address;
     this.line = line;
   }
 }
 
-/** What a compiled kernel exports. */
-type RunBlocks = (
-  firstBlockX: number,
-  lastBlockX: number,
-  blockY: number,
-  blockZ: number,
-  gridX: number,
-  gridY: number,
-  gridZ: number,
-  blockDimX: number,
-  blockDimY: number,
-  blockDimZ: number,
-  parameters: number,
-  shared: number,
-  local: number,
-  limits: number,
-  sharedBytes: number,
-) => void;
+/** What a compiled kernel exports: it is told where the launch's record begins. */
+type RunKernel = (launch: number) => void;
 
 /** A kernel of a loaded module. */
 export interface SoftwareKernel {
   readonly compiled: CompiledKernel;
-  readonly runBlocks: RunBlocks;
+  readonly run: RunKernel;
+  /** What counts the steps of the launch that is run, of any kernel of the module. */
+  readonly counting: { by: StepCounter };
 }
 
 /** A variable of a loaded module, by where it lies in the window. */
@@ -75,18 +71,29 @@ export interface SoftwareModule {
 export interface ModulePlace {
   /** Reserves whole pages of the window: where they begin. What it throws where there are none is the caller's affair. */
   reserve(byteLength: number): number;
+  /** How many steps a launch of one of its kernels may do. */
+  readonly stepLimit: number;
+  readonly boundsChecks: boolean;
 }
 
 /**
  * Compiles PTX, places its variables in the window and binds its kernels to it. Throws `PtxError` before anything is
  * reserved.
  */
-export function loadModule(ptx: string, window: Window, { reserve }: ModulePlace): SoftwareModule {
-  const module = compilePtx(ptx);
+export function loadModule(
+  ptx: string,
+  window: Window,
+  { reserve, stepLimit, boundsChecks }: ModulePlace,
+): SoftwareModule {
+  const module = compilePtx(ptx, { boundsChecks });
   const { image } = module;
   const code = new WebAssembly.Module(module.wasm);
   if (image.byteLength === 0) {
-    return { kernels: bindKernels(code, module, { window, begin: 0 }), variables: new Map(), memory: undefined };
+    return {
+      kernels: bindKernels(code, module, { window, begin: 0, stepLimit }),
+      variables: new Map(),
+      memory: undefined,
+    };
   }
   const byteLength = wholePages(image.byteLength);
   const begin = reserve(byteLength);
@@ -98,7 +105,7 @@ export function loadModule(ptx: string, window: Window, { reserve }: ModulePlace
     return [name, { space, begin: begin + offset, byteLength }] as const;
   });
   return {
-    kernels: bindKernels(code, module, { window, begin }),
+    kernels: bindKernels(code, module, { window, begin, stepLimit }),
     variables: new Map(variables),
     memory: { begin, byteLength },
   };
@@ -108,78 +115,261 @@ export function loadModule(ptx: string, window: Window, { reserve }: ModulePlace
 function bindKernels(
   code: WebAssembly.Module,
   { kernels }: CompiledModule,
-  { window, begin }: { window: Window; begin: number },
+  { window, begin, stepLimit }: { window: Window; begin: number; stepLimit: number },
 ): ReadonlyMap<string, SoftwareKernel> {
+  const counting = { by: new StepCounter(stepLimit) };
   const instance = new WebAssembly.Instance(code, {
     device: {
       memory: window.memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
       ...hostFunctionImports({
         fault(kind: number, address: bigint, line: number): never {
-          throw new KernelFault(kind, BigInt.asUintN(64, address), line);
+          throw faultOf(kind, BigInt.asUintN(64, address), line);
+        },
+        goOn: () => counting.by.goOn(),
+        clock: () => BigInt(Math.round(performance.now() * 1e6)),
+        print: (format: bigint, values: bigint, local: number, shared: number) =>
+          printFromDevice(window.bytes, { format, arguments: values, local, shared }, writeStandardOutput),
+        failAssertion(
+          message: bigint,
+          file: bigint,
+          sourceLine: number,
+          name: bigint,
+          ...[blockX, blockY, blockZ, threadX, threadY, threadZ, line]: number[]
+        ): never {
+          const text = assertionMessage(window.bytes, {
+            message,
+            file,
+            function: name,
+            line: sourceLine,
+            block: [blockX!, blockY!, blockZ!],
+            thread: [threadX!, threadY!, threadZ!],
+          });
+          writeStandardError(new TextEncoder().encode(`${text}\n`));
+          throw new KernelFault(faultKind.failedAssertion, { line: line!, detail: text });
         },
       }),
     },
   });
   return new Map(
-    [...kernels].map(([name, compiled]) => [name, { compiled, runBlocks: instance.exports[name] as RunBlocks }]),
+    [...kernels].map(([name, compiled]) => [name, { compiled, run: instance.exports[name] as RunKernel, counting }]),
   );
+}
+
+function faultOf(kind: number, address: bigint, line: number): KernelFault {
+  switch (kind) {
+    case faultKind.trap:
+      return new KernelFault(kind, { line, detail: "a trap" });
+    case faultKind.stackOverflow:
+      return new KernelFault(kind, { line, detail: "the functions that a thread is in need more than its stack" });
+    case faultKind.invalidFunction:
+      return new KernelFault(kind, { line, detail: `0x${address.toString(16)} is the address of no function` });
+    default:
+      return new KernelFault(kind, { address, line });
+  }
+}
+
+/** Counts what the threads of a launch do, and stops those that do too much. */
+class StepCounter {
+  /** How often a kernel may go around loops before it asks whether it may go on. */
+  readonly atOnce: number = 2 ** 20;
+  readonly #limit: number;
+  #count = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** For another launch, from 0 on. */
+  anew(): StepCounter {
+    return new StepCounter(this.#limit);
+  }
+
+  goOn(): number {
+    this.count(this.atOnce);
+    return this.atOnce;
+  }
+
+  count(steps: number): void {
+    this.#count += steps;
+    if (this.#count <= this.#limit) return;
+    throw new KernelFault(faultKind.stepLimit, {
+      line: 0,
+      detail: `it was stopped after ${this.#count} steps: POOLPASS_SOFTWARE_STEPS sets how many a kernel may do`,
+    });
+  }
 }
 
 const sliceMilliseconds = 4;
 
-/**
- * A launch as work for a stream: each call runs some blocks and returns whether none is left.
- *
- * @param limits where the limits of the device that runs it begin in the window
- * @param sharedMemoryBytes what the launch adds to the block's shared memory
- */
-export function launchInSlices(
-  { runBlocks, compiled }: SoftwareKernel,
-  { grid: [gridX, gridY, gridZ], block: [blockX, blockY, blockZ] }: Geometry,
-  { window, parameters, limits, sharedMemoryBytes = 0 }: {
-    window: Window;
-    parameters: Uint8Array;
-    limits: number;
-    sharedMemoryBytes?: number;
-  },
-): () => boolean {
-  let x = 0, y = 0, z = 0;
-  let blocksAtOnce = 1;
-  return () => {
+/** What a launch takes beside its geometry. */
+export interface LaunchPlace {
+  readonly window: Window;
+  readonly parameters: Uint8Array;
+  /** Where the limits of the device that runs it begin in the window. */
+  readonly limits: number;
+  /** What the launch adds to the block's shared memory. */
+  readonly sharedMemoryBytes?: number;
+  /** Where the memory of the block's threads begins, as much as `threadMemoryBytes` tells. */
+  readonly threadMemory?: number;
+}
+
+/** The bytes of the memory that the threads of a block need at once, for their variables and saved registers. */
+export function threadMemoryBytes(
+  { suspensions, localBytes, savedBytes }: CompiledKernel,
+  threadsPerBlock: number,
+): number {
+  return suspensions === undefined ? localBytes : threadsPerBlock * (localBytes + savedBytes);
+}
+
+/** A launch as work for a stream: each call runs some blocks and returns whether none is left. */
+export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): () => boolean {
+  const launch = new LaunchRecord(kernel, geometry, place);
+  return kernel.compiled.suspensions === undefined ? blocksAtOnce(launch) : blockAfterBlock(launch);
+}
+
+/** What a kernel reads of a launch. */
+class LaunchRecord {
+  readonly kernel: SoftwareKernel;
+  readonly geometry: Geometry;
+  readonly place: LaunchPlace;
+  readonly steps: StepCounter;
+  readonly #fields: Int32Array;
+
+  constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
+    this.kernel = kernel;
+    this.geometry = geometry;
+    this.place = place;
+    this.steps = kernel.counting.by.anew();
+    this.#fields = new Int32Array(place.window.memory.buffer, scratch.launch.begin, contextFields.length);
+  }
+
+  /** Where the threads' registers are saved: behind their local memory. */
+  get savedRegisters(): number {
+    const { block } = this.geometry;
+    return this.localMemory + this.kernel.compiled.localBytes * block[0] * block[1] * block[2];
+  }
+
+  get localMemory(): number {
+    return this.place.threadMemory ?? scratch.local.begin;
+  }
+
+  /** Writes it into the window, which other launches use in between. */
+  write(): void {
+    const { window, parameters, limits, sharedMemoryBytes = 0 } = this.place;
+    const { grid, block } = this.geometry;
+    const { compiled, counting } = this.kernel;
+    counting.by = this.steps;
     window.bytes.set(parameters, scratch.parameters.begin);
+    this.set("gridX", grid[0]);
+    this.set("gridY", grid[1]);
+    this.set("gridZ", grid[2]);
+    this.set("blockDimX", block[0]);
+    this.set("blockDimY", block[1]);
+    this.set("blockDimZ", block[2]);
+    this.set("parameters", scratch.parameters.begin);
+    this.set("shared", scratch.shared.begin);
+    this.set("sharedBytes", compiled.sharedBytes + sharedMemoryBytes);
+    this.set("localMemory", this.localMemory);
+    this.set("savedRegisters", this.savedRegisters);
+    this.set("threads", scratch.threads.begin);
+    this.set("limits", limits);
+    this.set("stepsAtOnce", this.steps.atOnce);
+  }
+
+  set(field: ContextField, value: number): void {
+    this.#fields[contextOffset(field) / 4] = value;
+  }
+}
+
+/** The blocks of a grid in order. */
+class BlockIndex {
+  x = 0;
+  y = 0;
+  z = 0;
+  readonly #grid: Geometry["grid"];
+
+  constructor(grid: Geometry["grid"]) {
+    this.#grid = grid;
+  }
+
+  get isPastEnd(): boolean {
+    return this.z === this.#grid[2];
+  }
+
+  /** Goes on to the block of the row with that index, or to the next row. */
+  goOnTo(x: number): void {
+    this.x = x;
+    if (this.x < this.#grid[0]) return;
+    this.x = 0;
+    if (++this.y < this.#grid[1]) return;
+    this.y = 0;
+    this.z++;
+  }
+}
+
+/** Threads that never wait are run block after block by the kernel itself, as many blocks of a row as time allows. */
+function blocksAtOnce(launch: LaunchRecord): () => boolean {
+  const { grid } = launch.geometry;
+  const index = new BlockIndex(grid);
+  const { run } = launch.kernel;
+  let count = 1;
+  return () => {
+    launch.write();
     const start = performance.now();
-    while (z < gridZ) {
-      const last = Math.min(x + blocksAtOnce, gridX);
-      runBlocks(
-        x,
-        last,
-        y,
-        z,
-        gridX,
-        gridY,
-        gridZ,
-        blockX,
-        blockY,
-        blockZ,
-        scratch.parameters.begin,
-        scratch.shared.begin,
-        scratch.local.begin,
-        limits,
-        compiled.sharedBytes + sharedMemoryBytes,
-      );
-      x = last;
-      if (x === gridX) {
-        x = 0;
-        if (++y === gridY) {
-          y = 0;
-          z++;
-        }
-      }
+    while (!index.isPastEnd) {
+      const last = Math.min(index.x + count, grid[0]);
+      launch.set("firstBlockX", index.x);
+      launch.set("lastBlockX", last);
+      launch.set("blockY", index.y);
+      launch.set("blockZ", index.z);
+      run(scratch.launch.begin);
+      index.goOnTo(last);
       const elapsed = performance.now() - start;
       if (elapsed > sliceMilliseconds) break;
-      if (elapsed < sliceMilliseconds / 4) blocksAtOnce = Math.min(blocksAtOnce * 2, 2 ** 24);
+      if (elapsed < sliceMilliseconds / 4) count = Math.min(count * 2, 2 ** 24);
     }
-    return z === gridZ;
+    return index.isPastEnd;
+  };
+}
+
+/** Threads that may wait are run by the scheduler, one block at a time. */
+function blockAfterBlock(launch: LaunchRecord): () => boolean {
+  const { geometry: { grid, block }, kernel: { compiled, run }, steps } = launch;
+  const index = new BlockIndex(grid);
+  const scheduler = new BlockScheduler({
+    memory: launch.place.window.memory,
+    block,
+    threads: scratch.threads.begin,
+    saved: launch.savedRegisters,
+    local: launch.localMemory,
+    kernel: { ...compiled, suspensions: compiled.suspensions! },
+    run(firstThread, lastThread) {
+      launch.set("firstThread", firstThread);
+      launch.set("lastThread", lastThread);
+      run(scratch.launch.begin);
+    },
+    countSteps: (count) => steps.count(count),
+  });
+  return () => {
+    launch.write();
+    const start = performance.now();
+    while (!index.isPastEnd && performance.now() - start < sliceMilliseconds) {
+      launch.set("blockX", index.x);
+      launch.set("blockY", index.y);
+      launch.set("blockZ", index.z);
+      try {
+        scheduler.runBlock();
+      } catch (error) {
+        if (!(error instanceof DeadlockError)) throw error;
+        const { x, y, z } = index;
+        throw new KernelFault(faultKind.deadlock, {
+          line: error.line,
+          detail: `block ${x}, ${y}, ${z}: ${error.message}`,
+        });
+      }
+      index.goOnTo(index.x + 1);
+    }
+    return index.isPastEnd;
   };
 }

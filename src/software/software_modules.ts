@@ -17,8 +17,9 @@ import {
   loadModule,
   type SoftwareKernel,
   type SoftwareModule,
+  threadMemoryBytes,
 } from "./software_kernel.ts";
-import type { Window } from "./window.ts";
+import { scratch, wholePages, type Window } from "./window.ts";
 
 const loadCall = "cuModuleLoadDataEx";
 /** What a fatbin begins with. */
@@ -48,12 +49,16 @@ export class LoadedModule {
   }
 
   /** `cuModuleLoadDataEx`. */
-  static load(window: Window, device: number, image: string | Uint8Array): LoadedModule {
+  static load(
+    window: Window,
+    image: string | Uint8Array,
+    { device, ...options }: { device: number; stepLimit: number; boundsChecks: boolean },
+  ): LoadedModule {
     const ptx = textOf(image);
     const reserve = (byteLength: number) =>
       window.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
     try {
-      return new LoadedModule(window, device, loadModule(ptx, window, { reserve }));
+      return new LoadedModule(window, device, loadModule(ptx, window, { reserve, ...options }));
     } catch (cause) {
       if (!(cause instanceof PtxError)) throw cause;
       const { cudaErrorInvalidPtx, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
@@ -122,12 +127,17 @@ export function launchOf(
   if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
   const packed = new Uint8Array(parameterBytes);
   packed.set(parameters);
-  return launchInSlices(kernel, { grid, block }, {
-    window,
-    parameters: packed,
-    limits: window.limitsOf(device),
-    sharedMemoryBytes,
-  });
+  const place = { window, parameters: packed, limits: window.limitsOf(device), sharedMemoryBytes };
+  const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
+  if (memoryBytes <= scratch.local.byteLength) return launchInSlices(kernel, { grid, block }, place);
+  const reservedBytes = wholePages(memoryBytes);
+  const threadMemory = window.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
+  const runSlice = launchInSlices(kernel, { grid, block }, { ...place, threadMemory });
+  return () => {
+    const isDone = runSlice();
+    if (isDone) window.giveBack(threadMemory, reservedBytes, { isShared: false });
+    return isDone;
+  };
 }
 
 /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */

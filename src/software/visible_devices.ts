@@ -16,6 +16,10 @@ export interface SoftwareDriverOptions {
   readonly peers: boolean;
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
+  /** How many steps a kernel may do before it is stopped; a step is once around a loop. */
+  readonly stepLimit?: number | undefined;
+  /** Whether kernels check their addresses, as they do unless it is false: to measure what that costs. */
+  readonly boundsChecks?: boolean;
 }
 
 /** Why the devices were lost. */
@@ -107,6 +111,11 @@ const errorsOfFaults: ReadonlyMap<number, number> = new Map([
   [faultKind.misalignedAddress, cudaErrorNumbers.cudaErrorMisalignedAddress],
   [faultKind.outsideSharedWindow, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
+  [faultKind.stackOverflow, cudaErrorNumbers.cudaErrorIllegalAddress],
+  [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorInvalidPc],
+  [faultKind.failedAssertion, cudaErrorNumbers.cudaErrorAssert],
+  [faultKind.stepLimit, cudaErrorNumbers.cudaErrorLaunchTimeout],
+  [faultKind.deadlock, cudaErrorNumbers.cudaErrorLaunchTimeout],
 ]);
 
 function errorOfFault({ kind }: KernelFault): number {

@@ -2,8 +2,8 @@
  * The memory of all software devices of a process: one shared WebAssembly memory of 4 GiB. A device address is a
  * constant plus an offset into it. Files that processes share are mapped over parts of it.
  *
- * Beside the memory itself, each device has a table of limits in it, which says for every granule how many of its first
- * bytes kernels of that device may access: that is how a compiled kernel finds the first byte past a buffer.
+ * Beside the memory itself, each device has a table of limits in it, which says for every granule in which allocation it
+ * lies that kernels of that device may access: that is how a compiled kernel finds the first byte past a buffer.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { addressOf, foreignBuffer } from "../../ffi/host.ts";
 import { unmapShared } from "../../ffi/shim/memory.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { SystemError } from "../../ffi/shim/system_error.ts";
-import { addressBase } from "./compiler/addresses.ts";
+import { addressBase, limitTable } from "./compiler/addresses.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
 /** Bytes of the window. */
@@ -22,13 +22,18 @@ export const granuleByteLength = 512;
 export const pageByteLength = 65536;
 
 const wasmPages = windowByteLength / 65536;
-const limitsByteLength = (windowByteLength / granuleByteLength) * Uint16Array.BYTES_PER_ELEMENT;
+const granuleCount = windowByteLength / granuleByteLength;
 
-/** Where kernels find their parameters, and the shared and local memory of the block that runs. */
+/**
+ * Where kernels find their parameters, the launch's record, the records of the block's threads, its shared memory, and its
+ * threads' local memory and saved registers.
+ */
 export const scratch = {
-  parameters: { begin: 65536, byteLength: 65536 },
-  shared: { begin: 131072, byteLength: 262144 },
-  local: { begin: 393216, byteLength: 67108864 },
+  parameters: { begin: 0x1_0000, byteLength: 0x8000 },
+  launch: { begin: 0x1_8000, byteLength: 0x8000 },
+  shared: { begin: 0x2_0000, byteLength: 0x4_0000 },
+  threads: { begin: 0x6_0000, byteLength: 0x1_0000 },
+  local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
 
 /** The bytes of the pages that it takes to hold some. */
@@ -69,6 +74,13 @@ function openProcessMemory(): ProcessMemory {
   return { memory, bytes: new Uint8Array(memory.buffer), pages, keepers: new Set() };
 }
 
+/** A device's table of limits: where it begins, and its two halves. */
+interface Limits {
+  readonly begin: number;
+  readonly allocations: Uint32Array;
+  readonly lengths: Uint32Array;
+}
+
 /** One driver's part in the memory of the process. */
 export class Window {
   readonly memory: WebAssembly.Memory;
@@ -76,7 +88,7 @@ export class Window {
   readonly #pages: RangeAllocator;
   /** Those of all drivers of the process. */
   readonly #keepers: Set<PageKeeper>;
-  readonly #limits = new Map<number, { begin: number; table: Uint16Array }>();
+  readonly #limits = new Map<number, Limits>();
   /** What the kernels of all devices may access: bytes by where they begin. */
   readonly #allowedToAll = new Map<number, number>();
 
@@ -91,8 +103,8 @@ export class Window {
   /** Gives the tables of limits back. */
   close(): void {
     for (const { begin } of this.#limits.values()) {
-      this.discard(begin, limitsByteLength);
-      this.#pages.free(begin, limitsByteLength);
+      this.discard(begin, limitTable.byteLength);
+      this.#pages.free(begin, limitTable.byteLength);
     }
     this.#limits.clear();
   }
@@ -155,12 +167,13 @@ export class Window {
   /** Whether there is a table of limits for a device; it is made where there is room, and none is given back before. */
   hasLimits(device: number): boolean {
     if (this.#limits.has(device)) return true;
-    const begin = this.reserve(limitsByteLength);
+    const begin = this.reserve(limitTable.byteLength);
     if (begin === undefined) return false;
-    const table = new Uint16Array(this.memory.buffer, begin, limitsByteLength / Uint16Array.BYTES_PER_ELEMENT);
+    const allocations = new Uint32Array(this.memory.buffer, begin, granuleCount);
+    const lengths = new Uint32Array(this.memory.buffer, begin + limitTable.lengths, granuleCount);
     // A pool may have had these pages: what it left there would be access to anything.
-    if (!this.discard(begin, limitsByteLength)) table.fill(0);
-    this.#limits.set(device, { begin, table });
+    if (!this.discard(begin, limitTable.byteLength)) allocations.fill(0);
+    this.#limits.set(device, { begin, allocations, lengths });
     for (const [offset, byteLength] of this.#allowedToAll) this.allow(device, offset, byteLength);
     return true;
   }
@@ -172,17 +185,16 @@ export class Window {
 
   /** Lets the device's kernels access `byteLength` bytes from `offset` on, which starts a granule, and none after. */
   allow(device: number, offset: number, byteLength: number): void {
-    const { table } = this.#limitsOf(device);
+    const { allocations, lengths } = this.#limitsOf(device);
     const first = offset / granuleByteLength;
-    const whole = Math.floor(byteLength / granuleByteLength);
-    table.fill(granuleByteLength, first, first + whole);
-    if (byteLength % granuleByteLength !== 0) table[first + whole] = byteLength % granuleByteLength;
+    lengths[first] = byteLength;
+    allocations.fill(first + 1, first, first + Math.ceil(byteLength / granuleByteLength));
   }
 
   /** Takes access to every granule of the range from the device's kernels. */
   deny(device: number, offset: number, byteLength: number): void {
     const first = offset / granuleByteLength;
-    this.#limitsOf(device).table.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
+    this.#limitsOf(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
   }
 
   /** Lets the kernels of all devices access a range, those too that have no table of limits yet. */
@@ -197,7 +209,7 @@ export class Window {
     for (const device of this.#limits.keys()) this.deny(device, offset, byteLength);
   }
 
-  #limitsOf(device: number): { begin: number; table: Uint16Array } {
+  #limitsOf(device: number): Limits {
     if (!this.hasLimits(device)) throw new RangeError(`Cannot use software device ${device}: the 4 GiB window is full`);
     return this.#limits.get(device)!;
   }

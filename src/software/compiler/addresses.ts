@@ -11,12 +11,41 @@ export const addressBase = 0x7a00_0000_0000n;
 export const sharedAddressBase = 0x7a01_0000_0000n;
 /** Where generic addresses of the thread's local memory begin. */
 export const localAddressBase = 0x7a02_0000_0000n;
+/** Where generic addresses of a kernel's parameters begin. */
+export const parameterAddressBase = 0x7a03_0000_0000n;
+/** Where the addresses of functions begin: not those of any memory. */
+const functionAddressBase = 0x7a05_0000_0000n;
+const functionAddressStride = 16n;
+
+/** The address of the function with an index in its module. */
+export function functionAddress(index: number): bigint {
+  return functionAddressBase + BigInt(index) * functionAddressStride;
+}
 
 /** Bytes that addresses of shared memory can tell apart, and how many of them lie before the block's own. */
 export const sharedWindow = { byteLength: 0x100_0000, reserved: 0x400 } as const;
 
 /** What a kernel reports when it stops: the first argument of `device.fault`. */
-export const faultKind = { illegalAddress: 1, misalignedAddress: 2, trap: 3, outsideSharedWindow: 4 } as const;
+export const faultKind = {
+  illegalAddress: 1,
+  misalignedAddress: 2,
+  trap: 3,
+  outsideSharedWindow: 4,
+  /** The local memory of a thread is used up by the functions that it is in. */
+  stackOverflow: 5,
+  invalidFunction: 6,
+  failedAssertion: 7,
+  /** Never reported by a kernel itself: it did more steps than it may, or its threads wait for each other for ever. */
+  stepLimit: 8,
+  deadlock: 9,
+} as const;
 
-/** Bytes of memory for which the table of limits has one entry. */
+/** Bytes of memory for which the table of limits has one entry, and their logarithm. */
 export const limitGranuleBytes = 512;
+export const limitGranuleShift = 9;
+/**
+ * A device's table of limits: numbers of 32 bits, two for each granule of the memory. One tells the granule at which the
+ * allocation begins that the granule belongs to, plus one, or 0 where kernels may access nothing. The other, at the granule
+ * where an allocation begins, tells its bytes. `lengths` is where the second half begins.
+ */
+export const limitTable = { lengths: 0x200_0000, byteLength: 0x400_0000 } as const;

@@ -1,112 +1,525 @@
-import { PtxError } from "../../ptx/syntax.ts";
-import type { BasicBlock, Selector } from "./control_flow_graph.ts";
-import { type FixedLocal, fixedLocal, FunctionEmitter, runType, type SpaceSizes } from "./function_emitter.ts";
-import { loadOp } from "./memory_instructions.ts";
-import type { LabelName } from "./names.ts";
-import { makeReducible } from "./reducible_loops.ts";
-import { typeNamed } from "./scalar_types.ts";
-import { writeStructured } from "./structured_code.ts";
-import type { TypedInstruction } from "./typed_instruction.ts";
-import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
-
 /**
- * Compiles a kernel's body to the function that runs blocks of it: loops over the blocks and over the threads of each,
- * around the body of one thread.
+ * Compiles a kernel, and the functions that it calls, to one function of WebAssembly: a loop over threads around the body
+ * of one thread.
+ *
+ * Where the threads of a block never wait for each other, each runs to its end, and blocks are looped over too. Otherwise a
+ * thread that waits leaves the body: what its registers hold is saved, and where it goes on is noted in its record. The
+ * body then begins with a switch on that. A call is of the same kind: what the caller needs later is saved, and the switch
+ * leads back from the function to where it was called.
+ *
+ * @module
  */
-export function generateKernel(
-  name: string,
-  { items, sizes }: { items: readonly (TypedInstruction | LabelName)[]; sizes: SpaceSizes },
-): FunctionDefinition {
-  const instructions = items.filter((item): item is TypedInstruction => item.kind !== "label");
-  const emitter = new FunctionEmitter(instructions, { sizes });
-  const entry = buildGraph(items);
-  makeReducible(entry);
-  const selectors = new Map<Selector, number>();
-  const selectorLocal = (selector: Selector) => {
-    const local = selectors.get(selector) ?? emitter.newLocal("i32");
-    selectors.set(selector, local);
-    return local;
-  };
-  writeStructured(entry, {
-    code: emitter.code,
-    writeInstruction: (instruction) => emitter.write(instruction),
-    pushCondition: (instruction) => emitter.pushPredicate(instruction),
-    pushIndex: (on) => {
-      if (on.kind === "selector") emitter.code.get(selectorLocal(on));
-      else emitter.push(on.operands[0], typeNamed("u32"));
+import {
+  allocateOnStack,
+  chooseFunction,
+  faultStack,
+  passArguments,
+  pushNextFrame,
+  takeResults,
+} from "./call_instructions.ts";
+import { callTarget } from "./call_layout.ts";
+import { postorder, redirect, type Selector, successors } from "./control_flow_graph.ts";
+import {
+  type CompileOptions,
+  contextLocal,
+  type EmittedCode,
+  type FixedLocal,
+  FunctionEmitter,
+  runType,
+} from "./function_emitter.ts";
+import { type Departure, type FlowBlock, type FunctionFlow, functionFlow, newBlock, type Step } from "./kernel_flow.ts";
+import {
+  type ContextField,
+  contextFields,
+  contextOffset,
+  exited,
+  type Suspension,
+  threadRecord,
+  threadRecordByteLength,
+} from "./launch_context.ts";
+import { liveRegisters } from "./liveness.ts";
+import { loadOp } from "./memory_instructions.ts";
+import type { FunctionName, Register } from "./names.ts";
+import { makeReducible } from "./reducible_loops.ts";
+import { stackDepth } from "./stack_depth.ts";
+import { writeStructured } from "./structured_code.ts";
+import type { TypedFunction, TypedKernel } from "./typed_body.ts";
+import type { TypedInstruction } from "./typed_instruction.ts";
+import { waitingLoops } from "./waiting_loops.ts";
+import { CodeWriter, type FunctionDefinition, type MemoryOpName, type ValueType } from "./wasm_encoder.ts";
+
+/** A kernel as a function of WebAssembly, and what its caller has to know of it. */
+export interface GeneratedKernel {
+  readonly definition: FunctionDefinition;
+  /** Where its threads may be suspended; undefined where each runs to its end and blocks are run many at once. */
+  readonly suspensions: readonly Suspension[] | undefined;
+  /** Of each thread's local memory, with what keeps the threads' apart. */
+  readonly localBytes: number;
+  /** Of each thread's local memory, what the kernel's own frame takes. */
+  readonly frameBytes: number;
+  /** For each thread's registers while it is suspended. */
+  readonly savedBytes: number;
+}
+
+/** What is told of a kernel beside its body. */
+export interface GeneratorContext {
+  readonly parameterBytes: number;
+  readonly constants: { readonly offset: number; readonly byteLength: number };
+  readonly addressed: ReadonlySet<FunctionName>;
+  readonly options: CompileOptions;
+}
+
+/** What functions that call themselves get of a thread's local memory, and as much for saved registers. */
+const unboundedStackBytes = 16384;
+/** How often a thread goes around a loop in which it may wait before it lets others go on. */
+const turnsAtOnce = 64;
+/** Of what is saved when a function is called: where its caller goes on, and the caller's frame and what is above it. */
+const savedHeader = { resumption: 0, frame: 4, top: 8, byteLength: 16 } as const;
+
+/** Compiles a kernel. */
+export function generateKernel(name: string, typed: TypedKernel, context: GeneratorContext): GeneratedKernel {
+  return new KernelGenerator(typed, context).generate(name);
+}
+
+/** What is known of a function of the kernel once its code is written. */
+interface GeneratedFunction {
+  readonly flow: FunctionFlow;
+  /** Where its registers are saved, from the start of what the function saves, and in all. */
+  readonly slots: ReadonlyMap<Register, number>;
+  readonly savedBytes: number;
+  readonly live: (block: FlowBlock) => readonly Register[];
+}
+
+/** A departure, and the number by which the kernel goes on behind it. */
+interface NumberedDeparture {
+  readonly departure: Departure;
+  readonly owner: GeneratedFunction;
+  readonly resumption: number;
+}
+
+class KernelGenerator {
+  readonly #typed: TypedKernel;
+  readonly #context: GeneratorContext;
+  readonly #flows: ReadonlyMap<TypedFunction, FunctionFlow>;
+  readonly #isResumable: boolean;
+  readonly #isUnbounded: boolean;
+  readonly #emitter: FunctionEmitter;
+  readonly #code = new Map<FlowBlock, EmittedCode>();
+  readonly #conditions = new Map<FlowBlock, EmittedCode>();
+  readonly #functions = new Map<TypedFunction, GeneratedFunction>();
+  readonly #suspensions: Suspension[] = [];
+  readonly #selectors = new Map<Selector, number>();
+
+  constructor(typed: TypedKernel, context: GeneratorContext) {
+    this.#typed = typed;
+    this.#context = context;
+    const all = [typed.kernel, ...typed.callees.values()];
+    this.#flows = new Map(all.map((typed) => [typed, functionFlow(typed)]));
+    for (const flow of this.#flows.values()) letOthersGoOn(flow);
+    this.#isResumable = [...this.#flows.values()].some(({ departures }) => departures.length > 0);
+    const instructions = all.flatMap(instructionsOf);
+    const hasTop = instructions.some(({ form }) => form.emit === allocateOnStack);
+    const { addressed } = context;
+    const depth = stackDepth(typed, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
+    this.#isUnbounded = depth.isUnbounded;
+    const extra = hasTop || depth.isUnbounded ? unboundedStackBytes : 0;
+    this.#emitter = new FunctionEmitter({
+      parameters: context.parameterBytes,
+      shared: typed.usesDynamicShared ? undefined : typed.sharedBytes,
+      staticShared: typed.sharedBytes,
+      local: typed.callees.size === 0 && !hasTop ? typed.kernel.variableBytes : depth.byteLength + extra,
+      hasFrames: typed.callees.size > 0,
+      hasTop,
+      constants: context.constants,
+    }, context.options);
+  }
+
+  generate(name: string): GeneratedKernel {
+    for (const [typed, flow] of this.#flows) this.#functions.set(typed, this.#generateFunction(flow));
+    const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#typed.kernel)!.entry;
+    makeReducible(entry);
+    const body = this.#writeBody(entry);
+    const code = this.#isResumable ? this.#loopOverThreads(body) : this.#loopOverBlocks(body);
+    const { kernel } = this.#typed;
+    return {
+      definition: { type: runType, locals: this.#emitter.locals, code, exportName: name },
+      suspensions: this.#isResumable ? this.#suspensions : undefined,
+      localBytes: this.#localStride,
+      frameBytes: kernel.frameBytes,
+      savedBytes: this.#savedBytes,
+    };
+  }
+
+  /** Of each thread; a function that is called may need its header before it is seen that there is no room. */
+  get #savedBytes(): number {
+    const depth = stackDepth(this.#typed, {
+      bytesOf: (typed) => this.#functions.get(typed)!.savedBytes,
+      addressed: this.#context.addressed,
+    });
+    return depth.byteLength + savedHeader.byteLength + (depth.isUnbounded ? unboundedStackBytes : 0);
+  }
+
+  /** How far apart the threads' local memories lie: arguments are passed before it is seen that there is no room. */
+  get #localStride(): number {
+    const { callees } = this.#typed;
+    const passed = Math.max(0, ...[...callees.values()].map(({ call }) => call!.byteLength));
+    return roundUp(this.#emitter.sizes.local + passed, 16);
+  }
+
+  /** Writes the code of a function's blocks, and finds what must be saved where it departs. */
+  #generateFunction(flow: FunctionFlow): GeneratedFunction {
+    const e = this.#emitter;
+    const { function: typed, entry, departures } = flow;
+    e.enterFunction(instructionsOf(typed));
+    const blocks = postorder([entry], successors).reverse();
+    for (const block of blocks) {
+      this.#code.set(block, e.emitApart(() => block.instructions.forEach((step) => step.write(e))));
+      const { terminator } = block;
+      if (terminator.kind !== "branch" && terminator.kind !== "switch") continue;
+      const { on } = terminator;
+      if ("write" in on) this.#conditions.set(block, e.emitApart(() => on.write(e)));
+    }
+    const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
+    const live = departures.length === 0 ? () => [] : liveRegisters({ entry, next: successors, use });
+    const slots = new Map<Register, number>();
+    let end: number = savedHeader.byteLength;
+    for (const { goingOn } of departures) {
+      if (!this.#code.has(goingOn)) continue;
+      for (const register of live(goingOn)) {
+        if (slots.has(register)) continue;
+        slots.set(register, end);
+        end += 8;
+      }
+    }
+    return { flow, slots, savedBytes: roundUp(end, 16), live };
+  }
+
+  /** Makes one graph of all functions, which begins with a switch on where the thread goes on. */
+  #joinFunctions(): FlowBlock {
+    const departures: NumberedDeparture[] = [];
+    const dispatch = newBlock();
+    const targets = [this.#functions.get(this.#typed.kernel)!.flow.entry];
+    const addressed = [...this.#context.addressed].flatMap((name) => {
+      const callee = this.#typed.callees.get(name);
+      if (callee === undefined) return [];
+      return [{ name, resumption: targets.push(this.#functions.get(callee)!.flow.entry) - 1 }];
+    });
+    for (const owner of this.#functions.values()) {
+      for (const departure of owner.flow.departures) {
+        if (!this.#code.has(departure.leaving)) continue;
+        departures.push({ departure, owner, resumption: targets.push(departure.goingOn) - 1 });
+      }
+    }
+    for (const numbered of departures) {
+      if (numbered.departure.request === undefined) this.#callFrom(numbered, { dispatch, addressed });
+      else this.#suspendAt(numbered);
+    }
+    for (const { flow } of this.#functions.values()) this.#finishFunction(flow, dispatch);
+    dispatch.terminator = { kind: "switch", on: step(() => {}), targets };
+    this.#conditions.set(dispatch, this.#emitter.emitApart(() => this.#emitter.getFixed("resumption")));
+    const entry = newBlock();
+    entry.terminator = { kind: "jump", target: dispatch };
+    return entry;
+  }
+
+  #suspendAt({ departure, owner, resumption }: NumberedDeparture): void {
+    const e = this.#emitter;
+    const { request, line, leaving, goingOn } = departure;
+    const number = this.#suspensions.push({ request: request!, line });
+    const store = (field: "saved" | "frame" | "top") => {
+      e.getFixed("record");
+      e.getFixed(field).memory("i32Store", threadRecord[field]);
+    };
+    this.#append(leaving, () => {
+      this.#saveRegisters(owner, goingOn);
+      e.getFixed("record").i32(resumption).memory("i32Store", threadRecord.resumption);
+      e.getFixed("record").i32(number).memory("i32Store", threadRecord.request);
+      if (e.sizes.hasFrames) {
+        store("saved");
+        store("frame");
+      }
+      if (e.sizes.hasTop) store("top");
+    });
+    leaving.terminator = { kind: "exit" };
+    this.#prepend(goingOn, () => this.#restoreRegisters(owner, goingOn));
+  }
+
+  #callFrom(
+    { departure, owner, resumption }: NumberedDeparture,
+    { dispatch, addressed }: {
+      dispatch: FlowBlock;
+      addressed: readonly { name: FunctionName; resumption: number }[];
     },
-    setSelector: (selector, value) => emitter.code.i32(value).set(selectorLocal(selector)),
-  });
-  const body = emitter.code.finish();
-  return { type: runType, locals: emitter.locals, code: loopOverThreads(emitter, body), exportName: name };
-}
+  ): void {
+    const e = this.#emitter;
+    const { leaving, goingOn } = departure;
+    const instruction = departure.instruction!;
+    const target = callTarget(instruction);
+    const { frameBytes } = owner.flow.function;
+    const pushCalleesSaved = () => e.getFixed("saved").i32(owner.savedBytes).ops("i32Add");
+    this.#append(leaving, () => {
+      e.begin(instruction);
+      this.#saveRegisters(owner, goingOn);
+      if (target.kind !== "function") chooseFunction(e, instruction, addressed);
+      const frame = e.temporary("i32");
+      pushNextFrame(e, frameBytes);
+      e.code.set(frame);
+      pushCalleesSaved();
+      e.setFixed("saved");
+      e.getFixed("saved").i32(resumption).memory("i32Store", savedHeader.resumption);
+      for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
+        e.getFixed("saved");
+        e.getFixed(field).memory("i32Store", savedHeader[field]);
+      }
+      e.code.get(frame);
+      e.setFixed("frame");
+    });
+    leaving.terminator = {
+      kind: "jump",
+      target: target.kind === "function" ? this.#functions.get(this.#typed.callees.get(target)!)!.flow.entry : dispatch,
+    };
+    this.#prepend(goingOn, () => {
+      for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
+        e.getFixed("saved").memory("i32Load", savedHeader[field]);
+        e.setFixed(field);
+      }
+      e.getFixed("saved").i32(owner.savedBytes).ops("i32Sub");
+      e.setFixed("saved");
+      this.#restoreRegisters(owner, goingOn);
+    });
+  }
 
-/** Cuts a body into basic blocks. The entry is a block of its own, so that it is part of no loop. */
-function buildGraph(items: readonly (TypedInstruction | LabelName)[]): BasicBlock<TypedInstruction> {
-  const newBlock = (): BasicBlock<TypedInstruction> => ({ instructions: [], terminator: { kind: "exit" } });
-  const labelled = new Map<LabelName, BasicBlock<TypedInstruction>>();
-  for (const item of items) if (item.kind === "label") labelled.set(item, newBlock());
-  const exit = newBlock();
-  const entry = newBlock();
-  let block = newBlock();
-  entry.terminator = { kind: "jump", target: block };
-  const targetOf = (instruction: TypedInstruction): BasicBlock<TypedInstruction> => {
-    const target = instruction.operands[0];
-    if (target?.kind === "label") return labelled.get(target)!;
-    throw new PtxError(instruction.line, `cannot compile "${instruction.text}": it must name a label`);
-  };
-  for (const item of items) {
-    if (item.kind === "label") {
-      const next = labelled.get(item)!;
-      block.terminator = { kind: "jump", target: next };
-      block = next;
-      continue;
+  /** Writes how a function begins, how it returns, and how a thread ends in it. */
+  #finishFunction({ function: typed, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
+    const e = this.#emitter;
+    const isKernel = typed.call === undefined;
+    for (const block of isKernel ? [returning, exiting] : [exiting]) {
+      this.#append(block, () => e.getFixed("record").i32(exited).memory("i32Store", threadRecord.request));
     }
-    if (item.form.flow === undefined) {
-      block.instructions.push(item);
-      continue;
+    if (isKernel) return;
+    this.#append(entry, () => this.#enterCallee(typed));
+    this.#append(returning, () => {
+      e.getFixed("saved").memory("i32Load", savedHeader.resumption);
+      e.setFixed("resumption");
+    });
+    returning.terminator = { kind: "jump", target: dispatch };
+  }
+
+  #enterCallee(typed: TypedFunction): void {
+    const e = this.#emitter;
+    const { frameBytes, line } = typed;
+    if (e.sizes.hasTop) {
+      e.getFixed("frame").i32(frameBytes).ops("i32Add");
+      e.setFixed("top");
     }
-    const next = newBlock();
-    if (item.form.flow === "switch") {
-      block.terminator = {
-        kind: "switch",
-        on: item,
-        targets: switchTargets(item).map((label) => labelled.get(label)!),
-      };
+    if (!this.#isUnbounded && !e.sizes.hasTop) return;
+    e.getFixed("frame").i32(frameBytes).ops("i32Add");
+    e.getFixed("local").i32(e.sizes.local).ops("i32Add", "i32GtU");
+    e.getFixed("saved").i32(this.#functions.get(typed)!.savedBytes + savedHeader.byteLength).ops("i32Add");
+    e.getFixed("savedRegisters");
+    e.getFixed("thread").i32(1).ops("i32Add").i32(this.#savedBytes).ops("i32Mul", "i32Add", "i32GtU", "i32Or").if();
+    faultStack(e, line);
+    e.code.end();
+  }
+
+  #saveRegisters(owner: GeneratedFunction, goingOn: FlowBlock): void {
+    const e = this.#emitter;
+    for (const register of owner.live(goingOn)) {
+      e.getFixed("saved").get(e.registerLocal(register));
+      e.code.memory(wholeStore[e.valueType(register)], owner.slots.get(register)!);
+    }
+  }
+
+  #restoreRegisters(owner: GeneratedFunction, goingOn: FlowBlock): void {
+    const e = this.#emitter;
+    for (const register of owner.live(goingOn)) {
+      e.getFixed("saved").memory(wholeLoad[e.valueType(register)], owner.slots.get(register)!);
+      e.code.set(e.registerLocal(register));
+    }
+  }
+
+  #append(block: FlowBlock, write: () => void): void {
+    this.#join(block, [this.#code.get(block), this.#emitter.emitApart(write)]);
+  }
+
+  #prepend(block: FlowBlock, write: () => void): void {
+    this.#join(block, [this.#emitter.emitApart(write), this.#code.get(block)]);
+  }
+
+  #join(block: FlowBlock, parts: readonly (EmittedCode | undefined)[]): void {
+    const code = new CodeWriter();
+    for (const part of parts) if (part !== undefined) code.append(part.code);
+    this.#code.set(block, { code: code.finish(), uses: new Set(), definitions: new Set() });
+  }
+
+  #writeBody(entry: FlowBlock): Uint8Array {
+    const e = this.#emitter;
+    const selectorLocal = (selector: Selector): number => {
+      const local = this.#selectors.get(selector) ?? e.newLocal("i32");
+      this.#selectors.set(selector, local);
+      return local;
+    };
+    const append = (emitted: EmittedCode | undefined) => {
+      if (emitted !== undefined) e.code.append(emitted.code);
+    };
+    e.code = new CodeWriter();
+    writeStructured(entry, {
+      code: e.code,
+      writeBody: (block) => append(this.#code.get(block)),
+      pushCondition: (block) => append(this.#conditions.get(block)),
+      pushIndex: (block) => {
+        const { terminator } = block;
+        if (terminator.kind === "switch" && "kind" in terminator.on) e.code.get(selectorLocal(terminator.on));
+        else append(this.#conditions.get(block));
+      },
+      setSelector: (selector, value) => e.code.i32(value).set(selectorLocal(selector)),
+      writeLoopStart: () => {
+        e.getFixed("steps").i32(1).ops("i32Sub").tee(e.fixedLocal("steps")).i32(0).ops("i32LtS").if();
+        e.callHelper("goOn");
+        e.setFixed("steps").end();
+      },
+    });
+    return e.code.finish();
+  }
+
+  /** Writes what is known of the launch into the locals that hold it. */
+  #writePreloads(code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
+    const e = this.#emitter;
+    e.fixedLocal("parameters");
+    e.fixedLocal("sharedBytes");
+    for (const [name, local] of e.fixedLocals) {
+      if (!isContextField(name) || computed.has(name)) continue;
+      code.get(contextLocal).memory("i32Load", contextOffset(name)).set(local);
+    }
+    if (e.fixedLocals.has("steps")) code.get(e.fixedLocal("stepsAtOnce")).set(e.fixedLocal("steps"));
+    for (const { local, offset, type } of e.preloadedParameters) {
+      code.get(e.fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
+    }
+    for (const [bytes, local] of e.sharedPlacesLocals) {
+      code.get(e.fixedLocal("sharedBytes")).i32(bytes).ops("i32DivU").set(local);
+    }
+  }
+
+  #loopOverBlocks(body: Uint8Array): Uint8Array {
+    const e = this.#emitter;
+    const code = new CodeWriter();
+    const local = (name: FixedLocal) => e.fixedLocal(name);
+    const increment = (counter: FixedLocal) => code.get(local(counter)).i32(1).ops("i32Add").tee(local(counter));
+    const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
+    for (const name of ["firstBlockX", "lastBlockX", "blockX", "localMemory", "stepsAtOnce"] as const) local(name);
+    for (const names of dimensions) names.forEach(local);
+    this.#writePreloads(code, new Set(["blockX"]));
+    code.get(local("localMemory")).set(local("local"));
+    code.get(local("firstBlockX")).set(local("blockX"));
+    code.block().loop();
+    code.get(local("blockX")).get(local("lastBlockX")).ops("i32GeU").brIf(1);
+    for (const [counter] of dimensions) code.i32(0).set(local(counter)).loop();
+    if (e.sizes.hasTop) code.get(local("local")).i32(this.#typed.kernel.frameBytes).ops("i32Add").set(local("top"));
+    code.block().append(body).end();
+    for (const [counter, end] of dimensions.toReversed()) {
+      increment(counter);
+      code.get(local(end)).ops("i32LtU").brIf(0).end();
+    }
+    increment("blockX").ops("drop").br(0).end().end();
+    return code.finish();
+  }
+
+  /** Runs each of some threads that does not wait until it ends or is suspended. */
+  #loopOverThreads(body: Uint8Array): Uint8Array {
+    const e = this.#emitter;
+    const code = new CodeWriter();
+    const local = (name: FixedLocal) => e.fixedLocal(name);
+    const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "stepsAtOnce"] as const;
+    for (const name of names) local(name);
+    this.#writePreloads(code, new Set());
+    const load = (field: keyof typeof threadRecord) => code.get(local("record")).memory("i32Load", threadRecord[field]);
+    code.get(local("firstThread")).tee(local("thread")).i32(threadRecordByteLength).ops("i32Mul");
+    code.get(local("threads")).ops("i32Add").set(local("record"));
+    code.block().loop();
+    code.get(local("thread")).get(local("lastThread")).ops("i32GeU").brIf(1);
+    code.block();
+    load("request").brIf(0);
+    load("place").i32(0x3ff).ops("i32And").set(local("threadX"));
+    load("place").i32(10).ops("i32ShrU").i32(0x3ff).ops("i32And").set(local("threadY"));
+    load("place").i32(20).ops("i32ShrU").set(local("threadZ"));
+    const place = (base: FixedLocal, stride: number) =>
+      code.get(local(base)).get(local("thread")).i32(stride).ops("i32Mul", "i32Add");
+    place("localMemory", this.#localStride).set(local("local"));
+    if (e.sizes.hasFrames) {
+      load("frame").set(local("frame"));
+      load("saved").set(local("saved"));
     } else {
-      const target = item.form.flow === "exit" ? exit : targetOf(item);
-      block.terminator = item.predicate === undefined
-        ? { kind: "jump", target }
-        : { kind: "branch", on: item, taken: target, otherwise: next };
+      place("savedRegisters", this.#savedBytes).set(local("saved"));
     }
-    block = next;
+    if (e.sizes.hasTop) load("top").set(local("top"));
+    code.i32(turnsAtOnce).set(local("turns"));
+    load("resumption").set(local("resumption"));
+    code.append(body).end();
+    code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
+    code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
+    code.br(0).end().end();
+    return code.finish();
   }
-  return entry;
 }
 
-function switchTargets({ operands, line, text }: TypedInstruction): readonly LabelName[] {
-  const list = operands[1];
-  if (list?.kind === "labels") return list.labels;
-  throw new PtxError(line, `cannot compile "${text}": its second operand must be a list of .branchtargets`);
+/** Lets the other threads go on before a thread has gone around a loop too often in which it may wait for them. */
+function letOthersGoOn({ entry, departures }: FunctionFlow): void {
+  for (const { from, header } of waitingLoops(entry)) {
+    const deciding = newBlock();
+    const leaving = newBlock();
+    const goingOn = newBlock();
+    const write = (e: FunctionEmitter) => {
+      e.getFixed("turns").i32(1).ops("i32Sub").tee(e.fixedLocal("turns")).i32(0).ops("i32LeS");
+    };
+    deciding.terminator = { kind: "branch", on: { instruction: undefined, write }, taken: leaving, otherwise: header };
+    leaving.terminator = { kind: "jump", target: goingOn };
+    goingOn.terminator = { kind: "jump", target: header };
+    redirect(from, { target: header, replacement: deciding });
+    const line = lineOf(header) ?? lineOf(from) ?? 0;
+    departures.push({ request: { kind: "yield" }, instruction: undefined, line, leaving, goingOn });
+  }
 }
 
-function loopOverThreads(emitter: FunctionEmitter, body: Uint8Array): Uint8Array {
-  const code = new CodeWriter();
-  for (const { local, offset, type } of emitter.preloadedParameters) {
-    code.get(fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
-  }
-  const increment = (counter: FixedLocal) =>
-    code.get(fixedLocal(counter)).i32(1).ops("i32Add").tee(fixedLocal(counter));
-  code.get(fixedLocal("firstBlockX")).set(fixedLocal("blockX"));
-  code.block().loop();
-  code.get(fixedLocal("blockX")).get(fixedLocal("lastBlockX")).ops("i32GeU").brIf(1);
-  const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
-  for (const [counter] of dimensions) code.i32(0).set(fixedLocal(counter)).loop();
-  code.block().append(body).end();
-  for (const [counter, end] of dimensions.toReversed()) {
-    increment(counter);
-    code.get(fixedLocal(end)).ops("i32LtU").brIf(0).end();
-  }
-  increment("blockX").ops("drop").br(0).end().end();
-  return code.finish();
+function lineOf({ instructions, terminator }: FlowBlock): number | undefined {
+  const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;
+  const last = on !== undefined && "instruction" in on ? on.instruction : undefined;
+  return (instructions[0]?.instruction ?? last)?.line;
 }
+
+function instructionsOf({ items }: TypedFunction): TypedInstruction[] {
+  return items.filter((item): item is TypedInstruction => item.kind !== "label");
+}
+
+/** What a block does to registers, the condition of its branch included. */
+function usesOf(body: EmittedCode, condition: EmittedCode | undefined): Pick<EmittedCode, "uses" | "definitions"> {
+  if (condition === undefined) return body;
+  const uses = new Set(body.uses);
+  for (const register of condition.uses) if (!body.definitions.has(register)) uses.add(register);
+  return { uses, definitions: body.definitions };
+}
+
+function step(write: Step["write"]): Step {
+  return { instruction: undefined, write };
+}
+
+function roundUp(value: number, multiple: number): number {
+  return Math.ceil(value / multiple) * multiple;
+}
+
+function isContextField(name: FixedLocal): name is ContextField {
+  return (contextFields as readonly string[]).includes(name);
+}
+
+/** The load and the store of all bits of a local. */
+const wholeLoad: Readonly<Record<ValueType, MemoryOpName>> = {
+  i32: "i32Load",
+  i64: "i64Load",
+  f32: "f32Load",
+  f64: "f64Load",
+};
+const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
+  i32: "i32Store",
+  i64: "i64Store",
+  f32: "f32Store",
+  f64: "f64Store",
+};

@@ -1,10 +1,11 @@
 /**
- * `setp` and `set`: comparisons. PTX ISA, sections 9.7.5 and 9.7.6.
+ * `setp` and `set`: comparisons. PTX ISA, sections 9.7.6 and 9.7.7.
  *
  * @module
  */
 import { pushFloat } from "./float_instructions.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
+import { flushHalfBits, holdBits, isHalf, lanesOf, packLanes, pushLane, widenHalf } from "./half_instructions.ts";
 import type { Emit } from "./instruction_form.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
@@ -42,32 +43,46 @@ const floatComparisons: Readonly<Record<string, readonly [operation: string, neg
   geu: ["Lt", true],
 };
 
-/** Pushes how the operands 1 and 2 compare, as 0 or 1. */
+/** Pushes how two operands compare, as 0 or 1. */
 function pushComparison(e: FunctionEmitter, i: TypedInstruction, [a, b]: readonly ResolvedOperand[]): void {
   const comparison = i.choices.get("compare")!;
   const { type } = i;
-  if (type.kind !== "float") {
-    e.push(a, type);
-    e.push(b, type);
-    const [signed, unsigned] = integerComparisons[comparison]!;
-    e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
+  if (type.kind === "float") {
+    compareFloats(e, comparison, {
+      value: type.value === "f64" ? "f64" : "f32",
+      push: [() => pushFloat(e, i, a), () => pushFloat(e, i, b)],
+    });
     return;
   }
+  e.push(a, type);
+  e.push(b, type);
+  const [signed, unsigned] = integerComparisons[comparison]!;
+  e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
+}
+
+/** Compares what is pushed by two functions, both numbers of 32 bits or of 64. */
+function compareFloats(
+  e: FunctionEmitter,
+  comparison: string,
+  { value, push: [pushFirst, pushSecond] }: {
+    value: "f32" | "f64";
+    push: readonly [first: () => void, second: () => void];
+  },
+): void {
   const simple = floatComparisons[comparison];
+  pushFirst();
   if (simple !== undefined) {
-    pushFloat(e, i, a);
-    pushFloat(e, i, b);
-    e.code.ops(`${type.value}${simple[0]}` as OpName);
+    pushSecond();
+    e.code.ops(`${value}${simple[0]}` as OpName);
     if (simple[1]) e.code.ops("i32Eqz");
     return;
   }
-  const x = e.temporary(type.value), y = e.temporary(type.value);
-  pushFloat(e, i, a);
+  const x = e.temporary(value), y = e.temporary(value);
   e.code.set(x);
-  pushFloat(e, i, b);
+  pushSecond();
   e.code.set(y);
   const compare = (first: number, second: number, operation: string) =>
-    e.code.get(first).get(second).ops(`${type.value}${operation}` as OpName);
+    e.code.get(first).get(second).ops(`${value}${operation}` as OpName);
   switch (comparison) {
     case "ne":
     case "equ":
@@ -86,6 +101,28 @@ function pushComparison(e: FunctionEmitter, i: TypedInstruction, [a, b]: readonl
   }
 }
 
+/** Compares operands whose numbers have 16 bits: the function that is returned pushes how those of a lane compare. */
+function halfComparison(
+  e: FunctionEmitter,
+  i: TypedInstruction,
+  operands: readonly ResolvedOperand[],
+): { readonly lanes: number; readonly push: (lane: number) => void } {
+  const { element, lanes } = lanesOf(i.type);
+  const [a = 0, b = 0] = holdBits(e, i.type, operands.slice(0, 2));
+  const flushes = i.choices.has("ftz");
+  const pushNumber = (local: number, lane: number) => {
+    pushLane(e, local, { lane, lanes });
+    if (flushes) flushHalfBits(e);
+    widenHalf(e, element);
+  };
+  const push = (lane: number) =>
+    compareFloats(e, i.choices.get("compare")!, {
+      value: "f32",
+      push: [() => pushNumber(a, lane), () => pushNumber(b, lane)],
+    });
+  return { lanes, push };
+}
+
 /** Combines the i32 on the stack with the predicate that the instruction may name last. */
 function combine(e: FunctionEmitter, i: TypedInstruction): void {
   const combination = i.choices.get("combine");
@@ -101,6 +138,10 @@ function combine(e: FunctionEmitter, i: TypedInstruction): void {
 /** `setp`, with one result or with that and its opposite. */
 export const setPredicate: Emit = (e, i) => {
   const [destination, ...compared] = i.operands;
+  if (isHalf(i.type)) {
+    setHalfPredicate(e, i);
+    return;
+  }
   const outcome = e.temporary("i32"), first = e.temporary("i32"), second = e.temporary("i32");
   pushComparison(e, i, compared);
   if (destination?.kind !== "pair") {
@@ -116,17 +157,57 @@ export const setPredicate: Emit = (e, i) => {
   e.assign(destination.second, predicate, () => e.code.get(second));
 };
 
+/** With one result for each number of the operands. */
+function setHalfPredicate(e: FunctionEmitter, i: TypedInstruction): void {
+  const [destination, ...compared] = i.operands;
+  const { lanes, push } = halfComparison(e, i, compared);
+  const outcomes = Array.from({ length: lanes }, (_, lane) => {
+    const outcome = e.temporary("i32");
+    push(lane);
+    combine(e, i);
+    e.code.set(outcome);
+    return outcome;
+  });
+  const [first = 0, second] = outcomes;
+  if ((destination?.kind === "pair") !== (second !== undefined)) {
+    e.fail("it has a result for each number that it compares: two, as in p|q, where there are two");
+  }
+  if (destination?.kind !== "pair") {
+    e.assign(destination, predicate, () => e.code.get(first));
+    return;
+  }
+  e.assign(destination.first, predicate, () => e.code.get(first));
+  e.assign(destination.second, predicate, () => e.code.get(second!));
+}
+
 /** `set`: all ones, or 1.0, for true. */
 export const setValue: Emit = (e, i) => {
   const result = typeNamed(i.choices.get("result")!);
+  const compared = i.operands.slice(1);
   e.assign(i.operands[0], result, () => {
-    pushComparison(e, i, i.operands.slice(1));
-    combine(e, i);
-    if (result.kind === "float") {
-      e.code.ops("f32ConvertI32U");
-    } else {
-      const outcome = e.temporary("i32");
-      e.code.set(outcome).i32(0).get(outcome).ops("i32Sub");
+    if (!isHalf(i.type)) {
+      pushComparison(e, i, compared);
+      combine(e, i);
+      pushTruth(e, result.name);
+      return;
     }
+    const { lanes, push } = halfComparison(e, i, compared);
+    packLanes(e, lanes, (lane) => {
+      push(lane);
+      combine(e, i);
+      pushTruth(e, lanes === 1 ? result.name : isHalf(result) ? lanesOf(result).element.name : "u16");
+    });
   });
 };
+
+/** Takes 0 or 1 as what `set` says by it in a type. */
+function pushTruth(e: FunctionEmitter, name: string): void {
+  const { code } = e;
+  if (name === "f32") {
+    code.ops("f32ConvertI32U");
+    return;
+  }
+  const outcome = e.temporary("i32");
+  const one = name === "f16" ? 0x3c00 : name === "bf16" ? 0x3f80 : name.endsWith("16") ? 0xffff : -1;
+  code.set(outcome).i32(one).i32(0).get(outcome).ops("select");
+}

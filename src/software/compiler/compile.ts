@@ -6,12 +6,8 @@
  * (`reducible_loops.ts`) and structured (`structured_code.ts`), instructions written by what the table says
  * (`function_emitter.ts`, `*_instructions.ts`), and all of it as a binary (`wasm_encoder.ts`).
  *
- * The threads of a block run one after another, in a loop around the body of one thread, so instructions by which
- * threads wait for or see each other are refused. How they will fit in: a block of the graph that ends in a barrier ends
- * with a new kind of terminator, which saves the thread's live registers and the number of the barrier, and leaves; the
- * entry becomes a switch on that number, which restores the registers and goes on behind the barrier. A loop that
- * contains a barrier is thereby cut open, so that the graph stays reducible and inner loops stay loops. Around it, the
- * loop over threads runs again while some thread is not done.
+ * The kernel and the functions that it calls become one function of WebAssembly, in which threads can be suspended
+ * (`code_generator.ts`). What it and its caller tell each other is in `launch_context.ts`.
  *
  * @module
  */
@@ -19,12 +15,16 @@ import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signatur
 import { parsePtx } from "../../ptx/parser.ts";
 import { type FunctionDeclaration, PtxError } from "../../ptx/syntax.ts";
 import { generateKernel } from "./code_generator.ts";
+import { hasFusedMultiplyAdd } from "./engine_features.ts";
+import type { CompileOptions } from "./function_emitter.ts";
 import { helperFunctions, importedFunctions } from "./helper_functions.ts";
+import { addressedFunctions, functionsByName } from "./module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
+import type { Suspension } from "./launch_context.ts";
 import type { Variable } from "./names.ts";
 import { StructureError } from "./structured_code.ts";
 import { checkHeader } from "./supported_ptx.ts";
-import { type ModuleScope, typeBody } from "./typed_body.ts";
+import { type ModuleScope, typeKernel } from "./typed_body.ts";
 import { encodeModule, type FunctionDefinition } from "./wasm_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
@@ -35,14 +35,10 @@ export { PtxVersionError } from "./supported_ptx.ts";
 /** What PTX text was compiled to. */
 export interface CompiledModule {
   /**
-   * Imports `device.memory`, a shared memory of 4 GiB, `device.imageAddress`, an i64 that says where the module's
-   * variables lie, and `device.fault(kind, address, line)`, which must throw. Exports for each kernel, under its name, a
-   * function that takes 15 i32: the first and one past the last block in x, the block in y and z, the grid's size in x, y
-   * and z, the block's, where in the memory the packed parameters, the block's shared memory, the threads' local memory
-   * and the table of limits begin, and how many bytes the block's shared memory has: `sharedBytes` and what the launch
-   * adds. It runs those blocks to their end.
-   *
-   * The table has 16 bits for every 512 bytes of memory: how many of the first of them the kernel may access.
+   * Imports from `device` the `memory`, a shared memory of 4 GiB, `imageAddress`, an i64 that says where the module's
+   * variables lie, and the functions that `hostFunctionImports` gives. Exports for each kernel, under its name, a function
+   * that takes where in the memory the launch's record begins: see `launch_context.ts`. It runs the blocks or the threads
+   * that the record names.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
@@ -61,8 +57,16 @@ export interface CompiledKernel {
   readonly requiredThreads: readonly [x: number, y: number, z: number] | undefined;
   /** Without what a launch adds, which begins here. */
   readonly sharedBytes: number;
-  /** Of each thread. */
+  /** Of each thread: where its local memory and its saved registers lie, one thread's behind the other's. */
   readonly localBytes: number;
+  readonly savedBytes: number;
+  /** Of the local memory, what the kernel's own frame takes. */
+  readonly frameBytes: number;
+  /**
+   * Where threads may be suspended: then the kernel is run block by block, its threads again and again until all have
+   * exited. Undefined where each thread runs to its end, and all use the first one's local memory.
+   */
+  readonly suspensions: readonly Suspension[] | undefined;
 }
 
 const memoryPages = 65536;
@@ -79,20 +83,23 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "maxnctapersm",
   "maxnreg",
   "pragma",
+  "noreturn",
 ]);
 
 /** Compiles one PTX module. Throws {@linkcode PtxError} naming the line for anything it does not know. */
-export function compilePtx(text: string): CompiledModule {
-  const { functions, variables: declarations } = parsePtx(text, checkHeader);
+export function compilePtx(text: string, options: Partial<CompileOptions> = {}): CompiledModule {
+  const { functions, variables: declarations, aliases } = parsePtx(text, checkHeader);
   const variables = variablesByName(declarations);
-  const image = layOutImage(variables.values());
-  const module = { image, variables, functions: new Set(functions.map(({ name }) => name)) };
+  const names = functionsByName(functions, aliases);
+  const image = layOutImage(variables.values(), names);
+  const module = { image, variables, functions: names, addressed: addressedFunctions(functions, declarations, names) };
+  const all: CompileOptions = { boundsChecks: true, fusedMultiplyAdd: hasFusedMultiplyAdd(), ...options };
   const kernels = new Map<string, CompiledKernel>();
   const definitions: FunctionDefinition[] = [];
   for (const kernel of functions) {
     if (kernel.kind !== "entry" || kernel.body === undefined) continue;
     if (kernels.has(kernel.name)) throw new PtxError(kernel.line, `cannot define the kernel "${kernel.name}" twice`);
-    const { compiled, definition } = compileKernel(kernel, module);
+    const { compiled, definition } = compileKernel(kernel, { module, options: all });
     kernels.set(kernel.name, compiled);
     definitions.push(definition);
   }
@@ -107,28 +114,28 @@ export function compilePtx(text: string): CompiledModule {
 
 function compileKernel(
   kernel: FunctionDeclaration,
-  module: ModuleScope,
+  { module, options }: { module: ModuleScope; options: CompileOptions },
 ): { compiled: CompiledKernel; definition: FunctionDefinition } {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
   const threads = threadsPerBlock(kernel);
-  const { items, sharedBytes, localBytes, usesDynamicShared } = typeBody(kernel, {
+  const typed = typeKernel(kernel, {
     parameters: parameters.map(({ offset, byteLength }, index): Variable => {
       return { kind: "variable", name: kernel.parameters[index]!.name, space: "param", offset, byteLength };
     }),
     module,
   });
+  const { sharedBytes } = typed;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
-  limit(kernel, { space: "local", bytes: localBytes, maximum: maximumLocalBytes });
   try {
-    const sizes = {
-      parameters: parameterBytes,
-      shared: usesDynamicShared ? undefined : sharedBytes,
-      local: localBytes,
+    const { definition, ...generated } = generateKernel(name, typed, {
+      parameterBytes,
       constants: module.image.constants,
-    };
-    const definition = generateKernel(name, { items, sizes });
+      addressed: module.addressed,
+      options,
+    });
+    limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
     checkSize(kernel, definition);
-    return { compiled: { name, parameters, parameterBytes, ...threads, sharedBytes, localBytes }, definition };
+    return { compiled: { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated }, definition };
   } catch (error) {
     if (error instanceof StructureError) throw new PtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
     throw error;

@@ -1,14 +1,16 @@
 /**
- * `cvt`, between all integers and floats of 16, 32 and 64 bits. PTX ISA, section 9.7.9.21.
+ * `cvt`, between all integers and floats of 8 to 64 bits. PTX ISA, section 9.7.9.21.
  *
- * Halves are computed with in 32 or 64 bits, which hold every half, and rounded once. The bits of a NaN are those that an
- * H100 gives.
+ * Numbers of 16 bits and less are computed with in 32 or 64, which hold all of them, and rounded once. The bits of a NaN
+ * are those that an H100 gives.
  *
  * @module
  */
 import { canonicalizeNaN, flushSubnormal, saturate } from "./float_instructions.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
+import { clampDouble, isHalf, largestHalves, narrowToHalf, widenHalf } from "./half_instructions.ts";
 import type { Emit } from "./instruction_form.ts";
+import { type Rounding, roundingCodes } from "./rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
 import type { OpName } from "./wasm_encoder.ts";
@@ -16,7 +18,7 @@ import type { OpName } from "./wasm_encoder.ts";
 const single = typeNamed("f32");
 const double = typeNamed("f64");
 
-const roundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi: "Trunc", rmi: "Floor", rpi: "Ceil" };
+const integerRoundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi: "Trunc", rmi: "Floor", rpi: "Ceil" };
 
 /** `cvt` */
 export const convert: Emit = (e, i) => {
@@ -26,10 +28,10 @@ export const convert: Emit = (e, i) => {
   e.assign(i.operands[0], to, () => {
     e.push(i.operands[1], from, { wide: true });
     if (i.choices.has("ftz") && from.name === "f32") flushSubnormal(e);
-    if (from.name === "f16") e.callHelper("halfToSingle");
+    if (isHalf(from)) widenHalf(e, from);
     if (from.kind === "float") {
       if (to.kind === "float") floatToFloat(e, i, from);
-      else floatToInteger(e, i, from.name === "f16" ? single : from);
+      else floatToInteger(e, i, isHalf(from) ? single : from);
     } else if (to.kind === "float") {
       integerToFloat(e, i, from);
     } else {
@@ -38,41 +40,55 @@ export const convert: Emit = (e, i) => {
   }, { wide: true });
 };
 
-/** Takes a half as the single that it has become. */
-function floatToFloat(e: FunctionEmitter, i: TypedInstruction, declared: ScalarType): void {
-  const { type: to } = i;
-  const rounding = i.choices.get("rounding");
-  const toInteger = rounding === undefined ? undefined : roundings[rounding];
-  if (declared.bits === to.bits) {
-    if (rounding !== undefined && toInteger === undefined) e.fail(`.${rounding} does not apply between equal types`);
-  } else if (declared.bits < to.bits) {
-    if (rounding !== undefined) e.fail(`.${rounding} does not apply: nothing is rounded`);
-  } else {
-    if (rounding !== "rn") e.fail("only rounding to nearest even, .rn, is supported here");
-    if (i.choices.has("ftz") && to.name === "f32") e.fail(".ftz is not supported here");
-  }
-  const from = declared.name === "f16" ? single : declared;
-  const source = e.temporary(from.value);
-  e.code.tee(source);
-  if (toInteger !== undefined) e.code.ops(`${from.value}${toInteger}` as OpName);
-  if (to.name === "f16") return floatToHalf(e, i, from);
-  if (from.bits < to.bits) e.code.ops("f64PromoteF32");
-  else if (from.bits > to.bits) e.code.ops("f32DemoteF64");
-  if (i.choices.has("sat")) saturate(e, to);
-  else if (from.bits !== to.bits) convertNaN(e, { source, from, to });
-  else if (toInteger !== undefined || i.choices.has("ftz") || declared !== from) canonicalizeNaN(e, to, [source]);
+/** How an instruction rounds to a float, of those ways that floats are rounded in. */
+function roundingOf(e: FunctionEmitter, { choices }: TypedInstruction): number {
+  const rounding = choices.get("rounding");
+  if (rounding === undefined || rounding in integerRoundings) e.fail("it must say how to round: .rn, .rz, .rm or .rp");
+  return roundingCodes[rounding as Rounding];
 }
 
-function floatToHalf(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+/** Whether a type holds all numbers of another. */
+function holdsAll(to: ScalarType, from: ScalarType): boolean {
+  return to.name === from.name || to.bits > from.bits;
+}
+
+/** Takes a number of 16 bits as one of 32, which it has become. */
+function floatToFloat(e: FunctionEmitter, i: TypedInstruction, declared: ScalarType): void {
   const { code } = e;
-  if (from.value === "f32") {
-    const promoted = e.temporary("f64");
-    // A NaN of 32 bits becomes 0x7fff, whichever it is: the half whose bits are the top of this one's.
-    code.ops("f64PromoteF32").tee(promoted).f64Bits(0x7fff_ffff_ffff_ffffn).get(promoted).get(promoted);
-    code.ops("f64Eq", "select");
+  const { type: to } = i;
+  const rounding = i.choices.get("rounding");
+  const toInteger = rounding === undefined ? undefined : integerRoundings[rounding];
+  if (toInteger !== undefined && declared !== to) e.fail(`.${rounding} does not apply between different types`);
+  if (rounding !== undefined && toInteger === undefined && holdsAll(to, declared) && declared.name !== "bf16") {
+    e.fail(`.${rounding} does not apply: nothing is rounded`);
   }
-  if (i.choices.has("sat")) saturate(e, double);
-  e.callHelper("doubleToHalf");
+  const from = isHalf(declared) ? single : declared;
+  const source = e.temporary(from.value);
+  code.tee(source);
+  if (toInteger !== undefined) code.ops(`${from.value}${toInteger}` as OpName);
+  if (isHalf(to)) {
+    const code16 = holdsAll(to, declared) ? roundingCodes.rn : roundingOf(e, i);
+    if (from.value === "f32") code.ops("f64PromoteF32");
+    if (i.choices.has("sat")) saturate(e, double);
+    clampDouble(e, i, largestHalves[to.name]!);
+    narrowToHalf(e, to, { rounding: code16, keepsNaN: declared.name === "f64" });
+    return;
+  }
+  if (from.bits < to.bits) code.ops("f64PromoteF32");
+  else if (from.bits > to.bits) roundToSingle(e, roundingOf(e, i));
+  if (i.choices.has("ftz") && to.name === "f32" && from.bits > 32) flushSubnormal(e);
+  if (i.choices.has("sat")) saturate(e, to);
+  else if (from.bits !== to.bits) convertNaN(e, { source, from, to });
+  else if (toInteger !== undefined || i.choices.has("ftz") || declared.name === "f16") canonicalizeNaN(e, to, [source]);
+}
+
+function roundToSingle(e: FunctionEmitter, rounding: number): void {
+  if (rounding === roundingCodes.rn) {
+    e.code.ops("f32DemoteF64");
+  } else {
+    e.code.i32(rounding);
+    e.callHelper("doubleToSingle");
+  }
 }
 
 /** Puts for a NaN on the stack the one it was converted from: its sign and the high bits of its fraction, made quiet. */
@@ -106,7 +122,7 @@ function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarTyp
   const { code } = e;
   const { type: to } = i;
   const rounding = i.choices.get("rounding");
-  const operation = rounding === undefined ? undefined : roundings[rounding];
+  const operation = rounding === undefined ? undefined : integerRoundings[rounding];
   if (operation === undefined) e.fail("it must say how to round: .rni, .rzi, .rmi or .rpi");
   const fromName = from.value === "f64" ? "F64" : "F32";
   const sign = to.kind === "signed" ? "S" : "U";
@@ -122,13 +138,29 @@ function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarTyp
 }
 
 function integerToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
-  // What 64 bits do not hold exactly is more than a half can hold.
-  const to = i.type.name === "f16" ? double : i.type;
-  if (i.choices.get("rounding") !== "rn") e.fail("only rounding to nearest even, .rn, is supported here");
+  const { type: to } = i;
+  const rounding = roundingOf(e, i);
   const fromName = from.value === "i64" ? "I64" : "I32";
-  e.code.ops(`${to.value}Convert${fromName}${from.kind === "signed" ? "S" : "U"}` as OpName);
-  if (i.choices.has("sat")) saturate(e, to);
-  if (to !== i.type) e.callHelper("doubleToHalf");
+  const sign = from.kind === "signed" ? "S" : "U";
+  if (rounding === roundingCodes.rn && !isHalf(to)) {
+    e.code.ops(`${to.value}Convert${fromName}${sign}` as OpName);
+    if (i.choices.has("sat")) saturate(e, to);
+    return;
+  }
+  // What has 32 bits is exact in 64; what has 64 is rounded to odd where it is rounded again.
+  if (from.bits === 64) pushSumOfHalves(e, sign, to.name === "f64" ? rounding : roundingCodes.odd);
+  else e.code.ops(`f64Convert${fromName}${sign}` as OpName);
+  if (i.choices.has("sat")) saturate(e, double);
+  if (isHalf(to)) narrowToHalf(e, to, { rounding });
+  else if (to.name === "f32") roundToSingle(e, rounding);
+}
+
+/** Takes an i64 as a number of 64 bits, rounded: its halves are exact. */
+function pushSumOfHalves(e: FunctionEmitter, sign: "S" | "U", rounding: number): void {
+  const integer = e.temporary("i64");
+  e.code.tee(integer).i64(32n).ops(`i64Shr${sign}`, `f64ConvertI64${sign}`).f64(2 ** 32);
+  e.code.get(integer).ops("i32WrapI64", "f64ConvertI32U").i32(rounding);
+  e.callHelper("fusedMultiplyAdd64");
 }
 
 function integerToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {

@@ -1,14 +1,16 @@
 /**
- * Floating-point arithmetic, comparison and selection. PTX ISA, sections 9.7.3 and 9.7.6.
+ * Floating-point arithmetic of 32 and 64 bits. PTX ISA, section 9.7.3.
  *
  * WebAssembly rounds to nearest even, as `.rn` does, and never fuses. It leaves the bits of a NaN open. Here they are
- * those that an H200 gives: in 32 bits always 0x7fffffff; in 64 bits the operand that is a NaN, made quiet, the second
- * where both are (in a division the first), and 0xfff8000000000000 where none is.
+ * those that an H200 gives: in 32 bits always 0x7fffffff; in 64 bits the operand that is a NaN, made quiet, the last
+ * where several are (in a division the first), and 0xfff8000000000000 where none is.
  *
  * @module
  */
+import { writeFusedMultiplyAdd } from "./engine_features.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
+import { type Rounding, roundingCodes } from "./rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import type { OpName } from "./wasm_encoder.ts";
@@ -18,44 +20,44 @@ const predicate = typeNamed("pred");
 type FloatOperation<Name = OpName> = Name extends `f32${infer Rest}` ? `f64${Rest}` extends OpName ? Rest : never
   : never;
 
+/** What WebAssembly has an instruction for and PTX rounds in all directions. */
+type RoundedOperation = "Add" | "Sub" | "Mul" | "Div" | "Sqrt";
+
 function inType({ value }: ScalarType, operation: FloatOperation): OpName {
   return value === "f64" ? `f64${operation}` : `f32${operation}`;
 }
 
 function constant(e: FunctionEmitter, { value }: ScalarType, number: number): void {
-  const view = new DataView(new ArrayBuffer(8));
-  if (value === "f64") {
-    view.setFloat64(0, number);
-    e.code.f64Bits(view.getBigUint64(0));
-  } else {
-    view.setFloat32(0, number);
-    e.code.f32Bits(BigInt(view.getUint32(0)));
-  }
-}
-
-/** Gives a NaN of 32 bits on the stack the bits that arithmetic gives. */
-function canonicalizeNaN32(e: FunctionEmitter): void {
-  const value = e.temporary("f32");
-  e.code.tee(value).f32Bits(0x7fff_ffffn).get(value).get(value).ops("f32Eq", "select");
+  if (value === "f64") e.code.f64(number);
+  else e.code.f32(number);
 }
 
 /**
  * Gives a NaN on the stack the bits that arithmetic gives.
  *
- * @param operands the locals of the one or two operands that it was computed from; the last wins where both are NaNs
+ * @param operands of 64 bits, the locals of the operands that it was computed from; the last wins where several are NaNs
  */
 export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: readonly number[]): void {
-  if (type.value !== "f64") return canonicalizeNaN32(e);
+  if (type.value !== "f64") {
+    e.canonicalizeNaN32();
+    return;
+  }
+  const [first = 0, second = first, ...others] = operands;
   const value = e.temporary("f64");
-  e.code.tee(value).get(value).ops("f64Ne").if("f64").get(operands[0]!).get(operands.at(-1)!);
-  e.callHelper("propagateNaN64").else().get(value).end();
+  e.code.tee(value).get(value).ops("f64Ne").if("f64").get(first).get(second);
+  e.callHelper("propagateNaN64");
+  for (const operand of others) {
+    e.code.get(operand);
+    e.callHelper("propagateNaN64");
+  }
+  e.code.else().get(value).end();
 }
 
 /** `.ftz`: puts a zero of the same sign for a subnormal number of 32 bits on the stack. */
 export function flushSubnormal(e: FunctionEmitter): void {
   const value = e.temporary("f32");
-  e.code.set(value).f32Bits(0n).get(value).ops("f32Copysign").get(value);
-  e.code.get(value).ops("f32Abs").f32Bits(0x0080_0000n).ops("f32Lt", "select");
+  e.code.set(value).f32(0).get(value).ops("f32Copysign").get(value);
+  e.code.get(value).ops("f32Abs").f32(2 ** -126).ops("f32Lt", "select");
 }
 
 /** `.sat`: clamps to 0 and 1, and makes a NaN +0. */
@@ -72,103 +74,233 @@ export function saturate(e: FunctionEmitter, type: ScalarType): void {
   e.code.ops(inType(type, "Min"));
 }
 
-/** Pushes an operand, flushed where the instruction says `.ftz`. */
+/** Pushes an operand, flushed where the instruction says `.ftz`; any NaN where it is one of 32 bits. */
 export function pushFloat(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): void {
-  e.push(operand, i.type);
+  e.push(operand, i.type, { anyNaN: true });
   if (i.choices.has("ftz")) flushSubnormal(e);
-}
-
-/** Pushes operands as {@linkcode pushFloat} does, and returns the locals that hold them too. */
-function pushFloats(e: FunctionEmitter, i: TypedInstruction, operands: readonly ResolvedOperand[]): number[] {
-  return operands.map((operand) => {
-    const local = e.temporary(i.type.value);
-    pushFloat(e, i, operand);
-    e.code.tee(local);
-    return local;
-  });
-}
-
-/** Finishes a result on the stack: `.ftz`, `.sat`, and the NaN's bits. */
-function finish(e: FunctionEmitter, i: TypedInstruction, operands: readonly number[]): void {
-  if (i.choices.has("ftz")) flushSubnormal(e);
-  if (i.choices.has("sat")) saturate(e, i.type);
-  else canonicalizeNaN(e, i.type, operands);
-}
-
-/** Arithmetic that is one instruction of WebAssembly. */
-export function float(operation: FloatOperation): Emit {
-  return (e, i) =>
-    e.assign(i.operands[0], i.type, () => {
-      const operands = pushFloats(e, i, i.operands.slice(1));
-      e.code.ops(inType(i.type, operation));
-      finish(e, i, operation === "Div" ? operands.toReversed() : operands);
-    });
-}
-
-/** `rcp.rn` */
-export const reciprocal: Emit = (e, i) => {
-  e.assign(i.operands[0], i.type, () => {
-    constant(e, i.type, 1);
-    const operands = pushFloats(e, i, i.operands.slice(1));
-    e.code.ops(inType(i.type, "Div"));
-    finish(e, i, operands);
-  });
-};
-
-/** `neg` and `abs` */
-export function signChange(operation: "Neg" | "Abs"): Emit {
-  return (e, i) =>
-    e.assign(i.operands[0], i.type, () => {
-      const operands = pushFloats(e, i, i.operands.slice(1));
-      e.code.ops(inType(i.type, operation));
-      canonicalizeNaN(e, i.type, operands);
-    });
 }
 
 /**
- * `fma.rn.f32`. The product is exact in 64 bits; the sum is rounded to 64 and then to 32, which is right but where the
- * first rounding lands halfway between two numbers of 32 bits. That is seen in its low bits, and for subnormal results
- * may be: a helper then rounds once.
+ * Pushes an operand as {@linkcode pushFloat} does, and returns the local that holds it too, where it has 64 bits: its NaN
+ * may be what the instruction gives.
  */
-export const fusedMultiplyAdd: Emit = (e, i) => {
-  const { code } = e;
-  const [a, b, c] = [e.temporary("f32"), e.temporary("f32"), e.temporary("f32")];
-  const sum = e.temporary("f64");
-  const inputs = [a, b, c];
-  e.assign(i.operands[0], i.type, () => {
-    inputs.forEach((local, index) => {
-      pushFloat(e, i, i.operands[index + 1]);
-      code.set(local);
-    });
-    code.get(a).ops("f64PromoteF32").get(b).ops("f64PromoteF32", "f64Mul").get(c).ops("f64PromoteF32", "f64Add");
-    code.tee(sum).ops("i64ReinterpretF64").i64(0x1fff_ffffn).ops("i64And").i64(0x1000_0000n).ops("i64Eq");
-    code.get(sum).ops("f64Abs").f64Bits(0x3810_0000_0000_0000n).ops("f64Lt", "i32Or");
-    code.if("f32").get(a).get(b).get(c);
-    e.callHelper("fusedMultiplyAdd32").else().get(sum).ops("f32DemoteF64").end();
-    finish(e, i, inputs);
-  });
-};
+function pushKept(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): number[] {
+  pushFloat(e, i, operand);
+  if (i.type.value !== "f64") return [];
+  const held = e.localOf(operand, i.type);
+  if (held !== undefined) return [held];
+  const local = e.temporary("f64");
+  e.code.tee(local);
+  return [local];
+}
 
-/** `min` and `max`: a number wins over a NaN, and -0 is less than +0. */
-export function extremeFloat(operation: "Min" | "Max"): Emit {
+/** Writes what computes a result of a type from the operands, and finishes it: `.ftz`, `.sat`, and the NaN's bits. */
+export function assignFloat(e: FunctionEmitter, i: TypedInstruction, compute: () => readonly number[]): void {
+  e.assign(i.operands[0], i.type, () => {
+    const operands = compute();
+    if (i.choices.has("ftz")) flushSubnormal(e);
+    if (i.choices.has("sat")) saturate(e, i.type);
+    else if (i.type.value === "f64") canonicalizeNaN(e, i.type, operands);
+  }, { anyNaN: true });
+}
+
+/** The direction that an instruction rounds in, where it is not to nearest even. */
+function directionOf({ choices }: TypedInstruction): number | undefined {
+  const rounding = choices.get("rounding") as Rounding | undefined;
+  return rounding === undefined || rounding === "rn" ? undefined : roundingCodes[rounding];
+}
+
+/** Arithmetic that is one instruction of WebAssembly where it rounds to nearest even. */
+export function float(operation: RoundedOperation): Emit {
+  return (e, i) =>
+    assignFloat(e, i, () => {
+      const direction = directionOf(i);
+      const [, a, b] = i.operands;
+      const kept = [a, ...(operation === "Sqrt" ? [] : [b])].flatMap((operand) => {
+        const local = pushKept(e, i, operand);
+        if (direction !== undefined && i.type.value === "f32") e.code.ops("f64PromoteF32");
+        return local;
+      });
+      if (direction === undefined) e.code.ops(inType(i.type, operation));
+      else if (i.type.value === "f32") roundSingle(e, operation, direction);
+      else roundDouble(e, operation, direction);
+      return operation === "Div" ? kept.toReversed() : kept;
+    });
+}
+
+/** Takes operands of 32 bits as ones of 64, in which all operations but sums come out well enough to be rounded again. */
+function roundSingle(e: FunctionEmitter, operation: RoundedOperation, direction: number): void {
+  if (operation === "Sub") e.code.ops("f64Neg");
+  if (operation === "Add" || operation === "Sub") addToOdd(e, direction);
+  else e.code.ops(`f64${operation}`);
+  e.code.i32(direction);
+  e.callHelper("doubleToSingle");
+}
+
+/** Towards negative infinity, what cancels gives -0, as it does when both are negated, added to +0 and negated. */
+function addToOdd(e: FunctionEmitter, direction: number): void {
+  const { code } = e;
+  if (direction !== roundingCodes.rm) {
+    e.callHelper("addToOdd");
+    return;
+  }
+  const second = e.temporary("f64");
+  code.ops("f64Neg").set(second).ops("f64Neg").get(second);
+  e.callHelper("addToOdd").ops("f64Neg");
+}
+
+function roundDouble(e: FunctionEmitter, operation: RoundedOperation, direction: number): void {
+  const { code } = e;
+  if (operation === "Div" || operation === "Sqrt") {
+    code.i32(direction);
+    e.callHelper(operation === "Div" ? "divide64" : "squareRoot64");
+    return;
+  }
+  const a = e.temporary("f64"), b = e.temporary("f64");
+  if (operation === "Sub") code.ops("f64Neg");
+  code.set(b).set(a).get(a);
+  if (operation === "Mul") code.get(b).f64(0).get(a).get(b).ops("f64Mul", "f64Copysign");
+  else code.f64(1).get(b);
+  code.i32(direction);
+  e.callHelper("fusedMultiplyAdd64");
+}
+
+/** `rcp` with a rounding. */
+export const reciprocal: Emit = (e, i) =>
+  assignFloat(e, i, () => {
+    const direction = directionOf(i);
+    if (direction === undefined) {
+      constant(e, i.type, 1);
+      const kept = pushKept(e, i, i.operands[1]);
+      e.code.ops(inType(i.type, "Div"));
+      return kept;
+    }
+    e.code.f64(1);
+    const kept = pushKept(e, i, i.operands[1]);
+    if (i.type.value === "f32") e.code.ops("f64PromoteF32");
+    if (i.type.value === "f32") roundSingle(e, "Div", direction);
+    else roundDouble(e, "Div", direction);
+    return kept;
+  });
+
+/** `neg` and `abs`. A NaN's sign changes no more than its other bits. */
+export function signChange(operation: "Neg" | "Abs"): Emit {
+  return (e, i) =>
+    assignFloat(e, i, () => {
+      const kept = pushKept(e, i, i.operands[1]);
+      e.code.ops(inType(i.type, operation));
+      return kept;
+    });
+}
+
+/** `fma` and `mad` */
+export const fusedMultiplyAdd: Emit = (e, i) =>
+  assignFloat(e, i, () => {
+    const direction = directionOf(i);
+    const operands = i.operands.slice(1);
+    if (direction === undefined && e.options.fusedMultiplyAdd) {
+      const kept: number[] = [];
+      writeFusedMultiplyAdd(
+        e.code,
+        i.type.value === "f64" ? "f64" : "f32",
+        operands.map((operand) => () => kept.push(...pushKept(e, i, operand))),
+      );
+      return kept;
+    }
+    if (i.type.value === "f64") {
+      const kept = operands.flatMap((operand) => pushKept(e, i, operand));
+      e.code.i32(direction ?? roundingCodes.rn);
+      e.callHelper("fusedMultiplyAdd64");
+      return kept;
+    }
+    pushSingleProduct(e, i);
+    if (direction === undefined) {
+      addAndRound(e);
+    } else {
+      addToOdd(e, direction);
+      e.code.i32(direction);
+      e.callHelper("doubleToSingle");
+    }
+    return [];
+  });
+
+/** Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third in as many. */
+function pushSingleProduct(e: FunctionEmitter, i: TypedInstruction): void {
+  const [, ...operands] = i.operands;
+  operands.forEach((operand, index) => {
+    pushFloat(e, i, operand);
+    e.code.ops("f64PromoteF32");
+    if (index === 1) e.code.ops("f64Mul");
+  });
+}
+
+/**
+ * Adds two numbers of 64 bits and rounds the sum to 32. Rounding it to 64 first is right but where that lands halfway
+ * between two numbers of 32 bits. That is seen in its low bits, and for subnormal results may be: then it is rounded to
+ * odd first.
+ */
+function addAndRound(e: FunctionEmitter): void {
+  const { code } = e;
+  const product = e.temporary("f64"), addend = e.temporary("f64"), sum = e.temporary("f64");
+  code.set(addend).tee(product).get(addend).ops("f64Add");
+  code.tee(sum).ops("i64ReinterpretF64").i64(0x1fff_ffffn).ops("i64And").i64(0x1000_0000n).ops("i64Eq");
+  code.get(sum).ops("f64Abs").f64(2 ** -126).ops("f64Lt", "i32Or");
+  code.if("f64").get(product).get(addend);
+  e.callHelper("addToOdd").else().get(sum).end().ops("f32DemoteF64");
+}
+
+/**
+ * `min` and `max`: a number wins over a NaN, and -0 is less than +0. `.xorsign.abs` compares the magnitudes and gives the
+ * result the sign of the operands' product.
+ */
+export function extremeFloat(operation: Extreme): Emit {
   return (e, i) => {
-    const { code } = e;
-    const a = e.temporary(i.type.value), b = e.temporary(i.type.value);
-    e.assign(i.operands[0], i.type, () => {
-      pushFloat(e, i, i.operands[1]);
-      code.set(a);
-      pushFloat(e, i, i.operands[2]);
-      code.set(b);
-      if (i.choices.has("NaN")) {
-        code.get(a).get(b).ops(inType(i.type, operation));
-      } else {
-        code.get(b).get(a).get(a).get(b).ops(inType(i.type, operation));
-        code.get(b).get(b).ops(inType(i.type, "Ne"), "select");
-        code.get(a).get(a).ops(inType(i.type, "Ne"), "select");
+    const { value } = i.type;
+    const operands = [e.temporary(value), e.temporary(value)] as const;
+    assignFloat(e, i, () => {
+      for (const [index, local] of operands.entries()) {
+        pushFloat(e, i, i.operands[index + 1]);
+        e.code.set(local);
       }
-      canonicalizeNaN(e, i.type, [a, b]);
+      pushExtreme(e, i, { operation, value: value === "f64" ? value : "f32", operands });
+      return operands;
     });
   };
+}
+
+/** Which of two numbers is wanted. */
+export type Extreme = "Min" | "Max";
+
+/** Pushes the less or the greater of two numbers of 32 or 64 bits. */
+export function pushExtreme(
+  { code }: FunctionEmitter,
+  { choices }: TypedInstruction,
+  { operation, value, operands: [a, b] }: {
+    operation: Extreme;
+    value: "f32" | "f64";
+    operands: readonly [number, number];
+  },
+): void {
+  const byMagnitude = choices.has("xorsign");
+  const push = (local: number) => {
+    code.get(local);
+    if (byMagnitude) code.ops(`${value}Abs`);
+  };
+  const pushIsNaN = (local: number) => code.get(local).get(local).ops(`${value}Ne`);
+  const alone = choices.has("NaN") ? [] : [b, a];
+  for (const local of [...alone, a, b]) push(local);
+  code.ops(`${value}${operation}`);
+  for (const local of alone) {
+    pushIsNaN(local);
+    code.ops("select");
+  }
+  if (!byMagnitude) return;
+  for (const local of [a, b]) {
+    if (value === "f64") code.f64(1);
+    else code.f32(1);
+    code.get(local).ops(`${value}Copysign`);
+  }
+  code.ops(`${value}Mul`, `${value}Copysign`);
 }
 
 /** `copysign`: the second operand with the sign of the first. */
@@ -188,7 +320,7 @@ export const testProperty: Emit = (e, i) => {
   const infinity = double ? 0x7ff0_0000_0000_0000n : 0x7f80_0000n;
   const smallestNormal = double ? 0x0010_0000_0000_0000n : 0x0080_0000n;
   e.assign(i.operands[0], predicate, () => {
-    e.push(i.operands[1], i.type);
+    e.push(i.operands[1], i.type, { anyNaN: true });
     code.ops(inType(i.type, "Abs"));
     if (double) code.ops("i64ReinterpretF64");
     else code.ops("i32ReinterpretF32", "i64ExtendI32U");

@@ -1,43 +1,55 @@
 import { PtxError } from "../../ptx/syntax.ts";
+import { functionAddress, localAddressBase } from "./addresses.ts";
 import { type Helper, helperIndex } from "./helper_functions.ts";
+import { copiesNumbers, findLazyNaNs } from "./lazy_nans.ts";
+import type { Emit } from "./instruction_form.ts";
+import type { ContextField } from "./launch_context.ts";
 import type { Register, Variable } from "./names.ts";
 import { type ScalarType, singleBits, typeNamed } from "./scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
+import { specialRegister } from "./special_registers.ts";
+import { type PointerRoots, pointerRoots } from "./pointer_roots.ts";
+import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import { CodeWriter, type FunctionType, type ValueType } from "./wasm_encoder.ts";
 
-/** What the caller of a kernel passes, in this order, all i32. */
-const runParameters = [
-  "firstBlockX",
-  "lastBlockX",
-  "blockY",
-  "blockZ",
-  "gridX",
-  "gridY",
-  "gridZ",
-  "blockDimX",
-  "blockDimY",
-  "blockDimZ",
-  "parameters",
-  "shared",
+/** What a kernel keeps for the thread that it runs: each an i32. */
+const threadFields = [
+  "threadX",
+  "threadY",
+  "threadZ",
+  /** Its number in the block. */
+  "thread",
+  /** Where its record begins. */
+  "record",
+  /** Where its local memory begins, and in that the frame of the function that it is in, and what is above the frame. */
   "local",
-  "limits",
-  "sharedBytes",
+  "frame",
+  "top",
+  /** Where the function's registers are saved. */
+  "saved",
+  /** Where it is to go on. */
+  "resumption",
+  /** How often it may still go around loops before it asks whether it may go on, and before it lets others go on. */
+  "steps",
+  "turns",
 ] as const;
-/** What the loops over blocks and threads count. */
-const counters = ["blockX", "threadX", "threadY", "threadZ"] as const;
 
-/** A local that every kernel has. */
-export type FixedLocal = typeof runParameters[number] | typeof counters[number];
+/** A local that a kernel has where it is asked for. */
+export type FixedLocal = ContextField | typeof threadFields[number];
 
-/** The type of what a kernel is compiled to. */
-export const runType: FunctionType = { parameters: runParameters.map(() => "i32"), results: [] };
+/** The type of what a kernel is compiled to: it is told where the launch's record begins. */
+export const runType: FunctionType = { parameters: ["i32"], results: [] };
+/** The local that tells where the launch's record begins. */
+export const contextLocal = 0;
 
-const fixedLocals: readonly FixedLocal[] = [...runParameters, ...counters];
-const fixedIndices = new Map(fixedLocals.map((name, index) => [name, index]));
+/** What a piece of code reads of registers before it has set them, and what it always sets. */
+export interface RegisterUse {
+  readonly uses: ReadonlySet<Register>;
+  readonly definitions: ReadonlySet<Register>;
+}
 
-/** The index of a local that every kernel has. */
-export function fixedLocal(name: FixedLocal): number {
-  return fixedIndices.get(name)!;
+/** A piece of code, with what it does to registers. */
+export interface EmittedCode extends RegisterUse {
+  readonly code: Uint8Array;
 }
 
 /** The global of a compiled module: the address of the image of its variables. */
@@ -48,42 +60,66 @@ export interface SpaceSizes {
   readonly parameters: number;
   /** Undefined where the kernel uses what a launch adds: how much there is, the caller says. */
   readonly shared: number | undefined;
+  /** What the kernel declares itself. */
+  readonly staticShared: number;
+  /** Of each thread, the frames of all functions. */
   readonly local: number;
+  /** Whether the frame of the function that is run may lie elsewhere than at the start of that. */
+  readonly hasFrames: boolean;
+  /** Whether there is memory above the frames that is taken while functions run. */
+  readonly hasTop: boolean;
   /** Where in the image of the module's variables those in `.const` lie. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
+}
+
+/** How a module is compiled. */
+export interface CompileOptions {
+  /** Whether accesses to global and shared memory are checked: to be left out only to measure what that costs. */
+  readonly boundsChecks: boolean;
+  /** Whether the engine's relaxed multiply-add is used, which must round once. */
+  readonly fusedMultiplyAdd: boolean;
 }
 
 /** How an operand's register may differ from the type of an instruction. */
 export interface OperandOptions {
   /** Whether the register may be wider: true of loads, stores and conversions. */
   readonly wide?: boolean;
+  /**
+   * Of an operand, that any NaN of 32 bits will do where it is one; of a result, that it may be any. Without it they are
+   * those that PTX sees.
+   */
+  readonly anyNaN?: boolean;
 }
 
 /**
- * Writes the code of one kernel, instruction by instruction: registers become locals, and operands are pushed and results
- * taken from the stack in the type that the instruction works in.
+ * Writes the code of one kernel and of the functions that it calls, instruction by instruction: registers become locals,
+ * and operands are pushed and results taken from the stack in the type that the instruction works in.
  */
 export class FunctionEmitter {
-  readonly code: CodeWriter = new CodeWriter();
+  code: CodeWriter = new CodeWriter();
   readonly sizes: SpaceSizes;
-  readonly #valueTypes: ReadonlyMap<Register, ValueType>;
-  readonly #locals: ValueType[] = counters.map(() => "i32");
+  readonly options: CompileOptions;
+  readonly #valueTypes = new Map<Register, ValueType>();
+  readonly #locals: ValueType[] = [];
   readonly #registers = new Map<Register, number>();
-  readonly #temporaries: Record<ValueType, { locals: number[]; taken: number }> = {
-    i32: { locals: [], taken: 0 },
-    i64: { locals: [], taken: 0 },
-    f32: { locals: [], taken: 0 },
-    f64: { locals: [], taken: 0 },
-  };
+  /** Of functions only one is run at a time: their registers share the locals. */
+  readonly #registerLocals: LocalPools = localPools();
+  readonly #temporaries: LocalPools = localPools();
+  readonly #fixed = new Map<FixedLocal, number>();
   readonly #parameters = new Map<string, { local: number; offset: number; type: ScalarType }>();
+  readonly #ranges = new Map<ResolvedAddress["base"], Map<number, { begin: number; count: number }>>();
+  readonly #sharedPlaces = new Map<number, number>();
+  #lazyNaNs: ReadonlySet<Register> = new Set();
+  #rootOf: PointerRoots = (register) => register;
+  #carry = newCarry();
+  #uses = new Set<Register>();
+  #definitions = new Set<Register>();
+  #isConditional = false;
   #current: TypedInstruction | undefined;
 
-  constructor(
-    instructions: Iterable<TypedInstruction>,
-    { sizes }: { sizes: SpaceSizes },
-  ) {
+  constructor(sizes: SpaceSizes, options: CompileOptions) {
     this.sizes = sizes;
-    this.#valueTypes = chooseValueTypes(instructions);
+    this.options = options;
   }
 
   /** The types of all locals beyond the parameters. */
@@ -96,25 +132,64 @@ export class FunctionEmitter {
     return this.#parameters.values();
   }
 
-  /** Writes one instruction, under its predicate where it has one. */
-  write(instruction: TypedInstruction): void {
-    this.#current = instruction;
-    for (const pool of Object.values(this.#temporaries)) pool.taken = 0;
-    const { predicate, form } = instruction;
-    if (predicate === undefined) {
-      form.emit!(this, instruction);
+  /** The numbers of the launch and the thread that the code asks for, with their locals. */
+  get fixedLocals(): ReadonlyMap<FixedLocal, number> {
+    return this.#fixed;
+  }
+
+  /** Begins with the next function, whose registers take the locals of those of the one before. */
+  enterFunction(instructions: readonly TypedInstruction[]): void {
+    for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
+    this.#lazyNaNs = findLazyNaNs(instructions, (register) => this.valueType(register) === "f32");
+    this.#rootOf = pointerRoots(instructions);
+    this.#carry = newCarry();
+    for (const pool of Object.values(this.#registerLocals)) pool.taken = 0;
+  }
+
+  /** What `write` emits, by itself. */
+  emitApart(write: () => void): EmittedCode {
+    const { code } = this;
+    this.code = new CodeWriter();
+    this.#uses = new Set();
+    this.#definitions = new Set();
+    write();
+    const emitted = { code: this.code.finish(), uses: this.#uses, definitions: this.#definitions };
+    this.code = code;
+    return emitted;
+  }
+
+  /** Writes what an instruction does, under its predicate where it has one. */
+  write(instruction: TypedInstruction, emit: Emit): void {
+    if (instruction.predicate === undefined) {
+      this.writeAlways(instruction, emit);
     } else {
+      this.begin(instruction);
       this.pushPredicate(instruction);
       this.code.if();
-      form.emit!(this, instruction);
+      this.#isConditional = true;
+      emit(this, instruction);
+      this.#isConditional = false;
       this.code.end();
     }
+  }
+
+  /** Writes what an instruction does, or some of it, whatever its predicate. */
+  writeAlways(instruction: TypedInstruction, emit: Emit): void {
+    this.begin(instruction);
+    emit(this, instruction);
+  }
+
+  /** Notes which instruction is written, whose temporaries are all free. */
+  begin(instruction: TypedInstruction): void {
+    this.#current = instruction;
+    for (const pool of Object.values(this.#temporaries)) pool.taken = 0;
   }
 
   /** Pushes whether an instruction is to be executed, as an i32. */
   pushPredicate({ predicate }: TypedInstruction): void {
     const { register, negated } = predicate!;
-    this.code.get(this.#registerLocal(register));
+    this.#use(register);
+    this.code.get(this.registerLocal(register));
     if (negated) this.code.ops("i32Eqz");
   }
 
@@ -129,7 +204,26 @@ export class FunctionEmitter {
   }
 
   getFixed(name: FixedLocal): CodeWriter {
-    return this.code.get(fixedLocal(name));
+    return this.code.get(this.fixedLocal(name));
+  }
+
+  setFixed(name: FixedLocal): CodeWriter {
+    return this.code.set(this.fixedLocal(name));
+  }
+
+  /** The local for a number of the launch or the thread. */
+  fixedLocal(name: FixedLocal): number {
+    let local = this.#fixed.get(name);
+    if (local === undefined) {
+      local = this.newLocal("i32");
+      this.#fixed.set(name, local);
+    }
+    return local;
+  }
+
+  /** The carry that instructions with `.cc` leave, 0 or 1: a register of the function like any other. */
+  get carry(): Register {
+    return this.#carry;
   }
 
   callHelper(name: Helper): CodeWriter {
@@ -138,15 +232,13 @@ export class FunctionEmitter {
 
   /** A local for the rest of the instruction that is being written. */
   temporary(type: ValueType): number {
-    const pool = this.#temporaries[type];
-    const index = pool.taken++;
-    return pool.locals[index] ??= this.newLocal(type);
+    return this.#take(this.#temporaries, type);
   }
 
   /** A local for good. */
   newLocal(type: ValueType): number {
     this.#locals.push(type);
-    return runParameters.length + this.#locals.length - 1;
+    return runType.parameters.length + this.#locals.length - 1;
   }
 
   /** The local that holds a parameter's value from the start of the kernel. */
@@ -166,7 +258,9 @@ export class FunctionEmitter {
     switch (operand?.kind) {
       case "register":
         this.#checkRegister(operand, type, options);
-        code.get(this.#registerLocal(operand));
+        this.#use(operand);
+        code.get(this.registerLocal(operand));
+        if (this.#lazyNaNs.has(operand) && !options.anyNaN && !this.#copiesAnyNaN()) this.canonicalizeNaN32();
         this.#readAs(operand, type);
         break;
       case "integer":
@@ -176,8 +270,7 @@ export class FunctionEmitter {
         this.#pushFloat(operand, type);
         break;
       case "special":
-        this.#pushSpecial(operand.name);
-        this.#convertUnsigned32(type);
+        this.#pushSpecial(operand.name, type);
         break;
       case "variable":
         this.#pushAddress(operand, 0n, type);
@@ -187,17 +280,74 @@ export class FunctionEmitter {
         break;
       case "not":
         if (type.kind !== "predicate") this.fail("only a predicate can be negated");
-        code.get(this.#registerLocal(operand.register)).ops("i32Eqz");
+        this.#use(operand.register);
+        code.get(this.registerLocal(operand.register)).ops("i32Eqz");
+        break;
+      case "function":
+        if (type.bits !== 64 || type.kind === "float") this.fail("the address of a function needs 64 bits");
+        code.i64(functionAddress(operand.index));
         break;
       default:
         this.fail("it has an operand of the wrong kind");
     }
   }
 
+  /** The local that holds an operand of a type as it is, where one does. */
+  localOf(operand: ResolvedOperand | undefined, type: ScalarType): number | undefined {
+    if (operand?.kind !== "register" || operand.type.bits !== type.bits) return undefined;
+    return this.valueType(operand) === type.value ? this.registerLocal(operand) : undefined;
+  }
+
+  /** Gives a NaN of 32 bits on the stack the bits that arithmetic gives. */
+  canonicalizeNaN32(): void {
+    const value = this.temporary("f32");
+    this.code.tee(value).f32Bits(0x7fff_ffffn).get(value).get(value).ops("f32Eq", "select");
+  }
+
+  /** Whether the instruction that is being written only moves numbers to a register whose NaN may be any. */
+  #copiesAnyNaN(): boolean {
+    const instruction = this.#current!;
+    const [destination] = instruction.operands;
+    return copiesNumbers(instruction) && destination?.kind === "register" && this.#lazyNaNs.has(destination);
+  }
+
   /** Pushes the address of a byte of a variable, in the variable's own space, as an i64. */
   pushVariable(variable: Variable, offset: bigint): void {
     this.code.i64(BigInt(variable.offset) + offset);
     if (isInImage(variable)) this.code.globalGet(imageAddressGlobal).ops("i64Add");
+    if (!variable.isInFrame || !this.sizes.hasFrames) return;
+    this.getFixed("frame");
+    this.getFixed("local").ops("i32Sub", "i64ExtendI32U", "i64Add");
+  }
+
+  /** Pushes where the frame of the function begins. */
+  getFrame(): CodeWriter {
+    return this.getFixed(this.sizes.hasFrames ? "frame" : "local");
+  }
+
+  /**
+   * The locals, both i64, that remember of a pointer where the allocation begins that it was found to point into, and how
+   * many places for an access of some bytes there are in it: none at first.
+   */
+  rangeCache(base: ResolvedAddress["base"], bytes: number): { begin: number; count: number } {
+    const root = base?.kind === "register" ? this.#rootOf(base) : base;
+    let caches = this.#ranges.get(root);
+    if (caches === undefined) this.#ranges.set(root, caches = new Map());
+    let cache = caches.get(bytes);
+    if (cache === undefined) caches.set(bytes, cache = { begin: this.newLocal("i64"), count: this.newLocal("i64") });
+    return cache;
+  }
+
+  /** The local that says how many places for an access of some bytes the block's shared memory has. */
+  sharedPlaces(bytes: number): number {
+    const local = this.#sharedPlaces.get(bytes) ?? this.newLocal("i32");
+    this.#sharedPlaces.set(bytes, local);
+    return local;
+  }
+
+  /** Those locals, by the bytes of the access. */
+  get sharedPlacesLocals(): ReadonlyMap<number, number> {
+    return this.#sharedPlaces;
   }
 
   /** Pushes how many bytes the block's shared memory has. */
@@ -221,8 +371,10 @@ export class FunctionEmitter {
     if (destination?.kind !== "register") this.fail("its result must go into a register");
     this.#checkRegister(destination, type, options);
     produce();
+    if (options.anyNaN && type.value === "f32" && !this.#lazyNaNs.has(destination)) this.canonicalizeNaN32();
     this.#writeAs(destination, type);
-    this.code.set(this.#registerLocal(destination));
+    this.code.set(this.registerLocal(destination));
+    if (!this.#isConditional) this.#definitions.add(destination);
   }
 
   #checkRegister({ name, type: { name: declared, bits, kind } }: Register, type: ScalarType, { wide }: OperandOptions) {
@@ -236,22 +388,29 @@ export class FunctionEmitter {
     if (clash) this.fail(`the register ${name} is ".${declared}", where ".${type.name}" is needed`);
   }
 
-  #registerLocal(register: Register): number {
+  /** The local that holds a register. */
+  registerLocal(register: Register): number {
     let local = this.#registers.get(register);
     if (local === undefined) {
-      local = this.newLocal(this.#valueType(register));
+      local = this.#take(this.#registerLocals, this.valueType(register));
       this.#registers.set(register, local);
     }
     return local;
   }
 
-  #valueType(register: Register): ValueType {
+  #take(pools: LocalPools, type: ValueType): number {
+    const pool = pools[type];
+    return pool.locals[pool.taken++] ??= this.newLocal(type);
+  }
+
+  /** The type of the local that holds a register. */
+  valueType(register: Register): ValueType {
     return this.#valueTypes.get(register) ?? register.type.value;
   }
 
   #readAs(register: Register, type: ScalarType): void {
     const { code } = this;
-    const from = this.#valueType(register);
+    const from = this.valueType(register);
     if (type.value === from && register.type.bits === type.bits) {
       if (type.kind === "signed" && type.bits < 32) this.extend(type);
       return;
@@ -283,7 +442,7 @@ export class FunctionEmitter {
       if (bits === 64) code.ops(type.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
     }
     if (bits < 32 && register.type.kind !== "predicate") code.i32(bits === 8 ? 0xff : 0xffff).ops("i32And");
-    const to = this.#valueType(register);
+    const to = this.valueType(register);
     const value = type.bits < bits ? (bits === 64 ? "i64" : "i32") : type.value;
     if (value === "i32" && to === "f32") code.ops("f32ReinterpretI32");
     else if (value === "f32" && to === "i32") code.ops("i32ReinterpretF32");
@@ -297,6 +456,7 @@ export class FunctionEmitter {
       this.fail(`the address of "${variable.name}" needs ${least === 64 ? "64" : "32 or 64"} bits`);
     }
     this.pushVariable(variable, offset);
+    if (variable.isInFrame && variable.space === "param") this.code.i64(localAddressBase).ops("i64Add");
     if (type.bits === 32) this.code.ops("i32WrapI64");
   }
 
@@ -327,92 +487,42 @@ export class FunctionEmitter {
     }
   }
 
-  /** Takes the i32 on the stack, an unsigned number, to a type. */
-  #convertUnsigned32(type: ScalarType): void {
+  #pushSpecial(name: string, type: ScalarType): void {
+    const register = specialRegister(name);
+    if (register === undefined) this.fail(`the special register ${name} is not supported`);
     if (type.kind === "float" || type.kind === "predicate") this.fail("a special register is an integer");
-    if (type.bits === 64) this.code.ops("i64ExtendI32U");
-    else if (type.bits < 32) this.extend(type);
+    register.push(this);
+    if (register.bits === 64) {
+      if (type.bits < 64) this.code.ops("i32WrapI64");
+    } else if (type.bits === 64) {
+      this.code.ops("i64ExtendI32U");
+    }
+    if (type.bits < 32) this.extend(type);
   }
 
-  #pushSpecial(name: string): void {
-    const push = specialRegisters.get(name);
-    if (push === undefined) this.fail(`the special register ${name} is not supported`);
-    push(this);
+  #use(register: Register): void {
+    if (!this.#definitions.has(register)) this.#uses.add(register);
   }
+}
+
+interface LocalPool {
+  readonly locals: number[];
+  taken: number;
+}
+
+type LocalPools = Readonly<Record<ValueType, LocalPool>>;
+
+function localPools(): LocalPools {
+  const pool = (): LocalPool => ({ locals: [], taken: 0 });
+  return { i32: pool(), i64: pool(), f32: pool(), f64: pool() };
+}
+
+function newCarry(): Register {
+  return { kind: "register", name: "CC.CF", type: typeNamed("u32") };
 }
 
 function isInImage({ space }: Variable): boolean {
   return space === "global" || space === "const";
-}
-
-const warpSize = 32;
-
-function pushThreadInBlock(emitter: FunctionEmitter): void {
-  emitter.getFixed("threadZ");
-  emitter.getFixed("blockDimY").ops("i32Mul");
-  emitter.getFixed("threadY").ops("i32Add");
-  emitter.getFixed("blockDimX").ops("i32Mul");
-  emitter.getFixed("threadX").ops("i32Add");
-}
-
-function pushLane(emitter: FunctionEmitter): void {
-  pushThreadInBlock(emitter);
-  emitter.code.i32(warpSize - 1).ops("i32And");
-}
-
-/** Special registers, each an unsigned number of 32 bits. PTX ISA, section 10. */
-const specialRegisters: ReadonlyMap<string, (emitter: FunctionEmitter) => void> = new Map([
-  ["%tid.x", (e) => e.getFixed("threadX")],
-  ["%tid.y", (e) => e.getFixed("threadY")],
-  ["%tid.z", (e) => e.getFixed("threadZ")],
-  ["%ntid.x", (e) => e.getFixed("blockDimX")],
-  ["%ntid.y", (e) => e.getFixed("blockDimY")],
-  ["%ntid.z", (e) => e.getFixed("blockDimZ")],
-  ["%ctaid.x", (e) => e.getFixed("blockX")],
-  ["%ctaid.y", (e) => e.getFixed("blockY")],
-  ["%ctaid.z", (e) => e.getFixed("blockZ")],
-  ["%nctaid.x", (e) => e.getFixed("gridX")],
-  ["%nctaid.y", (e) => e.getFixed("gridY")],
-  ["%nctaid.z", (e) => e.getFixed("gridZ")],
-  ["%laneid", pushLane],
-  ["%warpid", (e) => {
-    pushThreadInBlock(e);
-    e.code.i32(5).ops("i32ShrU");
-  }],
-  ["%lanemask_eq", (e) => {
-    e.code.i32(1);
-    pushLane(e);
-    e.code.ops("i32Shl");
-  }],
-  ["%lanemask_lt", (e) => {
-    e.code.i32(1);
-    pushLane(e);
-    e.code.ops("i32Shl").i32(1).ops("i32Sub");
-  }],
-  ["%lanemask_le", (e) => {
-    e.code.i32(2);
-    pushLane(e);
-    e.code.ops("i32Shl").i32(1).ops("i32Sub");
-    // Lane 31 shifts by 31: 2 << 31 is 0 modulo 2 to the 32, and the mask all ones, as it should be.
-  }],
-  ["%lanemask_gt", (e) => {
-    e.code.i32(-2);
-    pushLane(e);
-    e.code.ops("i32Shl");
-  }],
-  ["%lanemask_ge", (e) => {
-    e.code.i32(-1);
-    pushLane(e);
-    e.code.ops("i32Shl");
-  }],
-  ["WARP_SZ", (e) => e.code.i32(warpSize)],
-]);
-
-/** Whether a name is that of a special register or a predefined constant, known here or not. */
-export function isSpecialRegister(name: string): boolean {
-  return specialRegisters.has(name) ||
-    /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|is_explicit|reserved|current)/
-      .test(name);
 }
 
 /**

@@ -8,3 +8,9 @@ export interface HelperFunction {
   /** Without the `end` that closes it. */
   readonly code: Uint8Array;
 }
+
+/** Finds the index of a helper by its name. */
+export type HelperIndex = (name: string) => number;
+
+/** Writes a function. */
+export type HelperBuilder = (indexOf: HelperIndex) => HelperFunction;

@@ -5,13 +5,13 @@
  */
 import { type AddressHelper, addressHelpers } from "./address_helpers.ts";
 import { type FloatHelper, floatHelpers } from "./float_helpers.ts";
-import type { HelperFunction } from "./helper_function.ts";
+import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { hostFunctionCount, type HostFunctionName, hostFunctions, hostIndex } from "./host_functions.ts";
 
 /** What can be called. */
 export type Helper = HostFunctionName | AddressHelper | FloatHelper;
 
-const builders: Readonly<Record<string, () => HelperFunction>> = { ...addressHelpers, ...floatHelpers };
+const builders: Readonly<Record<string, HelperBuilder>> = { ...addressHelpers, ...floatHelpers };
 const indices: ReadonlyMap<string, number> = new Map(
   Object.keys(builders).map((name, index) => [name, hostFunctionCount + index]),
 );
@@ -27,7 +27,7 @@ export const helperCount: number = hostFunctionCount + indices.size;
 
 /** The functions that are not imported, in the order of their indices. */
 export function helperFunctions(): readonly HelperFunction[] {
-  return built ??= Object.values(builders).map((build) => build());
+  return built ??= Object.values(builders).map((build) => build((name) => helperIndex(name as Helper)));
 }
 
 /** The functions that are imported, in the order of their indices. */

@@ -1,11 +1,22 @@
 import type { FunctionEmitter } from "./function_emitter.ts";
+import type { SuspensionRequest } from "./launch_context.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
 
 /** Writes the WebAssembly for one instruction. */
 export type Emit = (emitter: FunctionEmitter, instruction: TypedInstruction) => void;
 
 /** What an instruction does to the flow of control, where it does anything. */
-export type Flow = "branch" | "switch" | "exit";
+export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
+
+/** What an instruction means at which a thread is suspended until others have come as far. */
+export interface SuspendingInstruction {
+  /** What the thread asks for. */
+  describe(instruction: TypedInstruction): SuspensionRequest;
+  /** Leaves in the thread's record what it asks with. */
+  readonly request: Emit;
+  /** Takes the answer from the record. */
+  readonly resume: Emit;
+}
 
 /** One form of an instruction: what may stand after its opcode, and what it means. */
 export interface InstructionForm {
@@ -13,6 +24,8 @@ export interface InstructionForm {
   /** As the PTX manual writes it: `add{.rnd}{.ftz}{.sat}.f32`. */
   readonly syntax: string;
   readonly slots: readonly Slot[];
+  /** The modifier for which an instruction is refused, whatever else it has. */
+  readonly refusedFor?: string;
   /** How many operands, at least and at most. */
   readonly operands: readonly [minimum: number, maximum: number];
   /** Of the PTX ISA manual. */
@@ -20,6 +33,8 @@ export interface InstructionForm {
   /** Undefined where `flow` says it all. */
   readonly emit: Emit | undefined;
   readonly flow: Flow | undefined;
+  /** Of those whose flow is to suspend the thread. */
+  readonly suspending: SuspendingInstruction | undefined;
 }
 
 /** A place for a modifier. */
@@ -39,7 +54,7 @@ export interface Slot {
 export function instructionForm(
   syntax: string,
   section: string,
-  meaning: Emit | { readonly flow: Flow },
+  meaning: Emit | SuspendingInstruction | { readonly flow: Flow },
 ): InstructionForm {
   const [head = "", ...rest] = syntax.split(" ");
   const tail = rest.join(" ");
@@ -54,15 +69,15 @@ export function instructionForm(
     });
   }
   const required = countOperands(tail.replace(/\[.*?\]/g, ""));
-  const isFlow = typeof meaning === "object";
   return {
     opcode,
     syntax,
     slots,
     operands: [required, countOperands(tail.replace(/[[\]]/g, ""))],
     section,
-    emit: isFlow ? undefined : meaning,
-    flow: isFlow ? meaning.flow : undefined,
+    emit: typeof meaning === "function" ? meaning : undefined,
+    flow: typeof meaning === "function" ? undefined : "flow" in meaning ? meaning.flow : "suspend",
+    suspending: typeof meaning === "object" && "request" in meaning ? meaning : undefined,
   };
 }
 
@@ -76,18 +91,21 @@ export type FormMatch =
   /** `at`: the index of the first modifier that does not fit; one past the last where some are missing. */
   | { readonly matched: false; readonly at: number };
 
-/** Holds an instruction's modifiers against a form. */
+/**
+ * Holds an instruction's modifiers against a form. As in `ptxas`, they need not come in the manual's order: each takes the
+ * first place that is free and that it fits, so that only those that fit the same places, as two types, are told apart by
+ * their order.
+ */
 export function matchForm(form: InstructionForm, modifiers: readonly string[]): FormMatch {
   const choices = new Map<string, string>();
-  let at = 0;
-  for (const { name, choices: allowed, optional } of form.slots) {
-    const modifier = modifiers[at];
-    if (modifier !== undefined && allowed.has(modifier)) {
-      choices.set(name, modifier);
-      at++;
-    } else if (!optional) {
-      return { matched: false, at };
-    }
+  if (form.refusedFor !== undefined) {
+    return modifiers.includes(form.refusedFor) ? { matched: true, choices } : { matched: false, at: 0 };
   }
-  return at === modifiers.length ? { matched: true, choices } : { matched: false, at };
+  for (const [at, modifier] of modifiers.entries()) {
+    const slot = form.slots.find(({ name, choices: allowed }) => allowed.has(modifier) && !choices.has(name));
+    if (slot === undefined) return { matched: false, at };
+    choices.set(slot.name, modifier);
+  }
+  const isComplete = form.slots.every(({ name, optional }) => optional || choices.has(name));
+  return isComplete ? { matched: true, choices } : { matched: false, at: modifiers.length };
 }

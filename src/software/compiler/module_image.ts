@@ -11,8 +11,8 @@ import {
   PtxError,
   type VariableDeclaration,
 } from "../../ptx/syntax.ts";
-import { limitGranuleBytes } from "./addresses.ts";
-import { byteLengthOf, elementLayout, SpaceLayout, type Variable } from "./names.ts";
+import { functionAddress, limitGranuleBytes } from "./addresses.ts";
+import { byteLengthOf, elementLayout, type FunctionName, SpaceLayout, type Variable } from "./names.ts";
 import { type ScalarType, singleBits } from "./scalar_types.ts";
 
 /** A variable with its place in the image. */
@@ -67,7 +67,10 @@ export function variablesByName(
 }
 
 /** Lays out the variables that a module defines. Throws `PtxError` for what they cannot be or hold at first. */
-export function layOutImage(declarations: Iterable<VariableDeclaration>): ModuleImage {
+export function layOutImage(
+  declarations: Iterable<VariableDeclaration>,
+  functions: ReadonlyMap<string, FunctionName>,
+): ModuleImage {
   const defined = [...declarations].filter(({ space, linkage }) => {
     return (space === "global" || space === "const") && linkage !== "extern";
   });
@@ -92,7 +95,7 @@ export function layOutImage(declarations: Iterable<VariableDeclaration>): Module
     if (initializer === undefined) continue;
     const { offset } = variables.get(name)!;
     const shape = vectorLength > 1 ? [...dimensions, vectorLength] : dimensions;
-    new ImageWriter(initialValues, { declaration, variables }).write(initializer, { shape, offset });
+    new ImageWriter(initialValues, { declaration, variables, functions }).write(initializer, { shape, offset });
   }
   return { byteLength: end, variables, constants, initialValues };
 }
@@ -149,15 +152,18 @@ class ImageWriter {
   readonly #declaration: VariableDeclaration;
   readonly #type: ScalarType;
   readonly #variables: ReadonlyMap<string, ModuleVariable>;
+  readonly #functions: ReadonlyMap<string, FunctionName>;
 
   constructor(
     values: InitialValue[],
-    { declaration, variables }: {
+    { declaration, variables, functions }: {
       declaration: VariableDeclaration;
       variables: ReadonlyMap<string, ModuleVariable>;
+      functions: ReadonlyMap<string, FunctionName>;
     },
   ) {
     this.#values = values;
+    this.#functions = functions;
     this.#declaration = declaration;
     this.#type = elementLayout(declaration).type;
     this.#variables = variables;
@@ -178,6 +184,12 @@ class ImageWriter {
     const byteLength = this.#type.bits / 8;
     if (initializer.kind === "addressOf") {
       const addressShift = this.#shiftOf(initializer);
+      const called = this.#functions.get(initializer.name);
+      if (called !== undefined) {
+        const value = functionAddress(called.index) + initializer.offset >> addressShift;
+        this.#values.push({ offset, byteLength, value, addressShift: undefined });
+        return;
+      }
       this.#values.push({ offset, byteLength, value: this.#addressOf(initializer), addressShift });
       return;
     }
@@ -198,7 +210,7 @@ class ImageWriter {
   #addressOf({ name, offset, line }: AddressInitializer): bigint {
     const variable = this.#variables.get(name);
     if (variable === undefined) {
-      this.#fail(`"${name}" is no variable in .global or .const that this module defines`, line);
+      this.#fail(`"${name}" is no function, and no variable in .global or .const, that this module defines`, line);
     }
     return BigInt(variable.offset) + offset;
   }

@@ -1,4 +1,11 @@
-import { PtxError, type RegisterDeclaration, type VariableDeclaration } from "../../ptx/syntax.ts";
+import {
+  type CallPrototype,
+  type CallTargets,
+  type FunctionDeclaration,
+  PtxError,
+  type RegisterDeclaration,
+  type VariableDeclaration,
+} from "../../ptx/syntax.ts";
 import { type ScalarType, scalarTypes } from "./scalar_types.ts";
 
 /** A register. Compared by identity: names repeat in nested scopes. */
@@ -14,9 +21,27 @@ export interface Variable {
   readonly name: string;
   /** `param`, `shared`, `local`, `global` or `const`. */
   readonly space: string;
-  /** Bytes from the start of the space; of the module's image in `.global` and `.const`. */
+  /** Bytes from the start of the space; of the module's image in `.global` and `.const`; of the frame for what is in it. */
   readonly offset: number;
   readonly byteLength: number;
+  /** Whether it lies in the frame of the function that declares it: `.local`, and `.param` but for a kernel's own. */
+  readonly isInFrame?: boolean;
+}
+
+/** A function of the module, or one that it declares and does not define. */
+export interface FunctionName {
+  readonly kind: "function";
+  readonly name: string;
+  readonly declaration: FunctionDeclaration;
+  /** Its place among the module's functions, from which its address follows. */
+  readonly index: number;
+}
+
+/** How an indirect call passes its parameters, or which functions it may call. */
+export interface Prototype {
+  readonly kind: "prototype";
+  readonly name: string;
+  readonly declaration: CallPrototype | CallTargets;
 }
 
 /** A place in the code. Compared by identity. */
@@ -33,7 +58,7 @@ export interface LabelList {
 }
 
 /** What a name can stand for. */
-export type Named = Register | Variable | LabelName | LabelList;
+export type Named = Register | Variable | LabelName | LabelList | FunctionName | Prototype;
 
 /** The names that a `{ }` declares, over those around it. */
 export class Scope {
@@ -121,10 +146,14 @@ export function byteLengthOf(declaration: VariableDeclaration): number {
 /** Lays variables out in a state space, each at the next multiple of its alignment. */
 export class SpaceLayout {
   readonly #space: string;
+  readonly #isInFrame: boolean;
   #end = 0;
 
-  constructor(space: string) {
+  /** @param begin bytes that are taken from the start */
+  constructor(space: string, { isInFrame = false, begin = 0 }: { isInFrame?: boolean; begin?: number } = {}) {
     this.#space = space;
+    this.#isInFrame = isInFrame;
+    this.#end = begin;
   }
 
   /** Bytes taken so far. */
@@ -145,6 +174,6 @@ export class SpaceLayout {
     const byteLength = byteLengthOf(declaration);
     const offset = this.align(elementLayout(declaration).alignment);
     this.#end = offset + byteLength;
-    return { kind: "variable", name, space: this.#space, offset, byteLength };
+    return { kind: "variable", name, space: declaration.space, offset, byteLength, isInFrame: this.#isInFrame };
   }
 }

@@ -11,12 +11,15 @@ import type { CodeWriter } from "./wasm_encoder.ts";
 /** Writes what blocks consist of, for {@linkcode writeStructured}. */
 export interface BlockWriter<I> {
   readonly code: CodeWriter;
-  writeInstruction(instruction: I): void;
-  /** Pushes an i32 that is not 0 when the branch is taken. */
-  pushCondition(instruction: I): void;
-  /** Pushes an i32: the index of a switch's target. */
-  pushIndex(on: I | Selector): void;
+  /** Writes what the block does before it branches. */
+  writeBody(block: BasicBlock<I>): void;
+  /** Pushes an i32 that is not 0 when the block's branch is taken. */
+  pushCondition(block: BasicBlock<I>): void;
+  /** Pushes an i32: the index of the target of the block's switch. */
+  pushIndex(block: BasicBlock<I>): void;
   setSelector(selector: Selector, value: number): void;
+  /** Writes what is done each time that a loop is gone around. */
+  writeLoopStart(): void;
 }
 
 /** How deep the structure may nest: less than what makes this recursion, or an engine's own, run out of stack. */
@@ -75,6 +78,7 @@ class StructuredWriter<I> {
     const { code } = this.#writer;
     if (this.#loopHeaders.has(block)) {
       code.loop();
+      this.#writer.writeLoopStart();
       this.#frames.push(block);
       this.#writeBlock(block, joins);
       this.#frames.pop();
@@ -91,7 +95,7 @@ class StructuredWriter<I> {
       code.block();
       this.#frames.push(join);
     }
-    for (const instruction of block.instructions) this.#writer.writeInstruction(instruction);
+    this.#writer.writeBody(block);
     this.#writeTerminator(block);
     for (const join of joins) {
       this.#frames.pop();
@@ -118,7 +122,7 @@ class StructuredWriter<I> {
         break;
       case "switch": {
         const depths = terminator.targets.map((target) => this.#depth(target));
-        this.#writer.pushIndex(terminator.on);
+        this.#writer.pushIndex(block);
         code.brTable(depths.slice(0, -1), depths.at(-1)!);
         break;
       }
@@ -127,10 +131,10 @@ class StructuredWriter<I> {
 
   #writeConditional(
     block: BasicBlock<I>,
-    { on, taken, otherwise }: { on: I; taken: BasicBlock<I>; otherwise: BasicBlock<I> },
+    { taken, otherwise }: { taken: BasicBlock<I>; otherwise: BasicBlock<I> },
   ): void {
     const { code } = this.#writer;
-    this.#writer.pushCondition(on);
+    this.#writer.pushCondition(block);
     if (this.#isEnclosing(block, taken)) {
       code.brIf(this.#depth(taken));
       this.#writeBranch(block, otherwise);

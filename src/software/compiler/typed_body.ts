@@ -12,16 +12,38 @@ import {
 import { type InstructionForm, matchForm } from "./instruction_form.ts";
 import { formsByOpcode, refusalOf } from "./instructions.ts";
 import { type ModuleImage, operandOf } from "./module_image.ts";
-import { elementLayout, type LabelName, type Register, Scope, SpaceLayout, type Variable } from "./names.ts";
-import { isSpecialRegister } from "./function_emitter.ts";
+import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
+import {
+  elementLayout,
+  type FunctionName,
+  type LabelName,
+  type Register,
+  Scope,
+  SpaceLayout,
+  type Variable,
+} from "./names.ts";
+import { isSpecialRegister } from "./special_registers.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 
-/** A kernel's body as a line of instructions and the labels among them. */
-export interface TypedBody {
+/** A function's body as a line of instructions and the labels among them. */
+export interface TypedFunction {
+  readonly name: string;
+  readonly line: number;
+  /** How it is called; undefined for a kernel. */
+  readonly call: CallLayout | undefined;
   readonly items: readonly (TypedInstruction | LabelName)[];
+  /** Of its variables in `.local`, and of what it passes to others and is passed. */
+  readonly variableBytes: number;
+  /** The same, as a multiple of what frames are aligned to. */
+  readonly frameBytes: number;
+}
+
+/** A kernel, and the functions that it may come to call. */
+export interface TypedKernel {
+  readonly kernel: TypedFunction;
+  readonly callees: ReadonlyMap<FunctionName, TypedFunction>;
   readonly sharedBytes: number;
-  readonly localBytes: number;
   /** Whether it uses the shared memory that a launch adds behind its own. */
   readonly usesDynamicShared: boolean;
 }
@@ -29,56 +51,144 @@ export interface TypedBody {
 /** What a module declares beside a kernel. */
 export interface ModuleScope {
   readonly image: ModuleImage;
-  readonly functions: ReadonlySet<string>;
+  readonly functions: ReadonlyMap<string, FunctionName>;
+  /** The functions that can be called by their address. */
+  readonly addressed: ReadonlySet<FunctionName>;
   /** Those in the image, in `.shared`, and those that this module does not define. */
   readonly variables: ReadonlyMap<string, VariableDeclaration>;
 }
 
 /** Where the parameters lie, and what is declared around the kernel. */
-export interface BodyContext {
+export interface KernelContext {
   readonly parameters: readonly Variable[];
   readonly module: ModuleScope;
 }
 
 /**
- * Resolves the names in a kernel's body and finds each instruction's form. Throws `PtxError` for names that nothing
- * declares and instructions that are not known.
+ * Resolves the names in a kernel's body, and in those of the functions that it may call, and finds each instruction's
+ * form. Throws `PtxError` for names that nothing declares and instructions that are not known.
  */
-export function typeBody(kernel: FunctionDeclaration, { parameters, module }: BodyContext): TypedBody {
+export function typeKernel(declaration: FunctionDeclaration, { parameters, module }: KernelContext): TypedKernel {
+  const shared = new SharedLayout();
   const scope = new Scope();
-  for (const parameter of parameters) scope.declare(parameter, kernel.line);
-  const typist = new BodyTypist(module);
-  typist.statements(kernel.body!, scope);
-  const usesDynamicShared = typist.placeDynamicShared();
-  const { items, shared, local } = typist;
-  return { items, sharedBytes: shared.byteLength, localBytes: local.byteLength, usesDynamicShared };
+  for (const parameter of parameters) scope.declare(parameter, declaration.line);
+  const kernel = typeFunction(declaration, { scope, module, shared, call: undefined });
+  const callees = new Map<FunctionName, TypedFunction>();
+  const waiting = calledBy(kernel, module);
+  for (let callee = waiting.pop(); callee !== undefined; callee = waiting.pop()) {
+    if (callees.has(callee)) continue;
+    const call = layOutCall(callee.declaration);
+    const scope = new Scope();
+    for (const variable of [...call.results, ...call.parameters]) scope.declare(variable, callee.declaration.line);
+    const typed = typeFunction(callee.declaration, { scope, module, shared, call });
+    callees.set(callee, typed);
+    waiting.push(...calledBy(typed, module));
+  }
+  const usesDynamicShared = shared.placeDynamic();
+  return { kernel, callees, sharedBytes: shared.byteLength, usesDynamicShared };
+}
+
+function typeFunction(
+  { name, line, body, directives }: FunctionDeclaration,
+  { scope, module, shared, call }: {
+    scope: Scope;
+    module: ModuleScope;
+    shared: SharedLayout;
+    call: CallLayout | undefined;
+  },
+): TypedFunction {
+  for (const directive of directives) {
+    if (call !== undefined && !functionDirectives.has(directive.name)) {
+      throw new PtxError(directive.line, `cannot take the directive ".${directive.name}": it is not known`);
+    }
+  }
+  const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
+  const typist = new BodyTypist(module, { shared, frame });
+  typist.statements(body!, scope);
+  const variableBytes = frame.byteLength;
+  return { name, line, call, items: typist.items, variableBytes, frameBytes: frame.align(frameAlignment) };
+}
+
+/** Directives on a function that change nothing of what it does. */
+const functionDirectives: ReadonlySet<string> = new Set([
+  "noreturn",
+  "noinline",
+  "unified",
+  "pragma",
+  "maxnreg",
+  "abi_preserve",
+  "abi_preserve_control",
+]);
+
+/** The functions with a body that a function may call. */
+function calledBy({ items }: TypedFunction, { addressed }: ModuleScope): FunctionName[] {
+  const called: FunctionName[] = [];
+  for (const item of items) {
+    if (item.kind === "label" || item.form.flow !== "call") continue;
+    const target = callTarget(item);
+    if (target.kind !== "function") called.push(...addressed);
+    else if (target.declaration.body !== undefined) called.push(target);
+  }
+  return called;
 }
 
 /** Where shared memory that a launch adds begins at least: an H100 aligns it so, whatever lies there. */
 const dynamicSharedAlignment = 16;
 
-class BodyTypist {
-  readonly items: (TypedInstruction | LabelName)[] = [];
-  readonly shared = new SpaceLayout("shared");
-  readonly local = new SpaceLayout("local");
-  readonly #module: ModuleScope;
-  /** The module's variables that the kernel has named so far. */
-  readonly #used = new Map<string, Variable>();
+/** The shared memory of a kernel and the functions that it may call. */
+class SharedLayout {
+  readonly #layout = new SpaceLayout("shared");
+  /** The module's variables that were named so far. */
+  readonly #placed = new Map<string, Variable>();
   /** Those of them that lie in shared memory that a launch adds, all at the same place. */
   readonly #dynamic: { variable: Variable & { offset: number }; alignment: number }[] = [];
 
-  constructor(module: ModuleScope) {
-    this.#module = module;
+  get byteLength(): number {
+    return this.#layout.byteLength;
+  }
+
+  /** Places a variable that a function declares. */
+  place(declaration: VariableDeclaration): Variable {
+    return this.#layout.place(declaration);
+  }
+
+  /** Places one that the module declares, once. */
+  placeOfModule(declaration: VariableDeclaration): Variable {
+    const { name } = declaration;
+    const variable = this.#placed.get(name) ?? this.#placeNew(declaration);
+    this.#placed.set(name, variable);
+    return variable;
+  }
+
+  #placeNew(declaration: VariableDeclaration): Variable {
+    const { name, space, linkage, elementCount } = declaration;
+    if (linkage !== "extern" || elementCount !== 0) return this.#layout.place(declaration);
+    const variable: Variable & { offset: number } = { kind: "variable", name, space, offset: 0, byteLength: 0 };
+    this.#dynamic.push({ variable, alignment: elementLayout(declaration).alignment });
+    return variable;
   }
 
   /** Places what lies behind all other shared memory. False where there is nothing. */
-  placeDynamicShared(): boolean {
+  placeDynamic(): boolean {
     if (this.#dynamic.length === 0) return false;
-    const begin = this.shared.align(
+    const begin = this.#layout.align(
       Math.max(dynamicSharedAlignment, ...this.#dynamic.map(({ alignment }) => alignment)),
     );
     for (const { variable } of this.#dynamic) variable.offset = begin;
     return true;
+  }
+}
+
+class BodyTypist {
+  readonly items: (TypedInstruction | LabelName)[] = [];
+  readonly #module: ModuleScope;
+  readonly #shared: SharedLayout;
+  readonly #frame: SpaceLayout;
+
+  constructor(module: ModuleScope, { shared, frame }: { shared: SharedLayout; frame: SpaceLayout }) {
+    this.#module = module;
+    this.#shared = shared;
+    this.#frame = frame;
   }
 
   statements(statements: readonly Statement[], scope: Scope): void {
@@ -106,17 +216,28 @@ class BodyTypist {
         scope.declareRegisters(statement);
         break;
       case "variable":
-        if (statement.space !== "shared" && statement.space !== "local") {
-          throw new PtxError(statement.line, `cannot declare "${statement.name}" in ".${statement.space}" in a kernel`);
-        }
-        scope.declare(this[statement.space].place(statement), statement.line);
+        scope.declare(this.#placeVariable(statement), statement.line);
+        break;
+      case "callPrototype":
+      case "callTargets":
+        scope.declare({ kind: "prototype", name: statement.name, declaration: statement }, statement.line);
         break;
       case "directive":
         throw new PtxError(
           statement.line,
-          `cannot take the directive ".${statement.name}" in a kernel: it is not known`,
+          `cannot take the directive ".${statement.name}" in a function: it is not known`,
         );
     }
+  }
+
+  #placeVariable(declaration: VariableDeclaration): Variable {
+    const { name, space, line } = declaration;
+    if (space === "shared") return this.#shared.place(declaration);
+    if (space === "local" || space === "param") {
+      if (elementLayout(declaration).alignment <= frameAlignment) return this.#frame.place(declaration);
+      throw new PtxError(line, `cannot align "${name}" to more than ${frameAlignment} bytes in ".${space}"`);
+    }
+    throw new PtxError(line, `cannot declare "${name}" in ".${space}" in a function`);
   }
 
   #declareTargets({ name, targets, line }: BranchTargets, scope: Scope): void {
@@ -175,7 +296,7 @@ class BodyTypist {
         return { kind: "address", base, offset: operand.offset };
       }
       case "list":
-        throw new PtxError(place.line, "cannot take a list in parentheses: functions cannot be called yet");
+        return { kind: "list", elements: operand.elements.map((element) => this.#operand(element, place)) };
     }
   }
 
@@ -187,9 +308,8 @@ class BodyTypist {
     if (isSpecialRegister(name)) return { kind: "special", name };
     const declaration = this.#module.variables.get(name);
     if (declaration !== undefined) return this.#moduleVariable(declaration, line);
-    if (this.#module.functions.has(name)) {
-      throw new PtxError(line, `cannot use "${name}": functions of a module are not supported yet`);
-    }
+    const called = this.#module.functions.get(name);
+    if (called !== undefined) return called;
     throw new PtxError(line, `cannot find "${name}": nothing declares it`);
   }
 
@@ -200,23 +320,11 @@ class BodyTypist {
   }
 
   #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
-    const { name } = declaration;
-    const variable = this.#used.get(name) ?? this.#placeModuleVariable(declaration, line);
-    this.#used.set(name, variable);
-    return variable;
-  }
-
-  #placeModuleVariable(declaration: VariableDeclaration, line: number): Variable {
-    const { name, space, linkage, elementCount } = declaration;
+    const { name, space } = declaration;
     const placed = this.#module.image.variables.get(name);
     if (placed !== undefined) return operandOf(name, placed);
-    if (space !== "shared") {
-      throw new PtxError(line, `cannot use "${name}": this module declares it and does not define it`);
-    }
-    if (linkage !== "extern" || elementCount !== 0) return this.shared.place(declaration);
-    const variable: Variable & { offset: number } = { kind: "variable", name, space, offset: 0, byteLength: 0 };
-    this.#dynamic.push({ variable, alignment: elementLayout(declaration).alignment });
-    return variable;
+    if (space === "shared") return this.#shared.placeOfModule(declaration);
+    throw new PtxError(line, `cannot use "${name}": this module declares it and does not define it`);
   }
 
   #predicate(operand: NameOperand, place: { scope: Scope; line: number }): Register {
@@ -230,7 +338,7 @@ class BodyTypist {
 
 /** Finds the form that an instruction's modifiers and number of operands fit. */
 function findForm(
-  { opcode, modifiers, operands, line, predicate }: Instruction,
+  { opcode, modifiers, operands, line }: Instruction,
   text: string,
 ): { form: InstructionForm; choices: ReadonlyMap<string, string> } {
   const forms = formsByOpcode.get(opcode);
@@ -249,9 +357,6 @@ function findForm(
     } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
       wrongCount = form;
     } else {
-      if (predicate !== undefined && form.flow === "switch") {
-        throw new PtxError(line, `cannot compile "${text}": it cannot depend on a predicate here`);
-      }
       return { form, choices: match.choices };
     }
   }

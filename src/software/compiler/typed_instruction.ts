@@ -1,5 +1,5 @@
 import type { InstructionForm } from "./instruction_form.ts";
-import type { LabelList, LabelName, Register, Variable } from "./names.ts";
+import type { FunctionName, LabelList, LabelName, Prototype, Register, Variable } from "./names.ts";
 import type { ScalarType } from "./scalar_types.ts";
 
 /** An instruction whose form is known and whose names are resolved. */
@@ -22,6 +22,8 @@ export type ResolvedOperand =
   | Register
   | LabelName
   | LabelList
+  | FunctionName
+  | Prototype
   /** The address of a variable. */
   | Variable
   /** That of a byte some way from its start. */
@@ -31,6 +33,8 @@ export type ResolvedOperand =
   | { readonly kind: "float"; readonly precision: "single" | "double"; readonly bits: bigint }
   | ResolvedAddress
   | { readonly kind: "vector"; readonly elements: readonly ResolvedOperand[] }
+  /** The results or the arguments of a call. */
+  | { readonly kind: "list"; readonly elements: readonly ResolvedOperand[] }
   | { readonly kind: "not"; readonly register: Register }
   | { readonly kind: "pair"; readonly first: ResolvedOperand; readonly second: ResolvedOperand }
   /** `_`, where nobody wants the result. */

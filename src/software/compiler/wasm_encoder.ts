@@ -172,16 +172,41 @@ const memoryOp = {
 /** Name of an instruction in the table of loads and stores. */
 export type MemoryOpName = keyof typeof memoryOp;
 
-/** Atomic loads and exchanges: what follows the prefix, and the alignment as a power of two. */
+/** Atomic instructions: what follows the prefix, and the alignment as a power of two. */
 export const atomicOp = {
   i32AtomicLoad: [0x10, 2],
   i64AtomicLoad: [0x11, 3],
+  i32AtomicLoad16U: [0x13, 1],
+  i32AtomicAdd: [0x1e, 2],
+  i64AtomicAdd: [0x1f, 3],
+  i32AtomicAnd: [0x2c, 2],
+  i64AtomicAnd: [0x2d, 3],
+  i32AtomicOr: [0x33, 2],
+  i64AtomicOr: [0x34, 3],
+  i32AtomicXor: [0x3a, 2],
+  i64AtomicXor: [0x3b, 3],
+  i32AtomicExchange: [0x41, 2],
+  i64AtomicExchange: [0x42, 3],
   i32AtomicCompareExchange: [0x48, 2],
   i64AtomicCompareExchange: [0x49, 3],
+  i32AtomicCompareExchange16U: [0x4b, 1],
 } as const;
 
 /** Name of an instruction in the table of atomic instructions. */
 export type AtomicOpName = keyof typeof atomicOp;
+
+/** Instructions on vectors, which here hold one number in each lane: what follows the prefix, a lane's number included. */
+const simdOp = {
+  f32x4Splat: [0x13],
+  f64x2Splat: [0x14],
+  f32x4ExtractLane: [0x1f, 0],
+  f64x2ExtractLane: [0x21, 0],
+  f32x4RelaxedMadd: [0x85, 0x02],
+  f64x2RelaxedMadd: [0x87, 0x02],
+} as const;
+
+/** Name of an instruction in the table of instructions on vectors. */
+export type SimdOpName = keyof typeof simdOp;
 
 /** Bytes that grow. */
 class ByteWriter {
@@ -276,6 +301,20 @@ export class CodeWriter {
     return this;
   }
 
+  /** A constant that is no NaN. */
+  f64(value: number): this {
+    const view = new DataView(new ArrayBuffer(8));
+    view.setFloat64(0, value);
+    return this.f64Bits(view.getBigUint64(0));
+  }
+
+  /** A constant that is no NaN, and is rounded. */
+  f32(value: number): this {
+    const view = new DataView(new ArrayBuffer(4));
+    view.setFloat32(0, value);
+    return this.f32Bits(BigInt(view.getUint32(0)));
+  }
+
   /** A constant by its bits, so that NaNs keep theirs. */
   f64Bits(bits: bigint): this {
     this.#out.byte(0x44);
@@ -352,9 +391,16 @@ export class CodeWriter {
     return this;
   }
 
-  atomic(name: AtomicOpName): this {
+  atomic(name: AtomicOpName, offset = 0): this {
     const [opcode, alignment] = atomicOp[name];
-    this.#out.bytes([0xfe, opcode, alignment, 0]);
+    this.#out.bytes([0xfe, opcode, alignment]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** An instruction on vectors; what takes a lane's number takes the first. */
+  simd(name: SimdOpName): this {
+    this.#out.bytes([0xfd, ...simdOp[name]]);
     return this;
   }
 

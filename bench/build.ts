@@ -1,0 +1,28 @@
+/**
+ * Builds the kernels of the benchmarks with nvcc: from `NAME.cu` the PTX in `NAME.ptx`, in which nothing is fused, and for
+ * those that are also measured so, `NAME_fused.ptx`, which is what nvcc makes by default.
+ *
+ *     deno run --allow-read --allow-run=nvcc bench/build.ts
+ *
+ * @module
+ */
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** Oldest that nvcc 13 compiles for. */
+const architecture = "compute_75";
+const measuredFused: ReadonlySet<string> = new Set(["matrix_multiply"]);
+
+function build(name: string, { suffix, options }: { suffix: string; options: readonly string[] }): void {
+  const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+  const output = path(`${name}${suffix}.ptx`);
+  const args = ["-ptx", `-arch=${architecture}`, ...options, "-o", output, path(`${name}.cu`)];
+  const { success } = new Deno.Command("nvcc", { args, stderr: "inherit" }).outputSync();
+  if (!success) throw new Error(`Cannot build ${name}.cu: nvcc failed`);
+}
+
+for (const file of readdirSync(new URL(".", import.meta.url)).filter((file) => file.endsWith(".cu"))) {
+  const name = file.slice(0, -".cu".length);
+  build(name, { suffix: "", options: ["-fmad=false"] });
+  if (measuredFused.has(name)) build(name, { suffix: "_fused", options: [] });
+}

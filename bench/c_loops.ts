@@ -1,0 +1,57 @@
+/**
+ * The loops in `loops.c`, compiled by gcc and loaded into this process: so that both sides are timed by the same clock,
+ * and one right after the other.
+ *
+ * @module
+ */
+import { fileURLToPath } from "node:url";
+
+/** Nothing is fused that does not say so, on any processor; on x86-64 these options change nothing. */
+const compilerOptions = ["-O2", "-ffp-contract=off"];
+
+const symbols = {
+  saxpy: { parameters: ["u32", "f32", "buffer", "buffer"], result: "void" },
+  fill: { parameters: ["buffer", "u64", "u32"], result: "void" },
+  matrix_multiply_16: { parameters: ["buffer", "buffer", "buffer", "i32"], result: "void" },
+  matrix_multiply_32: { parameters: ["buffer", "buffer", "buffer", "i32"], result: "void" },
+  matrix_multiply_32_fused: { parameters: ["buffer", "buffer", "buffer", "i32"], result: "void" },
+  block_reduction: { parameters: ["buffer", "buffer", "u32", "u32", "u32"], result: "void" },
+  mandelbrot: { parameters: ["buffer", "u32", "u32", "f32", "f32", "f32", "u32"], result: "void" },
+  xorshift: { parameters: ["buffer", "u32", "u32"], result: "void" },
+  sha256: { parameters: ["buffer", "buffer", "u32"], result: "void" },
+} as const;
+
+/** The functions of `loops.c`. */
+export type CLoops = Deno.DynamicLibrary<typeof symbols>["symbols"];
+
+/** The loops, loaded. */
+export interface LoadedLoops extends Disposable {
+  readonly loops: CLoops;
+  /** The compiler's version and the options that it was given. */
+  readonly compiler: string;
+}
+
+/** Compiles the loops into a temporary folder, which is gone when this returns, and loads them. */
+export function loadCLoops(): LoadedLoops {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const library = `${folder}/loops.so`;
+    const source = fileURLToPath(new URL("loops.c", import.meta.url));
+    runCompiler([...compilerOptions, "-shared", "-fPIC", "-o", library, source]);
+    const opened = Deno.dlopen(library, symbols);
+    const version = runCompiler(["--version"]).split("\n", 1)[0]!;
+    return {
+      loops: opened.symbols,
+      compiler: [version, ...compilerOptions].join(" "),
+      [Symbol.dispose]: () => opened.close(),
+    };
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+function runCompiler(args: readonly string[]): string {
+  const { success, stdout, stderr } = new Deno.Command("gcc", { args: [...args] }).outputSync();
+  if (!success) throw new Error(`Cannot compile loops.c: ${new TextDecoder().decode(stderr)}`);
+  return new TextDecoder().decode(stdout);
+}

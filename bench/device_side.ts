@@ -1,0 +1,55 @@
+/**
+ * A workload on a device.
+ *
+ * @module
+ */
+import type { CudaDevice, DeviceBuffer } from "../mod.ts";
+import type { Arrays, Workload } from "./workloads.ts";
+
+/** A workload that is ready to run on a device. */
+export interface DeviceSide extends Disposable {
+  /** Launches the kernel and waits until it is done. */
+  run(): void;
+  /** Throws where an array of the device is not, byte for byte, what the host's is. */
+  assertEqual(arrays: Arrays): void;
+}
+
+/** Loads a workload's kernel and copies its arrays to the device. */
+export function prepareDevice(device: CudaDevice, { ptx, kernel: name, launch, ...workload }: Workload): DeviceSide {
+  const owned = new DisposableStack();
+  try {
+    const module = owned.use(device.loadModule(ptx));
+    const kernel = module.kernel(name);
+    const stream = owned.use(device.createStream());
+    const pool = owned.use(device.createPool());
+    const buffers = new Map<string, DeviceBuffer>();
+    for (const [name, contents] of Object.entries(workload.arrays())) {
+      const buffer = owned.use(pool.allocate(contents.byteLength, stream));
+      buffer.copyFrom(contents);
+      buffers.set(name, buffer);
+    }
+    const args = workload.arguments.map((argument) => typeof argument === "string" ? buffers.get(argument)! : argument);
+    const releaser = owned.move();
+    return {
+      run() {
+        kernel.launch({ ...launch, stream }, ...args);
+        stream.synchronize();
+      },
+      assertEqual(arrays) {
+        for (const [name, expected] of Object.entries(arrays)) {
+          const actual = buffers.get(name)!.readSync(Uint32Array);
+          const bits = new Uint32Array(expected.buffer);
+          const index = actual.findIndex((value, index) => value !== bits[index]);
+          if (index >= 0) {
+            const [found, wanted] = [actual[index]!, bits[index]!].map((value) => `0x${value.toString(16)}`);
+            throw new Error(`"${name}" differs at ${index}: the bits are ${found}, those of the C loop ${wanted}`);
+          }
+        }
+      },
+      [Symbol.dispose]: () => releaser.dispose(),
+    };
+  } catch (error) {
+    owned.dispose();
+    throw error;
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * How long it takes until modules are loaded.
+ *
+ * @module
+ */
+import { ptx as fill } from "../kernels/fill.ts";
+import { ptx as saxpy } from "../kernels/saxpy.ts";
+import { largeModule } from "./large_module.ts";
+import type { Times } from "./measurement.ts";
+import { measuredPtx } from "./workloads.ts";
+
+/** Modules that are loaded together. */
+export interface Loading {
+  readonly name: string;
+  /** Milliseconds that it may take. */
+  readonly goal: number;
+  modules(): readonly string[];
+}
+
+/** All of them, in the order of the table. */
+export const loadings: readonly Loading[] = [
+  { name: "load the shipped kernels", goal: 20, modules: () => [fill, saxpy] },
+  { name: "load 5000 lines", goal: 500, modules: () => [largeModule(measuredPtx(), { lines: 5000 })] },
+];
+
+/** Times the loading in a new process each time, as the first thing that a program does. */
+export async function timeLoading({ modules }: Loading, { rounds }: { rounds: number }): Promise<Times> {
+  const input = new TextEncoder().encode(JSON.stringify(modules()));
+  const times: number[] = [];
+  for (let round = 0; round < rounds; round++) times.push(await loadInNewProcess(input));
+  return times;
+}
+
+async function loadInNewProcess(input: Uint8Array<ArrayBuffer>): Promise<number> {
+  const program = new URL("load_modules.ts", import.meta.url).href;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "--no-prompt", "--allow-ffi", program],
+    env: { NO_COLOR: "1" },
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const [output] = await Promise.all([child.output(), ReadableStream.from([input]).pipeTo(child.stdin)]);
+  const text = new TextDecoder();
+  if (!output.success) throw new Error(text.decode(output.stderr).split("\n", 1)[0]);
+  return Number(text.decode(output.stdout));
+}

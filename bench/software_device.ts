@@ -1,0 +1,137 @@
+/**
+ * How fast the software device is, beside the same loops in C.
+ *
+ *     deno task bench:software [--only NAME] [--rounds 10]
+ *
+ * `--only` takes the rows whose name contains NAME. Prints tables, writes nothing, and exits 1 if a row could not be
+ * measured or its results differ from C's; a goal that is not met changes nothing.
+ *
+ * @module
+ */
+import { availableParallelism, cpus } from "node:os";
+import { parseArgs } from "@std/cli/parse-args";
+import { formatTable } from "../examples/table.ts";
+import { type Cuda, open } from "../mod.ts";
+import { openWithoutBoundsChecks } from "./bounds_checks.ts";
+import { type CLoops, loadCLoops } from "./c_loops.ts";
+import { prepareDevice } from "./device_side.ts";
+import { loadings, timeLoading } from "./loading.ts";
+import { formatTimes, median, timeInterleaved } from "./measurement.ts";
+import { type Workload, workloads } from "./workloads.ts";
+
+interface Options {
+  readonly only: string;
+  readonly rounds: number;
+}
+
+/** Why rows have no numbers: printed under all tables, each a line. */
+const failures: string[] = [];
+
+async function rowOf({ name }: { name: string }, measure: () => string[] | Promise<string[]>): Promise<string[]> {
+  try {
+    return [name, ...await measure()];
+  } catch (error) {
+    failures.push(`${name}: ${error instanceof Error ? error.message : error}`);
+    return [name, "not measured"];
+  }
+}
+
+function verdict(isMet: boolean): string {
+  return isMet ? "yes" : "NO";
+}
+
+function measureWorkload(
+  workload: Workload,
+  { cuda, loops, rounds }: { cuda: Cuda; loops: CLoops; rounds: number },
+): string[] {
+  using device = prepareDevice(cuda.device(0), workload);
+  const arrays = workload.arrays();
+  const runLoop = () => workload.loop(loops, arrays);
+  runLoop();
+  device.run();
+  device.assertEqual(arrays);
+  const [loopTimes, deviceTimes] = timeInterleaved([runLoop, device.run], { rounds });
+  device.assertEqual(arrays);
+  const ratio = median(loopTimes!) / median(deviceTimes!);
+  const { goal } = workload;
+  const cells = [formatTimes(loopTimes!), formatTimes(deviceTimes!), ratio.toFixed(2)];
+  return goal === undefined ? cells : [...cells, goal.toFixed(1), verdict(ratio >= goal)];
+}
+
+async function printWorkloads({ only, rounds }: Options): Promise<void> {
+  const chosen = workloads.filter(({ name }) => name.includes(only));
+  if (chosen.length === 0) return;
+  using loaded = loadCLoops();
+  const { loops } = loaded;
+  console.log(`\n${loaded.compiler}\n`);
+  using cuda = open({ driver: "software" });
+  const rows = [["kernel", "C, ms", "software device, ms", "C / device", "goal", "met"]];
+  for (const workload of chosen) {
+    rows.push(await rowOf(workload, () => measureWorkload(workload, { cuda, loops, rounds })));
+  }
+  console.log(formatTable(rows));
+}
+
+async function printLoadings({ only, rounds }: Options): Promise<void> {
+  const rows = [["first thing that a program does", "ms", "goal", "met"]];
+  for (const loading of loadings.filter(({ name }) => name.includes(only))) {
+    rows.push(
+      await rowOf(loading, async () => {
+        const times = await timeLoading(loading, { rounds });
+        return [formatTimes(times), `< ${loading.goal}`, verdict(median(times) < loading.goal)];
+      }),
+    );
+  }
+  if (rows.length > 1) console.log(`\n${formatTable(rows)}`);
+}
+
+function measureBoundsChecks(
+  workload: Workload,
+  { checked, unchecked, rounds }: { checked: Cuda; unchecked: Cuda; rounds: number },
+): string[] {
+  using withChecks = prepareDevice(checked.device(0), workload);
+  using withoutChecks = prepareDevice(unchecked.device(0), workload);
+  const [with_, without] = timeInterleaved([withChecks.run, withoutChecks.run], { rounds });
+  return [formatTimes(without!), formatTimes(with_!), (median(with_!) / median(without!)).toFixed(2)];
+}
+
+async function printBoundsChecks({ only, rounds }: Options): Promise<void> {
+  const chosen = workloads.filter(({ name, goal }) => goal !== undefined && `bounds checks of ${name}`.includes(only));
+  if (chosen.length === 0) return;
+  const rows = [["cost of bounds checks", "without, ms", "with, ms", "with / without"]];
+  try {
+    using unchecked = openWithoutBoundsChecks();
+    using checked = open({ driver: "software" });
+    for (const workload of chosen) {
+      rows.push(await rowOf(workload, () => measureBoundsChecks(workload, { checked, unchecked, rounds })));
+    }
+  } catch (error) {
+    rows.push(await rowOf({ name: "all kernels" }, () => Promise.reject(error)));
+  }
+  console.log(`\n${formatTable(rows)}`);
+}
+
+function parseOptions(args: readonly string[]): Options {
+  const { only, rounds, _: rest, ...unknown } = parseArgs([...args], {
+    string: ["only", "rounds"],
+    default: { only: "", rounds: "10" },
+  });
+  const count = Number(rounds);
+  const isKnown = rest.length === 0 && Object.keys(unknown).length === 0;
+  if (!isKnown || !Number.isInteger(count) || count < 1) {
+    throw new TypeError("Cannot take the arguments: usage: deno task bench:software [--only NAME] [--rounds 10]");
+  }
+  return { only, rounds: count };
+}
+
+const options = parseOptions(Deno.args);
+console.log(`${cpus()[0]?.model ?? "unknown processor"}, ${availableParallelism()} cores`);
+console.log(`Deno ${Deno.version.deno}, V8 ${Deno.version.v8}, ${Deno.build.target}`);
+console.log(`medians of ${options.rounds} rounds, in brackets the least and the most`);
+await printWorkloads(options);
+await printLoadings(options);
+await printBoundsChecks(options);
+if (failures.length > 0) {
+  console.log(`\nNot measured:\n${failures.join("\n")}`);
+  Deno.exitCode = 1;
+}

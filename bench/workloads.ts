@@ -1,0 +1,174 @@
+/**
+ * What is computed: by a kernel, and by a loop in C.
+ *
+ * @module
+ */
+import { readFileSync } from "node:fs";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
+import type { LaunchOptions } from "../mod.ts";
+import type { CLoops } from "./c_loops.ts";
+
+type Numbers = Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
+
+/** The arrays of a workload by name, in the order in which they are allocated. */
+export type Arrays = Readonly<Record<string, Numbers>>;
+
+/** One kernel with its launch, and the loop that computes the same. */
+export interface Workload<A extends Arrays = Arrays> {
+  readonly name: string;
+  /** C's time divided by ours, at least; undefined where the row is there to be compared with others. */
+  readonly goal: number | undefined;
+  readonly ptx: string;
+  readonly kernel: string;
+  readonly launch: LaunchOptions;
+  /** What the arrays hold before the first run. The same on every call. */
+  arrays(): A;
+  /** The kernel's, with arrays by name. */
+  readonly arguments: readonly (number | (keyof A & string))[];
+  loop(loops: CLoops, arrays: A): void;
+}
+
+const count = 2 ** 24;
+
+/** All of them, in the order of the table. */
+export const workloads: readonly Workload[] = [
+  saxpy("saxpy", { goal: 0.5, grid: count / 256 }),
+  saxpy("saxpy, elements a grid apart", { goal: undefined, grid: 64 }),
+  fill("fill", { goal: 0.5, grid: count / 256 }),
+  fill("fill, elements a grid apart", { goal: undefined, grid: 64 }),
+  matrixMultiply("matrix multiply, tile 16", { file: "matrix_multiply", tile: 16, loop: "matrix_multiply_16" }),
+  matrixMultiply("matrix multiply, tile 32", { file: "matrix_multiply", tile: 32, loop: "matrix_multiply_32" }),
+  matrixMultiply("matrix multiply, tile 32, fused", {
+    file: "matrix_multiply_fused",
+    tile: 32,
+    loop: "matrix_multiply_32_fused",
+  }),
+  blockReduction("block reduction", { blocks: 64 }),
+  mandelbrot(),
+  xorshift(),
+  sha256(),
+];
+
+/** The PTX of every kernel that is measured. */
+export function measuredPtx(): readonly string[] {
+  return [...new Set(workloads.map(({ ptx }) => ptx))];
+}
+
+/** Says what the arrays of a workload are where it is written down, and forgets it after that. */
+function workload<A extends Arrays>(described: Workload<A>): Workload {
+  return described as unknown as Workload;
+}
+
+function readPtx(name: string): string {
+  return readFileSync(new URL(`${name}.ptx`, import.meta.url), "utf8");
+}
+
+/** Numbers that are no sums of few powers of two, so that adding them in another order gives another sum. */
+function floats(length: number): Float32Array<ArrayBuffer> {
+  return new Float32Array(length).map((_, index) => Math.sin(index));
+}
+
+function saxpy(name: string, { goal, grid }: { goal: number | undefined; grid: number }): Workload {
+  return workload({
+    name,
+    goal,
+    ptx: saxpyPtx,
+    kernel: "saxpy",
+    launch: { grid, block: 256 },
+    arrays: () => ({ x: floats(count), y: floats(count) }),
+    arguments: [count, 2.5, "x", "y"],
+    loop: ({ saxpy }, { x, y }) => saxpy(count, 2.5, x, y),
+  });
+}
+
+function fill(name: string, { goal, grid }: { goal: number | undefined; grid: number }): Workload {
+  const pattern = 0x12345678;
+  return workload({
+    name,
+    goal,
+    ptx: fillPtx,
+    kernel: "fill",
+    launch: { grid, block: 256 },
+    arrays: () => ({ out: new Uint32Array(count) }),
+    arguments: ["out", count * 4, pattern],
+    loop: ({ fill }, { out }) => fill(out, BigInt(out.byteLength), pattern),
+  });
+}
+
+function matrixMultiply(
+  name: string,
+  { file, tile, loop }: { file: string; tile: number; loop: keyof CLoops & `matrix_multiply${string}` },
+): Workload {
+  const size = 512;
+  return workload({
+    name,
+    goal: 0.3,
+    ptx: readPtx(file),
+    kernel: `matrix_multiply_${tile}`,
+    launch: { grid: [size / tile, size / tile], block: [tile, tile] },
+    arrays: () => ({ a: floats(size * size), b: floats(size * size), c: new Float32Array(size * size) }),
+    arguments: ["a", "b", "c", size],
+    loop: ({ [loop]: multiply }, { a, b, c }) => multiply(a, b, c, size),
+  });
+}
+
+function blockReduction(name: string, { blocks }: { blocks: number }): Workload {
+  const blockSize = 256;
+  return workload({
+    name,
+    goal: 0.3,
+    ptx: readPtx("block_reduction"),
+    kernel: "block_reduction",
+    launch: { grid: blocks, block: blockSize },
+    arrays: () => ({ numbers: floats(count), sums: new Float32Array(blocks) }),
+    arguments: ["numbers", "sums", count],
+    loop: ({ block_reduction }, { numbers, sums }) => block_reduction(numbers, sums, count, blocks, blockSize),
+  });
+}
+
+function mandelbrot(): Workload {
+  const [width, height, limit] = [1024, 1024, 256];
+  const [left, top, step] = [-2, -1.5, 3 / 1024];
+  return workload({
+    name: "Mandelbrot",
+    goal: 0.5,
+    ptx: readPtx("mandelbrot"),
+    kernel: "mandelbrot",
+    launch: { grid: [width / 16, height / 16], block: [16, 16] },
+    arrays: () => ({ out: new Uint32Array(width * height) }),
+    arguments: ["out", width, height, left, top, step, limit],
+    loop: ({ mandelbrot }, { out }) => mandelbrot(out, width, height, left, top, step, limit),
+  });
+}
+
+function xorshift(): Workload {
+  const [generators, numbers] = [65536, 512];
+  return workload({
+    name: "xorshift",
+    goal: 0.5,
+    ptx: readPtx("xorshift"),
+    kernel: "xorshift",
+    launch: { grid: generators / 256, block: 256 },
+    arrays: () => ({ sums: new Uint32Array(generators) }),
+    arguments: ["sums", generators, numbers],
+    loop: ({ xorshift }, { sums }) => xorshift(sums, generators, numbers),
+  });
+}
+
+function sha256(): Workload {
+  const messageCount = 65536;
+  return workload({
+    name: "SHA-256",
+    goal: 0.5,
+    ptx: readPtx("sha256"),
+    kernel: "sha256",
+    launch: { grid: messageCount / 256, block: 256 },
+    arrays: () => ({
+      messages: new Uint32Array(messageCount * 16).map((_, index) => Math.imul(index, 2654435761)),
+      digests: new Uint32Array(messageCount * 8),
+    }),
+    arguments: ["messages", "digests", messageCount],
+    loop: ({ sha256 }, { messages, digests }) => sha256(messages, digests, messageCount),
+  });
+}

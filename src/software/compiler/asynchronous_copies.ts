@@ -1,0 +1,89 @@
+/**
+ * `cp.async`: copies from global to shared memory that a thread need not wait for. PTX ISA, section 9.7.9.25.
+ *
+ * They are made at once, which is as soon as may be: to wait for them is nothing then.
+ *
+ * @module
+ */
+import { addressOperand, pushLocation } from "./address_checks.ts";
+import type { FunctionEmitter } from "./function_emitter.ts";
+import type { Emit } from "./instruction_form.ts";
+import { constantOf, repeatable, u32 } from "./integer_operations.ts";
+import { typeNamed } from "./scalar_types.ts";
+import type { ResolvedOperand } from "./typed_instruction.ts";
+import type { CodeWriter, MemoryOpName } from "./wasm_encoder.ts";
+
+/** `cp.async.ca` and `cp.async.cg`: 4, 8 or 16 bytes, of which the last may be zeros in place of what is copied. */
+export const copyAsynchronously: Emit = (e, i) => {
+  const { code } = e;
+  const [destination, source, size, given] = i.operands;
+  const bytes = Number(constantOf(size) ?? 0n);
+  const sizes = i.choices.get("cache") === "cg" ? [16] : [4, 8, 16];
+  if (!sizes.includes(bytes)) e.fail(`it copies ${sizes.join(", ").replace(/, (\d+)$/, " or $1")} bytes`);
+  const to = e.temporary("i32"), from = e.temporary("i32");
+  pushLocation(e, addressOperand(e, destination), { space: "shared", bytes });
+  code.set(to);
+  const copied = given === undefined ? undefined : copiedBytes(e, given, bytes);
+  if (copied !== undefined) {
+    fillWithZeros(e, { to, bytes });
+    // Of nothing, the address is not looked at.
+    copied().if();
+  }
+  pushLocation(e, addressOperand(e, source), { space: "global", bytes });
+  code.set(from);
+  if (copied === undefined || given?.kind === "not" || isPredicate(given)) {
+    copyWords(e, { to, from, bytes });
+  } else {
+    const index = e.temporary("i32");
+    code.i32(0).set(index).loop().get(to).get(index).ops("i32Add");
+    code.get(from).get(index).ops("i32Add").memory("i32Load8U").memory("i32Store8");
+    code.get(index).i32(1).ops("i32Add").tee(index);
+    copied().ops("i32LtU").brIf(0).end();
+  }
+  if (copied !== undefined) code.end();
+};
+
+function isPredicate(operand: ResolvedOperand | undefined): boolean {
+  return operand?.kind === "register" && operand.type.kind === "predicate";
+}
+
+/** A function that pushes how many bytes are copied; of a predicate that says to ignore the source, whether any are. */
+function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
+  if (given.kind === "not" || isPredicate(given)) {
+    return () => {
+      e.push(given, typeNamed("pred"));
+      return e.code.ops("i32Eqz");
+    };
+  }
+  const local = e.temporary("i32");
+  const size = repeatable(e, given, u32);
+  size().i32(bytes);
+  size().i32(bytes).ops("i32LtU", "select").set(local);
+  return () => e.code.get(local);
+}
+
+function fillWithZeros({ code }: FunctionEmitter, { to, bytes }: { to: number; bytes: number }): void {
+  if (bytes === 4) {
+    code.get(to).i32(0).memory("i32Store");
+    return;
+  }
+  for (let offset = 0; offset < bytes; offset += 8) code.get(to).i64(0n).memory("i64Store", offset);
+}
+
+function copyWords(
+  { code }: FunctionEmitter,
+  { to, from, bytes }: { to: number; from: number; bytes: number },
+): void {
+  const [load, store]: readonly MemoryOpName[] = bytes === 4 ? ["i32Load", "i32Store"] : ["i64Load", "i64Store"];
+  for (let offset = 0; offset < bytes; offset += 8) {
+    code.get(to).get(from).memory(load!, offset).memory(store!, offset);
+  }
+}
+
+/** `cp.async.commit_group`, `cp.async.wait_group` and `cp.async.wait_all`: nothing is under way. */
+export const awaitCopies: Emit = (e, i) => {
+  const [count] = i.operands;
+  if (count !== undefined && constantOf(count) === undefined) {
+    e.fail("how many groups may be under way must be a number");
+  }
+};

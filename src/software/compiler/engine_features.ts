@@ -1,0 +1,49 @@
+/**
+ * What the engine that runs WebAssembly here can do beyond the standard.
+ *
+ * @module
+ */
+import { CodeWriter, encodeModule, type FunctionDefinition, type ValueType } from "./wasm_encoder.ts";
+
+/** Writes a fused multiply-add of the three numbers on the stack, for engines that have it. */
+export function writeFusedMultiplyAdd(code: CodeWriter, type: "f32" | "f64", operands: readonly (() => void)[]): void {
+  for (const push of operands) {
+    push();
+    code.simd(type === "f32" ? "f32x4Splat" : "f64x2Splat");
+  }
+  if (type === "f32") code.simd("f32x4RelaxedMadd").simd("f32x4ExtractLane");
+  else code.simd("f64x2RelaxedMadd").simd("f64x2ExtractLane");
+}
+
+let fused: boolean | undefined;
+
+/**
+ * Whether the engine's relaxed multiply-add rounds once. The standard lets it round the product too, or not exist; one
+ * engine does the same always, so trying numbers that tell is enough.
+ */
+export function hasFusedMultiplyAdd(): boolean {
+  return fused ??= probe();
+}
+
+function probe(): boolean {
+  const binary = encodeModule({
+    memory: { module: "probe", name: "memory", pages: 1 },
+    globals: [],
+    imports: [],
+    functions: [probeFunction("f32"), probeFunction("f64")],
+  });
+  if (!WebAssembly.validate(binary)) return false;
+  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(binary), { probe: { memory } });
+  const { f32, f64 } = exports as Record<"f32" | "f64", (a: number, b: number, c: number) => number>;
+  // The last bit of the exact product is lost where that is rounded.
+  return f32(1 + 2 ** -12, 1 + 2 ** -12, -(1 + 2 ** -11)) === 2 ** -24 &&
+    f64(1 + 2 ** -30, 1 + 2 ** -30, -(1 + 2 ** -29)) === 2 ** -60;
+}
+
+function probeFunction(type: "f32" | "f64"): FunctionDefinition {
+  const code = new CodeWriter();
+  writeFusedMultiplyAdd(code, type, [0, 1, 2].map((parameter) => () => code.get(parameter)));
+  const parameters: ValueType[] = [type, type, type];
+  return { type: { parameters, results: [type] }, locals: [], code: code.finish(), exportName: type };
+}

@@ -1,0 +1,67 @@
+/**
+ * Instructions that PTX has and the software device does not, each with the reason why.
+ *
+ * @module
+ */
+import { type InstructionForm, instructionForm } from "./instruction_form.ts";
+
+const noTensorCores = "there are no tensor cores";
+const noTextures = "there are no textures and surfaces";
+const noClusters = "there are no clusters of blocks";
+const noBulkCopies = "bulk and tensor copies run beside the threads, and nothing here does";
+const noMemoryBarriers = "barriers in memory wait for copies that run beside the threads, and nothing here does";
+const noCachePolicies = "there are no caches, and cache policies are not supported: leave the policy out";
+const noVideo = "video instructions are not supported but for vabsdiff2 and vabsdiff4 of .u32 without masks";
+const noLargeNumbers = "numbers of 128 bits are not supported: take two of 64";
+const noProxies = "it orders accesses of kinds that are not made here";
+
+/** Those that are refused whatever follows, by their opcodes. */
+export const refusedOpcodes: ReadonlyMap<string, string> = new Map(
+  ([
+    ["wmma mma wgmma ldmatrix stmatrix movmatrix tcgen05", noTensorCores],
+    ["tex tld4 txq suld sust sured suq istypep", noTextures],
+    ["mapa getctarank clusterlaunchcontrol", noClusters],
+    ["mbarrier", noMemoryBarriers],
+    ["multimem tensormap", noBulkCopies],
+    ["createpolicy", noCachePolicies],
+    ["elect", "one thread of a warp is not chosen for the others"],
+    ["griddepcontrol", "a kernel begins when the one before it has ended, and has none to wait for or to start early"],
+    ["setmaxnreg", "registers are not handed from one warp to another"],
+    ["brkpt", "there is no debugger to stop for"],
+    ["pmevent", "there are no performance counters"],
+    ["vadd vsub vabsdiff vmin vmax vshl vshr vmad vset", noVideo],
+    ["vadd2 vsub2 vavrg2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vmin4 vmax4 vset4", noVideo],
+  ] as const).flatMap(([opcodes, reason]) => opcodes.split(" ").map((opcode) => [opcode, reason] as const)),
+);
+
+/** Those that are refused for one modifier: opcodes, modifiers, the manual's section and the reason. */
+const refusedModifiers = [
+  ["cp", "bulk reduce", "9.7.9.25", noBulkCopies],
+  ["cp", "mbarrier", "9.7.9.25", noMemoryBarriers],
+  ["st", "async bulk", "9.7.9.12", noBulkCopies],
+  ["red", "async", "9.7.13.8", noBulkCopies],
+  ["prefetch", "tensormap", "9.7.9.15", noBulkCopies],
+  ["barrier", "cluster", "9.7.13.3", noClusters],
+  ["fence membar", "proxy mbarrier_init", "9.7.13.4", noProxies],
+  ["fence", "sync_restrict::shared::cluster sync_restrict::shared::cta", "9.7.13.4", noClusters],
+  ["ld st atom red cp isspacep cvta", "shared::cluster", "9.7.9.8", noClusters],
+  ["ld st atom red fence", "cluster", "9.7.13.4", noClusters],
+  ["ld st atom red cp", "L2::cache_hint", "9.7.9.8", noCachePolicies],
+  ["ld ldu st atom mov", "b128", "9.7.9.8", noLargeNumbers],
+  ["vabsdiff2 vabsdiff4", "s32 sat", "9.7.18.2", noVideo],
+] as const;
+
+/** Forms of those, which any instruction fits that has the modifier. */
+export const refusedForms: readonly InstructionForm[] = refusedModifiers.flatMap(
+  ([opcodes, modifiers, section, reason]) =>
+    opcodes.split(" ").flatMap((opcode) =>
+      modifiers.split(" ").map((modifier) => refusedForm({ opcode, modifier, section, reason }))
+    ),
+);
+
+function refusedForm(
+  { opcode, modifier, section, reason }: { opcode: string; modifier: string; section: string; reason: string },
+): InstructionForm {
+  const form = instructionForm(`${opcode}.${modifier}`, section, (e) => e.fail(reason));
+  return { ...form, refusedFor: modifier, operands: [0, Infinity] };
+}

@@ -1,0 +1,71 @@
+/**
+ * Which of the instructions that the software device knows are tried.
+ *
+ * @module
+ */
+import { type InstructionForm, matchForm } from "../../src/software/compiler/instruction_form.ts";
+import { formsByOpcode, instructions } from "../../src/software/compiler/instructions.ts";
+import { type Exclusion, exclusions } from "./exclusions.ts";
+import { operations } from "./operations.ts";
+import { randomProgram } from "./program.ts";
+
+/** So many programs show what there is beside the operations: branches, barriers, loads and stores. */
+const programs = 50;
+
+/**
+ * The forms, and the modifiers of forms, that neither an operation nor a program uses, and that no exclusion gives a reason
+ * for: `"add.rn.f32 d, a, b"`, or with a modifier `"add.rn.f32 d, a, b: .ftz"`.
+ */
+export function untriedForms(): string[] {
+  const tried = new Map<InstructionForm, Set<string>>();
+  for (const instruction of triedInstructions()) {
+    for (const { form, choices } of formsOf(instruction)) {
+      const seen = tried.get(form) ?? new Set();
+      for (const choice of choices) seen.add(choice);
+      tried.set(form, seen);
+    }
+  }
+  return instructions.flatMap((form) => {
+    if (form.refusedFor !== undefined || isExcluded(form, undefined)) return [];
+    const seen = tried.get(form);
+    if (seen === undefined) return [form.syntax];
+    return form.slots.flatMap(({ choices }) => [...choices])
+      .filter((choice) => !seen.has(choice) && !isExcluded(form, choice))
+      .map((choice) => `${form.syntax}: .${choice}`);
+  });
+}
+
+function isExcluded(form: InstructionForm, choice: string | undefined): boolean {
+  return exclusions.some((exclusion) => excludes(exclusion, form, choice));
+}
+
+function excludes({ opcodes, modifiers }: Exclusion, form: InstructionForm, choice: string | undefined): boolean {
+  if (opcodes !== undefined && !opcodes.includes(form.opcode)) return false;
+  if (modifiers === undefined) return true;
+  if (choice !== undefined) return modifiers.includes(choice);
+  // A form that cannot be written without one of them.
+  return form.slots.some((slot) => !slot.optional && [...slot.choices].every((each) => modifiers.includes(each)));
+}
+
+function triedInstructions(): Set<string> {
+  const written = operations.flatMap(({ text }) => text.split(";").map((instruction) => instruction.trim()));
+  for (let seed = 0; seed < programs; seed++) {
+    for (const line of randomProgram(seed).text.split("\n")) {
+      const instruction = line.trim().replace(/^@!?\w+ /, "");
+      if (/^[a-z]\w*(?:\.[\w:]+)*(?: .*)?;$/.test(instruction)) written.push(instruction.slice(0, -1));
+    }
+  }
+  return new Set(written);
+}
+
+function formsOf(instruction: string): { form: InstructionForm; choices: Iterable<string> }[] {
+  const [head = "", ...rest] = instruction.replace(/^@!?\w+ /, "").split(" ");
+  const [opcode = "", ...modifiers] = head.split(".");
+  const tail = rest.join(" ").replaceAll(/[[{].*?[\]}]/g, "x").trim();
+  const operands = tail === "" ? 0 : tail.split(",").length;
+  return (formsByOpcode.get(opcode) ?? []).flatMap((form) => {
+    const match = matchForm(form, modifiers);
+    if (!match.matched || operands < form.operands[0] || operands > form.operands[1]) return [];
+    return [{ form, choices: match.choices.values() }];
+  });
+}

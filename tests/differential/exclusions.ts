@@ -1,0 +1,70 @@
+/**
+ * What random programs and single operations do not try, and why.
+ *
+ * @module
+ */
+
+/** Some of the instructions that the software device knows, and why their results are not compared here. */
+export interface Exclusion {
+  /** The instructions; all, where only modifiers are given. */
+  readonly opcodes?: readonly string[];
+  /** Only with these modifiers, or in forms that must have one of them. */
+  readonly modifiers?: readonly string[];
+  readonly reason: string;
+}
+
+/** All of them. */
+export const exclusions: readonly Exclusion[] = [
+  {
+    opcodes: ["sin", "cos", "lg2", "ex2", "tanh", "rsqrt"],
+    reason: "approximate: PTX bounds the error and leaves the bits open",
+  },
+  { modifiers: ["approx", "full"], reason: "approximate: PTX bounds the error and leaves the bits open" },
+  {
+    opcodes: ["ld", "ldu", "st"],
+    reason: "memory: the thread's own is tried in each space and width; hints, orders and addresses give no other bits",
+  },
+  {
+    opcodes: ["atom", "red"],
+    modifiers: ["relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys", "shared::cta"],
+    reason: "memory: orders and scopes give a thread's own memory no other bits",
+  },
+  {
+    opcodes: ["cvt"],
+    modifiers: ["satfinite"],
+    reason: "with .rn or .rz to .tf32 it needs sm_100; to all other types it is tried",
+  },
+  {
+    opcodes: ["prefetch", "prefetchu", "applypriority", "discard", "membar", "fence", "nanosleep", "pmevent", "brkpt"],
+    reason: "they have no result",
+  },
+  { opcodes: ["cp"], reason: "memory: copies have the bits of what they copy" },
+  {
+    opcodes: ["cvta", "isspacep", "alloca", "stacksave", "stackrestore"],
+    reason: "addresses differ from device to device",
+  },
+  { opcodes: ["bra", "brx", "ret"], modifiers: ["uni"], reason: "control: a promise to the compiler" },
+  { opcodes: ["call"], reason: "control: the kernels of tests/ptx call" },
+  { opcodes: ["trap"], reason: "control: it ends the kernel with an error" },
+  { opcodes: ["activemask"], reason: "which threads are together is up to the machine" },
+  {
+    opcodes: ["bar", "barrier"],
+    modifiers: ["arrive", "cta", "aligned", "warp"],
+    reason: "they have no result, or are another way to write what is tried",
+  },
+];
+
+/** What is tried in a way that keeps out of sight, or out of the operands, what PTX leaves open: what, how and why. */
+export const masked: readonly string[] = [
+  "The bits of a NaN in programs, but for every fourth seed: one NaN is put for all, because the driver's compiler may " +
+  "exchange or merge operands. Single operations show them all",
+  "Immediates of programs: no NaN, no divisor, because the driver's compiler may compute with them itself",
+  "Float add, sub and mul: always with a rounding modifier, without which they may be fused",
+  "mul24 and mad24: operands of 24 bits, because what stands above is not said to be ignored",
+  "subc after add.cc and addc after sub.cc: left out, because whether a borrow is a carry is not said",
+  "fns: from a bit of the register, because others are not defined",
+  "cvt to tf32: without the low 13 bits, which are not said to be zero",
+  "shfl, vote, match, redux and barriers: by all threads that they name, and where all threads come by",
+  "Atomic operations on common memory: no result, and only such as come to the same in any order",
+  "brx.idx: an index within the table",
+];

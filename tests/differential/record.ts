@@ -1,0 +1,94 @@
+// Records what the real driver answers: deno run -A tests/differential/record.ts FOLDER [--driver cuda] [--programs 3000]
+//
+// Writes to FOLDER programs.json, operations.json and operations.br, which belong in tests/differential/recorded, and
+// programs_*.gz, which compare.ts finds differences by and which are not kept. With --only programs or --only operations
+// the others are left alone. With --compare the software device is compared at once, as compare.ts does.
+import { mkdirSync } from "node:fs";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import { loadDriver } from "../conformance/load_driver.ts";
+import { compareWithRecorded } from "./compare_with_recorded.ts";
+import { operations } from "./operations.ts";
+import { type Machine, writeOperations, writeProgramOutputs, writePrograms } from "./recording.ts";
+import { runAll } from "./run_all.ts";
+import { type Subject, trialOf } from "./subjects.ts";
+import { operationAnswer, type Outcome, programAnswer } from "./trial.ts";
+
+const { values: options, positionals: [folder, ...surplus] } = parseArgs({
+  args: process.argv.slice(2),
+  options: {
+    driver: { type: "string", default: "cuda" },
+    programs: { type: "string", default: "3000" },
+    only: { type: "string" },
+    compare: { type: "boolean", default: false },
+  },
+  allowPositionals: true,
+});
+const isKnownSubject = options.only === undefined || options.only === "programs" || options.only === "operations";
+if (folder === undefined || surplus.length > 0 || !isKnownSubject || !(Number(options.programs) > 0)) {
+  console.error(
+    "Usage: deno run -A tests/differential/record.ts FOLDER [--driver cuda] [--programs 3000] " +
+      "[--only programs|operations] [--compare]",
+  );
+  process.exit(2);
+}
+mkdirSync(folder, { recursive: true });
+const machine = await describeMachine();
+console.log(`Recording on ${machine.device}, CUDA ${machine.cuda}`);
+if (options.only !== "programs") await recordOperations(folder);
+if (options.only !== "operations") await recordPrograms(folder, Number(options.programs));
+if (options.compare) compareWithRecorded(folder);
+
+async function recordOperations(folder: string): Promise<void> {
+  const outcomes = await run("operations", operations.length);
+  const answers: Record<string, string> = {};
+  const results: Uint8Array[] = [];
+  outcomes.forEach((outcome, index) => {
+    if (outcome instanceof Error) return;
+    answers[operations[index]!.name] = operationAnswer(trialOf("operations", index), outcome);
+    results.push(outcome);
+  });
+  writeOperations(folder, { ...machine, answers }, results);
+}
+
+async function recordPrograms(folder: string, count: number): Promise<void> {
+  const outcomes = await run("programs", count);
+  const answers = outcomes.map((outcome, seed) =>
+    outcome instanceof Error ? "failed" : programAnswer(trialOf("programs", seed), outcome)
+  );
+  writePrograms(folder, { ...machine, answers });
+  writeProgramOutputs(folder, outcomes.map((outcome) => outcome instanceof Error ? undefined : outcome));
+}
+
+async function run(subject: Subject, count: number): Promise<Outcome[]> {
+  const begin = performance.now();
+  let shown = begin;
+  const seconds = () => ((performance.now() - begin) / 1000).toFixed(1);
+  const outcomes = await runAll({
+    driverName: options.driver,
+    subject,
+    count,
+    onProgress(done) {
+      if (performance.now() - shown < 5000) return;
+      shown = performance.now();
+      console.log(`${done} of ${count} ${subject} after ${seconds()} s`);
+    },
+  });
+  const failures = outcomes.flatMap((outcome, index) => outcome instanceof Error ? [{ index, outcome }] : []);
+  console.log(`${count - failures.length} of ${count} ${subject} have an answer after ${seconds()} s`);
+  for (const { index, outcome } of failures.slice(0, 50)) {
+    const name = subject === "operations" ? operations[index]!.name : `seed ${index}`;
+    console.log(`No answer: ${name}: ${outcome.message}`);
+  }
+  if (failures.length > 50) console.log(`No answer: ${failures.length - 50} more`);
+  if (failures.length > 0) process.exitCode = 1;
+  return outcomes;
+}
+
+async function describeMachine(): Promise<Machine> {
+  const driver = (await loadDriver(options.driver))();
+  const cuda = driver.driverGetVersion();
+  const device = driver.deviceGetName(0);
+  driver.close();
+  return { cuda, device, date: new Date().toISOString().slice(0, "YYYY-MM-DD".length) };
+}

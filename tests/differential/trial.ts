@@ -1,0 +1,84 @@
+/**
+ * Kernels to be run for what they write, and running them.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import type { Cuda } from "../../src/cuda.ts";
+import { moduleHeader } from "./kernel_text.ts";
+
+/** A kernel that reads an input and writes an output, and how to launch it. */
+export interface Trial {
+  readonly kernelName: string;
+  /** Without the module's header. */
+  readonly text: string;
+  readonly input: Uint8Array<ArrayBuffer>;
+  readonly outputBytes: number;
+  /** How much of the output counts, from its start. */
+  readonly resultBytes: number;
+  readonly grid: number;
+  readonly block: number;
+}
+
+/** What came of a trial: what it wrote, or why there is nothing. */
+export type Outcome = Uint8Array<ArrayBuffer> | Error;
+
+/**
+ * Runs kernels, loaded together as one module; where that does not load, each as its own.
+ *
+ * After an error that is not about loading, the device may be of no more use.
+ */
+export function runTrials(cuda: Cuda, trials: readonly Trial[]): Outcome[] {
+  const gpu = cuda.device(0);
+  let module;
+  try {
+    module = gpu.loadModule(moduleHeader + trials.map(({ text }) => text).join("\n"));
+  } catch (error) {
+    return trials.length === 1 ? [error as Error] : trials.flatMap((trial) => runTrials(cuda, [trial]));
+  }
+  using loaded = module;
+  using stream = gpu.createStream();
+  const inputBytes = trials.map(({ input }) => Math.ceil(input.length / 256) * 256);
+  const outputBytes = trials.map((trial) => Math.ceil(trial.outputBytes / 256) * 256);
+  using inputs = gpu.defaultPool.allocate(sumOf(inputBytes), stream);
+  using outputs = gpu.defaultPool.allocate(sumOf(outputBytes), stream);
+  outputs.fill(0, stream);
+  const packed = new Uint8Array(inputs.byteLength);
+  let inputAt = 0;
+  trials.forEach(({ input }, index) => {
+    packed.set(input, inputAt);
+    inputAt += inputBytes[index]!;
+  });
+  inputs.copyFrom(packed, stream);
+  inputAt = 0;
+  let outputAt = 0;
+  const places: number[] = [];
+  trials.forEach(({ kernelName, grid, block }, index) => {
+    const options = { grid, block, stream };
+    places.push(outputAt);
+    loaded.kernel(kernelName).launch(options, inputs.address + BigInt(inputAt), outputs.address + BigInt(outputAt));
+    inputAt += inputBytes[index]!;
+    outputAt += outputBytes[index]!;
+  });
+  const all = outputs.readSync(Uint8Array) as Uint8Array<ArrayBuffer>;
+  return trials.map(({ resultBytes }, index) => all.slice(places[index]!, places[index]! + resultBytes));
+}
+
+function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0);
+}
+
+/** A digest of what a trial asks, its text but for the name, and its input: an answer is one to a question. */
+export function questionOf({ text, kernelName, input }: Trial): string {
+  return createHash("sha256").update(text.replace(kernelName, "kernel")).update(input).digest("hex").slice(0, 8);
+}
+
+/** What is stored of a program: digests of the question and of what was written. */
+export function programAnswer(trial: Trial, output: Uint8Array): string {
+  return `${questionOf(trial)} ${createHash("sha256").update(output).digest("hex").slice(0, 12)}`;
+}
+
+/** What is stored of a single operation: the same and the number of bytes. */
+export function operationAnswer(trial: Trial, output: Uint8Array): string {
+  return `${programAnswer(trial, output)} ${output.length}`;
+}

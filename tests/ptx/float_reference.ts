@@ -1,0 +1,307 @@
+/**
+ * Floating-point arithmetic in exact rational numbers, rounded once: what IEEE 754 says of any format that is narrower
+ * than memory, in four directions, with subnormals and overflow. Floats are given and returned as their bits.
+ */
+
+/** How a format divides its bits; above the exponent lies the sign. */
+export interface FloatFormat {
+  readonly exponentBits: number;
+  readonly fractionBits: number;
+}
+
+export const half: FloatFormat = { exponentBits: 5, fractionBits: 10 };
+export const bfloat16: FloatFormat = { exponentBits: 8, fractionBits: 7 };
+export const single: FloatFormat = { exponentBits: 8, fractionBits: 23 };
+export const double: FloatFormat = { exponentBits: 11, fractionBits: 52 };
+
+/** To nearest even, toward zero, toward minus infinity, toward plus infinity, as PTX names them. */
+export type Rounding = "rn" | "rz" | "rm" | "rp";
+
+export const roundings: readonly Rounding[] = ["rn", "rz", "rm", "rp"];
+
+/** A finite number: a fraction of non-negative integers, and a sign that zero has too. */
+export interface FiniteNumber {
+  readonly kind: "finite";
+  readonly negative: boolean;
+  readonly numerator: bigint;
+  readonly denominator: bigint;
+}
+
+/** What the bits of a float stand for. */
+export type FloatValue = FiniteNumber | { readonly kind: "infinite"; readonly negative: boolean } | {
+  readonly kind: "nan";
+};
+
+const nan: FloatValue = { kind: "nan" };
+
+/** A fraction as a number. A zero is positive. The denominator must be positive. */
+export function fraction(numerator: bigint, denominator: bigint): FiniteNumber {
+  const negative = numerator < 0n;
+  return { kind: "finite", negative, numerator: negative ? -numerator : numerator, denominator };
+}
+
+function signedNumerator({ negative, numerator }: FiniteNumber): bigint {
+  return negative ? -numerator : numerator;
+}
+
+function signBit({ exponentBits, fractionBits }: FloatFormat): bigint {
+  return 1n << BigInt(exponentBits + fractionBits);
+}
+
+function infinity({ exponentBits, fractionBits }: FloatFormat): bigint {
+  return (1n << BigInt(exponentBits)) - 1n << BigInt(fractionBits);
+}
+
+/** The exponent of the smallest normal number. */
+function smallestExponent({ exponentBits }: FloatFormat): number {
+  return 2 - 2 ** (exponentBits - 1);
+}
+
+/** The NaN that NVIDIA's arithmetic gives in formats of up to 32 bits: all bits set but the sign. */
+export function canonicalNaN(format: FloatFormat): bigint {
+  return signBit(format) - 1n;
+}
+
+export function isNaNBits(format: FloatFormat, bits: bigint): boolean {
+  return (bits & signBit(format) - 1n) > infinity(format);
+}
+
+/** What the bits of a float stand for. */
+export function decode(format: FloatFormat, bits: bigint): FloatValue {
+  const negative = (bits & signBit(format)) !== 0n;
+  const magnitude = bits & signBit(format) - 1n;
+  if (magnitude > infinity(format)) return nan;
+  if (magnitude === infinity(format)) return { kind: "infinite", negative };
+  const fractionBits = BigInt(format.fractionBits);
+  const stored = magnitude >> fractionBits;
+  const integer = magnitude & (1n << fractionBits) - 1n | (stored === 0n ? 0n : 1n << fractionBits);
+  const exponent = Math.max(Number(stored), 1) - 1 + smallestExponent(format) - format.fractionBits;
+  return exponent < 0
+    ? { kind: "finite", negative, numerator: integer, denominator: 1n << BigInt(-exponent) }
+    : { kind: "finite", negative, numerator: integer << BigInt(exponent), denominator: 1n };
+}
+
+const bitLength = (value: bigint): number => value.toString(2).length;
+
+/** The largest integer `e` such that 2 to the power `e` is at most a positive number. */
+function exponentOf({ numerator, denominator }: FiniteNumber): number {
+  const estimate = bitLength(numerator) - bitLength(denominator);
+  const isLess = estimate >= 0
+    ? numerator < denominator << BigInt(estimate)
+    : numerator << BigInt(-estimate) < denominator;
+  return isLess ? estimate - 1 : estimate;
+}
+
+/** The integer next to a fraction of non-negative integers, in a direction. */
+function roundedQuotient(
+  { negative, numerator, denominator }: FiniteNumber,
+  rounding: Rounding,
+): bigint {
+  const quotient = numerator / denominator;
+  const remainder = numerator % denominator;
+  if (remainder === 0n || rounding === "rz") return quotient;
+  if (rounding !== "rn") return (rounding === "rm") === negative ? quotient + 1n : quotient;
+  const twice = 2n * remainder;
+  return twice > denominator || (twice === denominator && quotient % 2n === 1n) ? quotient + 1n : quotient;
+}
+
+/** The integer that a number becomes, in a direction, whatever its size. */
+export function roundToInteger(value: FiniteNumber, rounding: Rounding): bigint {
+  const magnitude = roundedQuotient(value, rounding);
+  return value.negative ? -magnitude : magnitude;
+}
+
+/** The largest integer whose square is at most `value`. */
+export function integerSquareRoot(value: bigint): bigint {
+  if (value < 2n) return value;
+  let root = 1n << BigInt((bitLength(value) + 1) >> 1);
+  while (true) {
+    const next = (root + value / root) >> 1n;
+    if (next >= root) return root;
+    root = next;
+  }
+}
+
+/** Arithmetic in one format, rounded in one direction. NaNs come out as {@linkcode canonicalNaN}. */
+export class FloatArithmetic {
+  readonly format: FloatFormat;
+  readonly rounding: Rounding;
+
+  constructor(format: FloatFormat, rounding: Rounding = "rn") {
+    this.format = format;
+    this.rounding = rounding;
+  }
+
+  /** Rounds what another format or exact arithmetic holds. */
+  round(value: FloatValue): bigint {
+    const { format, rounding } = this;
+    if (value.kind === "nan") return canonicalNaN(format);
+    const sign = value.negative ? signBit(format) : 0n;
+    if (value.kind === "infinite") return sign | infinity(format);
+    const { negative, numerator, denominator } = value;
+    if (numerator === 0n) return sign;
+    const exponent = Math.max(exponentOf(value), smallestExponent(format));
+    const shift = format.fractionBits - exponent;
+    const scaled = shift >= 0
+      ? { ...value, numerator: numerator << BigInt(shift) }
+      : { ...value, denominator: denominator << BigInt(-shift) };
+    // Where the number is subnormal the stored exponent is 0, where it is normal its highest bit adds 1 to it.
+    const magnitude = roundedQuotient(scaled, rounding) +
+      (BigInt(exponent - smallestExponent(format)) << BigInt(format.fractionBits));
+    if (magnitude < infinity(format)) return sign | magnitude;
+    const isTowardZero = rounding === "rz" || (rounding === "rm" && !negative) || (rounding === "rp" && negative);
+    return sign | (isTowardZero ? infinity(format) - 1n : infinity(format));
+  }
+
+  convertFrom(format: FloatFormat, bits: bigint): bigint {
+    return this.round(decode(format, bits));
+  }
+
+  /** Rounds an integer. */
+  fromInteger(value: bigint): bigint {
+    return this.round(fraction(value, 1n));
+  }
+
+  add(a: bigint, b: bigint): bigint {
+    return this.round(this.#sum(decode(this.format, a), decode(this.format, b)));
+  }
+
+  subtract(a: bigint, b: bigint): bigint {
+    return this.add(a, b ^ signBit(this.format));
+  }
+
+  multiply(a: bigint, b: bigint): bigint {
+    return this.round(product(decode(this.format, a), decode(this.format, b)));
+  }
+
+  fusedMultiplyAdd(a: bigint, b: bigint, c: bigint): bigint {
+    const { format } = this;
+    return this.round(this.#sum(product(decode(format, a), decode(format, b)), decode(format, c)));
+  }
+
+  divide(a: bigint, b: bigint): bigint {
+    const dividend = decode(this.format, a);
+    const divisor = decode(this.format, b);
+    if (dividend.kind === "nan" || divisor.kind === "nan") return this.round(nan);
+    const negative = dividend.negative !== divisor.negative;
+    if (dividend.kind === "infinite") {
+      return this.round(divisor.kind === "infinite" ? nan : { kind: "infinite", negative });
+    }
+    if (divisor.kind === "infinite") return this.round({ ...dividend, negative, numerator: 0n });
+    if (divisor.numerator === 0n) {
+      return this.round(dividend.numerator === 0n ? nan : { kind: "infinite", negative });
+    }
+    return this.round({
+      kind: "finite",
+      negative,
+      numerator: dividend.numerator * divisor.denominator,
+      denominator: dividend.denominator * divisor.numerator,
+    });
+  }
+
+  reciprocal(a: bigint): bigint {
+    return this.divide(this.fromInteger(1n), a);
+  }
+
+  squareRoot(a: bigint): bigint {
+    const value = decode(this.format, a);
+    if (value.kind === "nan" || (value.kind === "finite" && value.numerator === 0n)) return this.round(value);
+    if (value.negative) return this.round(nan);
+    if (value.kind === "infinite") return this.round(value);
+    // Many more bits than any format has, and one behind them that says whether there would be others.
+    const precision = 128n;
+    const square = value.numerator * value.denominator << 2n * precision;
+    const root = integerSquareRoot(square);
+    const sticky = root * root === square ? 0n : 1n;
+    return this.round(fraction(2n * root + sticky, value.denominator << precision + 1n));
+  }
+
+  #sum(a: FloatValue, b: FloatValue): FloatValue {
+    if (a.kind === "nan" || b.kind === "nan") return nan;
+    if (a.kind === "infinite") return b.kind === "infinite" && a.negative !== b.negative ? nan : a;
+    if (b.kind === "infinite") return b;
+    const sum = fraction(
+      signedNumerator(a) * b.denominator + signedNumerator(b) * a.denominator,
+      a.denominator * b.denominator,
+    );
+    if (sum.numerator !== 0n) return sum;
+    return { ...sum, negative: a.negative === b.negative ? a.negative : this.rounding === "rm" };
+  }
+}
+
+function product(a: FloatValue, b: FloatValue): FloatValue {
+  if (a.kind === "nan" || b.kind === "nan") return nan;
+  const negative = a.negative !== b.negative;
+  if (a.kind === "finite" && b.kind === "finite") {
+    return {
+      kind: "finite",
+      negative,
+      numerator: a.numerator * b.numerator,
+      denominator: a.denominator * b.denominator,
+    };
+  }
+  const isZero = (value: FloatValue) => value.kind === "finite" && value.numerator === 0n;
+  return isZero(a) || isZero(b) ? nan : { kind: "infinite", negative };
+}
+
+/** A zero of the same sign for a subnormal number: what `.ftz` makes of operands and results of 32 bits. */
+export function flushed(format: FloatFormat, bits: bigint): bigint {
+  return (bits & infinity(format)) === 0n ? bits & signBit(format) : bits;
+}
+
+/** Clamped to 0 and 1, a NaN made +0: what `.sat` makes of a result. */
+export function saturated(format: FloatFormat, bits: bigint): bigint {
+  const value = decode(format, bits);
+  if (value.kind === "nan" || value.negative) return 0n;
+  const one = new FloatArithmetic(format).fromInteger(1n);
+  return bits > one ? one : bits;
+}
+
+/** Less than 0, 0 or more, as `a` is less than `b`, equal or greater; undefined where either is a NaN. */
+export function compareFloats(format: FloatFormat, [a, b]: readonly [bigint, bigint]): number | undefined {
+  if (isNaNBits(format, a) || isNaNBits(format, b)) return undefined;
+  const ordered = (bits: bigint) => bits >= signBit(format) ? signBit(format) - bits : bits;
+  const difference = ordered(a) - ordered(b);
+  return difference < 0n ? -1 : difference > 0n ? 1 : 0;
+}
+
+/**
+ * What `cvt` makes of a float: clamped to the range of an integer of some bits; for a NaN 0, or the highest bit alone
+ * where the integer or the float has 64 bits, as on an H200.
+ */
+export function convertToInteger(
+  format: FloatFormat,
+  bits: bigint,
+  { rounding, width, signed }: { rounding: Rounding; width: number; signed: boolean },
+): bigint {
+  const value = decode(format, bits);
+  const highest = 1n << BigInt(width - 1);
+  if (value.kind === "nan") return width === 64 || format === double ? highest : 0n;
+  const minimum = signed ? -highest : 0n;
+  const maximum = signed ? highest - 1n : 2n * highest - 1n;
+  const integer = value.kind === "finite" ? roundToInteger(value, rounding) : value.negative ? minimum : maximum;
+  return BigInt.asUintN(width, integer < minimum ? minimum : integer > maximum ? maximum : integer);
+}
+
+const view = new DataView(new ArrayBuffer(8));
+
+/** The bits of a number of JavaScript. */
+export function doubleBits(value: number): bigint {
+  view.setFloat64(0, value);
+  return view.getBigUint64(0);
+}
+
+/** The number that bits of any of the formats stand for. */
+export function numberOf(format: FloatFormat, bits: bigint): number {
+  if (isNaNBits(format, bits)) return NaN;
+  view.setBigUint64(0, new FloatArithmetic(double).convertFrom(format, bits));
+  return view.getFloat64(0);
+}
+
+/** The distance to the next number of a format, seen from a finite one away from zero. */
+export function unitInTheLastPlace({ fractionBits, exponentBits }: FloatFormat, value: number): number {
+  if (!Number.isFinite(value)) return 0;
+  const smallest = smallestExponent({ fractionBits, exponentBits });
+  const stored = Number(doubleBits(value) >> 52n & 0x7ffn);
+  return 2 ** (Math.max(stored - 1023, smallest) - fractionBits);
+}

@@ -1,0 +1,45 @@
+/**
+ * Runs one program of the corpus and prints what differs from what is expected.
+ *
+ * `deno run -A tests/ptx/run_program.ts NAME [--driver software|cuda] [--variant default|nofma|debug]`; without a
+ * variant it runs all. Exits 1 where something differs.
+ *
+ * @module
+ */
+import process from "node:process";
+import { parseArgs } from "node:util";
+import { open } from "../../src/open.ts";
+import { readPtx, variants } from "./build.ts";
+import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
+
+const { values, positionals } = parseArgs({
+  options: { driver: { type: "string", default: "software" }, variant: { type: "string" } },
+  allowPositionals: true,
+});
+const [name] = positionals;
+const chosen = variants.filter((variant) => (values.variant ?? variant.name) === variant.name);
+if (name === undefined || chosen.length === 0 || (values.driver !== "software" && values.driver !== "cuda")) {
+  console.error("Usage: run_program.ts NAME [--driver software|cuda] [--variant default|nofma|debug]");
+  process.exit(2);
+}
+
+const program = await loadProgram(name);
+using cuda = open({ driver: values.driver });
+for (const variant of chosen) {
+  const ptx = readPtx(name, variant);
+  const bits = hasDefinedBits(ptx) ? "all bits defined" : "some bits left to the device";
+  try {
+    const begin = performance.now();
+    const actual = await runProgram(cuda, program, ptx);
+    const milliseconds = (performance.now() - begin).toFixed(0);
+    const found = differences(program.expected(program.buffers()), actual, program.bounds);
+    console.log(
+      `${name} ${variant.name}: ${found.length === 0 ? "as expected" : "differs"}, ${milliseconds} ms, ${bits}`,
+    );
+    for (const line of found) console.log(`  ${line}`);
+    if (found.length > 0) process.exitCode = 1;
+  } catch (error) {
+    console.log(`${name} ${variant.name}: ${error}`);
+    process.exitCode = 1;
+  }
+}
