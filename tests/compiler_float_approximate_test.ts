@@ -1,19 +1,16 @@
 import { assert, assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { results } from "./compiler_float_results.ts";
-import { randomNumbers } from "./compiler_operations.ts";
+import { bitsOf, floatOf, randomNumbers } from "./compiler_operations.ts";
 import { formatOf, halfValues } from "./compiler_float_operations.ts";
-import {
-  decode,
-  double,
-  doubleBits,
-  FloatArithmetic,
-  isNaNBits,
-  numberOf,
-  single,
-  singleBits,
-  unitInTheLastPlace,
-} from "./ptx/float_reference.ts";
+import { decode, double, FloatArithmetic, isNaNBits, single, unitInTheLastPlace } from "./ptx/float_reference.ts";
+
+const bitsOf32 = (value: number) => bitsOf(value, "f32");
+const bitsOf64 = (value: number) => bitsOf(value, "f64");
+const floatOf32 = (bits: bigint) => floatOf(bits, "f32");
+const floatOf64 = (bits: bigint) => floatOf(bits, "f64");
+/** A `.bf16` is the upper half of a number of 32 bits. */
+const numberOf16 = (bits: bigint, type: string) => type === "bf16" ? floatOf32(bits << 16n) : floatOf(bits, type);
 
 const infinity = 0x7f80_0000n;
 const nan = 0x7fff_ffffn;
@@ -29,9 +26,9 @@ function operation(opcode: string, types: readonly string[]) {
 function singles(limit: number): bigint[] {
   const random = randomNumbers(0x5eed_5eed_5eedn);
   const numbers = Array.from({ length: 3000 }, () => BigInt.asUintN(32, random()));
-  for (let index = 0; index < 3000; index++) numbers.push(singleBits((index / 1500 - 1) * limit));
+  for (let index = 0; index < 3000; index++) numbers.push(bitsOf32((index / 1500 - 1) * limit));
   for (const value of [0.5, 1, 2, 3, Math.PI / 2, Math.PI, 100, 2 ** 20, 1e30]) {
-    for (const bits of [singleBits(value), singleBits(-value)]) numbers.push(bits - 1n, bits, bits + 1n);
+    for (const bits of [bitsOf32(value), bitsOf32(-value)]) numbers.push(bits - 1n, bits, bits + 1n);
   }
   return numbers;
 }
@@ -60,7 +57,7 @@ const functions: readonly {
       [sign | infinity, nan],
       [sign | one, nan],
       [one, 0n],
-      [1n, singleBits(-149)],
+      [1n, bitsOf32(-149)],
       [0x7fc0_0001n, nan],
     ],
   },
@@ -86,7 +83,7 @@ const functions: readonly {
       [infinity, 0n],
       [sign | infinity, nan],
       [sign | one, nan],
-      [1n, singleBits(2 ** 74.5)],
+      [1n, bitsOf32(2 ** 74.5)],
       [nan, nan],
     ],
   },
@@ -116,11 +113,11 @@ for (const { name, limit, compute, special } of functions) {
     const actual = results(operation(`${name}.approx.f32`, ["f32", "f32"]), operands.map((bits) => [bits]));
     let far = 0;
     operands.forEach((bits, index) => {
-      const expected = compute(numberOf(single, bits));
-      const result = numberOf(single, actual[index]!);
+      const expected = compute(floatOf32(bits));
+      const result = floatOf32(actual[index]!);
       if (!Number.isFinite(Math.fround(expected))) return assertEquals(result, Math.fround(expected));
       const distance = Math.abs(result - expected) / unitInTheLastPlace(single, expected);
-      assert(distance < 0.501, `${name} of ${numberOf(single, bits)}: ${result}, not ${expected}`);
+      assert(distance < 0.501, `${name} of ${floatOf32(bits)}: ${result}, not ${expected}`);
       if (result !== Math.fround(expected)) far++;
     });
     assert(far <= 3, `${far} results are not the nearest`);
@@ -133,12 +130,12 @@ for (const { name, limit, compute, special } of functions) {
 
 test("approximations flush what is subnormal", () => {
   const flushed: readonly (readonly [string, bigint, bigint])[] = [
-    ["ex2", singleBits(-130), 0n],
+    ["ex2", bitsOf32(-130), 0n],
     ["lg2", 1n, sign | infinity],
     ["sin", sign | 1n, sign],
     ["rsqrt", 1n, infinity],
     ["rcp", sign | 1n, sign | infinity],
-    ["rcp", singleBits(2 ** 127), 0n],
+    ["rcp", bitsOf32(2 ** 127), 0n],
     ["sqrt", 0x007f_ffffn, 0n],
     ["sqrt", sign | 1n, sign],
   ];
@@ -167,13 +164,13 @@ test("div.approx and div.full divide", () => {
   for (const name of ["div.approx.f32", "div.full.f32"]) {
     const actual = results(operation(name, ["f32", "f32", "f32"]), cases);
     cases.forEach(([a = 0n, b = 0n], index) => {
-      if (Math.abs(numberOf(single, b)) > 2 ** 126 && name !== "div.full.f32") return;
+      if (Math.abs(floatOf32(b)) > 2 ** 126 && name !== "div.full.f32") return;
       assertEquals(actual[index], arithmetic.divide(a, b), `${name} of ${a} and ${b}`);
     });
   }
   // 1 / b is 0 where b is beyond 2 to the 126.
-  const large = singleBits(2 ** 127);
-  const special = [[one, large], [one, sign | large], [infinity, large], [large, singleBits(2 ** 126)], [
+  const large = bitsOf32(2 ** 127);
+  const special = [[one, large], [one, sign | large], [infinity, large], [large, bitsOf32(2 ** 126)], [
     one,
     infinity,
   ]];
@@ -181,7 +178,7 @@ test("div.approx and div.full divide", () => {
     0n,
     sign,
     nan,
-    singleBits(2),
+    bitsOf32(2),
     0n,
   ]);
 });
@@ -198,19 +195,19 @@ test("approximations of 64 bits see the upper half of a number, or all of it", (
     const actual = results(operation(name, ["f64", "f64"]), cases);
     let normal = 0;
     cases.forEach(([bits = 0n], index) => {
-      const expected = compute(numberOf(double, bits));
+      const expected = compute(floatOf64(bits));
       if (name.includes("ftz")) assertEquals(actual[index]! & 0xffff_ffffn, 0n);
       if (!(Math.abs(expected) >= 2 ** -1022 && Math.abs(expected) < Infinity)) return;
       normal++;
-      const result = numberOf(double, actual[index]!);
-      assert(Math.abs(result / expected - 1) < bound, `${name} of ${numberOf(double, bits)}: ${result}`);
+      const result = floatOf64(actual[index]!);
+      assert(Math.abs(result / expected - 1) < bound, `${name} of ${floatOf64(bits)}: ${result}`);
     });
     assert(normal > 400, `${name}: only ${normal} results are normal`);
   }
-  const special = [0n, 1n << 63n, 1n, doubleBits(Infinity), doubleBits(-Infinity)];
+  const special = [0n, 1n << 63n, 1n, bitsOf64(Infinity), bitsOf64(-Infinity)];
   assertEquals(
     results(operation("rcp.approx.ftz.f64", ["f64", "f64"]), special.map((bits) => [bits])),
-    [Infinity, -Infinity, Infinity, 0, -0].map(doubleBits),
+    [Infinity, -Infinity, Infinity, 0, -0].map(bitsOf64),
   );
 });
 
@@ -224,7 +221,7 @@ test("ex2 and tanh of 16 bits round once", () => {
       const arithmetic = new FloatArithmetic(format);
       const reference = (bits: bigint) => {
         if (isNaNBits(format, bits)) return 0x7fffn;
-        return arithmetic.round(decode(double, doubleBits(compute(numberOf(format, bits)))));
+        return arithmetic.round(decode(double, bitsOf64(compute(numberOf16(bits, type)))));
       };
       const one = results(operation(`${name}.${suffix}.${type}`, ["b16", "b16"]), operands.map((bits) => [bits]));
       const two = results(

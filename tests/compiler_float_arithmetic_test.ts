@@ -9,8 +9,7 @@ import {
   singleExtremes,
 } from "./compiler_float_operations.ts";
 import { outcomes } from "./compiler_operation_outcomes.ts";
-import { operandsFor, type Operation } from "./compiler_operations.ts";
-import { double, numberOf } from "./ptx/float_reference.ts";
+import { floatOf, operandsFor, type Operation } from "./compiler_operations.ts";
 import { helperFunctions, helperIndex, importedFunctions } from "../src/software/compiler/helper_functions.ts";
 import { type Rounding, roundingCodes } from "../src/software/compiler/rounding_helpers.ts";
 import { encodeModule } from "../src/software/compiler/wasm_encoder.ts";
@@ -68,9 +67,9 @@ test("fma of 64 bits rounds once without the engine's instruction", () => {
     const rounding = roundingCodes[operation.text.split(".")[1] as Rounding];
     const wrong: string[] = [];
     for (const operands of operandsFor(operation)) {
-      const [a = 0, b = 0, c = 0] = operands.map((bits) => numberOf(double, bits));
+      const [a = 0, b = 0, c = 0] = operands.map((bits) => floatOf(bits, "f64"));
       const result = multiplyAdd(a, b, c, rounding);
-      const expected = numberOf(double, operation.reference(...operands)!);
+      const expected = floatOf(operation.reference(...operands)!, "f64");
       if (!Object.is(result, expected)) wrong.push(`${a} * ${b} + ${c}: ${result}, not ${expected}`);
     }
     assertEquals(wrong.slice(0, 5), [], operation.text);

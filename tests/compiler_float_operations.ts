@@ -1,14 +1,13 @@
 /**
  * Floating-point operations with references in exact arithmetic, and operands that are hard for them.
  */
-import { type Operation, randomNumbers } from "./compiler_operations.ts";
+import { bitsOf, floatOf, type Operation, randomNumbers } from "./compiler_operations.ts";
 import {
   bfloat16,
   canonicalNaN,
   compareFloats,
   decode,
   double,
-  doubleBits,
   FloatArithmetic,
   type FloatFormat,
   flushed,
@@ -18,7 +17,6 @@ import {
   roundings,
   saturated,
   single,
-  singleBits,
 } from "./ptx/float_reference.ts";
 
 const formats: Readonly<Record<string, FloatFormat>> = { f16: half, bf16: bfloat16, f32: single, f64: double };
@@ -603,18 +601,18 @@ export function eightBitConversions(): Operation[] {
     const cases = numbers.flatMap((number = 0, index) => {
       const next = numbers[index + 1] ?? number;
       return [number, (number + next) / 2, (number + next) / 2 * (1 + 2 ** -20), 1.5 * number].map((value) =>
-        singleBits(value)
+        bitsOf(value, "f32")
       );
     });
-    const asNumber = (bits: bigint) => Number(decodeNumber(single, bits));
-    const asHalf = (bits: bigint) => decodeNumber(half, bits);
+    const asNumber = (bits: bigint) => floatOf(bits, "f32");
+    const asHalf = (bits: bigint) => floatOf(bits, "f16");
     const decoded = (bits: bigint, relu: boolean) => {
       const number = numbers[Number(bits)];
       if (number === undefined) {
         if (name === "e5m2" && (bits & 0x7fn) === 0x7cn) return relu && bits > 0x80n ? 0n : bits << 8n;
         return 0x7fffn;
       }
-      return relu && bits >= 0x80n ? 0n : new FloatArithmetic(half).convertFrom(double, doubleBits(number));
+      return relu && bits >= 0x80n ? 0n : new FloatArithmetic(half).convertFrom(double, bitsOf(number, "f64"));
     };
     const couples = cases.map((bits, index) => [bits, cases[(index * 13 + 7) % cases.length]!]);
     const halves = couples.map((couple) =>
@@ -644,12 +642,4 @@ export function eightBitConversions(): Operation[] {
       ];
     });
   });
-}
-
-const view = new DataView(new ArrayBuffer(8));
-
-function decodeNumber(format: FloatFormat, bits: bigint): number {
-  if (isNaNBits(format, bits)) return NaN;
-  view.setBigUint64(0, new FloatArithmetic(double).convertFrom(format, bits));
-  return view.getFloat64(0);
 }

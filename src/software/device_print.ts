@@ -43,15 +43,15 @@ export interface AssertionCall {
 
 /** As many arguments as one call prints. */
 const maximumArguments = 32;
-/** A conversion to more characters than these prints nothing, as one to more than 2 GiB does in C. */
-const maximumCharacters = 2 ** 24;
+/** As many characters as a format, a text and a value have at most: the bytes that a GPU has for all that it prints. */
+const maximumCharacters = 2 ** 20;
 /** The bits of the integers of each size; without one they have those of an `int`. */
 const integerBits: Readonly<Record<string, number>> = { h: 16, l: 64, ll: 64 };
 const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfFgGaAsS%])/y;
 
 /**
- * Prints, in one piece, and returns how many arguments that took. -1, and nothing is printed, where there is no format, or
- * what is to be printed does not lie in the memory.
+ * Prints, in one piece, and returns how many arguments that took. Nothing is printed, and the result is -1, where there is
+ * no format, or what is to be printed does not lie in the memory; and -2 where it is too long.
  *
  * @param bytes the memory of the software devices
  */
@@ -64,7 +64,7 @@ export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text
     if (text !== "") write(Uint8Array.from({ length: text.length }, (_, index) => text.charCodeAt(index)));
     return values.count;
   } catch (error) {
-    if (error instanceof OutsideMemory) return -1;
+    if (error instanceof PrintFailure) return error.result;
     throw error;
   }
 }
@@ -76,7 +76,7 @@ export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string
     try {
       return new TextDecoder().decode(memory.characters(address));
     } catch (error) {
-      if (error instanceof OutsideMemory) return "?";
+      if (error instanceof PrintFailure) return "?";
       throw error;
     }
   });
@@ -85,7 +85,15 @@ export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string
   return `${place} Assertion \`${message}\` failed.`;
 }
 
-class OutsideMemory extends Error {}
+class PrintFailure extends Error {
+  /** What `vprintf` returns. */
+  readonly result: -1 | -2;
+
+  constructor(reason: "outside the memory" | "too long") {
+    super(`Cannot print: ${reason}`);
+    this.result = reason === "too long" ? -2 : -1;
+  }
+}
 
 /** The memory as a thread addresses it. */
 class DeviceText {
@@ -114,13 +122,13 @@ class DeviceText {
   /** The bytes up to a 0, which need not be there after as many as are wanted. */
   characters(address: bigint, maximum: number = Infinity): Uint8Array {
     const begin = this.#offsetOf(address, 0);
-    const limit = begin + maximum;
-    // A search of the whole memory is for those texts alone of which all is wanted.
-    const wanted = limit <= this.#bytes.length ? this.#bytes.subarray(begin, limit) : this.#bytes.subarray(begin);
-    const length = wanted.indexOf(0);
-    if (length < 0 && wanted.length < maximum) throw new OutsideMemory();
-    // Decoders refuse what lies in shared memory.
-    return wanted.slice(0, length < 0 ? undefined : length);
+    const wanted = Math.min(maximum, maximumCharacters + 1);
+    const found = this.#bytes.subarray(begin, begin + wanted);
+    const length = found.indexOf(0);
+    if (length < 0 && found.length < wanted) throw new PrintFailure("outside the memory");
+    if (length < 0 && found.length > maximumCharacters) throw new PrintFailure("too long");
+    // A copy: decoders refuse what lies in shared memory.
+    return found.slice(0, length < 0 ? undefined : length);
   }
 
   /** The same as a string of one character for each byte. */
@@ -133,9 +141,9 @@ class DeviceText {
   #offsetOf(address: bigint, byteLength: number): number {
     const bits = BigInt.asUintN(64, address);
     const begin = this.#begins.get(bits >> 32n);
-    if (begin === undefined) throw new OutsideMemory();
+    if (begin === undefined) throw new PrintFailure("outside the memory");
     const offset = begin + Number(BigInt.asUintN(32, bits));
-    if (offset + byteLength > this.#bytes.length) throw new OutsideMemory();
+    if (offset + byteLength > this.#bytes.length) throw new PrintFailure("outside the memory");
     return offset;
   }
 }
@@ -206,11 +214,11 @@ function converted(
     conversion = { ...conversion, flags: value < 0 ? `-${flags}` : flags, width: Math.abs(value) };
     if (values.isAtEnd) return undefined;
   }
-  const bits = type === "p" || type.toLowerCase() === "s" || !/[cdioux]/i.test(type) ? 64 : integerBits[size] ?? 32;
+  const bits = /[cdiouxX]/.test(type) ? integerBits[size] ?? 32 : 64;
   const value = bits === 64 ? values.long() : BigInt(values.int());
   // Of text, the precision is but an upper bound.
-  const isText = type === "s" || type === "S" || type === "c";
-  if (conversion.width > maximumCharacters || !isText && (precision ?? 0) > maximumCharacters) return "";
+  const atLeast = Math.max(conversion.width, /[sSc]/.test(type) ? 0 : precision ?? 0);
+  if (atLeast > maximumCharacters) throw new PrintFailure("too long");
   return convert(value, { conversion, bits, isWide: type === "S" || size.startsWith("l"), memory });
 }
 

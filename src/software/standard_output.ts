@@ -20,10 +20,14 @@ interface NodeFileSystem {
 const { Deno: deno, process } = globalThis as unknown as Globals;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 const retryMilliseconds = 1;
+/** What Deno's buffer of its standard output takes, which is less than what a pipe takes whole or not at all. */
+const bufferByteLength = 1024;
+const lineFeed = 10;
 
 /** Writes to the process's standard output. */
 export function writeStandardOutput(text: Uint8Array): void {
-  writeWhole(deno === undefined ? toDescriptor(1) : (bytes) => deno.stdout.writeSync(bytes), text);
+  if (deno === undefined) writeWhole(toDescriptor(1), text);
+  else writeThroughLineBuffer((bytes) => deno.stdout.writeSync(bytes), text);
 }
 
 /** Writes to the process's standard error. */
@@ -38,13 +42,47 @@ export function writeStandardError(text: Uint8Array): void {
 export function writeWhole(write: WriteSome, text: Uint8Array): void {
   let written = 0;
   while (written < text.length) {
-    try {
-      written += write(text.subarray(written));
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== "EAGAIN") return;
-      Atomics.wait(sleeping, 0, 0, retryMilliseconds);
+    const outcome = attempt(write, text.subarray(written));
+    if (outcome === "lost") return;
+    if (outcome === "full") wait();
+    else written += outcome;
+  }
+}
+
+/**
+ * Does the same by way of Deno's buffer. That takes what does not end a line even where the pipe is full, and to pass it on
+ * is all that is left to do then; lines go past it, and are to be written again.
+ */
+export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void {
+  let written = 0;
+  while (written < text.length) {
+    const most = text.subarray(written, written + bufferByteLength);
+    const linesEnd = most.lastIndexOf(lineFeed) + 1;
+    const piece = linesEnd > 0 ? most.subarray(0, linesEnd) : most;
+    const outcome = attempt(write, piece);
+    if (outcome === "lost") return;
+    if (outcome !== "full") {
+      written += outcome;
+    } else if (linesEnd > 0) {
+      wait();
+    } else {
+      do wait(); while (attempt(write, new Uint8Array()) === "full");
+      written += piece.length;
     }
   }
+}
+
+/** How many bytes were written, or why none were. */
+function attempt(write: WriteSome, bytes: Uint8Array): number | "full" | "lost" {
+  try {
+    return write(bytes);
+  } catch (error) {
+    return (error as { code?: unknown }).code === "EAGAIN" ? "full" : "lost";
+  }
+}
+
+function wait(): void {
+  Atomics.wait(sleeping, 0, 0, retryMilliseconds);
 }
 
 /** Not for Deno: there this function starts over where a pipe is full, and what was written before is there twice. */

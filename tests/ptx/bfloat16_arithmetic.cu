@@ -2,7 +2,9 @@
 // Arithmetic and comparisons of bfloat16, one at a time. A NaN is stored as 1.
 #include <cuda_bf16.h>
 
-__device__ __forceinline__ unsigned short bits_of(__nv_bfloat16 value) { return __hisnan(value) ? 1 : __bfloat16_as_ushort(value); }
+__device__ __forceinline__ unsigned short bits_of(__nv_bfloat16 value) {
+  return __hisnan(value) ? 1 : __bfloat16_as_ushort(value);
+}
 
 // Divisions go through an approximate reciprocal, which can fall to either side of the middle between two numbers only
 // where those are subnormal: such quotients are stored as 0.
@@ -17,7 +19,8 @@ __device__ __forceinline__ unsigned short bits_of_positive(__nv_bfloat16 value) 
   return bits == 0x8000 ? 0 : bits;
 }
 
-extern "C" __global__ void compute_bfloat16(const __nv_bfloat16* a, const __nv_bfloat16* b, const __nv_bfloat16* c, unsigned short* results, unsigned count) {
+extern "C" __global__ void compute_bfloat16(const __nv_bfloat16* a, const __nv_bfloat16* b, const __nv_bfloat16* c,
+                                            unsigned short* results, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const __nv_bfloat16 x = a[i], y = b[i], z = c[i];

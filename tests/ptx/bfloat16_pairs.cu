@@ -15,7 +15,8 @@ __device__ __forceinline__ unsigned bits_of_positive(__nv_bfloat162 value) {
   return bits >> 16 == 0x8000 ? low : (bits & 0xffff0000) | low;
 }
 
-extern "C" __global__ void compute_bfloat16_pairs(const __nv_bfloat162* a, const __nv_bfloat162* b, const __nv_bfloat162* c, unsigned* results, unsigned count) {
+extern "C" __global__ void compute_bfloat16_pairs(const __nv_bfloat162* a, const __nv_bfloat162* b,
+                                                  const __nv_bfloat162* c, unsigned* results, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const __nv_bfloat162 x = a[i], y = b[i], z = c[i];

@@ -1,5 +1,7 @@
 // Arithmetic of double precision, rounded in each of the four directions. A NaN is stored as 1.
-__device__ __forceinline__ unsigned long long bits_of(double value) { return isnan(value) ? 1 : __double_as_longlong(value); }
+__device__ __forceinline__ unsigned long long bits_of(double value) {
+  return isnan(value) ? 1 : __double_as_longlong(value);
+}
 
 extern "C" __global__ void round_double(const double* a, const double* b, const double* c, unsigned long long* results,
                                         unsigned count) {

@@ -1,4 +1,5 @@
-// Arithmetic of single precision, rounded in each of the four directions. A NaN is stored as 1, where PTX leaves its bits open.
+// Arithmetic of single precision, rounded in each of the four directions. A NaN is stored as 1, where PTX leaves its
+// bits open.
 __device__ __forceinline__ unsigned bits_of(float value) { return isnan(value) ? 1 : __float_as_uint(value); }
 
 extern "C" __global__ void round_single(const float* a, const float* b, const float* c, unsigned* results,

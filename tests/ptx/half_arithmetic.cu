@@ -1,7 +1,9 @@
 // Arithmetic and comparisons of halves, one at a time. A NaN is stored as 1.
 #include <cuda_fp16.h>
 
-__device__ __forceinline__ unsigned short bits_of(__half value) { return __hisnan(value) ? 1 : __half_as_ushort(value); }
+__device__ __forceinline__ unsigned short bits_of(__half value) {
+  return __hisnan(value) ? 1 : __half_as_ushort(value);
+}
 
 // Divisions go through an approximate reciprocal, which can fall to either side of the middle between two numbers only
 // where those are subnormal: such quotients are stored as 0.
@@ -16,7 +18,8 @@ __device__ __forceinline__ unsigned short bits_of_positive(__half value) {
   return bits == 0x8000 ? 0 : bits;
 }
 
-extern "C" __global__ void compute_halves(const __half* a, const __half* b, const __half* c, unsigned short* results, unsigned count) {
+extern "C" __global__ void compute_halves(const __half* a, const __half* b, const __half* c, unsigned short* results,
+                                          unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const __half x = a[i], y = b[i], z = c[i];

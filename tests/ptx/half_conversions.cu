@@ -1,7 +1,9 @@
 // Halves from and to floats and integers in each of the four directions. A NaN is stored as 1.
 #include <cuda_fp16.h>
 
-__device__ __forceinline__ unsigned short bits_of(__half value) { return __hisnan(value) ? 1 : __half_as_ushort(value); }
+__device__ __forceinline__ unsigned short bits_of(__half value) {
+  return __hisnan(value) ? 1 : __half_as_ushort(value);
+}
 __device__ __forceinline__ unsigned float_bits(float value) { return isnan(value) ? 1 : __float_as_uint(value); }
 
 extern "C" __global__ void singles_to_halves(const float* values, unsigned short* results, unsigned count) {
@@ -23,7 +25,8 @@ extern "C" __global__ void doubles_to_halves(const double* values, unsigned shor
   row[0] = bits_of(__double2half(value));
 }
 
-extern "C" __global__ void integers_to_halves(const unsigned long long* values, unsigned short* results, unsigned count) {
+extern "C" __global__ void integers_to_halves(const unsigned long long* values, unsigned short* results,
+                                              unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const unsigned long long value = values[i];

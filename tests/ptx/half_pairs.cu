@@ -14,7 +14,8 @@ __device__ __forceinline__ unsigned bits_of_positive(__half2 value) {
   return bits >> 16 == 0x8000 ? low : (bits & 0xffff0000) | low;
 }
 
-extern "C" __global__ void compute_half_pairs(const __half2* a, const __half2* b, const __half2* c, unsigned* results, unsigned count) {
+extern "C" __global__ void compute_half_pairs(const __half2* a, const __half2* b, const __half2* c, unsigned* results,
+                                              unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const __half2 x = a[i], y = b[i], z = c[i];

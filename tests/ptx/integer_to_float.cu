@@ -25,7 +25,8 @@ extern "C" __global__ void convert_to_single(const unsigned long long* values, u
   row[17] = __float_as_uint(static_cast<float>(static_cast<unsigned short>(value)));
 }
 
-extern "C" __global__ void convert_to_double(const unsigned long long* values, unsigned long long* results, unsigned count) {
+extern "C" __global__ void convert_to_double(const unsigned long long* values, unsigned long long* results,
+                                             unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
   const unsigned long long value = values[i];

@@ -1,6 +1,7 @@
 /**
- * Functions that PTX approximates, in 64 bits: accurate to some 2 to the -40 at least, so that what is then rounded to 32
- * bits is as good as always the nearest, and by additions and multiplications alone, so that every engine gives the same.
+ * Functions that PTX approximates, in 64 bits: accurate to some 2 to the -40 at least, so that what is then rounded to
+ * 32 bits is as good as always the nearest, and by additions and multiplications alone, so that every engine gives the
+ * same.
  *
  * @module
  */
@@ -45,7 +46,9 @@ function exponential2(): HelperFunction {
   return { type: { parameters: ["f64"], results: ["f64"] }, locals: ["f64", "f64"], code: code.finish() };
 }
 
-/** The logarithm to base two of a number that is not subnormal: the exponent, and twice an inverse hyperbolic tangent. */
+/**
+ * The logarithm to base two of a number that is not subnormal: the exponent, and twice an inverse hyperbolic tangent.
+ */
 function logarithm2(): HelperFunction {
   const [number, bits, exponent, ratio, square] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();

@@ -1,8 +1,8 @@
 /**
  * Instructions whose results PTX only bounds. PTX ISA, sections 9.7.3.8 and 9.7.3.13 to 9.7.3.22.
  *
- * Here they are the nearest number, or as good as always, and what the manual says of special operands. A NaN of 64 bits
- * has the bits that arithmetic gives.
+ * Here they are the nearest number, or as good as always, and what the manual says of special operands. A NaN of 64
+ * bits has the bits that arithmetic gives.
  *
  * @module
  */

@@ -1,7 +1,8 @@
 /**
  * Arithmetic on numbers of many words. PTX ISA, section 9.7.2.
  *
- * The carry is a register that no instruction names, 0 or 1. A subtraction leaves its borrow there.
+ * The carry is a register that no instruction names, 0 or 1. A subtraction leaves there what an adder gives that adds the
+ * complement: 1 where nothing was borrowed. nvcc's own division of 128 bits reads it with an `addc` and rests on that.
  *
  * @module
  */
@@ -62,9 +63,15 @@ function pushSum(e: FunctionEmitter, i: TypedInstruction, sum: Sum): void {
   pushSecond();
   code.ops(inType(i.type, add));
   if (!takesCarry) return;
-  e.push(e.carry, u32);
+  pushCarry(e, operation);
   if (i.type.value === "i64") code.ops("i64ExtendI32U");
   code.ops(inType(i.type, add));
+}
+
+/** Pushes what is to be added or taken away beside the operands. */
+function pushCarry(e: FunctionEmitter, operation: Sum["operation"]): void {
+  e.push(e.carry, u32);
+  if (operation === "sub") e.code.ops("i32Eqz");
 }
 
 /** In 64 bits, the carry is bit 32, and a borrow makes the sign. */
@@ -77,11 +84,14 @@ function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
   pushSecond();
   code.ops("i64ExtendI32U", add);
   if (takesCarry) {
-    e.push(e.carry, u32);
+    pushCarry(e, operation);
     code.ops("i64ExtendI32U", add);
   }
   code.set(wide);
-  e.assign(e.carry, u32, () => code.get(wide).i64(operation === "add" ? 32n : 63n).ops("i64ShrU", "i32WrapI64"));
+  e.assign(e.carry, u32, () => {
+    code.get(wide).i64(operation === "add" ? 32n : 63n).ops("i64ShrU", "i32WrapI64");
+    if (operation === "sub") code.ops("i32Eqz");
+  });
   code.get(wide).ops("i32WrapI64");
 }
 
@@ -100,13 +110,15 @@ function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
   code.set(second);
   e.assign(e.carry, u32, () => {
     step();
-    if (!takesCarry) return;
-    code.get(result).set(first);
-    e.push(e.carry, u32);
-    code.ops("i64ExtendI32U").set(second);
-    // At most one of both steps carries.
-    step();
-    code.ops("i32Or");
+    if (takesCarry) {
+      code.get(result).set(first);
+      pushCarry(e, operation);
+      code.ops("i64ExtendI32U").set(second);
+      // At most one of both steps carries.
+      step();
+      code.ops("i32Or");
+    }
+    if (operation === "sub") code.ops("i32Eqz");
   });
   code.get(result);
 }

@@ -1,8 +1,8 @@
 /**
  * `cvt`, between all integers and floats of 8 to 64 bits. PTX ISA, section 9.7.9.21.
  *
- * Numbers of 16 bits and less are computed with in 32 or 64, which hold all of them, and rounded once. The bits of a NaN
- * are those that an H100 gives.
+ * Numbers of 16 bits and less are computed with in 32 or 64, which hold all of them, and rounded once. The bits of a
+ * NaN are those that an H100 gives.
  *
  * @module
  */
@@ -91,7 +91,9 @@ function roundToSingle(e: FunctionEmitter, rounding: number): void {
   }
 }
 
-/** Puts for a NaN on the stack the one it was converted from: its sign and the high bits of its fraction, made quiet. */
+/**
+ * Puts for a NaN on the stack the one it was converted from: its sign and the high bits of its fraction, made quiet.
+ */
 function convertNaN(
   e: FunctionEmitter,
   { source, from, to }: { source: number; from: ScalarType; to: ScalarType },

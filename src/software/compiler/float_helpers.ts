@@ -27,7 +27,9 @@ export const floatHelpers: Readonly<Record<FloatHelper, HelperBuilder>> = {
   ...approximateHelpers,
 };
 
-/** The NaN that arithmetic on two numbers gives: the second where it is a NaN, else the first, or that of no operand. */
+/**
+ * The NaN that arithmetic on two numbers gives: the second where it is a NaN, else the first, or that of no operand.
+ */
 function propagateNaN64(): HelperFunction {
   const code = new CodeWriter();
   for (const operand of [1, 0]) {

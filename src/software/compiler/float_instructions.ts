@@ -35,7 +35,8 @@ function constant(e: FunctionEmitter, { value }: ScalarType, number: number): vo
 /**
  * Gives a NaN on the stack the bits that arithmetic gives.
  *
- * @param operands of 64 bits, the locals of the operands that it was computed from; the last wins where several are NaNs
+ * @param operands of 64 bits, the locals of the operands that it was computed from; the last wins where several are
+ * NaNs
  */
 export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: readonly number[]): void {
   if (type.value !== "f64") {
@@ -81,8 +82,8 @@ export function pushFloat(e: FunctionEmitter, i: TypedInstruction, operand: Reso
 }
 
 /**
- * Pushes an operand as {@linkcode pushFloat} does, and returns the local that holds it too, where it has 64 bits: its NaN
- * may be what the instruction gives.
+ * Pushes an operand as {@linkcode pushFloat} does, and returns the local that holds it too, where it has 64 bits: its
+ * NaN may be what the instruction gives.
  */
 function pushKept(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): number[] {
   pushFloat(e, i, operand);
@@ -128,7 +129,9 @@ export function float(operation: RoundedOperation): Emit {
     });
 }
 
-/** Takes operands of 32 bits as ones of 64, in which all operations but sums come out well enough to be rounded again. */
+/**
+ * Takes operands of 32 bits as ones of 64, in which all operations but sums come out well enough to be rounded again.
+ */
 function roundSingle(e: FunctionEmitter, operation: RoundedOperation, direction: number): void {
   if (operation === "Sub") e.code.ops("f64Neg");
   if (operation === "Add" || operation === "Sub") addToOdd(e, direction);
@@ -250,8 +253,8 @@ function addAndRound(e: FunctionEmitter): void {
 }
 
 /**
- * `min` and `max`: a number wins over a NaN, and -0 is less than +0. `.xorsign.abs` compares the magnitudes and gives the
- * result the sign of the operands' product.
+ * `min` and `max`: a number wins over a NaN, and -0 is less than +0. `.xorsign.abs` compares the magnitudes and gives
+ * the result the sign of the operands' product.
  */
 export function extremeFloat(operation: Extreme): Emit {
   return (e, i) => {

@@ -37,7 +37,9 @@ export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
   };
 };
 
-/** Returns where an operand is not finite, or a factor is zero: then nothing is rounded, but a zero may need its sign. */
+/**
+ * Returns where an operand is not finite, or a factor is zero: then nothing is rounded, but a zero may need its sign.
+ */
 function returnSpecial(code: CodeWriter): void {
   const isFinite = (operand: number) => code.get(operand).ops("f64Abs").f64(Infinity).ops("f64Lt");
   isFinite(a);
@@ -52,8 +54,8 @@ function returnSpecial(code: CodeWriter): void {
 
 /**
  * Returns, to nearest even alone, where no part of the sum can leave the range: by Dekker's exact product, two exact
- * sums and one to odd (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding
- * to Odd).
+ * sums and one to odd (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using
+ * Rounding to Odd).
  */
 function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   const { product, rest, sum, sumRest, total, part, otherPart } = local;

@@ -26,7 +26,8 @@ function halfToSingle(): HelperFunction {
   code.get(half).i32(0x7fff).ops("i32And").tee(magnitude);
   code.get(half).i32(0x8000).ops("i32And").i32(16).ops("i32Shl").set(sign);
   code.i32(0x7c00).ops("i32LtU").if("f32");
-  // In a single's place, the half's exponent is too small by the difference of the biases. Subnormal numbers come right.
+  // In a single's place, the half's exponent is too small by the difference of the biases. Subnormal numbers come
+  // right.
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or", "f32ReinterpretI32");
   code.f32(2 ** 112).ops("f32Mul").else();
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or").i32(0x7f80_0000).ops("i32Or");

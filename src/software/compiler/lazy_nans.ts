@@ -1,9 +1,9 @@
 /**
  * Finds the registers whose NaNs need not have PTX's bits until something looks at them.
  *
- * Arithmetic of 32 bits gives one NaN only, and WebAssembly leaves open which. Where all that is ever put into a register
- * is such a result, the register may hold any NaN: it is known what it stands for. Arithmetic on it need not care, and
- * what stores it, moves it elsewhere or reads it as an integer puts the right one in its place.
+ * Arithmetic of 32 bits gives one NaN only, and WebAssembly leaves open which. Where all that is ever put into a
+ * register is such a result, the register may hold any NaN: it is known what it stands for. Arithmetic on it need not
+ * care, and what stores it, moves it elsewhere or reads it as an integer puts the right one in its place.
  *
  * @module
  */
@@ -46,7 +46,9 @@ function givesOneNaN({ form, type, choices }: TypedInstruction): boolean {
   return form.opcode === "cvt" && typeNamed(choices.get("from") ?? "b32").kind !== "float";
 }
 
-/** Those among the registers that are held as floats which hold nothing but results of arithmetic and copies of them. */
+/**
+ * Those among the registers that are held as floats which hold nothing but results of arithmetic and copies of them.
+ */
 export function findLazyNaNs(
   instructions: Iterable<TypedInstruction>,
   isHeldAsFloat: (register: Register) => boolean,

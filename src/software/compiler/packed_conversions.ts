@@ -1,6 +1,6 @@
 /**
- * `cvt` to and from types that an instruction names alone: two numbers of 16 or of 8 bits in a register, and `.tf32`. PTX
- * ISA, section 9.7.9.21.
+ * `cvt` to and from types that an instruction names alone: two numbers of 16 or of 8 bits in a register, and `.tf32`.
+ * PTX ISA, section 9.7.9.21.
  *
  * @module
  */
@@ -90,8 +90,8 @@ export const convertFromEightBits: Emit = (e, i) => {
 };
 
 /**
- * Takes the upper byte of 16 bits, an `.e4m3`, as the bits of the `.f16` that is 2 to the -8 of it: its exponent has a bit
- * less and counts from 7, not 15.
+ * Takes the upper byte of 16 bits, an `.e4m3`, as the bits of the `.f16` that is 2 to the -8 of it: its exponent has a
+ * bit less and counts from 7, not 15.
  */
 function widenShortExponent(e: FunctionEmitter): void {
   const { code } = e;

@@ -1,8 +1,8 @@
 /**
  * Functions that round in the directions that WebAssembly's arithmetic cannot, which rounds to nearest even alone.
  *
- * What is rounded to 32 or 16 bits is computed exactly in 64 first, or to odd: where a result of 64 bits is not exact, it
- * is the neighbour whose last bit is 1. Rounding that to fewer bits, in any direction, gives what rounding the exact
+ * What is rounded to 32 or 16 bits is computed exactly in 64 first, or to odd: where a result of 64 bits is not exact,
+ * it is the neighbour whose last bit is 1. Rounding that to fewer bits, in any direction, gives what rounding the exact
  * result would have.
  *
  * @module
@@ -60,8 +60,8 @@ function pushIsAway(code: CodeWriter, { negative, rounding }: { negative: () => 
 }
 
 /**
- * Takes bits of a number that was rounded to nearest, that number, the exact one, and how to round; gives the bits of the
- * exact number rounded so. The bits are a sign and a magnitude in which the next number is one more.
+ * Takes bits of a number that was rounded to nearest, that number, the exact one, and how to round; gives the bits of
+ * the exact number rounded so. The bits are a sign and a magnitude in which the next number is one more.
  */
 function roundBits(): HelperFunction {
   const [bits, rounded, exact, rounding] = [0, 1, 2, 3] as const;
