@@ -20,8 +20,8 @@ interface NodeFileSystem {
 const { Deno: deno, process } = globalThis as unknown as Globals;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 const retryMilliseconds = 1;
-/** What Deno's buffer of its standard output takes, which is less than what a pipe takes whole or not at all. */
-const bufferByteLength = 1024;
+/** What fits in the buffer that Deno has for its standard output, and what a pipe takes whole or not at all. */
+const pieceByteLength = 1023;
 const lineFeed = 10;
 
 /** Writes to the process's standard output. */
@@ -56,7 +56,7 @@ export function writeWhole(write: WriteSome, text: Uint8Array): void {
 export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void {
   let written = 0;
   while (written < text.length) {
-    const most = text.subarray(written, written + bufferByteLength);
+    const most = text.subarray(written, written + pieceByteLength);
     const linesEnd = most.lastIndexOf(lineFeed) + 1;
     const piece = linesEnd > 0 ? most.subarray(0, linesEnd) : most;
     const outcome = attempt(write, piece);

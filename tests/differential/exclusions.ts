@@ -61,7 +61,6 @@ export const masked: readonly string[] = [
   "Immediates of programs: no NaN, no divisor, because the driver's compiler may compute with them itself",
   "Float add, sub and mul: always with a rounding modifier, without which they may be fused",
   "mul24 and mad24: operands of 24 bits, because what stands above is not said to be ignored",
-  "subc after add.cc and addc after sub.cc: left out, because whether a borrow is a carry is not said",
   "fns: from a bit of the register, because others are not defined",
   "cvt to tf32: without the low 13 bits, which are not said to be zero",
   "shfl, vote, match, redux and barriers: by all threads that they name, and where all threads come by",

@@ -92,13 +92,15 @@ define("vabsdiff<2|4>.u32.u32.u32<.add|> d, a, b, c", "u32 u32 u32 u32");
 // Where to begin must be the place of a bit.
 define("and.b32 t32_0, b, 31; fns.b32 d, a, t32_0, c", "b32 b32 amount few", { family: "fns" });
 
-// Carry chains. `subc` after `add.cc`, and `addc` after `sub.cc`, are left out: whether a borrow is a carry is not said.
+// Carry chains. What a subtraction leaves is read by an addition too, as nvcc's own division of 128 bits reads it.
 const carry = { family: "carry" };
 define(`add.cc.${words} d, a, b`, "T T T", carry);
 define(`add.cc.${words} t$T_0, a, b; addc.T d, b, c`, "T T T T", carry);
 define(`add.cc.${words} t$T_0, a, b; addc.cc.T t$T_1, b, c; addc.T d, a, c`, "T T T T", carry);
 define(`sub.cc.${words} d, a, b`, "T T T", carry);
 define(`sub.cc.${words} t$T_0, a, b; subc.T d, b, c`, "T T T T", carry);
+define(`sub.cc.${words} t$T_0, a, b; addc.T d, b, c`, "T T T T", carry);
+define(`add.cc.${words} t$T_0, a, b; subc.T d, b, c`, "T T T T", carry);
 define(`sub.cc.${words} t$T_0, a, b; subc.cc.T t$T_1, b, c; subc.T d, a, c`, "T T T T", carry);
 define(`mad.<lo|hi>.cc.${words} d, a, b, c`, "T T T T", carry);
 define(`mad.<lo|hi>.cc.${words} t$T_0, a, b, c; addc.T d, a, 0`, "T T T T", carry);
