@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { addressBase, localAddressBase, sharedAddressBase } from "../src/software/compiler/addresses.ts";
 import { assertionMessage, type PrintCall, printFromDevice } from "../src/software/device_print.ts";
-import { writeWhole } from "../src/software/standard_output.ts";
+import { writeThroughLineBuffer, writeWhole } from "../src/software/standard_output.ts";
 import { startScript } from "./child_process.ts";
 
 interface Argument {
@@ -412,6 +412,30 @@ test("what is printed is written whole, by however many writes", () => {
   }, Uint8Array.of(1, 2, 3, 4, 5, 6, 7));
   assertEquals(written, [1, 2, 3, 4, 5, 6, 7]);
   assertEquals(attempts, 5);
+});
+
+test("what goes through a buffer that keeps what does not end a line is written once", () => {
+  const lines = `${"x".repeat(3000)}\none\ntwo ${"y".repeat(1500)}`;
+  let buffered = "";
+  let printed = "";
+  let attempts = 0;
+  const passOn = (text: string) => {
+    if (++attempts % 3 !== 0) throw Object.assign(new Error("The pipe is full"), { code: "EAGAIN" });
+    printed += text;
+  };
+  writeThroughLineBuffer((some) => {
+    assertEquals(some.length < 1024, true, "it fits in the buffer");
+    const text = new TextDecoder().decode(some);
+    if (text.endsWith("\n")) {
+      passOn(text);
+    } else {
+      buffered += text;
+      passOn(buffered);
+      buffered = "";
+    }
+    return some.length;
+  }, new TextEncoder().encode(lines));
+  assertEquals(printed, lines);
 });
 
 test("what nobody reads any more is lost", () => {

@@ -6,8 +6,12 @@ interface Barrier {
   readonly count: number;
   /** Those that wait. */
   readonly waiting: number[];
-  /** How many have arrived, with those that do not wait. */
+  /** Those that have arrived, with those that do not wait: of each warp, a bit for each lane. */
+  readonly lanes: Map<number, number>;
+  /** How many have arrived. */
   arrived: number;
+  /** How many lanes the warps of those that have arrived lack, because they had exited by then or never were. */
+  missing: number;
   /** How many of the reduced predicates held, and how many there were. */
   held: number;
   reduced: number;
@@ -37,49 +41,75 @@ export interface Arrival {
  */
 export class BlockBarriers {
   readonly #barriers = new Map<number, Barrier>();
+  readonly #isLive: (thread: number) => boolean;
+
+  /** @param isLive whether a thread, counted in whole warps, is one of the block's that have not exited */
+  constructor(isLive: (thread: number) => boolean) {
+    this.#isLive = isLive;
+  }
 
   /** Nobody waits any more. */
   clear(): void {
     this.#barriers.clear();
   }
 
-  arrive(thread: number, { barrier: number, count, waits, predicate }: Arrival): void {
+  /**
+   * Notes that a thread has come to a barrier. Returns the barrier where it counts threads and these are all: those that
+   * come later in the same pass are the first of its next use.
+   */
+  arrive(thread: number, { barrier: number, count, waits, predicate }: Arrival): CompletedBarrier | undefined {
     let barrier = this.#barriers.get(number);
     if (barrier === undefined) {
-      barrier = { count, waiting: [], arrived: 0, held: 0, reduced: 0 };
+      barrier = { count, waiting: [], lanes: new Map(), arrived: 0, missing: 0, held: 0, reduced: 0 };
       this.#barriers.set(number, barrier);
     }
     barrier.arrived++;
     if (waits) barrier.waiting.push(thread);
-    if (predicate === undefined) return;
-    barrier.reduced++;
-    if (predicate) barrier.held++;
+    if (predicate !== undefined) {
+      barrier.reduced++;
+      if (predicate) barrier.held++;
+    }
+    if (barrier.count === 0) return undefined;
+    const warp = Math.floor(thread / warpSize);
+    const lanes = barrier.lanes.get(warp);
+    barrier.lanes.set(warp, (lanes ?? 0) | 1 << thread % warpSize);
+    if (lanes === undefined) barrier.missing += this.#missing(warp, 0);
+    return barrier.arrived + barrier.missing >= barrier.count ? this.#complete(number, barrier) : undefined;
   }
 
   /**
-   * The barriers that are complete; they are free for their next use.
+   * The barriers that are complete because threads have exited, or because all are there; they are free for their next use.
    *
    * @param live how many threads of the block have not exited
-   * @param isLive whether a thread, counted in whole warps, is one of those
    */
-  complete(live: number, isLive: (thread: number) => boolean): CompletedBarrier[] {
+  complete(live: number): CompletedBarrier[] {
     const completed: CompletedBarrier[] = [];
     for (const [number, barrier] of this.#barriers) {
-      const { count, waiting, arrived, held, reduced } = barrier;
-      const isComplete = count === 0 ? arrived >= live : arrived + missingInWarps(waiting, isLive) >= count;
-      if (!isComplete) continue;
-      this.#barriers.delete(number);
-      completed.push({ threads: waiting, held, allHeld: held === reduced });
+      const { count, arrived } = barrier;
+      if (count === 0 ? arrived >= live : arrived + this.#missingOfAll(barrier) >= count) {
+        completed.push(this.#complete(number, barrier));
+      }
     }
     return completed;
   }
-}
 
-/** How many threads the warps of those that wait lack, because they have exited or never were. */
-function missingInWarps(waiting: readonly number[], isLive: (thread: number) => boolean): number {
-  let missing = 0;
-  for (const warp of new Set(waiting.map((thread) => Math.floor(thread / warpSize)))) {
-    for (let lane = 0; lane < warpSize; lane++) if (!isLive(warp * warpSize + lane)) missing++;
+  #complete(number: number, { waiting, held, reduced }: Barrier): CompletedBarrier {
+    this.#barriers.delete(number);
+    return { threads: waiting, held, allHeld: held === reduced };
   }
-  return missing;
+
+  #missingOfAll({ lanes }: Barrier): number {
+    let missing = 0;
+    for (const [warp, arrived] of lanes) missing += this.#missing(warp, arrived);
+    return missing;
+  }
+
+  /** How many lanes of a warp have not arrived and never will. */
+  #missing(warp: number, arrived: number): number {
+    let missing = 0;
+    for (let lane = 0; lane < warpSize; lane++) {
+      if ((arrived >>> lane & 1) === 0 && !this.#isLive(warp * warpSize + lane)) missing++;
+    }
+    return missing;
+  }
 }

@@ -58,7 +58,7 @@ export class BlockScheduler {
   readonly #records: Int32Array;
   readonly #count: number;
   readonly #warps: readonly WarpRecords[];
-  readonly #barriers = new BlockBarriers();
+  readonly #barriers: BlockBarriers;
   /** For each thread, the request that was looked at already. */
   readonly #seen: Int32Array;
   /** For each warp, whether a thread of it may go on. */
@@ -75,6 +75,9 @@ export class BlockScheduler {
     const warpCount = Math.ceil(this.#count / warpSize);
     this.#warps = Array.from({ length: warpCount }, (_, warp) => {
       return new WarpRecords(this.#records.subarray(warp * warpSize * words));
+    });
+    this.#barriers = new BlockBarriers((thread) => {
+      return thread < this.#count && this.#records[thread * words + requestWord] !== exited;
     });
     this.#seen = new Int32Array(this.#count);
     this.#isReady = new Array(warpCount).fill(false);
@@ -157,7 +160,7 @@ export class BlockScheduler {
 
   #arrive(thread: number, operation: "sync" | "arrive" | "popc" | "and" | "or"): void {
     const at = thread * words;
-    this.#barriers.arrive(thread, {
+    const completed = this.#barriers.arrive(thread, {
       barrier: this.#records[at + threadRecord.first / 4]!,
       count: this.#records[at + threadRecord.second / 4]!,
       waits: operation !== "arrive",
@@ -166,6 +169,7 @@ export class BlockScheduler {
         : this.#records[at + threadRecord.value / 4] !== 0,
     });
     if (operation === "arrive") this.#letGoOn(thread);
+    if (completed !== undefined) this.#release(completed);
   }
 
   #letGoOnLater(thread: number): void {
@@ -233,8 +237,7 @@ export class BlockScheduler {
   }
 
   #completeBarriers(): boolean {
-    const isLive = (thread: number) => thread < this.#count && this.#records[thread * words + requestWord] !== exited;
-    const completed = this.#barriers.complete(this.#live, isLive);
+    const completed = this.#barriers.complete(this.#live);
     for (const barrier of completed) this.#release(barrier);
     return completed.length > 0;
   }

@@ -115,7 +115,7 @@ function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space
   if (e.options.boundsChecks) {
     const { begin, count } = e.rangeCache(address.base, bytes);
     pushIsOutside(e, { address: local, begin, count, bytes });
-    code.if().get(local).i32(bytes).i32(e.line);
+    code.ifUnlikely().get(local).i32(bytes).i32(e.line);
     e.getFixed("limits");
     e.callHelper("findRange").set(count).set(begin).end();
   }
@@ -139,7 +139,7 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes }: Ac
   pushAddress(e, address, "generic");
   code.tee(local).ops("i32WrapI64").set(location);
   pushIsOutside(e, { address: local, begin, count, bytes });
-  code.if();
+  code.ifUnlikely();
   pushFound(e, { address: local, bytes });
   code.set(count).set(begin).set(location).end().get(location);
 }
@@ -180,7 +180,7 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
       code.get(place);
       if (bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
       pushPlaces(e, { space, bytes });
-      code.ops("i32GeU").if().get(place).ops("i64ExtendI32U");
+      code.ops("i32GeU").ifUnlikely().get(place).ops("i64ExtendI32U");
       faultBounded(e, { space, bytes });
     }
     e.getFixed(begin);
@@ -192,7 +192,7 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
   code.set(local).get(local);
   if (bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
   pushPlaces(e, { space, bytes });
-  code.ops("i64ExtendI32U", "i64GeU").if().get(local);
+  code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
   faultBounded(e, { space, bytes });
   e.getFixed(begin);
   code.get(local).ops("i32WrapI64", "i32Add");

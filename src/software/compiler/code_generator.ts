@@ -374,7 +374,7 @@ class KernelGenerator {
       },
       setSelector: (selector, value) => e.code.i32(value).set(selectorLocal(selector)),
       writeLoopStart: () => {
-        e.getFixed("steps").i32(1).ops("i32Sub").tee(e.fixedLocal("steps")).i32(0).ops("i32LtS").if();
+        e.getFixed("steps").i32(1).ops("i32Sub").tee(e.fixedLocal("steps")).i32(0).ops("i32LtS").ifUnlikely();
         e.callHelper("goOn");
         e.setFixed("steps").end();
       },

@@ -15,23 +15,25 @@ export interface LoopEdge {
  */
 export function waitingLoops(entry: BasicBlock<Step>): LoopEdge[] {
   const blocks = postorder([entry], successors).reverse();
+  if (!blocks.some((block) => instructionsOf(block).some(seesOthers))) return [];
   const place = new Map(blocks.map((block, index) => [block, index]));
   const before = predecessors(blocks);
   const edges: LoopEdge[] = [];
-  for (const from of blocks) {
-    for (const header of new Set(successors(from))) {
-      if (place.get(header)! > place.get(from)!) continue;
-      const body = postorder([from], (block) => block === header ? [] : before.get(block)!);
-      if (mayWait(body)) edges.push({ from, header });
-    }
+  for (const header of blocks) {
+    const latches = [...before.get(header)!].filter((from) => place.get(header)! <= place.get(from)!);
+    if (latches.length === 0) continue;
+    const body = postorder(latches, (block) => block === header ? [] : before.get(block)!);
+    if (mayWait(body)) edges.push(...latches.map((from) => ({ from, header })));
   }
   return edges;
 }
 
+function instructionsOf({ instructions }: BasicBlock<Step>): TypedInstruction[] {
+  return instructions.flatMap(({ instruction }) => instruction === undefined ? [] : [instruction]);
+}
+
 function mayWait(body: readonly BasicBlock<Step>[]): boolean {
-  const instructions = body.flatMap(({ instructions }) => {
-    return instructions.flatMap(({ instruction }) => instruction === undefined ? [] : [instruction]);
-  });
+  const instructions = body.flatMap(instructionsOf);
   if (!instructions.some(seesOthers)) return false;
   const seen = new Set<Register | "memory">();
   for (let size = -1; size !== seen.size;) {

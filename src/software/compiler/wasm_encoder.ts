@@ -271,9 +271,13 @@ class ByteWriter {
   }
 }
 
+/** In code that was written, where the branches are that are hardly ever taken. */
+const unlikelyBranches = new WeakMap<Uint8Array, readonly number[]>();
+
 /** Writes the body of one function. Each method appends one instruction and returns the writer. */
 export class CodeWriter {
   readonly #out = new ByteWriter();
+  readonly #unlikely: number[] = [];
 
   /** Instructions without immediates, in order. */
   ops(...names: readonly OpName[]): this {
@@ -350,6 +354,12 @@ export class CodeWriter {
     return this;
   }
 
+  /** An `if` that engines are told is hardly ever true: what is in it they may put out of the way. */
+  ifUnlikely(): this {
+    this.#unlikely.push(this.#out.length);
+    return this.if();
+  }
+
   else(): this {
     this.#out.byte(0x05);
     return this;
@@ -411,12 +421,15 @@ export class CodeWriter {
 
   /** Code that another writer wrote. */
   append(code: Uint8Array): this {
+    for (const offset of unlikelyBranches.get(code) ?? []) this.#unlikely.push(this.#out.length + offset);
     this.#out.bytes(code);
     return this;
   }
 
   finish(): Uint8Array<ArrayBuffer> {
-    return this.#out.finish();
+    const code = this.#out.finish();
+    if (this.#unlikely.length > 0) unlikelyBranches.set(code, [...this.#unlikely]);
+    return code;
   }
 
   #withIndex(opcode: number, index: number): this {
@@ -481,19 +494,51 @@ export function encodeModule({ memory, globals, imports, functions }: ModuleDefi
     section.byte(0x00);
     section.unsigned(imports.length + functions.indexOf(definition));
   });
-  section(out, 10, functions, ({ locals, code }, section) => {
-    const body = new ByteWriter();
-    const runs = runLengths(locals);
-    body.unsigned(runs.length);
-    for (const [count, type] of runs) {
-      body.unsigned(count);
-      body.byte(valueTypeCodes[type]);
-    }
-    body.bytes(code);
-    body.byte(0x0b);
-    section.sized(body);
-  });
+  const bodies = functions.map(functionBody);
+  writeBranchHints(out, bodies.map(({ unlikely }, index) => ({ index: imports.length + index, unlikely })));
+  section(out, 10, bodies, ({ body }, section) => section.sized(body));
   return out.finish();
+}
+
+/** A function's locals and code, and where in that the branches are that are hardly ever taken. */
+function functionBody({ locals, code }: FunctionDefinition): { body: ByteWriter; unlikely: readonly number[] } {
+  const body = new ByteWriter();
+  const runs = runLengths(locals);
+  body.unsigned(runs.length);
+  for (const [count, type] of runs) {
+    body.unsigned(count);
+    body.byte(valueTypeCodes[type]);
+  }
+  const begin = body.length;
+  body.bytes(code);
+  body.byte(0x0b);
+  return { body, unlikely: (unlikelyBranches.get(code) ?? []).map((offset) => begin + offset) };
+}
+
+/**
+ * The section that tells engines of unlikely branches, before the code. Those that do not know it pass over it.
+ *
+ * @see https://github.com/WebAssembly/branch-hinting
+ */
+function writeBranchHints(
+  out: ByteWriter,
+  functions: readonly { readonly index: number; readonly unlikely: readonly number[] }[],
+): void {
+  const hinted = functions.filter(({ unlikely }) => unlikely.length > 0);
+  if (hinted.length === 0) return;
+  const content = new ByteWriter();
+  content.name("metadata.code.branch_hint");
+  content.unsigned(hinted.length);
+  for (const { index, unlikely } of hinted) {
+    content.unsigned(index);
+    content.unsigned(unlikely.length);
+    for (const offset of unlikely) {
+      content.unsigned(offset);
+      content.bytes([1, 0]);
+    }
+  }
+  out.byte(0);
+  out.sized(content);
 }
 
 function section<T>(

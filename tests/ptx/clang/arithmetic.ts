@@ -1,0 +1,1 @@
+import { doubleFormat } from "./none.ts";
