@@ -1,5 +1,5 @@
-// One sum of floats for each block: every thread adds up elements a grid apart, the warps add up their threads' sums by
-// shuffles, and the first warp those of the warps, which it finds in shared memory. A block is of whole warps.
+// One sum of floats for each block, of a part of them that lies together: every thread adds up elements a block apart, the
+// warps add up their threads' sums by shuffles, and the first warp those of the warps, which it finds in shared memory. A block is of whole warps.
 __device__ float sum_of_warp(float sum) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffff, sum, distance);
@@ -10,9 +10,11 @@ extern "C" __global__ void block_reduction(const float* in, float* sums, unsigne
   __shared__ float warp_sums[32];
   const unsigned int lane = threadIdx.x % 32;
   const unsigned int warp = threadIdx.x / 32;
+  const unsigned int part = (n + gridDim.x - 1) / gridDim.x;
+  const unsigned int end = min(n, (blockIdx.x + 1) * part);
   float sum = 0.0f;
 #pragma unroll 1
-  for (unsigned int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) sum += in[i];
+  for (unsigned int i = blockIdx.x * part + threadIdx.x; i < end; i += blockDim.x) sum += in[i];
   sum = sum_of_warp(sum);
   if (lane == 0) warp_sums[warp] = sum;
   __syncthreads();

@@ -72,10 +72,12 @@ static float sum_of_warp(const float *sums) {
 
 // The elements in the order in which they lie in memory, each to the sum of the thread that has it.
 void block_reduction(const float *restrict in, float *restrict sums, uint32_t n, uint32_t blocks, uint32_t block_size) {
+  const uint32_t part = (n + blocks - 1) / blocks;
   for (uint32_t block = 0; block < blocks; block++) {
     float threads[maximum_block_size] = {0};
-    for (uint32_t first = block * block_size; first < n; first += blocks * block_size) {
-      const uint32_t count = n - first < block_size ? n - first : block_size;
+    const uint32_t end = n < (block + 1) * part ? n : (block + 1) * part;
+    for (uint32_t first = block * part; first < end; first += block_size) {
+      const uint32_t count = end - first < block_size ? end - first : block_size;
       for (uint32_t thread = 0; thread < count; thread++) threads[thread] += in[first + thread];
     }
     float warps[warp_size] = {0};

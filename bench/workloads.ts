@@ -44,7 +44,7 @@ export const workloads: readonly Workload[] = [
     tile: 32,
     loop: "matrix_multiply_32_fused",
   }),
-  blockReduction("block reduction", { blocks: 64 }),
+  blockReduction("block reduction", { blocks: 256 }),
   mandelbrot(),
   xorshift(),
   sha256(),

@@ -29,7 +29,7 @@ __device__ uint32 comparisons(double a, double b, float c) {
          (__builtin_signbit(a) != 0) << 13;
 }
 
-extern "C" __global__ void arithmetic(const double* in, float* singles, double* doubles, int64* integers) {
+extern "C" __global__ void arithmetic(const double* in, const double* special, float* singles, double* doubles, int64* integers) {
   const uint32 i = THREAD_INDEX();
   const double a = in[i * 2];
   const double b = in[i * 2 + 1];
@@ -60,7 +60,7 @@ extern "C" __global__ void arithmetic(const double* in, float* singles, double* 
   int64* counts = integers + i * 6;
   const double bounded = b > 1e6 || !(b > -1e6) ? 7.75 : b;
   const float magnitude = static_cast<float>(bounded < 0 ? -bounded : bounded);
-  counts[0] = comparisons(a, b, c);
+  counts[0] = comparisons(special[i % 8], special[i / 8 % 8], static_cast<float>(special[i % 8]));
   counts[1] = static_cast<int8>(static_cast<int32>(bounded)) + static_cast<int32>(bounded);
   counts[2] = static_cast<int64>(bounded * 1e9);
   counts[3] = static_cast<int64>(static_cast<uint64>(magnitude)) + static_cast<uint32>(magnitude);

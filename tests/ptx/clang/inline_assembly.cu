@@ -48,7 +48,14 @@ extern "C" __global__ void inline_assembly(const uint32* in, uint64* out, float*
   divide(quotient, rest, value % 1000 + 1);
   row[2] = quotient;
   row[3] = rest;
-  uint32 low, high;
-  asm("mul.wide.u32 %%rd1, %1, %2;" : "=r"(low) : "r"(value), "r"(i)) ;
-  row[4] = 0;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(row[4]) : "r"(value), "r"(i));
+  uint16 low = static_cast<uint16>(value), high = static_cast<uint16>(value >> 16);
+  asm("{ .reg .b32 t; mov.b32 t, {%1, %0}; add.u32 t, t, 1; mov.b32 {%0, %1}, t; }" : "+h"(low), "+h"(high));
+  row[5] = low | static_cast<uint64>(high) << 16;
+  asm volatile("st.global.u32 [%0+48], %1;\n\tst.global.u32 [%0+52], 0xabcdef;" ::"l"(row), "n"(1234) : "memory");
+  asm volatile("// A comment with a brace {\n\tld.global.u64 %0, [%1];" : "=l"(row[7]) : "l"(row + 6) : "memory");
+  float scaled = static_cast<float>(i);
+  asm("fma.rn.f32 %0, %0, 0f40200000, %1;" : "+f"(scaled) : "f"(0.125f));
+  floats[i] = scaled;
+  asm("rcp.rz.f64 %0, %1;" : "=d"(doubles[i]) : "d"(static_cast<double>(i + 3)));
 }
