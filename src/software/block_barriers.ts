@@ -6,6 +6,8 @@ interface Barrier {
   readonly count: number;
   /** Those that wait. */
   readonly waiting: number[];
+  /** Warps that wait as a whole, beside those. */
+  readonly warps: number[];
   /** Those that have arrived, with those that do not wait: of each warp, a bit for each lane. */
   readonly lanes: Map<number, number>;
   /** How many have arrived. */
@@ -20,6 +22,8 @@ interface Barrier {
 /** What became of a barrier: the threads that may go on. */
 export interface CompletedBarrier {
   readonly threads: readonly number[];
+  /** Whole warps beside them. */
+  readonly warps: readonly number[];
   /** How many of the predicates held, and whether all did. */
   readonly held: number;
   readonly allHeld: boolean;
@@ -58,11 +62,7 @@ export class BlockBarriers {
    * come later in the same pass are the first of its next use.
    */
   arrive(thread: number, { barrier: number, count, waits, predicate }: Arrival): CompletedBarrier | undefined {
-    let barrier = this.#barriers.get(number);
-    if (barrier === undefined) {
-      barrier = { count, waiting: [], lanes: new Map(), arrived: 0, missing: 0, held: 0, reduced: 0 };
-      this.#barriers.set(number, barrier);
-    }
+    const barrier = this.#barrier(number, count);
     barrier.arrived++;
     if (waits) barrier.waiting.push(thread);
     if (predicate !== undefined) {
@@ -75,6 +75,13 @@ export class BlockBarriers {
     barrier.lanes.set(warp, (lanes ?? 0) | 1 << thread % warpSize);
     if (lanes === undefined) barrier.missing += this.#missing(warp, 0);
     return barrier.arrived + barrier.missing >= barrier.count ? this.#complete(number, barrier) : undefined;
+  }
+
+  /** Notes that all so many threads of a warp have come to a barrier of the whole block, and wait there. */
+  arriveTogether(warp: number, { barrier: number, threads }: { barrier: number; threads: number }): void {
+    const barrier = this.#barrier(number, 0);
+    barrier.arrived += threads;
+    barrier.warps.push(warp);
   }
 
   /**
@@ -93,9 +100,18 @@ export class BlockBarriers {
     return completed;
   }
 
-  #complete(number: number, { waiting, held, reduced }: Barrier): CompletedBarrier {
+  #barrier(number: number, count: number): Barrier {
+    let barrier = this.#barriers.get(number);
+    if (barrier === undefined) {
+      barrier = { count, waiting: [], warps: [], lanes: new Map(), arrived: 0, missing: 0, held: 0, reduced: 0 };
+      this.#barriers.set(number, barrier);
+    }
+    return barrier;
+  }
+
+  #complete(number: number, { waiting, warps, held, reduced }: Barrier): CompletedBarrier {
     this.#barriers.delete(number);
-    return { threads: waiting, held, allHeld: held === reduced };
+    return { threads: waiting, warps, held, allHeld: held === reduced };
   }
 
   #missingOfAll({ lanes }: Barrier): number {

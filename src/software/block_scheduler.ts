@@ -61,6 +61,8 @@ export class BlockScheduler {
   readonly #barriers: BlockBarriers;
   /** For each thread, the request that was looked at already. */
   readonly #seen: Int32Array;
+  /** For each warp, how many of its threads wait or have exited, but for those that wait as a whole. */
+  readonly #waiting: Int32Array;
   /** For each warp, whether a thread of it may go on. */
   readonly #isReady: boolean[];
   /** Requests that are the same for what the threads of a warp do together have the same number. */
@@ -80,6 +82,7 @@ export class BlockScheduler {
       return thread < this.#count && this.#records[thread * words + requestWord] !== exited;
     });
     this.#seen = new Int32Array(this.#count);
+    this.#waiting = new Int32Array(warpCount);
     this.#isReady = new Array(warpCount).fill(false);
     const keys = options.kernel.suspensions.map(({ request }) => JSON.stringify(request));
     this.#operations = keys.map((key) => keys.indexOf(key));
@@ -120,6 +123,7 @@ export class BlockScheduler {
       z++;
     }
     this.#seen.fill(0);
+    this.#waiting.fill(0);
     this.#isReady.fill(true);
     this.#barriers.clear();
     this.#live = this.#count;
@@ -135,6 +139,65 @@ export class BlockScheduler {
 
   /** Looks at what the threads of a warp ask for; true where some of them may go on at once. */
   #answerWarp(warp: number): boolean {
+    const asked = this.#waiting[warp] === 0 ? this.#commonRequest(warp) : 0;
+    if (asked > 0) {
+      const { request } = this.#options.kernel.suspensions[asked - 1]!;
+      if (request.kind === "barrier" && request.operation === "sync" && this.#arriveTogether(warp)) return false;
+      if (isOfWarp(request) && this.#answerTogether(warp, request)) return true;
+    }
+    return this.#answerThreads(warp);
+  }
+
+  /** What all threads of a warp ask for, of which none waited before; 0 where they do not all ask for the same. */
+  #commonRequest(warp: number): number {
+    const records = this.#records;
+    const at = warp * warpSize * words + requestWord;
+    const end = Math.min(at + warpSize * words, records.length);
+    const request = records[at]!;
+    for (let other = at + words; other < end; other += words) if (records[other] !== request) return 0;
+    return request;
+  }
+
+  /** Notes that a warp has come to a barrier of the block as a whole; false where the threads do not mean the same. */
+  #arriveTogether(warp: number): boolean {
+    const records = this.#records;
+    const begin = warp * warpSize * words;
+    const end = Math.min(begin + warpSize * words, records.length);
+    const barrier = records[begin + threadRecord.first / 4]!;
+    for (let at = begin; at < end; at += words) {
+      if (records[at + threadRecord.first / 4] !== barrier || records[at + threadRecord.second / 4] !== 0) return false;
+    }
+    this.#barriers.arriveTogether(warp, { barrier, threads: (end - begin) / words });
+    return true;
+  }
+
+  /** Answers what all threads of a warp ask for together; false where not all of them are meant. */
+  #answerTogether(warp: number, request: SuspensionRequest): boolean {
+    const records = this.#records;
+    const begin = warp * warpSize * words;
+    const end = Math.min(begin + warpSize * words, records.length);
+    const lanes = (end - begin) / words;
+    const all = lanes === warpSize ? -1 : (1 << lanes) - 1;
+    if (request.kind !== "activeMask") {
+      for (let at = begin; at < end; at += words) {
+        if ((records[at + threadRecord.mask / 4]! & all) !== all) return false;
+      }
+    }
+    answerGroup(this.#warps[warp]!, all, request);
+    this.#letWarpGoOn(warp);
+    return true;
+  }
+
+  #letWarpGoOn(warp: number): void {
+    const records = this.#records;
+    const begin = warp * warpSize * words + requestWord;
+    const end = Math.min(begin + warpSize * words, records.length);
+    for (let at = begin; at < end; at += words) records[at] = 0;
+    this.#isReady[warp] = true;
+  }
+
+  /** Looks at what each thread of a warp asks for. */
+  #answerThreads(warp: number): boolean {
     const { suspensions } = this.#options.kernel;
     const first = warp * warpSize;
     const last = Math.min(first + warpSize, this.#count);
@@ -146,6 +209,7 @@ export class BlockScheduler {
         continue;
       }
       this.#seen[thread] = request;
+      this.#waiting[warp]!++;
       if (request === exited) {
         this.#live--;
         continue;
@@ -178,9 +242,11 @@ export class BlockScheduler {
   }
 
   #letGoOn(thread: number): void {
+    const warp = Math.floor(thread / warpSize);
     this.#records[thread * words + requestWord] = 0;
     this.#seen[thread] = 0;
-    this.#isReady[Math.floor(thread / warpSize)] = true;
+    this.#waiting[warp]!--;
+    this.#isReady[warp] = true;
   }
 
   /** Answers the groups of a warp that are complete. Who is active is told last: others may yet come to the same place. */
@@ -242,8 +308,9 @@ export class BlockScheduler {
     return completed.length > 0;
   }
 
-  #release({ threads, held, allHeld }: CompletedBarrier): void {
+  #release({ threads, warps, held, allHeld }: CompletedBarrier): void {
     const { suspensions } = this.#options.kernel;
+    for (const warp of warps) this.#letWarpGoOn(warp);
     for (const thread of threads) {
       const { request } = suspensions[this.#records[thread * words + requestWord]! - 1]!;
       if (request.kind === "barrier" && request.operation !== "sync") {
