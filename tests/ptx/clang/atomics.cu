@@ -19,7 +19,7 @@ struct Counters {
   double real;
 };
 
-__device__ Counters totals;
+__device__ Counters totals = {0, 0, 0x7fffffff, 0, 0, 0, 0, 0, 0, 0, ~0ULL};
 
 __device__ __noinline__ void add_by_swapping(float* to, float value) {
   uint32* word = reinterpret_cast<uint32*>(to);
@@ -49,7 +49,7 @@ __device__ void count(Counters* to, int32 value, uint32 i) {
   add_by_swapping(&to->cas_single, static_cast<float>(value & 15));
 }
 
-extern "C" __global__ void atomics(const int32* in, Counters* out, int32* order, int32* seen) {
+extern "C" __global__ void atomics(const int32* in, Counters* out, int32* slots, int32* seen) {
   __shared__ Counters block;
   const uint32 thread = __nvvm_read_ptx_sreg_tid_x();
   const uint32 i = THREAD_INDEX();
@@ -58,13 +58,13 @@ extern "C" __global__ void atomics(const int32* in, Counters* out, int32* order,
   count(&totals, in[i], i);
   count(&block, in[i], i);
   count(out, in[i], i);
-  __nvvm_atom_cta_add_gen_i(&seen[0], 1);
-  __nvvm_atom_sys_add_gen_i(&seen[0], 2);
-  __nvvm_atom_cta_or_gen_i(&seen[1], 1 << i % 32);
+  int32* own = &seen[2 * __nvvm_read_ptx_sreg_ctaid_x()];
+  __nvvm_atom_cta_add_gen_i(&own[0], 1);
+  __nvvm_atom_sys_add_gen_i(&own[0], 2);
+  __nvvm_atom_cta_or_gen_i(&own[1], static_cast<int32>(1u << thread));
+  slots[__nvvm_atom_add_gen_i(&seen[4], 1)]++;
   __nvvm_membar_gl();
-  order[__nvvm_atom_add_gen_i(&seen[2], 1)] = in[i];
-  __nvvm_membar_cta();
   __syncthreads();
   if (thread == 0) out[1 + __nvvm_read_ptx_sreg_ctaid_x()] = block;
-  if (__nvvm_atom_add_gen_i(&seen[3], 1) == 63) out[3] = totals;
+  if (__nvvm_atom_add_gen_i(&seen[5], 1) == 63) out[3] = totals;
 }

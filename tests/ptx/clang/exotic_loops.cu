@@ -1,8 +1,8 @@
 // Loops with more than one entry, left and entered by goto, and such that LLVM changes a lot.
 #include "device.h"
 
-__device__ __noinline__ int32 two_entries(int32 value, int32 rounds) {
-  int32 steps = 0;
+__device__ __noinline__ uint32 two_entries(uint32 value, int32 rounds) {
+  uint32 steps = 0;
   if (value & 1) goto middle;
 top:
   value = value * 5 + 1;
@@ -34,8 +34,8 @@ __device__ __noinline__ uint32 device_copy(const int32* from, int32* to, int32 c
   return sum;
 }
 
-__device__ __noinline__ int32 machine(const int32* in, int32 count) {
-  int32 state = 0;
+__device__ __noinline__ uint32 machine(const int32* in, int32 count) {
+  uint32 state = 0;
   int32 at = 0;
 start:
   if (at >= count) return state;
@@ -47,8 +47,8 @@ start:
   state ^= 0x77;
 odd:
   for (int32 i = 0; i < 4; i++) {
-    if ((state + i) % 5 == 3) goto even;
-    state += i * at;
+    if ((state + static_cast<uint32>(i)) % 5 == 3) goto even;
+    state += static_cast<uint32>(i * at);
   }
   goto start;
 even:
@@ -75,10 +75,10 @@ __device__ __noinline__ uint32 sieve(uint32 limit) {
   return found;
 }
 
-extern "C" __global__ void exotic_loops(const int32* in, int32* out, int32* copies) {
+extern "C" __global__ void exotic_loops(const int32* in, uint32* out, int32* copies) {
   const uint32 i = THREAD_INDEX();
-  out[i * 4] = two_entries(in[i], static_cast<int32>(i));
-  out[i * 4 + 1] = static_cast<int32>(device_copy(in + i, copies + i * 32, static_cast<int32>(i % 15 + 1)));
+  out[i * 4] = two_entries(static_cast<uint32>(in[i]), static_cast<int32>(i));
+  out[i * 4 + 1] = device_copy(in + i, copies + i * 16, static_cast<int32>(i % 15 + 1));
   out[i * 4 + 2] = machine(in + i, 20);
-  out[i * 4 + 3] = static_cast<int32>(sieve(i * 2));
+  out[i * 4 + 3] = sieve(i * 2);
 }

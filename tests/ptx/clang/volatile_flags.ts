@@ -1,0 +1,35 @@
+import { randomWords } from "../contents.ts";
+import type { CorpusProgram } from "../corpus_program.ts";
+
+const threads = 32;
+
+/** Clang's volatile variables. */
+export const program: CorpusProgram = {
+  covers: "ld.volatile and st.volatile of 8 to 64 bits in shared and global memory, threads that spin",
+  buffers: () => ({
+    input: new Int32Array(randomWords(threads)),
+    out: new Int32Array(threads),
+    mailbox: new Int32Array(3),
+    tickets: new BigUint64Array(2),
+  }),
+  launches: [{
+    kernel: "volatile_flags",
+    grid: 1,
+    block: threads,
+    arguments: ["input", "out", "mailbox", "tickets"],
+  }],
+  expected({ input }) {
+    const out = new Int32Array(threads);
+    let total = 1;
+    for (let thread = threads - 1; thread >= 0; thread--) {
+      total = Math.imul(total, 3) + (Number(input![thread]) & 0xff) | 0;
+      out[thread] = total;
+    }
+    const half = new BigUint64Array(Float64Array.of(0.5).buffer)[0]!;
+    return {
+      out,
+      mailbox: Int32Array.of(1, 4711, 4711 + total),
+      tickets: BigUint64Array.of(2n * (2n ** 16n - 1n), half),
+    };
+  },
+};
