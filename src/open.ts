@@ -24,7 +24,8 @@ const defaultSoftwareDevices = 2;
  * "auto" takes a GPU when libcuda loads and reports a device, and the software device only where FFI is not permitted,
  * there is no libcuda, or it reports no device: any other failure is thrown. What these variables of the environment say
  * holds where the options say nothing: POOLPASS_DRIVER, POOLPASS_SOFTWARE_DEVICES, POOLPASS_SOFTWARE_PEERS (`all`,
- * `none`), POOLPASS_SOFTWARE_STEPS (how often a kernel may go around its loops before it is stopped), CUDA_VISIBLE_DEVICES,
+ * `none`), POOLPASS_SOFTWARE_STEPS (how often a block of a kernel may go around loops before it is
+ * stopped), CUDA_VISIBLE_DEVICES,
  * and POOLPASS_DEBUG (`1` remembers where each buffer was allocated).
  *
  * @throws {CudaError} where CUDA is there and fails

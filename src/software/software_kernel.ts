@@ -47,8 +47,8 @@ type RunKernel = (launch: number) => void;
 export interface SoftwareKernel {
   readonly compiled: CompiledKernel;
   readonly run: RunKernel;
-  /** What counts the steps of the launch that is run, of any kernel of the module. */
-  readonly counting: { by: StepCounter };
+  /** What counts the steps of the blocks that are run. */
+  readonly steps: StepCounter;
 }
 
 /** A variable of a loaded module, by where it lies in the window. */
@@ -71,7 +71,7 @@ export interface SoftwareModule {
 export interface ModulePlace {
   /** Reserves whole pages of the window: where they begin. What it throws where there are none is the caller's affair. */
   reserve(byteLength: number): number;
-  /** How many steps a launch of one of its kernels may do. */
+  /** How many steps the threads of a block may do. */
   readonly stepLimit: number;
   readonly boundsChecks: boolean;
 }
@@ -117,7 +117,7 @@ function bindKernels(
   { kernels }: CompiledModule,
   { window, begin, stepLimit }: { window: Window; begin: number; stepLimit: number },
 ): ReadonlyMap<string, SoftwareKernel> {
-  const counting = { by: new StepCounter(stepLimit) };
+  const steps = new StepCounter(stepLimit);
   const instance = new WebAssembly.Instance(code, {
     device: {
       memory: window.memory,
@@ -126,7 +126,7 @@ function bindKernels(
         fault(kind: number, address: bigint, line: number): never {
           throw faultOf(kind, BigInt.asUintN(64, address), line);
         },
-        goOn: () => counting.by.goOn(),
+        goOn: () => steps.goOn(),
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
         print: (format: bigint, values: bigint, local: number, shared: number) =>
           printFromDevice(window.bytes, { format, arguments: values, local, shared }, writeStandardOutput),
@@ -152,7 +152,7 @@ function bindKernels(
     },
   });
   return new Map(
-    [...kernels].map(([name, compiled]) => [name, { compiled, run: instance.exports[name] as RunKernel, counting }]),
+    [...kernels].map(([name, compiled]) => [name, { compiled, run: instance.exports[name] as RunKernel, steps }]),
   );
 }
 
@@ -169,7 +169,7 @@ function faultOf(kind: number, address: bigint, line: number): KernelFault {
   }
 }
 
-/** Counts what the threads of a launch do, and stops those that do too much. */
+/** Counts what the threads of a block do, and stops those that do too much: they have no end, most likely. */
 class StepCounter {
   /** How often a kernel may go around loops before it asks whether it may go on. */
   readonly atOnce: number = 2 ** 20;
@@ -180,9 +180,9 @@ class StepCounter {
     this.#limit = limit;
   }
 
-  /** For another launch, from 0 on. */
-  anew(): StepCounter {
-    return new StepCounter(this.#limit);
+  /** Begins with the next block. */
+  restart(): void {
+    this.#count = 0;
   }
 
   goOn(): number {
@@ -195,7 +195,7 @@ class StepCounter {
     if (this.#count <= this.#limit) return;
     throw new KernelFault(faultKind.stepLimit, {
       line: 0,
-      detail: `it was stopped after ${this.#count} steps: POOLPASS_SOFTWARE_STEPS sets how many a kernel may do`,
+      detail: `it was stopped after ${this.#count} steps: POOLPASS_SOFTWARE_STEPS sets how many a block may do`,
     });
   }
 }
@@ -233,14 +233,12 @@ class LaunchRecord {
   readonly kernel: SoftwareKernel;
   readonly geometry: Geometry;
   readonly place: LaunchPlace;
-  readonly steps: StepCounter;
   readonly #fields: Int32Array;
 
   constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
     this.kernel = kernel;
     this.geometry = geometry;
     this.place = place;
-    this.steps = kernel.counting.by.anew();
     this.#fields = new Int32Array(place.window.memory.buffer, scratch.launch.begin, contextFields.length);
   }
 
@@ -258,8 +256,7 @@ class LaunchRecord {
   write(): void {
     const { window, parameters, limits, sharedMemoryBytes = 0 } = this.place;
     const { grid, block } = this.geometry;
-    const { compiled, counting } = this.kernel;
-    counting.by = this.steps;
+    const { compiled, steps } = this.kernel;
     window.bytes.set(parameters, scratch.parameters.begin);
     this.set("gridX", grid[0]);
     this.set("gridY", grid[1]);
@@ -274,7 +271,7 @@ class LaunchRecord {
     this.set("savedRegisters", this.savedRegisters);
     this.set("threads", scratch.threads.begin);
     this.set("limits", limits);
-    this.set("stepsAtOnce", this.steps.atOnce);
+    this.set("stepsAtOnce", steps.atOnce);
   }
 
   set(field: ContextField, value: number): void {
@@ -312,7 +309,7 @@ class BlockIndex {
 function blocksAtOnce(launch: LaunchRecord): () => boolean {
   const { grid } = launch.geometry;
   const index = new BlockIndex(grid);
-  const { run } = launch.kernel;
+  const { run, steps } = launch.kernel;
   let count = 1;
   return () => {
     launch.write();
@@ -323,6 +320,7 @@ function blocksAtOnce(launch: LaunchRecord): () => boolean {
       launch.set("lastBlockX", last);
       launch.set("blockY", index.y);
       launch.set("blockZ", index.z);
+      steps.restart();
       run(scratch.launch.begin);
       index.goOnTo(last);
       const elapsed = performance.now() - start;
@@ -335,7 +333,7 @@ function blocksAtOnce(launch: LaunchRecord): () => boolean {
 
 /** Threads that may wait are run by the scheduler, one block at a time. */
 function blockAfterBlock(launch: LaunchRecord): () => boolean {
-  const { geometry: { grid, block }, kernel: { compiled, run }, steps } = launch;
+  const { geometry: { grid, block }, kernel: { compiled, run, steps } } = launch;
   const index = new BlockIndex(grid);
   const scheduler = new BlockScheduler({
     memory: launch.place.window.memory,
@@ -358,6 +356,7 @@ function blockAfterBlock(launch: LaunchRecord): () => boolean {
       launch.set("blockX", index.x);
       launch.set("blockY", index.y);
       launch.set("blockZ", index.z);
+      steps.restart();
       try {
         scheduler.runBlock();
       } catch (error) {

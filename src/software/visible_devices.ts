@@ -16,7 +16,7 @@ export interface SoftwareDriverOptions {
   readonly peers: boolean;
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
-  /** How many steps a kernel may do before it is stopped; a step is once around a loop. */
+  /** How many steps the threads of a block may do before the kernel is stopped; a step is once around a loop. */
   readonly stepLimit?: number | undefined;
   /** Whether kernels check their addresses, as they do unless it is false: to measure what that costs. */
   readonly boundsChecks?: boolean;
