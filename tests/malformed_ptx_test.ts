@@ -83,7 +83,7 @@ $L3:
   },
 ];
 
-const folders = ["../kernels/", "./ptx/"].map((path) => new URL(path, import.meta.url));
+const folders = ["../kernels/", "./ptx/", "./ptx/clang/"].map((path) => new URL(path, import.meta.url));
 const files: readonly Source[] = folders.flatMap((folder) =>
   readdirSync(folder).filter((name) => name.endsWith(".ptx")).sort().map((name) => {
     return { name, text: readFileSync(new URL(name, folder), "utf8") };

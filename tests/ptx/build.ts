@@ -9,47 +9,66 @@
  */
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 
-/** How nvcc is run for one text of a program. */
+/** How a compiler is run for one text of a program. */
 export interface Variant {
   /** As it is called on command lines and in the names of tests. */
-  readonly name: "default" | "nofma" | "debug";
+  readonly name: string;
   /** What follows the program's name. */
   readonly extension: string;
   readonly options: readonly string[];
 }
 
-/** All that are built of each program. */
-export const variants: readonly Variant[] = [
-  { name: "default", extension: ".ptx", options: [] },
-  { name: "nofma", extension: ".nofma.ptx", options: ["-fmad=false"] },
-  { name: "debug", extension: ".debug.ptx", options: ["-G"] },
-];
+/** The programs of one compiler. */
+export interface Corpus {
+  /** Where they lie, and the PTX beside them. */
+  readonly folder: URL;
+  /** The script that builds them, as it is called from the repository's root. */
+  readonly script: string;
+  /** All that are built of each program. */
+  readonly variants: readonly Variant[];
+  /** Compiles a program in each way, in the order of the variants. Throws where a compiler or ptxas refuses. */
+  build(program: string): Promise<string[]>;
+}
+
+/** The programs that nvcc compiles. */
+export const nvccCorpus: Corpus = {
+  folder: new URL(".", import.meta.url),
+  script: "tests/ptx/build.ts",
+  variants: [
+    { name: "default", extension: ".ptx", options: [] },
+    { name: "nofma", extension: ".nofma.ptx", options: ["-fmad=false"] },
+    { name: "debug", extension: ".debug.ptx", options: ["-G"] },
+  ],
+  build: buildWithNvcc,
+};
 
 /** nvcc 13 compiles for nothing older. */
 const defaultArchitecture = "75";
 /** What the PTX must be good for: the newest device that the corpus is run on. */
-const checkedArchitecture = "90";
+export const checkedArchitecture = "90";
 /** A folder of this name and as many letters as mkdtemp adds: `-G` writes its path, and counts its bytes. */
 const buildFolder = "/tmp/ptx-corpus";
 const headerFolder = "/usr/local/cuda/include/";
 
-/** The names of the programs, without extension. */
-export function programNames(): string[] {
-  return filesHere(".cu").map((file) => file.slice(0, -".cu".length));
+/** The names of a corpus's programs, without extension. */
+export function programNames({ folder }: Corpus): string[] {
+  return filesIn(folder, ".cu").map((file) => file.slice(0, -".cu".length));
 }
 
-/** The PTX of a program, as it lies here. */
-export function readPtx(program: string, { extension }: Variant): string {
-  return readFileSync(here(program + extension), "utf8");
+/** The PTX of a program, as it lies there. */
+export function readPtx({ folder }: Corpus, program: string, { extension }: Variant): string {
+  return readFileSync(new URL(program + extension, folder), "utf8");
 }
 
-/** Compiles a program in each way, in the order of {@linkcode variants}. Throws where nvcc or ptxas refuses. */
-export async function buildProgram(program: string): Promise<string[]> {
+async function buildWithNvcc(program: string): Promise<string[]> {
+  const here = nvccCorpus.folder;
   const folder = mkdtempSync(buildFolder.slice(0, -"XXXXXX".length));
   try {
-    for (const file of [`${program}.cu`, ...filesHere(".cuh")]) copyFileSync(here(file), `${folder}/${file}`);
-    const architecture = architectureOf(readFileSync(here(`${program}.cu`), "utf8"));
-    return await Promise.all(variants.map(async ({ extension, options }) => {
+    for (const file of [`${program}.cu`, ...filesIn(here, ".cuh")]) {
+      copyFileSync(new URL(file, here), `${folder}/${file}`);
+    }
+    const architecture = architectureOf(readFileSync(new URL(`${program}.cu`, here), "utf8"));
+    return await Promise.all(nvccCorpus.variants.map(async ({ extension, options }) => {
       const output = program + extension;
       await run("nvcc", ["-ptx", `-arch=compute_${architecture}`, ...options, "-o", output, `${program}.cu`], folder);
       await run("ptxas", [`-arch=sm_${checkedArchitecture}`, "-o", "/dev/null", output], folder);
@@ -83,38 +102,37 @@ function replaceText(ptx: string, text: string, replacement: string): string {
   return ptx.replaceAll(text, replacement).replaceAll(bytes(text), bytes(replacement));
 }
 
-async function run(program: string, args: readonly string[], folder: string): Promise<void> {
+/** Runs a compiler. Throws what it said where it failed. */
+export async function run(program: string, args: readonly string[], folder: string): Promise<void> {
   const { success, stdout, stderr } = await new Deno.Command(program, { args: [...args], cwd: folder }).output();
   const said = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
   if (!success) throw new Error(`Cannot run ${program} ${args.join(" ")}: ${said}`);
 }
 
-function filesHere(extension: string): string[] {
-  return readdirSync(here(".")).filter((file) => file.endsWith(extension)).sort();
+function filesIn(folder: URL, extension: string): string[] {
+  return readdirSync(folder).filter((file) => file.endsWith(extension)).sort();
 }
 
-function here(file: string): URL {
-  return new URL(file, import.meta.url);
-}
-
-async function main(args: readonly string[]): Promise<number> {
+/** Builds or checks the programs that the command line names, or all. Returns the exit status. */
+export async function buildCorpus(corpus: Corpus, args: readonly string[]): Promise<number> {
   const check = args.includes("--check");
   const named = args.filter((argument) => !argument.startsWith("--"));
   let failures = 0;
-  for (const program of named.length > 0 ? named : programNames()) {
-    const texts = await buildProgram(program).catch((error: Error) => error);
+  for (const program of named.length > 0 ? named : programNames(corpus)) {
+    const texts = await corpus.build(program).catch((error: Error) => error);
     if (texts instanceof Error) {
       console.error(`${program}: ${texts.message}`);
       failures++;
       continue;
     }
     texts.forEach((text, index) => {
-      const file = program + variants[index]!.extension;
+      const file = program + corpus.variants[index]!.extension;
+      const path = new URL(file, corpus.folder);
       if (!check) {
-        writeFileSync(here(file), text);
-      } else if (!existsSync(here(file)) || readFileSync(here(file), "utf8") !== text) {
+        writeFileSync(path, text);
+      } else if (!existsSync(path) || readFileSync(path, "utf8") !== text) {
         console.error(
-          `${file} differs from what ${program}.cu gives: run \`deno run -A tests/ptx/build.ts ${program}\``,
+          `${file} differs from what ${program}.cu gives: run \`deno run -A ${corpus.script} ${program}\``,
         );
         failures++;
       }
@@ -123,4 +141,4 @@ async function main(args: readonly string[]): Promise<number> {
   return failures === 0 ? 0 : 1;
 }
 
-if (import.meta.main) Deno.exitCode = await main(Deno.args);
+if (import.meta.main) Deno.exitCode = await buildCorpus(nvccCorpus, Deno.args);

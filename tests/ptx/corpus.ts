@@ -7,11 +7,12 @@ import type { Cuda } from "../../src/cuda.ts";
 import type { KernelArgument } from "../../src/kernel_arguments.ts";
 import { parsePtx } from "../../src/ptx/parser.ts";
 import type { Instruction, Statement } from "../../src/ptx/syntax.ts";
+import type { Corpus } from "./build.ts";
 import type { BufferContents, Buffers, CorpusLaunch, CorpusProgram, ErrorBound } from "./corpus_program.ts";
 
-/** A program by its name. */
-export async function loadProgram(name: string): Promise<CorpusProgram> {
-  return (await import(new URL(`${name}.ts`, import.meta.url).href)).program;
+/** A program of a corpus by its name. */
+export async function loadProgram({ folder }: Corpus, name: string): Promise<CorpusProgram> {
+  return (await import(new URL(`${name}.ts`, folder).href)).program;
 }
 
 /** Launches all that a program launches, and returns what its buffers hold then. */

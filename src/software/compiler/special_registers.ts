@@ -39,7 +39,7 @@ function register(push: (e: FunctionEmitter) => void): SpecialRegister {
 }
 
 /** Of kernels that are run alone, on a device with one multiprocessor for each block in turn. */
-const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map([
+const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, SpecialRegister>([
   ["%tid.x", register((e) => e.getFixed("threadX"))],
   ["%tid.y", register((e) => e.getFixed("threadY"))],
   ["%tid.z", register((e) => e.getFixed("threadZ"))],
@@ -52,6 +52,10 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map([
   ["%nctaid.x", register((e) => e.getFixed("gridX"))],
   ["%nctaid.y", register((e) => e.getFixed("gridY"))],
   ["%nctaid.z", register((e) => e.getFixed("gridZ"))],
+  // The fourth of each is there, and 0.
+  ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
+    return [name, register((e) => e.code.i32(0))];
+  }),
   ["%laneid", register(pushLane)],
   [
     "%warpid",

@@ -3,7 +3,7 @@
 
 struct Entry {
   int32 number;
-  uint8 bytes[5];
+  uint8 bytes[8];
   int16 pair[2];
 };
 
@@ -18,7 +18,7 @@ __device__ __noinline__ int32 sum(const int32* numbers, int32 count) {
 
 __device__ __noinline__ void change(Entry* entry, int32 by) {
   entry->number += by;
-  for (int32 i = 0; i < 5; i++) entry->bytes[i] = static_cast<uint8>(entry->bytes[i] * 7 + by);
+  for (int32 i = 0; i < 8; i++) entry->bytes[i] = static_cast<uint8>(entry->bytes[i] * 7 + by);
   entry->pair[by & 1] = static_cast<int16>(entry->pair[1] - entry->number);
 }
 
@@ -41,7 +41,7 @@ extern "C" __global__ void generic_memory(const int32* in, int32* sums, Entry* e
   }
   sums[i] = sum(chosen + i % 3, 5);
 
-  Entry own = {in[i], {1, 2, 3, 4, static_cast<uint8>(i)}, {static_cast<int16>(in[i]), 77}};
+  Entry own = {in[i], {1, 2, 3, 4, static_cast<uint8>(i), 6, 7, 8}, {static_cast<int16>(in[i]), 77}};
   shared_entries[thread] = own;
   entries[i] = own;
   Entry* entry = i & 1 ? &own : &shared_entries[thread];

@@ -14,7 +14,7 @@ function sumOf(input: Int32Array, i: number): number {
 
 function writeEntry(entries: DataView, input: Int32Array, i: number): void {
   const at = i * 16;
-  const bytes = [1, 2, 3, 4, i];
+  const bytes = [1, 2, 3, 4, i, 6, 7, 8];
   const pair = [input[i]!, 77];
   let number = input[i]!;
   for (const by of [i, -5]) {
@@ -24,7 +24,7 @@ function writeEntry(entries: DataView, input: Int32Array, i: number): void {
   }
   entries.setInt32(at, number, true);
   bytes.forEach((byte, index) => entries.setUint8(at + 4 + index, byte));
-  pair.forEach((item, index) => entries.setInt16(at + 10 + 2 * index, item, true));
+  pair.forEach((item, index) => entries.setInt16(at + 12 + 2 * index, item, true));
 }
 
 /** Clang's loads and stores through generic addresses. */

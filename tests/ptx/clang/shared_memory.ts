@@ -9,8 +9,10 @@ const ballot = (lanes: readonly number[], holds: (value: number) => boolean) =>
   lanes.reduce((bits, value, lane) => holds(value) ? (bits | 1 << lane) >>> 0 : bits, 0);
 
 function sumsOf(values: readonly number[], thread: number): number[] {
-  const wrapped = Array.from({ length: block / warp }, (_, index) =>
-    values.slice(index * warp, (index + 1) * warp).reduce((sum, value) => sum + value | 0, 0));
+  const wrapped = Array.from(
+    { length: block / warp },
+    (_, index) => values.slice(index * warp, (index + 1) * warp).reduce((sum, value) => sum + value | 0, 0),
+  );
   const shared = wrapped.reduce((sum, value) => sum + value, 0);
   return [
     values[thread % 4 * warp + Math.floor(thread / 4)]!,

@@ -39,7 +39,11 @@ export const program: CorpusProgram = {
   buffers() {
     const values = new BigInt64Array(randomBytes(threads * 8));
     special.forEach((value, index) => values[index] = value);
-    return { values, code: new Uint8Array(randomBytes(threads * codeStep + longest)), out: new Int32Array(threads * 3) };
+    return {
+      values,
+      code: new Uint8Array(randomBytes(threads * codeStep + longest)),
+      out: new Int32Array(threads * 3),
+    };
   },
   launches: [{ kernel: "switches", grid: 2, block: threads / 2, arguments: ["values", "code", "out"] }],
   expected({ values, code }) {

@@ -9,8 +9,8 @@ typedef uint32 uint2 __attribute__((ext_vector_type(2)));
 typedef int64 long2 __attribute__((ext_vector_type(2)));
 typedef double double2 __attribute__((ext_vector_type(2)));
 typedef uint8 uchar4 __attribute__((ext_vector_type(4)));
-typedef int8 char16 __attribute__((ext_vector_type(16)));
-typedef int16 short8 __attribute__((ext_vector_type(8)));
+typedef uint8 uchar16 __attribute__((ext_vector_type(16)));
+typedef uint16 ushort8 __attribute__((ext_vector_type(8)));
 typedef int16 short4 __attribute__((ext_vector_type(4)));
 
 __device__ __noinline__ int4 rotate(int4 v, short4 by) { return v.yzwx + __builtin_convertvector(by, int4); }
@@ -25,11 +25,11 @@ extern "C" __global__ void vectors(const int4* in, int4* out, float4* floats, do
   mixed[i % 4] = static_cast<int32>(i);
   out[i * 4] = mixed;
   out[i * 4 + 1] = (v < w ? v : w) + (v & 7) * 3;
-  out[i * 4 + 2] = __builtin_astype(v, int4) >> 2 ^ (v == w);
-  const char16 narrow = __builtin_astype(v, char16);
-  const short8 halves = __builtin_astype(w, short8);
-  const char16 doubled = narrow + narrow * static_cast<int8>(i);
-  out[i * 4 + 3] = __builtin_astype(doubled, int4) ^ __builtin_astype(halves * halves.s76543210, int4);
+  out[i * 4 + 2] = v >> 2 ^ (v == w);
+  const uchar16 narrow = __builtin_bit_cast(uchar16, v);
+  const ushort8 halves = __builtin_bit_cast(ushort8, w);
+  const uchar16 doubled = narrow + narrow * static_cast<uint8>(i);
+  out[i * 4 + 3] = __builtin_bit_cast(int4, doubled) ^ __builtin_bit_cast(int4, halves * halves.s76543210);
 
   // Small whole numbers, of which every sum and product is exact.
   const float4 f = __builtin_convertvector(v & 255, float4);
@@ -41,6 +41,6 @@ extern "C" __global__ void vectors(const int4* in, int4* out, float4* floats, do
   bytes[i * 2] = __builtin_convertvector(v, uchar4) + static_cast<uint8>(i);
   bytes[i * 2 + 1] = bytes[i * 2].wxyz;
   const long2 wide = __builtin_convertvector(v.xy, long2) * 3;
-  kept[i] = __builtin_astype(wide, int4);
+  kept[i] = __builtin_bit_cast(int4, wide);
   kept[i] = kept[i] + 1;
 }

@@ -43,7 +43,7 @@ function keptOf(v: Vector): number[] {
 export const program: CorpusProgram = {
   covers: "ld and st with .v2 and .v4, also volatile, vectors of 3, 8 and 16 elements, vectors as arguments",
   buffers: () => ({
-    input: new Int32Array(randomWords(threads * 4)),
+    input: Int32Array.from(randomWords(threads * 4), (word) => (word | 0) >> 3),
     out: new Int32Array(threads * 16),
     floats: new Float32Array(threads * 8),
     doubles: new Float64Array(threads * 2),

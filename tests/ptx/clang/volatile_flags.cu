@@ -31,7 +31,7 @@ extern "C" __global__ void volatile_flags(const int32* in, int32* out, volatile 
   } else if (thread == 20) {
     while (mailbox[0] == 0) {
     }
-    mailbox[2] = mailbox[1] + total;
+    mailbox[2] = mailbox[1] + out[0];
   }
   __syncthreads();
   volatile double* number = reinterpret_cast<volatile double*>(tickets + 1);
