@@ -49,12 +49,12 @@ test("threads that have exited no longer count, whether they exit before or whil
   assertEquals(runThreads(before, { block: [64, 1, 1] }), upTo(64, (thread) => thread < 10 ? 0 : 7));
   // Those of the last warp go on where the others already wait, then exit in a loop, one after another.
   const meanwhile = `
-  setp.lt.u32 %p1, %r0, 40;
+  setp.lt.u32 %p1, %r0, 32;
   @%p1 bra WAIT;
-  barrier.sync 1, 24;
+  barrier.sync 1, 32;
   mov.u32 %r1, %r0;
 LOOP:
-  bar.warp.sync 0xFFFFFF00;
+  bar.warp.sync -1;
   setp.eq.u32 %p2, %r1, 63;
   @%p2 ret;
   add.u32 %r1, %r1, 1;
@@ -62,7 +62,7 @@ LOOP:
 WAIT:
   bar.sync 0;
   st.global.u32 [%rd2], 7;`;
-  assertEquals(runThreads(meanwhile, { block: [64, 1, 1] }), upTo(64, (thread) => thread < 40 ? 7 : 0));
+  assertEquals(runThreads(meanwhile, { block: [64, 1, 1] }), upTo(64, (thread) => thread < 32 ? 7 : 0));
 });
 
 test("barriers are matched by their numbers, wherever they stand", () => {
@@ -121,6 +121,8 @@ test("where more wait than a barrier counts, those that came first go on and the
   const written = runThreads(
     `
   .shared .b32 gone;
+  st.shared.u32 [gone], 0;
+  bar.sync 0;
   setp.lt.u32 %p1, %r0, 96;
   @%p1 bra WAIT;
 LOOP:

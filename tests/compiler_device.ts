@@ -42,6 +42,15 @@ const lengths = new Uint32Array(memory.buffer, places.limits + limitTable.length
 const launch = new Int32Array(memory.buffer, places.launch, contextFields.length);
 let heapEnd = places.heap;
 
+/** No test's kernel does as many steps. */
+const stepLimit = 2 ** 30;
+const steps = { count: 0 };
+
+function countSteps(count: number): void {
+  steps.count += count;
+  if (steps.count > stepLimit) throw new Error(`The kernel has done ${steps.count} steps`);
+}
+
 /** Memory that kernels may access. */
 export interface Allocation {
   readonly address: bigint;
@@ -119,7 +128,10 @@ export function load(ptx: string): TestModule {
         fault(kind: number, address: bigint, line: number): never {
           throw new Fault(kind, BigInt.asUintN(64, address), line);
         },
-        goOn: () => 2 ** 20,
+        goOn() {
+          countSteps(2 ** 20);
+          return 2 ** 20;
+        },
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
       }),
     },
@@ -128,6 +140,7 @@ export function load(ptx: string): TestModule {
     name: string,
     { grid = [1, 1, 1], block = [1, 1, 1], parameters = [], sharedMemoryBytes = 0 }: RunOptions = {},
   ) => {
+    steps.count = 0;
     const kernel = kernels.get(name)!;
     const view = new DataView(memory.buffer, places.parameters, 0x1_0000);
     parameters.forEach(({ type, value }, index) => {
@@ -166,7 +179,7 @@ export function load(ptx: string): TestModule {
         set({ firstThread, lastThread });
         runKernel(places.launch);
       },
-      countSteps: () => {},
+      countSteps,
     });
     for (let blockZ = 0; blockZ < grid[2]; blockZ++) {
       for (let blockY = 0; blockY < grid[1]; blockY++) {

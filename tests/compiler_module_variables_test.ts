@@ -297,9 +297,12 @@ const refused: readonly [declarations: string, message: RegExp][] = [
   [".global .u32 x = 08;", /octal/],
   [".global .u32 y; .global .u32 x = y;", /an address is no "\.u32"/],
   [".global .u32 y; .global .u8 x = 0xFFFF(y);", /that part of an address is no "\.u8"/],
-  [".global .u64 x = nothing;", /"nothing" is no variable/],
-  [".shared .u32 y; .global .u64 x = generic(y);", /"y" is no variable in \.global/],
-  [".extern .global .u32 y; .global .u64 x = y;", /"y" is no variable/],
+  [
+    ".global .u64 x = nothing;",
+    /"nothing" is no function, and no variable in \.global or \.const, that this module defines/,
+  ],
+  [".shared .u32 y; .global .u64 x = generic(y);", /"y" is no function, and no variable in \.global or \.const/],
+  [".extern .global .u32 y; .global .u64 x = y;", /"y" is no function, and no variable/],
   [".global .texref x;", /variables of type "\.texref"/],
   [".global .u32 x; .global .u32 x;", /cannot define the variable "x" twice/],
   [".global .align 131072 .u32 x;", /65536 is the most/],
@@ -326,7 +329,9 @@ const misused: readonly [declarations: string, body: string, message: RegExp][] 
   [".const .u32 x;", "cvta.global.u64 %rd2, x+4;", /"x" lies in "\.const"/],
   [".shared .u32 x = 4;", "ld.shared.u32 %r1, [x];", /cannot initialize "x"/],
   [".shared .u32 x[60000];", "ld.shared.u32 %r1, [x];", /232448/],
-  [".func f() { ret; }", "mov.u64 %rd2, f;", /functions of a module are not supported yet/],
+  [".func f() { ret; }", "mov.u32 %r1, f;", /the address of a function needs 64 bits/],
+  [".func f() { ret; }", "mov.u64 %rd2, f+8;", /cannot add to "f"/],
+  [".func f() { ret; }", "ld.u32 %r1, [f];", /cannot take "f" as an address/],
   ["", "mov.u64 %rd2, %rd3+4;", /cannot add to "%rd3"/],
 ];
 

@@ -311,7 +311,6 @@ for (const [how, wait] of Object.entries(waits)) {
       const written = runThreads(
         `
   .shared .align 8 .b32 both[2];
-  .shared .b32 unused;
   .local .b32 kept;
   .param .b64 where; .param .b32 wanted; .param .b32 got;
   mov.u64 %rd3, both;
@@ -320,6 +319,8 @@ for (const [how, wait] of Object.entries(waits)) {
   setp.eq.u32 %p1, %r0, ${first};
   setp.eq.u32 %p2, %r0, ${second};
   or.pred %p3, %p1, %p2;
+  st.shared.u32 [both+4], 0;
+  bar.sync 0;
   @!%p3 exit;
   selp.u32 %r5, 0, 1, %p1;
 LOOP:
@@ -349,6 +350,9 @@ test("threads of a block take a lock one after another", () => {
     `
   .shared .b32 lock;
   .shared .b32 count;
+  st.shared.u32 [lock], 0;
+  st.shared.u32 [count], 0;
+  bar.sync 0;
 SPIN:
   atom.shared.cas.b32 %r3, [lock], 0, 1;
   setp.ne.u32 %p1, %r3, 0;

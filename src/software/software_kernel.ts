@@ -71,9 +71,10 @@ export interface SoftwareModule {
 export interface ModulePlace {
   /** Reserves whole pages of the window: where they begin. What it throws where there are none is the caller's affair. */
   reserve(byteLength: number): number;
-  /** How many steps the threads of a block may do. */
-  readonly stepLimit: number;
-  readonly boundsChecks: boolean;
+  /** How many steps the threads of a block may do: any number unless it is said. */
+  readonly stepLimit?: number;
+  /** Whether accesses are checked, as they are unless it is false. */
+  readonly boundsChecks?: boolean;
 }
 
 /**
@@ -83,7 +84,7 @@ export interface ModulePlace {
 export function loadModule(
   ptx: string,
   window: Window,
-  { reserve, stepLimit, boundsChecks }: ModulePlace,
+  { reserve, stepLimit = Infinity, boundsChecks = true }: ModulePlace,
 ): SoftwareModule {
   const module = compilePtx(ptx, { boundsChecks });
   const { image } = module;

@@ -134,9 +134,13 @@ export function launchOf(
   const threadMemory = window.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
   const runSlice = launchInSlices(kernel, { grid, block }, { ...place, threadMemory });
   return () => {
-    const isDone = runSlice();
-    if (isDone) window.giveBack(threadMemory, reservedBytes, { isShared: false });
-    return isDone;
+    // It is done, too, when it throws.
+    let isDone = true;
+    try {
+      return isDone = runSlice();
+    } finally {
+      if (isDone) window.giveBack(threadMemory, reservedBytes, { isShared: false });
+    }
   };
 }
 

@@ -175,8 +175,43 @@ export function operandSets({ operands, name }: Operation): readonly (readonly b
       sets.push(set);
     }
   }
+  sets.push(...aroundSmallestNormal(name, operands));
   while (sets.length % multiple !== 0) sets.push(sample(50));
   return sets;
+}
+
+/**
+ * Operands whose exact result is just below the smallest normal number: with as many digits as those have, halfway to it,
+ * and nearer. `.ftz` may or may not take it as subnormal.
+ */
+function aroundSmallestNormal(name: string, operands: readonly OperandType[]): bigint[][] {
+  const [opcode, type] = [/^\w+/.exec(name)![0], /\.ftz.*\.(f16|f32|f64)(?:x2)? /.exec(name)?.[1]];
+  const products = type === "f32"
+    ? [[0x00800000n, 0x3f7fffffn], [0x00800708n, 0x3f7ff1f0n], [0x00800001n, 0x3f7ffffen]]
+    : type === "f16"
+    ? [[0x0400n, 0x3bffn], [0x0414n, 0x3bd8n], [0x0401n, 0x3bfen]]
+    : [];
+  const minus = type === "f16" ? 0x8000n : 0x8000_0000n;
+  const bothSigns = (sets: readonly (readonly bigint[])[]) =>
+    sets.flatMap(([first = 0n, ...others]) => [[first, ...others], [first | minus, ...others]]);
+  switch (opcode) {
+    case "mul":
+      return bothSigns(products);
+    case "fma":
+    case "mad":
+      return operands.length === 3 ? bothSigns(products.map((factors) => [...factors, 0n])) : [];
+    case "div":
+      return type === "f32" ? bothSigns([[0x00ffffffn, 0x40000000n], [0x00fffffen, 0x3fffffffn]]) : [];
+    case "rcp":
+      return type === "f32" ? bothSigns([[0x7e800001n], [0x7e800002n]]) : [];
+    case "cvt":
+      return type === "f64"
+        ? [0x380fffffe0000000n, 0x380fffffe8000000n, 0x380ffffff0000000n, 0x380ffffff8000000n]
+          .flatMap((value) => [[value], [value | 1n << 63n]])
+        : [];
+    default:
+      return [];
+  }
 }
 
 /** The negated product, rounded: added to the exact product it leaves what the rounding took. */

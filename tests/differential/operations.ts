@@ -338,8 +338,6 @@ for (
 
 defineConversions();
 
-defineConversions();
-
 // Operations of a whole warp or block.
 const together = (family: string) => ({ family, isUniform: true });
 define(

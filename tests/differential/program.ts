@@ -70,7 +70,7 @@ export function randomProgram(
 class ProgramWriter {
   readonly #random: Random;
   readonly #threads: number;
-  /** Whether a NaN that a float operation gives keeps its bits: the driver may have exchanged or merged operands. */
+  /** Whether a NaN keeps its bits where the driver's compiler cannot have given it others. */
   readonly #keepsNaNs: boolean;
   readonly #lines: string[] = [];
   readonly #steps: Step[] = [];
@@ -214,11 +214,12 @@ class ProgramWriter {
     names.d = destination;
     const instructions = writeOperation(operation.text, names);
     const isPredicated = !operation.isUniform && instructions.length === 1 && random.percent(12);
-    const guard = isPredicated ? `@${random.pick(["", "!"])}${this.#register(1)} ` : "";
+    const guarded = isPredicated ? `@${random.pick(["", "!"])}${this.#register(1)} ` : "";
+    const guard = losesGuard.test(operation.text) ? "" : guarded;
     const before = this.#logOperands(operation, operands);
     this.#lines.push(...before, ...instructions.map((instruction) => guard + instruction));
     // Without a guard: it would hide that a result was taken which was not to be.
-    if (!this.#keepsNaNs) this.#lines.push(...hideNaN(operation.result.name, destination));
+    if (!this.#keepsNaNs || hasOpenNaN(operation)) this.#lines.push(...hideNaN(operation.result.name, destination));
     this.#step({ ...operation, name: guard + instructions.join(" ") }, destination);
   }
 
@@ -239,8 +240,10 @@ class ProgramWriter {
       const isNaN = (value & 0x7fff_ffff_ffff_ffffn) > 0x7ff0_0000_0000_0000n;
       return isNaN ? undefined : "0d" + value.toString(16).padStart(16, "0");
     }
-    // Positions and lengths are checked to be a byte, where they are known.
-    const digits = "0x" + BigInt.asUintN(type.name === "place" ? 8 : type.bits, value).toString(16);
+    // Positions and lengths are checked to be a byte, where they are known, and of the amount of a shift of 16 bits that
+    // is known as many are taken.
+    const bits = type.name === "place" ? 8 : type.name === "amount" && /^sh[lr]\.[bus]16/.test(text) ? 16 : type.bits;
+    const digits = "0x" + BigInt.asUintN(bits, value).toString(16);
     return type.bits === 64 ? digits + "U" : digits;
   }
 
@@ -292,11 +295,26 @@ class ProgramWriter {
     this.#lines.push(`${end}:`);
   }
 
-  /** At most this often; which threads go round how often is up to their values. */
-  #startCounter(most: number): { counter: string; more: string[] } {
+  /**
+   * At most this often; which threads go round how often is up to their values.
+   *
+   * @param options.isUnknown whether the driver's compiler may not know how often that is
+   */
+  #startCounter(
+    most: number,
+    { isUnknown = false }: { isUnknown?: boolean } = {},
+  ): { counter: string; more: string[] } {
     const counter = `counter${this.#counters++}`;
-    if (this.#random.percent(70)) this.#lines.push(`and.b32 ${counter}, ${this.#register(32)}, ${most - 1};`);
-    else this.#lines.push(`mov.u32 ${counter}, ${1 + this.#random.below(most - 1)};`);
+    const isUpToValues = this.#random.percent(70);
+    const value = isUpToValues ? this.#register(32) : String(1 + this.#random.below(most - 1));
+    if (isUnknown) {
+      const place = this.#steps.length % wordsPerThread * 8;
+      this.#lines.push(`ld.global.b32 ${counter}, [input+${place}];`, `and.b32 ${counter}, ${counter}, ${most - 1};`);
+    } else if (isUpToValues) {
+      this.#lines.push(`and.b32 ${counter}, ${value}, ${most - 1};`);
+    } else {
+      this.#lines.push(`mov.u32 ${counter}, ${value};`);
+    }
     return {
       counter,
       more: [`sub.u32 ${counter}, ${counter}, 1;`, `setp.ge.s32 again, ${counter}, 0;`],
@@ -317,7 +335,7 @@ class ProgramWriter {
   /** Which no structured language has: some threads enter it in the middle. */
   #loopOfTwoEntries(depth: number): void {
     const [again, middle] = [this.#label(), this.#label()];
-    const { more } = this.#startCounter(4);
+    const { more } = this.#startCounter(4, { isUnknown: true });
     this.#times *= 4;
     this.#lines.push(`@${this.#register(1)} bra ${middle};`, `${again}:`);
     this.#statements(depth + 1);
@@ -414,6 +432,15 @@ class ProgramWriter {
     const result: OperandType = { name: type, bits: width };
     this.#step({ family: "common atomics", name: `${form}, ${value}`, operands, result }, destination);
   }
+}
+
+/** What the driver's compiler takes apart and then does in part without the guard. */
+const losesGuard = /^(set|testp)\./;
+
+/** Whether the bits of a NaN are up to the driver's compiler: it may exchange or merge operands, or put a sign elsewhere. */
+function hasOpenNaN({ text, result }: Operation): boolean {
+  if (/^(abs|neg|min|max)\./.test(text)) return true;
+  return result.name === "f64" && /^(add|sub|mul|fma|mad|div)\./.test(text);
 }
 
 /** Puts one NaN for every one. */

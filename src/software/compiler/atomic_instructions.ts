@@ -143,7 +143,7 @@ function updateUntilAlone(e: FunctionEmitter, i: TypedInstruction, access: Acces
 function pushUpdated(e: FunctionEmitter, i: TypedInstruction, access: Access): void {
   const { type } = i;
   if (type.kind !== "float") pushUpdatedInteger(e, i, access);
-  else if (type.name === "f64") pushSum64(e, access);
+  else if (type.name === "f64") pushSum64(e, i, access);
   else if (type.name === "f32") pushSum32(e, i, access);
   else pushUpdatedHalves(e, i, access);
 }
@@ -189,41 +189,69 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: TypedInstruct
   }
 }
 
-function pushSum64(e: FunctionEmitter, { b, old }: Access): void {
+/**
+ * Pushes what differs with the memory: an H200 adds in its cache to what is global, and as `add` does to what is shared.
+ */
+function pushByMemory(
+  e: FunctionEmitter,
+  i: TypedInstruction,
+  { location, push }: { location: number; push: (isShared: boolean) => void },
+): void {
+  const { code } = e;
+  const space = spaceOf(i);
+  if (space !== "generic") return push(space === "shared");
+  code.get(location);
+  e.getFixed("shared").ops("i32Sub");
+  e.pushSharedBytes();
+  code.ops("i32LtU").if(i.type.value);
+  push(true);
+  code.else();
+  push(false);
+  code.end();
+}
+
+/**
+ * A NaN on global memory is the added number's, else that of the old one, and stays signalling; on shared memory the old
+ * one's comes first, and is made quiet.
+ */
+function pushSum64(e: FunctionEmitter, i: TypedInstruction, { b, old, location }: Access): void {
   const { code } = e;
   const first = e.temporary("f64"), second = e.temporary("f64");
-  code.get(old).ops("f64ReinterpretI64").tee(first);
-  b().tee(second).ops("f64Add");
-  canonicalizeNaN(e, typeNamed("f64"), [first, second]);
+  code.get(old).ops("f64ReinterpretI64").set(first);
+  b().set(second);
+  const pushIsNaN = (local: number) => code.get(local).get(local).ops("f64Ne");
+  pushByMemory(e, i, {
+    location,
+    push(isShared) {
+      if (!isShared) code.get(second).get(first);
+      code.get(first).get(second).ops("f64Add");
+      canonicalizeNaN(e, i.type, [second, first]);
+      if (isShared) return;
+      pushIsNaN(first).ops("select");
+      pushIsNaN(second).ops("select");
+    },
+  });
   code.ops("i64ReinterpretF64");
 }
 
 /** On global memory subnormal numbers count as zeros, and become such; on shared memory they do not. */
 function pushSum32(e: FunctionEmitter, i: TypedInstruction, { b, old, location }: Access): void {
   const { code } = e;
-  const space = spaceOf(i);
-  const sum = e.temporary("f32");
-  const push = (flushes: boolean) => {
-    code.get(old).ops("f32ReinterpretI32");
-    if (flushes) flushSubnormal(e);
-    b();
-    if (flushes) flushSubnormal(e);
-    code.ops("f32Add");
-    if (flushes) flushSubnormal(e);
-  };
-  if (space === "generic") {
-    code.get(location);
-    e.getFixed("shared").ops("i32Sub");
-    e.pushSharedBytes();
-    code.ops("i32LtU").if();
-    push(false);
-    code.set(sum).else();
-    push(true);
-    code.set(sum).end().get(sum);
-  } else {
-    push(space === "global");
-  }
-  canonicalizeNaN(e, typeNamed("f32"), []);
+  pushByMemory(e, i, {
+    location,
+    push(isShared) {
+      const flush = () => {
+        if (!isShared) flushSubnormal(e);
+      };
+      code.get(old).ops("f32ReinterpretI32");
+      flush();
+      b();
+      flush();
+      code.ops("f32Add");
+      flush();
+    },
+  });
+  canonicalizeNaN(e, i.type, []);
   code.ops("i32ReinterpretF32");
 }
 

@@ -239,7 +239,10 @@ export const extendLowBits: Emit = (e, i) => {
   });
 };
 
-/** `fns`: the n-th set bit from a position, up or down. What is past the ends is never found. */
+/**
+ * `fns`: the n-th set bit from a position, up or down. What is past the ends is never found; the least of all offsets,
+ * whose magnitude has no number, gives 0, as on an H200.
+ */
 export const findNthSet: Emit = (e, i) => {
   const { code } = e;
   const [bits, count] = [e.temporary("i32"), e.temporary("i32")];
@@ -254,6 +257,7 @@ export const findNthSet: Emit = (e, i) => {
   };
   e.assign(i.operands[0], u32, () => {
     base().i32(31).ops("i32GtU").if("i32").i32(-1).else();
+    offset().i32(-0x8000_0000).ops("i32Eq").if("i32").i32(0).else();
     offset().ops("i32Eqz").if("i32");
     base().i32(-1);
     mask();
@@ -268,6 +272,6 @@ export const findNthSet: Emit = (e, i) => {
     base().ops("i32Shl").i32(-1).ops("i32Xor", "i32And").set(bits).i32(-1);
     offset().ops("i32Sub").set(count);
     dropBits(() => code.get(bits).i32(-0x8000_0000).get(bits).ops("i32Clz", "i32ShrU", "i32Xor"));
-    code.i32(31).get(bits).ops("i32Clz", "i32Sub").end().end().end();
+    code.i32(31).get(bits).ops("i32Clz", "i32Sub").end().end().end().end();
   });
 };

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { FunctionDeclaration } from "../../ptx/syntax.ts";
 import { faultKind, functionAddress } from "./addresses.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "./call_layout.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
@@ -46,13 +47,23 @@ function callOperands(e: FunctionEmitter, i: TypedInstruction): CallOperands {
 }
 
 function layoutOf(e: FunctionEmitter, i: TypedInstruction): CallLayout {
-  const target = callTarget(i);
-  if (target.kind === "function") return layOutCall(target.declaration);
-  const prototype = i.operands.find((operand): operand is Prototype => operand.kind === "prototype");
-  if (prototype === undefined) e.fail("it needs a prototype to tell what is passed");
-  const { declaration } = prototype;
-  if (declaration.kind === "callPrototype") return layOutCall(declaration);
+  const declaration = passedBy(i);
+  if (declaration === undefined) e.fail("it needs a prototype to tell what is passed");
+  if (declaration.kind !== "callTargets") return layOutCall(declaration);
   return e.fail("a list of targets does not tell what is passed: name a .callprototype");
+}
+
+/** What tells how a call passes its arguments. */
+function passedBy(i: TypedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
+  const target = callTarget(i);
+  if (target.kind === "function") return target.declaration;
+  return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
+}
+
+/** What a call passes, in bytes: of a function that is called by its address, nothing says that it takes as much. */
+export function passedBytes(i: TypedInstruction): number {
+  const declaration = passedBy(i);
+  return declaration === undefined || declaration.kind === "callTargets" ? 0 : layOutCall(declaration).byteLength;
 }
 
 /** Pushes where the frame of a function that is called begins. */
@@ -154,6 +165,17 @@ function copyBytes(
 export interface AddressedFunction {
   readonly name: FunctionName;
   readonly resumption: number;
+}
+
+/**
+ * Reads the register with the address of the function, so that it is known to be needed where the call is made: what
+ * chooses the function is written only when all functions are known.
+ */
+export function readTarget(e: FunctionEmitter, i: TypedInstruction): void {
+  const target = callTarget(i);
+  if (target.kind === "function") return;
+  e.push(target, u64);
+  e.code.ops("drop");
 }
 
 /** Sets where the kernel goes on from the address of a function; faults where it is the address of none. */
@@ -267,7 +289,7 @@ export const saveStack: Emit = (e, i) => {
   });
 };
 
-/** `stackrestore`: the stack may only become smaller. */
+/** `stackrestore`: the stack may only become smaller, and not smaller than the function's own frame. */
 export const restoreStack: Emit = (e, i) => {
   const { code } = e;
   const top = e.temporary("i32");
@@ -275,6 +297,8 @@ export const restoreStack: Emit = (e, i) => {
   if (i.type.bits === 64) code.ops("i32WrapI64");
   e.getFixed("local").ops("i32Add").set(top);
   e.getFixed("top").get(top);
-  e.getFixed("top").get(top).ops("i32LtU", "select");
+  e.getFixed("top").get(top).ops("i32LtU", "select").set(top);
+  e.getFrame().get(top);
+  e.getFrame().get(top).ops("i32GtU", "select");
   e.setFixed("top");
 };

@@ -13,40 +13,43 @@ import {
   allocateOnStack,
   chooseFunction,
   faultStack,
-  passArguments,
+  passedBytes,
   pushNextFrame,
-  takeResults,
 } from "./call_instructions.ts";
 import { callTarget } from "./call_layout.ts";
-import { postorder, redirect, type Selector, successors } from "./control_flow_graph.ts";
+import { postorder, redirect, successors } from "./control_flow_graph.ts";
 import {
   type CompileOptions,
-  contextLocal,
   type EmittedCode,
   type FixedLocal,
   FunctionEmitter,
   runType,
 } from "./function_emitter.ts";
-import { type Departure, type FlowBlock, type FunctionFlow, functionFlow, newBlock, type Step } from "./kernel_flow.ts";
+import { wholeLoad, wholeStore, writeBlocks, writePreloads } from "./kernel_code.ts";
 import {
-  type ContextField,
-  contextFields,
-  contextOffset,
+  cutBefore,
+  type Departure,
+  type FlowBlock,
+  type FunctionFlow,
+  functionFlow,
+  newBlock,
+  type Parting,
+  type Step,
+} from "./kernel_flow.ts";
+import {
   exited,
   type Suspension,
   threadRecord,
   threadRecordByteLength,
 } from "./launch_context.ts";
 import { liveRegisters } from "./liveness.ts";
-import { loadOp } from "./memory_instructions.ts";
 import type { FunctionName, Register } from "./names.ts";
 import { makeReducible } from "./reducible_loops.ts";
 import { stackDepth } from "./stack_depth.ts";
-import { writeStructured } from "./structured_code.ts";
 import type { TypedFunction, TypedKernel } from "./typed_body.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
 import { waitingLoops } from "./waiting_loops.ts";
-import { CodeWriter, type FunctionDefinition, type MemoryOpName, type ValueType } from "./wasm_encoder.ts";
+import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
 
 /** A kernel as a function of WebAssembly, and what its caller has to know of it. */
 export interface GeneratedKernel {
@@ -59,6 +62,26 @@ export interface GeneratedKernel {
   readonly frameBytes: number;
   /** For each thread's registers while it is suspended. */
   readonly savedBytes: number;
+}
+
+/** Where a thread of a kernel can go on that was saved elsewhere than where the kernel saves it. */
+export interface ScalarPlace {
+  /** What its record must say: where it goes on, and what it waits for, 0 for nothing. */
+  readonly resumption: number;
+  readonly request: number;
+  /** The registers that must be saved. */
+  readonly live: readonly Register[];
+}
+
+/** A kernel whose threads can go on where those of a pack part. */
+export interface ResumableKernel extends GeneratedKernel {
+  readonly suspensions: readonly Suspension[];
+  /** In the order of the partings. */
+  readonly partings: readonly ScalarPlace[];
+  /** Behind each instruction at which threads are suspended. */
+  readonly suspended: ReadonlyMap<TypedInstruction, ScalarPlace>;
+  /** Where each register is saved, from where the thread's begin. */
+  readonly slots: ReadonlyMap<Register, number>;
 }
 
 /** What is told of a kernel beside its body. */
@@ -79,6 +102,15 @@ const savedHeader = { resumption: 0, frame: 4, top: 8, byteLength: 16 } as const
 /** Compiles a kernel. */
 export function generateKernel(name: string, typed: TypedKernel, context: GeneratorContext): GeneratedKernel {
   return new KernelGenerator(typed, context).generate(name);
+}
+
+/** Compiles a kernel that calls no functions so that its threads can go on where those of a pack part. */
+export function generateResumableKernel(
+  name: string,
+  typed: TypedKernel,
+  { partings, ...context }: GeneratorContext & { readonly partings: readonly Parting[] },
+): ResumableKernel {
+  return new KernelGenerator(typed, context, partings).generateResumable(name);
 }
 
 /** What is known of a function of the kernel once its code is written. */
@@ -108,15 +140,18 @@ class KernelGenerator {
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
   readonly #functions = new Map<TypedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
-  readonly #selectors = new Map<Selector, number>();
+  readonly #partings: readonly FlowBlock[];
+  readonly #places = new Map<FlowBlock, ScalarPlace>();
 
-  constructor(typed: TypedKernel, context: GeneratorContext) {
+  constructor(typed: TypedKernel, context: GeneratorContext, partings: readonly Parting[] | undefined = undefined) {
     this.#typed = typed;
     this.#context = context;
     const all = [typed.kernel, ...typed.callees.values()];
     this.#flows = new Map(all.map((typed) => [typed, functionFlow(typed)]));
     for (const flow of this.#flows.values()) letOthersGoOn(flow);
-    this.#isResumable = [...this.#flows.values()].some(({ departures }) => departures.length > 0);
+    this.#isResumable = partings !== undefined ||
+      [...this.#flows.values()].some(({ departures }) => departures.length > 0);
+    this.#partings = partings === undefined ? [] : blocksAt(this.#flows.get(typed.kernel)!, partings);
     const instructions = all.flatMap(instructionsOf);
     const hasTop = instructions.some(({ form }) => form.emit === allocateOnStack);
     const { addressed } = context;
@@ -138,7 +173,7 @@ class KernelGenerator {
     for (const [typed, flow] of this.#flows) this.#functions.set(typed, this.#generateFunction(flow));
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#typed.kernel)!.entry;
     makeReducible(entry);
-    const body = this.#writeBody(entry);
+    const body = writeBlocks(this.#emitter, { entry, code: this.#code, conditions: this.#conditions, steps: 1 });
     const code = this.#isResumable ? this.#loopOverThreads(body) : this.#loopOverBlocks(body);
     const { kernel } = this.#typed;
     return {
@@ -147,6 +182,22 @@ class KernelGenerator {
       localBytes: this.#localStride,
       frameBytes: kernel.frameBytes,
       savedBytes: this.#savedBytes,
+    };
+  }
+
+  generateResumable(name: string): ResumableKernel {
+    const generated = this.generate(name);
+    const { flow, slots } = this.#functions.get(this.#typed.kernel)!;
+    const suspended = flow.departures.flatMap(({ instruction, goingOn }) => {
+      const place = this.#places.get(goingOn);
+      return instruction === undefined || place === undefined ? [] : [[instruction, place] as const];
+    });
+    return {
+      ...generated,
+      suspensions: this.#suspensions,
+      partings: this.#partings.map((block) => this.#places.get(block)!),
+      suspended: new Map(suspended),
+      slots,
     };
   }
 
@@ -161,15 +212,22 @@ class KernelGenerator {
 
   /** How far apart the threads' local memories lie: arguments are passed before it is seen that there is no room. */
   get #localStride(): number {
-    const { callees } = this.#typed;
-    const passed = Math.max(0, ...[...callees.values()].map(({ call }) => call!.byteLength));
+    let passed = 0;
+    for (const { departures } of this.#flows.values()) {
+      for (const { request, instruction } of departures) {
+        if (request === undefined) passed = Math.max(passed, passedBytes(instruction!));
+      }
+    }
     return roundUp(this.#emitter.sizes.local + passed, 16);
   }
 
   /** Writes the code of a function's blocks, and finds what must be saved where it departs. */
   #generateFunction(flow: FunctionFlow): GeneratedFunction {
     const e = this.#emitter;
-    const { function: typed, entry, departures } = flow;
+    const { function: typed, departures } = flow;
+    const isEntered = typed.call === undefined && this.#partings.length > 0;
+    const entry = isEntered ? newBlock() : flow.entry;
+    if (isEntered) entry.terminator = { kind: "switch", on: step(() => {}), targets: [flow.entry, ...this.#partings] };
     e.enterFunction(instructionsOf(typed));
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
@@ -183,7 +241,7 @@ class KernelGenerator {
     const live = departures.length === 0 ? () => [] : liveRegisters({ entry, next: successors, use });
     const slots = new Map<Register, number>();
     let end: number = savedHeader.byteLength;
-    for (const { goingOn } of departures) {
+    for (const goingOn of [...departures.map(({ goingOn }) => goingOn), ...(isEntered ? this.#partings : [])]) {
       if (!this.#code.has(goingOn)) continue;
       for (const register of live(goingOn)) {
         if (slots.has(register)) continue;
@@ -210,6 +268,7 @@ class KernelGenerator {
         departures.push({ departure, owner, resumption: targets.push(departure.goingOn) - 1 });
       }
     }
+    for (const block of this.#partings) this.#goOnAt(block, { resumption: targets.push(block) - 1, request: 0 });
     for (const numbered of departures) {
       if (numbered.departure.request === undefined) this.#callFrom(numbered, { dispatch, addressed });
       else this.#suspendAt(numbered);
@@ -222,10 +281,18 @@ class KernelGenerator {
     return entry;
   }
 
+  /** Begins a block of the kernel with what it takes to go on there. */
+  #goOnAt(block: FlowBlock, place: Omit<ScalarPlace, "live">): void {
+    const owner = this.#functions.get(this.#typed.kernel)!;
+    this.#places.set(block, { ...place, live: owner.live(block) });
+    this.#prepend(block, () => this.#restoreRegisters(owner, block));
+  }
+
   #suspendAt({ departure, owner, resumption }: NumberedDeparture): void {
     const e = this.#emitter;
     const { request, line, leaving, goingOn } = departure;
     const number = this.#suspensions.push({ request: request!, line });
+    this.#places.set(goingOn, { resumption, request: number, live: owner.live(goingOn) });
     const store = (field: "saved" | "frame" | "top") => {
       e.getFixed("record");
       e.getFixed(field).memory("i32Store", threadRecord[field]);
@@ -352,54 +419,6 @@ class KernelGenerator {
     this.#code.set(block, { code: code.finish(), uses: new Set(), definitions: new Set() });
   }
 
-  #writeBody(entry: FlowBlock): Uint8Array {
-    const e = this.#emitter;
-    const selectorLocal = (selector: Selector): number => {
-      const local = this.#selectors.get(selector) ?? e.newLocal("i32");
-      this.#selectors.set(selector, local);
-      return local;
-    };
-    const append = (emitted: EmittedCode | undefined) => {
-      if (emitted !== undefined) e.code.append(emitted.code);
-    };
-    e.code = new CodeWriter();
-    writeStructured(entry, {
-      code: e.code,
-      writeBody: (block) => append(this.#code.get(block)),
-      pushCondition: (block) => append(this.#conditions.get(block)),
-      pushIndex: (block) => {
-        const { terminator } = block;
-        if (terminator.kind === "switch" && "kind" in terminator.on) e.code.get(selectorLocal(terminator.on));
-        else append(this.#conditions.get(block));
-      },
-      setSelector: (selector, value) => e.code.i32(value).set(selectorLocal(selector)),
-      writeLoopStart: () => {
-        e.getFixed("steps").i32(1).ops("i32Sub").tee(e.fixedLocal("steps")).i32(0).ops("i32LtS").ifUnlikely();
-        e.callHelper("goOn");
-        e.setFixed("steps").end();
-      },
-    });
-    return e.code.finish();
-  }
-
-  /** Writes what is known of the launch into the locals that hold it. */
-  #writePreloads(code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
-    const e = this.#emitter;
-    e.fixedLocal("parameters");
-    e.fixedLocal("sharedBytes");
-    for (const [name, local] of e.fixedLocals) {
-      if (!isContextField(name) || computed.has(name)) continue;
-      code.get(contextLocal).memory("i32Load", contextOffset(name)).set(local);
-    }
-    if (e.fixedLocals.has("steps")) code.get(e.fixedLocal("stepsAtOnce")).set(e.fixedLocal("steps"));
-    for (const { local, offset, type } of e.preloadedParameters) {
-      code.get(e.fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
-    }
-    for (const [bytes, local] of e.sharedPlacesLocals) {
-      code.get(e.fixedLocal("sharedBytes")).i32(bytes).ops("i32DivU").set(local);
-    }
-  }
-
   #loopOverBlocks(body: Uint8Array): Uint8Array {
     const e = this.#emitter;
     const code = new CodeWriter();
@@ -408,7 +427,7 @@ class KernelGenerator {
     const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
     for (const name of ["firstBlockX", "lastBlockX", "blockX", "localMemory", "stepsAtOnce"] as const) local(name);
     for (const names of dimensions) names.forEach(local);
-    this.#writePreloads(code, new Set(["blockX"]));
+    writePreloads(e, code, new Set(["blockX"]));
     code.get(local("localMemory")).set(local("local"));
     code.get(local("firstBlockX")).set(local("blockX"));
     code.block().loop();
@@ -431,7 +450,7 @@ class KernelGenerator {
     const local = (name: FixedLocal) => e.fixedLocal(name);
     const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "stepsAtOnce"] as const;
     for (const name of names) local(name);
-    this.#writePreloads(code, new Set());
+    writePreloads(e, code, new Set());
     const load = (field: keyof typeof threadRecord) => code.get(local("record")).memory("i32Load", threadRecord[field]);
     code.get(local("firstThread")).tee(local("thread")).i32(threadRecordByteLength).ops("i32Mul");
     code.get(local("threads")).ops("i32Add").set(local("record"));
@@ -458,6 +477,10 @@ class KernelGenerator {
     code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
     code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
     code.br(0).end().end();
+    // What is left of the steps is left to the next run: one that ends soon must not count for nothing.
+    if (e.fixedLocals.has("steps")) {
+      code.get(contextLocal).get(local("steps")).memory("i32Store", contextOffset("stepsAtOnce"));
+    }
     return code.finish();
   }
 }
@@ -478,6 +501,25 @@ function letOthersGoOn({ entry, departures }: FunctionFlow): void {
     const line = lineOf(header) ?? lineOf(from) ?? 0;
     departures.push({ request: { kind: "yield" }, instruction: undefined, line, leaving, goingOn });
   }
+}
+
+/** For each parting a block of its own, that leads to where threads go on. */
+function blocksAt(flow: FunctionFlow, partings: readonly Parting[]): FlowBlock[] {
+  const cuts = cutBefore(
+    flow,
+    new Set(partings.filter(({ way }) => way === "before").map(({ instruction }) => instruction)),
+  );
+  const branches = new Map<TypedInstruction, Extract<FlowBlock["terminator"], { kind: "branch" }>>();
+  for (const { terminator } of postorder([flow.entry], successors)) {
+    if (terminator.kind !== "branch" || terminator.on.instruction === undefined) continue;
+    branches.set(terminator.on.instruction, terminator);
+  }
+  return partings.map(({ instruction, way }) => {
+    const block = newBlock();
+    const target = way === "before" ? cuts.get(instruction)!.block : branches.get(instruction)![way];
+    block.terminator = { kind: "jump", target };
+    return block;
+  });
 }
 
 function lineOf({ instructions, terminator }: FlowBlock): number | undefined {
@@ -505,21 +547,3 @@ function step(write: Step["write"]): Step {
 function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple;
 }
-
-function isContextField(name: FixedLocal): name is ContextField {
-  return (contextFields as readonly string[]).includes(name);
-}
-
-/** The load and the store of all bits of a local. */
-const wholeLoad: Readonly<Record<ValueType, MemoryOpName>> = {
-  i32: "i32Load",
-  i64: "i64Load",
-  f32: "f32Load",
-  f64: "f64Load",
-};
-const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
-  i32: "i32Store",
-  i64: "i64Store",
-  f32: "f32Store",
-  f64: "f64Store",
-};

@@ -13,7 +13,8 @@ import type { OpName } from "./wasm_encoder.ts";
 
 const predicate = typeNamed("pred");
 
-const integerComparisons: Readonly<Record<string, readonly [signed: string, unsigned: string]>> = {
+/** WebAssembly's names of PTX's comparisons of integers. */
+export const integerComparisons: Readonly<Record<string, readonly [signed: string, unsigned: string]>> = {
   eq: ["Eq", "Eq"],
   ne: ["Ne", "Ne"],
   lt: ["LtS", "LtU"],

@@ -93,7 +93,7 @@ export function compilePtx(text: string, options: Partial<CompileOptions> = {}):
   const names = functionsByName(functions, aliases);
   const image = layOutImage(variables.values(), names);
   const module = { image, variables, functions: names, addressed: addressedFunctions(functions, declarations, names) };
-  const all: CompileOptions = { boundsChecks: true, fusedMultiplyAdd: hasFusedMultiplyAdd(), ...options };
+  const all: CompileOptions = { boundsChecks: true, fusedMultiplyAdd: hasFusedMultiplyAdd(), packedThreads: true, ...options };
   const kernels = new Map<string, CompiledKernel>();
   const definitions: FunctionDefinition[] = [];
   for (const kernel of functions) {

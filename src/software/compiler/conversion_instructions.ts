@@ -2,7 +2,7 @@
  * `cvt`, between all integers and floats of 8 to 64 bits. PTX ISA, section 9.7.9.21.
  *
  * Numbers of 16 bits and less are computed with in 32 or 64, which hold all of them, and rounded once. The bits of a
- * NaN are those that an H100 gives.
+ * NaN are those that an H200 gives.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { clampDouble, isHalf, largestHalves, narrowToHalf, widenHalf } from "./h
 import type { Emit } from "./instruction_form.ts";
 import { type Rounding, roundingCodes } from "./rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
-import type { TypedInstruction } from "./typed_instruction.ts";
+import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import type { OpName } from "./wasm_encoder.ts";
 
 const single = typeNamed("f32");
@@ -26,8 +26,9 @@ export const convert: Emit = (e, i) => {
   const { type: to } = i;
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
   e.assign(i.operands[0], to, () => {
-    e.push(i.operands[1], from, { wide: true });
-    if (i.choices.has("ftz") && from.name === "f32") flushSubnormal(e);
+    e.push(cutToSize(i.operands[1], from), from, { wide: true });
+    // An H200 flushes nothing from 32 bits to 16.
+    if (i.choices.has("ftz") && from.name === "f32" && to.name !== "f16") flushSubnormal(e);
     if (isHalf(from)) widenHalf(e, from);
     if (from.kind === "float") {
       if (to.kind === "float") floatToFloat(e, i, from);
@@ -39,6 +40,13 @@ export const convert: Emit = (e, i) => {
     }
   }, { wide: true });
 };
+
+/** An integer that is written in the place of a register may have more bits than count, as the register may. */
+function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarType): ResolvedOperand | undefined {
+  if (operand?.kind !== "integer" || kind === "float") return operand;
+  const { value } = operand;
+  return { ...operand, value: kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value) };
+}
 
 /** How an instruction rounds to a float, of those ways that floats are rounded in. */
 function roundingOf(e: FunctionEmitter, { choices }: TypedInstruction): number {
@@ -78,6 +86,7 @@ function floatToFloat(e: FunctionEmitter, i: TypedInstruction, declared: ScalarT
   else if (from.bits > to.bits) roundToSingle(e, roundingOf(e, i));
   if (i.choices.has("ftz") && to.name === "f32" && from.bits > 32) flushSubnormal(e);
   if (i.choices.has("sat")) saturate(e, to);
+  else if (from.name === "f32" && to.name === "f64" && i.choices.has("ftz")) widenOneNaN(e);
   else if (from.bits !== to.bits) convertNaN(e, { source, from, to });
   else if (toInteger !== undefined || i.choices.has("ftz") || declared.name === "f16") canonicalizeNaN(e, to, [source]);
 }
@@ -89,6 +98,12 @@ function roundToSingle(e: FunctionEmitter, rounding: number): void {
     e.code.i32(rounding);
     e.callHelper("doubleToSingle");
   }
+}
+
+/** Puts for a NaN of 64 bits on the stack the one that arithmetic of 32 gives, which `.ftz` takes it through. */
+function widenOneNaN(e: FunctionEmitter): void {
+  const value = e.temporary("f64");
+  e.code.tee(value).f64Bits(0x7fff_ffff_e000_0000n).get(value).get(value).ops("f64Eq", "select");
 }
 
 /**

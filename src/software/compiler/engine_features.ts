@@ -11,8 +11,8 @@ export function writeFusedMultiplyAdd(code: CodeWriter, type: "f32" | "f64", ope
     push();
     code.simd(type === "f32" ? "f32x4Splat" : "f64x2Splat");
   }
-  if (type === "f32") code.simd("f32x4RelaxedMadd").simd("f32x4ExtractLane");
-  else code.simd("f64x2RelaxedMadd").simd("f64x2ExtractLane");
+  if (type === "f32") code.simd("f32x4RelaxedMadd").simdLane("f32x4ExtractLane", 0);
+  else code.simd("f64x2RelaxedMadd").simdLane("f64x2ExtractLane", 0);
 }
 
 let fused: boolean | undefined;

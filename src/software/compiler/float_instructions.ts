@@ -2,8 +2,9 @@
  * Floating-point arithmetic of 32 and 64 bits. PTX ISA, section 9.7.3.
  *
  * WebAssembly rounds to nearest even, as `.rn` does, and never fuses. It leaves the bits of a NaN open. Here they are
- * those that an H200 gives: in 32 bits always 0x7fffffff; in 64 bits the operand that is a NaN, made quiet, the last
- * where several are (in a division the first), and 0xfff8000000000000 where none is.
+ * those that an H200 gives: in 32 bits always 0x7fffffff; in 64 bits the operand that is a NaN, made quiet, the second
+ * where several are (in a division the first, and in a fused multiply-add the third before the first), and
+ * 0xfff8000000000000 where none is.
  *
  * @module
  */
@@ -208,13 +209,13 @@ export const fusedMultiplyAdd: Emit = (e, i) =>
         i.type.value === "f64" ? "f64" : "f32",
         operands.map((operand) => () => kept.push(...pushKept(e, i, operand))),
       );
-      return kept;
+      return factorLast(kept);
     }
     if (i.type.value === "f64") {
       const kept = operands.flatMap((operand) => pushKept(e, i, operand));
       e.code.i32(direction ?? roundingCodes.rn);
       e.callHelper("fusedMultiplyAdd64");
-      return kept;
+      return factorLast(kept);
     }
     pushSingleProduct(e, i);
     if (direction === undefined) {
@@ -226,6 +227,11 @@ export const fusedMultiplyAdd: Emit = (e, i) =>
     }
     return [];
   });
+
+/** The locals of factors and addend in the order in which their NaNs count: that of the second factor before all. */
+function factorLast([a, b, c]: readonly number[]): number[] {
+  return [a, c, b].filter((local) => local !== undefined);
+}
 
 /** Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third in as many. */
 function pushSingleProduct(e: FunctionEmitter, i: TypedInstruction): void {

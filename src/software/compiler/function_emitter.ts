@@ -9,7 +9,7 @@ import { type ScalarType, singleBits, typeNamed } from "./scalar_types.ts";
 import { specialRegister } from "./special_registers.ts";
 import { type PointerRoots, pointerRoots } from "./pointer_roots.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
-import { CodeWriter, type FunctionType, type ValueType } from "./wasm_encoder.ts";
+import { CodeWriter, type FunctionType, type LocalType, type ValueType } from "./wasm_encoder.ts";
 
 /** What a kernel keeps for the thread that it runs: each an i32. */
 const threadFields = [
@@ -78,6 +78,14 @@ export interface CompileOptions {
   readonly boundsChecks: boolean;
   /** Whether the engine's relaxed multiply-add is used, which must round once. */
   readonly fusedMultiplyAdd: boolean;
+  /** Whether kernels get a version, too, that runs several threads at once where it can. */
+  readonly packedThreads: boolean;
+}
+
+/** Locals that stand for registers and for numbers of the thread while some code is written. */
+export interface StandIns {
+  readonly registers: ReadonlyMap<Register, number>;
+  readonly fixed: ReadonlyMap<FixedLocal, number>;
 }
 
 /** How an operand's register may differ from the type of an instruction. */
@@ -100,7 +108,7 @@ export class FunctionEmitter {
   readonly sizes: SpaceSizes;
   readonly options: CompileOptions;
   readonly #valueTypes = new Map<Register, ValueType>();
-  readonly #locals: ValueType[] = [];
+  readonly #locals: LocalType[] = [];
   readonly #registers = new Map<Register, number>();
   /** Of functions only one is run at a time: their registers share the locals. */
   readonly #registerLocals: LocalPools = localPools();
@@ -115,6 +123,7 @@ export class FunctionEmitter {
   #uses = new Set<Register>();
   #definitions = new Set<Register>();
   #isConditional = false;
+  #standIns: StandIns | undefined;
   #current: TypedInstruction | undefined;
 
   constructor(sizes: SpaceSizes, options: CompileOptions) {
@@ -123,7 +132,7 @@ export class FunctionEmitter {
   }
 
   /** The types of all locals beyond the parameters. */
-  get locals(): readonly ValueType[] {
+  get locals(): readonly LocalType[] {
     return this.#locals;
   }
 
@@ -166,9 +175,10 @@ export class FunctionEmitter {
       this.begin(instruction);
       this.pushPredicate(instruction);
       this.code.if();
+      const before = this.#isConditional;
       this.#isConditional = true;
       emit(this, instruction);
-      this.#isConditional = false;
+      this.#isConditional = before;
       this.code.end();
     }
   }
@@ -177,6 +187,14 @@ export class FunctionEmitter {
   writeAlways(instruction: TypedInstruction, emit: Emit): void {
     this.begin(instruction);
     emit(this, instruction);
+  }
+
+  /** Lets `write` write with other locals in place of some. */
+  writeWith(standIns: StandIns, write: () => void): void {
+    const before = this.#standIns;
+    this.#standIns = standIns;
+    write();
+    this.#standIns = before;
   }
 
   /** Notes which instruction is written, whose temporaries are all free. */
@@ -213,7 +231,7 @@ export class FunctionEmitter {
 
   /** The local for a number of the launch or the thread. */
   fixedLocal(name: FixedLocal): number {
-    let local = this.#fixed.get(name);
+    let local = this.#standIns?.fixed.get(name) ?? this.#fixed.get(name);
     if (local === undefined) {
       local = this.newLocal("i32");
       this.#fixed.set(name, local);
@@ -231,12 +249,12 @@ export class FunctionEmitter {
   }
 
   /** A local for the rest of the instruction that is being written. */
-  temporary(type: ValueType): number {
+  temporary(type: LocalType): number {
     return this.#take(this.#temporaries, type);
   }
 
   /** A local for good. */
-  newLocal(type: ValueType): number {
+  newLocal(type: LocalType): number {
     this.#locals.push(type);
     return runType.parameters.length + this.#locals.length - 1;
   }
@@ -390,7 +408,7 @@ export class FunctionEmitter {
 
   /** The local that holds a register. */
   registerLocal(register: Register): number {
-    let local = this.#registers.get(register);
+    let local = this.#standIns?.registers.get(register) ?? this.#registers.get(register);
     if (local === undefined) {
       local = this.#take(this.#registerLocals, this.valueType(register));
       this.#registers.set(register, local);
@@ -398,9 +416,14 @@ export class FunctionEmitter {
     return local;
   }
 
-  #take(pools: LocalPools, type: ValueType): number {
+  #take(pools: LocalPools, type: LocalType): number {
     const pool = pools[type];
     return pool.locals[pool.taken++] ??= this.newLocal(type);
+  }
+
+  /** Whether a register may hold any NaN of 32 bits in place of the one that arithmetic gives. */
+  hasLazyNaN(register: Register): boolean {
+    return this.#lazyNaNs.has(register);
   }
 
   /** The type of the local that holds a register. */
@@ -503,6 +526,16 @@ export class FunctionEmitter {
   #use(register: Register): void {
     if (!this.#definitions.has(register)) this.#uses.add(register);
   }
+
+  /** Notes that the code reads a register in another way than by {@linkcode push}. */
+  noteUse(register: Register): void {
+    this.#use(register);
+  }
+
+  /** Notes that the code sets a register in another way than by {@linkcode assign}. */
+  noteDefinition(register: Register): void {
+    if (!this.#isConditional) this.#definitions.add(register);
+  }
 }
 
 interface LocalPool {
@@ -510,11 +543,11 @@ interface LocalPool {
   taken: number;
 }
 
-type LocalPools = Readonly<Record<ValueType, LocalPool>>;
+type LocalPools = Readonly<Record<LocalType, LocalPool>>;
 
 function localPools(): LocalPools {
   const pool = (): LocalPool => ({ locals: [], taken: 0 });
-  return { i32: pool(), i64: pool(), f32: pool(), f64: pool() };
+  return { i32: pool(), i64: pool(), f32: pool(), f64: pool(), v128: pool() };
 }
 
 function newCarry(): Register {

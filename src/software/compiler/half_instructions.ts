@@ -38,7 +38,7 @@ export function widenHalf(e: FunctionEmitter, { name }: ScalarType): void {
 export interface NarrowOptions {
   /** One of `roundingCodes`. */
   readonly rounding: number;
-  /** Whether a NaN leaves its upper bits to an `.f16`. */
+  /** Whether a NaN leaves its upper bits. */
   readonly keepsNaN?: boolean;
 }
 
@@ -49,13 +49,19 @@ export function narrowToHalf(
   { rounding, keepsNaN = false }: NarrowOptions,
 ): void {
   const { code } = e;
+  const value = e.temporary("f64");
   if (name === "bf16") {
-    code.i32(rounding);
+    code.tee(value).i32(rounding);
     e.callHelper("doubleToBrain");
+    if (!keepsNaN) return;
+    const highBits = (shift: bigint) =>
+      code.get(value).ops("i64ReinterpretF64").i64(shift).ops("i64ShrU", "i32WrapI64");
+    highBits(48n).i32(0x8000).ops("i32And");
+    highBits(45n).i32(0x7f).ops("i32And", "i32Or").i32(0x7fc0).ops("i32Or");
+    code.get(value).get(value).ops("f64Eq", "select");
     return;
   }
   if (!keepsNaN) {
-    const value = e.temporary("f64");
     code.tee(value).f64Bits(0x7fff_ffff_ffff_ffffn).get(value).get(value).ops("f64Eq", "select");
   }
   if (rounding === roundingCodes.rn) {
@@ -72,11 +78,17 @@ export function clampDouble(e: FunctionEmitter, { choices }: TypedInstruction, l
   if (choices.has("satfinite")) e.code.f64(largest).ops("f64Min").f64(-largest).ops("f64Max");
 }
 
-/** `.ftz`: puts a zero of the same sign for a subnormal number of 16 bits, held in 64, on the stack. */
-function flushHalf(e: FunctionEmitter): void {
+/** The least of the magnitudes that round to a normal number, with as many digits as those have. */
+const leastRoundedToNormal = 2 ** -14 * (1 - 2 ** -12);
+
+/**
+ * `.ftz`: puts a zero of the same sign for a number on the stack, held in 64 bits, that is subnormal in 16. One that was
+ * not rounded yet is so where it would be with any exponent.
+ */
+function flushHalf(e: FunctionEmitter, least: number): void {
   const value = e.temporary("f64");
   e.code.set(value).f64(0).get(value).ops("f64Copysign").get(value);
-  e.code.get(value).ops("f64Abs").f64(2 ** -14).ops("f64Lt", "select");
+  e.code.get(value).ops("f64Abs").f64(least).ops("f64Lt", "select");
 }
 
 /** Pushes the bits of one of the numbers in a local. */
@@ -118,14 +130,14 @@ function half(compute: (e: FunctionEmitter, i: TypedInstruction, operands: reado
           pushLane(e, local, { lane, lanes });
           widenHalf(e, element);
           code.ops("f64PromoteF32");
-          if (flushes) flushHalf(e);
+          if (flushes) flushHalf(e, 2 ** -14);
           code.set(numbers[index]!);
         });
         compute(e, i, numbers);
+        if (flushes) flushHalf(e, leastRoundedToNormal);
         if (i.choices.has("sat")) saturate(e, double);
         clampDouble(e, i, Infinity);
         narrowToHalf(e, element, { rounding: roundingCodes.rn });
-        if (flushes) flushHalfBits(e);
       });
     });
   };

@@ -420,17 +420,6 @@ export const instructions: readonly InstructionForm[] = [
   ...refusedForms,
 ];
 
-const threadsRunAlone = "the threads of a block run one after another and cannot wait for or see each other yet";
-const refusals: ReadonlyMap<string, string> = new Map([
-  ...["bar", "barrier", "shfl", "vote", "match", "activemask", "redux"].map((opcode) =>
-    [opcode, threadsRunAlone] as const
-  ),
-  ...["call", "alloca", "stacksave", "stackrestore"].map((opcode) =>
-    [opcode, "functions cannot be called yet: have the compiler inline them"] as const
-  ),
-  ...refusedOpcodes,
-]);
-
 /** The forms of an instruction, by its opcode. */
 export const formsByOpcode: ReadonlyMap<string, readonly InstructionForm[]> = Map.groupBy(
   instructions,
@@ -439,5 +428,5 @@ export const formsByOpcode: ReadonlyMap<string, readonly InstructionForm[]> = Ma
 
 /** Why an instruction is refused, where more can be said than that it is not known. */
 export function refusalOf(opcode: string): string | undefined {
-  return refusals.get(opcode);
+  return refusedOpcodes.get(opcode);
 }

@@ -1,11 +1,12 @@
 import { PtxError } from "../../ptx/syntax.ts";
-import { hostCalls, passArguments, takeResults } from "./call_instructions.ts";
+import { hostCalls, passArguments, readTarget, takeResults } from "./call_instructions.ts";
 import { callTarget } from "./call_layout.ts";
-import type { BasicBlock } from "./control_flow_graph.ts";
+import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import type { SuspensionRequest } from "./launch_context.ts";
 import type { LabelName } from "./names.ts";
+import { refusalOfFunction } from "./refused_instructions.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { TypedFunction } from "./typed_body.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
@@ -49,6 +50,34 @@ export interface FunctionFlow {
 /** A block that does nothing yet and ends the thread. */
 export function newBlock(): FlowBlock {
   return { instructions: [], terminator: { kind: "exit" } };
+}
+
+/** A place where the threads of a pack may part: in front of an instruction, or behind its branch. */
+export interface Parting {
+  readonly instruction: TypedInstruction;
+  readonly way: "before" | "taken" | "otherwise";
+}
+
+/** Cuts blocks so that some instructions stand first in theirs; returns the blocks that lead to those, and those. */
+export function cutBefore(
+  { entry }: FunctionFlow,
+  instructions: ReadonlySet<TypedInstruction>,
+): Map<TypedInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
+  const cuts = new Map<TypedInstruction, { before: FlowBlock; block: FlowBlock }>();
+  for (let block of postorder([entry], successors)) {
+    for (let at = 0; at < block.instructions.length; at++) {
+      const { instruction } = block.instructions[at]!;
+      if (instruction === undefined || !instructions.has(instruction) || cuts.has(instruction)) continue;
+      const next = newBlock();
+      next.instructions.push(...block.instructions.splice(at));
+      next.terminator = block.terminator;
+      block.terminator = { kind: "jump", target: next };
+      cuts.set(instruction, { before: block, block: next });
+      block = next;
+      at = 0;
+    }
+  }
+  return cuts;
 }
 
 /** Cuts a function's body into basic blocks. */
@@ -133,7 +162,10 @@ class FlowBuilder {
       case "call": {
         const { leaving, goingOn } = this.#depart(instruction, { next });
         const { frameBytes } = this.#function;
-        const pass: Emit = (e, i) => passArguments(e, i, frameBytes);
+        const pass: Emit = (e, i) => {
+          passArguments(e, i, frameBytes);
+          readTarget(e, i);
+        };
         const take: Emit = (e, i) => takeResults(e, i, frameBytes);
         leaving.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, pass) });
         goingOn.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, take) });
@@ -177,7 +209,9 @@ function emitOf(instruction: TypedInstruction): Emit | undefined {
   if (emit !== undefined) return emit;
   throw new PtxError(
     line,
-    `cannot compile "${text}": the module declares "${target.name}" and does not define it, and the device has no such function`,
+    `cannot compile "${text}": the module declares "${target.name}" and does not define it, and ${
+      refusalOfFunction(target.name)
+    }`,
   );
 }
 

@@ -38,6 +38,10 @@ export const contextFields = [
   "limits",
   /** How often a thread may go around its loops before it asks whether it may go on. */
   "stepsAtOnce",
+  /** Where the registers of packs of threads are saved. */
+  "packs",
+  /** How often the threads of a pack have gone different ways. */
+  "divergences",
 ] as const;
 
 /** One of the numbers of a launch. */

@@ -104,23 +104,38 @@ function widenShortExponent(e: FunctionEmitter): void {
 /** From 32 bits to the 19 of `.tf32`, in the upper ones of 32. */
 export const convertToTensorFloat: Emit = (e, i) => {
   const { code } = e;
+  if (i.choices.get("rounding") === "rna") return roundAwayToTensorFloat(e, i);
   const value = e.temporary("f32"), bits = e.temporary("i32");
   e.assign(i.operands[0], singleAsBits, () => {
     e.push(i.operands[1], single, { anyNaN: true });
     clampSingle(e, i);
     code.tee(value).ops("i32ReinterpretF32").set(bits);
     code.get(bits);
-    switch (i.choices.get("rounding")) {
-      case "rna":
-        code.i32(0x1000).ops("i32Add");
-        break;
-      case "rn":
-        code.get(bits).i32(13).ops("i32ShrU").i32(1).ops("i32And").i32(0xfff).ops("i32Add", "i32Add");
-        break;
+    if (i.choices.get("rounding") === "rn") {
+      code.get(bits).i32(13).ops("i32ShrU").i32(1).ops("i32And").i32(0xfff).ops("i32Add", "i32Add");
     }
     code.i32(-0x2000).ops("i32And").i32(0x7fff_ffff).get(value).get(value).ops("f32Eq", "select");
   });
 };
+
+/**
+ * `.rna`, which is done with integers: a NaN is cut off and not rounded, and `.satfinite` takes one from the last place of
+ * all that is not finite, also of a NaN.
+ */
+function roundAwayToTensorFloat(e: FunctionEmitter, i: TypedInstruction): void {
+  const { code } = e;
+  const infinity = 0x7f80_0000;
+  const bits = e.temporary("i32");
+  const magnitude = () => code.get(bits).i32(0x7fff_ffff).ops("i32And");
+  e.assign(i.operands[0], singleAsBits, () => {
+    e.push(i.operands[1], single);
+    code.ops("i32ReinterpretF32").tee(bits).get(bits).i32(0x1000).ops("i32Add");
+    magnitude().i32(infinity).ops("i32GtU", "select").i32(-0x2000).ops("i32And");
+    if (!i.choices.has("satfinite")) return;
+    code.set(bits).get(bits).i32(0x2000).i32(0);
+    magnitude().i32(infinity).ops("i32GeU", "select", "i32Sub");
+  });
+}
 
 function clampSingle({ code }: FunctionEmitter, { choices }: TypedInstruction): void {
   if (choices.has("relu")) code.f32(0).ops("f32Max");

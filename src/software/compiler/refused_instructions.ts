@@ -1,5 +1,5 @@
 /**
- * Instructions that PTX has and the software device does not, each with the reason why.
+ * Instructions and functions that PTX and its devices have and the software device does not, each with the reason why.
  *
  * @module
  */
@@ -64,4 +64,20 @@ function refusedForm(
 ): InstructionForm {
   const form = instructionForm(`${opcode}.${modifier}`, section, (e) => e.fail(reason));
   return { ...form, refusedFor: modifier, operands: [0, Infinity] };
+}
+
+const noMemory = "kernels cannot allocate memory: allocate it before the launch, and pass its address";
+const noLaunches = "kernels cannot launch kernels: dynamic parallelism is not supported";
+
+/** Functions that a GPU has and that no module defines, by how their names begin or what they are. */
+const refusedFunctions: readonly (readonly [name: RegExp, reason: string])[] = [
+  [/^(malloc|free|calloc|realloc|_Znw[mj]|_Zna[mj]|_Zd[la]Pv[mj]?|__nv_aligned_device_malloc)$/, noMemory],
+  [/^(__)?cuda/, noLaunches],
+  [/^__nv_/, "it is one of libdevice's, which is to be linked to what the compiler makes"],
+];
+
+/** Why a function is not there that a module declares and does not define. */
+export function refusalOfFunction(name: string): string {
+  const known = refusedFunctions.find(([names]) => names.test(name));
+  return known?.[1] ?? "the device has no such function";
 }

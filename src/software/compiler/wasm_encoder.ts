@@ -9,8 +9,10 @@
 
 /** A type of WebAssembly value. */
 export type ValueType = "i32" | "i64" | "f32" | "f64";
+/** A type of local: numbers, and vectors of them. */
+export type LocalType = ValueType | "v128";
 
-const valueTypeCodes: Readonly<Record<ValueType, number>> = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c };
+const valueTypeCodes: Readonly<Record<LocalType, number>> = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b };
 
 /** The instructions that are an opcode and nothing else. */
 const op = {
@@ -195,18 +197,79 @@ export const atomicOp = {
 /** Name of an instruction in the table of atomic instructions. */
 export type AtomicOpName = keyof typeof atomicOp;
 
-/** Instructions on vectors, which here hold one number in each lane: what follows the prefix, a lane's number included. */
+/** Instructions on vectors: what follows the prefix. */
 const simdOp = {
+  i32x4Splat: [0x11],
   f32x4Splat: [0x13],
   f64x2Splat: [0x14],
-  f32x4ExtractLane: [0x1f, 0],
-  f64x2ExtractLane: [0x21, 0],
+  i32x4Eq: [0x37],
+  i32x4Ne: [0x38],
+  i32x4LtS: [0x39],
+  i32x4LtU: [0x3a],
+  i32x4GtS: [0x3b],
+  i32x4GtU: [0x3c],
+  i32x4LeS: [0x3d],
+  i32x4LeU: [0x3e],
+  i32x4GeS: [0x3f],
+  i32x4GeU: [0x40],
+  f32x4Eq: [0x41],
+  f32x4Ne: [0x42],
+  f32x4Lt: [0x43],
+  f32x4Gt: [0x44],
+  f32x4Le: [0x45],
+  f32x4Ge: [0x46],
+  v128Not: [0x4d],
+  v128And: [0x4e],
+  v128Or: [0x50],
+  v128Xor: [0x51],
+  v128Bitselect: [0x52],
+  i8x16Bitmask: [0x64],
+  i8x16NarrowI16x8S: [0x65],
+  i16x8NarrowI32x4S: [0x85, 0x01],
+  i32x4Abs: [0xa0, 0x01],
+  i32x4Neg: [0xa1, 0x01],
+  i32x4Bitmask: [0xa4, 0x01],
+  i32x4Shl: [0xab, 0x01],
+  i32x4ShrS: [0xac, 0x01],
+  i32x4ShrU: [0xad, 0x01],
+  i32x4Add: [0xae, 0x01],
+  i32x4Sub: [0xb1, 0x01],
+  i32x4Mul: [0xb5, 0x01],
+  i32x4MinS: [0xb6, 0x01],
+  i32x4MinU: [0xb7, 0x01],
+  i32x4MaxS: [0xb8, 0x01],
+  i32x4MaxU: [0xb9, 0x01],
+  f32x4Abs: [0xe0, 0x01],
+  f32x4Neg: [0xe1, 0x01],
+  f32x4Sqrt: [0xe3, 0x01],
+  f32x4Add: [0xe4, 0x01],
+  f32x4Sub: [0xe5, 0x01],
+  f32x4Mul: [0xe6, 0x01],
+  f32x4Div: [0xe7, 0x01],
+  f32x4Min: [0xe8, 0x01],
+  f32x4Max: [0xe9, 0x01],
+  i32x4TruncSatF32x4S: [0xf8, 0x01],
+  i32x4TruncSatF32x4U: [0xf9, 0x01],
+  f32x4ConvertI32x4S: [0xfa, 0x01],
+  f32x4ConvertI32x4U: [0xfb, 0x01],
   f32x4RelaxedMadd: [0x85, 0x02],
   f64x2RelaxedMadd: [0x87, 0x02],
 } as const;
 
 /** Name of an instruction in the table of instructions on vectors. */
 export type SimdOpName = keyof typeof simdOp;
+
+/** Instructions on one lane of a vector: what follows the prefix, but for the lane's number. */
+const simdLaneOp = {
+  i32x4ExtractLane: 0x1b,
+  i32x4ReplaceLane: 0x1c,
+  f32x4ExtractLane: 0x1f,
+  f32x4ReplaceLane: 0x20,
+  f64x2ExtractLane: 0x21,
+} as const;
+
+/** Name of an instruction in the table of instructions on one lane of a vector. */
+export type SimdLaneOpName = keyof typeof simdLaneOp;
 
 /** Bytes that grow. */
 class ByteWriter {
@@ -408,9 +471,36 @@ export class CodeWriter {
     return this;
   }
 
-  /** An instruction on vectors; what takes a lane's number takes the first. */
-  simd(name: SimdOpName): this {
-    this.#out.bytes([0xfd, ...simdOp[name]]);
+  /** An instruction on vectors. */
+  simd(...names: readonly SimdOpName[]): this {
+    for (const name of names) this.#out.bytes([0xfd, ...simdOp[name]]);
+    return this;
+  }
+
+  /** An instruction on one lane of a vector. */
+  simdLane(name: SimdLaneOpName, lane: number): this {
+    this.#out.bytes([0xfd, simdLaneOp[name], lane]);
+    return this;
+  }
+
+  /** Loads a vector from a place that is a multiple of 4. */
+  v128Load(offset = 0): this {
+    this.#out.bytes([0xfd, 0x00, 2]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** Stores a vector to a place that is a multiple of 4. */
+  v128Store(offset = 0): this {
+    this.#out.bytes([0xfd, 0x0b, 2]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** A vector of four numbers of 32 bits, each taken modulo 2 to the 32. */
+  i32x4(numbers: readonly number[]): this {
+    this.#out.bytes([0xfd, 0x0c]);
+    for (const number of numbers) this.#out.littleEndian(BigInt.asUintN(32, BigInt(number)), 4);
     return this;
   }
 
@@ -449,7 +539,7 @@ export interface FunctionType {
 export interface FunctionDefinition {
   readonly type: FunctionType;
   /** Beyond the parameters. */
-  readonly locals: readonly ValueType[];
+  readonly locals: readonly LocalType[];
   /** Without the `end` that closes it. */
   readonly code: Uint8Array;
   readonly exportName?: string | undefined;
@@ -559,8 +649,8 @@ function valueTypes(out: ByteWriter, types: readonly ValueType[]): void {
   for (const type of types) out.byte(valueTypeCodes[type]);
 }
 
-function runLengths(types: readonly ValueType[]): [count: number, type: ValueType][] {
-  const runs: [number, ValueType][] = [];
+function runLengths(types: readonly LocalType[]): [count: number, type: LocalType][] {
+  const runs: [number, LocalType][] = [];
   for (const type of types) {
     const last = runs.at(-1);
     if (last?.[1] === type) last[0]++;

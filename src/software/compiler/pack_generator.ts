@@ -1,0 +1,514 @@
+/**
+ * Compiles a kernel to a function that runs packs of threads, each as if it were one thread, but on vectors: threads that
+ * stand side by side along x, as long as they come the same way.
+ *
+ * Where the threads of a pack part, each one's registers are saved as the kernel's function for single threads expects
+ * them, and that goes on with them. At a barrier a pack is suspended as a thread is; when all packs of the block have come
+ * to it, they go on. Where some threads of a block wait that no longer run in packs, all of the block's are saved singly,
+ * and the caller goes on with them.
+ *
+ * @module
+ */
+import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "./code_generator.ts";
+import { postorder, successors } from "./control_flow_graph.ts";
+import { contextLocal, type EmittedCode, type FixedLocal, FunctionEmitter } from "./function_emitter.ts";
+import { writeBlocks, writePreloads } from "./kernel_code.ts";
+import {
+  cutBefore,
+  type Departure,
+  type FlowBlock,
+  type FunctionFlow,
+  functionFlow,
+  newBlock,
+  type Parting,
+} from "./kernel_flow.ts";
+import { contextOffset } from "./launch_context.ts";
+import { liveRegisters } from "./liveness.ts";
+import type { Register } from "./names.ts";
+import { type HandOverPoint, handOverFunction } from "./pack_hand_over.ts";
+import { PackEmitter, packHeader, packState, packWidth, wholeMask } from "./pack_emitter.ts";
+import { type PackShapes, packShapes } from "./pack_shapes.ts";
+import { makeReducible } from "./reducible_loops.ts";
+import { typeNamed } from "./scalar_types.ts";
+import type { TypedKernel } from "./typed_body.ts";
+import type { TypedInstruction } from "./typed_instruction.ts";
+import { waitingLoops } from "./waiting_loops.ts";
+import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
+
+/** A kernel as a function that runs packs of threads. */
+export interface GeneratedPack {
+  /** The same kernel for threads that do not run in packs any more. */
+  readonly resumable: ResumableKernel;
+  /** What hands threads over to that, and what runs packs; they refer to each other by the indices that were told. */
+  readonly handOver: FunctionDefinition;
+  readonly packed: FunctionDefinition;
+  /** For what is saved of each pack. */
+  readonly packBytes: number;
+  /** Whether packs are suspended: then all packs of a block need memory at once. */
+  readonly hasBarriers: boolean;
+}
+
+/** The indices of the functions in the module: the one for single threads, and the one that hands over to it. */
+export interface PackIndices {
+  readonly resumable: number;
+  readonly handOver: number;
+}
+
+/** Compiles a kernel to run in packs; undefined where it cannot be, or would hardly gain by it. */
+export function generatePack(
+  name: string,
+  typed: TypedKernel,
+  context: GeneratorContext & { readonly indices: PackIndices },
+): GeneratedPack | undefined {
+  return canBePacked(typed) ? new PackGenerator(typed, context).generate(name) : undefined;
+}
+
+const u32 = typeNamed("u32");
+const s32 = typeNamed("s32");
+
+/** Whether a kernel does nothing that needs each of its threads for itself. */
+function canBePacked({ kernel, callees, sharedBytes: _ }: TypedKernel): boolean {
+  if (callees.size > 0 || kernel.variableBytes > 0) return false;
+  const instructions = kernel.items.filter((item) => item.kind === "instruction");
+  if (!instructions.every(isPackable)) return false;
+  const flow = functionFlow(kernel);
+  return waitingLoops(flow.entry).length === 0 && flow.departures.every(({ request, instruction }) => {
+    if (request?.kind !== "barrier" || request.operation !== "sync") return false;
+    const { operands: [barrier, count] } = instruction!;
+    return barrier?.kind === "integer" && count === undefined;
+  });
+}
+
+const unpackable: ReadonlySet<string> = new Set(["cp", "alloca", "stacksave", "stackrestore", "addc", "subc", "madc"]);
+
+function isPackable({ form, choices }: TypedInstruction): boolean {
+  if (form.flow === "call" || form.flow === "switch") return false;
+  return !unpackable.has(form.opcode) && !choices.has("cc");
+}
+
+/** A place where a pack parts, and what is saved there. */
+interface PackParting {
+  readonly block: FlowBlock;
+  readonly point: HandOverPoint;
+  /** Pushes for a branch a bit for each thread that takes it. */
+  readonly pushMask: (() => void) | undefined;
+}
+
+class PackGenerator {
+  readonly #context: GeneratorContext & { readonly indices: PackIndices };
+  readonly #typed: TypedKernel;
+  readonly #instructions: readonly TypedInstruction[];
+  readonly #shapes: PackShapes;
+  readonly #flow: FunctionFlow;
+  readonly #emitter: FunctionEmitter;
+  readonly #pack: PackEmitter;
+  readonly #code = new Map<FlowBlock, EmittedCode>();
+  readonly #conditions = new Map<FlowBlock, EmittedCode>();
+  readonly #handingOver = newBlock();
+  /** The local that tells where a pack parts. */
+  readonly #point: number;
+  /** Locals: how many packs wait, for which barrier, and whether threads of the block wait that are in no pack. */
+  readonly #waiting: number;
+  readonly #barrier: number;
+  readonly #isMixed: number;
+
+  constructor(typed: TypedKernel, context: GeneratorContext & { readonly indices: PackIndices }) {
+    this.#typed = typed;
+    this.#context = context;
+    this.#instructions = typed.kernel.items.filter((item) => item.kind === "instruction");
+    this.#shapes = packShapes(this.#instructions);
+    this.#flow = functionFlow(typed.kernel);
+    this.#emitter = new FunctionEmitter({
+      parameters: context.parameterBytes,
+      shared: typed.usesDynamicShared ? undefined : typed.sharedBytes,
+      staticShared: typed.sharedBytes,
+      local: 0,
+      hasFrames: false,
+      hasTop: false,
+      constants: context.constants,
+    }, context.options);
+    this.#emitter.enterFunction(this.#instructions);
+    this.#pack = new PackEmitter(this.#emitter, this.#shapes);
+    [this.#point, this.#waiting, this.#barrier, this.#isMixed] = [0, 1, 2, 3].map(() => {
+      return this.#emitter.newLocal("i32");
+    }) as [number, number, number, number];
+  }
+
+  get #hasBarriers(): boolean {
+    return this.#flow.departures.length > 0;
+  }
+
+  generate(name: string): GeneratedPack | undefined {
+    const partings = this.#findPartings();
+    const resumable = generateResumableKernel(name, this.#typed, { ...this.#context, partings });
+    const points: HandOverPoint[] = [{ kind: "exited" }];
+    const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
+    this.#part(partings, { resumable, points });
+    this.#writeBlocks(entry);
+    this.#writeSuspensions(entry, points);
+    makeReducible(entry);
+    const { steps } = { steps: packWidth };
+    const body = writeBlocks(this.#emitter, { entry, code: this.#code, conditions: this.#conditions, steps });
+    const code = this.#hasBarriers ? this.#loopOverRounds(body) : this.#loopOverBlocks(body);
+    if (this.#pack.loops * 4 > this.#instructions.length) return undefined;
+    const { indices } = this.#context;
+    return {
+      resumable,
+      handOver: handOverFunction(points, { pack: this.#pack, resumable, index: indices.resumable }),
+      packed: { type: packedType, locals: this.#emitter.locals, code, exportName: "packs" },
+      packBytes: this.#pack.savedBytes,
+      hasBarriers: this.#hasBarriers,
+    };
+  }
+
+  #findPartings(): Parting[] {
+    const partings: Parting[] = [];
+    for (const instruction of this.#instructions) {
+      if (this.#shapes.widened(instruction) !== undefined) partings.push({ instruction, way: "before" });
+    }
+    for (const { terminator } of postorder([this.#flow.entry], successors)) {
+      if (terminator.kind !== "branch") continue;
+      const instruction = terminator.on.instruction!;
+      if (this.#shapes.shapeOf(instruction.predicate!.register) === 0n) continue;
+      partings.push({ instruction, way: "taken" }, { instruction, way: "otherwise" });
+    }
+    return partings;
+  }
+
+  /** Makes the graph begin with a switch on where the pack goes on. */
+  #joinSuspensions(resumable: ResumableKernel, points: HandOverPoint[]): FlowBlock {
+    const dispatch = newBlock();
+    const targets = [this.#flow.entry];
+    for (const { instruction, leaving, goingOn } of this.#flow.departures) {
+      targets.push(goingOn);
+      leaving.instructions.length = 0;
+      goingOn.instructions.length = 0;
+      const place = resumable.suspended.get(instruction!);
+      points.push(
+        place === undefined ? { kind: "exited" } : { kind: "suspended", place, barrier: barrierOf(instruction!) },
+      );
+    }
+    dispatch.terminator = { kind: "switch", on: { instruction: undefined, write: () => {} }, targets };
+    this.#conditions.set(dispatch, this.#emitter.emitApart(() => this.#emitter.getFixed("resumption")));
+    const entry = newBlock();
+    entry.terminator = { kind: "jump", target: dispatch };
+    return entry;
+  }
+
+  /** Makes blocks in which packs part. */
+  #part(
+    partings: readonly Parting[],
+    { resumable, points }: { resumable: ResumableKernel; points: HandOverPoint[] },
+  ): void {
+    const branches = new Map<TypedInstruction, FlowBlock>();
+    for (const block of postorder([this.#flow.entry], successors)) {
+      const { terminator } = block;
+      if (terminator.kind === "branch") branches.set(terminator.on.instruction!, block);
+    }
+    partings.forEach(({ instruction, way }, index) => {
+      const place = resumable.partings[index]!;
+      if (way === "taken") {
+        const block = branches.get(instruction)!;
+        const pushMask = () => this.#pushTaken(instruction);
+        const otherwise = resumable.partings[index + 1]!;
+        const parting = this.#newParting({ kind: "branch", taken: place, otherwise }, { points, pushMask });
+        this.#partAtBranch(block, { parting, pushMask });
+      }
+    });
+    const cuts = cutBefore(
+      this.#flow,
+      new Set(partings.filter(({ way }) => way === "before").map(({ instruction }) => instruction)),
+    );
+    partings.forEach(({ instruction, way }, index) => {
+      const cut = cuts.get(instruction);
+      if (way !== "before" || cut === undefined) return;
+      const place = resumable.partings[index]!;
+      const parting = this.#newParting({ kind: "together", place }, { points, pushMask: undefined });
+      const write = () => this.#pushWrapsAround(instruction);
+      cut.before.terminator = {
+        kind: "branch",
+        on: { instruction: undefined, write },
+        taken: parting.block,
+        otherwise: cut.block,
+      };
+    });
+  }
+
+  #newParting(
+    point: HandOverPoint,
+    { points, pushMask }: { points: HandOverPoint[]; pushMask: (() => void) | undefined },
+  ): PackParting {
+    const block = newBlock();
+    const number = points.push(point) - 1;
+    block.instructions.push({ instruction: undefined, write: () => this.#savePack({ point, pushMask, number }) });
+    block.terminator = { kind: "jump", target: this.#handingOver };
+    return { block, point, pushMask };
+  }
+
+  #savePack(
+    { point, pushMask, number }: { point: HandOverPoint; pushMask: (() => void) | undefined; number: number },
+  ): void {
+    const { code } = this.#emitter;
+    for (const register of registersAt(point)) {
+      this.#emitter.noteUse(register);
+      this.#pack.save(register);
+    }
+    if (pushMask !== undefined) {
+      code.get(this.#pack.area);
+      pushMask();
+      code.memory("i32Store", packHeader.mask);
+    }
+    code.i32(number).set(this.#point);
+  }
+
+  #pushTaken({ predicate }: TypedInstruction): void {
+    const { register, negated } = predicate!;
+    this.#pack.pushMask(negated ? { kind: "not", register } : register);
+  }
+
+  /** Goes on where all threads agree, and parts where they do not. */
+  #partAtBranch(block: FlowBlock, { parting, pushMask }: { parting: PackParting; pushMask: () => void }): void {
+    const { terminator } = block;
+    if (terminator.kind !== "branch") return;
+    const { taken, otherwise } = terminator;
+    const notAll = newBlock();
+    const write = (mask: number) => () => {
+      pushMask();
+      this.#emitter.code.i32(mask).ops("i32Eq");
+    };
+    block.terminator = {
+      kind: "branch",
+      on: { instruction: undefined, write: write(wholeMask) },
+      taken,
+      otherwise: notAll,
+    };
+    notAll.terminator = {
+      kind: "branch",
+      on: { instruction: undefined, write: write(0) },
+      taken: otherwise,
+      otherwise: parting.block,
+    };
+  }
+
+  /** Pushes whether a number of 32 bits that is extended wraps around within the pack. */
+  #pushWrapsAround(instruction: TypedInstruction): void {
+    const { operand, isSigned } = this.#shapes.widened(instruction)!;
+    const stride = this.#shapes.shapeOf(operand)!;
+    const e = this.#emitter;
+    e.begin(instruction);
+    e.push(operand, isSigned ? s32 : u32);
+    const span = Number((stride < 0n ? -stride : stride) * BigInt(packWidth - 1));
+    const limits = isSigned ? [-0x8000_0000, 0x7fff_ffff] as const : [0, 0xffff_ffff] as const;
+    if (span > 0x7fff_ffff) e.code.ops("drop").i32(1);
+    else if (stride < 0n) e.code.i32(limits[0] + span).ops(isSigned ? "i32LtS" : "i32LtU");
+    else e.code.i32(limits[1] - span).ops(isSigned ? "i32GtS" : "i32GtU");
+  }
+
+  #writeBlocks(entry: FlowBlock): void {
+    const e = this.#emitter;
+    // What goes on at a suspension is reached from there too.
+    for (const { leaving, goingOn } of this.#flow.departures) leaving.terminator = { kind: "jump", target: goingOn };
+    for (const block of postorder([entry], successors)) {
+      if (block === this.#handingOver) continue;
+      this.#code.set(block, e.emitApart(() => this.#writeSteps(block)));
+      const { terminator } = block;
+      if (terminator.kind !== "branch" || this.#conditions.has(block)) continue;
+      this.#conditions.set(block, e.emitApart(() => terminator.on.write(e)));
+    }
+    this.#code.set(this.#handingOver, e.emitApart(() => this.#handOver()));
+  }
+
+  #writeSteps({ instructions }: FlowBlock): void {
+    for (const { instruction, write } of instructions) {
+      if (instruction === undefined) write(this.#emitter);
+      else this.#pack.write(instruction, instruction.form.emit!);
+    }
+  }
+
+  #handOver(): void {
+    const e = this.#emitter;
+    const { code } = e;
+    code.get(contextLocal);
+    e.getFixed("blockX").memory("i32Store", contextOffset("blockX"));
+    code.get(contextLocal).get(this.#point).get(this.#pack.area);
+    if (this.#hasBarriers) e.getFixed("thread");
+    else code.i32(0);
+    this.#pushPlace(code);
+    code.i32(1).call(this.#context.indices.handOver);
+    if (!this.#hasBarriers) {
+      code.ops("drop");
+      return;
+    }
+    const isRunning = e.newLocal("i32");
+    code.set(isRunning).get(this.#pack.area).i32(packState.single).i32(packState.exited).get(isRunning).ops("select");
+    code.memory("i32Store", packHeader.state).get(this.#isMixed).get(isRunning).ops("i32Or").set(this.#isMixed);
+  }
+
+  /** Pushes where in the block the first thread of the pack is, as the records of threads have it. */
+  #pushPlace(code: CodeWriter): void {
+    const local = (name: FixedLocal) => this.#emitter.fixedLocal(name);
+    code.get(local("threadX")).get(local("threadY")).i32(10).ops("i32Shl", "i32Or");
+    code.get(local("threadZ")).i32(20).ops("i32Shl", "i32Or");
+  }
+
+  /** Writes what a pack does that is suspended, that goes on, and that exits. */
+  #writeSuspensions(entry: FlowBlock, points: readonly HandOverPoint[]): void {
+    if (!this.#hasBarriers) return;
+    const e = this.#emitter;
+    const use = (block: FlowBlock) => {
+      const body = this.#code.get(block)!;
+      const condition = this.#conditions.get(block);
+      const uses = new Set(body.uses);
+      for (const register of condition?.uses ?? []) if (!body.definitions.has(register)) uses.add(register);
+      return { uses, definitions: body.definitions };
+    };
+    const live = liveRegisters({ entry, next: successors, use });
+    const saved = new Map(this.#flow.departures.map((departure, index) => {
+      const { goingOn } = departure;
+      if (!this.#code.has(goingOn)) return [departure, undefined] as const;
+      return [departure, new Set([...live(goingOn), ...registersAt(points[index + 1]!)])] as const;
+    }));
+    this.#flow.departures.forEach((departure, index) => {
+      const registers = saved.get(departure);
+      if (registers !== undefined) this.#suspendAt(departure, { registers, state: index + 1 });
+    });
+    for (const block of [this.#flow.returning, this.#flow.exiting]) {
+      this.#append(block, () => {
+        e.code.get(this.#pack.area).i32(packState.exited).memory("i32Store", packHeader.state);
+      });
+    }
+  }
+
+  #suspendAt(
+    { leaving, goingOn, instruction }: Departure,
+    { registers, state }: { registers: ReadonlySet<Register>; state: number },
+  ): void {
+    const { code: _, ...e } = { code: 0, emitter: this.#emitter };
+    this.#append(leaving, () => {
+      const { code } = e.emitter;
+      for (const register of registers) this.#pack.save(register);
+      code.get(this.#pack.area).i32(state).memory("i32Store", packHeader.state);
+      // Packs that wait at other barriers do not go on together.
+      const barrier = barrierOf(instruction!);
+      code.get(this.#waiting).get(this.#barrier).i32(barrier).ops("i32Ne", "i32And");
+      code.get(this.#isMixed).ops("i32Or").set(this.#isMixed);
+      code.i32(barrier).set(this.#barrier).i32(1).set(this.#waiting);
+    });
+    leaving.terminator = { kind: "exit" };
+    const body = this.#code.get(goingOn)!;
+    const restore = e.emitter.emitApart(() => {
+      for (const register of registers) this.#pack.restore(register);
+    });
+    this.#code.set(goingOn, joined(restore, body));
+  }
+
+  #append(block: FlowBlock, write: () => void): void {
+    const body = this.#code.get(block);
+    if (body !== undefined) this.#code.set(block, joined(body, this.#emitter.emitApart(write)));
+  }
+
+  /** Loops over the packs of a block. */
+  #loopOverPacks(code: CodeWriter, writePack: () => void): void {
+    const local = (name: FixedLocal) => this.#emitter.fixedLocal(name);
+    const dimensions = [
+      ["threadZ", "blockDimZ", 1],
+      ["threadY", "blockDimY", 1],
+      ["threadX", "blockDimX", packWidth],
+    ] as const;
+    for (const [counter] of dimensions) code.i32(0).set(local(counter)).loop();
+    writePack();
+    for (const [counter, end, step] of dimensions.toReversed()) {
+      code.get(local(counter)).i32(step).ops("i32Add").tee(local(counter)).get(local(end)).ops("i32LtU").brIf(0).end();
+    }
+  }
+
+  /** Loops over blocks, and returns the one that it has stopped at. */
+  #overBlocks(writeBlock: (code: CodeWriter) => void): Uint8Array {
+    const e = this.#emitter;
+    const code = new CodeWriter();
+    const local = (name: FixedLocal) => e.fixedLocal(name);
+    const names = ["firstBlockX", "lastBlockX", "blockX", "packs", "stepsAtOnce"] as const;
+    for (const name of names) local(name);
+    for (const name of ["blockDimX", "blockDimY", "blockDimZ"] as const) local(name);
+    writePreloads(e, code, new Set(["blockX"]));
+    code.get(local("packs")).set(this.#pack.area);
+    code.get(local("firstBlockX")).set(local("blockX"));
+    code.block().loop();
+    code.get(local("blockX")).get(local("lastBlockX")).ops("i32GeU").brIf(1);
+    writeBlock(code);
+    code.get(local("blockX")).i32(1).ops("i32Add").set(local("blockX")).br(0).end().end();
+    return code.get(local("blockX")).finish();
+  }
+
+  #loopOverBlocks(body: Uint8Array): Uint8Array {
+    return this.#overBlocks((code) => {
+      this.#loopOverPacks(code, () => code.block().append(body).end());
+    });
+  }
+
+  /** Runs the packs of a block from barrier to barrier. */
+  #loopOverRounds(body: Uint8Array): Uint8Array {
+    const e = this.#emitter;
+    const local = (name: FixedLocal) => e.fixedLocal(name);
+    const { area, savedBytes } = this.#pack;
+    return this.#overBlocks((code) => {
+      const begin = () => code.get(local("packs")).set(area).i32(0).set(local("thread"));
+      const next = () => {
+        code.get(area).i32(savedBytes).ops("i32Add").set(area);
+        code.get(local("thread")).i32(packWidth).ops("i32Add").set(local("thread"));
+      };
+      begin();
+      this.#loopOverPacks(code, () => {
+        code.get(area).i32(packState.start).memory("i32Store", packHeader.state).get(area);
+        this.#pushPlace(code);
+        code.memory("i32Store", packHeader.place);
+        next();
+      });
+      code.i32(0).set(this.#isMixed).loop().i32(0).set(this.#waiting);
+      begin();
+      this.#loopOverPacks(code, () => {
+        code.block();
+        code.get(area).memory("i32Load", packHeader.state).tee(local("resumption")).i32(0).ops("i32LtS").brIf(0);
+        code.append(body).end();
+        next();
+      });
+      code.get(this.#isMixed).if();
+      begin();
+      code.get(contextLocal).get(local("blockX")).memory("i32Store", contextOffset("blockX"));
+      this.#loopOverPacks(code, () => {
+        code.get(area).memory("i32Load", packHeader.state).tee(local("resumption")).i32(packState.single);
+        code.ops("i32Ne").if().get(contextLocal).i32(0).get(local("resumption"));
+        code.get(local("resumption")).i32(packState.exited).ops("i32Eq", "select").get(area).get(local("thread"));
+        code.get(area).memory("i32Load", packHeader.place).i32(0).call(this.#context.indices.handOver);
+        code.ops("drop").end();
+        next();
+      });
+      code.get(local("blockX")).ops("return").end();
+      code.get(this.#waiting).brIf(0).end();
+    });
+  }
+}
+
+/** The type of what runs packs: it is told where the launch's record begins, and tells the block that it has stopped at. */
+const packedType = { parameters: ["i32"], results: ["i32"] } as const;
+
+function registersAt(point: HandOverPoint): readonly Register[] {
+  switch (point.kind) {
+    case "exited":
+      return [];
+    case "branch":
+      return [...new Set([...point.taken.live, ...point.otherwise.live])];
+    default:
+      return point.place.live;
+  }
+}
+
+function barrierOf({ operands: [barrier] }: TypedInstruction): number {
+  return barrier?.kind === "integer" ? Number(barrier.value) : 0;
+}
+
+function joined(...parts: readonly EmittedCode[]): EmittedCode {
+  const code = new CodeWriter();
+  for (const part of parts) code.append(part.code);
+  return { code: code.finish(), uses: new Set(), definitions: new Set() };
+}
