@@ -46,13 +46,15 @@ operations.push({
   update: (old, b) => bitsOf(flush(Math.fround(flush(floatOf(old, "f32")) + flush(floatOf(b, "f32")))), "f32"),
   shared: (old, b) => bitsOf(floatOf(old, "f32") + floatOf(b, "f32"), "f32"),
 });
+const firstNaN = (...operands: bigint[]) => operands.find((bits) => Number.isNaN(floatOf(bits, "f64")));
+const sumOfDoubles = (old: bigint, b: bigint) => bitsOf(floatOf(old, "f64") + floatOf(b, "f64"), "f64");
 operations.push({
   name: "add.f64",
   bits: 64,
-  update: (old, b) => {
-    const sum = floatOf(old, "f64") + floatOf(b, "f64");
-    const nan = [b, old].find((bits) => Number.isNaN(floatOf(bits, "f64")));
-    return Number.isNaN(sum) && nan !== undefined ? nan | 0x0008_0000_0000_0000n : bitsOf(sum, "f64");
+  update: (old, b) => firstNaN(b, old) ?? sumOfDoubles(old, b),
+  shared(old, b) {
+    const nan = firstNaN(old, b);
+    return nan === undefined ? sumOfDoubles(old, b) : nan | 0x0008_0000_0000_0000n;
   },
 });
 

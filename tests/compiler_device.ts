@@ -7,6 +7,7 @@ import {
   hostFunctionImports,
   initializeImage,
   type ModuleImage,
+  type PackedKernel,
 } from "../src/software/compiler/compile.ts";
 import { limitTable } from "../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../src/software/block_scheduler.ts";
@@ -116,11 +117,15 @@ export function loadKernel(ptx: string, name: string): (options?: RunOptions) =>
   return (options) => module.run(name, options);
 }
 
-/** Compiles PTX and places its variables. */
-export function load(ptx: string): TestModule {
-  const { wasm, kernels, image } = compilePtx(ptx);
+/**
+ * Compiles PTX and places its variables.
+ *
+ * @param isPacked whether the threads are run in packs; a kernel for which that is impossible is an error
+ */
+export function load(ptx: string, { isPacked = false }: { isPacked?: boolean } = {}): TestModule {
+  const { wasm, kernels, image } = compilePtx(ptx, { packedThreads: isPacked ? "always" : false });
   const placed = place(image);
-  const instance = new WebAssembly.Instance(new WebAssembly.Module(wasm), {
+  const imports = {
     device: {
       memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, placed.address),
@@ -135,7 +140,8 @@ export function load(ptx: string): TestModule {
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
       }),
     },
-  });
+  };
+  const instance = new WebAssembly.Instance(new WebAssembly.Module(wasm), imports);
   const run = (
     name: string,
     { grid = [1, 1, 1], block = [1, 1, 1], parameters = [], sharedMemoryBytes = 0 }: RunOptions = {},
@@ -166,6 +172,13 @@ export function load(ptx: string): TestModule {
       blockDimY: block[1],
       blockDimZ: block[2],
     });
+    if (isPacked) {
+      const packed = kernel.compilePacked();
+      if (packed === undefined || block[0] % packed.width !== 0) throw new Error(`"${name}" cannot be run in packs`);
+      const instance = new WebAssembly.Instance(new WebAssembly.Module(packed.wasm), imports);
+      runPacks(instance.exports as unknown as PackExports, packed, { grid, block, set });
+      return;
+    }
     const runKernel = instance.exports[name] as (launch: number) => void;
     const { suspensions } = kernel;
     const scheduler = suspensions === undefined ? undefined : new BlockScheduler({
@@ -202,6 +215,47 @@ export function load(ptx: string): TestModule {
     };
   };
   return { run, variable };
+}
+
+/** What the other version of a kernel exports: see {@linkcode PackedKernel}. */
+interface PackExports {
+  packs(launch: number): number;
+  threads(launch: number): void;
+}
+
+function runPacks(
+  { packs, threads }: PackExports,
+  kernel: PackedKernel,
+  { grid, block, set }: Required<Pick<RunOptions, "grid" | "block">> & {
+    set(fields: Partial<Record<ContextField, number>>): void;
+  },
+): void {
+  const count = kernel.hasBarriers ? block[0] * block[1] * block[2] : kernel.width;
+  const saved = places.local + count * kernel.localBytes;
+  set({ savedRegisters: saved, packs: saved + count * kernel.savedBytes, divergences: 0 });
+  const scheduler = new BlockScheduler({
+    memory,
+    block,
+    threads: places.threads,
+    saved,
+    local: places.local,
+    kernel,
+    run(firstThread, lastThread) {
+      set({ firstThread, lastThread });
+      threads(places.launch);
+    },
+    countSteps,
+  });
+  for (let blockZ = 0; blockZ < grid[2]; blockZ++) {
+    for (let blockY = 0; blockY < grid[1]; blockY++) {
+      for (let firstBlockX = 0; firstBlockX < grid[0];) {
+        set({ blockY, blockZ, firstBlockX, lastBlockX: grid[0] });
+        const stopped = packs(places.launch);
+        if (stopped < grid[0]) scheduler.finishBlock();
+        firstBlockX = stopped + 1;
+      }
+    }
+  }
 }
 
 /** A module around the body of a kernel named `test` whose parameters are `out` and `in`, both addresses. */

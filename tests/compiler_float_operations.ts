@@ -28,9 +28,12 @@ export function formatOf(type: string): FloatFormat {
 
 const widthOf = ({ exponentBits, fractionBits }: FloatFormat) => 1 + exponentBits + fractionBits;
 
-/** What an instruction of 64 bits gives for NaNs among its operands: the last, made quiet, or that of no operand. */
-function nanOf(operands: readonly bigint[]): bigint {
-  const nan = operands.findLast((operand) => isNaNBits(double, operand));
+/**
+ * What an instruction of 64 bits gives for NaNs among its operands: the second, the third or the first, made quiet, or
+ * that of no operand.
+ */
+function nanOf([a = 0n, b = 0n, c = 0n]: readonly bigint[]): bigint {
+  const nan = [b, c, a].find((operand) => isNaNBits(double, operand));
   return nan === undefined ? 0xfff8_0000_0000_0000n : nan | 0x0008_0000_0000_0000n;
 }
 
@@ -83,7 +86,7 @@ export function roundedArithmetic(): Operation[] {
       const suffixes = type === "f64" ? [[]] : [[], ["ftz"], ...(saturates ? [["sat"], ["ftz", "sat"]] : [])];
       for (const rounding of roundings) {
         for (const modifiers of suffixes) {
-          const arithmetic = new FloatArithmetic(format, rounding);
+          const arithmetic = new FloatArithmetic(format, rounding, { flushes: modifiers.includes("ftz") });
           const reference = modified(type, modifiers, (operands) => compute(arithmetic, operands));
           operations.push({
             text: `${[opcode, rounding, ...modifiers, type].join(".")} ${names(count)}`,
@@ -237,7 +240,6 @@ export function halfArithmetic(): Operation[] {
   };
   for (const type of ["f16", "bf16"]) {
     const format = formatOf(type);
-    const arithmetic = new FloatArithmetic(format);
     const modifiersOf = (opcode: string) => {
       const some = type === "f16" ? [[], ["ftz"], ["sat"], ["ftz", "sat"]] : [[]];
       if (opcode === "fma") some.push(["relu"], ...(type === "f16" ? [["ftz", "relu"]] : []));
@@ -245,6 +247,7 @@ export function halfArithmetic(): Operation[] {
     };
     for (const { opcode, count, compute } of arithmetics.slice(0, 4)) {
       for (const modifiers of modifiersOf(opcode)) {
+        const arithmetic = new FloatArithmetic(format, "rn", { flushes: modifiers.includes("ftz") });
         add(type, opcode, {
           modifiers: ["rn", ...modifiers],
           count,
@@ -407,7 +410,7 @@ export function floatConversions(): Operation[] {
       const source = formatOf(from);
       if (from === to || (widthOf(format) > widthOf(source))) continue;
       for (const rounding of roundings) {
-        for (const modifiers of [[], ["sat"]]) {
+        for (const modifiers of to === "bf16" || from === "bf16" ? [[]] : [[], ["sat"]]) {
           operations.push({
             text: `${["cvt", rounding, ...modifiers, to, from].join(".")} d, a`,
             types: [registerOf(to), registerOf(from)],
@@ -422,6 +425,7 @@ export function floatConversions(): Operation[] {
       }
     }
     for (const from of ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"]) {
+      if (to === "bf16" && from.endsWith("8")) continue;
       for (const rounding of roundings) {
         operations.push({
           text: `cvt.${rounding}.${to}.${from} d, a`,
@@ -460,10 +464,16 @@ function flushingConversions(): Operation[] {
       text: `cvt.${rounding}.ftz.f32.f64 d, a`,
       types: ["f32", "f64"],
       reference: (a) => {
-        const result = new FloatArithmetic(single, rounding).convertFrom(double, a!);
-        return isNaNBits(single, result) ? undefined : flushed(single, result);
+        const result = new FloatArithmetic(single, rounding, { flushes: true }).convertFrom(double, a!);
+        return isNaNBits(single, result) ? undefined : result;
       },
       cases: between(double, single),
+    }, {
+      text: `cvt.${rounding}.ftz.f16.f32 d, a`,
+      types: ["b16", "f32"],
+      // An H200 flushes nothing here.
+      reference: (a) => new FloatArithmetic(half, rounding).convertFrom(single, a!),
+      cases: [...between(single, half), ...[1n, 0x8000_0001n, 0x007f_ffffn, 0x807f_ffffn].map((bits) => [bits])],
     }, {
       text: `cvt.${rounding}.ftz.bf16.f32 d, a`,
       types: ["b16", "f32"],
@@ -475,6 +485,11 @@ function flushingConversions(): Operation[] {
     text: "cvt.f64.bf16 d, a",
     types: ["f64", "b16"],
     reference: (a) => isNaNBits(bfloat16, a!) ? undefined : new FloatArithmetic(double).convertFrom(bfloat16, a!),
+    cases: halfValues("bf16").map((bits) => [bits]),
+  }, {
+    text: "cvt.ftz.f32.bf16 d, a",
+    types: ["f32", "b16"],
+    reference: (a) => isNaNBits(bfloat16, a!) ? undefined : flushed(bfloat16, a!) << 16n,
     cases: halfValues("bf16").map((bits) => [bits]),
   }, {
     text: "cvt.f32.bf16 d, a",
@@ -549,7 +564,11 @@ function narrowConversions(): Operation[] {
   const tensorFloat: FloatFormat = { exponentBits: 8, fractionBits: 10 };
   for (const [rounding, modifiers] of [["rna", []], ["rna", ["satfinite"]], ["rn", ["relu"]], ["rz", []]] as const) {
     const narrow = (bits: bigint) => {
-      if (isNaNBits(single, bits)) return 0x7fff_ffffn;
+      // On an H200, which for `.rna` cuts a NaN off, and with `.satfinite` takes one from its last place.
+      if (isNaNBits(single, bits)) {
+        if (rounding !== "rna") return 0x7fff_e000n;
+        return (bits >> 13n << 13n) - (modifiers.some((modifier) => modifier === "satfinite") ? 0x2000n : 0n);
+      }
       if (rounding !== "rna") return new FloatArithmetic(tensorFloat, rounding).convertFrom(single, bits) << 13n;
       return bits + 0x1000n >> 13n << 13n;
     };

@@ -176,9 +176,10 @@ for (const offset of [-40n, -3n, -2n, -1n, 0n, 1n, 2n, 3n, 7n, 33n]) {
   add(`{ and.b32 b, b, 31; fns.b32 d, a, b, ${offset}; }`, "b32 b32 b32", (a, b) => findNth(a!, b! & 31n, offset));
 }
 
-/** As the manual has it, but for a base that it leaves undefined. */
-function findNth(mask: bigint, base: bigint, offset: bigint): bigint | undefined {
-  if (base > 31n) return undefined;
+/** As the manual has it; for a base, and for an offset, that it leaves undefined as an H200 has it. */
+function findNth(mask: bigint, base: bigint, offset: bigint): bigint {
+  if (offset === -0x8000_0000n) return 0n;
+  if (base > 31n) return -1n;
   if (offset === 0n) return mask >> base & 1n ? base : -1n;
   const step = offset > 0n ? 1n : -1n;
   let left = (offset > 0n ? offset : -offset) - 1n;

@@ -91,6 +91,17 @@ export class BlockScheduler {
   /** Runs one block to its end. Throws {@linkcode DeadlockError} where its threads wait for each other for ever. */
   runBlock(): void {
     this.#start();
+    this.#run();
+  }
+
+  /** The same, of a block that was begun: the records of all threads say where they are, and each waits or has exited. */
+  finishBlock(): void {
+    this.#forget();
+    for (let warp = 0; warp < this.#warps.length; warp++) this.#answerWarp(warp);
+    this.#run();
+  }
+
+  #run(): void {
     while (this.#live > 0) {
       let isGoingOn = false;
       for (let warp = 0; warp < this.#warps.length; warp++) {
@@ -122,9 +133,15 @@ export class BlockScheduler {
       y = 0;
       z++;
     }
+    this.#forget();
+    this.#isReady.fill(true);
+  }
+
+  /** Takes what threads ask for as not looked at yet. */
+  #forget(): void {
     this.#seen.fill(0);
     this.#waiting.fill(0);
-    this.#isReady.fill(true);
+    this.#isReady.fill(false);
     this.#barriers.clear();
     this.#live = this.#count;
   }

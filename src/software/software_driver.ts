@@ -99,15 +99,17 @@ export class SoftwareDriver implements Driver {
   readonly #allocations = new Allocations<AnyAllocation>();
   readonly #modules = new Map<bigint, LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
-  readonly #kernelOptions: { readonly stepLimit: number; readonly boundsChecks: boolean };
+  readonly #kernelOptions: Required<Pick<SoftwareDriverOptions, "boundsChecks" | "packedThreads">> & {
+    readonly stepLimit: number;
+  };
   #lastHandle = 0x5000n;
 
   constructor(options: SoftwareDriverOptions) {
-    const { stepLimit = defaultStepLimit, boundsChecks = true } = options;
+    const { stepLimit = defaultStepLimit, boundsChecks = true, packedThreads = true } = options;
     if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
       throw new RangeError(`Cannot let kernels do ${stepLimit} steps: the limit is a whole number from 1 on`);
     }
-    this.#kernelOptions = { stepLimit, boundsChecks };
+    this.#kernelOptions = { stepLimit, boundsChecks, packedThreads };
     this.#devices = new VisibleDevices(options);
     this.#legacyMemory = new LegacyMemory(this.#window, this.#devices);
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {

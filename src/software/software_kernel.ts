@@ -7,6 +7,7 @@ import {
   hostFunctionImports,
   initializeImage,
   type ModuleVariable,
+  type PackedKernel,
 } from "./compiler/compile.ts";
 import { type ContextField, contextFields, contextOffset } from "./compiler/launch_context.ts";
 import { assertionMessage, printFromDevice } from "./device_print.ts";
@@ -49,6 +50,8 @@ export interface SoftwareKernel {
   readonly run: RunKernel;
   /** What counts the steps of the blocks that are run. */
   readonly steps: StepCounter;
+  /** Its other version, which runs packs of threads. */
+  readonly pack: KernelPack;
 }
 
 /** A variable of a loaded module, by where it lies in the window. */
@@ -75,7 +78,12 @@ export interface ModulePlace {
   readonly stepLimit?: number;
   /** Whether accesses are checked, as they are unless it is false. */
   readonly boundsChecks?: boolean;
+  /** Whether threads are run in packs: in large launches where it is likely to be faster, always where it is possible. */
+  readonly packedThreads?: boolean | "always";
 }
+
+/** From so many threads on, running them in packs is worth compiling the kernel once more. */
+const leastPackedThreads = 4096;
 
 /**
  * Compiles PTX, places its variables in the window and binds its kernels to it. Throws `PtxError` before anything is
@@ -84,14 +92,15 @@ export interface ModulePlace {
 export function loadModule(
   ptx: string,
   window: Window,
-  { reserve, stepLimit = Infinity, boundsChecks = true }: ModulePlace,
+  { reserve, stepLimit = Infinity, boundsChecks = true, packedThreads = true }: ModulePlace,
 ): SoftwareModule {
-  const module = compilePtx(ptx, { boundsChecks });
+  const module = compilePtx(ptx, { boundsChecks, packedThreads });
+  const packedFrom = packedThreads === "always" ? 0 : leastPackedThreads;
   const { image } = module;
   const code = new WebAssembly.Module(module.wasm);
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { window, begin: 0, stepLimit }),
+      kernels: bindKernels(code, module, { window, begin: 0, stepLimit, packedFrom }),
       variables: new Map(),
       memory: undefined,
     };
@@ -106,7 +115,7 @@ export function loadModule(
     return [name, { space, begin: begin + offset, byteLength }] as const;
   });
   return {
-    kernels: bindKernels(code, module, { window, begin, stepLimit }),
+    kernels: bindKernels(code, module, { window, begin, stepLimit, packedFrom }),
     variables: new Map(variables),
     memory: { begin, byteLength },
   };
@@ -116,10 +125,15 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels }: CompiledModule,
-  { window, begin, stepLimit }: { window: Window; begin: number; stepLimit: number },
+  { window, begin, stepLimit, packedFrom }: {
+    window: Window;
+    begin: number;
+    stepLimit: number;
+    packedFrom: number;
+  },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
-  const instance = new WebAssembly.Instance(code, {
+  const imports = {
     device: {
       memory: window.memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
@@ -151,9 +165,13 @@ function bindKernels(
         },
       }),
     },
-  });
+  };
+  const { exports } = new WebAssembly.Instance(code, imports);
   return new Map(
-    [...kernels].map(([name, compiled]) => [name, { compiled, run: instance.exports[name] as RunKernel, steps }]),
+    [...kernels].map(([name, compiled]) => {
+      const run = exports[name] as RunKernel;
+      return [name, { compiled, run, steps, pack: new KernelPack(compiled, imports, packedFrom) }];
+    }),
   );
 }
 
@@ -168,6 +186,55 @@ function faultOf(kind: number, address: bigint, line: number): KernelFault {
     default:
       return new KernelFault(kind, { address, line });
   }
+}
+
+/** The functions of a kernel that runs packs of threads. */
+interface PackRun {
+  readonly compiled: PackedKernel;
+  /** Runs the blocks that the launch's record names, and tells the one at which it has stopped. */
+  readonly packs: (launch: number) => number;
+  readonly threads: RunKernel;
+}
+
+/** The version of a kernel that runs packs of threads, which is compiled when it is first of use. */
+class KernelPack {
+  readonly #kernel: CompiledKernel;
+  readonly #imports: WebAssembly.Imports;
+  readonly #packedFrom: number;
+  #run: PackRun | undefined;
+  #isCompiled = false;
+
+  constructor(kernel: CompiledKernel, imports: WebAssembly.Imports, packedFrom: number) {
+    this.#kernel = kernel;
+    this.#imports = imports;
+    this.#packedFrom = packedFrom;
+  }
+
+  /** For a launch; undefined where its threads cannot be run in packs, or are too few. */
+  for({ grid, block }: Geometry): PackRun | undefined {
+    const threads = block[0] * block[1] * block[2];
+    if (grid[0] * grid[1] * grid[2] * threads < this.#packedFrom) return undefined;
+    const run = this.#compile();
+    if (run === undefined || block[0] % run.compiled.width !== 0) return undefined;
+    return packMemoryBytes(run.compiled, threads) > scratch.local.byteLength ? undefined : run;
+  }
+
+  #compile(): PackRun | undefined {
+    if (this.#isCompiled) return this.#run;
+    this.#isCompiled = true;
+    const compiled = this.#kernel.compilePacked();
+    if (compiled === undefined) return undefined;
+    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(compiled.wasm), this.#imports);
+    const { packs, threads } = exports as { packs: PackRun["packs"]; threads: RunKernel };
+    return this.#run = { compiled, packs, threads };
+  }
+}
+
+/** The bytes of memory for what is saved of threads and packs at once. */
+function packMemoryBytes(kernel: PackedKernel, threadsPerBlock: number): number {
+  const { localBytes, savedBytes, packBytes, width, hasBarriers } = kernel;
+  const threads = hasBarriers ? threadsPerBlock : width;
+  return threads * (localBytes + savedBytes) + threads / width * packBytes;
 }
 
 /** Counts what the threads of a block do, and stops those that do too much: they have no end, most likely. */
@@ -226,7 +293,16 @@ export function threadMemoryBytes(
 /** A launch as work for a stream: each call runs some blocks and returns whether none is left. */
 export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): () => boolean {
   const launch = new LaunchRecord(kernel, geometry, place);
-  return kernel.compiled.suspensions === undefined ? blocksAtOnce(launch) : blockAfterBlock(launch);
+  const pack = kernel.pack.for(geometry);
+  const index = new BlockIndex(geometry.grid);
+  if (pack !== undefined) return packsAtOnce(launch, index, pack);
+  return runSingly(launch, index);
+}
+
+function runSingly(launch: LaunchRecord, index: BlockIndex): () => boolean {
+  return launch.kernel.compiled.suspensions === undefined
+    ? blocksAtOnce(launch, index)
+    : blockAfterBlock(launch, index);
 }
 
 /** What a kernel reads of a launch. */
@@ -275,9 +351,31 @@ class LaunchRecord {
     this.set("stepsAtOnce", steps.atOnce);
   }
 
+  /** Writes in what that differs for packs of threads. */
+  writePacked(kernel: PackedKernel): PackPlaces {
+    const { block } = this.geometry;
+    const threads = kernel.hasBarriers ? block[0] * block[1] * block[2] : kernel.width;
+    const local = scratch.local.begin;
+    const saved = local + threads * kernel.localBytes;
+    this.set("localMemory", local);
+    this.set("savedRegisters", saved);
+    this.set("packs", saved + threads * kernel.savedBytes);
+    return { local, saved };
+  }
+
   set(field: ContextField, value: number): void {
     this.#fields[contextOffset(field) / 4] = value;
   }
+
+  get(field: ContextField): number {
+    return this.#fields[contextOffset(field) / 4]!;
+  }
+}
+
+/** Where the local memory and the saved registers begin of threads that do not run in packs any more. */
+interface PackPlaces {
+  readonly local: number;
+  readonly saved: number;
 }
 
 /** The blocks of a grid in order. */
@@ -307,9 +405,8 @@ class BlockIndex {
 }
 
 /** Threads that never wait are run block after block by the kernel itself, as many blocks of a row as time allows. */
-function blocksAtOnce(launch: LaunchRecord): () => boolean {
+function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   const { grid } = launch.geometry;
-  const index = new BlockIndex(grid);
   const { run, steps } = launch.kernel;
   let count = 1;
   return () => {
@@ -333,9 +430,8 @@ function blocksAtOnce(launch: LaunchRecord): () => boolean {
 }
 
 /** Threads that may wait are run by the scheduler, one block at a time. */
-function blockAfterBlock(launch: LaunchRecord): () => boolean {
-  const { geometry: { grid, block }, kernel: { compiled, run, steps } } = launch;
-  const index = new BlockIndex(grid);
+function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): () => boolean {
+  const { geometry: { block }, kernel: { compiled, run, steps } } = launch;
   const scheduler = new BlockScheduler({
     memory: launch.place.window.memory,
     block,
@@ -358,17 +454,75 @@ function blockAfterBlock(launch: LaunchRecord): () => boolean {
       launch.set("blockY", index.y);
       launch.set("blockZ", index.z);
       steps.restart();
-      try {
-        scheduler.runBlock();
-      } catch (error) {
-        if (!(error instanceof DeadlockError)) throw error;
-        const { x, y, z } = index;
-        throw new KernelFault(faultKind.deadlock, {
-          line: error.line,
-          detail: `block ${x}, ${y}, ${z}: ${error.message}`,
-        });
-      }
+      withPlaceOfDeadlock(index, () => scheduler.runBlock());
       index.goOnTo(index.x + 1);
+    }
+    return index.isPastEnd;
+  };
+}
+
+function withPlaceOfDeadlock({ x, y, z }: BlockIndex, run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    if (!(error instanceof DeadlockError)) throw error;
+    throw new KernelFault(faultKind.deadlock, { line: error.line, detail: `block ${x}, ${y}, ${z}: ${error.message}` });
+  }
+}
+
+/** Of the packs that a launch runs, the part that may come apart before the rest is run thread by thread. */
+const partingShare = 1 / 8;
+
+/** Runs threads in packs, as many blocks of a row as time allows, as long as the packs stay whole. */
+function packsAtOnce(launch: LaunchRecord, index: BlockIndex, { compiled, packs, threads }: PackRun): () => boolean {
+  const { geometry: { grid, block }, kernel: { steps } } = launch;
+  const packsPerBlock = block[0] * block[1] * block[2] / compiled.width;
+  const places = launch.writePacked(compiled);
+  const scheduler = new BlockScheduler({
+    memory: launch.place.window.memory,
+    block,
+    threads: scratch.threads.begin,
+    ...places,
+    kernel: compiled,
+    run(firstThread, lastThread) {
+      launch.set("firstThread", firstThread);
+      launch.set("lastThread", lastThread);
+      threads(scratch.launch.begin);
+    },
+    countSteps: (count) => steps.count(count),
+  });
+  let count = 1;
+  let begun = 0;
+  let parted = 0;
+  let runRest: (() => boolean) | undefined;
+  return () => {
+    if (runRest !== undefined) return runRest();
+    launch.write();
+    launch.writePacked(compiled);
+    const start = performance.now();
+    while (!index.isPastEnd) {
+      const last = Math.min(index.x + count, grid[0]);
+      launch.set("firstBlockX", index.x);
+      launch.set("lastBlockX", last);
+      launch.set("blockY", index.y);
+      launch.set("blockZ", index.z);
+      launch.set("divergences", 0);
+      steps.restart();
+      const stopped = packs(scratch.launch.begin);
+      begun += (Math.min(stopped + 1, last) - index.x) * packsPerBlock;
+      parted += launch.get("divergences");
+      index.goOnTo(stopped);
+      if (stopped < last) {
+        withPlaceOfDeadlock(index, () => scheduler.finishBlock());
+        index.goOnTo(stopped + 1);
+      }
+      if (parted > begun * partingShare && begun > 64) {
+        runRest = runSingly(launch, index);
+        return index.isPastEnd;
+      }
+      const elapsed = performance.now() - start;
+      if (elapsed > sliceMilliseconds) break;
+      if (elapsed < sliceMilliseconds / 4) count = Math.min(count * 2, 2 ** 24);
     }
     return index.isPastEnd;
   };

@@ -15,6 +15,7 @@ import {
   type Geometry,
   launchInSlices,
   loadModule,
+  type ModulePlace,
   type SoftwareKernel,
   type SoftwareModule,
   threadMemoryBytes,
@@ -52,7 +53,7 @@ export class LoadedModule {
   static load(
     window: Window,
     image: string | Uint8Array,
-    { device, ...options }: { device: number; stepLimit: number; boundsChecks: boolean },
+    { device, ...options }: { device: number } & Omit<ModulePlace, "reserve">,
   ): LoadedModule {
     const ptx = textOf(image);
     const reserve = (byteLength: number) =>

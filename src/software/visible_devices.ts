@@ -20,6 +20,11 @@ export interface SoftwareDriverOptions {
   readonly stepLimit?: number | undefined;
   /** Whether kernels check their addresses, as they do unless it is false: to measure what that costs. */
   readonly boundsChecks?: boolean;
+  /**
+   * Whether kernels run several threads at once, by vectors: in large launches where it is likely to be faster, as they do
+   * unless it is said, or never, or wherever it is possible, for tests.
+   */
+  readonly packedThreads?: boolean | "always";
 }
 
 /** Why the devices were lost. */

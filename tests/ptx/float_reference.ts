@@ -126,10 +126,16 @@ export function integerSquareRoot(value: bigint): bigint {
 export class FloatArithmetic {
   readonly format: FloatFormat;
   readonly rounding: Rounding;
+  readonly #flushes: boolean;
 
-  constructor(format: FloatFormat, rounding: Rounding = "rn") {
+  /**
+   * @param options.flushes `.ftz`: whether results are zeros that would be subnormal with any exponent, which is what an
+   * H200 makes zeros
+   */
+  constructor(format: FloatFormat, rounding: Rounding = "rn", { flushes = false }: { flushes?: boolean } = {}) {
     this.format = format;
     this.rounding = rounding;
+    this.#flushes = flushes;
   }
 
   /** Rounds what another format or exact arithmetic holds. */
@@ -140,7 +146,7 @@ export class FloatArithmetic {
     if (value.kind === "infinite") return sign | infinity(format);
     const { negative, numerator, denominator } = value;
     if (numerator === 0n) return sign;
-    const exponent = Math.max(exponentOf(value), smallestExponent(format));
+    const exponent = this.#flushes ? exponentOf(value) : Math.max(exponentOf(value), smallestExponent(format));
     const shift = format.fractionBits - exponent;
     const scaled = shift >= 0
       ? { ...value, numerator: numerator << BigInt(shift) }
@@ -148,6 +154,7 @@ export class FloatArithmetic {
     // Where the number is subnormal the stored exponent is 0, where it is normal its highest bit adds 1 to it.
     const magnitude = roundedQuotient(scaled, rounding) +
       (BigInt(exponent - smallestExponent(format)) << BigInt(format.fractionBits));
+    if (this.#flushes && magnitude < 1n << BigInt(format.fractionBits)) return sign;
     if (magnitude < infinity(format)) return sign | magnitude;
     const isTowardZero = rounding === "rz" || (rounding === "rm" && !negative) || (rounding === "rp" && negative);
     return sign | (isTowardZero ? infinity(format) - 1n : infinity(format));

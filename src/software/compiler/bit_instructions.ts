@@ -256,8 +256,8 @@ export const findNthSet: Emit = (e, i) => {
     code.set(bits).get(count).i32(1).ops("i32Sub").set(count).br(1).end().end();
   };
   e.assign(i.operands[0], u32, () => {
-    base().i32(31).ops("i32GtU").if("i32").i32(-1).else();
     offset().i32(-0x8000_0000).ops("i32Eq").if("i32").i32(0).else();
+    base().i32(31).ops("i32GtU").if("i32").i32(-1).else();
     offset().ops("i32Eqz").if("i32");
     base().i32(-1);
     mask();

@@ -9,17 +9,12 @@
  *
  * @module
  */
-import {
-  allocateOnStack,
-  chooseFunction,
-  faultStack,
-  passedBytes,
-  pushNextFrame,
-} from "./call_instructions.ts";
+import { allocateOnStack, chooseFunction, faultStack, passedBytes, pushNextFrame } from "./call_instructions.ts";
 import { callTarget } from "./call_layout.ts";
 import { postorder, redirect, successors } from "./control_flow_graph.ts";
 import {
   type CompileOptions,
+  contextLocal,
   type EmittedCode,
   type FixedLocal,
   FunctionEmitter,
@@ -36,12 +31,7 @@ import {
   type Parting,
   type Step,
 } from "./kernel_flow.ts";
-import {
-  exited,
-  type Suspension,
-  threadRecord,
-  threadRecordByteLength,
-} from "./launch_context.ts";
+import { contextOffset, exited, type Suspension, threadRecord, threadRecordByteLength } from "./launch_context.ts";
 import { liveRegisters } from "./liveness.ts";
 import type { FunctionName, Register } from "./names.ts";
 import { makeReducible } from "./reducible_loops.ts";
@@ -238,7 +228,7 @@ class KernelGenerator {
       if ("write" in on) this.#conditions.set(block, e.emitApart(() => on.write(e)));
     }
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
-    const live = departures.length === 0 ? () => [] : liveRegisters({ entry, next: successors, use });
+    const live = departures.length === 0 && !isEntered ? () => [] : liveRegisters({ entry, next: successors, use });
     const slots = new Map<Register, number>();
     let end: number = savedHeader.byteLength;
     for (const goingOn of [...departures.map(({ goingOn }) => goingOn), ...(isEntered ? this.#partings : [])]) {
@@ -514,10 +504,14 @@ function blocksAt(flow: FunctionFlow, partings: readonly Parting[]): FlowBlock[]
     if (terminator.kind !== "branch" || terminator.on.instruction === undefined) continue;
     branches.set(terminator.on.instruction, terminator);
   }
+  const target = ({ instruction, way }: Parting): FlowBlock => {
+    if (way === "before") return cuts.get(instruction)!.block;
+    if (way !== "suspending") return branches.get(instruction)![way];
+    return flow.departures.find((departure) => departure.instruction === instruction)!.leaving;
+  };
   return partings.map(({ instruction, way }) => {
     const block = newBlock();
-    const target = way === "before" ? cuts.get(instruction)!.block : branches.get(instruction)![way];
-    block.terminator = { kind: "jump", target };
+    block.terminator = { kind: "jump", target: target({ instruction, way }) };
     return block;
   });
 }

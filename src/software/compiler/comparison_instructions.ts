@@ -55,6 +55,12 @@ function pushComparison(e: FunctionEmitter, i: TypedInstruction, [a, b]: readonl
     });
     return;
   }
+  if (type.kind === "bits" && comparison !== "eq" && comparison !== "ne") {
+    e.fail(`.${comparison} needs numbers: bits are equal or not, .eq or .ne`);
+  }
+  if (type.kind === "signed" && ["lo", "ls", "hi", "hs"].includes(comparison)) {
+    e.fail(`.${comparison} compares unsigned numbers`);
+  }
   e.push(a, type);
   e.push(b, type);
   const [signed, unsigned] = integerComparisons[comparison]!;
@@ -185,6 +191,11 @@ function setHalfPredicate(e: FunctionEmitter, i: TypedInstruction): void {
 export const setValue: Emit = (e, i) => {
   const result = typeNamed(i.choices.get("result")!);
   const compared = i.operands.slice(1);
+  const modifiers = i.text.split(".");
+  if (modifiers.indexOf(result.name) > modifiers.lastIndexOf(i.type.name)) {
+    e.fail(`what is compared stands last: nothing compares ".${result.name}" in this way`);
+  }
+  if (i.choices.has("ftz") && result.name === "bf16") e.fail(".ftz does not go with a result of .bf16");
   e.assign(i.operands[0], result, () => {
     if (!isHalf(i.type)) {
       pushComparison(e, i, compared);

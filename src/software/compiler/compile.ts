@@ -14,17 +14,19 @@
 import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signature.ts";
 import { parsePtx } from "../../ptx/parser.ts";
 import { type FunctionDeclaration, PtxError } from "../../ptx/syntax.ts";
-import { generateKernel } from "./code_generator.ts";
+import { generateKernel, type GeneratorContext } from "./code_generator.ts";
 import { hasFusedMultiplyAdd } from "./engine_features.ts";
 import type { CompileOptions } from "./function_emitter.ts";
-import { helperFunctions, importedFunctions } from "./helper_functions.ts";
+import { helperCount, helperFunctions, importedFunctions } from "./helper_functions.ts";
 import { addressedFunctions, functionsByName } from "./module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
 import type { Suspension } from "./launch_context.ts";
+import { generatePack } from "./pack_generator.ts";
+import { packWidth } from "./pack_layout.ts";
 import type { Variable } from "./names.ts";
 import { StructureError } from "./structured_code.ts";
 import { checkHeader } from "./supported_ptx.ts";
-import { type ModuleScope, typeKernel } from "./typed_body.ts";
+import { type ModuleScope, type TypedKernel, typeKernel } from "./typed_body.ts";
 import { encodeModule, type FunctionDefinition } from "./wasm_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
@@ -67,6 +69,29 @@ export interface CompiledKernel {
    * exited. Undefined where each thread runs to its end, and all use the first one's local memory.
    */
   readonly suspensions: readonly Suspension[] | undefined;
+  /** Compiles the kernel once more, to run packs of threads; undefined where it cannot, or would hardly gain by it. */
+  compilePacked(): PackedKernel | undefined;
+}
+
+/** A kernel that runs threads in packs, for launches whose blocks are whole packs along x: see `pack_generator.ts`. */
+export interface PackedKernel {
+  /**
+   * Imports the same. Exports `packs`, which runs the blocks that the launch's record names, from the first to one past the
+   * last, and returns the one at which it has stopped: where that is not the last, the threads of that block have records,
+   * and are to be run to their end by `threads`, which is what the module of all kernels exports under the kernel's name.
+   */
+  readonly wasm: Uint8Array<ArrayBuffer>;
+  /** Threads of a pack. */
+  readonly width: number;
+  /** What is to be saved of each pack. */
+  readonly packBytes: number;
+  /** Whether all packs of a block are there at once, not one after another. */
+  readonly hasBarriers: boolean;
+  /** Of each thread that is in no pack any more: as of a {@linkcode CompiledKernel}. */
+  readonly localBytes: number;
+  readonly savedBytes: number;
+  readonly frameBytes: number;
+  readonly suspensions: readonly Suspension[];
 }
 
 const memoryPages = 65536;
@@ -93,7 +118,12 @@ export function compilePtx(text: string, options: Partial<CompileOptions> = {}):
   const names = functionsByName(functions, aliases);
   const image = layOutImage(variables.values(), names);
   const module = { image, variables, functions: names, addressed: addressedFunctions(functions, declarations, names) };
-  const all: CompileOptions = { boundsChecks: true, fusedMultiplyAdd: hasFusedMultiplyAdd(), packedThreads: true, ...options };
+  const all: CompileOptions = {
+    boundsChecks: true,
+    fusedMultiplyAdd: hasFusedMultiplyAdd(),
+    packedThreads: true,
+    ...options,
+  };
   const kernels = new Map<string, CompiledKernel>();
   const definitions: FunctionDefinition[] = [];
   for (const kernel of functions) {
@@ -103,13 +133,16 @@ export function compilePtx(text: string, options: Partial<CompileOptions> = {}):
     kernels.set(kernel.name, compiled);
     definitions.push(definition);
   }
-  const wasm = encodeModule({
+  return { wasm: encodeKernels(definitions), kernels, image };
+}
+
+function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<ArrayBuffer> {
+  return encodeModule({
     memory: { module: "device", name: "memory", pages: memoryPages },
     globals: [{ module: "device", name: "imageAddress", valueType: "i64" }],
     imports: importedFunctions(),
     functions: [...helperFunctions(), ...definitions],
   });
-  return { wasm, kernels, image };
 }
 
 function compileKernel(
@@ -127,19 +160,38 @@ function compileKernel(
   const { sharedBytes } = typed;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
-    const { definition, ...generated } = generateKernel(name, typed, {
+    const context: GeneratorContext = {
       parameterBytes,
       constants: module.image.constants,
       addressed: module.addressed,
       options,
-    });
+    };
+    const { definition, ...generated } = generateKernel(name, typed, context);
     limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
     checkSize(kernel, definition);
-    return { compiled: { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated }, definition };
+    const compilePacked = () => options.packedThreads === false ? undefined : compilePack(typed, context);
+    const compiled = { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated, compilePacked };
+    return { compiled, definition };
   } catch (error) {
     if (error instanceof StructureError) throw new PtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
     throw error;
   }
+}
+
+function compilePack(typed: TypedKernel, context: GeneratorContext): PackedKernel | undefined {
+  const indices = { resumable: helperCount, handOver: helperCount + 1 };
+  const generated = generatePack("threads", typed, { ...context, indices });
+  if (generated === undefined) return undefined;
+  const { resumable, handOver, packed, packBytes, hasBarriers } = generated;
+  const { localBytes, savedBytes, frameBytes, suspensions, definition } = resumable;
+  const definitions = [definition, handOver, packed];
+  if (!definitions.every(isOfPossibleSize)) return undefined;
+  const wasm = encodeKernels(definitions);
+  return { wasm, width: packWidth, packBytes, hasBarriers, localBytes, savedBytes, frameBytes, suspensions };
+}
+
+function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {
+  return type.parameters.length + locals.length <= maximumFunctionLocals && code.length <= maximumFunctionBytes;
 }
 
 function threadsPerBlock(

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { canonicalizeNaN, flushSubnormal, saturate } from "./float_instructions.ts";
+import { canonicalizeNaN, flushSubnormal, roundToSingle, saturate } from "./float_instructions.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 import { clampDouble, isHalf, largestHalves, narrowToHalf, widenHalf } from "./half_instructions.ts";
 import type { Emit } from "./instruction_form.ts";
@@ -25,11 +25,16 @@ export const convert: Emit = (e, i) => {
   const from = typeNamed(i.choices.get("from")!);
   const { type: to } = i;
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
+  if (from.name === "bf16" || to.name === "bf16") {
+    if (i.choices.has("sat")) e.fail(".sat does not go with .bf16");
+    if (from.bits === 8 || to.bits === 8) e.fail("nothing converts between .bf16 and integers of 8 bits");
+  }
   e.assign(i.operands[0], to, () => {
     e.push(cutToSize(i.operands[1], from), from, { wide: true });
     // An H200 flushes nothing from 32 bits to 16.
     if (i.choices.has("ftz") && from.name === "f32" && to.name !== "f16") flushSubnormal(e);
     if (isHalf(from)) widenHalf(e, from);
+    if (i.choices.has("ftz") && from.name === "bf16") flushSubnormal(e);
     if (from.kind === "float") {
       if (to.kind === "float") floatToFloat(e, i, from);
       else floatToInteger(e, i, isHalf(from) ? single : from);
@@ -67,7 +72,8 @@ function floatToFloat(e: FunctionEmitter, i: TypedInstruction, declared: ScalarT
   const rounding = i.choices.get("rounding");
   const toInteger = rounding === undefined ? undefined : integerRoundings[rounding];
   if (toInteger !== undefined && declared !== to) e.fail(`.${rounding} does not apply between different types`);
-  if (rounding !== undefined && toInteger === undefined && holdsAll(to, declared) && declared.name !== "bf16") {
+  const isExact = holdsAll(to, declared) && (declared.name !== "bf16" || to.name === "bf16");
+  if (rounding !== undefined && toInteger === undefined && isExact) {
     e.fail(`.${rounding} does not apply: nothing is rounded`);
   }
   const from = isHalf(declared) ? single : declared;
@@ -83,21 +89,11 @@ function floatToFloat(e: FunctionEmitter, i: TypedInstruction, declared: ScalarT
     return;
   }
   if (from.bits < to.bits) code.ops("f64PromoteF32");
-  else if (from.bits > to.bits) roundToSingle(e, roundingOf(e, i));
-  if (i.choices.has("ftz") && to.name === "f32" && from.bits > 32) flushSubnormal(e);
+  else if (from.bits > to.bits) roundToSingle(e, i, roundingOf(e, i));
   if (i.choices.has("sat")) saturate(e, to);
   else if (from.name === "f32" && to.name === "f64" && i.choices.has("ftz")) widenOneNaN(e);
   else if (from.bits !== to.bits) convertNaN(e, { source, from, to });
   else if (toInteger !== undefined || i.choices.has("ftz") || declared.name === "f16") canonicalizeNaN(e, to, [source]);
-}
-
-function roundToSingle(e: FunctionEmitter, rounding: number): void {
-  if (rounding === roundingCodes.rn) {
-    e.code.ops("f32DemoteF64");
-  } else {
-    e.code.i32(rounding);
-    e.callHelper("doubleToSingle");
-  }
 }
 
 /** Puts for a NaN of 64 bits on the stack the one that arithmetic of 32 gives, which `.ftz` takes it through. */
@@ -169,7 +165,7 @@ function integerToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarTyp
   else e.code.ops(`f64Convert${fromName}${sign}` as OpName);
   if (i.choices.has("sat")) saturate(e, double);
   if (isHalf(to)) narrowToHalf(e, to, { rounding });
-  else if (to.name === "f32") roundToSingle(e, rounding);
+  else if (to.name === "f32") roundToSingle(e, i, rounding);
 }
 
 /** Takes an i64 as a number of 64 bits, rounded: its halves are exact. */

@@ -62,6 +62,47 @@ export function flushSubnormal(e: FunctionEmitter): void {
   e.code.get(value).ops("f32Abs").f32(2 ** -126).ops("f32Lt", "select");
 }
 
+const smallestNormal = 2 ** -126;
+
+/**
+ * `.ftz`: puts a zero of the same sign for a number of 64 bits on the stack that is going to be rounded to 32, where it
+ * would come out less than any normal number if there were room for its exponent.
+ */
+function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
+  const { code } = e;
+  const value = e.temporary("f64");
+  const largestBelow = smallestNormal * (1 - 2 ** -24);
+  code.set(value).f64(0).get(value).ops("f64Copysign").get(value).get(value);
+  switch (rounding) {
+    case roundingCodes.rn:
+      code.ops("f64Abs").f64(smallestNormal * (1 - 2 ** -25)).ops("f64Lt");
+      break;
+    case roundingCodes.rm:
+      code.f64(smallestNormal).ops("f64Lt").get(value).f64(-largestBelow).ops("f64Ge", "i32And");
+      break;
+    case roundingCodes.rp:
+      code.f64(-smallestNormal).ops("f64Gt").get(value).f64(largestBelow).ops("f64Le", "i32And");
+      break;
+    default:
+      code.ops("f64Abs").f64(smallestNormal).ops("f64Lt");
+  }
+  code.ops("select");
+}
+
+/**
+ * Rounds a number of 64 bits on the stack to 32, in the way that one of `roundingCodes` says. Where it is not exact, it
+ * was rounded to odd.
+ */
+export function roundToSingle(e: FunctionEmitter, { choices }: TypedInstruction, rounding: number): void {
+  if (choices.has("ftz")) flushBeforeRounding(e, rounding);
+  if (rounding === roundingCodes.rn) {
+    e.code.ops("f32DemoteF64");
+  } else {
+    e.code.i32(rounding);
+    e.callHelper("doubleToSingle");
+  }
+}
+
 /** `.sat`: clamps to 0 and 1, and makes a NaN +0. */
 export function saturate(e: FunctionEmitter, type: ScalarType): void {
   const value = e.temporary(type.value);
@@ -106,26 +147,31 @@ export function assignFloat(e: FunctionEmitter, i: TypedInstruction, compute: ()
   }, { anyNaN: true });
 }
 
-/** The direction that an instruction rounds in, where it is not to nearest even. */
-function directionOf({ choices }: TypedInstruction): number | undefined {
-  const rounding = choices.get("rounding") as Rounding | undefined;
-  return rounding === undefined || rounding === "rn" ? undefined : roundingCodes[rounding];
+/** How an instruction rounds, one of `roundingCodes`. */
+function roundingOf({ choices }: TypedInstruction): number {
+  return roundingCodes[choices.get("rounding") as Rounding | undefined ?? "rn"];
+}
+
+/** Whether WebAssembly's own instruction rounds as one of PTX does, and leaves no doubt about what `.ftz` flushes. */
+function isRoundedAlike(i: TypedInstruction, operation: RoundedOperation): boolean {
+  if (roundingOf(i) !== roundingCodes.rn) return false;
+  return !i.choices.has("ftz") || (operation !== "Mul" && operation !== "Div");
 }
 
 /** Arithmetic that is one instruction of WebAssembly where it rounds to nearest even. */
 export function float(operation: RoundedOperation): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
-      const direction = directionOf(i);
+      const isAlike = isRoundedAlike(i, operation);
       const [, a, b] = i.operands;
       const kept = [a, ...(operation === "Sqrt" ? [] : [b])].flatMap((operand) => {
         const local = pushKept(e, i, operand);
-        if (direction !== undefined && i.type.value === "f32") e.code.ops("f64PromoteF32");
+        if (!isAlike && i.type.value === "f32") e.code.ops("f64PromoteF32");
         return local;
       });
-      if (direction === undefined) e.code.ops(inType(i.type, operation));
-      else if (i.type.value === "f32") roundSingle(e, operation, direction);
-      else roundDouble(e, operation, direction);
+      if (isAlike) e.code.ops(inType(i.type, operation));
+      else if (i.type.value === "f32") roundSingle(e, i, operation);
+      else roundDouble(e, operation, roundingOf(i));
       return operation === "Div" ? kept.toReversed() : kept;
     });
 }
@@ -133,18 +179,18 @@ export function float(operation: RoundedOperation): Emit {
 /**
  * Takes operands of 32 bits as ones of 64, in which all operations but sums come out well enough to be rounded again.
  */
-function roundSingle(e: FunctionEmitter, operation: RoundedOperation, direction: number): void {
+function roundSingle(e: FunctionEmitter, i: TypedInstruction, operation: RoundedOperation): void {
+  const rounding = roundingOf(i);
   if (operation === "Sub") e.code.ops("f64Neg");
-  if (operation === "Add" || operation === "Sub") addToOdd(e, direction);
+  if (operation === "Add" || operation === "Sub") addToOdd(e, rounding);
   else e.code.ops(`f64${operation}`);
-  e.code.i32(direction);
-  e.callHelper("doubleToSingle");
+  roundToSingle(e, i, rounding);
 }
 
 /** Towards negative infinity, what cancels gives -0, as it does when both are negated, added to +0 and negated. */
-function addToOdd(e: FunctionEmitter, direction: number): void {
+function addToOdd(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
-  if (direction !== roundingCodes.rm) {
+  if (rounding !== roundingCodes.rm) {
     e.callHelper("addToOdd");
     return;
   }
@@ -153,10 +199,10 @@ function addToOdd(e: FunctionEmitter, direction: number): void {
   e.callHelper("addToOdd").ops("f64Neg");
 }
 
-function roundDouble(e: FunctionEmitter, operation: RoundedOperation, direction: number): void {
+function roundDouble(e: FunctionEmitter, operation: RoundedOperation, rounding: number): void {
   const { code } = e;
   if (operation === "Div" || operation === "Sqrt") {
-    code.i32(direction);
+    code.i32(rounding);
     e.callHelper(operation === "Div" ? "divide64" : "squareRoot64");
     return;
   }
@@ -165,15 +211,15 @@ function roundDouble(e: FunctionEmitter, operation: RoundedOperation, direction:
   code.set(b).set(a).get(a);
   if (operation === "Mul") code.get(b).f64(0).get(a).get(b).ops("f64Mul", "f64Copysign");
   else code.f64(1).get(b);
-  code.i32(direction);
+  code.i32(rounding);
   e.callHelper("fusedMultiplyAdd64");
 }
 
 /** `rcp` with a rounding. */
 export const reciprocal: Emit = (e, i) =>
   assignFloat(e, i, () => {
-    const direction = directionOf(i);
-    if (direction === undefined) {
+    const rounding = roundingOf(i);
+    if (rounding === roundingCodes.rn) {
       constant(e, i.type, 1);
       const kept = pushKept(e, i, i.operands[1]);
       e.code.ops(inType(i.type, "Div"));
@@ -182,8 +228,8 @@ export const reciprocal: Emit = (e, i) =>
     e.code.f64(1);
     const kept = pushKept(e, i, i.operands[1]);
     if (i.type.value === "f32") e.code.ops("f64PromoteF32");
-    if (i.type.value === "f32") roundSingle(e, "Div", direction);
-    else roundDouble(e, "Div", direction);
+    if (i.type.value === "f32") roundSingle(e, i, "Div");
+    else roundDouble(e, "Div", rounding);
     return kept;
   });
 
@@ -200,9 +246,10 @@ export function signChange(operation: "Neg" | "Abs"): Emit {
 /** `fma` and `mad` */
 export const fusedMultiplyAdd: Emit = (e, i) =>
   assignFloat(e, i, () => {
-    const direction = directionOf(i);
+    const rounding = roundingOf(i);
     const operands = i.operands.slice(1);
-    if (direction === undefined && e.options.fusedMultiplyAdd) {
+    const isAlike = rounding === roundingCodes.rn && !i.choices.has("ftz");
+    if (isAlike && e.options.fusedMultiplyAdd) {
       const kept: number[] = [];
       writeFusedMultiplyAdd(
         e.code,
@@ -213,17 +260,16 @@ export const fusedMultiplyAdd: Emit = (e, i) =>
     }
     if (i.type.value === "f64") {
       const kept = operands.flatMap((operand) => pushKept(e, i, operand));
-      e.code.i32(direction ?? roundingCodes.rn);
+      e.code.i32(rounding);
       e.callHelper("fusedMultiplyAdd64");
       return factorLast(kept);
     }
     pushSingleProduct(e, i);
-    if (direction === undefined) {
+    if (isAlike) {
       addAndRound(e);
     } else {
-      addToOdd(e, direction);
-      e.code.i32(direction);
-      e.callHelper("doubleToSingle");
+      addToOdd(e, rounding);
+      roundToSingle(e, i, rounding);
     }
     return [];
   });

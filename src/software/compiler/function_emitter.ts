@@ -78,8 +78,11 @@ export interface CompileOptions {
   readonly boundsChecks: boolean;
   /** Whether the engine's relaxed multiply-add is used, which must round once. */
   readonly fusedMultiplyAdd: boolean;
-  /** Whether kernels get a version, too, that runs several threads at once where it can. */
-  readonly packedThreads: boolean;
+  /**
+   * Whether kernels that can have one get a version, too, that runs several threads at once: where it is likely to be
+   * faster, or always.
+   */
+  readonly packedThreads: boolean | "always";
 }
 
 /** Locals that stand for registers and for numbers of the thread while some code is written. */

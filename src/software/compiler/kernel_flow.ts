@@ -52,10 +52,11 @@ export function newBlock(): FlowBlock {
   return { instructions: [], terminator: { kind: "exit" } };
 }
 
-/** A place where the threads of a pack may part: in front of an instruction, or behind its branch. */
+/** A place where the threads of a pack may part. */
 export interface Parting {
   readonly instruction: TypedInstruction;
-  readonly way: "before" | "taken" | "otherwise";
+  /** In front of the instruction, behind its branch, or where it suspends the thread, whatever its predicate was. */
+  readonly way: "before" | "taken" | "otherwise" | "suspending";
 }
 
 /** Cuts blocks so that some instructions stand first in theirs; returns the blocks that lead to those, and those. */

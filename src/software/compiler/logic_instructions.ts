@@ -61,6 +61,13 @@ export function shift(direction: "left" | "right"): Emit {
   };
 }
 
+/** How far the high word of `shf` goes left; the low word goes right by the rest of 32. */
+export function knownDistance(choices: ReadonlyMap<string, string>, amount: bigint): number {
+  const unsigned = BigInt.asUintN(32, amount);
+  const bits = Number(choices.get("mode") === "wrap" ? unsigned & 31n : unsigned > 32n ? 32n : unsigned);
+  return choices.get("direction") === "l" ? bits : 32 - bits;
+}
+
 /** `shf`: the upper or lower half of two words that are shifted together. */
 export const funnelShift: Emit = (e, i) => {
   const { code } = e;
@@ -70,9 +77,7 @@ export const funnelShift: Emit = (e, i) => {
   const known = constantOf(amount);
   e.assign(i.operands[0], u32, () => {
     if (known !== undefined) {
-      const bits = Number(wraps ? known & 31n : BigInt.asUintN(32, known) > 32n ? 32n : BigInt.asUintN(32, known));
-      // How far the high word goes left; the low word goes right by the rest of 32.
-      const distance = left ? bits : 32 - bits;
+      const distance = knownDistance(i.choices, known);
       if (distance === 0) {
         e.push(high, u32);
       } else if (distance === 32) {

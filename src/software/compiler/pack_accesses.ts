@@ -6,8 +6,9 @@
  */
 import { spaceOf } from "./address_checks.ts";
 import type { Register } from "./names.ts";
-import { type PackEmitter, packWidth } from "./pack_emitter.ts";
+import type { PackEmitter } from "./pack_emitter.ts";
 import { hasVectors } from "./pack_instructions.ts";
+import { packWidth } from "./pack_layout.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 
@@ -84,7 +85,11 @@ function store(
 }
 
 /** Takes over where the range lies in which the last thread's access was found to be. */
-function remember(pack: PackEmitter, address: ResolvedAddress, { begin, count }: { begin: number; count: number }): void {
+function remember(
+  pack: PackEmitter,
+  address: ResolvedAddress,
+  { begin, count }: { begin: number; count: number },
+): void {
   const { code, emitter: e } = pack;
   const single = e.rangeCache(address.base, bytes);
   code.get(single.begin).set(begin);

@@ -5,26 +5,10 @@ import { copiesNumbers } from "./lazy_nans.ts";
 import type { Register } from "./names.ts";
 import { type PackShapes, resultsOf, type Shape, sourcesOf } from "./pack_shapes.ts";
 import { packForm } from "./pack_instructions.ts";
+import { packHeader, packVectors, packWidth, wholeMask } from "./pack_layout.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import type { CodeWriter, ValueType } from "./wasm_encoder.ts";
-
-/** Threads of a pack, and vectors of four numbers that hold one of each. */
-export const packWidth = 16;
-export const packVectors: number = packWidth / 4;
-/** A bit for each thread. */
-export const wholeMask: number = 2 ** packWidth - 1;
-
-/** Of the place in the memory where a pack's registers are saved: what comes first. */
-export const packHeader = { state: 0, mask: 4, place: 8, byteLength: 16 } as const;
-
-/** Where a pack goes on, in its header: the number of a suspension, or one of these. */
-export const packState = {
-  start: 0,
-  exited: -1,
-  /** Its threads are in no pack any more. */
-  single: -2,
-} as const;
 
 /** How a register is held for the threads of a pack. */
 export type Holding =

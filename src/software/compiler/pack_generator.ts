@@ -25,14 +25,15 @@ import {
 import { contextOffset } from "./launch_context.ts";
 import { liveRegisters } from "./liveness.ts";
 import type { Register } from "./names.ts";
-import { type HandOverPoint, handOverFunction } from "./pack_hand_over.ts";
-import { PackEmitter, packHeader, packState, packWidth, wholeMask } from "./pack_emitter.ts";
+import { handOverFunction, type HandOverPoint } from "./pack_hand_over.ts";
+import { PackEmitter } from "./pack_emitter.ts";
+import { packHeader, packState, packWidth, wholeMask } from "./pack_layout.ts";
 import { type PackShapes, packShapes } from "./pack_shapes.ts";
 import { makeReducible } from "./reducible_loops.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { TypedKernel } from "./typed_body.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
-import { waitingLoops } from "./waiting_loops.ts";
+import { loopsOf, waitingLoops } from "./waiting_loops.ts";
 import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
 
 /** A kernel as a function that runs packs of threads. */
@@ -67,16 +68,19 @@ const u32 = typeNamed("u32");
 const s32 = typeNamed("s32");
 
 /** Whether a kernel does nothing that needs each of its threads for itself. */
-function canBePacked({ kernel, callees, sharedBytes: _ }: TypedKernel): boolean {
+function canBePacked({ kernel, callees }: TypedKernel): boolean {
   if (callees.size > 0 || kernel.variableBytes > 0) return false;
   const instructions = kernel.items.filter((item) => item.kind === "instruction");
   if (!instructions.every(isPackable)) return false;
   const flow = functionFlow(kernel);
-  return waitingLoops(flow.entry).length === 0 && flow.departures.every(({ request, instruction }) => {
-    if (request?.kind !== "barrier" || request.operation !== "sync") return false;
-    const { operands: [barrier, count] } = instruction!;
-    return barrier?.kind === "integer" && count === undefined;
-  });
+  return waitingLoops(flow.entry).length === 0;
+}
+
+/** Whether packs wait as a whole where a thread departs: at a barrier of all threads of the block. */
+function isBarrier({ request, instruction }: Departure): boolean {
+  if (request?.kind !== "barrier" || request.operation !== "sync") return false;
+  const { operands: [barrier, count] } = instruction!;
+  return barrier?.kind === "integer" && count === undefined;
 }
 
 const unpackable: ReadonlySet<string> = new Set(["cp", "alloca", "stacksave", "stackrestore", "addc", "subc", "madc"]);
@@ -107,6 +111,10 @@ class PackGenerator {
   readonly #handingOver = newBlock();
   /** The local that tells where a pack parts. */
   readonly #point: number;
+  /** How often an instruction is likely to be executed, and of those that are: in all, and for one thread after another. */
+  readonly #weights = new Map<TypedInstruction, number>();
+  #packedWeight = 0;
+  #loopWeight = 0;
   /** Locals: how many packs wait, for which barrier, and whether threads of the block wait that are in no pack. */
   readonly #waiting: number;
   readonly #barrier: number;
@@ -134,12 +142,19 @@ class PackGenerator {
     }) as [number, number, number, number];
   }
 
+  /** Whether packs run from barrier to barrier: their threads may have to wait for others. */
   get #hasBarriers(): boolean {
     return this.#flow.departures.length > 0;
   }
 
+  /** Where packs wait as a whole. */
+  get #barriers(): readonly Departure[] {
+    return this.#flow.departures.filter(isBarrier);
+  }
+
   generate(name: string): GeneratedPack | undefined {
     const partings = this.#findPartings();
+    this.#weigh();
     const resumable = generateResumableKernel(name, this.#typed, { ...this.#context, partings });
     const points: HandOverPoint[] = [{ kind: "exited" }];
     const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
@@ -147,10 +162,14 @@ class PackGenerator {
     this.#writeBlocks(entry);
     this.#writeSuspensions(entry, points);
     makeReducible(entry);
-    const { steps } = { steps: packWidth };
-    const body = writeBlocks(this.#emitter, { entry, code: this.#code, conditions: this.#conditions, steps });
+    const body = writeBlocks(this.#emitter, {
+      entry,
+      code: this.#code,
+      conditions: this.#conditions,
+      steps: packWidth,
+    });
     const code = this.#hasBarriers ? this.#loopOverRounds(body) : this.#loopOverBlocks(body);
-    if (this.#pack.loops * 4 > this.#instructions.length) return undefined;
+    if (this.#context.options.packedThreads !== "always" && !this.#isWorthwhile) return undefined;
     const { indices } = this.#context;
     return {
       resumable,
@@ -166,6 +185,9 @@ class PackGenerator {
     for (const instruction of this.#instructions) {
       if (this.#shapes.widened(instruction) !== undefined) partings.push({ instruction, way: "before" });
     }
+    for (const departure of this.#flow.departures) {
+      if (!isBarrier(departure)) partings.push({ instruction: departure.instruction!, way: "suspending" });
+    }
     for (const { terminator } of postorder([this.#flow.entry], successors)) {
       if (terminator.kind !== "branch") continue;
       const instruction = terminator.on.instruction!;
@@ -179,10 +201,8 @@ class PackGenerator {
   #joinSuspensions(resumable: ResumableKernel, points: HandOverPoint[]): FlowBlock {
     const dispatch = newBlock();
     const targets = [this.#flow.entry];
-    for (const { instruction, leaving, goingOn } of this.#flow.departures) {
+    for (const { instruction, goingOn } of this.#barriers) {
       targets.push(goingOn);
-      leaving.instructions.length = 0;
-      goingOn.instructions.length = 0;
       const place = resumable.suspended.get(instruction!);
       points.push(
         place === undefined ? { kind: "exited" } : { kind: "suspended", place, barrier: barrierOf(instruction!) },
@@ -215,15 +235,24 @@ class PackGenerator {
         this.#partAtBranch(block, { parting, pushMask });
       }
     });
+    for (const { leaving, goingOn } of this.#flow.departures) {
+      leaving.instructions.length = 0;
+      goingOn.instructions.length = 0;
+    }
     const cuts = cutBefore(
       this.#flow,
       new Set(partings.filter(({ way }) => way === "before").map(({ instruction }) => instruction)),
     );
     partings.forEach(({ instruction, way }, index) => {
-      const cut = cuts.get(instruction);
-      if (way !== "before" || cut === undefined) return;
+      if (way !== "before" && way !== "suspending") return;
       const place = resumable.partings[index]!;
-      const parting = this.#newParting({ kind: "together", place }, { points, pushMask: undefined });
+      const parting = this.#newParting({ kind: "together", place, way }, { points, pushMask: undefined });
+      if (way === "suspending") {
+        const { leaving } = this.#flow.departures.find((departure) => departure.instruction === instruction)!;
+        leaving.terminator = { kind: "jump", target: parting.block };
+        return;
+      }
+      const cut = cuts.get(instruction)!;
       const write = () => this.#pushWrapsAround(instruction);
       cut.before.terminator = {
         kind: "branch",
@@ -259,6 +288,9 @@ class PackGenerator {
       code.memory("i32Store", packHeader.mask);
     }
     code.i32(number).set(this.#point);
+    if (point.kind === "together" && point.way === "suspending") return;
+    code.get(contextLocal).get(contextLocal).memory("i32Load", contextOffset("divergences")).i32(1).ops("i32Add");
+    code.memory("i32Store", contextOffset("divergences"));
   }
 
   #pushTaken({ predicate }: TypedInstruction): void {
@@ -307,7 +339,7 @@ class PackGenerator {
   #writeBlocks(entry: FlowBlock): void {
     const e = this.#emitter;
     // What goes on at a suspension is reached from there too.
-    for (const { leaving, goingOn } of this.#flow.departures) leaving.terminator = { kind: "jump", target: goingOn };
+    for (const { leaving, goingOn } of this.#barriers) leaving.terminator = { kind: "jump", target: goingOn };
     for (const block of postorder([entry], successors)) {
       if (block === this.#handingOver) continue;
       this.#code.set(block, e.emitApart(() => this.#writeSteps(block)));
@@ -320,8 +352,34 @@ class PackGenerator {
 
   #writeSteps({ instructions }: FlowBlock): void {
     for (const { instruction, write } of instructions) {
-      if (instruction === undefined) write(this.#emitter);
-      else this.#pack.write(instruction, instruction.form.emit!);
+      if (instruction === undefined) {
+        write(this.#emitter);
+        continue;
+      }
+      const before = this.#pack.loops;
+      this.#pack.write(instruction, instruction.form.emit!);
+      const weight = this.#weights.get(instruction)!;
+      this.#packedWeight += weight;
+      this.#loopWeight += weight * (this.#pack.loops - before);
+    }
+  }
+
+  /** Whether much of what the kernel does most often is done in packs, and little of that for one thread after another. */
+  get #isWorthwhile(): boolean {
+    let whole = 0;
+    for (const weight of this.#weights.values()) whole += weight;
+    return this.#loopWeight * 4 <= this.#packedWeight && this.#packedWeight * 4 >= whole;
+  }
+
+  /** Weighs the instructions: the deeper in loops, the more often they are executed. */
+  #weigh(): void {
+    for (const instruction of this.#instructions) this.#weights.set(instruction, 1);
+    for (const { body } of loopsOf(this.#flow.entry)) {
+      for (const { instructions } of body) {
+        for (const { instruction } of instructions) {
+          if (instruction !== undefined) this.#weights.set(instruction, this.#weights.get(instruction)! * 8);
+        }
+      }
     }
   }
 
@@ -363,12 +421,12 @@ class PackGenerator {
       return { uses, definitions: body.definitions };
     };
     const live = liveRegisters({ entry, next: successors, use });
-    const saved = new Map(this.#flow.departures.map((departure, index) => {
+    const saved = new Map(this.#barriers.map((departure, index) => {
       const { goingOn } = departure;
       if (!this.#code.has(goingOn)) return [departure, undefined] as const;
       return [departure, new Set([...live(goingOn), ...registersAt(points[index + 1]!)])] as const;
     }));
-    this.#flow.departures.forEach((departure, index) => {
+    this.#barriers.forEach((departure, index) => {
       const registers = saved.get(departure);
       if (registers !== undefined) this.#suspendAt(departure, { registers, state: index + 1 });
     });
@@ -383,9 +441,9 @@ class PackGenerator {
     { leaving, goingOn, instruction }: Departure,
     { registers, state }: { registers: ReadonlySet<Register>; state: number },
   ): void {
-    const { code: _, ...e } = { code: 0, emitter: this.#emitter };
+    const e = this.#emitter;
     this.#append(leaving, () => {
-      const { code } = e.emitter;
+      const { code } = e;
       for (const register of registers) this.#pack.save(register);
       code.get(this.#pack.area).i32(state).memory("i32Store", packHeader.state);
       // Packs that wait at other barriers do not go on together.
@@ -396,7 +454,7 @@ class PackGenerator {
     });
     leaving.terminator = { kind: "exit" };
     const body = this.#code.get(goingOn)!;
-    const restore = e.emitter.emitApart(() => {
+    const restore = e.emitApart(() => {
       for (const register of registers) this.#pack.restore(register);
     });
     this.#code.set(goingOn, joined(restore, body));

@@ -2,7 +2,8 @@ import type { ResumableKernel, ScalarPlace } from "./code_generator.ts";
 import { contextLocal } from "./function_emitter.ts";
 import { type ContextField, contextOffset, exited, threadRecord, threadRecordByteLength } from "./launch_context.ts";
 import type { Register } from "./names.ts";
-import { type PackEmitter, packHeader, packWidth } from "./pack_emitter.ts";
+import type { PackEmitter } from "./pack_emitter.ts";
+import { packHeader, packWidth } from "./pack_layout.ts";
 import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
 
 /** Where the threads of a pack go on, each for itself. */
@@ -12,7 +13,8 @@ export type HandOverPoint =
   | { readonly kind: "suspended"; readonly place: ScalarPlace; readonly barrier: number }
   /** They go two ways. */
   | { readonly kind: "branch"; readonly taken: ScalarPlace; readonly otherwise: ScalarPlace }
-  | { readonly kind: "together"; readonly place: ScalarPlace };
+  /** Some do not wait for all, or a number wraps around from one to the next. */
+  | { readonly kind: "together"; readonly place: ScalarPlace; readonly way: "before" | "suspending" };
 
 const [point, area, firstThread, place, runs] = [1, 2, 3, 4, 5] as const;
 const [lane, record, saved, count] = [6, 7, 8, 9] as const;
@@ -48,8 +50,6 @@ export function handOverFunction(
   code.get(runs).ops("i32Eqz").if().i32(0).ops("return").end();
   code.get(contextLocal).get(firstThread).memory("i32Store", contextOffset("firstThread"));
   code.get(contextLocal).get(firstThread).i32(packWidth).ops("i32Add").memory("i32Store", contextOffset("lastThread"));
-  code.get(contextLocal);
-  load("divergences").i32(1).ops("i32Add").memory("i32Store", contextOffset("divergences"));
   code.get(contextLocal).call(index);
   code.loop();
   code.get(record).i32(threadRecordByteLength).ops("i32Sub").tee(record).memory("i32Load", threadRecord.request);

@@ -6,8 +6,11 @@
  */
 import { integerComparisons } from "./comparison_instructions.ts";
 import type { Register } from "./names.ts";
+import { knownDistance } from "./logic_instructions.ts";
+import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
 import { packAccess } from "./pack_accesses.ts";
-import { packVectors, packWidth, type PackEmitter, wholeMask } from "./pack_emitter.ts";
+import type { PackEmitter } from "./pack_emitter.ts";
+import { packVectors, packWidth, wholeMask } from "./pack_layout.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import type { OpName, SimdOpName } from "./wasm_encoder.ts";
@@ -141,6 +144,74 @@ function shift(direction: "left" | "right"): Form {
   };
 }
 
+/** `shf` by an amount that is known. */
+const funnelShift: Form = (pack, i) => {
+  const [, low, high, amount] = i.operands;
+  if (amount?.kind !== "integer") return undefined;
+  const distance = knownDistance(i.choices, amount.value);
+  return () => {
+    const { code } = pack;
+    const pushHigh = pack.vector(i, { operand: high }), pushLow = pack.vector(i, { operand: low });
+    pack.assignVectors(destinationOf(i), (part) => {
+      if (distance === 0) return pushHigh(part);
+      if (distance === 32) return pushLow(part);
+      pushHigh(part).i32(distance).simd("i32x4Shl");
+      pushLow(part).i32(32 - distance).simd("i32x4ShrU");
+      return code.simd("v128Or");
+    });
+  };
+};
+
+const vectorLogic = { i32And: "v128And", i32Or: "v128Or", i32Xor: "v128Xor" } as const;
+
+const logicOfThree: Form = (pack, i) => {
+  const table = i.operands[4];
+  if (table?.kind !== "integer" || table.value < 0n || table.value > 0xffn || i.choices.has("combine")) {
+    return undefined;
+  }
+  return () => {
+    const { code } = pack;
+    const inputs = i.operands.slice(1, 4).map((operand) => pack.vector(i, { operand }));
+    const write = (term: LogicTerm, part: number): void => {
+      if (term.kind === "input") {
+        inputs[term.index]!(part);
+      } else if (term.kind === "constant") {
+        code.i32x4([term.value, term.value, term.value, term.value]);
+      } else {
+        write(term.left, part);
+        write(term.right, part);
+        code.simd(vectorLogic[term.operation]);
+      }
+    };
+    pack.assignVectors(destinationOf(i), (part) => {
+      write(shortestLogic(Number(table.value)), part);
+      return code;
+    });
+  };
+};
+
+/** `prmt` by selectors that are known, none of which spreads a sign. */
+const permuteBytes: Form = (pack, i) => {
+  const [, a, b, selectors] = i.operands;
+  if (selectors?.kind !== "integer" || i.choices.has("mode")) return undefined;
+  const picks = [0, 1, 2, 3].map((byte) => Number(selectors.value >> BigInt(4 * byte) & 15n));
+  if (picks.some((pick) => pick > 7)) return undefined;
+  // Of the bytes of two vectors, those of a lane of one and of the other.
+  const bytes = [0, 4, 8, 12].flatMap((lane) => picks.map((pick) => lane + (pick < 4 ? pick : 12 + pick)));
+  return () => {
+    const pushA = pack.vector(i, { operand: a }), pushB = pack.vector(i, { operand: b });
+    pack.assignVectors(destinationOf(i), (part) => {
+      pushA(part);
+      return pushB(part).i8x16Shuffle(bytes);
+    });
+  };
+};
+
+/** A float operation that rounds to nearest even, and is no approximation. */
+function exact(operation: SimdOpName): Form {
+  return (pack, i) => i.choices.get("rounding") === "rn" ? onVectors(operation)(pack, i) : undefined;
+}
+
 const integers: ReadonlyMap<string, Form> = new Map([
   ["mov", move],
   ["add", onVectors("i32x4Add")],
@@ -157,6 +228,9 @@ const integers: ReadonlyMap<string, Form> = new Map([
   ["not", onVectors("v128Not")],
   ["shl", shift("left")],
   ["shr", shift("right")],
+  ["shf", funnelShift],
+  ["lop3", logicOfThree],
+  ["prmt", permuteBytes],
 ]);
 
 const floats: ReadonlyMap<string, Form> = new Map([
@@ -166,6 +240,8 @@ const floats: ReadonlyMap<string, Form> = new Map([
   ["mul", rounded("f32x4Mul")],
   ["fma", multiplyAddFloats],
   ["mad", multiplyAddFloats],
+  ["div", exact("f32x4Div")],
+  ["sqrt", exact("f32x4Sqrt")],
   ["abs", onVectors("f32x4Abs")],
   ["neg", onVectors("f32x4Neg")],
   ["min", extremeFloats("f32x4Min")],
@@ -261,7 +337,8 @@ const compare: Form = (pack, i) => {
   if (operation === undefined) return undefined;
   return () => {
     const { code, emitter: e } = pack;
-    const pushA = pack.vector(i, { operand: a, anyNaN: isFloat }), pushB = pack.vector(i, { operand: b, anyNaN: isFloat });
+    const pushA = pack.vector(i, { operand: a, anyNaN: isFloat }),
+      pushB = pack.vector(i, { operand: b, anyNaN: isFloat });
     const outcomes = Array.from({ length: packVectors }, (_, part) => {
       const outcome = e.temporary("v128");
       pushA(part);

@@ -124,10 +124,10 @@ export function packShapes(instructions: readonly TypedInstruction[]): PackShape
     shapeOf,
     isUniform,
     widened(instruction) {
-      const operand = instruction.operands[1];
-      if (operand === undefined || !extendsTo64(instruction)) return undefined;
-      const shape = shapeOf(operand);
-      if (shape === undefined || shape === 0n || isCounting(operand)) return undefined;
+      if (!extendsTo64(instruction)) return undefined;
+      const factors = instruction.operands.slice(1, instruction.form.opcode === "cvt" ? 2 : 3);
+      const operand = factors.find((factor) => shapeOf(factor) !== 0n);
+      if (operand === undefined || shapeOf(operand) === undefined || isCounting(operand)) return undefined;
       const [result] = resultsOf(instruction);
       if (result === undefined || shapeOf(result) === undefined) return undefined;
       return { operand, isSigned: extendedType(instruction).kind === "signed" };
@@ -175,13 +175,23 @@ function strideOf(instruction: TypedInstruction, shapeOf: (operand: ResolvedOper
     case "cvta":
       return choices.get("space") === "param" ? undefined : shape(a);
     case "shl":
-      return b?.kind === "integer" && b.value >= 0n && b.value < bits ? modulo(times(shape(a), 1n << b.value)) : undefined;
+      return b?.kind === "integer" && b.value >= 0n && b.value < bits
+        ? modulo(times(shape(a), 1n << b.value))
+        : undefined;
     case "mul":
     case "mad": {
       if (choices.has("hi")) return undefined;
       const width = choices.has("wide") ? 32 : bits;
-      const factor = b?.kind === "integer" ? integerIn(b.value, width, type.kind === "signed") : undefined;
-      const product = factor === undefined ? undefined : times(shape(a, width), factor);
+      const factorOf = (operand: ResolvedOperand | undefined) =>
+        operand?.kind === "integer" ? integerIn(operand.value, width, type.kind === "signed") : undefined;
+      const factor = factorOf(b) ?? factorOf(a);
+      const shapes = [shape(a, width), shape(b, width)];
+      const multiplied = factorOf(b) === undefined ? shapes[1] : shapes[0];
+      const product = shapes[0] === 0n && shapes[1] === 0n
+        ? 0n
+        : factor === undefined
+        ? undefined
+        : times(multiplied, factor);
       return form.opcode === "mul" ? modulo(product) : modulo(sum(product, shape(c)));
     }
     case "cvt": {

@@ -114,7 +114,7 @@ export const convertToTensorFloat: Emit = (e, i) => {
     if (i.choices.get("rounding") === "rn") {
       code.get(bits).i32(13).ops("i32ShrU").i32(1).ops("i32And").i32(0xfff).ops("i32Add", "i32Add");
     }
-    code.i32(-0x2000).ops("i32And").i32(0x7fff_ffff).get(value).get(value).ops("f32Eq", "select");
+    code.i32(-0x2000).ops("i32And").i32(0x7fff_e000).get(value).get(value).ops("f32Eq", "select");
   });
 };
 

@@ -16,16 +16,31 @@ export interface LoopEdge {
 export function waitingLoops(entry: BasicBlock<Step>): LoopEdge[] {
   const blocks = postorder([entry], successors).reverse();
   if (!blocks.some((block) => instructionsOf(block).some(seesOthers))) return [];
+  return loopsOf(entry).filter(({ body }) => mayWait(body)).flatMap(({ header, latches }) =>
+    latches.map((from) => ({ from, header }))
+  );
+}
+
+/** A loop: where it is entered in the order of the blocks, from where it is gone around, and all its blocks. */
+export interface Loop {
+  readonly header: BasicBlock<Step>;
+  readonly latches: readonly BasicBlock<Step>[];
+  readonly body: readonly BasicBlock<Step>[];
+}
+
+/** The loops of a graph. */
+export function loopsOf(entry: BasicBlock<Step>): Loop[] {
+  const blocks = postorder([entry], successors).reverse();
   const place = new Map(blocks.map((block, index) => [block, index]));
   const before = predecessors(blocks);
-  const edges: LoopEdge[] = [];
+  const loops: Loop[] = [];
   for (const header of blocks) {
     const latches = [...before.get(header)!].filter((from) => place.get(header)! <= place.get(from)!);
     if (latches.length === 0) continue;
     const body = postorder(latches, (block) => block === header ? [] : before.get(block)!);
-    if (mayWait(body)) edges.push(...latches.map((from) => ({ from, header })));
+    loops.push({ header, latches, body });
   }
-  return edges;
+  return loops;
 }
 
 function instructionsOf({ instructions }: BasicBlock<Step>): TypedInstruction[] {

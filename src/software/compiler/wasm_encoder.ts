@@ -497,6 +497,12 @@ export class CodeWriter {
     return this;
   }
 
+  /** Picks bytes of two vectors: those of the second count from 16 on. */
+  i8x16Shuffle(bytes: readonly number[]): this {
+    this.#out.bytes([0xfd, 0x0d, ...bytes]);
+    return this;
+  }
+
   /** A vector of four numbers of 32 bits, each taken modulo 2 to the 32. */
   i32x4(numbers: readonly number[]): this {
     this.#out.bytes([0xfd, 0x0c]);
