@@ -58,7 +58,7 @@ const refused: readonly [body: string, message: RegExp][] = [
   ["cvt.rn.bf16.bf16 %h1, %h2;", /\.rn does not apply: nothing is rounded/],
   ["set.lo.u32.s32 %r1, %r2, %r3;", /\.lo compares unsigned numbers/],
   ["set.lt.f32.b32 %f1, %r2, %r3;", /\.lt needs numbers: bits are equal or not, \.eq or \.ne/],
-  ["set.lo.u16.f16 %h1, %h2, %h3;", /what is compared stands last: nothing compares "\.f16" in this way/],
+  ["set.lo.u16.f16 %h1, %h2, %h3;", /"\.f16" is not supported there/],
   ["set.eq.ftz.bf16.f32 %h1, %f1, %f2;", /\.ftz does not go with a result of \.bf16/],
   ["ld.global.f16 %h1, [%rd1];", /"\.f16" is not supported there/],
   ["mov.u32 %r1, 08;", /cannot read "08"/],

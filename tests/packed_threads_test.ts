@@ -10,7 +10,8 @@ import { Session } from "../src/session.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 import { operations } from "./differential/operations.ts";
 import { forEachOutcome, type Subject } from "./differential/subjects.ts";
-import { clangCorpus, nvccCorpus, programNames, readPtx } from "./ptx/build.ts";
+import { nvccCorpus, programNames, readPtx } from "./ptx/build.ts";
+import { clangCorpus } from "./ptx/clang/build.ts";
 import { differences, loadProgram, runProgram } from "./ptx/corpus.ts";
 
 /** How many of the random programs are run. */

@@ -191,10 +191,6 @@ function setHalfPredicate(e: FunctionEmitter, i: TypedInstruction): void {
 export const setValue: Emit = (e, i) => {
   const result = typeNamed(i.choices.get("result")!);
   const compared = i.operands.slice(1);
-  const modifiers = i.text.split(".");
-  if (modifiers.indexOf(result.name) > modifiers.lastIndexOf(i.type.name)) {
-    e.fail(`what is compared stands last: nothing compares ".${result.name}" in this way`);
-  }
   if (i.choices.has("ftz") && result.name === "bf16") e.fail(".ftz does not go with a result of .bf16");
   e.assign(i.operands[0], result, () => {
     if (!isHalf(i.type)) {

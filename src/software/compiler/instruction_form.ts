@@ -91,20 +91,26 @@ export type FormMatch =
   /** `at`: the index of the first modifier that does not fit; one past the last where some are missing. */
   | { readonly matched: false; readonly at: number };
 
+function isType(modifier: string): boolean {
+  return /^(pred|[busf][0-9]+(x[24])?|bf16(x2)?|tf32|e[45]m[23]x2)$/.test(modifier);
+}
+
 /**
  * Holds an instruction's modifiers against a form. As in `ptxas`, they need not come in the manual's order: each takes the
- * first place that is free and that it fits, so that only those that fit the same places, as two types, are told apart by
- * their order.
+ * first place that is free and that it fits, so that only those that fit the same places are told apart by their order.
+ * Types alone always stand in order.
  */
 export function matchForm(form: InstructionForm, modifiers: readonly string[]): FormMatch {
   const choices = new Map<string, string>();
   if (form.refusedFor !== undefined) {
     return modifiers.includes(form.refusedFor) ? { matched: true, choices } : { matched: false, at: 0 };
   }
+  let lastType = -1;
   for (const [at, modifier] of modifiers.entries()) {
-    const slot = form.slots.find(({ name, choices: allowed }) => allowed.has(modifier) && !choices.has(name));
-    if (slot === undefined) return { matched: false, at };
-    choices.set(slot.name, modifier);
+    const place = form.slots.findIndex(({ name, choices: allowed }) => allowed.has(modifier) && !choices.has(name));
+    if (place < 0 || (isType(modifier) && place < lastType)) return { matched: false, at };
+    if (isType(modifier)) lastType = place;
+    choices.set(form.slots[place]!.name, modifier);
   }
   const isComplete = form.slots.every(({ name, optional }) => optional || choices.has(name));
   return isComplete ? { matched: true, choices } : { matched: false, at: modifiers.length };

@@ -40,8 +40,9 @@ export const contextFields = [
   "stepsAtOnce",
   /** Where the registers of packs of threads are saved. */
   "packs",
-  /** How often the threads of a pack have gone different ways. */
+  /** How often the threads of a pack have gone different ways, and how often all packs of a block have been run. */
   "divergences",
+  "rounds",
 ] as const;
 
 /** One of the numbers of a launch. */

@@ -3,7 +3,7 @@ import { contextLocal } from "./function_emitter.ts";
 import { type ContextField, contextOffset, exited, threadRecord, threadRecordByteLength } from "./launch_context.ts";
 import type { Register } from "./names.ts";
 import type { PackEmitter } from "./pack_emitter.ts";
-import { packHeader, packWidth } from "./pack_layout.ts";
+import { packHeader, packState, packWidth } from "./pack_layout.ts";
 import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
 
 /** Where the threads of a pack go on, each for itself. */
@@ -60,6 +60,97 @@ export function handOverFunction(
     locals: ["i32", "i32", "i32", "i32"],
     code: code.finish(),
   };
+}
+
+const [gatheredArea, gatheredThread] = [1, 2] as const;
+const [gatheredLane, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
+
+/**
+ * What makes a pack again of threads that all wait at one barrier.
+ *
+ * Takes where the launch's record begins, where the pack's registers are saved, and the number of its first thread. Returns
+ * the number of the suspension, as the pack's state has it, or that it is no pack: where the threads do not wait at one
+ * place, or a register that packs hold as one number is not the same in all.
+ */
+export function takeBackFunction(
+  points: readonly HandOverPoint[],
+  { pack, resumable }: { pack: PackEmitter; resumable: ResumableKernel },
+): FunctionDefinition {
+  const code = new CodeWriter();
+  const suspended = points.flatMap((point, number) => point.kind === "suspended" ? [{ ...point, number }] : []);
+  const load = (field: ContextField) => code.get(contextLocal).memory("i32Load", contextOffset(field));
+  const loadRecord = (field: keyof typeof threadRecord) =>
+    code.get(gatheredRecord).memory("i32Load", threadRecord[field]);
+  load("threads").get(gatheredThread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").set(gatheredRecord);
+  load("savedRegisters").get(gatheredThread).i32(resumable.savedBytes).ops("i32Mul", "i32Add").set(gatheredSaved);
+  loadRecord("resumption").set(first).i32(packState.single).set(state).i32(1).set(isSame);
+  for (const { place, number } of suspended) {
+    loadRecord("request").i32(place.request).ops("i32Eq").if().i32(number).set(state).end();
+  }
+  code.get(state).i32(packState.single).ops("i32Eq").if().i32(packState.single).ops("return").end();
+  for (const { number, place: { live } } of suspended) {
+    code.get(state).i32(number).ops("i32Eq").if();
+    for (const register of live) {
+      if (pack.holding(register).kind === "mask") code.get(gatheredArea).i32(0).memory("i32Store", pack.slot(register));
+    }
+    code.end();
+  }
+  code.loop();
+  loadRecord("resumption").get(first).ops("i32Eq").get(isSame).ops("i32And");
+  loadRecord("request").i32(0).ops("i32GtS", "i32And").set(isSame);
+  for (const { number, place: { live } } of suspended) {
+    code.get(state).i32(number).ops("i32Eq").if();
+    for (const register of live) gatherRegister(code, pack, { register, slot: resumable.slots.get(register)! });
+    code.end();
+  }
+  code.get(gatheredRecord).i32(threadRecordByteLength).ops("i32Add").set(gatheredRecord);
+  code.get(gatheredSaved).i32(resumable.savedBytes).ops("i32Add").set(gatheredSaved);
+  code.get(gatheredLane).i32(1).ops("i32Add").tee(gatheredLane).i32(packWidth).ops("i32LtU").brIf(0).end();
+  code.get(state).i32(packState.single).get(isSame).ops("select");
+  return {
+    type: { parameters: ["i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32", "i32", "i32", "i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+/** Takes over a thread's number of a register, or notes that it is not as the first thread's would have it. */
+function gatherRegister(
+  code: CodeWriter,
+  pack: PackEmitter,
+  { register, slot }: { register: Register; slot: number },
+): void {
+  const holding = pack.holding(register);
+  const to = pack.slot(register);
+  const isWide = register.type.bits === 64;
+  const type = isWide ? "i64" : "i32";
+  const load = () => code.get(gatheredSaved).memory(`${type}Load`, slot);
+  const pushLane = (shift: number) => code.get(gatheredArea).get(gatheredLane).i32(shift).ops("i32Shl", "i32Add");
+  switch (holding.kind) {
+    case "number":
+      code.get(gatheredLane).ops("i32Eqz").if().get(gatheredArea);
+      load().memory(`${type}Store`, to).end();
+      load().get(gatheredArea).memory(`${type}Load`, to);
+      if (holding.stride !== 0n) {
+        code.get(gatheredLane);
+        if (isWide) code.ops("i64ExtendI32U").i64(holding.stride).ops("i64Mul", "i64Add");
+        else code.i32(Number(holding.stride)).ops("i32Mul", "i32Add");
+      }
+      code.ops(`${type}Eq`).get(isSame).ops("i32And").set(isSame);
+      break;
+    case "mask":
+      code.get(gatheredArea).get(gatheredArea).memory("i32Load", to);
+      load().get(gatheredLane).ops("i32Shl", "i32Or").memory("i32Store", to);
+      break;
+    case "vectors":
+      pushLane(2);
+      load().memory("i32Store", to);
+      break;
+    case "memory":
+      pushLane(3);
+      load().memory(`${type}Store`, to);
+      break;
+  }
 }
 
 function writePoint(

@@ -17,6 +17,6 @@ export const packHeader = { state: 0, mask: 4, place: 8, byteLength: 16 } as con
 export const packState = {
   start: 0,
   exited: -1,
-  /** Its threads are in no pack any more. */
+  /** Its threads do not run as a pack any more. */
   single: -2,
 } as const;
