@@ -9,6 +9,7 @@ import {
   type ModuleImage,
   type PackedKernel,
 } from "../src/software/compiler/compile.ts";
+import type { PackWidth } from "../src/software/compiler/pack_layout.ts";
 import { limitTable } from "../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../src/software/block_scheduler.ts";
 import { type ContextField, contextFields, contextOffset } from "../src/software/compiler/launch_context.ts";
@@ -120,10 +121,10 @@ export function loadKernel(ptx: string, name: string): (options?: RunOptions) =>
 /**
  * Compiles PTX and places its variables.
  *
- * @param isPacked whether the threads are run in packs; a kernel for which that is impossible is an error
+ * @param packWidth how many threads are run at once, in packs; a kernel for which that is impossible is an error
  */
-export function load(ptx: string, { isPacked = false }: { isPacked?: boolean } = {}): TestModule {
-  const { wasm, kernels, image } = compilePtx(ptx, { packedThreads: isPacked ? "always" : false });
+export function load(ptx: string, { packWidth }: { packWidth?: PackWidth | undefined } = {}): TestModule {
+  const { wasm, kernels, image } = compilePtx(ptx, { packedThreads: "always" });
   const placed = place(image);
   const imports = {
     device: {
@@ -172,9 +173,9 @@ export function load(ptx: string, { isPacked = false }: { isPacked?: boolean } =
       blockDimY: block[1],
       blockDimZ: block[2],
     });
-    if (isPacked) {
-      const packed = kernel.compilePacked();
-      if (packed === undefined || block[0] % packed.width !== 0) throw new Error(`"${name}" cannot be run in packs`);
+    if (packWidth !== undefined) {
+      const packed = kernel.compilePacked(packWidth);
+      if (packed === undefined || block[0] % packWidth !== 0) throw new Error(`"${name}" cannot be run in packs`);
       const instance = new WebAssembly.Instance(new WebAssembly.Module(packed.wasm), imports);
       runPacks(instance.exports as unknown as PackExports, packed, { grid, block, set });
       return;

@@ -9,8 +9,9 @@ import { SoftwareDriver } from "../src/software/software_driver.ts";
 import { allocate, type Allocation, Fault, load, type RunOptions, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./compiler_operations.ts";
 
-/** Threads of a pack. */
-const width = 16;
+/** How many threads a pack may have; where it is not said, there are none. */
+const widths = [4, 8, 16, 32] as const;
+type Width = typeof widths[number] | undefined;
 
 interface Launch {
   readonly ptx: string;
@@ -28,7 +29,7 @@ interface Launch {
 }
 
 /** Runs a kernel and returns what it wrote, or the fault that it ended with. */
-function run(launch: Launch, isPacked: boolean): Uint32Array | Fault {
+function run(launch: Launch, packWidth: Width): Uint32Array | Fault {
   const { ptx, name = "test", block = [32, 1, 1], grid, input, words = 1024, skipped = 0 } = launch;
   const numbers = input ?? new Uint32Array(1024);
   const out = allocate(words * 4 + skipped), source = allocate(numbers.byteLength + skipped);
@@ -39,21 +40,38 @@ function run(launch: Launch, isPacked: boolean): Uint32Array | Fault {
     [{ type: "u64" as const, value: first }, { type: "u64" as const, value: second }];
   const { sharedMemoryBytes = 0 } = launch;
   try {
-    load(ptx, { isPacked }).run(name, { block, parameters, sharedMemoryBytes, ...(grid && { grid }) });
+    load(ptx, { packWidth }).run(name, { block, parameters, sharedMemoryBytes, ...(grid && { grid }) });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    return new Fault(error.kind, error.address - (error.address > second ? second : first), error.line);
+    // The memory lies elsewhere each time.
+    const begin = [second, first].find((begin) => begin <= error.address) ?? 0n;
+    return new Fault(error.kind, error.address - begin, error.line);
   }
   return new Uint32Array(out.bytes.slice(skipped).buffer);
 }
 
-/** A kernel gives the same in packs as without. Returns that. */
-function assertSame(launch: Launch): Uint32Array {
-  const single = run(launch, false);
-  const packed = run(launch, true);
-  if (single instanceof Fault || packed instanceof Fault) throw new Error(`It faults: ${single}, in packs ${packed}`);
-  assertEquals(packed, single);
-  return single;
+/** What a kernel gives without packs, and in packs of every width that its block is a multiple of. */
+function runEveryWay(launch: Launch): { single: Uint32Array | Fault; packed: (Uint32Array | Fault)[] } {
+  const [threads] = launch.block ?? [32, 1, 1];
+  const packed = widths.filter((width) => threads % width === 0).map((width) => run(launch, width));
+  return { single: run(launch, undefined), packed };
+}
+
+/** A kernel gives the same in packs as without. */
+function assertSame(launch: Launch, what?: string): void {
+  const { single, packed } = runEveryWay(launch);
+  if (single instanceof Fault) throw single;
+  for (const words of packed) assertEquals(words, single, what);
+}
+
+/** A kernel ends with the same fault in packs as without. */
+function assertSameFault(launch: Launch, what: string): void {
+  const { single, packed } = runEveryWay(launch);
+  if (!(single instanceof Fault)) throw new Error(`${what} does not fault`);
+  for (const fault of packed) {
+    if (!(fault instanceof Fault)) throw new Error(`${what} does not fault in packs`);
+    assertEquals([fault.kind, fault.address, fault.line], [single.kind, single.address, single.line], what);
+  }
 }
 
 /** `%rd8` and `%rd9` are the addresses of the thread's words in `out` and `in`, `%r0` is its number in the grid. */
@@ -174,9 +192,7 @@ test("operations give the same bits in packs, of NaNs and all other edge cases t
   const { words, count } = edgeWords();
   for (const text of operations) {
     const launch = { ptx: operation(text, count), input: words, words: count, block: [64, 1, 1] as const };
-    const grid = [count / 64, 1, 1] as const;
-    const [single, packed] = [false, true].map((isPacked) => run({ ...launch, grid }, isPacked));
-    assertEquals(packed, single, text);
+    assertSame({ ...launch, grid: [count / 64, 1, 1] }, text);
   }
 });
 
@@ -354,6 +370,28 @@ for (const [what, text] of Object.entries(partings)) {
       assertSame({ ptx: body(text), input, words: 256, block, grid: [256 / block[0], 1, 1] });
     }
   });
+
+  test(`the threads of a pack part and wait for each other: ${what}`, () => {
+    // Twice, so that a pack that was made again of its threads must be able to part again.
+    const waiting = text.replace("skip:", "skip:\n  bar.sync 0;").replace(
+      / {2}st\.global.*$/,
+      "  bar.sync 0;\n  xor.b32 %r20, %r29, 3;\n  bar.sync 0;\n$&",
+    );
+    const parting = waiting.replace(/ {2}bar\.sync 0;\n {2}xor.*\n/, (found) =>
+      `${found}
+  setp.lt.u32 %p8, %r20, 30;
+  @%p8 bra behind;
+  add.s32 %r20, %r20, 1;
+behind:
+  add.s64 %rd8, %rd8, 1024;
+  st.global.u32 [%rd8], %r20;
+  sub.s64 %rd8, %rd8, 1024;
+`);
+    const input = randomWords(256, 5);
+    for (const block of [[16, 1, 1], [64, 1, 1]] as const) {
+      assertSame({ ptx: body(parting), input, words: 512, block, grid: [256 / block[0], 1, 1] });
+    }
+  });
 }
 
 test("sums and fills have any length and begin anywhere", () => {
@@ -441,12 +479,7 @@ test("an access of one thread that is not legal faults as it does without packs"
     ],
   } as const;
   for (const [what, [text, words]] of Object.entries(cases)) {
-    const launch = { ptx: body(text), input: new Uint32Array(words) };
-    const [single, packed] = [false, true].map((isPacked) => run(launch, isPacked));
-    if (!(single instanceof Fault) || !(packed instanceof Fault)) {
-      throw new Error(`${what}: ${single}, in packs ${packed}`);
-    }
-    assertEquals([packed.kind, packed.address, packed.line], [single.kind, single.address, single.line], what);
+    assertSameFault({ ptx: body(text), input: new Uint32Array(words) }, what);
   }
 });
 
@@ -462,9 +495,7 @@ test("shared memory is checked for all threads of a pack", () => {
   st.global.u32 [%rd8], %r4;`;
   assertSame({ ptx: body(text(0)) });
   for (const skipped of [4, 2, 128, -4]) {
-    const [single, packed] = [false, true].map((isPacked) => run({ ptx: body(text(skipped)) }, isPacked));
-    if (!(single instanceof Fault) || !(packed instanceof Fault)) throw new Error(`${skipped}: ${single}, ${packed}`);
-    assertEquals([packed.kind, packed.line], [single.kind, single.line]);
+    assertSameFault({ ptx: body(text(skipped)) }, `an access ${skipped} bytes further on`);
   }
   const dynamic = `.version 7.0\n.target sm_60\n.address_size 64\n.extern .shared .align 4 .b8 extra[];\n${
     body(text(0).replace(/.shared .align 4 .b8 tile\[128\];/, "").replace("tile", "extra")).split("\n").slice(3).join(
@@ -472,9 +503,7 @@ test("shared memory is checked for all threads of a pack", () => {
     )
   }`;
   assertSame({ ptx: dynamic, sharedMemoryBytes: 128 });
-  const [single, packed] = [false, true].map((isPacked) => run({ ptx: dynamic, sharedMemoryBytes: 100 }, isPacked));
-  if (!(single instanceof Fault) || !(packed instanceof Fault)) throw new Error(`${single}, ${packed}`);
-  assertEquals([packed.kind, packed.line], [single.kind, single.line]);
+  assertSameFault({ ptx: dynamic, sharedMemoryBytes: 100 }, "too little shared memory");
 });
 
 test("blocks have three dimensions", () => {
@@ -636,7 +665,9 @@ other:
   bar.sync 1;
 end:
   st.global.u32 [%rd8], %r29;`;
-  for (const isPacked of [false, true]) assertThrows(() => run({ ptx: body(text) }, isPacked), DeadlockError);
+  for (const width of [undefined, 4, 8, 16] as const) {
+    assertThrows(() => run({ ptx: body(text) }, width), DeadlockError);
+  }
 });
 
 test("packs come apart where threads exchange numbers", () => {
@@ -669,7 +700,7 @@ test("a loop without an end is stopped in packs too", () => {
   );
   const device = cuda.device(0);
   const module = device.loadModule(testModule("loop:\n  bra loop;"));
-  module.kernel("test").launch({ grid: 1, block: width }, 0n, 0n);
+  module.kernel("test").launch({ grid: 1, block: 32 }, 0n, 0n);
   assertThrows(() => device.synchronize(), Error, "steps");
 });
 

@@ -9,6 +9,7 @@ import {
   type ModuleVariable,
   type PackedKernel,
 } from "./compiler/compile.ts";
+import type { PackWidth } from "./compiler/pack_layout.ts";
 import { type ContextField, contextFields, contextOffset } from "./compiler/launch_context.ts";
 import { assertionMessage, printFromDevice } from "./device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
@@ -196,13 +197,17 @@ interface PackRun {
   readonly threads: RunKernel;
 }
 
+/** The widths of packs, the best first: work that is done once for a pack is the less, the more threads it has. */
+const packWidths: readonly PackWidth[] = [32, 16, 8, 4];
+/** With more registers in vectors, the widest packs have most of them in memory, and the next are faster. */
+const mostRegistersOfWidest = 6;
+
 /** The version of a kernel that runs packs of threads, which is compiled when it is first of use. */
 class KernelPack {
   readonly #kernel: CompiledKernel;
   readonly #imports: WebAssembly.Imports;
   readonly #packedFrom: number;
-  #run: PackRun | undefined;
-  #isCompiled = false;
+  readonly #runs = new Map<PackWidth, PackRun | undefined>();
 
   constructor(kernel: CompiledKernel, imports: WebAssembly.Imports, packedFrom: number) {
     this.#kernel = kernel;
@@ -214,19 +219,24 @@ class KernelPack {
   for({ grid, block }: Geometry): PackRun | undefined {
     const threads = block[0] * block[1] * block[2];
     if (grid[0] * grid[1] * grid[2] * threads < this.#packedFrom) return undefined;
-    const run = this.#compile();
-    if (run === undefined || block[0] % run.compiled.width !== 0) return undefined;
+    const width = packWidths.find((width) => block[0] % width === 0);
+    let run = width === undefined ? undefined : this.#ofWidth(width);
+    if (run?.compiled.width === 32 && run.compiled.vectorRegisters > mostRegistersOfWidest) run = this.#ofWidth(16);
+    if (run === undefined) return undefined;
     return packMemoryBytes(run.compiled, threads) > scratch.local.byteLength ? undefined : run;
   }
 
-  #compile(): PackRun | undefined {
-    if (this.#isCompiled) return this.#run;
-    this.#isCompiled = true;
-    const compiled = this.#kernel.compilePacked();
+  #ofWidth(width: PackWidth): PackRun | undefined {
+    if (!this.#runs.has(width)) this.#runs.set(width, this.#compile(width));
+    return this.#runs.get(width);
+  }
+
+  #compile(width: PackWidth): PackRun | undefined {
+    const compiled = this.#kernel.compilePacked(width);
     if (compiled === undefined) return undefined;
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(compiled.wasm), this.#imports);
     const { packs, threads } = exports as { packs: PackRun["packs"]; threads: RunKernel };
-    return this.#run = { compiled, packs, threads };
+    return { compiled, packs, threads };
   }
 }
 
@@ -507,9 +517,11 @@ function packsAtOnce(launch: LaunchRecord, index: BlockIndex, { compiled, packs,
       launch.set("blockY", index.y);
       launch.set("blockZ", index.z);
       launch.set("divergences", 0);
+      launch.set("rounds", 0);
       steps.restart();
       const stopped = packs(scratch.launch.begin);
-      begun += (Math.min(stopped + 1, last) - index.x) * packsPerBlock;
+      const rounds = compiled.hasBarriers ? launch.get("rounds") : last - index.x;
+      begun += rounds * packsPerBlock;
       parted += launch.get("divergences");
       index.goOnTo(stopped);
       if (stopped < last) {

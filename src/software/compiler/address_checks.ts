@@ -45,6 +45,10 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
       (base.space !== "param" || base.isInFrame);
     if (base.space !== access.space && !isGeneric) e.fail(`"${base.name}" lies in ".${base.space}"`);
     if (isWithin(base, address.offset, access)) return pushPlaceOf(e, base, address.offset);
+    const end = address.offset + BigInt(access.bytes);
+    if (access.space === "param" && base.isInFrame && (address.offset < 0n || end > BigInt(base.byteLength))) {
+      e.fail(`the parameter "${base.name}" has ${base.byteLength} bytes`);
+    }
   }
   switch (access.space) {
     case "global":
@@ -87,6 +91,8 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
     code.i64(offset);
   } else if (base.kind === "variable") {
     e.pushVariable(base, offset);
+    // What lies in a frame has generic addresses in `.param` too.
+    if (space === "param" && base.isInFrame) code.i64(localAddressBase).ops("i64Add");
     if (space !== "generic") return;
     if (base.space === "shared") code.i64(sharedAddressBase).ops("i64Add");
     else if (base.isInFrame) code.i64(localAddressBase).ops("i64Add");

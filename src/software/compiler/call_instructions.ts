@@ -43,7 +43,20 @@ function callOperands(e: FunctionEmitter, i: TypedInstruction): CallOperands {
       e.fail(`it has ${passed.length} ${what}, and the function takes ${taken.length}`);
     }
   }
+  checkWhole(e, { passed: results, taken: layout.results });
+  checkWhole(e, { passed: parameters, taken: layout.parameters });
   return { results, parameters, layout };
+}
+
+/** Only a variable can be passed as an array. */
+function checkWhole(
+  e: FunctionEmitter,
+  { passed, taken }: { passed: readonly ResolvedOperand[]; taken: readonly CallVariable[] },
+): void {
+  taken.forEach(({ name, type, byteLength }, index) => {
+    if (passed[index]!.kind === "variable" || 8 * byteLength === type.bits) return;
+    e.fail(`"${name}" has ${byteLength} bytes, and takes a variable in ".param"`);
+  });
 }
 
 function layoutOf(e: FunctionEmitter, i: TypedInstruction): CallLayout {
@@ -199,15 +212,22 @@ export function chooseFunction(
 function pushArgument(e: FunctionEmitter, i: TypedInstruction, index: number): void {
   const { parameters, layout } = callOperands(e, i);
   const argument = parameters[index]!;
-  const { type } = layout.parameters[index]!;
+  const parameter = layout.parameters[index]!;
+  const { type } = parameter;
   if (argument.kind !== "variable") return e.push(argument, type);
+  checkPassed(e, argument, parameter);
   e.getFrame().memory(loadOp(type), argument.offset);
 }
 
 function checkHostCall(e: FunctionEmitter, i: TypedInstruction, parameters: readonly number[]): void {
   const { layout } = callOperands(e, i);
-  const bits = layout.parameters.map(({ type }) => type.bits);
-  if (bits.join() !== parameters.join()) e.fail("its parameters are not those that CUDA declares");
+  const areWhole = [...layout.parameters, ...layout.results].every(({ type, byteLength }) => {
+    return type.kind !== "float" && 8 * byteLength === type.bits;
+  });
+  const bitsOf = (variables: readonly CallVariable[]) => variables.map(({ type }) => type.bits).join();
+  if (!areWhole || bitsOf(layout.parameters) !== parameters.join() || !["", "32"].includes(bitsOf(layout.results))) {
+    e.fail("its parameters are not those that CUDA declares");
+  }
 }
 
 function pushThread(e: FunctionEmitter): void {
@@ -227,8 +247,11 @@ const print: Emit = (e, i) => {
   const { results, layout } = callOperands(e, i);
   const [wanted] = results;
   if (wanted === undefined) return;
-  if (wanted.kind === "variable") e.getFrame().get(count).memory(storeOp(layout.results[0]!.type), wanted.offset);
-  else e.assign(wanted, s32, () => e.code.get(count));
+  if (wanted.kind === "variable") {
+    const [result] = layout.results;
+    checkPassed(e, wanted, result!);
+    e.getFrame().get(count).memory(storeOp(result!.type), wanted.offset);
+  } else e.assign(wanted, s32, () => e.code.get(count));
 };
 
 /** `__assertfail(message, file, line, function, characterBytes)` */

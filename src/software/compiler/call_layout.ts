@@ -19,6 +19,9 @@ export interface CallLayout {
 /** The bytes to which every frame is aligned, and thereby the most that what lies in one can be. */
 export const frameAlignment = 16;
 
+/** More than a frame has room for, less than what takes long to copy. */
+const maximumPassedBytes = 65536;
+
 /** Lays out what is passed in a call: the same for a function and for a prototype with the same types. */
 export function layOutCall(
   { results, parameters }: {
@@ -39,7 +42,14 @@ export function layOutCall(
     if (alignment > frameAlignment) {
       throw new PtxError(line, `cannot pass "${name}": it is aligned to more than ${frameAlignment} bytes`);
     }
-    return { ...layout.place(declaration), type };
+    const placed = layout.place(declaration);
+    if (layout.byteLength > maximumPassedBytes) {
+      throw new PtxError(
+        line,
+        `cannot pass "${name}": a function takes and returns ${maximumPassedBytes} bytes at most`,
+      );
+    }
+    return { ...placed, type };
   };
   const placed = { results: results.map(place), parameters: parameters.map(place) };
   return { ...placed, byteLength: layout.byteLength };

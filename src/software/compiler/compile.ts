@@ -21,8 +21,8 @@ import { helperCount, helperFunctions, importedFunctions } from "./helper_functi
 import { addressedFunctions, functionsByName } from "./module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
 import type { Suspension } from "./launch_context.ts";
-import { generatePack } from "./pack_generator.ts";
-import { packWidth } from "./pack_layout.ts";
+import { generatePack, type PackContext } from "./pack_generator.ts";
+import type { PackWidth } from "./pack_layout.ts";
 import type { Variable } from "./names.ts";
 import { StructureError } from "./structured_code.ts";
 import { checkHeader } from "./supported_ptx.ts";
@@ -70,19 +70,21 @@ export interface CompiledKernel {
    */
   readonly suspensions: readonly Suspension[] | undefined;
   /** Compiles the kernel once more, to run packs of threads; undefined where it cannot, or would hardly gain by it. */
-  compilePacked(): PackedKernel | undefined;
+  compilePacked(width: PackWidth): PackedKernel | undefined;
 }
 
 /** A kernel that runs threads in packs, for launches whose blocks are whole packs along x: see `pack_generator.ts`. */
 export interface PackedKernel {
   /**
    * Imports the same. Exports `packs`, which runs the blocks that the launch's record names, from the first to one past the
-   * last, and returns the one at which it has stopped: where that is not the last, the threads of that block have records,
-   * and are to be run to their end by `threads`, which is what the module of all kernels exports under the kernel's name.
+   * last, and returns the one at which it has stopped. Where that is not the end, the threads of that block have records,
+   * and are to be run to their end by `threads`, which is to them what a kernel is whose threads may be suspended.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   /** Threads of a pack. */
-  readonly width: number;
+  readonly width: PackWidth;
+  /** How many registers lie in vectors, as many for each as hold a number for each thread, in the innermost loops. */
+  readonly vectorRegisters: number;
   /** What is to be saved of each pack. */
   readonly packBytes: number;
   /** Whether all packs of a block are there at once, not one after another. */
@@ -169,7 +171,8 @@ function compileKernel(
     const { definition, ...generated } = generateKernel(name, typed, context);
     limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
     checkSize(kernel, definition);
-    const compilePacked = () => options.packedThreads === false ? undefined : compilePack(typed, context);
+    const compilePacked = (width: PackWidth) =>
+      options.packedThreads === false ? undefined : compilePack(typed, { ...context, width });
     const compiled = { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated, compilePacked };
     return { compiled, definition };
   } catch (error) {
@@ -178,16 +181,16 @@ function compileKernel(
   }
 }
 
-function compilePack(typed: TypedKernel, context: GeneratorContext): PackedKernel | undefined {
-  const indices = { resumable: helperCount, handOver: helperCount + 1 };
+function compilePack(typed: TypedKernel, context: Omit<PackContext, "indices">): PackedKernel | undefined {
+  const indices = { resumable: helperCount, handOver: helperCount + 1, takeBack: helperCount + 2 };
   const generated = generatePack("threads", typed, { ...context, indices });
   if (generated === undefined) return undefined;
-  const { resumable, handOver, packed, packBytes, hasBarriers } = generated;
+  const { resumable, handOver, takeBack, packed, ...others } = generated;
   const { localBytes, savedBytes, frameBytes, suspensions, definition } = resumable;
-  const definitions = [definition, handOver, packed];
+  const definitions = [definition, handOver, takeBack, packed];
   if (!definitions.every(isOfPossibleSize)) return undefined;
   const wasm = encodeKernels(definitions);
-  return { wasm, width: packWidth, packBytes, hasBarriers, localBytes, savedBytes, frameBytes, suspensions };
+  return { wasm, width: context.width, localBytes, savedBytes, frameBytes, suspensions, ...others };
 }
 
 function isOfPossibleSize({ type, locals, code }: FunctionDefinition): boolean {

@@ -8,7 +8,6 @@ import { spaceOf } from "./address_checks.ts";
 import type { Register } from "./names.ts";
 import type { PackEmitter } from "./pack_emitter.ts";
 import { hasVectors } from "./pack_instructions.ts";
-import { packWidth } from "./pack_layout.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 
@@ -16,7 +15,6 @@ const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
 /** Of one thread. */
 const bytes = 4;
-const packBytes = bytes * packWidth;
 
 /** How a load or a store is written on vectors; undefined where the threads' numbers need not lie side by side. */
 export function packAccess(pack: PackEmitter, instruction: TypedInstruction): (() => void) | undefined {
@@ -78,7 +76,7 @@ function store(
   { value, location }: { value: ResolvedOperand; location: () => void },
 ): void {
   const push = pack.vector(instruction, { operand: value });
-  for (let part = 0; part < packWidth / 4; part++) {
+  for (let part = 0; part < pack.vectors; part++) {
     location();
     push(part).v128Store(16 * part);
   }
@@ -93,8 +91,8 @@ function remember(
   const { code, emitter: e } = pack;
   const single = e.rangeCache(address.base, bytes);
   code.get(single.begin).set(begin);
-  code.get(single.count).i64(BigInt(packWidth - 1)).ops("i64Sub").i64(0n).get(single.count);
-  code.i64(BigInt(packWidth - 1)).ops("i64GtU", "select").set(count);
+  code.get(single.count).i64(BigInt(pack.width - 1)).ops("i64Sub").i64(0n).get(single.count);
+  code.i64(BigInt(pack.width - 1)).ops("i64GtU", "select").set(count);
 }
 
 /** Pushes whether any of a pack's numbers lies outside of shared memory, or none is aligned. */
@@ -112,11 +110,12 @@ function pushBoundedIsOutside(
   }
   code.i32(2).ops("i32Rotr");
   const { shared } = e.sizes;
+  const packBytes = bytes * pack.width;
   if (shared !== undefined) {
     code.i32(shared < packBytes ? 0 : Math.floor((shared - packBytes) / bytes) + 1).ops("i32GeU");
     return;
   }
   const places = e.temporary("i32");
-  code.get(e.sharedPlaces(bytes)).i32(packWidth - 1).ops("i32Sub").tee(places).i32(0).get(places);
+  code.get(e.sharedPlaces(bytes)).i32(pack.width - 1).ops("i32Sub").tee(places).i32(0).get(places);
   code.i32(0).ops("i32GtS", "select", "i32GeU");
 }

@@ -5,7 +5,7 @@ import { copiesNumbers } from "./lazy_nans.ts";
 import type { Register } from "./names.ts";
 import { type PackShapes, resultsOf, type Shape, sourcesOf } from "./pack_shapes.ts";
 import { packForm } from "./pack_instructions.ts";
-import { packHeader, packVectors, packWidth, wholeMask } from "./pack_layout.ts";
+import { packHeader, type PackWidth } from "./pack_layout.ts";
 import { type ScalarType, typeNamed } from "./scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import type { CodeWriter, ValueType } from "./wasm_encoder.ts";
@@ -30,6 +30,11 @@ const predicateType = typeNamed("pred");
 export class PackEmitter {
   readonly emitter: FunctionEmitter;
   readonly shapes: PackShapes;
+  /** Threads of a pack, and vectors of four numbers that hold one of each. */
+  readonly width: PackWidth;
+  readonly vectors: number;
+  /** An i32 with a bit for each thread. */
+  readonly wholeMask: number;
   /** How many instructions are executed for one thread after another. */
   loops = 0;
   readonly #holdings = new Map<Register, Holding>();
@@ -40,9 +45,12 @@ export class PackEmitter {
   #lane: number | undefined;
   #area: number | undefined;
 
-  constructor(emitter: FunctionEmitter, shapes: PackShapes) {
+  constructor(emitter: FunctionEmitter, shapes: PackShapes, width: PackWidth) {
     this.emitter = emitter;
     this.shapes = shapes;
+    this.width = width;
+    this.vectors = width / 4;
+    this.wholeMask = width === 32 ? -1 : 2 ** width - 1;
   }
 
   get code(): CodeWriter {
@@ -70,7 +78,7 @@ export class PackEmitter {
     if (shape !== undefined) return { kind: "number", stride: shape };
     if (register.type.kind === "predicate") return { kind: "mask" };
     if (register.type.bits !== 32) return { kind: "memory" };
-    return { kind: "vectors", locals: Array.from({ length: packVectors }, () => this.emitter.newLocal("v128")) };
+    return { kind: "vectors", locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
   }
 
   /** Where a register is saved, from the start of what is saved of the pack. */
@@ -79,7 +87,7 @@ export class PackEmitter {
     if (slot === undefined) {
       this.#slots.set(register, slot = this.#slotsEnd);
       const { kind } = this.holding(register);
-      this.#slotsEnd += kind === "vectors" ? 4 * packWidth : kind === "memory" ? 8 * packWidth : 8;
+      this.#slotsEnd += kind === "vectors" ? 4 * this.width : kind === "memory" ? 8 * this.width : 8;
     }
     return slot;
   }
@@ -136,7 +144,9 @@ export class PackEmitter {
         code.get(shadow).set(this.emitter.registerLocal(register));
         break;
       case "mask":
-        code.i32(0).get(shadow).ops("i32Sub").i32(wholeMask).ops("i32And").set(this.emitter.registerLocal(register));
+        code.i32(0).get(shadow).ops("i32Sub").i32(this.wholeMask).ops("i32And").set(
+          this.emitter.registerLocal(register),
+        );
         break;
       case "vectors":
         for (const local of holding.locals) {
@@ -144,7 +154,7 @@ export class PackEmitter {
         }
         break;
       case "memory":
-        for (let lane = 0; lane < packWidth; lane++) {
+        for (let lane = 0; lane < this.width; lane++) {
           code.get(this.area).get(shadow).memory(wholeStore[this.#wholeType(register)], this.slot(register) + 8 * lane);
         }
         break;
@@ -194,7 +204,7 @@ export class PackEmitter {
     for (const [register, shadow] of standIns) if (used.has(register)) this.#takeLane(register, { lane, shadow });
     e.writeWith({ registers: standIns, fixed } satisfies StandIns, () => e.write(instruction, emit));
     for (const register of results) this.#putLane(register, { lane, shadow: shadows.get(register)! });
-    code.get(lane).i32(1).ops("i32Add").tee(lane).i32(packWidth).ops("i32LtU").brIf(0).end();
+    code.get(lane).i32(1).ops("i32Add").tee(lane).i32(this.width).ops("i32LtU").brIf(0).end();
     for (const register of results) {
       const holding = this.holding(register);
       if (holding.kind === "vectors") this.loadVectors(register, holding.locals);
@@ -297,9 +307,9 @@ export class PackEmitter {
     } else {
       code.i32(0);
       e.push(register, predicateType);
-      code.ops("i32Sub").i32(wholeMask).ops("i32And");
+      code.ops("i32Sub").i32(this.wholeMask).ops("i32And");
     }
-    if (operand?.kind === "not") code.i32(wholeMask).ops("i32Xor");
+    if (operand?.kind === "not") code.i32(this.wholeMask).ops("i32Xor");
     return code;
   }
 
@@ -310,13 +320,19 @@ export class PackEmitter {
     e.noteDefinition(register);
   }
 
-  /** Takes four vectors of all ones or zeros, held in locals, as a mask: pushes it. */
+  /** Takes vectors of all ones or zeros, one for each four threads and held in locals, as a mask: pushes it. */
   pushGathered(locals: readonly number[]): CodeWriter {
     const { code } = this;
-    for (let part = 0; part < locals.length; part += 2) {
-      code.get(locals[part]!).get(locals[part + 1]!).simd("i16x8NarrowI32x4S");
+    const [only, second] = locals;
+    if (second === undefined) return code.get(only!).simd("i32x4Bitmask");
+    for (let first = 0; first < locals.length; first += 4) {
+      const [a, b, c = a, d = b] = locals.slice(first, first + 4) as [number, number, number?, number?];
+      code.get(a).get(b).simd("i16x8NarrowI32x4S").get(c!).get(d!).simd("i16x8NarrowI32x4S");
+      code.simd("i8x16NarrowI16x8S", "i8x16Bitmask");
+      if (first > 0) code.i32(4 * first).ops("i32Shl", "i32Or");
     }
-    return code.simd("i8x16NarrowI16x8S", "i8x16Bitmask");
+    // Of two vectors, each was taken twice.
+    return locals.length === 2 ? code.i32(this.wholeMask).ops("i32And") : code;
   }
 
   /** Pushes vectors that are all ones where a mask has a bit. */

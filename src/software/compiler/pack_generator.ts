@@ -25,10 +25,10 @@ import {
 import { contextOffset } from "./launch_context.ts";
 import { liveRegisters } from "./liveness.ts";
 import type { Register } from "./names.ts";
-import { handOverFunction, type HandOverPoint } from "./pack_hand_over.ts";
+import { handOverFunction, type HandOverPoint, takeBackFunction } from "./pack_hand_over.ts";
 import { PackEmitter } from "./pack_emitter.ts";
-import { packHeader, packState, packWidth, wholeMask } from "./pack_layout.ts";
-import { type PackShapes, packShapes } from "./pack_shapes.ts";
+import { packHeader, packState, type PackWidth } from "./pack_layout.ts";
+import { type PackShapes, packShapes, resultsOf, sourcesOf } from "./pack_shapes.ts";
 import { makeReducible } from "./reducible_loops.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { TypedKernel } from "./typed_body.ts";
@@ -42,24 +42,34 @@ export interface GeneratedPack {
   readonly resumable: ResumableKernel;
   /** What hands threads over to that, and what runs packs; they refer to each other by the indices that were told. */
   readonly handOver: FunctionDefinition;
+  readonly takeBack: FunctionDefinition;
   readonly packed: FunctionDefinition;
   /** For what is saved of each pack. */
   readonly packBytes: number;
+  /** How many registers lie in vectors of those that the innermost loops name. */
+  readonly vectorRegisters: number;
   /** Whether packs are suspended: then all packs of a block need memory at once. */
   readonly hasBarriers: boolean;
 }
 
-/** The indices of the functions in the module: the one for single threads, and the one that hands over to it. */
+/** The indices of the functions in the module: for single threads, and those that hand over to it and take back. */
 export interface PackIndices {
   readonly resumable: number;
   readonly handOver: number;
+  readonly takeBack: number;
+}
+
+/** What is told of a kernel beside its body. */
+export interface PackContext extends GeneratorContext {
+  readonly indices: PackIndices;
+  readonly width: PackWidth;
 }
 
 /** Compiles a kernel to run in packs; undefined where it cannot be, or would hardly gain by it. */
 export function generatePack(
   name: string,
   typed: TypedKernel,
-  context: GeneratorContext & { readonly indices: PackIndices },
+  context: PackContext,
 ): GeneratedPack | undefined {
   return canBePacked(typed) ? new PackGenerator(typed, context).generate(name) : undefined;
 }
@@ -90,16 +100,8 @@ function isPackable({ form, choices }: TypedInstruction): boolean {
   return !unpackable.has(form.opcode) && !choices.has("cc");
 }
 
-/** A place where a pack parts, and what is saved there. */
-interface PackParting {
-  readonly block: FlowBlock;
-  readonly point: HandOverPoint;
-  /** Pushes for a branch a bit for each thread that takes it. */
-  readonly pushMask: (() => void) | undefined;
-}
-
 class PackGenerator {
-  readonly #context: GeneratorContext & { readonly indices: PackIndices };
+  readonly #context: PackContext;
   readonly #typed: TypedKernel;
   readonly #instructions: readonly TypedInstruction[];
   readonly #shapes: PackShapes;
@@ -111,8 +113,10 @@ class PackGenerator {
   readonly #handingOver = newBlock();
   /** The local that tells where a pack parts. */
   readonly #point: number;
-  /** How often an instruction is likely to be executed, and of those that are: in all, and for one thread after another. */
+  /** How often an instruction is likely to be executed. */
   readonly #weights = new Map<TypedInstruction, number>();
+  /** Those that packs execute, what they weigh, and what those of them do that are executed for one thread after another. */
+  readonly #written: TypedInstruction[] = [];
   #packedWeight = 0;
   #loopWeight = 0;
   /** Locals: how many packs wait, for which barrier, and whether threads of the block wait that are in no pack. */
@@ -120,7 +124,7 @@ class PackGenerator {
   readonly #barrier: number;
   readonly #isMixed: number;
 
-  constructor(typed: TypedKernel, context: GeneratorContext & { readonly indices: PackIndices }) {
+  constructor(typed: TypedKernel, context: PackContext) {
     this.#typed = typed;
     this.#context = context;
     this.#instructions = typed.kernel.items.filter((item) => item.kind === "instruction");
@@ -136,7 +140,7 @@ class PackGenerator {
       constants: context.constants,
     }, context.options);
     this.#emitter.enterFunction(this.#instructions);
-    this.#pack = new PackEmitter(this.#emitter, this.#shapes);
+    this.#pack = new PackEmitter(this.#emitter, this.#shapes, context.width);
     [this.#point, this.#waiting, this.#barrier, this.#isMixed] = [0, 1, 2, 3].map(() => {
       return this.#emitter.newLocal("i32");
     }) as [number, number, number, number];
@@ -166,16 +170,21 @@ class PackGenerator {
       entry,
       code: this.#code,
       conditions: this.#conditions,
-      steps: packWidth,
+      steps: this.#pack.width,
     });
-    const code = this.#hasBarriers ? this.#loopOverRounds(body) : this.#loopOverBlocks(body);
     if (this.#context.options.packedThreads !== "always" && !this.#isWorthwhile) return undefined;
     const { indices } = this.#context;
+    const handOver = handOverFunction(points, { pack: this.#pack, resumable, index: indices.resumable });
+    const takeBack = takeBackFunction(points, { pack: this.#pack, resumable });
+    // How much is saved of each pack is known only now.
+    const code = this.#hasBarriers ? this.#loopOverRounds(body) : this.#loopOverBlocks(body);
     return {
       resumable,
-      handOver: handOverFunction(points, { pack: this.#pack, resumable, index: indices.resumable }),
+      handOver,
+      takeBack,
       packed: { type: packedType, locals: this.#emitter.locals, code, exportName: "packs" },
       packBytes: this.#pack.savedBytes,
+      vectorRegisters: this.#vectorRegisters,
       hasBarriers: this.#hasBarriers,
     };
   }
@@ -249,7 +258,7 @@ class PackGenerator {
       const parting = this.#newParting({ kind: "together", place, way }, { points, pushMask: undefined });
       if (way === "suspending") {
         const { leaving } = this.#flow.departures.find((departure) => departure.instruction === instruction)!;
-        leaving.terminator = { kind: "jump", target: parting.block };
+        leaving.terminator = { kind: "jump", target: parting };
         return;
       }
       const cut = cuts.get(instruction)!;
@@ -257,21 +266,22 @@ class PackGenerator {
       cut.before.terminator = {
         kind: "branch",
         on: { instruction: undefined, write },
-        taken: parting.block,
+        taken: parting,
         otherwise: cut.block,
       };
     });
   }
 
+  /** A block in which a pack is saved, and from where its threads go on each for itself. */
   #newParting(
     point: HandOverPoint,
     { points, pushMask }: { points: HandOverPoint[]; pushMask: (() => void) | undefined },
-  ): PackParting {
+  ): FlowBlock {
     const block = newBlock();
     const number = points.push(point) - 1;
     block.instructions.push({ instruction: undefined, write: () => this.#savePack({ point, pushMask, number }) });
     block.terminator = { kind: "jump", target: this.#handingOver };
-    return { block, point, pushMask };
+    return block;
   }
 
   #savePack(
@@ -299,7 +309,7 @@ class PackGenerator {
   }
 
   /** Goes on where all threads agree, and parts where they do not. */
-  #partAtBranch(block: FlowBlock, { parting, pushMask }: { parting: PackParting; pushMask: () => void }): void {
+  #partAtBranch(block: FlowBlock, { parting, pushMask }: { parting: FlowBlock; pushMask: () => void }): void {
     const { terminator } = block;
     if (terminator.kind !== "branch") return;
     const { taken, otherwise } = terminator;
@@ -310,7 +320,7 @@ class PackGenerator {
     };
     block.terminator = {
       kind: "branch",
-      on: { instruction: undefined, write: write(wholeMask) },
+      on: { instruction: undefined, write: write(this.#pack.wholeMask) },
       taken,
       otherwise: notAll,
     };
@@ -318,7 +328,7 @@ class PackGenerator {
       kind: "branch",
       on: { instruction: undefined, write: write(0) },
       taken: otherwise,
-      otherwise: parting.block,
+      otherwise: parting,
     };
   }
 
@@ -329,7 +339,7 @@ class PackGenerator {
     const e = this.#emitter;
     e.begin(instruction);
     e.push(operand, isSigned ? s32 : u32);
-    const span = Number((stride < 0n ? -stride : stride) * BigInt(packWidth - 1));
+    const span = Number((stride < 0n ? -stride : stride) * BigInt(this.#pack.width - 1));
     const limits = isSigned ? [-0x8000_0000, 0x7fff_ffff] as const : [0, 0xffff_ffff] as const;
     if (span > 0x7fff_ffff) e.code.ops("drop").i32(1);
     else if (stride < 0n) e.code.i32(limits[0] + span).ops(isSigned ? "i32LtS" : "i32LtU");
@@ -359,6 +369,7 @@ class PackGenerator {
       const before = this.#pack.loops;
       this.#pack.write(instruction, instruction.form.emit!);
       const weight = this.#weights.get(instruction)!;
+      this.#written.push(instruction);
       this.#packedWeight += weight;
       this.#loopWeight += weight * (this.#pack.loops - before);
     }
@@ -368,7 +379,16 @@ class PackGenerator {
   get #isWorthwhile(): boolean {
     let whole = 0;
     for (const weight of this.#weights.values()) whole += weight;
-    return this.#loopWeight * 4 <= this.#packedWeight && this.#packedWeight * 4 >= whole;
+    return this.#loopWeight * 6 <= this.#packedWeight && this.#packedWeight * 4 >= whole;
+  }
+
+  /** How many registers lie in vectors of those that the innermost loops name. */
+  get #vectorRegisters(): number {
+    const most = this.#written.reduce((most, instruction) => Math.max(most, this.#weights.get(instruction)!), 0);
+    const named = this.#written.filter((instruction) => this.#weights.get(instruction) === most)
+      .flatMap((instruction) => [...resultsOf(instruction), ...sourcesOf(instruction)])
+      .filter((operand) => operand.kind === "register" && this.#pack.holding(operand).kind === "vectors");
+    return new Set(named).size;
   }
 
   /** Weighs the instructions: the deeper in loops, the more often they are executed. */
@@ -397,9 +417,24 @@ class PackGenerator {
       code.ops("drop");
       return;
     }
-    const isRunning = e.newLocal("i32");
-    code.set(isRunning).get(this.#pack.area).i32(packState.single).i32(packState.exited).get(isRunning).ops("select");
-    code.memory("i32Store", packHeader.state).get(this.#isMixed).get(isRunning).ops("i32Or").set(this.#isMixed);
+    const state = e.newLocal("i32");
+    code.if("i32").get(contextLocal).get(this.#pack.area);
+    e.getFixed("thread").call(this.#context.indices.takeBack).else().i32(packState.exited).end().set(state);
+    code.get(this.#pack.area).get(state).memory("i32Store", packHeader.state);
+    code.get(state).i32(packState.single).ops("i32Eq").get(this.#isMixed).ops("i32Or").set(this.#isMixed);
+    this.#barriers.forEach(({ instruction }, index) => {
+      code.get(state).i32(index + 1).ops("i32Eq").if();
+      this.#waitAt(barrierOf(instruction!));
+      code.end();
+    });
+  }
+
+  /** Notes that a pack waits at a barrier. Packs that wait at others do not go on together. */
+  #waitAt(barrier: number): void {
+    const { code } = this.#emitter;
+    code.get(this.#waiting).get(this.#barrier).i32(barrier).ops("i32Ne", "i32And");
+    code.get(this.#isMixed).ops("i32Or").set(this.#isMixed);
+    code.i32(barrier).set(this.#barrier).i32(1).set(this.#waiting);
   }
 
   /** Pushes where in the block the first thread of the pack is, as the records of threads have it. */
@@ -446,11 +481,7 @@ class PackGenerator {
       const { code } = e;
       for (const register of registers) this.#pack.save(register);
       code.get(this.#pack.area).i32(state).memory("i32Store", packHeader.state);
-      // Packs that wait at other barriers do not go on together.
-      const barrier = barrierOf(instruction!);
-      code.get(this.#waiting).get(this.#barrier).i32(barrier).ops("i32Ne", "i32And");
-      code.get(this.#isMixed).ops("i32Or").set(this.#isMixed);
-      code.i32(barrier).set(this.#barrier).i32(1).set(this.#waiting);
+      this.#waitAt(barrierOf(instruction!));
     });
     leaving.terminator = { kind: "exit" };
     const body = this.#code.get(goingOn)!;
@@ -471,7 +502,7 @@ class PackGenerator {
     const dimensions = [
       ["threadZ", "blockDimZ", 1],
       ["threadY", "blockDimY", 1],
-      ["threadX", "blockDimX", packWidth],
+      ["threadX", "blockDimX", this.#pack.width],
     ] as const;
     for (const [counter] of dimensions) code.i32(0).set(local(counter)).loop();
     writePack();
@@ -513,7 +544,7 @@ class PackGenerator {
       const begin = () => code.get(local("packs")).set(area).i32(0).set(local("thread"));
       const next = () => {
         code.get(area).i32(savedBytes).ops("i32Add").set(area);
-        code.get(local("thread")).i32(packWidth).ops("i32Add").set(local("thread"));
+        code.get(local("thread")).i32(this.#pack.width).ops("i32Add").set(local("thread"));
       };
       begin();
       this.#loopOverPacks(code, () => {
@@ -522,7 +553,8 @@ class PackGenerator {
         code.memory("i32Store", packHeader.place);
         next();
       });
-      code.i32(0).set(this.#isMixed).loop().i32(0).set(this.#waiting);
+      code.i32(0).set(this.#isMixed).loop().i32(0).set(this.#waiting).get(contextLocal).get(contextLocal);
+      code.memory("i32Load", contextOffset("rounds")).i32(1).ops("i32Add").memory("i32Store", contextOffset("rounds"));
       begin();
       this.#loopOverPacks(code, () => {
         code.block();

@@ -3,7 +3,7 @@ import { contextLocal } from "./function_emitter.ts";
 import { type ContextField, contextOffset, exited, threadRecord, threadRecordByteLength } from "./launch_context.ts";
 import type { Register } from "./names.ts";
 import type { PackEmitter } from "./pack_emitter.ts";
-import { packHeader, packState, packWidth } from "./pack_layout.ts";
+import { packHeader, packState } from "./pack_layout.ts";
 import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
 
 /** Where the threads of a pack go on, each for itself. */
@@ -46,10 +46,10 @@ export function handOverFunction(
   code.end();
   code.get(record).i32(threadRecordByteLength).ops("i32Add").set(record);
   code.get(saved).i32(resumable.savedBytes).ops("i32Add").set(saved);
-  code.get(lane).i32(1).ops("i32Add").tee(lane).i32(packWidth).ops("i32LtU").brIf(0).end();
+  code.get(lane).i32(1).ops("i32Add").tee(lane).i32(pack.width).ops("i32LtU").brIf(0).end();
   code.get(runs).ops("i32Eqz").if().i32(0).ops("return").end();
   code.get(contextLocal).get(firstThread).memory("i32Store", contextOffset("firstThread"));
-  code.get(contextLocal).get(firstThread).i32(packWidth).ops("i32Add").memory("i32Store", contextOffset("lastThread"));
+  code.get(contextLocal).get(firstThread).i32(pack.width).ops("i32Add").memory("i32Store", contextOffset("lastThread"));
   code.get(contextLocal).call(index);
   code.loop();
   code.get(record).i32(threadRecordByteLength).ops("i32Sub").tee(record).memory("i32Load", threadRecord.request);
@@ -105,7 +105,7 @@ export function takeBackFunction(
   }
   code.get(gatheredRecord).i32(threadRecordByteLength).ops("i32Add").set(gatheredRecord);
   code.get(gatheredSaved).i32(resumable.savedBytes).ops("i32Add").set(gatheredSaved);
-  code.get(gatheredLane).i32(1).ops("i32Add").tee(gatheredLane).i32(packWidth).ops("i32LtU").brIf(0).end();
+  code.get(gatheredLane).i32(1).ops("i32Add").tee(gatheredLane).i32(pack.width).ops("i32LtU").brIf(0).end();
   code.get(state).i32(packState.single).get(isSame).ops("select");
   return {
     type: { parameters: ["i32", "i32", "i32"], results: ["i32"] },

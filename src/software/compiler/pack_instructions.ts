@@ -10,7 +10,6 @@ import { knownDistance } from "./logic_instructions.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
 import { packAccess } from "./pack_accesses.ts";
 import type { PackEmitter } from "./pack_emitter.ts";
-import { packVectors, packWidth, wholeMask } from "./pack_layout.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 import type { OpName, SimdOpName } from "./wasm_encoder.ts";
@@ -293,7 +292,7 @@ const logicOfPredicates: Form = (pack, { form, operands: [destination, a, b, ...
       pack.pushMask(b);
       code.ops(operation);
     }
-    if (form.opcode === "not") code.i32(wholeMask).ops("i32Xor");
+    if (form.opcode === "not") code.i32(pack.wholeMask).ops("i32Xor");
     pack.assignMask(destination);
   };
 };
@@ -339,14 +338,14 @@ const compare: Form = (pack, i) => {
     const { code, emitter: e } = pack;
     const pushA = pack.vector(i, { operand: a, anyNaN: isFloat }),
       pushB = pack.vector(i, { operand: b, anyNaN: isFloat });
-    const outcomes = Array.from({ length: packVectors }, (_, part) => {
+    const outcomes = Array.from({ length: pack.vectors }, (_, part) => {
       const outcome = e.temporary("v128");
       pushA(part);
       pushB(part).simd(operation).set(outcome);
       return outcome;
     });
     pack.pushGathered(outcomes);
-    if (isNegated) code.i32(wholeMask).ops("i32Xor");
+    if (isNegated) code.i32(pack.wholeMask).ops("i32Xor");
     combine(pack, i);
     pack.assignMask(destination);
   };
@@ -375,7 +374,7 @@ function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteForm | und
   const isMirrored = first === 0n;
   const stride = isMirrored ? second : first;
   if (stride === undefined || stride === 0n || (isMirrored ? first : second) !== 0n) return undefined;
-  const span = (stride < 0n ? -stride : stride) * BigInt(packWidth - 1);
+  const span = (stride < 0n ? -stride : stride) * BigInt(pack.width - 1);
   if (span >= 1n << BigInt(type.bits - 1)) return undefined;
   const relation = isMirrored ? mirrored[comparison]! : comparison;
   const operation = names[relation] ?? relation;
@@ -399,9 +398,9 @@ function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteForm | und
     push(isMirrored ? a : b, { isLeast: false, local: limit });
     code.get(least).get(limit).ops(op(isWithEqual ? "LeU" : "LtU"));
     code.get(limit).get(least).ops(op("Sub"));
-    constant(span).ops(op(isWithEqual ? "GeU" : "GtU"), "i32And").if("i32").i32(isNegated ? 0 : wholeMask).else();
+    constant(span).ops(op(isWithEqual ? "GeU" : "GtU"), "i32And").if("i32").i32(isNegated ? 0 : pack.wholeMask).else();
     code.get(least).get(limit).ops(op(isWithEqual ? "GtU" : "GeU")).get(least);
-    constant(-1n - span).ops(op("LeU"), "i32And").if("i32").i32(isNegated ? wholeMask : 0).else();
+    constant(-1n - span).ops(op("LeU"), "i32And").if("i32").i32(isNegated ? pack.wholeMask : 0).else();
     pack.writeLanes(i, form.emit!);
     code.get(e.registerLocal(destination)).end().end();
     pack.assignMask(destination);

@@ -4,11 +4,11 @@
  * @module
  */
 
-/** Threads of a pack, and vectors of four numbers that hold one of each. */
-export const packWidth = 16;
-export const packVectors: number = packWidth / 4;
-/** A bit for each thread. */
-export const wholeMask: number = 2 ** packWidth - 1;
+/**
+ * How many threads a pack may have. They all lie in one warp; as many as possible are not always best: what they hold must
+ * find room in an engine's vector registers.
+ */
+export type PackWidth = 4 | 8 | 16 | 32;
 
 /** Of the place in the memory where a pack's registers are saved: what comes first. */
 export const packHeader = { state: 0, mask: 4, place: 8, byteLength: 16 } as const;

@@ -17,27 +17,26 @@ export function stackDepth(
   const depths = new Map<TypedFunction, number>();
   const active = new Set<TypedFunction>();
   let isUnbounded = false;
-  const depthOf = (typed: TypedFunction): number => {
-    const known = depths.get(typed);
-    if (known !== undefined) return known;
-    if (active.has(typed)) {
-      isUnbounded = true;
-      return 0;
+  const enter = (typed: TypedFunction) => ({ typed, called: calleesOf(typed, { callees, addressed }) });
+  // No recursion: calls may go through as many functions as a module has.
+  const path = [enter(kernel)];
+  for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+    const { typed, called } = top;
+    if (!depths.has(typed) && !active.has(typed)) {
+      active.add(typed);
+      for (const callee of called) {
+        if (active.has(callee)) isUnbounded = true;
+        else if (!depths.has(callee)) path.push(enter(callee));
+      }
+    } else {
+      path.pop();
+      if (!active.delete(typed)) continue;
+      let deepest = 0;
+      for (const callee of called) deepest = Math.max(deepest, depths.get(callee) ?? 0);
+      depths.set(typed, bytesOf(typed) + deepest);
     }
-    active.add(typed);
-    let deepest = 0;
-    for (const callee of calleesOf(typed, { callees, addressed })) deepest = Math.max(deepest, depthOf(callee));
-    active.delete(typed);
-    const depth = bytesOf(typed) + deepest;
-    depths.set(typed, depth);
-    return depth;
-  };
-  return {
-    byteLength: depthOf(kernel),
-    get isUnbounded() {
-      return isUnbounded;
-    },
-  };
+  }
+  return { byteLength: depths.get(kernel)!, isUnbounded };
 }
 
 function calleesOf(

@@ -22,8 +22,8 @@ export interface BlockWriter<I> {
   writeLoopStart(): void;
 }
 
-/** How deep the structure may nest: less than what makes this recursion, or an engine's own, run out of stack. */
-const maximumDepth = 1000;
+/** How deep loops and conditions may nest: less than what makes an engine slow, or run out of stack. */
+const maximumDepth = 5000;
 
 /** A graph that cannot be written as structured code. */
 export class StructureError extends Error {
@@ -40,7 +40,7 @@ export class StructureError extends Error {
  * Where a graph exits, the code leaves the construct that encloses all of it, which the caller opens and closes.
  */
 export function writeStructured<I>(entry: BasicBlock<I>, writer: BlockWriter<I>): void {
-  new StructuredWriter(entry, writer).writeTree(entry);
+  new StructuredWriter(entry, writer).write(entry);
 }
 
 /** An enclosing construct: the block that a branch to it leads to; undefined for an `if`. */
@@ -52,7 +52,13 @@ class StructuredWriter<I> {
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loopHeaders = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];
-  #depthOfTree = 0;
+  /**
+   * What is still to be written, the next at the end. Each condition stands in the tree below the one before, so that no
+   * recursion could go through a long body.
+   */
+  readonly #rest: (() => void)[] = [];
+  /** How many loops and conditions are open. */
+  #depthOfNest = 0;
 
   constructor(entry: BasicBlock<I>, writer: BlockWriter<I>) {
     this.#writer = writer;
@@ -70,38 +76,52 @@ class StructuredWriter<I> {
     }
   }
 
-  writeTree(block: BasicBlock<I>): void {
-    if (++this.#depthOfTree > maximumDepth) {
-      throw new StructureError(`its control flow nests more than ${maximumDepth} deep`);
-    }
+  /** Writes a block and all that it leads to. */
+  write(entry: BasicBlock<I>): void {
+    this.#writeTree(entry);
+    for (let next = this.#rest.pop(); next !== undefined; next = this.#rest.pop()) next();
+  }
+
+  /** Has parts written, one after another, before what else is still to be written. */
+  #writeNext(...parts: readonly (() => void)[]): void {
+    this.#rest.push(...parts.toReversed());
+  }
+
+  #writeTree(block: BasicBlock<I>): void {
     const joins = this.#tree.children(block).filter((child) => this.#joins.has(child));
     const { code } = this.#writer;
     if (this.#loopHeaders.has(block)) {
       code.loop();
       this.#writer.writeLoopStart();
-      this.#frames.push(block);
-      this.#writeBlock(block, joins);
-      this.#frames.pop();
-      code.end();
-    } else {
-      this.#writeBlock(block, joins);
+      this.#beginNested(block);
+      this.#writeNext(() => this.#endNested());
     }
-    this.#depthOfTree--;
-  }
-
-  #writeBlock(block: BasicBlock<I>, joins: readonly BasicBlock<I>[]): void {
-    const { code } = this.#writer;
     for (const join of joins.toReversed()) {
+      this.#writeNext(() => this.#writeJoin(join));
       code.block();
       this.#frames.push(join);
     }
     this.#writer.writeBody(block);
     this.#writeTerminator(block);
-    for (const join of joins) {
-      this.#frames.pop();
-      code.end();
-      this.writeTree(join);
+  }
+
+  #writeJoin(join: BasicBlock<I>): void {
+    this.#frames.pop();
+    this.#writer.code.end();
+    this.#writeTree(join);
+  }
+
+  #beginNested(frame: Frame<I>): void {
+    if (++this.#depthOfNest > maximumDepth) {
+      throw new StructureError(`its control flow nests more than ${maximumDepth} deep`);
     }
+    this.#frames.push(frame);
+  }
+
+  #endNested(): void {
+    this.#frames.pop();
+    this.#writer.code.end();
+    this.#depthOfNest--;
   }
 
   #writeTerminator(block: BasicBlock<I>): void {
@@ -143,18 +163,19 @@ class StructuredWriter<I> {
       this.#writeBranch(block, taken);
     } else {
       code.if();
-      this.#frames.push(undefined);
-      this.#writeBranch(block, taken);
-      code.else();
-      this.#writeBranch(block, otherwise);
-      this.#frames.pop();
-      code.end();
+      this.#beginNested(undefined);
+      this.#writeNext(
+        () => this.#writeBranch(block, taken),
+        () => code.else(),
+        () => this.#writeBranch(block, otherwise),
+        () => this.#endNested(),
+      );
     }
   }
 
   #writeBranch(from: BasicBlock<I>, to: BasicBlock<I>): void {
     if (this.#isEnclosing(from, to)) this.#writer.code.br(this.#depth(to));
-    else this.writeTree(to);
+    else this.#writeNext(() => this.#writeTree(to));
   }
 
   #isBackward(from: BasicBlock<I>, to: BasicBlock<I>): boolean {
