@@ -1,14 +1,14 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../src/ptx/syntax.ts";
-import { compilePtx } from "../src/software/compiler/compile.ts";
-import { runBody, testModule } from "./compiler_device.ts";
+import { compilePtx, faultKind } from "../src/software/compiler/compile.ts";
+import { Fault, runBody, testModule } from "./compiler_device.ts";
 
 const input = new DataView(new ArrayBuffer(32));
 for (let index = 0; index < 32; index++) input.setUint8(index, index + 1);
 
 /** What 16 bytes of shared memory hold after a copy, all ones before. */
-function copied(copy: string): number[] {
+function copied(copy: string, inputBytes = input.byteLength): number[] {
   const out = runBody(
     `
     .shared .align 16 .b8 sm[16];
@@ -21,7 +21,7 @@ function copied(copy: string): number[] {
     ld.shared.v2.u64 {%rd3, %rd4}, [sm];
     st.global.v2.u64 [%rd0], {%rd3, %rd4};
     `,
-    input,
+    new DataView(input.buffer, 0, inputBytes),
     16,
   );
   return Array.from({ length: 16 }, (_, index) => out.getUint8(index));
@@ -48,6 +48,23 @@ test("cp.async fills with zeros what its source does not have", () => {
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, !%p1;"), bytes(1, 8));
   // Of nothing, the address is not looked at.
   assertEquals(copied("cp.async.ca.shared.global [%r1], [16], 4, 0;"), bytes(1, 0, 4));
+});
+
+test("cp.async needs no more of its source than it copies", () => {
+  const from = (offset: number, size: number) =>
+    copied(`cp.async.cg.shared.global [%r1], [%rd1+${offset}], 16, ${size};`, 20);
+  assertEquals(from(16, 4), bytes(17, 4, 12));
+  assertEquals(from(0, 16), bytes(1, 16));
+  for (
+    const [offset, size, kind] of [
+      [16, 5, faultKind.illegalAddress],
+      [16, 16, faultKind.illegalAddress],
+      [32, 1, faultKind.illegalAddress],
+      [4, 3, faultKind.misalignedAddress],
+    ] as const
+  ) {
+    assertEquals((assertThrows(() => from(offset, size), Fault) as Fault).kind, kind, `${size} bytes from ${offset}`);
+  }
 });
 
 test("cp.async takes the sizes that PTX knows", () => {

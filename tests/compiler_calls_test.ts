@@ -467,6 +467,8 @@ LOOP:
   assertEquals(fault.kind, faultKind.illegalAddress);
 });
 
+const vprintf = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);";
+
 const refused: readonly [declarations: string, body: string, line: number, message: RegExp][] = [
   [double, "\ncall (%r1), twice, (%r1, %r2);", 1, /it has 2 arguments, and the function takes 1/],
   [double, "\n\ncall (%r1), twice;", 2, /it has 0 arguments, and the function takes 1/],
@@ -507,6 +509,39 @@ const refused: readonly [declarations: string, body: string, line: number, messa
     0,
     /its parameters are not those that CUDA declares/,
   ],
+  [
+    ".extern .func (.param .b64 r) vprintf(.param .b64 a, .param .b64 b);",
+    "call (%rd1), vprintf, (%rd1, %rd1);",
+    0,
+    /its parameters are not those that CUDA declares/,
+  ],
+  [
+    ".extern .func (.param .b32 r) vprintf(.param .f64 a, .param .f64 b);",
+    ".param .f64 a; call (%r1), vprintf, (a, a);",
+    0,
+    /its parameters are not those that CUDA declares/,
+  ],
+  // What prints knows its result and arguments in the frame alone: elsewhere it would reach others' memory.
+  [
+    `${vprintf} .global .u32 g;`,
+    "call (g), vprintf, (%rd1, %rd1);",
+    0,
+    /"g" is no variable in "\.param" of the function/,
+  ],
+  [
+    `${vprintf} .global .u64 g;`,
+    "call (%r1), vprintf, (g, %rd1);",
+    0,
+    /"g" is no variable in "\.param" of the function/,
+  ],
+  [`${vprintf}`, ".param .b32 a; call (%r1), vprintf, (a, %rd1);", 0, /"a" has 4 bytes, and the function takes 8/],
+  [".func f(.param .b32 a[4]) { ret; }", "call f, (%r1);", 0, /"a" has 16 bytes, and takes a variable in "\.param"/],
+  [
+    ".func (.param .b32 a[4]) f() { ret; }",
+    "call (%r1), f;",
+    0,
+    /"a" has 16 bytes, and takes a variable in "\.param"/,
+  ],
 ];
 
 test("calls that cannot be are refused with their line", () => {
@@ -515,6 +550,34 @@ test("calls that cannot be are refused with their line", () => {
     assert(message.test(text) && !text.endsWith("."), `${body}: ${text}`);
     assertEquals(at, line, `${body}: ${text}`);
   }
+});
+
+test("what is passed is read and written within its variable alone", () => {
+  const declarations = ".func f(.param .b32 x) { .reg .b32 %r; LOAD ret; }";
+  for (const offset of ["+4", "+2", "+-4"]) {
+    const [line, text] = refusal("call f, (%r1);", declarations.replace("LOAD", `ld.param.u32 %r, [x${offset}];`));
+    assert(line < 0 && /"ld\.param\.u32": the parameter "x" has 4 bytes$/.test(text), text);
+  }
+  assert(/the parameter "a" has 4 bytes$/.test(refusal(".param .b32 a; st.param.b32 [a+4], 1;", "")[1]));
+  const huge = ".func f(.param .b8 x[2000000000]) { ret; }";
+  assert(/cannot pass "x": a function takes and returns 65536 bytes at most$/.test(refusal("call f, (%r1);", huge)[1]));
+  // Misaligned within the frame, and nowhere near the kernel's own parameters.
+  const fault = faultOf(".param .align 4 .b8 a[8]; st.param.b32 [a+2], 1;", "");
+  assertEquals([fault.kind, fault.address], [faultKind.misalignedAddress, 0x7a02_0000_0002n]);
+});
+
+test("calls go through as many functions as a module has", () => {
+  const count = 12_000;
+  const functions = upTo(
+    count,
+    (index) =>
+      `.func (.param .b32 r) f${index}() { .reg .b32 %r; ${
+        index === 0 ? "mov.u32 %r, 5;" : `call (%r), f${index - 1};`
+      } st.param.b32 [r], %r; ret; }`,
+  );
+  assert(WebAssembly.validate(
+    compilePtx(testModule(`call (%r1), f${count - 1};`).replace(".visible", `${functions.join("\n")}\n.visible`)).wasm,
+  ));
 });
 
 test("functions that cannot be are refused with their line", () => {

@@ -87,6 +87,37 @@ second:
   }
 });
 
+test("thousands of conditions, loops and exits stand one after another", () => {
+  const steps = {
+    condition: (index: number) => `
+  setp.eq.u32 %p1, %r1, ${index};
+  @%p1 bra L${index};
+  add.u32 %r2, %r2, 1;
+L${index}:`,
+    loop: (index: number) => `
+  mov.u32 %r3, 0;
+L${index}:
+  add.u32 %r2, %r2, 1;
+  add.u32 %r3, %r3, 1;
+  setp.le.u32 %p1, %r3, ${index % 3};
+  @%p1 bra L${index};`,
+    exit: (index: number) => `
+  add.u32 %r2, %r2, 1;
+  st.global.u32 [%rd0], %r2;
+  setp.eq.u32 %p1, %r1, ${index};
+  @%p1 exit;`,
+  };
+  const expected = { condition: 2999, loop: 6000, exit: 2001 };
+  for (const [kind, step] of Object.entries(steps)) {
+    const body = `
+  mov.u32 %r2, 0;
+  ld.global.u32 %r1, [%rd1];
+${Array.from({ length: 3000 }, (_, index) => step(index)).join("")}
+  st.global.u32 [%rd0], %r2;`;
+    assertEquals(runBody(body, words(2000), 4).getUint32(0, true), expected[kind as keyof typeof expected], kind);
+  }
+});
+
 test("brx.idx goes to the target of its index", () => {
   const body = `
   ld.global.u32 %r1, [%rd1];

@@ -4,6 +4,7 @@ import { Cuda } from "../src/cuda.ts";
 import { CudaError } from "../src/errors.ts";
 import { Session } from "../src/session.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
+import { Window } from "../src/software/window.ts";
 import { startScript } from "./child_process.ts";
 import { firstBodyLine, testModule } from "./compiler_device.ts";
 import { firstThreadsLine, threadsModule, upTo } from "./compiler_threads.ts";
@@ -192,6 +193,28 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     ),
   ],
 ];
+
+test("a launch that never runs, because one before it failed, gives its threads' memory back", async () => {
+  const window = new Window();
+  const body = ".local .b8 own[200000];\nmov.u64 %rd3, own;\nst.local.u8 [%rd3], 1;\nbar.sync 0;";
+  const ptx = threadsModule(body, { declarations: ".visible .entry fail() { trap; }" });
+  const free = () => {
+    using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
+    cuda.device(0).createStream();
+    return window.freeBytes;
+  };
+  const before = free();
+  {
+    using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
+    const gpu = cuda.device(0);
+    const module = gpu.loadModule(ptx);
+    const stream = gpu.createStream();
+    module.kernel("fail").launch({ grid: 1, block: 1, stream });
+    module.kernel("test").launch({ grid: 1, block: 1024, stream }, 0n, 0n);
+    await assertRejects(() => stream.finished(), CudaError);
+  }
+  assertEquals(free(), before);
+});
 
 for (const [what, body, code, message, declarations] of faults) {
   test(`a kernel is stopped, and its error told: ${what}`, async () => {

@@ -762,13 +762,13 @@ export class SoftwareDriver implements Driver {
     // Copies and waits may be given to a stream of any device, kernels to one of their own alone.
     if (onto.device !== loadedFor) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#checkLimits(loadedFor, call);
-    const launch = launchOf(found, {
+    const { run, release } = launchOf(found, {
       grid: [gridX, gridY, gridZ],
       block: [blockX, blockY, blockZ],
       sharedMemoryBytes,
       parameters: new Uint8Array(view.buffer),
     }, { window: this.#window, device: loadedFor });
-    this.#scheduler.enqueue(onto, launch);
+    this.#scheduler.enqueue(onto, run, { release });
   }
 
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {

@@ -108,12 +108,20 @@ export interface LaunchOptions extends Geometry {
   readonly parameters: Uint8Array;
 }
 
+/** A launch as work for a stream. */
+export interface LaunchWork {
+  /** Runs some blocks and returns whether none is left. */
+  readonly run: () => boolean;
+  /** Gives back what was reserved for the launch, which is not run again. */
+  readonly release?: () => void;
+}
+
 /** A launch as work for a stream of the device, or `cuLaunchKernel`'s error. */
 export function launchOf(
   kernel: SoftwareKernel,
   { grid, block, sharedMemoryBytes, parameters }: LaunchOptions,
   { window, device }: { window: Window; device: number },
-): () => boolean {
+): LaunchWork {
   const call = "cuLaunchKernel";
   const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
   const { maxThreadsPerBlock, requiredThreads, sharedBytes, parameterBytes } = kernel.compiled;
@@ -130,18 +138,12 @@ export function launchOf(
   packed.set(parameters);
   const place = { window, parameters: packed, limits: window.limitsOf(device), sharedMemoryBytes };
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
-  if (memoryBytes <= scratch.local.byteLength) return launchInSlices(kernel, { grid, block }, place);
+  if (memoryBytes <= scratch.local.byteLength) return { run: launchInSlices(kernel, { grid, block }, place) };
   const reservedBytes = wholePages(memoryBytes);
   const threadMemory = window.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
-  const runSlice = launchInSlices(kernel, { grid, block }, { ...place, threadMemory });
-  return () => {
-    // It is done, too, when it throws.
-    let isDone = true;
-    try {
-      return isDone = runSlice();
-    } finally {
-      if (isDone) window.giveBack(threadMemory, reservedBytes, { isShared: false });
-    }
+  return {
+    run: launchInSlices(kernel, { grid, block }, { ...place, threadMemory }),
+    release: () => window.giveBack(threadMemory, reservedBytes, { isShared: false }),
   };
 }
 

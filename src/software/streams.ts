@@ -22,6 +22,8 @@ export interface WorkOptions {
   readonly after?: readonly Awaited[];
   /** Whether it is done all the same once the devices are lost: what keeps account of memory is, what computes is not. */
   readonly outlivesDevice?: boolean;
+  /** Gives back what only the work needs: called once it is done or dropped. */
+  readonly release?: () => void;
 }
 
 const nothing: readonly Awaited[] = [];
@@ -38,13 +40,15 @@ export class Work {
   next: Work | undefined;
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
+  #release: (() => void) | undefined;
 
-  constructor(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice = false }: WorkOptions) {
+  constructor(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice = false, release }: WorkOptions) {
     this.stream = stream;
     this.position = ++stream.length;
     this.outlivesDevice = outlivesDevice;
     this.#after = after;
     this.#run = run;
+    this.#release = release;
   }
 
   /**
@@ -72,6 +76,8 @@ export class Work {
     this.next = undefined;
     this.#after = nothing;
     this.#run = undefined;
+    this.#release?.();
+    this.#release = undefined;
   }
 }
 
@@ -234,13 +240,13 @@ export class Scheduler {
   }
 
   /** Appends work to a stream; `run` does a slice of it and returns true, or anything but false, when none is left. */
-  enqueue(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice }: WorkOptions = {}): Work {
+  enqueue(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice, release }: WorkOptions = {}): Work {
     const first = after.filter((other) => !other.done);
     for (const other of this.#orderedWith(stream)) {
       if (other.last?.done === false) first.push(other.last);
       stream.comeAfterAllOf(other);
     }
-    const work = new Work(stream, run, { after: first, outlivesDevice: outlivesDevice ?? false });
+    const work = new Work(stream, run, { after: first, outlivesDevice: outlivesDevice ?? false, release });
     if (stream.first === undefined) {
       stream.first = work;
       this.#busy.push(stream);

@@ -6,11 +6,12 @@
  * @module
  */
 import { addressOperand, pushLocation } from "./address_checks.ts";
+import { addressBase, faultKind } from "./addresses.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constantOf, repeatable, u32 } from "./integer_operations.ts";
 import { typeNamed } from "./scalar_types.ts";
-import type { ResolvedOperand } from "./typed_instruction.ts";
+import type { ResolvedAddress, ResolvedOperand } from "./typed_instruction.ts";
 import type { CodeWriter, MemoryOpName } from "./wasm_encoder.ts";
 
 /** `cp.async.ca` and `cp.async.cg`: 4, 8 or 16 bytes, of which the last may be zeros in place of what is copied. */
@@ -29,7 +30,12 @@ export const copyAsynchronously: Emit = (e, i) => {
     // Of nothing, the address is not looked at.
     copied().if();
   }
-  pushLocation(e, addressOperand(e, source), { space: "global", bytes });
+  const address = addressOperand(e, source);
+  if (copied === undefined || given?.kind === "not" || isPredicate(given)) {
+    pushLocation(e, address, { space: "global", bytes });
+  } else {
+    pushLocationOfPart(e, address, { bytes, copied });
+  }
   code.set(from);
   if (copied === undefined || given?.kind === "not" || isPredicate(given)) {
     copyWords(e, { to, from, bytes });
@@ -42,6 +48,32 @@ export const copyAsynchronously: Emit = (e, i) => {
   }
   if (copied !== undefined) code.end();
 };
+
+/** Pushes where a source lies of which only so many bytes need be there, aligned as if it were whole. */
+function pushLocationOfPart(
+  e: FunctionEmitter,
+  address: ResolvedAddress,
+  { bytes, copied }: { bytes: number; copied: () => CodeWriter },
+): void {
+  const { code } = e;
+  const from = e.temporary("i32");
+  copied().i32(bytes).ops("i32Eq").if("i32");
+  pushLocation(e, address, { space: "global", bytes });
+  code.else();
+  pushLocation(e, address, { space: "global", bytes: 1 });
+  code.set(from);
+  const pushAddress = () => code.get(from).ops("i64ExtendI32U").i64(addressBase).ops("i64Add");
+  if (e.options.boundsChecks) {
+    code.get(from).i32(bytes - 1).ops("i32And").if().i32(faultKind.misalignedAddress);
+    pushAddress().i32(e.line);
+    e.callHelper("fault").ops("unreachable").end();
+    pushAddress();
+    copied().i32(1).ops("i32Sub", "i64ExtendI32U", "i64Add").i32(1).i32(e.line);
+    e.getFixed("limits");
+    e.callHelper("findRange").ops("drop", "drop");
+  }
+  code.get(from).end();
+}
 
 function isPredicate(operand: ResolvedOperand | undefined): boolean {
   return operand?.kind === "register" && operand.type.kind === "predicate";
