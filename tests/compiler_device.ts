@@ -9,7 +9,7 @@ import {
   type ModuleImage,
   type PackedKernel,
 } from "../src/software/compiler/compile.ts";
-import type { PackWidth } from "../src/software/compiler/pack_layout.ts";
+import type { PackWidth } from "../src/software/compiler/packs/pack_layout.ts";
 import { limitTable } from "../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../src/software/block_scheduler.ts";
 import { type ContextField, contextFields, contextOffset } from "../src/software/compiler/launch_context.ts";

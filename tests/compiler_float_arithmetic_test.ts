@@ -10,9 +10,9 @@ import {
 } from "./compiler_float_operations.ts";
 import { outcomes } from "./compiler_operation_outcomes.ts";
 import { floatOf, operandsFor, type Operation } from "./compiler_operations.ts";
-import { helperFunctions, helperIndex, importedFunctions } from "../src/software/compiler/helper_functions.ts";
-import { type Rounding, roundingCodes } from "../src/software/compiler/rounding_helpers.ts";
-import { encodeModule } from "../src/software/compiler/wasm_encoder.ts";
+import { helperFunctions, helperIndex, importedFunctions } from "../src/software/compiler/helpers/helper_functions.ts";
+import { type Rounding, roundingCodes } from "../src/software/compiler/helpers/rounding_helpers.ts";
+import { encodeModule } from "../src/software/compiler/webassembly/wasm_encoder.ts";
 
 function check(operations: readonly Operation[]): void {
   for (const operation of operations) {

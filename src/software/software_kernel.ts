@@ -9,7 +9,7 @@ import {
   type ModuleVariable,
   type PackedKernel,
 } from "./compiler/compile.ts";
-import type { PackWidth } from "./compiler/pack_layout.ts";
+import type { PackWidth } from "./compiler/packs/pack_layout.ts";
 import { type ContextField, contextFields, contextOffset } from "./compiler/launch_context.ts";
 import { assertionMessage, printFromDevice } from "./device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";

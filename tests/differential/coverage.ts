@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type InstructionForm, matchForm } from "../../src/software/compiler/instruction_form.ts";
+import { type InstructionForm, matchForm } from "../../src/software/compiler/typing/instruction_form.ts";
 import { formsByOpcode, instructions } from "../../src/software/compiler/instructions.ts";
 import { type Exclusion, exclusions } from "./exclusions.ts";
 import { operations } from "./operations.ts";

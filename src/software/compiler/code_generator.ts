@@ -9,9 +9,15 @@
  *
  * @module
  */
-import { allocateOnStack, chooseFunction, faultStack, passedBytes, pushNextFrame } from "./call_instructions.ts";
-import { callTarget } from "./call_layout.ts";
-import { postorder, redirect, successors } from "./control_flow_graph.ts";
+import {
+  allocateOnStack,
+  chooseFunction,
+  faultStack,
+  passedBytes,
+  pushNextFrame,
+} from "./instructions/call_instructions.ts";
+import { callTarget } from "./typing/call_layout.ts";
+import { postorder, redirect, successors } from "./control_flow/control_flow_graph.ts";
 import {
   type CompileOptions,
   contextLocal,
@@ -30,16 +36,16 @@ import {
   newBlock,
   type Parting,
   type Step,
-} from "./kernel_flow.ts";
+} from "./control_flow/kernel_flow.ts";
 import { contextOffset, exited, type Suspension, threadRecord, threadRecordByteLength } from "./launch_context.ts";
-import { liveRegisters } from "./liveness.ts";
-import type { FunctionName, Register } from "./names.ts";
-import { makeReducible } from "./reducible_loops.ts";
-import { stackDepth } from "./stack_depth.ts";
-import type { TypedFunction, TypedKernel } from "./typed_body.ts";
-import type { TypedInstruction } from "./typed_instruction.ts";
-import { waitingLoops } from "./waiting_loops.ts";
-import { CodeWriter, type FunctionDefinition } from "./wasm_encoder.ts";
+import { liveRegisters } from "./control_flow/liveness.ts";
+import type { FunctionName, Register } from "./typing/names.ts";
+import { makeReducible } from "./control_flow/reducible_loops.ts";
+import { stackDepth } from "./typing/stack_depth.ts";
+import type { TypedFunction, TypedKernel } from "./typing/typed_body.ts";
+import type { TypedInstruction } from "./typing/typed_instruction.ts";
+import { waitingLoops } from "./control_flow/waiting_loops.ts";
+import { CodeWriter, type FunctionDefinition } from "./webassembly/wasm_encoder.ts";
 
 /** A kernel as a function of WebAssembly, and what its caller has to know of it. */
 export interface GeneratedKernel {

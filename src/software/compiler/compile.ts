@@ -1,13 +1,15 @@
 /**
  * Compiles PTX to WebAssembly.
  *
- * The stages, each a module of its own: text to syntax tree (`src/ptx/`), names resolved and instructions typed by the
- * one table of them (`typed_body.ts`, `instructions.ts`), a control-flow graph (`control_flow_graph.ts`) made reducible
- * (`reducible_loops.ts`) and structured (`structured_code.ts`), instructions written by what the table says
- * (`function_emitter.ts`, `*_instructions.ts`), and all of it as a binary (`wasm_encoder.ts`).
+ * The stages: text to syntax tree (`src/ptx/`); names resolved and instructions typed (`typing/`) by the one table of them
+ * (`instructions.ts`), which says of each what may be written, what it means and where the manual defines it; a graph of
+ * blocks, made reducible and structured (`control_flow/`); instructions written by what the table says
+ * (`function_emitter.ts`, `instructions/`), with functions to call where WebAssembly has no instruction (`helpers/`); and
+ * all of it as a binary (`webassembly/`).
  *
  * The kernel and the functions that it calls become one function of WebAssembly, in which threads can be suspended
- * (`code_generator.ts`). What it and its caller tell each other is in `launch_context.ts`.
+ * (`code_generator.ts`), and where it allows it a second one that runs many threads at once (`packs/`). What they and
+ * their caller tell each other is in `launch_context.ts`.
  *
  * @module
  */
@@ -15,24 +17,24 @@ import { type KernelSignature, kernelSignature } from "../../ptx/kernel_signatur
 import { parsePtx } from "../../ptx/parser.ts";
 import { type FunctionDeclaration, PtxError } from "../../ptx/syntax.ts";
 import { generateKernel, type GeneratorContext } from "./code_generator.ts";
-import { hasFusedMultiplyAdd } from "./engine_features.ts";
+import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
 import type { CompileOptions } from "./function_emitter.ts";
-import { helperCount, helperFunctions, importedFunctions } from "./helper_functions.ts";
-import { addressedFunctions, functionsByName } from "./module_functions.ts";
-import { layOutImage, type ModuleImage, variablesByName } from "./module_image.ts";
+import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
+import { addressedFunctions, functionsByName } from "./typing/module_functions.ts";
+import { layOutImage, type ModuleImage, variablesByName } from "./typing/module_image.ts";
 import type { Suspension } from "./launch_context.ts";
-import { generatePack, type PackContext } from "./pack_generator.ts";
-import type { PackWidth } from "./pack_layout.ts";
-import type { Variable } from "./names.ts";
-import { StructureError } from "./structured_code.ts";
-import { checkHeader } from "./supported_ptx.ts";
-import { type ModuleScope, type TypedKernel, typeKernel } from "./typed_body.ts";
-import { encodeModule, type FunctionDefinition } from "./wasm_encoder.ts";
+import { generatePack, type PackContext } from "./packs/pack_generator.ts";
+import type { PackWidth } from "./packs/pack_layout.ts";
+import type { Variable } from "./typing/names.ts";
+import { StructureError } from "./control_flow/structured_code.ts";
+import { checkHeader } from "./typing/supported_ptx.ts";
+import { type ModuleScope, type TypedKernel, typeKernel } from "./typing/typed_body.ts";
+import { encodeModule, type FunctionDefinition } from "./webassembly/wasm_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
-export { hostFunctionImports } from "./host_functions.ts";
-export { initializeImage, type ModuleImage, type ModuleVariable } from "./module_image.ts";
-export { PtxVersionError } from "./supported_ptx.ts";
+export { hostFunctionImports } from "./helpers/host_functions.ts";
+export { initializeImage, type ModuleImage, type ModuleVariable } from "./typing/module_image.ts";
+export { PtxVersionError } from "./typing/supported_ptx.ts";
 
 /** What PTX text was compiled to. */
 export interface CompiledModule {

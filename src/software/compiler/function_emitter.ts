@@ -1,15 +1,15 @@
 import { PtxError } from "../../ptx/syntax.ts";
 import { functionAddress, localAddressBase } from "./addresses.ts";
-import { type Helper, helperIndex } from "./helper_functions.ts";
+import { type Helper, helperIndex } from "./helpers/helper_functions.ts";
 import { copiesNumbers, findLazyNaNs } from "./lazy_nans.ts";
-import type { Emit } from "./instruction_form.ts";
+import type { Emit } from "./typing/instruction_form.ts";
 import type { ContextField } from "./launch_context.ts";
-import type { Register, Variable } from "./names.ts";
-import { type ScalarType, singleBits, typeNamed } from "./scalar_types.ts";
-import { specialRegister } from "./special_registers.ts";
+import type { Register, Variable } from "./typing/names.ts";
+import { type ScalarType, singleBits, typeNamed } from "./typing/scalar_types.ts";
+import { specialRegister } from "./typing/special_registers.ts";
 import { type PointerRoots, pointerRoots } from "./pointer_roots.ts";
-import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
-import { CodeWriter, type FunctionType, type LocalType, type ValueType } from "./wasm_encoder.ts";
+import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typing/typed_instruction.ts";
+import { CodeWriter, type FunctionType, type LocalType, type ValueType } from "./webassembly/wasm_encoder.ts";
 
 /** What a kernel keeps for the thread that it runs: each an i32. */
 const threadFields = [

@@ -1,5 +1,5 @@
-import { awaitCopies, copyAsynchronously } from "./asynchronous_copies.ts";
-import { atomic } from "./atomic_instructions.ts";
+import { awaitCopies, copyAsynchronously } from "./instructions/asynchronous_copies.ts";
+import { atomic } from "./instructions/atomic_instructions.ts";
 import {
   count,
   extendLowBits,
@@ -9,10 +9,10 @@ import {
   insertBits,
   makeMask,
   reverseBits,
-} from "./bit_instructions.ts";
-import { cacheHint } from "./cache_hints.ts";
-import { addWithCarry, multiplyAddWithCarry } from "./carry_chains.ts";
-import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts";
+} from "./instructions/bit_instructions.ts";
+import { cacheHint } from "./instructions/cache_hints.ts";
+import { addWithCarry, multiplyAddWithCarry } from "./instructions/carry_chains.ts";
+import { allocateOnStack, restoreStack, saveStack } from "./instructions/call_instructions.ts";
 import {
   cosine,
   divideApproximately,
@@ -23,9 +23,9 @@ import {
   reciprocalRoot64,
   sine,
   upperHalf,
-} from "./approximate_instructions.ts";
-import { convert } from "./conversion_instructions.ts";
-import { setPredicate, setValue } from "./comparison_instructions.ts";
+} from "./instructions/approximate_instructions.ts";
+import { convert } from "./instructions/conversion_instructions.ts";
+import { setPredicate, setValue } from "./instructions/comparison_instructions.ts";
 import { faultKind } from "./addresses.ts";
 import {
   copySign,
@@ -35,7 +35,7 @@ import {
   reciprocal,
   signChange,
   testProperty,
-} from "./float_instructions.ts";
+} from "./instructions/float_instructions.ts";
 import {
   halfExponential,
   halfExtreme,
@@ -44,8 +44,8 @@ import {
   halfSignChange,
   halfSum,
   halfTangent,
-} from "./half_instructions.ts";
-import { type Emit, type InstructionForm, instructionForm as form } from "./instruction_form.ts";
+} from "./instructions/half_instructions.ts";
+import { type Emit, type InstructionForm, instructionForm as form } from "./typing/instruction_form.ts";
 import {
   absolute,
   absoluteDifference,
@@ -59,9 +59,9 @@ import {
   multiplyWide,
   negate,
   saturating,
-} from "./integer_instructions.ts";
-import { funnelShift, logicalNot, logicOfThree, not, shift } from "./logic_instructions.ts";
-import { convertAddress, fence, isInSpace, load, store } from "./memory_instructions.ts";
+} from "./instructions/integer_instructions.ts";
+import { funnelShift, logicalNot, logicOfThree, not, shift } from "./instructions/logic_instructions.ts";
+import { convertAddress, fence, isInSpace, load, store } from "./instructions/memory_instructions.ts";
 import {
   activeMask,
   barrierArrive,
@@ -73,12 +73,17 @@ import {
   sleep,
   vote,
   warpBarrier,
-} from "./synchronization_instructions.ts";
-import { move, selectByPredicate, selectBySign } from "./move_instructions.ts";
-import { absoluteDifferences, addPairs, extremeOfPairs, pack } from "./packed_integers.ts";
-import { convertFromEightBits, convertToEightBits, convertToPair, convertToTensorFloat } from "./packed_conversions.ts";
-import { permuteBytes } from "./permute_bytes.ts";
-import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
+} from "./instructions/synchronization_instructions.ts";
+import { move, selectByPredicate, selectBySign } from "./instructions/move_instructions.ts";
+import { absoluteDifferences, addPairs, extremeOfPairs, pack } from "./instructions/packed_integers.ts";
+import {
+  convertFromEightBits,
+  convertToEightBits,
+  convertToPair,
+  convertToTensorFloat,
+} from "./instructions/packed_conversions.ts";
+import { permuteBytes } from "./instructions/permute_bytes.ts";
+import { refusedForms, refusedOpcodes } from "./typing/refused_instructions.ts";
 
 const trap: Emit = (e) => {
   e.code.i32(faultKind.trap).i64(0n).i32(e.line);

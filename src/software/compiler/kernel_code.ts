@@ -3,13 +3,13 @@
  *
  * @module
  */
-import type { Selector } from "./control_flow_graph.ts";
+import type { Selector } from "./control_flow/control_flow_graph.ts";
 import { contextLocal, type EmittedCode, type FixedLocal, type FunctionEmitter } from "./function_emitter.ts";
-import type { FlowBlock } from "./kernel_flow.ts";
+import type { FlowBlock } from "./control_flow/kernel_flow.ts";
 import { type ContextField, contextFields, contextOffset } from "./launch_context.ts";
-import { loadOp } from "./memory_instructions.ts";
-import { writeStructured } from "./structured_code.ts";
-import { CodeWriter, type MemoryOpName, type ValueType } from "./wasm_encoder.ts";
+import { loadOp } from "./instructions/memory_instructions.ts";
+import { writeStructured } from "./control_flow/structured_code.ts";
+import { CodeWriter, type MemoryOpName, type ValueType } from "./webassembly/wasm_encoder.ts";
 
 /** A graph of blocks whose code is written. */
 export interface WrittenBlocks {

@@ -7,9 +7,9 @@
  *
  * @module
  */
-import type { Register } from "./names.ts";
-import { typeNamed } from "./scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
+import type { Register } from "./typing/names.ts";
+import { typeNamed } from "./typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "./typing/typed_instruction.ts";
 
 /** What computes its result: a NaN of 32 bits is always the same, whatever the operands were. */
 const arithmetic: ReadonlySet<string> = new Set([

@@ -1,5 +1,5 @@
-import type { Register } from "./names.ts";
-import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
+import type { Register } from "./typing/names.ts";
+import type { ResolvedOperand, TypedInstruction } from "./typing/typed_instruction.ts";
 
 /** Finds what a pointer was computed from: two with the same root most likely point into the same allocation. */
 export type PointerRoots = (register: Register) => Register;

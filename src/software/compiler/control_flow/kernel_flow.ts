@@ -1,0 +1,223 @@
+import { PtxError } from "../../../ptx/syntax.ts";
+import { hostCalls, passArguments, readTarget, takeResults } from "../instructions/call_instructions.ts";
+import { callTarget } from "../typing/call_layout.ts";
+import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import type { SuspensionRequest } from "../launch_context.ts";
+import type { LabelName } from "../typing/names.ts";
+import { refusalOfFunction } from "../typing/refused_instructions.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { TypedFunction } from "../typing/typed_body.ts";
+import type { TypedInstruction } from "../typing/typed_instruction.ts";
+
+/** One thing that a block does, or that pushes what its branch depends on. */
+export interface Step {
+  /** Undefined for what is put between instructions. */
+  readonly instruction: TypedInstruction | undefined;
+  write(emitter: FunctionEmitter): void;
+}
+
+/** A block of a kernel or of a function that it calls. */
+export type FlowBlock = BasicBlock<Step>;
+
+/** A place where a thread leaves a function, and where it goes on: to be suspended, or to run another function. */
+export interface Departure {
+  /** What it asks for; undefined for a call. */
+  readonly request: SuspensionRequest | undefined;
+  /** Undefined where it only lets others go on. */
+  readonly instruction: TypedInstruction | undefined;
+  readonly line: number;
+  /** The block that ends with it, and the one that follows. */
+  readonly leaving: FlowBlock;
+  readonly goingOn: FlowBlock;
+}
+
+/**
+ * The flow of control of one function, as if nothing were ever suspended and calls came back at once: the block that
+ * leaves is followed by the one that goes on.
+ */
+export interface FunctionFlow {
+  readonly function: TypedFunction;
+  /** A block of its own, so that it is part of no loop. */
+  readonly entry: FlowBlock;
+  /** Where `ret` and `exit` lead. */
+  readonly returning: FlowBlock;
+  readonly exiting: FlowBlock;
+  readonly departures: Departure[];
+}
+
+/** A block that does nothing yet and ends the thread. */
+export function newBlock(): FlowBlock {
+  return { instructions: [], terminator: { kind: "exit" } };
+}
+
+/** A place where the threads of a pack may part. */
+export interface Parting {
+  readonly instruction: TypedInstruction;
+  /** In front of the instruction, behind its branch, or where it suspends the thread, whatever its predicate was. */
+  readonly way: "before" | "taken" | "otherwise" | "suspending";
+}
+
+/** Cuts blocks so that some instructions stand first in theirs; returns the blocks that lead to those, and those. */
+export function cutBefore(
+  { entry }: FunctionFlow,
+  instructions: ReadonlySet<TypedInstruction>,
+): Map<TypedInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
+  const cuts = new Map<TypedInstruction, { before: FlowBlock; block: FlowBlock }>();
+  for (let block of postorder([entry], successors)) {
+    for (let at = 0; at < block.instructions.length; at++) {
+      const { instruction } = block.instructions[at]!;
+      if (instruction === undefined || !instructions.has(instruction) || cuts.has(instruction)) continue;
+      const next = newBlock();
+      next.instructions.push(...block.instructions.splice(at));
+      next.terminator = block.terminator;
+      block.terminator = { kind: "jump", target: next };
+      cuts.set(instruction, { before: block, block: next });
+      block = next;
+      at = 0;
+    }
+  }
+  return cuts;
+}
+
+/** Cuts a function's body into basic blocks. */
+export function functionFlow(typed: TypedFunction): FunctionFlow {
+  return new FlowBuilder(typed).build();
+}
+
+class FlowBuilder {
+  readonly #function: TypedFunction;
+  readonly #labelled = new Map<LabelName, FlowBlock>();
+  readonly #returning = newBlock();
+  readonly #exiting = newBlock();
+  readonly #departures: Departure[] = [];
+  #block = newBlock();
+
+  constructor(typed: TypedFunction) {
+    this.#function = typed;
+    for (const item of typed.items) if (item.kind === "label") this.#labelled.set(item, newBlock());
+  }
+
+  build(): FunctionFlow {
+    const entry = newBlock();
+    entry.terminator = { kind: "jump", target: this.#block };
+    for (const item of this.#function.items) {
+      if (item.kind === "label") this.#goOnAt(this.#labelled.get(item)!);
+      else {
+        const emit = emitOf(item);
+        if (emit === undefined) this.#flow(item);
+        else this.#block.instructions.push({ instruction: item, write: (e) => e.write(item, emit) });
+      }
+    }
+    this.#block.terminator = { kind: "jump", target: this.#returning };
+    return {
+      function: this.#function,
+      entry,
+      returning: this.#returning,
+      exiting: this.#exiting,
+      departures: this.#departures,
+    };
+  }
+
+  /** Ends the block with a jump to the next. */
+  #goOnAt(next: FlowBlock): void {
+    this.#block.terminator = { kind: "jump", target: next };
+    this.#block = next;
+  }
+
+  #flow(instruction: TypedInstruction): void {
+    const next = newBlock();
+    const target = this.#target(instruction, next);
+    this.#block.terminator = instruction.predicate === undefined ? { kind: "jump", target } : {
+      kind: "branch",
+      on: { instruction, write: (e) => e.pushPredicate(instruction) },
+      taken: target,
+      otherwise: next,
+    };
+    this.#block = next;
+  }
+
+  /** The block to which an instruction leads where its predicate holds; what it does otherwise is `next`. */
+  #target(instruction: TypedInstruction, next: FlowBlock): FlowBlock {
+    switch (instruction.form.flow!) {
+      case "return":
+        return this.#returning;
+      case "exit":
+        return this.#exiting;
+      case "branch": {
+        const label = instruction.operands[0];
+        if (label?.kind === "label") return this.#labelled.get(label)!;
+        throw new PtxError(instruction.line, `cannot compile "${instruction.text}": it must name a label`);
+      }
+      case "switch": {
+        const block = newBlock();
+        const targets = switchTargets(instruction).map((label) => this.#labelled.get(label)!);
+        const write = (e: FunctionEmitter) => {
+          e.begin(instruction);
+          e.push(instruction.operands[0], typeNamed("u32"));
+        };
+        block.terminator = { kind: "switch", on: { instruction, write }, targets };
+        return block;
+      }
+      case "call": {
+        const { leaving, goingOn } = this.#depart(instruction, { next });
+        const { frameBytes } = this.#function;
+        const pass: Emit = (e, i) => {
+          passArguments(e, i, frameBytes);
+          readTarget(e, i);
+        };
+        const take: Emit = (e, i) => takeResults(e, i, frameBytes);
+        leaving.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, pass) });
+        goingOn.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, take) });
+        return leaving;
+      }
+      case "suspend": {
+        const { describe, request, resume } = instruction.form.suspending!;
+        const { leaving, goingOn } = this.#depart(instruction, { next, request: describe(instruction) });
+        leaving.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, request) });
+        goingOn.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, resume) });
+        return leaving;
+      }
+    }
+  }
+
+  /** Notes a departure whose predicate was looked at already. */
+  #depart(
+    instruction: TypedInstruction,
+    { next, request }: { next: FlowBlock; request?: SuspensionRequest },
+  ): Departure {
+    const leaving = newBlock();
+    const goingOn = newBlock();
+    leaving.terminator = { kind: "jump", target: goingOn };
+    goingOn.terminator = { kind: "jump", target: next };
+    const departure = { request, instruction, line: instruction.line, leaving, goingOn };
+    this.#departures.push(departure);
+    return departure;
+  }
+}
+
+/** How an instruction is written that goes on with the next; undefined for one that is part of the flow of control. */
+function emitOf(instruction: TypedInstruction): Emit | undefined {
+  const { form, line, text } = instruction;
+  if (form.flow !== "call") return form.emit;
+  const target = callTarget(instruction);
+  if (target.kind !== "function") return undefined;
+  const { kind, body } = target.declaration;
+  if (kind === "entry") throw new PtxError(line, `cannot compile "${text}": "${target.name}" is a kernel`);
+  if (body !== undefined) return undefined;
+  const emit = hostCalls.get(target.name);
+  if (emit !== undefined) return emit;
+  throw new PtxError(
+    line,
+    `cannot compile "${text}": the module declares "${target.name}" and does not define it, and ${
+      refusalOfFunction(target.name)
+    }`,
+  );
+}
+
+function switchTargets({ operands, line, text }: TypedInstruction): readonly LabelName[] {
+  const list = operands[1];
+  if (list?.kind === "labels") return list.labels;
+  throw new PtxError(line, `cannot compile "${text}": its second operand must be a list of .branchtargets`);
+}

@@ -1,0 +1,192 @@
+import {
+  type BasicBlock,
+  type DominatorTree,
+  dominatorTree,
+  postorder,
+  type Selector,
+  successors,
+} from "./control_flow_graph.ts";
+import type { CodeWriter } from "../webassembly/wasm_encoder.ts";
+
+/** Writes what blocks consist of, for {@linkcode writeStructured}. */
+export interface BlockWriter<I> {
+  readonly code: CodeWriter;
+  /** Writes what the block does before it branches. */
+  writeBody(block: BasicBlock<I>): void;
+  /** Pushes an i32 that is not 0 when the block's branch is taken. */
+  pushCondition(block: BasicBlock<I>): void;
+  /** Pushes an i32: the index of the target of the block's switch. */
+  pushIndex(block: BasicBlock<I>): void;
+  setSelector(selector: Selector, value: number): void;
+  /** Writes what is done each time that a loop is gone around. */
+  writeLoopStart(): void;
+}
+
+/** How deep loops and conditions may nest: less than what makes an engine slow, or run out of stack. */
+const maximumDepth = 5000;
+
+/** A graph that cannot be written as structured code. */
+export class StructureError extends Error {
+  override readonly name = "StructureError";
+}
+
+/**
+ * Writes a reducible graph as structured WebAssembly: loops as `loop`, joins as the end of a `block`.
+ *
+ * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
+ * (2022): the code of a block is followed by that of the joins that it dominates, each past the end of a `block` from
+ * which branches reach it, and the other blocks that it dominates stand where they are branched to.
+ *
+ * Where a graph exits, the code leaves the construct that encloses all of it, which the caller opens and closes.
+ */
+export function writeStructured<I>(entry: BasicBlock<I>, writer: BlockWriter<I>): void {
+  new StructuredWriter(entry, writer).write(entry);
+}
+
+/** An enclosing construct: the block that a branch to it leads to; undefined for an `if`. */
+type Frame<I> = BasicBlock<I> | undefined;
+
+class StructuredWriter<I> {
+  readonly #writer: BlockWriter<I>;
+  readonly #tree: DominatorTree<I>;
+  readonly #joins = new Set<BasicBlock<I>>();
+  readonly #loopHeaders = new Set<BasicBlock<I>>();
+  readonly #frames: Frame<I>[] = [];
+  /**
+   * What is still to be written, the next at the end. Each condition stands in the tree below the one before, so that no
+   * recursion could go through a long body.
+   */
+  readonly #rest: (() => void)[] = [];
+  /** How many loops and conditions are open. */
+  #depthOfNest = 0;
+
+  constructor(entry: BasicBlock<I>, writer: BlockWriter<I>) {
+    this.#writer = writer;
+    this.#tree = dominatorTree(entry);
+    const reached = new Set<BasicBlock<I>>();
+    for (const block of postorder([entry], successors)) {
+      for (const successor of successors(block)) {
+        if (this.#isBackward(block, successor)) {
+          this.#loopHeaders.add(successor);
+        } else if (reached.has(successor) || block.terminator.kind === "switch") {
+          this.#joins.add(successor);
+        }
+        if (!this.#isBackward(block, successor)) reached.add(successor);
+      }
+    }
+  }
+
+  /** Writes a block and all that it leads to. */
+  write(entry: BasicBlock<I>): void {
+    this.#writeTree(entry);
+    for (let next = this.#rest.pop(); next !== undefined; next = this.#rest.pop()) next();
+  }
+
+  /** Has parts written, one after another, before what else is still to be written. */
+  #writeNext(...parts: readonly (() => void)[]): void {
+    this.#rest.push(...parts.toReversed());
+  }
+
+  #writeTree(block: BasicBlock<I>): void {
+    const joins = this.#tree.children(block).filter((child) => this.#joins.has(child));
+    const { code } = this.#writer;
+    if (this.#loopHeaders.has(block)) {
+      code.loop();
+      this.#writer.writeLoopStart();
+      this.#beginNested(block);
+      this.#writeNext(() => this.#endNested());
+    }
+    for (const join of joins.toReversed()) {
+      this.#writeNext(() => this.#writeJoin(join));
+      code.block();
+      this.#frames.push(join);
+    }
+    this.#writer.writeBody(block);
+    this.#writeTerminator(block);
+  }
+
+  #writeJoin(join: BasicBlock<I>): void {
+    this.#frames.pop();
+    this.#writer.code.end();
+    this.#writeTree(join);
+  }
+
+  #beginNested(frame: Frame<I>): void {
+    if (++this.#depthOfNest > maximumDepth) {
+      throw new StructureError(`its control flow nests more than ${maximumDepth} deep`);
+    }
+    this.#frames.push(frame);
+  }
+
+  #endNested(): void {
+    this.#frames.pop();
+    this.#writer.code.end();
+    this.#depthOfNest--;
+  }
+
+  #writeTerminator(block: BasicBlock<I>): void {
+    const { code } = this.#writer;
+    const { terminator } = block;
+    switch (terminator.kind) {
+      case "exit":
+        code.br(this.#frames.length);
+        break;
+      case "jump":
+        if (terminator.selection !== undefined) {
+          this.#writer.setSelector(terminator.selection.selector, terminator.selection.value);
+        }
+        this.#writeBranch(block, terminator.target);
+        break;
+      case "branch":
+        this.#writeConditional(block, terminator);
+        break;
+      case "switch": {
+        const depths = terminator.targets.map((target) => this.#depth(target));
+        this.#writer.pushIndex(block);
+        code.brTable(depths.slice(0, -1), depths.at(-1)!);
+        break;
+      }
+    }
+  }
+
+  #writeConditional(
+    block: BasicBlock<I>,
+    { taken, otherwise }: { taken: BasicBlock<I>; otherwise: BasicBlock<I> },
+  ): void {
+    const { code } = this.#writer;
+    this.#writer.pushCondition(block);
+    if (this.#isEnclosing(block, taken)) {
+      code.brIf(this.#depth(taken));
+      this.#writeBranch(block, otherwise);
+    } else if (this.#isEnclosing(block, otherwise)) {
+      code.ops("i32Eqz").brIf(this.#depth(otherwise));
+      this.#writeBranch(block, taken);
+    } else {
+      code.if();
+      this.#beginNested(undefined);
+      this.#writeNext(
+        () => this.#writeBranch(block, taken),
+        () => code.else(),
+        () => this.#writeBranch(block, otherwise),
+        () => this.#endNested(),
+      );
+    }
+  }
+
+  #writeBranch(from: BasicBlock<I>, to: BasicBlock<I>): void {
+    if (this.#isEnclosing(from, to)) this.#writer.code.br(this.#depth(to));
+    else this.#writeNext(() => this.#writeTree(to));
+  }
+
+  #isBackward(from: BasicBlock<I>, to: BasicBlock<I>): boolean {
+    return this.#tree.number.get(to)! <= this.#tree.number.get(from)!;
+  }
+
+  #isEnclosing(from: BasicBlock<I>, to: BasicBlock<I>): boolean {
+    return this.#joins.has(to) || this.#isBackward(from, to);
+  }
+
+  #depth(target: BasicBlock<I>): number {
+    return this.#frames.length - 1 - this.#frames.lastIndexOf(target);
+  }
+}

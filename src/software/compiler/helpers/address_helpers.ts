@@ -1,0 +1,196 @@
+/**
+ * Functions by which compiled kernels check and find addresses.
+ *
+ * @module
+ */
+import {
+  addressBase,
+  faultKind,
+  limitGranuleShift,
+  limitTable,
+  localAddressBase,
+  parameterAddressBase,
+  sharedAddressBase,
+  sharedWindow,
+} from "../addresses.ts";
+import type { HelperFunction } from "./helper_function.ts";
+import { hostFunctionCount, hostIndex } from "./host_functions.ts";
+import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+
+/** What they are called. */
+export type AddressHelper = "findRange" | "findGeneric" | "faultBounded";
+
+/** The index of one of them: among the helpers they come first. */
+function ownIndex(name: AddressHelper): number {
+  return hostFunctionCount + Object.keys(addressHelpers).indexOf(name);
+}
+
+/** By name. */
+export const addressHelpers: Readonly<Record<AddressHelper, () => HelperFunction>> = {
+  findRange,
+  findGeneric,
+  faultBounded,
+};
+
+/**
+ * Finds the allocation that an access to global memory lies in, and faults where it lies in none or is misaligned: where
+ * it were legal but for its alignment, as misaligned.
+ *
+ * Takes the address, the access's bytes, a power of two, its line, and where the limits begin. Returns the address of the
+ * allocation, and how many places for such an access there are in it.
+ */
+function findRange(): HelperFunction {
+  const [address, bytes, line, limits, begin, length, offset] = [0, 1, 2, 3, 4, 5, 6] as const;
+  const code = new CodeWriter();
+  pushIsIn(code, address, addressBase);
+  code.if();
+  pushAllocation(code, { address, limits, begin, length, offset });
+  code.if();
+  pushIsInside(code, { offset, bytes, length });
+  code.if();
+  code.get(offset).get(bytes).i32(1).ops("i32Sub", "i32And").if();
+  pushFault(code, { kind: faultKind.misalignedAddress, address, line });
+  code.end();
+  pushRange(code, { begin, length, bytes });
+  code.ops("return").end().end().end();
+  pushFault(code, { kind: faultKind.illegalAddress, address, line });
+  return {
+    type: { parameters: ["i64", "i32", "i32", "i32"], results: ["i64", "i64"] },
+    locals: ["i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+function pushIsIn(code: CodeWriter, address: number, base: bigint): void {
+  code.get(address).i64(32n).ops("i64ShrU").i64(base >> 32n).ops("i64Eq");
+}
+
+function pushFault(
+  code: CodeWriter,
+  { kind, address, line }: { kind: number; address: number; line: number },
+): void {
+  code.i32(kind).get(address).get(line).call(hostIndex("fault")).ops("unreachable");
+}
+
+/** Sets where an allocation begins, its bytes, and how far in it an address is; pushes whether there is one. */
+function pushAllocation(
+  code: CodeWriter,
+  { address, limits, begin, length, offset }: {
+    address: number;
+    limits: number;
+    begin: number;
+    length: number;
+    offset: number;
+  },
+): void {
+  code.get(limits).get(address).ops("i32WrapI64").i32(limitGranuleShift).ops("i32ShrU").i32(2).ops("i32Shl", "i32Add");
+  code.memory("i32Load").tee(begin).if("i32");
+  code.get(begin).i32(1).ops("i32Sub").tee(begin).i32(2).ops("i32Shl").get(limits).ops("i32Add");
+  code.memory("i32Load", limitTable.lengths).set(length);
+  code.get(address).ops("i32WrapI64").get(begin).i32(limitGranuleShift).ops("i32Shl").tee(begin).ops("i32Sub");
+  code.set(offset).i32(1).else().i32(0).end();
+}
+
+/** Pushes whether an access, once aligned, lies in an allocation. */
+function pushIsInside(
+  code: CodeWriter,
+  { offset, bytes, length }: { offset: number; bytes: number; length: number },
+): void {
+  code.get(offset).i32(0).get(bytes).ops("i32Sub", "i32And", "i64ExtendI32U").get(bytes).ops("i64ExtendI32U", "i64Add");
+  code.get(length).ops("i64ExtendI32U", "i64LeU");
+}
+
+/** Pushes the address of an allocation, and how many places for an access there are in it. */
+function pushRange(
+  code: CodeWriter,
+  { begin, length, bytes }: { begin: number; length: number; bytes: number },
+): void {
+  code.get(begin).ops("i64ExtendI32U").i64(addressBase).ops("i64Add");
+  code.get(length).get(bytes).ops("i32DivU", "i64ExtendI32U");
+}
+
+/**
+ * Reports likewise what is wrong with an access to memory that begins at address 0. It does not return.
+ *
+ * Takes the address, the access's bytes, a power of two, its line, the memory's bytes, and whether it is shared memory.
+ */
+function faultBounded(): HelperFunction {
+  const [address, bytes, line, size, isShared] = [0, 1, 2, 3, 4] as const;
+  const code = new CodeWriter();
+  code.i32(faultKind.outsideSharedWindow);
+  code.i32(faultKind.misalignedAddress).i32(faultKind.illegalAddress);
+  pushAligned(code, { address, bytes });
+  code.ops("i64ExtendI32U").get(bytes).ops("i64ExtendI32U", "i64Add").get(size).ops("i64ExtendI32U", "i64LeU");
+  code.get(address).i64(32n).ops("i64ShrU", "i64Eqz", "i32And", "select");
+  code.get(address).ops("i32WrapI64");
+  pushIsOutsideSharedWindow(code);
+  code.get(isShared).ops("i32And", "select").get(address).get(line).call(hostIndex("fault")).ops("unreachable");
+  return { type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
+}
+
+/** Takes a place in shared memory, and pushes whether no address of shared memory is of that. */
+function pushIsOutsideSharedWindow(code: CodeWriter): void {
+  code.i32(sharedWindow.reserved).ops("i32Add").i32(sharedWindow.byteLength).ops("i32GeU");
+}
+
+/** Pushes the low half of an address, rounded down to a multiple of the access's bytes. */
+function pushAligned(code: CodeWriter, { address, bytes }: { address: number; bytes: number }): void {
+  code.get(address).ops("i32WrapI64").i32(0).get(bytes).ops("i32Sub", "i32And");
+}
+
+/**
+ * Finds where in the memory a generic address lies, by its high half, and faults where the access is not legal.
+ *
+ * Takes the address, the access's bytes, a power of two, its line, where the shared memory begins and its bytes, the same
+ * of the local memory and of the parameters, and where the limits begin. Returns where it lies, and what `findRange`
+ * returns: nothing where it is not global memory. What would be legal but for its alignment faults as misaligned.
+ */
+function findGeneric(): HelperFunction {
+  const [address, bytes, line, shared, sharedBytes, local, localBytes, parameters, parameterBytes, limits] = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+  ] as const;
+  const offset = 10;
+  const code = new CodeWriter();
+  code.get(address).ops("i32WrapI64").set(offset);
+  for (
+    const [base, begin, size] of [
+      [sharedAddressBase, shared, sharedBytes],
+      [localAddressBase, local, localBytes],
+      [parameterAddressBase, parameters, parameterBytes],
+    ] as const
+  ) {
+    pushIsIn(code, address, base);
+    code.if();
+    pushIsInside(code, { offset, bytes, length: size });
+    code.if().get(offset).get(bytes).i32(1).ops("i32Sub", "i32And").if();
+    pushFault(code, { kind: faultKind.misalignedAddress, address, line });
+    code.end().get(begin).get(offset).ops("i32Add").i64(0n).i64(0n).ops("return").end();
+    if (base === sharedAddressBase) {
+      code.get(offset);
+      pushIsOutsideSharedWindow(code);
+      code.if();
+      pushFault(code, { kind: faultKind.outsideSharedWindow, address, line });
+      code.end();
+    }
+    pushFault(code, { kind: faultKind.illegalAddress, address, line });
+    code.end();
+  }
+  code.get(offset).get(address).get(bytes).get(line).get(limits).call(ownIndex("findRange"));
+  return {
+    type: {
+      parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],
+      results: ["i32", "i64", "i64"],
+    },
+    locals: ["i32"],
+    code: code.finish(),
+  };
+}

@@ -1,0 +1,41 @@
+/**
+ * Functions by which compiled kernels compute what WebAssembly has no instruction for.
+ *
+ * @module
+ */
+import { type ApproximateHelper, approximateHelpers } from "./approximate_helpers.ts";
+import { fusedMultiplyAdd64 } from "../instructions/fused_multiply_add.ts";
+import { type HalfHelper, halfHelpers } from "./half_helpers.ts";
+import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
+import { type RoundingHelper, roundingHelpers } from "./rounding_helpers.ts";
+import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+
+/** What they are called. */
+export type FloatHelper =
+  | "fusedMultiplyAdd64"
+  | "propagateNaN64"
+  | RoundingHelper
+  | HalfHelper
+  | ApproximateHelper;
+
+/** By name. */
+export const floatHelpers: Readonly<Record<FloatHelper, HelperBuilder>> = {
+  fusedMultiplyAdd64,
+  propagateNaN64,
+  ...roundingHelpers,
+  ...halfHelpers,
+  ...approximateHelpers,
+};
+
+/**
+ * The NaN that arithmetic on two numbers gives: the second where it is a NaN, else the first, or that of no operand.
+ */
+function propagateNaN64(): HelperFunction {
+  const code = new CodeWriter();
+  for (const operand of [1, 0]) {
+    code.get(operand).get(operand).ops("f64Ne").if().get(operand).ops("i64ReinterpretF64");
+    code.i64(0x0008_0000_0000_0000n).ops("i64Or", "f64ReinterpretI64", "return").end();
+  }
+  code.f64Bits(0xfff8_0000_0000_0000n);
+  return { type: { parameters: ["f64", "f64"], results: ["f64"] }, locals: [], code: code.finish() };
+}

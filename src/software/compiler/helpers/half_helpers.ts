@@ -1,0 +1,87 @@
+/**
+ * Functions that convert between numbers of 16 and of more bits. Halves are `.f16`; `.bf16` are the upper 16 bits of
+ * numbers of 32.
+ *
+ * @module
+ */
+import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
+import { roundingCodes } from "./rounding_helpers.ts";
+import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+
+/** What they are called. */
+export type HalfHelper = "halfToSingle" | "doubleToHalf" | "doubleToHalfDirected" | "doubleToBrain";
+
+/** By name. */
+export const halfHelpers: Readonly<Record<HalfHelper, HelperBuilder>> = {
+  halfToSingle,
+  doubleToHalf,
+  doubleToHalfDirected,
+  doubleToBrain,
+};
+
+/** The number of a half's bits. A NaN keeps its sign and fraction, and is made quiet. */
+function halfToSingle(): HelperFunction {
+  const [half, magnitude, sign] = [0, 1, 2] as const;
+  const code = new CodeWriter();
+  code.get(half).i32(0x7fff).ops("i32And").tee(magnitude);
+  code.get(half).i32(0x8000).ops("i32And").i32(16).ops("i32Shl").set(sign);
+  code.i32(0x7c00).ops("i32LtU").if("f32");
+  // In a single's place, the half's exponent is too small by the difference of the biases. Subnormal numbers come
+  // right.
+  code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or", "f32ReinterpretI32");
+  code.f32(2 ** 112).ops("f32Mul").else();
+  code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or").i32(0x7f80_0000).ops("i32Or");
+  code.i32(0x0040_0000).i32(0).get(magnitude).i32(0x7c00).ops("i32GtU", "select", "i32Or", "f32ReinterpretI32").end();
+  return { type: { parameters: ["i32"], results: ["f32"] }, locals: ["i32", "i32"], code: code.finish() };
+}
+
+/** The bits of the half nearest to a number, even where two are. A NaN keeps its sign and the top of its fraction. */
+function doubleToHalf(): HelperFunction {
+  const [number, magnitude, bits, sign] = [0, 1, 2, 3] as const;
+  const code = new CodeWriter();
+  const highBits = (shift: bigint) => code.get(bits).i64(shift).ops("i64ShrU", "i32WrapI64");
+  code.get(number).ops("f64Abs").tee(magnitude).ops("i64ReinterpretF64").set(bits);
+  code.get(number).ops("i64ReinterpretF64").i64(48n).ops("i64ShrU", "i32WrapI64").i32(0x8000).ops("i32And").set(sign);
+  code.get(magnitude).get(magnitude).ops("f64Ne").if();
+  highBits(42n).i32(0x3ff).ops("i32And").i32(0x7e00).ops("i32Or").get(sign).ops("i32Or", "return").end();
+  // 65520 is halfway between the largest half and what would come next.
+  code.get(magnitude).f64(65520).ops("f64Ge").if();
+  code.i32(0x7c00).get(sign).ops("i32Or", "return").end();
+  // Below 2 to the -14, halves are multiples of 2 to the -24: the last bit of 2 to the 28, so that adding that rounds.
+  code.get(magnitude).f64(2 ** -14).ops("f64Lt").if();
+  code.get(magnitude).f64(2 ** 28).ops("f64Add", "i64ReinterpretF64", "i32WrapI64");
+  code.get(sign).ops("i32Or", "return").end();
+  // Half of the last bit that stays is added, less the least where that bit is 0. Carries go on into the exponent.
+  code.get(bits).i64(0x1ff_ffff_ffffn).ops("i64Add").get(bits).i64(42n).ops("i64ShrU").i64(1n).ops("i64And", "i64Add");
+  code.set(bits);
+  highBits(42n).i32((1023 - 15) << 10).ops("i32Sub").get(sign).ops("i32Or");
+  return { type: { parameters: ["f64"], results: ["i32"] }, locals: ["f64", "i64", "i32"], code: code.finish() };
+}
+
+/** The bits of a half, rounded in the way that the second argument says. */
+function doubleToHalfDirected(indexOf: HelperIndex): HelperFunction {
+  const [exact, rounding, bits] = [0, 1, 2] as const;
+  const code = new CodeWriter();
+  code.get(exact).call(indexOf("doubleToHalf")).tee(bits).get(bits).call(indexOf("halfToSingle")).ops("f64PromoteF32");
+  code.get(exact).get(rounding).call(indexOf("roundBits"));
+  return { type: { parameters: ["f64", "i32"], results: ["i32"] }, locals: ["i32"], code: code.finish() };
+}
+
+/**
+ * The bits of a `.bf16`, rounded in the way that the second argument says, by way of 32 bits that are rounded to odd. A
+ * NaN gives 0x7fff.
+ */
+function doubleToBrain(indexOf: HelperIndex): HelperFunction {
+  const [exact, rounding, single, bits] = [0, 1, 2, 3] as const;
+  const code = new CodeWriter();
+  const lowHalf = () => code.get(bits).i32(0xffff).ops("i32And");
+  code.get(exact).get(exact).ops("f64Ne").if().i32(0x7fff).ops("return").end();
+  code.get(exact).ops("f32DemoteF64").tee(single).ops("i32ReinterpretF32").get(single).ops("f64PromoteF32").get(exact);
+  code.i32(roundingCodes.rz).call(indexOf("roundBits"));
+  code.get(single).ops("f64PromoteF32").get(exact).ops("f64Ne", "i32Or").set(bits);
+  code.get(bits).i32(16).ops("i32ShrU").get(rounding).ops("i32Eqz").if("i32");
+  lowHalf().get(bits).i32(16).ops("i32ShrU").i32(1).ops("i32And", "i32Add").i32(0x8000).ops("i32GtU").else();
+  lowHalf().i32(0).ops("i32Ne").get(rounding).i32(roundingCodes.rm).i32(roundingCodes.rp);
+  code.get(bits).i32(0).ops("i32LtS", "select", "i32Eq", "i32And").end().ops("i32Add");
+  return { type: { parameters: ["f64", "i32"], results: ["i32"] }, locals: ["f32", "i32"], code: code.finish() };
+}

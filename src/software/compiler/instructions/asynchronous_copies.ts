@@ -1,0 +1,121 @@
+/**
+ * `cp.async`: copies from global to shared memory that a thread need not wait for. PTX ISA, section 9.7.9.25.
+ *
+ * They are made at once, which is as soon as may be: to wait for them is nothing then.
+ *
+ * @module
+ */
+import { addressOperand, pushLocation } from "./address_checks.ts";
+import { addressBase, faultKind } from "../addresses.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { constantOf, repeatable, u32 } from "./integer_operations.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedAddress, ResolvedOperand } from "../typing/typed_instruction.ts";
+import type { CodeWriter, MemoryOpName } from "../webassembly/wasm_encoder.ts";
+
+/** `cp.async.ca` and `cp.async.cg`: 4, 8 or 16 bytes, of which the last may be zeros in place of what is copied. */
+export const copyAsynchronously: Emit = (e, i) => {
+  const { code } = e;
+  const [destination, source, size, given] = i.operands;
+  const bytes = Number(constantOf(size) ?? 0n);
+  const sizes = i.choices.get("cache") === "cg" ? [16] : [4, 8, 16];
+  if (!sizes.includes(bytes)) e.fail(`it copies ${sizes.join(", ").replace(/, (\d+)$/, " or $1")} bytes`);
+  const to = e.temporary("i32"), from = e.temporary("i32");
+  pushLocation(e, addressOperand(e, destination), { space: "shared", bytes });
+  code.set(to);
+  const copied = given === undefined ? undefined : copiedBytes(e, given, bytes);
+  if (copied !== undefined) {
+    fillWithZeros(e, { to, bytes });
+    // Of nothing, the address is not looked at.
+    copied().if();
+  }
+  const address = addressOperand(e, source);
+  if (copied === undefined || given?.kind === "not" || isPredicate(given)) {
+    pushLocation(e, address, { space: "global", bytes });
+  } else {
+    pushLocationOfPart(e, address, { bytes, copied });
+  }
+  code.set(from);
+  if (copied === undefined || given?.kind === "not" || isPredicate(given)) {
+    copyWords(e, { to, from, bytes });
+  } else {
+    const index = e.temporary("i32");
+    code.i32(0).set(index).loop().get(to).get(index).ops("i32Add");
+    code.get(from).get(index).ops("i32Add").memory("i32Load8U").memory("i32Store8");
+    code.get(index).i32(1).ops("i32Add").tee(index);
+    copied().ops("i32LtU").brIf(0).end();
+  }
+  if (copied !== undefined) code.end();
+};
+
+/** Pushes where a source lies of which only so many bytes need be there, aligned as if it were whole. */
+function pushLocationOfPart(
+  e: FunctionEmitter,
+  address: ResolvedAddress,
+  { bytes, copied }: { bytes: number; copied: () => CodeWriter },
+): void {
+  const { code } = e;
+  const from = e.temporary("i32");
+  copied().i32(bytes).ops("i32Eq").if("i32");
+  pushLocation(e, address, { space: "global", bytes });
+  code.else();
+  pushLocation(e, address, { space: "global", bytes: 1 });
+  code.set(from);
+  const pushAddress = () => code.get(from).ops("i64ExtendI32U").i64(addressBase).ops("i64Add");
+  if (e.options.boundsChecks) {
+    code.get(from).i32(bytes - 1).ops("i32And").if().i32(faultKind.misalignedAddress);
+    pushAddress().i32(e.line);
+    e.callHelper("fault").ops("unreachable").end();
+    pushAddress();
+    copied().i32(1).ops("i32Sub", "i64ExtendI32U", "i64Add").i32(1).i32(e.line);
+    e.getFixed("limits");
+    e.callHelper("findRange").ops("drop", "drop");
+  }
+  code.get(from).end();
+}
+
+function isPredicate(operand: ResolvedOperand | undefined): boolean {
+  return operand?.kind === "register" && operand.type.kind === "predicate";
+}
+
+/** A function that pushes how many bytes are copied; of a predicate that says to ignore the source, whether any are. */
+function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
+  if (given.kind === "not" || isPredicate(given)) {
+    return () => {
+      e.push(given, typeNamed("pred"));
+      return e.code.ops("i32Eqz");
+    };
+  }
+  const local = e.temporary("i32");
+  const size = repeatable(e, given, u32);
+  size().i32(bytes);
+  size().i32(bytes).ops("i32LtU", "select").set(local);
+  return () => e.code.get(local);
+}
+
+function fillWithZeros({ code }: FunctionEmitter, { to, bytes }: { to: number; bytes: number }): void {
+  if (bytes === 4) {
+    code.get(to).i32(0).memory("i32Store");
+    return;
+  }
+  for (let offset = 0; offset < bytes; offset += 8) code.get(to).i64(0n).memory("i64Store", offset);
+}
+
+function copyWords(
+  { code }: FunctionEmitter,
+  { to, from, bytes }: { to: number; from: number; bytes: number },
+): void {
+  const [load, store]: readonly MemoryOpName[] = bytes === 4 ? ["i32Load", "i32Store"] : ["i64Load", "i64Store"];
+  for (let offset = 0; offset < bytes; offset += 8) {
+    code.get(to).get(from).memory(load!, offset).memory(store!, offset);
+  }
+}
+
+/** `cp.async.commit_group`, `cp.async.wait_group` and `cp.async.wait_all`: nothing is under way. */
+export const awaitCopies: Emit = (e, i) => {
+  const [count] = i.operands;
+  if (count !== undefined && constantOf(count) === undefined) {
+    e.fail("how many groups may be under way must be a number");
+  }
+};

@@ -1,0 +1,308 @@
+/**
+ * `atom` and `red`. PTX ISA, sections 9.7.13.5 and 9.7.13.7.
+ *
+ * Every one is sequentially consistent, which is more than any asks for. Where WebAssembly has no such instruction, an
+ * exchange is tried again until nobody came between. On `.shared` memory, plain loads and stores do: only one of the
+ * block's threads runs at a time, and is not interrupted within an instruction.
+ *
+ * @module
+ */
+import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
+import { canonicalizeNaN, flushSubnormal } from "./float_instructions.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { constant, inType, repeatable } from "./integer_operations.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { AtomicOpName, CodeWriter } from "../webassembly/wasm_encoder.ts";
+
+/** One operation on one place. */
+interface Access {
+  /** The local that says where, and how many bytes beyond it. */
+  readonly location: number;
+  readonly offset: number;
+  /** Push the operands. */
+  readonly b: () => CodeWriter;
+  readonly c: () => CodeWriter;
+  /** The local for what was there before, as bits. */
+  readonly old: number;
+}
+
+/** `atom` and `red`, on one place or on several that lie side by side. */
+export function atomic(hasResult: boolean): Emit {
+  return (e, i) => {
+    const [address, b, c] = hasResult ? i.operands.slice(1) : i.operands;
+    if ((i.choices.get("operation") === "cas") !== (c !== undefined)) e.fail("it has the wrong number of operands");
+    const sources = elementsOf(e, i, b);
+    const results = hasResult ? elementsOf(e, i, i.operands[0]) : [];
+    const bytes = i.type.bits / 8;
+    const location = e.temporary("i32");
+    pushLocation(e, addressOperand(e, address), { space: spaceOf(i), bytes: bytes * sources.length });
+    e.code.set(location);
+    const olds = sources.map((source, index) => {
+      const old = e.temporary(bitsType(i).value);
+      const access = {
+        location,
+        offset: index * bytes,
+        b: repeatable(e, source, i.type),
+        c: c === undefined ? () => e.code : repeatable(e, c, i.type),
+        old,
+      };
+      if (spaceOf(i) === "shared") updateAlone(e, i, access);
+      else if (directName(i) !== undefined) updateDirectly(e, i, access);
+      else updateUntilAlone(e, i, access);
+      return old;
+    });
+    // A result may be an operand of the element after it.
+    results.forEach((result, index) => {
+      e.assign(result, i.type, () => {
+        e.code.get(olds[index]!);
+        if (i.type.value === "f32") e.code.ops("f32ReinterpretI32");
+        else if (i.type.value === "f64") e.code.ops("f64ReinterpretI64");
+      });
+    });
+  };
+}
+
+function elementsOf(
+  e: FunctionEmitter,
+  i: TypedInstruction,
+  operand: ResolvedOperand | undefined,
+): readonly ResolvedOperand[] {
+  const vector = i.choices.get("vector");
+  if (vector === undefined) return [operand!];
+  const length = Number(vector.slice(1));
+  if (operand?.kind !== "vector" || operand.elements.length !== length) {
+    e.fail(`it needs a vector of ${length} registers`);
+  }
+  if (length * i.type.bits > 128) e.fail("a vector has 16 bytes at most");
+  return operand.elements;
+}
+
+/** The type of the bits that are exchanged. */
+function bitsType({ type }: TypedInstruction): ScalarType {
+  return typeNamed(`b${type.bits}`);
+}
+
+/** What WebAssembly calls an operation; undefined where it has none. */
+function directName({ type, choices }: TypedInstruction): AtomicOpName | undefined {
+  if (type.bits === 16) return choices.get("operation") === "cas" ? "i32AtomicCompareExchange16U" : undefined;
+  if (type.kind === "float") return undefined;
+  const value = type.bits === 64 ? "i64" : "i32";
+  switch (choices.get("operation")) {
+    case "add":
+      return `${value}AtomicAdd`;
+    case "and":
+      return `${value}AtomicAnd`;
+    case "or":
+      return `${value}AtomicOr`;
+    case "xor":
+      return `${value}AtomicXor`;
+    case "exch":
+      return `${value}AtomicExchange`;
+    case "cas":
+      return `${value}AtomicCompareExchange`;
+    default:
+      return undefined;
+  }
+}
+
+function updateDirectly(e: FunctionEmitter, i: TypedInstruction, { location, offset, b, c, old }: Access): void {
+  e.code.get(location);
+  b();
+  c();
+  e.code.atomic(directName(i)!, offset).set(old);
+}
+
+function updateAlone(e: FunctionEmitter, i: TypedInstruction, access: Access): void {
+  const { code } = e;
+  const { location, offset, old } = access;
+  const { bits } = i.type;
+  code.get(location).memory(bits === 64 ? "i64Load" : bits === 32 ? "i32Load" : "i32Load16U", offset).set(old);
+  code.get(location);
+  pushUpdated(e, i, access);
+  code.memory(bits === 64 ? "i64Store" : bits === 32 ? "i32Store" : "i32Store16", offset);
+}
+
+function updateUntilAlone(e: FunctionEmitter, i: TypedInstruction, access: Access): void {
+  const { code } = e;
+  const { location, offset, old } = access;
+  const { bits } = i.type;
+  const type = bitsType(i);
+  const seen = e.temporary(type.value);
+  const width = bits === 16 ? "16U" : "";
+  const load: AtomicOpName = bits === 64 ? "i64AtomicLoad" : `i32AtomicLoad${width}`;
+  const exchange: AtomicOpName = bits === 64 ? "i64AtomicCompareExchange" : `i32AtomicCompareExchange${width}`;
+  code.get(location).atomic(load, offset).set(seen).loop();
+  code.get(seen).set(old).get(location).get(old);
+  pushUpdated(e, i, access);
+  code.atomic(exchange, offset).tee(seen).get(old).ops(inType(type, "Ne")).brIf(0).end();
+}
+
+/** Pushes the bits that are to stand where the old ones did. */
+function pushUpdated(e: FunctionEmitter, i: TypedInstruction, access: Access): void {
+  const { type } = i;
+  if (type.kind !== "float") pushUpdatedInteger(e, i, access);
+  else if (type.name === "f64") pushSum64(e, i, access);
+  else if (type.name === "f32") pushSum32(e, i, access);
+  else pushUpdatedHalves(e, i, access);
+}
+
+function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: TypedInstruction, { b, c, old }: Access): void {
+  const { code } = e;
+  const signed = type.kind === "signed";
+  const operation = choices.get("operation")!;
+  switch (operation) {
+    case "exch":
+      b();
+      break;
+    case "cas":
+      c();
+      code.get(old).get(old);
+      b().ops(inType(type, "Eq"), "select");
+      break;
+    case "min":
+      code.get(old);
+      b().get(old);
+      b().ops(inType(type, signed ? "LtS" : "LtU"), "select");
+      break;
+    case "max":
+      code.get(old);
+      b().get(old);
+      b().ops(inType(type, signed ? "GtS" : "GtU"), "select");
+      break;
+    case "inc":
+      // ((old >= b) ? 0 : old + 1)
+      constant(code, type, 0);
+      constant(code.get(old), type, 1).ops(inType(type, "Add")).get(old);
+      b().ops(inType(type, "GeU"), "select");
+      break;
+    case "dec":
+      // ((old == 0 || old > b) ? b : old - 1)
+      b();
+      constant(code.get(old), type, 1).ops(inType(type, "Sub")).get(old).ops(inType(type, "Eqz")).get(old);
+      b().ops(inType(type, "GtU"), "i32Or", "select");
+      break;
+    default:
+      code.get(old);
+      b().ops(inType(type, ({ add: "Add", and: "And", or: "Or", xor: "Xor" } as const)[operation]!));
+  }
+}
+
+/**
+ * Pushes what differs with the memory: an H200 adds in its cache to what is global, and as `add` does to what is shared.
+ */
+function pushByMemory(
+  e: FunctionEmitter,
+  i: TypedInstruction,
+  { location, push }: { location: number; push: (isShared: boolean) => void },
+): void {
+  const { code } = e;
+  const space = spaceOf(i);
+  if (space !== "generic") return push(space === "shared");
+  code.get(location);
+  e.getFixed("shared").ops("i32Sub");
+  e.pushSharedBytes();
+  code.ops("i32LtU").if(i.type.value);
+  push(true);
+  code.else();
+  push(false);
+  code.end();
+}
+
+/**
+ * A NaN on global memory is the added number's, else that of the old one, and stays signalling; on shared memory the old
+ * one's comes first, and is made quiet.
+ */
+function pushSum64(e: FunctionEmitter, i: TypedInstruction, { b, old, location }: Access): void {
+  const { code } = e;
+  const first = e.temporary("f64"), second = e.temporary("f64");
+  code.get(old).ops("f64ReinterpretI64").set(first);
+  b().set(second);
+  const pushIsNaN = (local: number) => code.get(local).get(local).ops("f64Ne");
+  pushByMemory(e, i, {
+    location,
+    push(isShared) {
+      if (!isShared) code.get(second).get(first);
+      code.get(first).get(second).ops("f64Add");
+      canonicalizeNaN(e, i.type, [second, first]);
+      if (isShared) return;
+      pushIsNaN(first).ops("select");
+      pushIsNaN(second).ops("select");
+    },
+  });
+  code.ops("i64ReinterpretF64");
+}
+
+/** On global memory subnormal numbers count as zeros, and become such; on shared memory they do not. */
+function pushSum32(e: FunctionEmitter, i: TypedInstruction, { b, old, location }: Access): void {
+  const { code } = e;
+  pushByMemory(e, i, {
+    location,
+    push(isShared) {
+      const flush = () => {
+        if (!isShared) flushSubnormal(e);
+      };
+      code.get(old).ops("f32ReinterpretI32");
+      flush();
+      b();
+      flush();
+      code.ops("f32Add");
+      flush();
+    },
+  });
+  canonicalizeNaN(e, i.type, []);
+  code.ops("i32ReinterpretF32");
+}
+
+/** Numbers of 16 bits, or two in a word: a sum in 32 bits, rounded again, is the sum that was rounded once. */
+function pushUpdatedHalves(e: FunctionEmitter, i: TypedInstruction, { b, old }: Access): void {
+  const { code } = e;
+  const isBrain = i.type.name.startsWith("bf16");
+  for (let first = 0; first < i.type.bits; first += 16) {
+    const [x, y] = [() => code.get(old), b].map((push) => {
+      const number = e.temporary("f32");
+      push();
+      if (isBrain) {
+        if (first === 0) code.i32(16).ops("i32Shl");
+        else code.i32(-0x1_0000).ops("i32And");
+        code.ops("f32ReinterpretI32");
+      } else {
+        if (first > 0) code.i32(first).ops("i32ShrU");
+        e.callHelper("halfToSingle");
+      }
+      code.set(number);
+      return number;
+    }) as [number, number];
+    pushHalf(e, i, { x, y });
+    roundToHalf(e, isBrain);
+    if (first > 0) code.i32(first).ops("i32Shl", "i32Or");
+  }
+}
+
+/** Pushes the sum of two numbers, or the one that is less or more: of a number and a NaN, the number. */
+function pushHalf({ code }: FunctionEmitter, i: TypedInstruction, { x, y }: { x: number; y: number }): void {
+  const operation = i.choices.get("operation");
+  if (operation === "add") {
+    code.get(x).get(y).ops("f32Add");
+    return;
+  }
+  code.get(x).get(y).get(x).get(y).ops(operation === "min" ? "f32Min" : "f32Max");
+  code.get(x).get(x).ops("f32Ne", "select").get(y).get(y).ops("f32Ne", "select");
+}
+
+/** Takes a number from the stack, and pushes the bits of the nearest of 16 bits, 0x7fff for a NaN. */
+function roundToHalf(e: FunctionEmitter, isBrain: boolean): void {
+  const { code } = e;
+  const number = e.temporary("f32"), bits = e.temporary("i32");
+  code.set(number);
+  if (isBrain) {
+    // Half of the last bit that stays is added, less the least where that bit is 0.
+    code.get(number).ops("i32ReinterpretF32").tee(bits).i32(0x7fff).ops("i32Add");
+    code.get(bits).i32(16).ops("i32ShrU").i32(1).ops("i32And", "i32Add").i32(16).ops("i32ShrU");
+  } else {
+    code.get(number).ops("f64PromoteF32");
+    e.callHelper("doubleToHalf");
+  }
+  code.i32(0x7fff).get(number).get(number).ops("f32Eq", "select");
+}

@@ -1,0 +1,327 @@
+/**
+ * Calls of functions, and memory that is taken from the stack. PTX ISA, sections 9.7.12.5 and 9.7.15.
+ *
+ * The results and parameters of a function lie at the start of its frame: who calls copies the arguments there, and the
+ * results from there.
+ *
+ * @module
+ */
+import type { FunctionDeclaration } from "../../../ptx/syntax.ts";
+import { faultKind, functionAddress } from "../addresses.ts";
+import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { loadOp, storeOp } from "./memory_instructions.ts";
+import type { FunctionName, Prototype } from "../typing/names.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+const u64 = typeNamed("u64");
+const u32 = typeNamed("u32");
+const s32 = typeNamed("s32");
+
+/** What a call passes, and how the function takes it. */
+interface CallOperands {
+  readonly results: readonly ResolvedOperand[];
+  readonly parameters: readonly ResolvedOperand[];
+  readonly layout: CallLayout;
+}
+
+function callOperands(e: FunctionEmitter, i: TypedInstruction): CallOperands {
+  const lists = i.operands.filter((operand) => operand.kind === "list");
+  const isResultFirst = i.operands[0]?.kind === "list";
+  const results = isResultFirst ? lists[0]!.elements : [];
+  const parameters = lists[isResultFirst ? 1 : 0]?.elements ?? [];
+  const layout = layoutOf(e, i);
+  for (
+    const [passed, taken, what] of [
+      [results, layout.results, "results"],
+      [parameters, layout.parameters, "arguments"],
+    ] as const
+  ) {
+    if (passed.length !== taken.length) {
+      e.fail(`it has ${passed.length} ${what}, and the function takes ${taken.length}`);
+    }
+  }
+  checkWhole(e, { passed: results, taken: layout.results });
+  checkWhole(e, { passed: parameters, taken: layout.parameters });
+  return { results, parameters, layout };
+}
+
+/** Only a variable can be passed as an array. */
+function checkWhole(
+  e: FunctionEmitter,
+  { passed, taken }: { passed: readonly ResolvedOperand[]; taken: readonly CallVariable[] },
+): void {
+  taken.forEach(({ name, type, byteLength }, index) => {
+    if (passed[index]!.kind === "variable" || 8 * byteLength === type.bits) return;
+    e.fail(`"${name}" has ${byteLength} bytes, and takes a variable in ".param"`);
+  });
+}
+
+function layoutOf(e: FunctionEmitter, i: TypedInstruction): CallLayout {
+  const declaration = passedBy(i);
+  if (declaration === undefined) e.fail("it needs a prototype to tell what is passed");
+  if (declaration.kind !== "callTargets") return layOutCall(declaration);
+  return e.fail("a list of targets does not tell what is passed: name a .callprototype");
+}
+
+/** What tells how a call passes its arguments. */
+function passedBy(i: TypedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
+  const target = callTarget(i);
+  if (target.kind === "function") return target.declaration;
+  return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
+}
+
+/** What a call passes, in bytes: of a function that is called by its address, nothing says that it takes as much. */
+export function passedBytes(i: TypedInstruction): number {
+  const declaration = passedBy(i);
+  return declaration === undefined || declaration.kind === "callTargets" ? 0 : layOutCall(declaration).byteLength;
+}
+
+/** Pushes where the frame of a function that is called begins. */
+export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
+  if (e.sizes.hasTop) e.getFixed("top").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
+  else e.getFrame().i32(frameBytes).ops("i32Add");
+}
+
+/** Copies the arguments of a call into the frame of the function. */
+export function passArguments(e: FunctionEmitter, i: TypedInstruction, frameBytes: number): void {
+  const { parameters, layout } = callOperands(e, i);
+  const frame = e.temporary("i32");
+  pushNextFrame(e, frameBytes);
+  e.code.set(frame);
+  parameters.forEach((argument, index) => {
+    const parameter = layout.parameters[index]!;
+    if (argument.kind === "variable") {
+      checkPassed(e, argument, parameter);
+      copyBytes(e, {
+        to: () => e.code.get(frame),
+        toOffset: parameter.offset,
+        from: () => e.getFrame(),
+        fromOffset: argument.offset,
+        byteLength: parameter.byteLength,
+      });
+    } else {
+      e.code.get(frame);
+      e.push(argument, parameter.type);
+      e.code.memory(storeOp(parameter.type), parameter.offset);
+    }
+  });
+}
+
+/** Copies the results of a call out of the frame of the function. */
+export function takeResults(e: FunctionEmitter, i: TypedInstruction, frameBytes: number): void {
+  const { results, layout } = callOperands(e, i);
+  if (results.length === 0) return;
+  const frame = e.temporary("i32");
+  pushNextFrame(e, frameBytes);
+  e.code.set(frame);
+  results.forEach((wanted, index) => {
+    const result = layout.results[index]!;
+    if (wanted.kind === "variable") {
+      checkPassed(e, wanted, result);
+      copyBytes(e, {
+        to: () => e.getFrame(),
+        toOffset: wanted.offset,
+        from: () => e.code.get(frame),
+        fromOffset: result.offset,
+        byteLength: result.byteLength,
+      });
+    } else {
+      e.assign(wanted, result.type, () => e.code.get(frame).memory(loadOp(result.type), result.offset));
+    }
+  });
+}
+
+function checkPassed(
+  e: FunctionEmitter,
+  passed: { name: string; space: string; isInFrame?: boolean; byteLength: number },
+  taken: CallVariable,
+): void {
+  if (passed.space !== "param" || !passed.isInFrame) {
+    e.fail(`"${passed.name}" is no variable in ".param" of the function`);
+  }
+  if (passed.byteLength !== taken.byteLength) {
+    e.fail(`"${passed.name}" has ${passed.byteLength} bytes, and the function takes ${taken.byteLength}`);
+  }
+}
+
+function copyBytes(
+  { code }: FunctionEmitter,
+  { to, toOffset, from, fromOffset, byteLength }: {
+    to: () => unknown;
+    toOffset: number;
+    from: () => unknown;
+    fromOffset: number;
+    byteLength: number;
+  },
+): void {
+  let at = 0;
+  const copy = (
+    bytes: number,
+    load: "i64Load" | "i32Load" | "i32Load8U",
+    store: "i64Store" | "i32Store" | "i32Store8",
+  ) => {
+    for (; at + bytes <= byteLength; at += bytes) {
+      to();
+      from();
+      code.memory(load, fromOffset + at).memory(store, toOffset + at);
+    }
+  };
+  copy(8, "i64Load", "i64Store");
+  copy(4, "i32Load", "i32Store");
+  copy(1, "i32Load8U", "i32Store8");
+}
+
+/** A function that may be called by its address, and the number by which the kernel goes on in it. */
+export interface AddressedFunction {
+  readonly name: FunctionName;
+  readonly resumption: number;
+}
+
+/**
+ * Reads the register with the address of the function, so that it is known to be needed where the call is made: what
+ * chooses the function is written only when all functions are known.
+ */
+export function readTarget(e: FunctionEmitter, i: TypedInstruction): void {
+  const target = callTarget(i);
+  if (target.kind === "function") return;
+  e.push(target, u64);
+  e.code.ops("drop");
+}
+
+/** Sets where the kernel goes on from the address of a function; faults where it is the address of none. */
+export function chooseFunction(
+  e: FunctionEmitter,
+  i: TypedInstruction,
+  functions: readonly AddressedFunction[],
+): void {
+  const address = e.temporary("i64");
+  e.push(callTarget(i), u64);
+  e.code.set(address).block();
+  for (const { name, resumption } of functions) {
+    e.code.get(address).i64(functionAddress(name.index)).ops("i64Eq").if().i32(resumption);
+    e.setFixed("resumption").br(1).end();
+  }
+  e.code.i32(faultKind.invalidFunction).get(address).i32(e.line);
+  e.callHelper("fault").ops("unreachable").end();
+}
+
+/** Pushes the value of an argument that is passed whole. */
+function pushArgument(e: FunctionEmitter, i: TypedInstruction, index: number): void {
+  const { parameters, layout } = callOperands(e, i);
+  const argument = parameters[index]!;
+  const parameter = layout.parameters[index]!;
+  const { type } = parameter;
+  if (argument.kind !== "variable") return e.push(argument, type);
+  checkPassed(e, argument, parameter);
+  e.getFrame().memory(loadOp(type), argument.offset);
+}
+
+function checkHostCall(e: FunctionEmitter, i: TypedInstruction, parameters: readonly number[]): void {
+  const { layout } = callOperands(e, i);
+  const areWhole = [...layout.parameters, ...layout.results].every(({ type, byteLength }) => {
+    return type.kind !== "float" && 8 * byteLength === type.bits;
+  });
+  const bitsOf = (variables: readonly CallVariable[]) => variables.map(({ type }) => type.bits).join();
+  if (!areWhole || bitsOf(layout.parameters) !== parameters.join() || !["", "32"].includes(bitsOf(layout.results))) {
+    e.fail("its parameters are not those that CUDA declares");
+  }
+}
+
+function pushThread(e: FunctionEmitter): void {
+  for (const name of ["blockX", "blockY", "blockZ", "threadX", "threadY", "threadZ"] as const) e.getFixed(name);
+}
+
+/** `vprintf(format, arguments)`: how many arguments were printed. */
+const print: Emit = (e, i) => {
+  checkHostCall(e, i, [64, 64]);
+  pushArgument(e, i, 0);
+  pushArgument(e, i, 1);
+  e.getFixed("local");
+  e.getFixed("shared");
+  e.callHelper("print");
+  const count = e.temporary("i32");
+  e.code.set(count);
+  const { results, layout } = callOperands(e, i);
+  const [wanted] = results;
+  if (wanted === undefined) return;
+  if (wanted.kind === "variable") {
+    const [result] = layout.results;
+    checkPassed(e, wanted, result!);
+    e.getFrame().get(count).memory(storeOp(result!.type), wanted.offset);
+  } else e.assign(wanted, s32, () => e.code.get(count));
+};
+
+/** `__assertfail(message, file, line, function, characterBytes)` */
+const failAssertion: Emit = (e, i) => {
+  checkHostCall(e, i, [64, 64, 32, 64, 64]);
+  for (const index of [0, 1, 2, 3]) pushArgument(e, i, index);
+  pushThread(e);
+  e.code.i32(e.line);
+  e.callHelper("failAssertion").ops("unreachable");
+};
+
+/** The functions that CUDA's own compiler expects of the device. */
+export const hostCalls: ReadonlyMap<string, Emit> = new Map([["vprintf", print], ["__assertfail", failAssertion]]);
+
+/** `alloca`: the address, in `.local`, of bytes that are free again when the function returns. */
+export const allocateOnStack: Emit = (e, i) => {
+  const [destination, size, alignment] = i.operands;
+  const bytes = alignment === undefined
+    ? 8n
+    : alignment.kind === "integer"
+    ? alignment.value
+    : e.fail("its alignment must be a number");
+  if (bytes < 1n || bytes > BigInt(frameAlignment) || (bytes & (bytes - 1n)) !== 0n) {
+    e.fail(`its alignment must be a power of two up to ${frameAlignment}`);
+  }
+  const { code } = e;
+  const address = e.temporary("i32"), end = e.temporary("i64");
+  e.getFixed("top").i32(Number(bytes) - 1).ops("i32Add").i32(-Number(bytes)).ops("i32And").set(address);
+  code.get(address).ops("i64ExtendI32U");
+  e.push(size, i.type);
+  if (i.type.bits === 32) code.ops("i64ExtendI32U");
+  code.ops("i64Add").set(end);
+  // A size that wraps is past the end too: it is more than the whole memory.
+  code.get(end).get(address).ops("i64ExtendI32U", "i64LtU").get(end);
+  e.getFixed("local").ops("i64ExtendI32U").i64(BigInt(e.sizes.local)).ops("i64Add", "i64GtU", "i32Or").if();
+  faultStack(e, e.line);
+  code.end().get(end).ops("i32WrapI64");
+  e.setFixed("top");
+  e.assign(destination, i.type, () => {
+    code.get(address);
+    e.getFixed("local").ops("i32Sub");
+    if (i.type.bits === 64) code.ops("i64ExtendI32U");
+  });
+};
+
+/** Reports that the thread's stack is full. */
+export function faultStack(e: FunctionEmitter, line: number): void {
+  e.code.i32(faultKind.stackOverflow).i64(0n).i32(line);
+  e.callHelper("fault").ops("unreachable");
+}
+
+/** `stacksave` */
+export const saveStack: Emit = (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    e.getFixed("top");
+    e.getFixed("local").ops("i32Sub");
+    if (i.type.bits === 64) e.code.ops("i64ExtendI32U");
+  });
+};
+
+/** `stackrestore`: the stack may only become smaller, and not smaller than the function's own frame. */
+export const restoreStack: Emit = (e, i) => {
+  const { code } = e;
+  const top = e.temporary("i32");
+  e.push(i.operands[0], i.type.bits === 64 ? u64 : u32);
+  if (i.type.bits === 64) code.ops("i32WrapI64");
+  e.getFixed("local").ops("i32Add").set(top);
+  e.getFixed("top").get(top);
+  e.getFixed("top").get(top).ops("i32LtU", "select").set(top);
+  e.getFrame().get(top);
+  e.getFrame().get(top).ops("i32GtU", "select");
+  e.setFixed("top");
+};

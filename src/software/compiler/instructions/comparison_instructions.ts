@@ -1,0 +1,221 @@
+/**
+ * `setp` and `set`: comparisons. PTX ISA, sections 9.7.6 and 9.7.7.
+ *
+ * @module
+ */
+import { pushFloat } from "./float_instructions.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import { flushHalfBits, holdBits, isHalf, lanesOf, packLanes, pushLane, widenHalf } from "./half_instructions.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { OpName } from "../webassembly/wasm_encoder.ts";
+
+const predicate = typeNamed("pred");
+
+/** WebAssembly's names of PTX's comparisons of integers. */
+export const integerComparisons: Readonly<Record<string, readonly [signed: string, unsigned: string]>> = {
+  eq: ["Eq", "Eq"],
+  ne: ["Ne", "Ne"],
+  lt: ["LtS", "LtU"],
+  le: ["LeS", "LeU"],
+  gt: ["GtS", "GtU"],
+  ge: ["GeS", "GeU"],
+  lo: ["LtU", "LtU"],
+  ls: ["LeU", "LeU"],
+  hi: ["GtU", "GtU"],
+  hs: ["GeU", "GeU"],
+};
+
+/**
+ * WebAssembly's comparisons are false for NaN but for its `ne`, which is true. PTX's are false without a `u`, `ne` too,
+ * and true with it: the opposite comparison, negated.
+ */
+const floatComparisons: Readonly<Record<string, readonly [operation: string, negated: boolean]>> = {
+  eq: ["Eq", false],
+  lt: ["Lt", false],
+  le: ["Le", false],
+  gt: ["Gt", false],
+  ge: ["Ge", false],
+  neu: ["Ne", false],
+  ltu: ["Ge", true],
+  leu: ["Gt", true],
+  gtu: ["Le", true],
+  geu: ["Lt", true],
+};
+
+/** Pushes how two operands compare, as 0 or 1. */
+function pushComparison(e: FunctionEmitter, i: TypedInstruction, [a, b]: readonly ResolvedOperand[]): void {
+  const comparison = i.choices.get("compare")!;
+  const { type } = i;
+  if (type.kind === "float") {
+    compareFloats(e, comparison, {
+      value: type.value === "f64" ? "f64" : "f32",
+      push: [() => pushFloat(e, i, a), () => pushFloat(e, i, b)],
+    });
+    return;
+  }
+  if (type.kind === "bits" && comparison !== "eq" && comparison !== "ne") {
+    e.fail(`.${comparison} needs numbers: bits are equal or not, .eq or .ne`);
+  }
+  if (type.kind === "signed" && ["lo", "ls", "hi", "hs"].includes(comparison)) {
+    e.fail(`.${comparison} compares unsigned numbers`);
+  }
+  e.push(a, type);
+  e.push(b, type);
+  const [signed, unsigned] = integerComparisons[comparison]!;
+  e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
+}
+
+/** Compares what is pushed by two functions, both numbers of 32 bits or of 64. */
+function compareFloats(
+  e: FunctionEmitter,
+  comparison: string,
+  { value, push: [pushFirst, pushSecond] }: {
+    value: "f32" | "f64";
+    push: readonly [first: () => void, second: () => void];
+  },
+): void {
+  const simple = floatComparisons[comparison];
+  pushFirst();
+  if (simple !== undefined) {
+    pushSecond();
+    e.code.ops(`${value}${simple[0]}` as OpName);
+    if (simple[1]) e.code.ops("i32Eqz");
+    return;
+  }
+  const x = e.temporary(value), y = e.temporary(value);
+  e.code.set(x);
+  pushSecond();
+  e.code.set(y);
+  const compare = (first: number, second: number, operation: string) =>
+    e.code.get(first).get(second).ops(`${value}${operation}` as OpName);
+  switch (comparison) {
+    case "ne":
+    case "equ":
+      compare(x, y, "Lt");
+      compare(x, y, "Gt").ops("i32Or");
+      if (comparison === "equ") e.code.ops("i32Eqz");
+      break;
+    case "num":
+      compare(x, x, "Eq");
+      compare(y, y, "Eq").ops("i32And");
+      break;
+    case "nan":
+      compare(x, x, "Ne");
+      compare(y, y, "Ne").ops("i32Or");
+      break;
+  }
+}
+
+/** Compares operands whose numbers have 16 bits: the function that is returned pushes how those of a lane compare. */
+function halfComparison(
+  e: FunctionEmitter,
+  i: TypedInstruction,
+  operands: readonly ResolvedOperand[],
+): { readonly lanes: number; readonly push: (lane: number) => void } {
+  const { element, lanes } = lanesOf(i.type);
+  const [a = 0, b = 0] = holdBits(e, i.type, operands.slice(0, 2));
+  const flushes = i.choices.has("ftz");
+  const pushNumber = (local: number, lane: number) => {
+    pushLane(e, local, { lane, lanes });
+    if (flushes) flushHalfBits(e);
+    widenHalf(e, element);
+  };
+  const push = (lane: number) =>
+    compareFloats(e, i.choices.get("compare")!, {
+      value: "f32",
+      push: [() => pushNumber(a, lane), () => pushNumber(b, lane)],
+    });
+  return { lanes, push };
+}
+
+/** Combines the i32 on the stack with the predicate that the instruction may name last. */
+function combine(e: FunctionEmitter, i: TypedInstruction): void {
+  const combination = i.choices.get("combine");
+  const operand = i.operands[3];
+  if ((combination === undefined) !== (operand === undefined)) {
+    e.fail("a predicate as last operand and a modifier .and, .or or .xor go together");
+  }
+  if (combination === undefined) return;
+  e.push(operand, predicate);
+  e.code.ops(combination === "and" ? "i32And" : combination === "or" ? "i32Or" : "i32Xor");
+}
+
+/** `setp`, with one result or with that and its opposite. */
+export const setPredicate: Emit = (e, i) => {
+  const [destination, ...compared] = i.operands;
+  if (isHalf(i.type)) {
+    setHalfPredicate(e, i);
+    return;
+  }
+  const outcome = e.temporary("i32"), first = e.temporary("i32"), second = e.temporary("i32");
+  pushComparison(e, i, compared);
+  if (destination?.kind !== "pair") {
+    e.assign(destination, predicate, () => combine(e, i));
+    return;
+  }
+  e.code.set(outcome).get(outcome);
+  combine(e, i);
+  e.code.set(first).get(outcome).ops("i32Eqz");
+  combine(e, i);
+  e.code.set(second);
+  e.assign(destination.first, predicate, () => e.code.get(first));
+  e.assign(destination.second, predicate, () => e.code.get(second));
+};
+
+/** With one result for each number of the operands. */
+function setHalfPredicate(e: FunctionEmitter, i: TypedInstruction): void {
+  const [destination, ...compared] = i.operands;
+  const { lanes, push } = halfComparison(e, i, compared);
+  const outcomes = Array.from({ length: lanes }, (_, lane) => {
+    const outcome = e.temporary("i32");
+    push(lane);
+    combine(e, i);
+    e.code.set(outcome);
+    return outcome;
+  });
+  const [first = 0, second] = outcomes;
+  if ((destination?.kind === "pair") !== (second !== undefined)) {
+    e.fail("it has a result for each number that it compares: two, as in p|q, where there are two");
+  }
+  if (destination?.kind !== "pair") {
+    e.assign(destination, predicate, () => e.code.get(first));
+    return;
+  }
+  e.assign(destination.first, predicate, () => e.code.get(first));
+  e.assign(destination.second, predicate, () => e.code.get(second!));
+}
+
+/** `set`: all ones, or 1.0, for true. */
+export const setValue: Emit = (e, i) => {
+  const result = typeNamed(i.choices.get("result")!);
+  const compared = i.operands.slice(1);
+  if (i.choices.has("ftz") && result.name === "bf16") e.fail(".ftz does not go with a result of .bf16");
+  e.assign(i.operands[0], result, () => {
+    if (!isHalf(i.type)) {
+      pushComparison(e, i, compared);
+      combine(e, i);
+      pushTruth(e, result.name);
+      return;
+    }
+    const { lanes, push } = halfComparison(e, i, compared);
+    packLanes(e, lanes, (lane) => {
+      push(lane);
+      combine(e, i);
+      pushTruth(e, lanes === 1 ? result.name : isHalf(result) ? lanesOf(result).element.name : "u16");
+    });
+  });
+};
+
+/** Takes 0 or 1 as what `set` says by it in a type. */
+function pushTruth(e: FunctionEmitter, name: string): void {
+  const { code } = e;
+  if (name === "f32") {
+    code.ops("f32ConvertI32U");
+    return;
+  }
+  const outcome = e.temporary("i32");
+  const one = name === "f16" ? 0x3c00 : name === "bf16" ? 0x3f80 : name.endsWith("16") ? 0xffff : -1;
+  code.set(outcome).i32(one).i32(0).get(outcome).ops("select");
+}

@@ -1,0 +1,406 @@
+/**
+ * Floating-point arithmetic of 32 and 64 bits. PTX ISA, section 9.7.3.
+ *
+ * WebAssembly rounds to nearest even, as `.rn` does, and never fuses. It leaves the bits of a NaN open. Here they are
+ * those that an H200 gives: in 32 bits always 0x7fffffff; in 64 bits the operand that is a NaN, made quiet, the second
+ * where several are (in a division the first, and in a fused multiply-add the third before the first), and
+ * 0xfff8000000000000 where none is.
+ *
+ * @module
+ */
+import { writeFusedMultiplyAdd } from "../webassembly/engine_features.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { OpName } from "../webassembly/wasm_encoder.ts";
+
+const predicate = typeNamed("pred");
+
+type FloatOperation<Name = OpName> = Name extends `f32${infer Rest}` ? `f64${Rest}` extends OpName ? Rest : never
+  : never;
+
+/** What WebAssembly has an instruction for and PTX rounds in all directions. */
+type RoundedOperation = "Add" | "Sub" | "Mul" | "Div" | "Sqrt";
+
+function inType({ value }: ScalarType, operation: FloatOperation): OpName {
+  return value === "f64" ? `f64${operation}` : `f32${operation}`;
+}
+
+function constant(e: FunctionEmitter, { value }: ScalarType, number: number): void {
+  if (value === "f64") e.code.f64(number);
+  else e.code.f32(number);
+}
+
+/**
+ * Gives a NaN on the stack the bits that arithmetic gives.
+ *
+ * @param operands of 64 bits, the locals of the operands that it was computed from; the last wins where several are
+ * NaNs
+ */
+export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: readonly number[]): void {
+  if (type.value !== "f64") {
+    e.canonicalizeNaN32();
+    return;
+  }
+  const [first = 0, second = first, ...others] = operands;
+  const value = e.temporary("f64");
+  e.code.tee(value).get(value).ops("f64Ne").if("f64").get(first).get(second);
+  e.callHelper("propagateNaN64");
+  for (const operand of others) {
+    e.code.get(operand);
+    e.callHelper("propagateNaN64");
+  }
+  e.code.else().get(value).end();
+}
+
+/** `.ftz`: puts a zero of the same sign for a subnormal number of 32 bits on the stack. */
+export function flushSubnormal(e: FunctionEmitter): void {
+  const value = e.temporary("f32");
+  e.code.set(value).f32(0).get(value).ops("f32Copysign").get(value);
+  e.code.get(value).ops("f32Abs").f32(2 ** -126).ops("f32Lt", "select");
+}
+
+const smallestNormal = 2 ** -126;
+
+/**
+ * `.ftz`: puts a zero of the same sign for a number of 64 bits on the stack that is going to be rounded to 32, where it
+ * would come out less than any normal number if there were room for its exponent.
+ */
+function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
+  const { code } = e;
+  const value = e.temporary("f64");
+  const largestBelow = smallestNormal * (1 - 2 ** -24);
+  code.set(value).f64(0).get(value).ops("f64Copysign").get(value).get(value);
+  switch (rounding) {
+    case roundingCodes.rn:
+      code.ops("f64Abs").f64(smallestNormal * (1 - 2 ** -25)).ops("f64Lt");
+      break;
+    case roundingCodes.rm:
+      code.f64(smallestNormal).ops("f64Lt").get(value).f64(-largestBelow).ops("f64Ge", "i32And");
+      break;
+    case roundingCodes.rp:
+      code.f64(-smallestNormal).ops("f64Gt").get(value).f64(largestBelow).ops("f64Le", "i32And");
+      break;
+    default:
+      code.ops("f64Abs").f64(smallestNormal).ops("f64Lt");
+  }
+  code.ops("select");
+}
+
+/**
+ * Rounds a number of 64 bits on the stack to 32, in the way that one of `roundingCodes` says. Where it is not exact, it
+ * was rounded to odd.
+ */
+export function roundToSingle(e: FunctionEmitter, { choices }: TypedInstruction, rounding: number): void {
+  if (choices.has("ftz")) flushBeforeRounding(e, rounding);
+  if (rounding === roundingCodes.rn) {
+    e.code.ops("f32DemoteF64");
+  } else {
+    e.code.i32(rounding);
+    e.callHelper("doubleToSingle");
+  }
+}
+
+/** `.sat`: clamps to 0 and 1, and makes a NaN +0. */
+export function saturate(e: FunctionEmitter, type: ScalarType): void {
+  const value = e.temporary(type.value);
+  e.code.set(value);
+  // Both comparisons are false for NaN, and the first for -0.
+  e.code.get(value);
+  constant(e, type, 0);
+  e.code.get(value);
+  constant(e, type, 0);
+  e.code.ops(inType(type, "Gt"), "select");
+  constant(e, type, 1);
+  e.code.ops(inType(type, "Min"));
+}
+
+/** Pushes an operand, flushed where the instruction says `.ftz`; any NaN where it is one of 32 bits. */
+export function pushFloat(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): void {
+  e.push(operand, i.type, { anyNaN: true });
+  if (i.choices.has("ftz")) flushSubnormal(e);
+}
+
+/**
+ * Pushes an operand as {@linkcode pushFloat} does, and returns the local that holds it too, where it has 64 bits: its
+ * NaN may be what the instruction gives.
+ */
+function pushKept(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): number[] {
+  pushFloat(e, i, operand);
+  if (i.type.value !== "f64") return [];
+  const held = e.localOf(operand, i.type);
+  if (held !== undefined) return [held];
+  const local = e.temporary("f64");
+  e.code.tee(local);
+  return [local];
+}
+
+/** Writes what computes a result of a type from the operands, and finishes it: `.ftz`, `.sat`, and the NaN's bits. */
+export function assignFloat(e: FunctionEmitter, i: TypedInstruction, compute: () => readonly number[]): void {
+  e.assign(i.operands[0], i.type, () => {
+    const operands = compute();
+    if (i.choices.has("ftz")) flushSubnormal(e);
+    if (i.choices.has("sat")) saturate(e, i.type);
+    else if (i.type.value === "f64") canonicalizeNaN(e, i.type, operands);
+  }, { anyNaN: true });
+}
+
+/** How an instruction rounds, one of `roundingCodes`. */
+function roundingOf({ choices }: TypedInstruction): number {
+  return roundingCodes[choices.get("rounding") as Rounding | undefined ?? "rn"];
+}
+
+/** Whether WebAssembly's own instruction rounds as one of PTX does, and leaves no doubt about what `.ftz` flushes. */
+function isRoundedAlike(i: TypedInstruction, operation: RoundedOperation): boolean {
+  if (roundingOf(i) !== roundingCodes.rn) return false;
+  return !i.choices.has("ftz") || (operation !== "Mul" && operation !== "Div");
+}
+
+/** Arithmetic that is one instruction of WebAssembly where it rounds to nearest even. */
+export function float(operation: RoundedOperation): Emit {
+  return (e, i) =>
+    assignFloat(e, i, () => {
+      const isAlike = isRoundedAlike(i, operation);
+      const [, a, b] = i.operands;
+      const kept = [a, ...(operation === "Sqrt" ? [] : [b])].flatMap((operand) => {
+        const local = pushKept(e, i, operand);
+        if (!isAlike && i.type.value === "f32") e.code.ops("f64PromoteF32");
+        return local;
+      });
+      if (isAlike) e.code.ops(inType(i.type, operation));
+      else if (i.type.value === "f32") roundSingle(e, i, operation);
+      else roundDouble(e, operation, roundingOf(i));
+      return operation === "Div" ? kept.toReversed() : kept;
+    });
+}
+
+/**
+ * Takes operands of 32 bits as ones of 64, in which all operations but sums come out well enough to be rounded again.
+ */
+function roundSingle(e: FunctionEmitter, i: TypedInstruction, operation: RoundedOperation): void {
+  const rounding = roundingOf(i);
+  if (operation === "Sub") e.code.ops("f64Neg");
+  if (operation === "Add" || operation === "Sub") addToOdd(e, rounding);
+  else e.code.ops(`f64${operation}`);
+  roundToSingle(e, i, rounding);
+}
+
+/** Towards negative infinity, what cancels gives -0, as it does when both are negated, added to +0 and negated. */
+function addToOdd(e: FunctionEmitter, rounding: number): void {
+  const { code } = e;
+  if (rounding !== roundingCodes.rm) {
+    e.callHelper("addToOdd");
+    return;
+  }
+  const second = e.temporary("f64");
+  code.ops("f64Neg").set(second).ops("f64Neg").get(second);
+  e.callHelper("addToOdd").ops("f64Neg");
+}
+
+function roundDouble(e: FunctionEmitter, operation: RoundedOperation, rounding: number): void {
+  const { code } = e;
+  if (operation === "Div" || operation === "Sqrt") {
+    code.i32(rounding);
+    e.callHelper(operation === "Div" ? "divide64" : "squareRoot64");
+    return;
+  }
+  const a = e.temporary("f64"), b = e.temporary("f64");
+  if (operation === "Sub") code.ops("f64Neg");
+  code.set(b).set(a).get(a);
+  if (operation === "Mul") code.get(b).f64(0).get(a).get(b).ops("f64Mul", "f64Copysign");
+  else code.f64(1).get(b);
+  code.i32(rounding);
+  e.callHelper("fusedMultiplyAdd64");
+}
+
+/** `rcp` with a rounding. */
+export const reciprocal: Emit = (e, i) =>
+  assignFloat(e, i, () => {
+    const rounding = roundingOf(i);
+    if (rounding === roundingCodes.rn) {
+      constant(e, i.type, 1);
+      const kept = pushKept(e, i, i.operands[1]);
+      e.code.ops(inType(i.type, "Div"));
+      return kept;
+    }
+    e.code.f64(1);
+    const kept = pushKept(e, i, i.operands[1]);
+    if (i.type.value === "f32") e.code.ops("f64PromoteF32");
+    if (i.type.value === "f32") roundSingle(e, i, "Div");
+    else roundDouble(e, "Div", rounding);
+    return kept;
+  });
+
+/** `neg` and `abs`. A NaN's sign changes no more than its other bits. */
+export function signChange(operation: "Neg" | "Abs"): Emit {
+  return (e, i) =>
+    assignFloat(e, i, () => {
+      const kept = pushKept(e, i, i.operands[1]);
+      e.code.ops(inType(i.type, operation));
+      return kept;
+    });
+}
+
+/** `fma` and `mad` */
+export const fusedMultiplyAdd: Emit = (e, i) =>
+  assignFloat(e, i, () => {
+    const rounding = roundingOf(i);
+    const operands = i.operands.slice(1);
+    const isAlike = rounding === roundingCodes.rn && !i.choices.has("ftz");
+    if (isAlike && e.options.fusedMultiplyAdd) {
+      const kept: number[] = [];
+      writeFusedMultiplyAdd(
+        e.code,
+        i.type.value === "f64" ? "f64" : "f32",
+        operands.map((operand) => () => kept.push(...pushKept(e, i, operand))),
+      );
+      return factorLast(kept);
+    }
+    if (i.type.value === "f64") {
+      const kept = operands.flatMap((operand) => pushKept(e, i, operand));
+      e.code.i32(rounding);
+      e.callHelper("fusedMultiplyAdd64");
+      return factorLast(kept);
+    }
+    pushSingleProduct(e, i);
+    if (isAlike) {
+      addAndRound(e);
+    } else {
+      addToOdd(e, rounding);
+      roundToSingle(e, i, rounding);
+    }
+    return [];
+  });
+
+/** The locals of factors and addend in the order in which their NaNs count: that of the second factor before all. */
+function factorLast([a, b, c]: readonly number[]): number[] {
+  return [a, c, b].filter((local) => local !== undefined);
+}
+
+/** Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third in as many. */
+function pushSingleProduct(e: FunctionEmitter, i: TypedInstruction): void {
+  const [, ...operands] = i.operands;
+  operands.forEach((operand, index) => {
+    pushFloat(e, i, operand);
+    e.code.ops("f64PromoteF32");
+    if (index === 1) e.code.ops("f64Mul");
+  });
+}
+
+/**
+ * Adds two numbers of 64 bits and rounds the sum to 32. Rounding it to 64 first is right but where that lands halfway
+ * between two numbers of 32 bits. That is seen in its low bits, and for subnormal results may be: then it is rounded to
+ * odd first.
+ */
+function addAndRound(e: FunctionEmitter): void {
+  const { code } = e;
+  const product = e.temporary("f64"), addend = e.temporary("f64"), sum = e.temporary("f64");
+  code.set(addend).tee(product).get(addend).ops("f64Add");
+  code.tee(sum).ops("i64ReinterpretF64").i64(0x1fff_ffffn).ops("i64And").i64(0x1000_0000n).ops("i64Eq");
+  code.get(sum).ops("f64Abs").f64(2 ** -126).ops("f64Lt", "i32Or");
+  code.if("f64").get(product).get(addend);
+  e.callHelper("addToOdd").else().get(sum).end().ops("f32DemoteF64");
+}
+
+/**
+ * `min` and `max`: a number wins over a NaN, and -0 is less than +0. `.xorsign.abs` compares the magnitudes and gives
+ * the result the sign of the operands' product.
+ */
+export function extremeFloat(operation: Extreme): Emit {
+  return (e, i) => {
+    const { value } = i.type;
+    const operands = [e.temporary(value), e.temporary(value)] as const;
+    assignFloat(e, i, () => {
+      for (const [index, local] of operands.entries()) {
+        pushFloat(e, i, i.operands[index + 1]);
+        e.code.set(local);
+      }
+      pushExtreme(e, i, { operation, value: value === "f64" ? value : "f32", operands });
+      return operands;
+    });
+  };
+}
+
+/** Which of two numbers is wanted. */
+export type Extreme = "Min" | "Max";
+
+/** Pushes the less or the greater of two numbers of 32 or 64 bits. */
+export function pushExtreme(
+  { code }: FunctionEmitter,
+  { choices }: TypedInstruction,
+  { operation, value, operands: [a, b] }: {
+    operation: Extreme;
+    value: "f32" | "f64";
+    operands: readonly [number, number];
+  },
+): void {
+  const byMagnitude = choices.has("xorsign");
+  const push = (local: number) => {
+    code.get(local);
+    if (byMagnitude) code.ops(`${value}Abs`);
+  };
+  const pushIsNaN = (local: number) => code.get(local).get(local).ops(`${value}Ne`);
+  const alone = choices.has("NaN") ? [] : [b, a];
+  for (const local of [...alone, a, b]) push(local);
+  code.ops(`${value}${operation}`);
+  for (const local of alone) {
+    pushIsNaN(local);
+    code.ops("select");
+  }
+  if (!byMagnitude) return;
+  for (const local of [a, b]) {
+    if (value === "f64") code.f64(1);
+    else code.f32(1);
+    code.get(local).ops(`${value}Copysign`);
+  }
+  code.ops(`${value}Mul`, `${value}Copysign`);
+}
+
+/** `copysign`: the second operand with the sign of the first. */
+export const copySign: Emit = (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    e.push(i.operands[2], i.type);
+    e.push(i.operands[1], i.type);
+    e.code.ops(inType(i.type, "Copysign"));
+  });
+};
+
+/** `testp` */
+export const testProperty: Emit = (e, i) => {
+  const { code } = e;
+  const double = i.type.value === "f64";
+  const magnitude = e.temporary("i64");
+  const infinity = double ? 0x7ff0_0000_0000_0000n : 0x7f80_0000n;
+  const smallestNormal = double ? 0x0010_0000_0000_0000n : 0x0080_0000n;
+  e.assign(i.operands[0], predicate, () => {
+    e.push(i.operands[1], i.type, { anyNaN: true });
+    code.ops(inType(i.type, "Abs"));
+    if (double) code.ops("i64ReinterpretF64");
+    else code.ops("i32ReinterpretF32", "i64ExtendI32U");
+    code.set(magnitude).get(magnitude);
+    switch (i.choices.get("property")) {
+      case "finite":
+        code.i64(infinity).ops("i64LtU");
+        break;
+      case "infinite":
+        code.i64(infinity).ops("i64Eq");
+        break;
+      case "number":
+        code.i64(infinity).ops("i64LeU");
+        break;
+      case "notanumber":
+        code.i64(infinity).ops("i64GtU");
+        break;
+      case "normal":
+        // Zero counts as normal.
+        code.i64(smallestNormal).ops("i64Sub").i64(infinity - smallestNormal).ops("i64LtU");
+        code.get(magnitude).ops("i64Eqz", "i32Or");
+        break;
+      case "subnormal":
+        code.i64(1n).ops("i64Sub").i64(smallestNormal - 1n).ops("i64LtU");
+        break;
+    }
+  });
+};

@@ -1,0 +1,194 @@
+/**
+ * Arithmetic of 16 bits, on one number or on two in a register. PTX ISA, section 9.7.4.
+ *
+ * It is done in 64 bits, exactly or rounded to odd, and rounded once. A NaN is 0x7fff, as on an H200.
+ *
+ * @module
+ */
+import { type Approximation, exponentialApproximation, tangentApproximation } from "./approximate_instructions.ts";
+import { type Extreme, pushExtreme, saturate } from "./float_instructions.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { roundingCodes } from "../helpers/rounding_helpers.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+const double = typeNamed("f64");
+
+/** The largest finite numbers of 16 bits. */
+export const largestHalves: Readonly<Record<string, number>> = { f16: 65504, bf16: (2 - 2 ** -7) * 2 ** 127 };
+
+/** The type of a number among those of a register, and how many those are. */
+export function lanesOf({ name, bits }: ScalarType): { readonly element: ScalarType; readonly lanes: number } {
+  return { element: typeNamed(name.replace("x2", "")), lanes: bits / 16 };
+}
+
+/** Whether a type's numbers have 16 bits. */
+export function isHalf({ kind, name }: ScalarType): boolean {
+  return kind === "float" && name.includes("f16");
+}
+
+/** Takes the bits of a number of 16 as one of 32. */
+export function widenHalf(e: FunctionEmitter, { name }: ScalarType): void {
+  if (name === "f16") e.callHelper("halfToSingle");
+  else e.code.i32(16).ops("i32Shl", "f32ReinterpretI32");
+}
+
+/** How a number of 64 bits becomes one of 16. */
+export interface NarrowOptions {
+  /** One of `roundingCodes`. */
+  readonly rounding: number;
+  /** Whether a NaN leaves its upper bits. */
+  readonly keepsNaN?: boolean;
+}
+
+/** Takes a number of 64 bits as the bits of one of 16. */
+export function narrowToHalf(
+  e: FunctionEmitter,
+  { name }: ScalarType,
+  { rounding, keepsNaN = false }: NarrowOptions,
+): void {
+  const { code } = e;
+  const value = e.temporary("f64");
+  if (name === "bf16") {
+    code.tee(value).i32(rounding);
+    e.callHelper("doubleToBrain");
+    if (!keepsNaN) return;
+    const highBits = (shift: bigint) =>
+      code.get(value).ops("i64ReinterpretF64").i64(shift).ops("i64ShrU", "i32WrapI64");
+    highBits(48n).i32(0x8000).ops("i32And");
+    highBits(45n).i32(0x7f).ops("i32And", "i32Or").i32(0x7fc0).ops("i32Or");
+    code.get(value).get(value).ops("f64Eq", "select");
+    return;
+  }
+  if (!keepsNaN) {
+    code.tee(value).f64Bits(0x7fff_ffff_ffff_ffffn).get(value).get(value).ops("f64Eq", "select");
+  }
+  if (rounding === roundingCodes.rn) {
+    e.callHelper("doubleToHalf");
+  } else {
+    code.i32(rounding);
+    e.callHelper("doubleToHalfDirected");
+  }
+}
+
+/** `.relu` and `.satfinite` of a number of 64 bits: no less than +0, and no more than what is finite. */
+export function clampDouble(e: FunctionEmitter, { choices }: TypedInstruction, largest: number): void {
+  if (choices.has("relu")) e.code.f64(0).ops("f64Max");
+  if (choices.has("satfinite")) e.code.f64(largest).ops("f64Min").f64(-largest).ops("f64Max");
+}
+
+/** The least of the magnitudes that round to a normal number, with as many digits as those have. */
+const leastRoundedToNormal = 2 ** -14 * (1 - 2 ** -12);
+
+/**
+ * `.ftz`: puts a zero of the same sign for a number on the stack, held in 64 bits, that is subnormal in 16. One that was
+ * not rounded yet is so where it would be with any exponent.
+ */
+function flushHalf(e: FunctionEmitter, least: number): void {
+  const value = e.temporary("f64");
+  e.code.set(value).f64(0).get(value).ops("f64Copysign").get(value);
+  e.code.get(value).ops("f64Abs").f64(least).ops("f64Lt", "select");
+}
+
+/** Pushes the bits of one of the numbers in a local. */
+export function pushLane(e: FunctionEmitter, local: number, { lane, lanes }: { lane: number; lanes: number }): void {
+  e.code.get(local);
+  if (lane > 0) e.code.i32(16).ops("i32ShrU");
+  else if (lanes > 1) e.code.i32(0xffff).ops("i32And");
+}
+
+/** Puts operands into locals, as bits. */
+export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonly ResolvedOperand[]): number[] {
+  return operands.map((operand) => {
+    const local = e.temporary("i32");
+    e.push(operand, type);
+    e.code.set(local);
+    return local;
+  });
+}
+
+/** Pushes what `push` does for each of a register's numbers, the first as the lower bits. */
+export function packLanes(e: FunctionEmitter, lanes: number, push: (lane: number) => void): void {
+  for (let lane = 0; lane < lanes; lane++) {
+    push(lane);
+    if (lane > 0) e.code.i32(16).ops("i32Shl", "i32Or");
+  }
+}
+
+/** An instruction on numbers of 16 bits: `compute` takes locals of 64 that hold the operands, and pushes the result. */
+function half(compute: (e: FunctionEmitter, i: TypedInstruction, operands: readonly number[]) => void): Emit {
+  return (e, i) => {
+    const { code } = e;
+    const { element, lanes } = lanesOf(i.type);
+    const flushes = i.choices.has("ftz") && element.name === "f16";
+    const bits = holdBits(e, i.type, i.operands.slice(1));
+    const numbers = bits.map(() => e.temporary("f64"));
+    e.assign(i.operands[0], i.type, () => {
+      packLanes(e, lanes, (lane) => {
+        bits.forEach((local, index) => {
+          pushLane(e, local, { lane, lanes });
+          widenHalf(e, element);
+          code.ops("f64PromoteF32");
+          if (flushes) flushHalf(e, 2 ** -14);
+          code.set(numbers[index]!);
+        });
+        compute(e, i, numbers);
+        if (flushes) flushHalf(e, leastRoundedToNormal);
+        if (i.choices.has("sat")) saturate(e, double);
+        clampDouble(e, i, Infinity);
+        narrowToHalf(e, element, { rounding: roundingCodes.rn });
+      });
+    });
+  };
+}
+
+/** Puts a zero of the same sign for the bits of a subnormal `.f16` on the stack. */
+export function flushHalfBits(e: FunctionEmitter): void {
+  const bits = e.temporary("i32");
+  e.code.tee(bits).i32(0x8000).i32(0xffff).get(bits).i32(0x7c00).ops("i32And", "i32Eqz", "select", "i32And");
+}
+
+/** `add` and `sub` */
+export function halfSum(operation: "Add" | "Sub"): Emit {
+  return half((e, _, [a = 0, b = 0]) => {
+    e.code.get(a).get(b);
+    if (operation === "Sub") e.code.ops("f64Neg");
+    e.callHelper("addToOdd");
+  });
+}
+
+/** `mul` */
+export const halfProduct: Emit = half(({ code }, _, [a = 0, b = 0]) => {
+  code.get(a).get(b).ops("f64Mul");
+});
+
+/** `fma` */
+export const halfMultiplyAdd: Emit = half((e, _, [a = 0, b = 0, c = 0]) => {
+  e.code.get(a).get(b).ops("f64Mul").get(c);
+  e.callHelper("addToOdd");
+});
+
+/** `neg` and `abs` */
+export function halfSignChange(operation: "Neg" | "Abs"): Emit {
+  return half(({ code }, _, [a = 0]) => {
+    code.get(a).ops(`f64${operation}`);
+  });
+}
+
+/** `min` and `max` */
+export function halfExtreme(operation: Extreme): Emit {
+  return half((e, i, [a = 0, b = 0]) => pushExtreme(e, i, { operation, value: "f64", operands: [a, b] }));
+}
+
+function halfApproximation(compute: Approximation): Emit {
+  return half((e, _, [a = 0]) => {
+    e.code.get(a);
+    compute(e);
+  });
+}
+
+/** `ex2` */
+export const halfExponential: Emit = halfApproximation(exponentialApproximation);
+/** `tanh` */
+export const halfTangent: Emit = halfApproximation(tangentApproximation);

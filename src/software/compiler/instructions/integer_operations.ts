@@ -1,0 +1,87 @@
+/**
+ * What the instructions on integers have in common: WebAssembly's operation for a type, constants, and operands that are
+ * read more than once.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { CodeWriter, OpName } from "../webassembly/wasm_encoder.ts";
+
+/** The type of amounts, positions and counts. */
+export const u32: ScalarType = typeNamed("u32");
+/** The same, as a signed number. */
+export const s32: ScalarType = typeNamed("s32");
+
+/** The same operation on 32 and 64 bits, as `Add` for `i32Add` and `i64Add`. */
+export type IntegerOperation<Name = OpName> = Name extends `i32${infer Rest}`
+  ? `i64${Rest}` extends OpName ? Rest : never
+  : never;
+
+/** The instruction for an operation in a type. */
+export function inType({ value }: ScalarType, operation: IntegerOperation): OpName {
+  return value === "i64" ? `i64${operation}` : `i32${operation}`;
+}
+
+/** Pushes a constant in a type; of one that does not fit, the low bits. */
+export function constant(code: CodeWriter, { value }: ScalarType, number: number | bigint): CodeWriter {
+  return value === "i64" ? code.i64(BigInt(number)) : code.i32(Number(BigInt.asIntN(32, BigInt(number))));
+}
+
+/** The value of an operand that is a number; undefined for any other. */
+export function constantOf(operand: ResolvedOperand | undefined): bigint | undefined {
+  return operand?.kind === "integer" ? operand.value : undefined;
+}
+
+/** Whether two operands are sure to have the same value. */
+export function isSameOperand(a: ResolvedOperand | undefined, b: ResolvedOperand | undefined): boolean {
+  return a?.kind === "register" ? a === b : a?.kind === "integer" && b?.kind === "integer" && a.value === b.value;
+}
+
+/**
+ * A function that pushes an operand as often as it is called. Registers and numbers are pushed as they are; what takes
+ * work is computed once, here.
+ */
+export function repeatable(
+  e: FunctionEmitter,
+  operand: ResolvedOperand | undefined,
+  type: ScalarType,
+): () => CodeWriter {
+  if (operand?.kind === "register" || operand?.kind === "integer") {
+    return () => {
+      e.push(operand, type);
+      return e.code;
+    };
+  }
+  const local = e.temporary(type.value);
+  e.push(operand, type);
+  e.code.set(local);
+  return () => e.code.get(local);
+}
+
+/** An instruction that computes its first operand from its others, which are all of its type. */
+export function fromOperands(emit: (e: FunctionEmitter, i: TypedInstruction) => void): Emit {
+  return (e, i) =>
+    e.assign(i.operands[0], i.type, () => {
+      for (const operand of i.operands.slice(1)) e.push(operand, i.type);
+      emit(e, i);
+    });
+}
+
+/** Clamps an i64 on the stack, taken as signed. */
+export function clampSigned64(e: FunctionEmitter, minimum: bigint, maximum: bigint): void {
+  const { code } = e;
+  const value = e.temporary("i64");
+  code.set(value).i64(minimum).get(value).get(value).i64(minimum).ops("i64LtS", "select").set(value);
+  code.i64(maximum).get(value).get(value).i64(maximum).ops("i64GtS", "select");
+}
+
+/** Clamps an i32 on the stack, taken as signed. */
+export function clampSigned32(e: FunctionEmitter, minimum: number, maximum: number): void {
+  const { code } = e;
+  const value = e.temporary("i32");
+  code.set(value).i32(minimum).get(value).get(value).i32(minimum).ops("i32LtS", "select").set(value);
+  code.i32(maximum).get(value).get(value).i32(maximum).ops("i32GtS", "select");
+}

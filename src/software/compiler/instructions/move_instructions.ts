@@ -1,0 +1,95 @@
+/**
+ * Moves and selections. PTX ISA, sections 9.7.6 and 9.7.9.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { repeatable } from "./integer_operations.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+/** `mov`, with vectors on either side taken apart or put together. */
+export const move: Emit = (e, i) => {
+  const [destination, source] = i.operands;
+  if (destination?.kind === "vector") unpack(e, i, destination.elements);
+  else if (source?.kind === "vector") pack(e, i, source.elements);
+  else e.assign(destination, i.type, () => e.push(source, i.type));
+};
+
+function partType(e: FunctionEmitter, { type }: TypedInstruction, count: number): ScalarType {
+  const bits = type.bits / count;
+  if (type.kind !== "bits" || (count !== 2 && count !== 4) || bits < 8) {
+    e.fail(`it cannot take ${count} parts`);
+  }
+  return typeNamed(`b${bits}`);
+}
+
+function unpack(e: FunctionEmitter, i: TypedInstruction, parts: readonly ResolvedOperand[]): void {
+  const { code } = e;
+  const part = partType(e, i, parts.length);
+  // A part that is a result may be the whole's own register.
+  const whole = e.temporary(i.type.value);
+  e.push(i.operands[1], i.type);
+  code.set(whole);
+  parts.forEach((destination, index) => {
+    if (destination.kind === "sink") return;
+    e.assign(destination, part, () => {
+      code.get(whole);
+      const first = index * part.bits;
+      if (i.type.value === "i64") {
+        if (first > 0) code.i64(BigInt(first)).ops("i64ShrU");
+        code.ops("i32WrapI64");
+        if (first + part.bits < 64) e.extend(part);
+      } else {
+        if (first > 0) code.i32(first).ops("i32ShrU");
+        if (first + part.bits < i.type.bits) e.extend(part);
+      }
+    });
+  });
+}
+
+function pack(e: FunctionEmitter, i: TypedInstruction, parts: readonly ResolvedOperand[]): void {
+  const { code } = e;
+  const part = partType(e, i, parts.length);
+  e.assign(i.operands[0], i.type, () => {
+    parts.forEach((source, index) => {
+      const first = index * part.bits;
+      e.push(source, part);
+      if (i.type.value === "i64") {
+        code.ops("i64ExtendI32U");
+        if (first > 0) code.i64(BigInt(first)).ops("i64Shl", "i64Or");
+      } else if (first > 0) {
+        code.i32(first).ops("i32Shl", "i32Or");
+      }
+    });
+  });
+}
+
+/** `selp`: one of two by a predicate. */
+export const selectByPredicate: Emit = (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    e.push(i.operands[1], i.type);
+    e.push(i.operands[2], i.type);
+    e.push(i.operands[3], typeNamed("pred"));
+    e.code.ops("select");
+  });
+};
+
+/** `slct`: one of two by the sign of a third. The zeros count as positive, and a NaN selects the second. */
+export const selectBySign: Emit = (e, i) => {
+  const by = typeNamed(i.choices.get("by")!);
+  e.assign(i.operands[0], i.type, () => {
+    e.push(i.operands[1], i.type);
+    e.push(i.operands[2], i.type);
+    const third = repeatable(e, i.operands[3], by);
+    if (by.name === "s32") {
+      third().i32(0).ops("i32GeS", "select");
+    } else if (i.choices.has("ftz")) {
+      // What is flushed counts as a zero: all above the largest negative normal number.
+      third().f32Bits(0x8080_0000n).ops("f32Gt", "select");
+    } else {
+      third().f32Bits(0n).ops("f32Ge", "select");
+    }
+  });
+};

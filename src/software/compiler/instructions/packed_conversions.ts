@@ -1,0 +1,143 @@
+/**
+ * `cvt` to and from types that an instruction names alone: two numbers of 16 or of 8 bits in a register, and `.tf32`.
+ * PTX ISA, section 9.7.9.21.
+ *
+ * @module
+ */
+import { eightBitFormats } from "./eight_bit_floats.ts";
+import type { FunctionEmitter } from "../function_emitter.ts";
+import {
+  clampDouble,
+  lanesOf,
+  largestHalves,
+  narrowToHalf,
+  packLanes,
+  pushLane,
+  widenHalf,
+} from "./half_instructions.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { TypedInstruction } from "../typing/typed_instruction.ts";
+
+const bits16 = typeNamed("b16");
+const half = typeNamed("f16");
+const single = typeNamed("f32");
+const singleAsBits = typeNamed("b32");
+
+/** The largest finite number of `.tf32`. */
+const largestTensorFloat = (2 - 2 ** -10) * 2 ** 127;
+
+/** From two numbers of 32 bits to two of 16: the second goes into the lower half. */
+export const convertToPair: Emit = (e, i) => {
+  const { element } = lanesOf(i.type);
+  const rounding = roundingCodes[i.choices.get("rounding") as Rounding];
+  e.assign(i.operands[0], i.type, () =>
+    packLanes(e, 2, (lane) => {
+      e.push(i.operands[2 - lane], single, { anyNaN: true });
+      e.code.ops("f64PromoteF32");
+      clampDouble(e, i, largestHalves[element.name]!);
+      narrowToHalf(e, element, { rounding });
+    }));
+};
+
+/** From two numbers of 32 or of 16 bits to two of 8. */
+export const convertToEightBits: Emit = (e, i) => {
+  const { code } = e;
+  const format = eightBitFormats[i.choices.get("format")!.slice(0, 4) as keyof typeof eightBitFormats];
+  const packed = e.temporary("i32");
+  const fromPair = i.choices.get("from") === "f16x2";
+  e.assign(i.operands[0], bits16, () => {
+    if (fromPair) {
+      e.push(i.operands[1], typeNamed("f16x2"));
+      code.set(packed);
+    }
+    for (const lane of [0, 1]) {
+      if (fromPair) {
+        pushLane(e, packed, { lane, lanes: 2 });
+        widenHalf(e, half);
+      } else {
+        e.push(i.operands[2 - lane], single, { anyNaN: true });
+      }
+      code.ops("f64PromoteF32");
+      if (i.choices.has("relu")) code.f64(0).ops("f64Max");
+      code.i32(format);
+      e.callHelper("encodeEightBits");
+      if (lane === 1) code.i32(8).ops("i32Shl", "i32Or");
+    }
+  });
+};
+
+/** From two numbers of 8 bits to two of 16. */
+export const convertFromEightBits: Emit = (e, i) => {
+  const { code } = e;
+  const packed = e.temporary("i32");
+  e.assign(i.operands[0], i.type, () => {
+    e.push(i.operands[1], bits16);
+    code.set(packed);
+    packLanes(e, 2, (lane) => {
+      code.get(packed);
+      if (lane === 0) code.i32(8).ops("i32Shl");
+      if (i.choices.get("format") === "e5m2x2") code.i32(0xff00).ops("i32And");
+      else widenShortExponent(e);
+      widenHalf(e, half);
+      code.ops("f64PromoteF32");
+      if (i.choices.get("format") === "e4m3x2") code.f64(2 ** 8).ops("f64Mul");
+      clampDouble(e, i, Infinity);
+      narrowToHalf(e, half, { rounding: roundingCodes.rn });
+    });
+  });
+};
+
+/**
+ * Takes the upper byte of 16 bits, an `.e4m3`, as the bits of the `.f16` that is 2 to the -8 of it: its exponent has a
+ * bit less and counts from 7, not 15.
+ */
+function widenShortExponent(e: FunctionEmitter): void {
+  const { code } = e;
+  const bits = e.temporary("i32");
+  code.set(bits).get(bits).i32(0x8000).ops("i32And").get(bits).i32(0x7f00).ops("i32And").i32(1).ops("i32ShrU", "i32Or");
+  // All ones are its only NaN.
+  code.i32(0x7c00).i32(0).get(bits).i32(0x7f00).ops("i32And").i32(0x7f00).ops("i32Eq", "select", "i32Or");
+}
+
+/** From 32 bits to the 19 of `.tf32`, in the upper ones of 32. */
+export const convertToTensorFloat: Emit = (e, i) => {
+  const { code } = e;
+  if (i.choices.get("rounding") === "rna") return roundAwayToTensorFloat(e, i);
+  const value = e.temporary("f32"), bits = e.temporary("i32");
+  e.assign(i.operands[0], singleAsBits, () => {
+    e.push(i.operands[1], single, { anyNaN: true });
+    clampSingle(e, i);
+    code.tee(value).ops("i32ReinterpretF32").set(bits);
+    code.get(bits);
+    if (i.choices.get("rounding") === "rn") {
+      code.get(bits).i32(13).ops("i32ShrU").i32(1).ops("i32And").i32(0xfff).ops("i32Add", "i32Add");
+    }
+    code.i32(-0x2000).ops("i32And").i32(0x7fff_e000).get(value).get(value).ops("f32Eq", "select");
+  });
+};
+
+/**
+ * `.rna`, which is done with integers: a NaN is cut off and not rounded, and `.satfinite` takes one from the last place of
+ * all that is not finite, also of a NaN.
+ */
+function roundAwayToTensorFloat(e: FunctionEmitter, i: TypedInstruction): void {
+  const { code } = e;
+  const infinity = 0x7f80_0000;
+  const bits = e.temporary("i32");
+  const magnitude = () => code.get(bits).i32(0x7fff_ffff).ops("i32And");
+  e.assign(i.operands[0], singleAsBits, () => {
+    e.push(i.operands[1], single);
+    code.ops("i32ReinterpretF32").tee(bits).get(bits).i32(0x1000).ops("i32Add");
+    magnitude().i32(infinity).ops("i32GtU", "select").i32(-0x2000).ops("i32And");
+    if (!i.choices.has("satfinite")) return;
+    code.set(bits).get(bits).i32(0x2000).i32(0);
+    magnitude().i32(infinity).ops("i32GeU", "select", "i32Sub");
+  });
+}
+
+function clampSingle({ code }: FunctionEmitter, { choices }: TypedInstruction): void {
+  if (choices.has("relu")) code.f32(0).ops("f32Max");
+  if (choices.has("satfinite")) code.f32(largestTensorFloat).ops("f32Min").f32(-largestTensorFloat).ops("f32Max");
+}

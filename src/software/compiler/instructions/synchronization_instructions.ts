@@ -1,0 +1,155 @@
+/**
+ * Instructions by which threads wait for and see each other: barriers, shuffles, votes. PTX ISA, section 9.7.13.
+ *
+ * A thread leaves what it asks with in its record and is suspended; when it goes on, the answer is there.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "../function_emitter.ts";
+import type { Emit, SuspendingInstruction } from "../typing/instruction_form.ts";
+import { type SuspensionRequest, threadRecord } from "../launch_context.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+const predicate = typeNamed("pred");
+const b32 = typeNamed("b32");
+const b64 = typeNamed("b64");
+
+type Field = keyof typeof threadRecord;
+
+/** Stores an operand in the thread's record; a number in place of one that is not there. */
+function leave(
+  e: FunctionEmitter,
+  field: Field,
+  { operand, type = b32 }: { operand: ResolvedOperand | number | undefined; type?: ScalarType },
+): void {
+  e.getFixed("record");
+  if (typeof operand === "number") e.code.i32(operand);
+  else e.push(operand, type);
+  e.code.memory(type.bits === 64 ? "i64Store" : "i32Store", threadRecord[field]);
+}
+
+/** Takes the result from the thread's record, where it is wanted. */
+function take(e: FunctionEmitter, destination: ResolvedOperand | undefined, field: Field, type: ScalarType): void {
+  e.assign(destination, type, () => e.getFixed("record").memory("i32Load", threadRecord[field]));
+}
+
+const nothing: Emit = () => {};
+
+/** `bar.sync` and `barrier.sync`, whole or of so many threads. */
+export const barrierSync: SuspendingInstruction = {
+  describe: () => ({ kind: "barrier", operation: "sync" }),
+  request: (e, i) => leaveBarrier(e, i.operands),
+  resume: nothing,
+};
+
+/** `bar.arrive` and `barrier.arrive` */
+export const barrierArrive: SuspendingInstruction = {
+  describe: () => ({ kind: "barrier", operation: "arrive" }),
+  request: (e, i) => leaveBarrier(e, i.operands),
+  resume: nothing,
+};
+
+/** `bar.red` and `barrier.red`: how many threads have a predicate, or whether all or any have. */
+export const barrierReduction: SuspendingInstruction = {
+  describe: (i) => ({ kind: "barrier", operation: i.choices.get("operation") as "popc" | "and" | "or" }),
+  request: (e, i) => {
+    leaveBarrier(e, i.operands.slice(1, -1));
+    leave(e, "value", { operand: i.operands.at(-1), type: predicate });
+  },
+  resume: (e, i) => take(e, i.operands[0], "result", i.choices.get("operation") === "popc" ? b32 : predicate),
+};
+
+function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOperand[]): void {
+  if (barrier?.kind === "integer" && (barrier.value < 0n || barrier.value > 15n)) {
+    e.fail("a block has the barriers 0 to 15");
+  }
+  if (count?.kind === "integer" && (count.value <= 0n || count.value % 32n !== 0n)) {
+    e.fail("the threads of a barrier are counted in whole warps: their number is a multiple of 32");
+  }
+  leave(e, "first", { operand: barrier });
+  leave(e, "second", { operand: count ?? 0 });
+}
+
+/** `bar.warp.sync` */
+export const warpBarrier: SuspendingInstruction = {
+  describe: () => ({ kind: "warpBarrier" }),
+  request: (e, i) => leave(e, "mask", { operand: i.operands[0] }),
+  resume: nothing,
+};
+
+/** `shfl.sync`, with or without the predicate that tells whether the lane was in range. */
+export const shuffle: SuspendingInstruction = {
+  describe: (i) => ({ kind: "shuffle", mode: i.choices.get("mode") as "up" | "down" | "bfly" | "idx" }),
+  request: (e, i) => {
+    const [, value, lane, clamp, mask] = i.operands;
+    leave(e, "value", { operand: value });
+    leave(e, "first", { operand: lane });
+    leave(e, "second", { operand: clamp });
+    leave(e, "mask", { operand: mask });
+  },
+  resume: (e, i) => takeWithPredicate(e, i),
+};
+
+function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: TypedInstruction): void {
+  if (destination?.kind !== "pair") return take(e, destination, "result", b32);
+  take(e, destination.first, "result", b32);
+  take(e, destination.second, "predicate", predicate);
+}
+
+/** `vote.sync` */
+export const vote: SuspendingInstruction = {
+  describe: (i) => ({ kind: "vote", mode: i.choices.get("mode") as "all" | "any" | "uni" | "ballot" }),
+  request: (e, i) => {
+    leave(e, "value", { operand: i.operands[1], type: predicate });
+    leave(e, "mask", { operand: i.operands[2] });
+  },
+  resume: (e, i) => take(e, i.operands[0], "result", i.choices.get("mode") === "ballot" ? b32 : predicate),
+};
+
+/** `match.sync` */
+export const match: SuspendingInstruction = {
+  describe: (i) => ({ kind: "match", mode: i.choices.get("mode") as "any" | "all" }),
+  request: (e, i) => {
+    if (i.operands[0]?.kind === "pair" && i.choices.get("mode") === "any") e.fail("only .all gives a predicate");
+    if (i.type.bits === 32) {
+      e.getFixed("record").i32(0).memory("i32Store", threadRecord.value + 4);
+      leave(e, "value", { operand: i.operands[1] });
+    } else {
+      leave(e, "value", { operand: i.operands[1], type: b64 });
+    }
+    leave(e, "mask", { operand: i.operands[2] });
+  },
+  resume: (e, i) => takeWithPredicate(e, i),
+};
+
+/** `redux.sync` */
+export const reduction: SuspendingInstruction = {
+  describe: (i): SuspensionRequest => ({
+    kind: "reduction",
+    operation: i.choices.get("operation") as "add" | "min" | "max" | "and" | "or" | "xor",
+    signed: i.type.kind === "signed",
+  }),
+  request: (e, i) => {
+    leave(e, "value", { operand: i.operands[1], type: i.type });
+    leave(e, "mask", { operand: i.operands[2] });
+  },
+  resume: (e, i) =>
+    e.assign(i.operands[0], i.type, () => {
+      e.getFixed("record").memory("i32Load", threadRecord.result);
+    }),
+};
+
+/** `activemask` */
+export const activeMask: SuspendingInstruction = {
+  describe: () => ({ kind: "activeMask" }),
+  request: nothing,
+  resume: (e, i) => take(e, i.operands[0], "result", b32),
+};
+
+/** `nanosleep`: the others go on first. */
+export const sleep: SuspendingInstruction = {
+  describe: () => ({ kind: "yield" }),
+  request: nothing,
+  resume: nothing,
+};

@@ -1,0 +1,121 @@
+/**
+ * Loads and stores of numbers of 32 bits that lie side by side in the memory, one for each thread of a pack: one check, and
+ * whole vectors. Where the check fails, the threads access the memory one after another, as they would alone.
+ *
+ * @module
+ */
+import { spaceOf } from "../instructions/address_checks.ts";
+import type { Register } from "../typing/names.ts";
+import type { PackEmitter } from "./pack_emitter.ts";
+import { hasVectors } from "./pack_instructions.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+const u32 = typeNamed("u32");
+const u64 = typeNamed("u64");
+/** Of one thread. */
+const bytes = 4;
+
+/** How a load or a store is written on vectors; undefined where the threads' numbers need not lie side by side. */
+export function packAccess(pack: PackEmitter, instruction: TypedInstruction): (() => void) | undefined {
+  const { form, type, operands, choices } = instruction;
+  const isLoad = form.opcode === "ld";
+  const [value, address] = isLoad ? operands : [operands[1], operands[0]];
+  if (type.bits !== 32 || choices.has("vector") || address?.kind !== "address") return undefined;
+  const { base } = address;
+  if (base?.kind !== "register" || pack.shapes.shapeOf(base) !== BigInt(bytes)) return undefined;
+  const space = spaceOf(instruction);
+  const isBounded = space === "shared";
+  if (!isBounded && space !== "global" && space !== "const" && space !== "generic") return undefined;
+  if (base.type.bits !== (isBounded ? 32 : 64)) return undefined;
+  if (!hasVectors(pack, value) || (isLoad && value?.kind !== "register")) return undefined;
+  return () => {
+    const { code, emitter: e } = pack;
+    const place = e.temporary("i32");
+    const write = (location: () => void) => {
+      if (isLoad) {
+        pack.assignVectors(value as Register, (part) => {
+          location();
+          return code.v128Load(16 * part);
+        });
+      } else {
+        store(pack, instruction, { value: value!, location });
+      }
+    };
+    const one = () => pack.writeLanes(instruction, form.emit!);
+    if (isBounded) {
+      pushBoundedIsOutside(pack, { base, offset: address.offset, place });
+      code.if();
+      one();
+      code.else();
+      write(() => e.getFixed("shared").get(place).ops("i32Add"));
+      code.end();
+    } else {
+      const wide = e.temporary("i64");
+      e.push(base, u64);
+      if (address.offset !== 0n) code.i64(address.offset).ops("i64Add");
+      code.tee(wide).ops("i32WrapI64").set(place);
+      if (!e.options.boundsChecks && space !== "generic") {
+        write(() => code.get(place));
+        return;
+      }
+      const { begin, count } = pack.rangeCache(address);
+      code.get(wide).get(begin).ops("i64Sub").i64(2n).ops("i64Rotr").get(count).ops("i64GeU").if();
+      one();
+      remember(pack, address, { begin, count });
+      code.else();
+      write(() => code.get(place));
+      code.end();
+    }
+  };
+}
+
+function store(
+  pack: PackEmitter,
+  instruction: TypedInstruction,
+  { value, location }: { value: ResolvedOperand; location: () => void },
+): void {
+  const push = pack.vector(instruction, { operand: value });
+  for (let part = 0; part < pack.vectors; part++) {
+    location();
+    push(part).v128Store(16 * part);
+  }
+}
+
+/** Takes over where the range lies in which the last thread's access was found to be. */
+function remember(
+  pack: PackEmitter,
+  address: ResolvedAddress,
+  { begin, count }: { begin: number; count: number },
+): void {
+  const { code, emitter: e } = pack;
+  const single = e.rangeCache(address.base, bytes);
+  code.get(single.begin).set(begin);
+  code.get(single.count).i64(BigInt(pack.width - 1)).ops("i64Sub").i64(0n).get(single.count);
+  code.i64(BigInt(pack.width - 1)).ops("i64GtU", "select").set(count);
+}
+
+/** Pushes whether any of a pack's numbers lies outside of shared memory, or none is aligned. */
+function pushBoundedIsOutside(
+  pack: PackEmitter,
+  { base, offset, place }: { base: Register; offset: bigint; place: number },
+): void {
+  const { code, emitter: e } = pack;
+  e.push(base, u32);
+  if (offset !== 0n) code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add");
+  code.tee(place);
+  if (!e.options.boundsChecks) {
+    code.ops("drop").i32(0);
+    return;
+  }
+  code.i32(2).ops("i32Rotr");
+  const { shared } = e.sizes;
+  const packBytes = bytes * pack.width;
+  if (shared !== undefined) {
+    code.i32(shared < packBytes ? 0 : Math.floor((shared - packBytes) / bytes) + 1).ops("i32GeU");
+    return;
+  }
+  const places = e.temporary("i32");
+  code.get(e.sharedPlaces(bytes)).i32(pack.width - 1).ops("i32Sub").tee(places).i32(0).get(places);
+  code.i32(0).ops("i32GtS", "select", "i32GeU");
+}

@@ -1,0 +1,80 @@
+import {
+  type FunctionAlias,
+  type FunctionDeclaration,
+  type Initializer,
+  type NameOperand,
+  type Operand,
+  PtxError,
+  type Statement,
+  type VariableDeclaration,
+} from "../../../ptx/syntax.ts";
+import type { FunctionName } from "./names.ts";
+
+/**
+ * The functions of a module by name, its kernels and those that it only declares among them. Throws `PtxError` for one
+ * that is defined twice, or an alias of nothing.
+ */
+export function functionsByName(
+  declarations: readonly FunctionDeclaration[],
+  aliases: readonly FunctionAlias[],
+): ReadonlyMap<string, FunctionName> {
+  const functions = new Map<string, FunctionName>();
+  for (const declaration of declarations) {
+    const { name, body, line, kind } = declaration;
+    const other = functions.get(name);
+    if (other?.declaration.body !== undefined && body !== undefined && kind === "func") {
+      throw new PtxError(line, `cannot define the function "${name}" twice`);
+    }
+    if (other !== undefined && body === undefined) continue;
+    functions.set(name, { kind: "function", name, declaration, index: other?.index ?? functions.size });
+  }
+  for (const { name, target, line } of aliases) {
+    const meant = functions.get(target);
+    if (meant === undefined) throw new PtxError(line, `cannot find "${target}": nothing declares it`);
+    functions.set(name, meant);
+  }
+  return functions;
+}
+
+/** The functions with a body whose address something takes, so that they may be called by it. */
+export function addressedFunctions(
+  declarations: readonly FunctionDeclaration[],
+  variables: readonly VariableDeclaration[],
+  functions: ReadonlyMap<string, FunctionName>,
+): ReadonlySet<FunctionName> {
+  const addressed = new Set<FunctionName>();
+  const add = (name: string) => {
+    const named = functions.get(name);
+    if (named?.declaration.kind === "func" && named.declaration.body !== undefined) addressed.add(named);
+  };
+  for (const { initializer } of variables) if (initializer !== undefined) addInitializer(initializer, add);
+  for (const { body } of declarations) if (body !== undefined) addStatements(body, add);
+  return addressed;
+}
+
+function addInitializer(initializer: Initializer, add: (name: string) => void): void {
+  if (initializer.kind === "addressOf") add(initializer.name);
+  if (initializer.kind === "elements") { for (const element of initializer.elements) addInitializer(element, add); }
+}
+
+function addStatements(statements: readonly Statement[], add: (name: string) => void): void {
+  for (const statement of statements) {
+    if (statement.kind === "block") addStatements(statement.statements, add);
+    if (statement.kind !== "instruction" || statement.opcode === "call") continue;
+    for (const operand of statement.operands) for (const { name } of namesOf(operand)) add(name);
+  }
+}
+
+function namesOf(operand: Operand): readonly NameOperand[] {
+  switch (operand.kind) {
+    case "name":
+      return [operand];
+    case "sum":
+      return [operand.name];
+    case "vector":
+    case "list":
+      return operand.elements.flatMap(namesOf);
+    default:
+      return [];
+  }
+}

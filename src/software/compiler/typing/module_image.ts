@@ -1,0 +1,242 @@
+/**
+ * The variables of a module, `.global` and `.const`, as one image: where each lies in it, and what it holds at first.
+ * PTX ISA, section 5.4.
+ *
+ * @module
+ */
+import {
+  type AddressInitializer,
+  type FloatOperand,
+  type Initializer,
+  PtxError,
+  type VariableDeclaration,
+} from "../../../ptx/syntax.ts";
+import { functionAddress, limitGranuleBytes } from "../addresses.ts";
+import { byteLengthOf, elementLayout, type FunctionName, SpaceLayout, type Variable } from "./names.ts";
+import { type ScalarType, singleBits } from "./scalar_types.ts";
+
+/** A variable with its place in the image. */
+export interface ModuleVariable {
+  readonly space: "global" | "const";
+  /** Bytes from the start of the image. */
+  readonly offset: number;
+  readonly byteLength: number;
+}
+
+/** A number to be stored before any kernel runs. */
+export interface InitialValue {
+  /** Bytes from the start of the image. */
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly value: bigint;
+  /** Where the address of the image is to be added: by how many bits the sum is then shifted right. */
+  readonly addressShift: bigint | undefined;
+}
+
+/** All variables of a module. Each starts a granule, so that the table of limits tells where it ends. */
+export interface ModuleImage {
+  readonly byteLength: number;
+  readonly variables: ReadonlyMap<string, ModuleVariable>;
+  /** The part in which those in `.const` lie. */
+  readonly constants: { readonly offset: number; readonly byteLength: number };
+  /** What is not 0. */
+  readonly initialValues: readonly InitialValue[];
+}
+
+/** What memory there is for the image: that of the devices' addresses. */
+const maximumImageBytes = 2 ** 32;
+const maximumConstantBytes = 65536;
+/** The image starts at a multiple of it. */
+const maximumAlignment = 65536;
+
+/**
+ * The variables of a module by name. One that is declared `.extern` and defined too is here as it is defined. Throws
+ * `PtxError` for one that is defined twice.
+ */
+export function variablesByName(
+  declarations: readonly VariableDeclaration[],
+): ReadonlyMap<string, VariableDeclaration> {
+  const variables = new Map<string, VariableDeclaration>();
+  for (const declaration of declarations) {
+    const { name, linkage, line } = declaration;
+    const other = variables.get(name);
+    if (other === undefined || other.linkage === "extern") variables.set(name, declaration);
+    else if (linkage !== "extern") throw new PtxError(line, `cannot define the variable "${name}" twice`);
+  }
+  return variables;
+}
+
+/** Lays out the variables that a module defines. Throws `PtxError` for what they cannot be or hold at first. */
+export function layOutImage(
+  declarations: Iterable<VariableDeclaration>,
+  functions: ReadonlyMap<string, FunctionName>,
+): ModuleImage {
+  const defined = [...declarations].filter(({ space, linkage }) => {
+    return (space === "global" || space === "const") && linkage !== "extern";
+  });
+  const variables = new Map<string, ModuleVariable>();
+  let end = 0;
+  const place = (space: ModuleVariable["space"]) => {
+    const offset = end;
+    for (const declaration of defined) {
+      if (declaration.space !== space) continue;
+      const variable = placeVariable(declaration, { space, end });
+      variables.set(declaration.name, variable);
+      end = Math.ceil((variable.offset + variable.byteLength) / limitGranuleBytes) * limitGranuleBytes;
+    }
+    return { offset, byteLength: end - offset };
+  };
+  place("global");
+  const constants = place("const");
+  checkConstants(defined);
+  const initialValues: InitialValue[] = [];
+  for (const declaration of defined) {
+    const { initializer, name, dimensions, vectorLength } = declaration;
+    if (initializer === undefined) continue;
+    const { offset } = variables.get(name)!;
+    const shape = vectorLength > 1 ? [...dimensions, vectorLength] : dimensions;
+    new ImageWriter(initialValues, { declaration, variables, functions }).write(initializer, { shape, offset });
+  }
+  return { byteLength: end, variables, constants, initialValues };
+}
+
+/** Stores what the variables hold at first, in memory that is 0, for an image at an address. */
+export function initializeImage(
+  { initialValues }: ModuleImage,
+  { view, address }: { view: DataView; address: bigint },
+): void {
+  for (const { offset, byteLength, value, addressShift } of initialValues) {
+    const bits = BigInt.asUintN(8 * byteLength, addressShift === undefined ? value : value + address >> addressShift);
+    if (byteLength === 1) view.setUint8(offset, Number(bits));
+    else if (byteLength === 2) view.setUint16(offset, Number(bits), true);
+    else if (byteLength === 4) view.setUint32(offset, Number(bits), true);
+    else view.setBigUint64(offset, bits, true);
+  }
+}
+
+function placeVariable(
+  declaration: VariableDeclaration,
+  { space, end }: { space: ModuleVariable["space"]; end: number },
+): ModuleVariable {
+  const { name, line } = declaration;
+  const byteLength = byteLengthOf(declaration);
+  const alignment = Math.max(elementLayout(declaration).alignment, limitGranuleBytes);
+  if (alignment > maximumAlignment) {
+    throw new PtxError(line, `cannot align "${name}" to ${alignment} bytes: ${maximumAlignment} is the most there is`);
+  }
+  const offset = Math.ceil(end / alignment) * alignment;
+  if (offset + byteLength > maximumImageBytes) {
+    throw new PtxError(line, `cannot place "${name}": there is no memory for so many bytes of variables`);
+  }
+  return { space, offset, byteLength };
+}
+
+/** On a device the constants of a module lie close together, in 64 KiB at most. */
+function checkConstants(defined: readonly VariableDeclaration[]): void {
+  const layout = new SpaceLayout("const");
+  for (const declaration of defined) {
+    if (declaration.space !== "const") continue;
+    layout.place({ ...declaration, initializer: undefined });
+    if (layout.byteLength > maximumConstantBytes) {
+      throw new PtxError(
+        declaration.line,
+        `cannot place "${declaration.name}": a module has ${maximumConstantBytes} bytes of .const variables at most`,
+      );
+    }
+  }
+}
+
+/** Writes the initial value of one variable. */
+class ImageWriter {
+  readonly #values: InitialValue[];
+  readonly #declaration: VariableDeclaration;
+  readonly #type: ScalarType;
+  readonly #variables: ReadonlyMap<string, ModuleVariable>;
+  readonly #functions: ReadonlyMap<string, FunctionName>;
+
+  constructor(
+    values: InitialValue[],
+    { declaration, variables, functions }: {
+      declaration: VariableDeclaration;
+      variables: ReadonlyMap<string, ModuleVariable>;
+      functions: ReadonlyMap<string, FunctionName>;
+    },
+  ) {
+    this.#values = values;
+    this.#functions = functions;
+    this.#declaration = declaration;
+    this.#type = elementLayout(declaration).type;
+    this.#variables = variables;
+  }
+
+  /** What an initializer leaves out stays 0. */
+  write(initializer: Initializer, { shape, offset }: { shape: readonly number[]; offset: number }): void {
+    const [length, ...inner] = shape;
+    if (length === undefined) return this.#writeElement(initializer, offset);
+    if (initializer.kind !== "elements") this.#fail("an array needs its values in braces, one pair a dimension");
+    const { elements, line } = initializer;
+    if (elements.length > length) this.#fail(`${elements.length} values stand where it has ${length}`, line);
+    const stride = inner.reduce((product, count) => product * count, this.#type.bits / 8);
+    elements.forEach((element, index) => this.write(element, { shape: inner, offset: offset + index * stride }));
+  }
+
+  #writeElement(initializer: Initializer, offset: number): void {
+    const byteLength = this.#type.bits / 8;
+    if (initializer.kind === "addressOf") {
+      const addressShift = this.#shiftOf(initializer);
+      const called = this.#functions.get(initializer.name);
+      if (called !== undefined) {
+        const value = functionAddress(called.index) + initializer.offset >> addressShift;
+        this.#values.push({ offset, byteLength, value, addressShift: undefined });
+        return;
+      }
+      this.#values.push({ offset, byteLength, value: this.#addressOf(initializer), addressShift });
+      return;
+    }
+    if (initializer.kind === "elements") this.#fail("it has fewer dimensions than braces", initializer.line);
+    const value = initializer.kind === "integer" ? this.#integer(initializer.value) : this.#float(initializer);
+    if (value !== 0n) this.#values.push({ offset, byteLength, value, addressShift: undefined });
+  }
+
+  /** Where the bits of an address that are wanted begin: they must be as many as an element has. */
+  #shiftOf({ mask = 2n ** 64n - 1n, line }: AddressInitializer): bigint {
+    const { bits, kind, name } = this.#type;
+    for (let shift = 0n; shift < 64n && kind !== "float"; shift += 8n) {
+      if (mask === 2n ** BigInt(bits) - 1n << shift) return shift;
+    }
+    this.#fail(`${mask === 2n ** 64n - 1n ? "an address" : "that part of an address"} is no ".${name}"`, line);
+  }
+
+  #addressOf({ name, offset, line }: AddressInitializer): bigint {
+    const variable = this.#variables.get(name);
+    if (variable === undefined) {
+      this.#fail(`"${name}" is no function, and no variable in .global or .const, that this module defines`, line);
+    }
+    return BigInt(variable.offset) + offset;
+  }
+
+  /** Too large a number loses its high bits, as it does on a device. */
+  #integer(value: bigint): bigint {
+    const { kind, bits, name } = this.#type;
+    if (kind === "float") this.#fail(`the integer ${value} stands where a ".${name}" is needed`);
+    return BigInt.asUintN(bits, value);
+  }
+
+  #float({ precision, bits }: FloatOperand): bigint {
+    const { kind, bits: width, name, value } = this.#type;
+    const takesFloats = kind === "bits" ? width >= 32 : value === "f32" || value === "f64";
+    if (!takesFloats) this.#fail(`a floating-point number stands where a ".${name}" is needed`);
+    if (width === 32) return precision === "single" ? bits : singleBits(bits);
+    if (precision === "single") this.#fail("a single-precision number stands where 64 bits are needed");
+    return bits;
+  }
+
+  #fail(reason: string, line: number = this.#declaration.line): never {
+    throw new PtxError(line, `cannot initialize "${this.#declaration.name}": ${reason}`);
+  }
+}
+
+/** The variable as an operand of instructions. */
+export function operandOf(name: string, { space, offset, byteLength }: ModuleVariable): Variable {
+  return { kind: "variable", name, space, offset, byteLength };
+}

@@ -1,0 +1,51 @@
+import type { ValueType } from "../webassembly/wasm_encoder.ts";
+
+/** A PTX type and how a WebAssembly value holds it. */
+export interface ScalarType {
+  readonly name: string;
+  /** 1 for a predicate. */
+  readonly bits: number;
+  readonly kind: "bits" | "unsigned" | "signed" | "float" | "predicate";
+  /**
+   * The WebAssembly type. Values of fewer than 32 bits lie in an i32: a register of 8 or 16 bits always with zeros above
+   * its bits, floats of 16 bits as their bits.
+   */
+  readonly value: ValueType;
+}
+
+function scalarType(name: string, kind: ScalarType["kind"], bits: number): ScalarType {
+  if (kind === "float" && bits === 64) return { name, kind, bits, value: "f64" };
+  if (kind === "float" && name === "f32") return { name, kind, bits, value: "f32" };
+  return { name, kind, bits, value: bits === 64 ? "i64" : "i32" };
+}
+
+/** Every type that a register or an instruction may have, but for 128 bits. */
+export const scalarTypes: ReadonlyMap<string, ScalarType> = new Map(
+  [
+    scalarType("pred", "predicate", 1),
+    ...[8, 16, 32, 64].flatMap((bits) => [
+      scalarType(`b${bits}`, "bits", bits),
+      scalarType(`u${bits}`, "unsigned", bits),
+      scalarType(`s${bits}`, "signed", bits),
+    ]),
+    scalarType("f16", "float", 16),
+    scalarType("bf16", "float", 16),
+    scalarType("f16x2", "float", 32),
+    scalarType("bf16x2", "float", 32),
+    scalarType("f32", "float", 32),
+    scalarType("f64", "float", 64),
+  ].map((type) => [type.name, type]),
+);
+
+/** The bits of a number of 64 bits, rounded to 32. */
+export function singleBits(doubleBits: bigint): bigint {
+  const view = new DataView(new ArrayBuffer(8));
+  view.setBigUint64(0, doubleBits);
+  view.setFloat32(0, view.getFloat64(0));
+  return BigInt(view.getUint32(0));
+}
+
+/** The type of that name, which is known to be one. */
+export function typeNamed(name: string): ScalarType {
+  return scalarTypes.get(name)!;
+}

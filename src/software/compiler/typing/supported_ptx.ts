@@ -1,0 +1,84 @@
+/**
+ * Which PTX the software device takes: what CUDA 13.0 takes for a device of compute capability 9.0.
+ *
+ * @module
+ */
+import { PtxError, type PtxHeader } from "../../../ptx/syntax.ts";
+
+/** The version of PTX text is none that is known. */
+export class PtxVersionError extends PtxError {}
+
+const newestVersion = "9.0";
+
+/** By the major part, the last minor part that there is. */
+const lastMinorParts: ReadonlyMap<number, number> = new Map([
+  [1, 5],
+  [2, 3],
+  [3, 2],
+  [4, 3],
+  [5, 1],
+  [6, 5],
+  [7, 8],
+  [8, 8],
+  [9, 0],
+]);
+
+/** By the version that was the first to know them. */
+const architecturesSince: ReadonlyMap<number, readonly string[]> = new Map([
+  [1.0, ["10", "11"]],
+  [1.2, ["12", "13"]],
+  [2.0, ["20", "21"]],
+  [3.0, ["30", "35"]],
+  [4.0, ["32", "50"]],
+  [4.1, ["37", "52"]],
+  [4.2, ["53"]],
+  [5.0, ["60", "61", "62"]],
+  [5.1, ["70"]],
+  [6.1, ["72"]],
+  [6.2, ["82"]],
+  [6.3, ["75"]],
+  [7.0, ["80"]],
+  [7.1, ["86"]],
+  [7.3, ["88"]],
+  [7.4, ["87"]],
+  [7.8, ["89", "90"]],
+  [8.0, ["90a"]],
+]);
+
+/** What may follow the architectures of a target. */
+const targetOptions: ReadonlySet<string> = new Set(["texmode_unified", "texmode_independent", "debug"]);
+
+/**
+ * Refuses PTX that the device cannot take, whatever else is in it.
+ *
+ * @throws {PtxVersionError} for a version that there is not, or that is newer than what is known
+ * @throws {PtxError} for a target that the device cannot run, or that the version does not know yet
+ */
+export function checkHeader({ version: { major, minor, line }, target: { names, line: targetLine } }: PtxHeader): void {
+  const text = `${major}.${minor}`;
+  if (minor > (lastMinorParts.get(major) ?? -1)) {
+    throw new PtxVersionError(line, `cannot take PTX ${text}: versions up to ${newestVersion} are known`);
+  }
+  for (const [index, name] of names.entries()) {
+    if (index > 0 && targetOptions.has(name)) continue;
+    const since = firstVersionOf(name);
+    if (since === undefined) {
+      throw new PtxError(targetLine, `cannot compile for "${name}": the device runs what is for sm_90 or older`);
+    }
+    if (since > Number(text)) {
+      const known = since.toFixed(1);
+      throw new PtxError(
+        targetLine,
+        `cannot compile for "${name}": PTX ${text} does not know it, ${known} is the first`,
+      );
+    }
+  }
+}
+
+function firstVersionOf(target: string): number | undefined {
+  const architecture = /^(?:sm|compute)_(.*)$/.exec(target)?.[1];
+  for (const [version, architectures] of architecturesSince) {
+    if (architecture !== undefined && architectures.includes(architecture)) return version;
+  }
+  return undefined;
+}

@@ -1,0 +1,374 @@
+import {
+  type BranchTargets,
+  type FunctionDeclaration,
+  type Instruction,
+  type NameOperand,
+  type Operand,
+  PtxError,
+  type Statement,
+  type SumOperand,
+  type VariableDeclaration,
+} from "../../../ptx/syntax.ts";
+import { type InstructionForm, matchForm } from "./instruction_form.ts";
+import { formsByOpcode, refusalOf } from "../instructions.ts";
+import { type ModuleImage, operandOf } from "./module_image.ts";
+import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
+import {
+  elementLayout,
+  type FunctionName,
+  type LabelName,
+  type Register,
+  Scope,
+  SpaceLayout,
+  type Variable,
+} from "./names.ts";
+import { isSpecialRegister } from "./special_registers.ts";
+import { typeNamed } from "./scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
+
+/** A function's body as a line of instructions and the labels among them. */
+export interface TypedFunction {
+  readonly name: string;
+  readonly line: number;
+  /** How it is called; undefined for a kernel. */
+  readonly call: CallLayout | undefined;
+  readonly items: readonly (TypedInstruction | LabelName)[];
+  /** Of its variables in `.local`, and of what it passes to others and is passed. */
+  readonly variableBytes: number;
+  /** The same, as a multiple of what frames are aligned to. */
+  readonly frameBytes: number;
+}
+
+/** A kernel, and the functions that it may come to call. */
+export interface TypedKernel {
+  readonly kernel: TypedFunction;
+  readonly callees: ReadonlyMap<FunctionName, TypedFunction>;
+  readonly sharedBytes: number;
+  /** Whether it uses the shared memory that a launch adds behind its own. */
+  readonly usesDynamicShared: boolean;
+}
+
+/** What a module declares beside a kernel. */
+export interface ModuleScope {
+  readonly image: ModuleImage;
+  readonly functions: ReadonlyMap<string, FunctionName>;
+  /** The functions that can be called by their address. */
+  readonly addressed: ReadonlySet<FunctionName>;
+  /** Those in the image, in `.shared`, and those that this module does not define. */
+  readonly variables: ReadonlyMap<string, VariableDeclaration>;
+}
+
+/** Where the parameters lie, and what is declared around the kernel. */
+export interface KernelContext {
+  readonly parameters: readonly Variable[];
+  readonly module: ModuleScope;
+}
+
+/**
+ * Resolves the names in a kernel's body, and in those of the functions that it may call, and finds each instruction's
+ * form. Throws `PtxError` for names that nothing declares and instructions that are not known.
+ */
+export function typeKernel(declaration: FunctionDeclaration, { parameters, module }: KernelContext): TypedKernel {
+  const shared = new SharedLayout();
+  const scope = new Scope();
+  for (const parameter of parameters) scope.declare(parameter, declaration.line);
+  const kernel = typeFunction(declaration, { scope, module, shared, call: undefined });
+  const callees = new Map<FunctionName, TypedFunction>();
+  const waiting = calledBy(kernel, module);
+  for (let callee = waiting.pop(); callee !== undefined; callee = waiting.pop()) {
+    if (callees.has(callee)) continue;
+    const call = layOutCall(callee.declaration);
+    const scope = new Scope();
+    for (const variable of [...call.results, ...call.parameters]) scope.declare(variable, callee.declaration.line);
+    const typed = typeFunction(callee.declaration, { scope, module, shared, call });
+    callees.set(callee, typed);
+    waiting.push(...calledBy(typed, module));
+  }
+  const usesDynamicShared = shared.placeDynamic();
+  return { kernel, callees, sharedBytes: shared.byteLength, usesDynamicShared };
+}
+
+function typeFunction(
+  { name, line, body, directives }: FunctionDeclaration,
+  { scope, module, shared, call }: {
+    scope: Scope;
+    module: ModuleScope;
+    shared: SharedLayout;
+    call: CallLayout | undefined;
+  },
+): TypedFunction {
+  for (const directive of directives) {
+    if (call !== undefined && !functionDirectives.has(directive.name)) {
+      throw new PtxError(directive.line, `cannot take the directive ".${directive.name}": it is not known`);
+    }
+  }
+  const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
+  const typist = new BodyTypist(module, { shared, frame });
+  typist.statements(body!, scope);
+  const variableBytes = frame.byteLength;
+  return { name, line, call, items: typist.items, variableBytes, frameBytes: frame.align(frameAlignment) };
+}
+
+/** Directives on a function that change nothing of what it does. */
+const functionDirectives: ReadonlySet<string> = new Set([
+  "noreturn",
+  "noinline",
+  "unified",
+  "pragma",
+  "maxnreg",
+  "abi_preserve",
+  "abi_preserve_control",
+]);
+
+/** The functions with a body that a function may call. */
+function calledBy({ items }: TypedFunction, { addressed }: ModuleScope): FunctionName[] {
+  const called: FunctionName[] = [];
+  for (const item of items) {
+    if (item.kind === "label" || item.form.flow !== "call") continue;
+    const target = callTarget(item);
+    if (target.kind !== "function") called.push(...addressed);
+    else if (target.declaration.body !== undefined) called.push(target);
+  }
+  return called;
+}
+
+/** Where shared memory that a launch adds begins at least: an H100 aligns it so, whatever lies there. */
+const dynamicSharedAlignment = 16;
+
+/** The shared memory of a kernel and the functions that it may call. */
+class SharedLayout {
+  readonly #layout = new SpaceLayout("shared");
+  /** The module's variables that were named so far. */
+  readonly #placed = new Map<string, Variable>();
+  /** Those of them that lie in shared memory that a launch adds, all at the same place. */
+  readonly #dynamic: { variable: Variable & { offset: number }; alignment: number }[] = [];
+
+  get byteLength(): number {
+    return this.#layout.byteLength;
+  }
+
+  /** Places a variable that a function declares. */
+  place(declaration: VariableDeclaration): Variable {
+    return this.#layout.place(declaration);
+  }
+
+  /** Places one that the module declares, once. */
+  placeOfModule(declaration: VariableDeclaration): Variable {
+    const { name } = declaration;
+    const variable = this.#placed.get(name) ?? this.#placeNew(declaration);
+    this.#placed.set(name, variable);
+    return variable;
+  }
+
+  #placeNew(declaration: VariableDeclaration): Variable {
+    const { name, space, linkage, elementCount } = declaration;
+    if (linkage !== "extern" || elementCount !== 0) return this.#layout.place(declaration);
+    const variable: Variable & { offset: number } = { kind: "variable", name, space, offset: 0, byteLength: 0 };
+    this.#dynamic.push({ variable, alignment: elementLayout(declaration).alignment });
+    return variable;
+  }
+
+  /** Places what lies behind all other shared memory. False where there is nothing. */
+  placeDynamic(): boolean {
+    if (this.#dynamic.length === 0) return false;
+    const begin = this.#layout.align(
+      Math.max(dynamicSharedAlignment, ...this.#dynamic.map(({ alignment }) => alignment)),
+    );
+    for (const { variable } of this.#dynamic) variable.offset = begin;
+    return true;
+  }
+}
+
+class BodyTypist {
+  readonly items: (TypedInstruction | LabelName)[] = [];
+  readonly #module: ModuleScope;
+  readonly #shared: SharedLayout;
+  readonly #frame: SpaceLayout;
+
+  constructor(module: ModuleScope, { shared, frame }: { shared: SharedLayout; frame: SpaceLayout }) {
+    this.#module = module;
+    this.#shared = shared;
+    this.#frame = frame;
+  }
+
+  statements(statements: readonly Statement[], scope: Scope): void {
+    const labels = new Map<Statement, LabelName>();
+    for (const statement of statements) this.#declare(statement, { scope, labels });
+    for (const statement of statements) {
+      if (statement.kind === "branchTargets") this.#declareTargets(statement, scope);
+    }
+    for (const statement of statements) {
+      if (statement.kind === "label") this.items.push(labels.get(statement)!);
+      else if (statement.kind === "block") this.statements(statement.statements, new Scope(scope));
+      else if (statement.kind === "instruction") this.items.push(this.#instruction(statement, scope));
+    }
+  }
+
+  #declare(statement: Statement, { scope, labels }: { scope: Scope; labels: Map<Statement, LabelName> }): void {
+    switch (statement.kind) {
+      case "label": {
+        const label: LabelName = { kind: "label", name: statement.name };
+        labels.set(statement, label);
+        scope.declare(label, statement.line);
+        break;
+      }
+      case "registers":
+        scope.declareRegisters(statement);
+        break;
+      case "variable":
+        scope.declare(this.#placeVariable(statement), statement.line);
+        break;
+      case "callPrototype":
+      case "callTargets":
+        scope.declare({ kind: "prototype", name: statement.name, declaration: statement }, statement.line);
+        break;
+      case "directive":
+        throw new PtxError(
+          statement.line,
+          `cannot take the directive ".${statement.name}" in a function: it is not known`,
+        );
+    }
+  }
+
+  #placeVariable(declaration: VariableDeclaration): Variable {
+    const { name, space, line } = declaration;
+    if (space === "shared") return this.#shared.place(declaration);
+    if (space === "local" || space === "param") {
+      if (elementLayout(declaration).alignment <= frameAlignment) return this.#frame.place(declaration);
+      throw new PtxError(line, `cannot align "${name}" to more than ${frameAlignment} bytes in ".${space}"`);
+    }
+    throw new PtxError(line, `cannot declare "${name}" in ".${space}" in a function`);
+  }
+
+  #declareTargets({ name, targets, line }: BranchTargets, scope: Scope): void {
+    const labels = targets.map((target) => {
+      const label = scope.find(target);
+      if (label?.kind !== "label") throw new PtxError(line, `cannot find the label "${target}"`);
+      return label;
+    });
+    scope.declare({ kind: "labels", name, labels }, line);
+  }
+
+  #instruction(instruction: Instruction, scope: Scope): TypedInstruction {
+    const { opcode, modifiers, line, predicate } = instruction;
+    const text = [opcode, ...modifiers].join(".");
+    const { form, choices } = findForm(instruction, text);
+    const typeName = choices.get("type");
+    return {
+      kind: "instruction",
+      form,
+      text,
+      choices,
+      type: typeNamed(typeName ?? "b32"),
+      operands: instruction.operands.map((operand) => this.#operand(operand, { scope, line })),
+      predicate: predicate === undefined ? undefined : {
+        register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, { scope, line }),
+        negated: predicate.negated,
+      },
+      line,
+    };
+  }
+
+  #operand(operand: Operand, place: { scope: Scope; line: number }): ResolvedOperand {
+    switch (operand.kind) {
+      case "name":
+        return this.#name(operand, place);
+      case "integer":
+      case "float":
+        return operand;
+      case "vector":
+        return { kind: "vector", elements: operand.elements.map((element) => this.#operand(element, place)) };
+      case "not":
+        return { kind: "not", register: this.#predicate(operand.operand, place) };
+      case "pair":
+        return {
+          kind: "pair",
+          first: this.#name(operand.first, place),
+          second: this.#name(operand.second, place),
+        };
+      case "sum":
+        return this.#sum(operand, place);
+      case "address": {
+        const base = operand.base === undefined ? undefined : this.#name(operand.base, place);
+        if (base !== undefined && base.kind !== "register" && base.kind !== "variable") {
+          throw new PtxError(place.line, `cannot take "${operand.base!.name}" as an address`);
+        }
+        return { kind: "address", base, offset: operand.offset };
+      }
+      case "list":
+        return { kind: "list", elements: operand.elements.map((element) => this.#operand(element, place)) };
+    }
+  }
+
+  #name({ name, component }: NameOperand, { scope, line }: { scope: Scope; line: number }): ResolvedOperand {
+    if (component !== undefined) return { kind: "special", name: `${name}.${component}` };
+    if (name === "_") return { kind: "sink" };
+    const named = scope.find(name);
+    if (named !== undefined) return named;
+    if (isSpecialRegister(name)) return { kind: "special", name };
+    const declaration = this.#module.variables.get(name);
+    if (declaration !== undefined) return this.#moduleVariable(declaration, line);
+    const called = this.#module.functions.get(name);
+    if (called !== undefined) return called;
+    throw new PtxError(line, `cannot find "${name}": nothing declares it`);
+  }
+
+  #sum({ name, offset }: SumOperand, place: { scope: Scope; line: number }): ResolvedOperand {
+    const variable = this.#name(name, place);
+    if (variable.kind === "variable") return { kind: "sum", variable, offset };
+    throw new PtxError(place.line, `cannot add to "${name.name}": only the address of a variable takes an offset`);
+  }
+
+  #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
+    const { name, space } = declaration;
+    const placed = this.#module.image.variables.get(name);
+    if (placed !== undefined) return operandOf(name, placed);
+    if (space === "shared") return this.#shared.placeOfModule(declaration);
+    throw new PtxError(line, `cannot use "${name}": this module declares it and does not define it`);
+  }
+
+  #predicate(operand: NameOperand, place: { scope: Scope; line: number }): Register {
+    const register = this.#name(operand, place);
+    if (register.kind !== "register" || register.type.kind !== "predicate") {
+      throw new PtxError(place.line, `cannot take "${operand.name}" as a predicate`);
+    }
+    return register;
+  }
+}
+
+/** Finds the form that an instruction's modifiers and number of operands fit. */
+function findForm(
+  { opcode, modifiers, operands, line }: Instruction,
+  text: string,
+): { form: InstructionForm; choices: ReadonlyMap<string, string> } {
+  const forms = formsByOpcode.get(opcode);
+  if (forms === undefined) {
+    throw new PtxError(
+      line,
+      `cannot compile "${text}": ${refusalOf(opcode) ?? `the instruction "${opcode}" is not known`}`,
+    );
+  }
+  let furthest = 0;
+  let wrongCount: InstructionForm | undefined;
+  for (const form of forms) {
+    const match = matchForm(form, modifiers);
+    if (!match.matched) {
+      furthest = Math.max(furthest, match.at);
+    } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
+      wrongCount = form;
+    } else {
+      return { form, choices: match.choices };
+    }
+  }
+  if (wrongCount !== undefined) {
+    throw new PtxError(
+      line,
+      `cannot compile "${text}": it has ${operands.length} operands, not as in "${wrongCount.syntax}"`,
+    );
+  }
+  const modifier = modifiers[furthest];
+  const reason = modifier === undefined
+    ? "a modifier or a type is missing at its end"
+    : `".${modifier}" is not supported there`;
+  throw new PtxError(line, `cannot compile "${text}": ${reason}`);
+}
