@@ -12,7 +12,7 @@ import { outcomes } from "./compiler_operation_outcomes.ts";
 import { floatOf, operandsFor, type Operation } from "./compiler_operations.ts";
 import { helperFunctions, helperIndex, importedFunctions } from "../src/software/compiler/helpers/helper_functions.ts";
 import { type Rounding, roundingCodes } from "../src/software/compiler/helpers/rounding_helpers.ts";
-import { encodeModule } from "../src/software/compiler/webassembly/wasm_encoder.ts";
+import { encodeModule } from "../src/software/compiler/webassembly/module_encoder.ts";
 
 function check(operations: readonly Operation[]): void {
   for (const operation of operations) {

@@ -725,3 +725,15 @@ test("launches of any shape give the same whether packs are used or not", () => 
   assertEquals(results[1], results[0]);
   assertEquals(results[2], results[0]);
 });
+
+test("barriers that no block has fault in packs as without", () => {
+  for (const [number, count] of [[16, 32], [-1, 64], [3, 33], [3, -32]] as const) {
+    const text = `
+  mov.u32 %r3, ${number};
+  mov.u32 %r4, ${count};
+  bar.sync 0;
+  bar.sync %r3, %r4;
+  st.global.u32 [%rd8], 7;`;
+    assertSameFault({ ptx: body(text), block: [64, 1, 1] }, `barrier ${number} of ${count}`);
+  }
+});

@@ -74,6 +74,15 @@ const refused: Readonly<Record<string, readonly string[]>> = {
   ],
   "there is no debugger": ["brkpt;"],
   "there are no performance counters": ["pmevent 3;"],
+  "it is for devices before sm_70, whose warps run in step: write shfl.sync, and the mask of the lanes": [
+    "shfl.up.b32 %r1, %r2, 1, 0;",
+    "shfl.idx.b32 %r1|%p1, %r2, %r3, 31;",
+  ],
+  "it is for devices before sm_70, whose warps run in step: write vote.sync, and the mask of the lanes": [
+    "vote.all.pred %p1, %p2;",
+    "vote.uni.pred %p1, !%p2;",
+    "vote.ballot.b32 %r1, %p2;",
+  ],
   "is not known": ["frobnicate.u32 %r1;"],
 };
 

@@ -1,7 +1,13 @@
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { addressBase, localAddressBase, sharedAddressBase } from "../src/software/compiler/addresses.ts";
-import { assertionMessage, type PrintCall, printFromDevice } from "../src/software/device_print.ts";
+import {
+  addressBase,
+  limitTable,
+  localAddressBase,
+  parameterAddressBase,
+  sharedAddressBase,
+} from "../src/software/compiler/addresses.ts";
+import { assertionMessage, type PrintCall, printFromDevice, UnreadableError } from "../src/software/device_print.ts";
 import { writeThroughLineBuffer, writeWhole } from "../src/software/standard_output.ts";
 import { startScript } from "./child_process.ts";
 
@@ -12,10 +18,28 @@ interface Argument {
 
 type Case = readonly [format: string, argument: Argument, printed: string];
 
-const bytes = new Uint8Array(new SharedArrayBuffer(2 ** 22));
+/** What may be read from offset 0 on, as one allocation; the table that says so lies behind it. */
+const globalBytes = 2 ** 22;
+const bytes = new Uint8Array(new SharedArrayBuffer(globalBytes + limitTable.byteLength));
 const view = new DataView(bytes.buffer);
 const places = { format: 0x1000, local: 0x1_0000, arguments: 0x1_8000, shared: 0x2_0000, texts: 0x3_0000 };
+const memory = {
+  shared: { begin: places.shared, byteLength: 0x1000 },
+  local: { begin: places.local, byteLength: 0x1_0000 },
+  parameters: { begin: 0x2_8000, byteLength: 24 },
+  limits: globalBytes,
+};
 let endOfTexts = places.texts;
+allow(0, globalBytes);
+
+/** Lets kernels read from an offset on. */
+function allow(begin: number, byteLength: number): void {
+  const first = begin / 512;
+  for (let granule = first; granule * 512 < begin + byteLength; granule++) {
+    view.setUint32(memory.limits + 4 * granule, first + 1, true);
+  }
+  view.setUint32(memory.limits + limitTable.lengths + 4 * first, byteLength, true);
+}
 
 function int(value: number): Argument {
   return { byteLength: 4, store: (offset) => view.setInt32(offset, value, true) };
@@ -59,9 +83,13 @@ function print(format: string | bigint, ...values: readonly Argument[]): { print
   return printCall({
     format: typeof format === "bigint" ? format : addressBase + BigInt(places.format),
     arguments: localAddressBase + BigInt(places.arguments - places.local),
-    local: places.local,
-    shared: places.shared,
+    memory,
   });
+}
+
+/** The address that nothing may be read from, which ends a call. */
+function unreadable(run: () => unknown): bigint {
+  return (assertThrows(run, UnreadableError) as UnreadableError).address;
 }
 
 function printCall(call: PrintCall): { printed: string; result: number } {
@@ -328,38 +356,79 @@ test("device printf reads local and shared memory", () => {
   storeText("local", places.local + 0x20);
   view.setBigUint64(places.local + 0x100, localAddressBase + 0x20n, true);
   view.setBigUint64(places.local + 0x108, sharedAddressBase + 0x47n, true);
-  const { local, shared } = places;
-  const call = { format: sharedAddressBase + 0x40n, arguments: localAddressBase + 0x100n, local, shared };
+  const call = { format: sharedAddressBase + 0x40n, arguments: localAddressBase + 0x100n, memory };
   assertEquals(printCall(call), { printed: "format local %s %s", result: 2 });
-  // Above 2 GiB, as WebAssembly passes it: past the end here.
-  assertEquals(printCall({ ...call, shared: -shared }), { printed: "", result: -1 });
+});
+
+test("device printf reads a kernel's parameters", () => {
+  storeText("format %s", memory.parameters.begin);
+  view.setBigUint64(memory.parameters.begin + 16, parameterAddressBase + 3n, true);
+  const call = { format: parameterAddressBase, arguments: parameterAddressBase + 16n, memory };
+  assertEquals(printCall(call), { printed: "format mat %s", result: 1 });
 });
 
 test("device printf reads no more of a text than the precision says", () => {
-  const address = addressBase + BigInt(bytes.length - 3);
-  bytes.set([97, 98, 99], bytes.length - 3);
+  const end = addressBase + BigInt(globalBytes);
+  const address = end - 3n;
+  bytes.set([97, 98, 99], globalBytes - 3);
   assertEquals(print("%.3s|%.2s", long(address), long(address)), { printed: "abc|ab", result: 2 });
-  assertEquals(print("%.4s", long(address)), { printed: "", result: -1 });
-  assertEquals(print("%s", long(address)), { printed: "", result: -1 });
-  assertEquals(print(address), { printed: "", result: -1 });
+  assertEquals(print("%.0s|", long(end)), { printed: "|", result: 1 });
+  assertEquals(unreadable(() => print("%.4s", long(address))), end);
+  assertEquals(unreadable(() => print("%s", long(address))), end);
+  assertEquals(unreadable(() => print(address)), end);
 });
 
-test("device printf prints nothing of what does not lie in the memory", () => {
-  const end = addressBase + BigInt(bytes.length);
+test("device printf takes no format for nothing to print", () => {
+  assertEquals(print(0n), { printed: "", result: -1 });
+});
+
+test("device printf reads nothing that the kernel may not", () => {
+  const end = addressBase + BigInt(globalBytes);
   const format = addressBase + BigInt(places.format);
-  for (const address of [0n, 1n, addressBase - 1n, end, end + 2n ** 34n, -1n, -(2n ** 63n)]) {
-    assertEquals(print(address), { printed: "", result: -1 }, `a format at ${address}`);
-    if (address !== 0n) assertEquals(print("a %s", long(address)), { printed: "", result: -1 }, `text at ${address}`);
-    const call = { format, arguments: address, local: 0, shared: 0 };
+  const pastEnds = [
+    end,
+    sharedAddressBase + BigInt(memory.shared.byteLength),
+    localAddressBase + BigInt(memory.local.byteLength),
+    parameterAddressBase + BigInt(memory.parameters.byteLength),
+  ];
+  for (const given of [0n, 1n, addressBase - 1n, ...pastEnds, end + 2n ** 34n, -1n, -(2n ** 63n)]) {
+    const address = BigInt.asUintN(64, given);
+    if (address !== 0n) {
+      assertEquals(unreadable(() => print(given)), address, `a format at ${address}`);
+      assertEquals(unreadable(() => print("a %s", long(given))), address, `text at ${address}`);
+    }
+    const call = { format, arguments: given, memory };
     storeText("%d", places.format);
-    assertEquals(printCall(call), { printed: "", result: -1 }, `arguments at ${address}`);
+    assertEquals(unreadable(() => printCall(call)), address, `arguments at ${address}`);
     storeText("none", places.format);
     assertEquals(printCall(call), { printed: "none", result: 0 });
   }
   storeText("%d%lld", places.format);
-  for (const [left, result] of [[16, 2], [15, -1], [8, -1], [3, -1]] as const) {
-    const call = { format, arguments: end - BigInt(left), local: 0, shared: 0 };
-    assertEquals(printCall(call).result, result, `arguments ${left} bytes before the end`);
+  for (const [left, bad] of [[16, undefined], [15, 8], [8, 8], [3, 0]] as const) {
+    for (const past of pastEnds) {
+      const call = { format, arguments: past - BigInt(left), memory };
+      if (bad === undefined) assertEquals(printCall(call).result, 2);
+      else assertEquals(unreadable(() => printCall(call)), call.arguments + BigInt(bad), `${left} before ${past}`);
+    }
+  }
+});
+
+test("device printf reads an allocation to its end, and none of what lies behind it", () => {
+  const begin = 2 ** 21;
+  allow(begin, 515);
+  try {
+    bytes.fill(0x78, begin, begin + 514);
+    bytes.set([0, 0x79, 0], begin + 514);
+    const [last, behind] = [514n, 515n].map((offset) => addressBase + BigInt(begin) + offset);
+    assertEquals(print("%s|", long(last! - 514n)), { printed: `${"x".repeat(514)}|`, result: 1 });
+    assertEquals(print("%s|", long(last!)), { printed: "|", result: 1 });
+    assertEquals(unreadable(() => print("%s|", long(behind!))), behind);
+    bytes[begin + 514] = 0x78;
+    assertEquals(unreadable(() => print("%s|", long(last! - 514n))), behind);
+    view.setUint32(memory.limits + 4 * (begin / 512), 0, true);
+    assertEquals(unreadable(() => print("%s|", long(last! - 514n))), last! - 514n);
+  } finally {
+    allow(0, globalBytes);
   }
 });
 
@@ -385,19 +454,20 @@ test("a failed assertion reads as CUDA's", () => {
     line: 7,
     block: [1, 0, 0],
     thread: [0, 1, 0],
+    memory,
   } as const;
   assertEquals(
     assertionMessage(bytes, call),
     'a.cu:7: void t(int): block: [1,0,0], thread: [0,1,0] Assertion `x==1&&"say \\"hi\\""` failed.',
   );
-  const unreadable = { ...call, file: 0n, function: localAddressBase, block: [70000, 2, 3] } as const;
+  const unreadable = { ...call, file: 0n, function: localAddressBase - 1n, block: [70000, 2, 3] } as const;
   assertEquals(
     assertionMessage(bytes, unreadable),
     '?:7: ?: block: [70000,2,3], thread: [0,1,0] Assertion `x==1&&"say \\"hi\\""` failed.',
   );
   storeText("in local memory", places.local + 0x20);
   assertEquals(
-    assertionMessage(bytes, { ...unreadable, function: localAddressBase + 0x20n, local: places.local }),
+    assertionMessage(bytes, { ...unreadable, function: localAddressBase + 0x20n }),
     '?:7: in local memory: block: [70000,2,3], thread: [0,1,0] Assertion `x==1&&"say \\"hi\\""` failed.',
   );
 });

@@ -180,6 +180,59 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     "cudaErrorIllegalAddress",
     /./,
   ],
+  ...[
+    "cvta.param.u64 %rd3, %rd3;\nst.u64 [%rd3+8], 1;",
+    "cvta.param.u64 %rd3, %rd3;\nst.v2.u32 [%rd3], {1, 2};",
+    "cvta.param.u64 %rd3, %rd3;\natom.add.u32 %r1, [%rd3], 1;",
+    "cvta.param.u64 %rd3, %rd3;\nred.add.f32 [%rd3], 0f3f800000;",
+    "ld.param.u32 %r1, [%rd3];\nst.param.u32 [%rd3], %r1;",
+  ].map((body): typeof faults[number] => [
+    `a store into a kernel's parameters by ${/(\w+)[^\n]*$/.exec(body)![1]}`,
+    `mov.u64 %rd3, out;\n${body}`,
+    "cudaErrorIllegalAddress",
+    new RegExp(`Line ${firstThreadsLine + 2} of the PTX, address 0x7a0300000`),
+  ]),
+  ...[
+    ["16", "bar.sync %r3;"],
+    ["4294967295", "@%p1 barrier.sync %r3;"],
+    ["16", "@%p1 bar.red.popc.u32 %r4, %r3, 64, %p1;"],
+    ["100", "bar.arrive %r3, 64;"],
+  ].map(([number, instruction]): typeof faults[number] => [
+    `a barrier that no block has: ${number}, by ${instruction}`,
+    `mov.u32 %r3, ${number};\nsetp.eq.u32 %p1, %r0, 40;\n${instruction}`,
+    "cudaErrorIllegalInstruction",
+    new RegExp(
+      `Line ${firstThreadsLine + 2} of the PTX, a block has the barriers 0 to 15, and no barrier ${number}\\);`,
+    ),
+  ]),
+  ...[
+    ["33", "bar.sync 1, %r3;"],
+    ["31", "@%p1 barrier.sync 1, %r3;"],
+    ["-32", "bar.sync %r5, %r3;"],
+    ["-1", "bar.arrive 1, %r3;"],
+  ].map(([count, instruction]): typeof faults[number] => [
+    `a barrier of ${count} threads, by ${instruction}`,
+    `mov.u32 %r3, ${count};\nsetp.eq.u32 %p1, %r0, 40;\n${instruction}`,
+    "cudaErrorIllegalInstruction",
+    new RegExp(
+      `Line ${
+        firstThreadsLine + 2
+      } of the PTX, ${count} threads are to come to a barrier, which counts them in whole warps\\);`,
+    ),
+  ]),
+  ...[
+    ["a text", "mov.u64 %rd3, format;\nst.local.u64 [%rd4], 0x7a0000000000;", "0x7a0000000000"],
+    ["a text past the end of its variable", "mov.u64 %rd3, format;\nst.local.u64 [%rd4], %rd6;", "0x7a"],
+    ["the format", "mov.u64 %rd3, 16;\nst.local.u64 [%rd4], 0;", "0x10"],
+    ["the arguments", "mov.u64 %rd3, format;\nmov.u64 %rd5, 64;", "0x40"],
+  ].map(([what, body, address]): typeof faults[number] => [
+    `printf of what it may not read: ${what}`,
+    ".local .align 8 .b64 values; mov.u64 %rd4, values; cvta.local.u64 %rd5, %rd4; mov.u64 %rd6, format; " +
+    `add.u64 %rd6, %rd6, 3;\n${body}\ncall (%r1), vprintf, (%rd3, %rd5);`,
+    "cudaErrorIllegalAddress",
+    new RegExp(`Line ${firstThreadsLine + 3} of the PTX, address ${address}`),
+    ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b); .global .align 1 .b8 format[3] = {37, 115, 0};",
+  ]),
   [
     "threads that wait for each other",
     "setp.lt.u32 %p1, %r0, 32;\n@%p1 bar.sync 1;\n@!%p1 bar.sync 2;",

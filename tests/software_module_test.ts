@@ -88,3 +88,61 @@ test("nothing is reserved for a module without variables, or one that is refused
   assertThrows(() => loadModule(ptx.replace("add.u32", "frobnicate.u32"), window, { reserve }), PtxError);
   assertThrows(() => loadModule(ptx, window, { reserve }), Error, "Reserved");
 });
+
+/** Lets WebAssembly refuse what is done with modules meanwhile. */
+function whileEngineRefuses(name: "Module" | "Instance", run: () => void): void {
+  const original = WebAssembly[name];
+  const refuse = function () {
+    throw new RangeError("Out of memory");
+  };
+  Object.assign(WebAssembly, { [name]: refuse });
+  try {
+    run();
+  } finally {
+    Object.assign(WebAssembly, { [name]: original });
+  }
+}
+
+test("a module that the engine refuses keeps nothing of the window", () => {
+  const window = new Window();
+  const free = window.freeBytes;
+  let reserved = 0;
+  const reserve = (byteLength: number) => {
+    reserved = byteLength;
+    return window.reserve(byteLength)!;
+  };
+  whileEngineRefuses("Instance", () => {
+    assertThrows(() => loadModule(ptx, window, { reserve }), RangeError, "Out of memory");
+  });
+  assertEquals([reserved, window.freeBytes], [pageByteLength, free]);
+});
+
+test("a kernel whose other version the engine refuses runs thread by thread", () => {
+  for (const name of ["Module", "Instance"] as const) {
+    const window = new Window();
+    try {
+      const module = loadModule(ptx, window, {
+        reserve: (byteLength) => window.reserve(byteLength)!,
+        packedThreads: "always",
+      });
+      const { begin, byteLength } = module.memory!;
+      const total = module.variables.get("total")!;
+      for (const variable of module.variables.values()) window.allow(device, variable.begin, variable.byteLength);
+      const kernel = module.kernels.get("add")!;
+      const geometry = { grid: [1, 1, 1], block: [32, 1, 1] } as const;
+      assert(kernel.compiled.compilePacked(32) !== undefined);
+      let isRefused = false;
+      whileEngineRefuses(name, () => {
+        isRefused = kernel.pack.for(geometry) === undefined;
+        const place = { window, parameters: new Uint8Array([3, 0, 0, 0]), limits: window.limitsOf(device) };
+        assert(launchInSlices(kernel, geometry, { ...place, sharedMemoryBytes: 64 })());
+      });
+      assert(isRefused);
+      assertEquals(new DataView(window.memory.buffer).getUint32(total.begin, true), 5 + 32 * 3);
+      window.deny(device, begin, byteLength);
+      window.release(begin, byteLength);
+    } finally {
+      window.close();
+    }
+  }
+});

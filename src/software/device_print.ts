@@ -6,7 +6,14 @@
  *
  * @module
  */
-import { addressBase, localAddressBase, sharedAddressBase } from "./compiler/addresses.ts";
+import {
+  addressBase,
+  limitGranuleBytes,
+  limitTable,
+  localAddressBase,
+  parameterAddressBase,
+  sharedAddressBase,
+} from "./compiler/addresses.ts";
 import {
   type Conversion,
   convertDouble,
@@ -21,9 +28,23 @@ export interface PrintCall {
   /** Generic addresses of the format, which ends with a 0, and of the arguments, each at a multiple of its size. */
   readonly format: bigint;
   readonly arguments: bigint;
-  /** Where the thread's local memory and the block's shared memory begin. */
-  readonly local: number;
-  readonly shared: number;
+  readonly memory: ReadableMemory;
+}
+
+/** What the kernel may read. */
+export interface ReadableMemory {
+  /** The block's shared memory, the thread's local memory and the kernel's parameters. */
+  readonly shared: MemoryRange;
+  readonly local: MemoryRange;
+  readonly parameters: MemoryRange;
+  /** Where the device's table of limits begins, which tells what global memory may be read. */
+  readonly limits: number;
+}
+
+/** A part of the memory. */
+export interface MemoryRange {
+  readonly begin: number;
+  readonly byteLength: number;
 }
 
 /** A kernel's call of `__assertfail`. */
@@ -36,9 +57,18 @@ export interface AssertionCall {
   readonly line: number;
   readonly block: readonly [x: number, y: number, z: number];
   readonly thread: readonly [x: number, y: number, z: number];
-  /** Where the thread's local memory and the block's shared memory begin, if the texts may lie there. */
-  readonly local?: number;
-  readonly shared?: number;
+  readonly memory: ReadableMemory;
+}
+
+/** What is to be printed lies where the kernel may not read. */
+export class UnreadableError extends Error {
+  override readonly name = "UnreadableError";
+  readonly address: bigint;
+
+  constructor(address: bigint) {
+    super(`Cannot read from 0x${address.toString(16)}: the kernel may not`);
+    this.address = address;
+  }
 }
 
 /** As many arguments as one call prints. */
@@ -51,12 +81,13 @@ const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfF
 
 /**
  * Prints, in one piece, and returns how many arguments that took. Nothing is printed, and the result is -1, where there is
- * no format, or what is to be printed does not lie in the memory; and -2 where it is too long.
+ * no format, and -2 where it is too long. Throws {@linkcode UnreadableError} where the kernel may not read what it takes.
  *
  * @param bytes the memory of the software devices
  */
 export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text: Uint8Array) => void): number {
-  const memory = new DeviceText(bytes, call);
+  if (call.format === 0n) return -1;
+  const memory = new DeviceText(bytes, call.memory);
   try {
     const format = memory.text(call.format);
     const values = new ArgumentReader(memory, call.arguments);
@@ -64,19 +95,19 @@ export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text
     if (text !== "") write(Uint8Array.from({ length: text.length }, (_, index) => text.charCodeAt(index)));
     return values.count;
   } catch (error) {
-    if (error instanceof PrintFailure) return error.result;
+    if (error instanceof LengthError) return -2;
     throw error;
   }
 }
 
 /** What CUDA prints of a failed assertion, without the end of the line. */
 export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string {
-  const memory = new DeviceText(bytes, call);
+  const memory = new DeviceText(bytes, call.memory);
   const [message, file, name] = [call.message, call.file, call.function].map((address) => {
     try {
       return new TextDecoder().decode(memory.characters(address));
     } catch (error) {
-      if (error instanceof PrintFailure) return "?";
+      if (error instanceof LengthError || error instanceof UnreadableError) return "?";
       throw error;
     }
   });
@@ -85,13 +116,12 @@ export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string
   return `${place} Assertion \`${message}\` failed.`;
 }
 
-class PrintFailure extends Error {
-  /** What `vprintf` returns. */
-  readonly result: -1 | -2;
+/** What is to be printed is too long. */
+class LengthError extends Error {
+  override readonly name = "LengthError";
 
-  constructor(reason: "outside the memory" | "too long") {
-    super(`Cannot print: ${reason}`);
-    this.result = reason === "too long" ? -2 : -1;
+  constructor() {
+    super(`Cannot print more than ${maximumCharacters} characters at once`);
   }
 }
 
@@ -99,16 +129,19 @@ class PrintFailure extends Error {
 class DeviceText {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
-  /** Where memory begins, by the high half of its addresses. */
-  readonly #begins: ReadonlyMap<bigint, number>;
+  readonly #limits: number;
+  /** All that is not global, by the high half of its addresses. */
+  readonly #ranges: ReadonlyMap<bigint, MemoryRange>;
 
-  constructor(bytes: Uint8Array, { local, shared }: { local?: number; shared?: number }) {
+  constructor(bytes: Uint8Array, { shared, local, parameters, limits }: ReadableMemory) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const begins = new Map([[addressBase >> 32n, 0]]);
-    if (local !== undefined) begins.set(localAddressBase >> 32n, local >>> 0);
-    if (shared !== undefined) begins.set(sharedAddressBase >> 32n, shared >>> 0);
-    this.#begins = begins;
+    this.#limits = limits;
+    this.#ranges = new Map([
+      [sharedAddressBase >> 32n, shared],
+      [localAddressBase >> 32n, local],
+      [parameterAddressBase >> 32n, parameters],
+    ]);
   }
 
   int(address: bigint): number {
@@ -121,12 +154,13 @@ class DeviceText {
 
   /** The bytes up to a 0, which need not be there after as many as are wanted. */
   characters(address: bigint, maximum: number = Infinity): Uint8Array {
-    const begin = this.#offsetOf(address, 0);
     const wanted = Math.min(maximum, maximumCharacters + 1);
-    const found = this.#bytes.subarray(begin, begin + wanted);
+    if (wanted === 0) return new Uint8Array();
+    const { begin, byteLength } = this.#readableFrom(address);
+    const found = this.#bytes.subarray(begin, begin + Math.min(byteLength, wanted));
     const length = found.indexOf(0);
-    if (length < 0 && found.length < wanted) throw new PrintFailure("outside the memory");
-    if (length < 0 && found.length > maximumCharacters) throw new PrintFailure("too long");
+    if (length < 0 && found.length < wanted) throw new UnreadableError(address + BigInt(found.length));
+    if (length < 0 && found.length > maximumCharacters) throw new LengthError();
     // A copy: decoders refuse what lies in shared memory.
     return found.slice(0, length < 0 ? undefined : length);
   }
@@ -138,13 +172,32 @@ class DeviceText {
     return parts.join("");
   }
 
-  #offsetOf(address: bigint, byteLength: number): number {
+  #offsetOf(address: bigint, wanted: number): number {
+    const { begin, byteLength } = this.#readableFrom(address);
+    if (byteLength < wanted) throw new UnreadableError(address);
+    return begin;
+  }
+
+  /** What the kernel may read from an address on, to the end of what that lies in. */
+  #readableFrom(address: bigint): MemoryRange {
     const bits = BigInt.asUintN(64, address);
-    const begin = this.#begins.get(bits >> 32n);
-    if (begin === undefined) throw new PrintFailure("outside the memory");
-    const offset = begin + Number(BigInt.asUintN(32, bits));
-    if (offset + byteLength > this.#bytes.length) throw new PrintFailure("outside the memory");
-    return offset;
+    const offset = Number(BigInt.asUintN(32, bits));
+    const space = bits >> 32n;
+    const isGlobal = space === addressBase >> 32n;
+    const range = isGlobal ? this.#allocationOf(offset) : this.#ranges.get(space);
+    if (range === undefined) throw new UnreadableError(bits);
+    const within = isGlobal ? offset - range.begin : offset;
+    if (within >= range.byteLength) throw new UnreadableError(bits);
+    return { begin: range.begin + within, byteLength: range.byteLength - within };
+  }
+
+  /** The allocation in whose granules a byte of global memory lies, if only behind its end. */
+  #allocationOf(offset: number): MemoryRange | undefined {
+    const entryOf = (granule: number) => this.#limits + 4 * granule;
+    const first = this.#view.getUint32(entryOf(Math.floor(offset / limitGranuleBytes)), true) - 1;
+    if (first < 0) return undefined;
+    const byteLength = this.#view.getUint32(entryOf(first) + limitTable.lengths, true);
+    return { begin: first * limitGranuleBytes, byteLength };
   }
 }
 
@@ -218,7 +271,9 @@ function converted(
   const value = bits === 64 ? values.long() : BigInt(values.int());
   // Of text, the precision is but an upper bound.
   const atLeast = Math.max(conversion.width, /[sSc]/.test(type) ? 0 : precision ?? 0);
-  if (atLeast > maximumCharacters) throw new PrintFailure("too long");
+  if (atLeast > maximumCharacters) {
+    throw new LengthError();
+  }
   return convert(value, { conversion, bits, isWide: type === "S" || size.startsWith("l"), memory });
 }
 

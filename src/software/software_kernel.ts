@@ -11,7 +11,7 @@ import {
 } from "./compiler/compile.ts";
 import type { PackWidth } from "./compiler/packs/pack_layout.ts";
 import { type ContextField, contextFields, contextOffset } from "./compiler/launch_context.ts";
-import { assertionMessage, printFromDevice } from "./device_print.ts";
+import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
 import { addressOfOffset, scratch, wholePages, type Window } from "./window.ts";
 
@@ -108,18 +108,23 @@ export function loadModule(
   }
   const byteLength = wholePages(image.byteLength);
   const begin = reserve(byteLength);
-  // What had these pages before may have left something there.
-  if (!window.discard(begin, byteLength)) window.bytes.fill(0, begin, begin + byteLength);
-  const view = new DataView(window.memory.buffer, begin, image.byteLength);
-  initializeImage(image, { view, address: addressOfOffset(begin) });
-  const variables = [...image.variables].map(([name, { space, offset, byteLength }]) => {
-    return [name, { space, begin: begin + offset, byteLength }] as const;
-  });
-  return {
-    kernels: bindKernels(code, module, { window, begin, stepLimit, packedFrom }),
-    variables: new Map(variables),
-    memory: { begin, byteLength },
-  };
+  try {
+    // What had these pages before may have left something there.
+    if (!window.discard(begin, byteLength)) window.bytes.fill(0, begin, begin + byteLength);
+    const view = new DataView(window.memory.buffer, begin, image.byteLength);
+    initializeImage(image, { view, address: addressOfOffset(begin) });
+    const variables = [...image.variables].map(([name, { space, offset, byteLength }]) => {
+      return [name, { space, begin: begin + offset, byteLength }] as const;
+    });
+    return {
+      kernels: bindKernels(code, module, { window, begin, stepLimit, packedFrom }),
+      variables: new Map(variables),
+      memory: { begin, byteLength },
+    };
+  } catch (error) {
+    window.giveBack(begin, byteLength, { isShared: false });
+    throw error;
+  }
 }
 
 /** @param begin where in the window the module's variables begin */
@@ -144,25 +149,40 @@ function bindKernels(
         },
         goOn: () => steps.goOn(),
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
-        print: (format: bigint, values: bigint, local: number, shared: number) =>
-          printFromDevice(window.bytes, { format, arguments: values, local, shared }, writeStandardOutput),
+        print(format: bigint, values: bigint, line: number, ...spaces: Spaces): number {
+          try {
+            const call = { format, arguments: values, memory: readableMemory(spaces) };
+            return printFromDevice(window.bytes, call, writeStandardOutput);
+          } catch (error) {
+            if (!(error instanceof UnreadableError)) throw error;
+            throw faultOf(faultKind.illegalAddress, error.address, line);
+          }
+        },
         failAssertion(
           message: bigint,
           file: bigint,
           sourceLine: number,
           name: bigint,
-          ...[blockX, blockY, blockZ, threadX, threadY, threadZ, line]: number[]
+          blockX: number,
+          blockY: number,
+          blockZ: number,
+          threadX: number,
+          threadY: number,
+          threadZ: number,
+          line: number,
+          ...spaces: Spaces
         ): never {
           const text = assertionMessage(window.bytes, {
             message,
             file,
             function: name,
             line: sourceLine,
-            block: [blockX!, blockY!, blockZ!],
-            thread: [threadX!, threadY!, threadZ!],
+            block: [blockX, blockY, blockZ],
+            thread: [threadX, threadY, threadZ],
+            memory: readableMemory(spaces),
           });
           writeStandardError(new TextEncoder().encode(`${text}\n`));
-          throw new KernelFault(faultKind.failedAssertion, { line: line!, detail: text });
+          throw new KernelFault(faultKind.failedAssertion, { line, detail: text });
         },
       }),
     },
@@ -176,6 +196,30 @@ function bindKernels(
   );
 }
 
+/** What compiled code says of the memory that it may read: see `pushSpaces`. */
+type Spaces = [
+  shared: number,
+  sharedBytes: number,
+  local: number,
+  localBytes: number,
+  parameters: number,
+  parameterBytes: number,
+  limits: number,
+];
+
+/** The same. WebAssembly passes what is above 2 GiB as numbers below 0. */
+function readableMemory(spaces: Spaces): ReadableMemory {
+  const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, limits] = spaces.map((number) => {
+    return number >>> 0;
+  }) as Spaces;
+  return {
+    shared: { begin: shared, byteLength: sharedBytes },
+    local: { begin: local, byteLength: localBytes },
+    parameters: { begin: parameters, byteLength: parameterBytes },
+    limits,
+  };
+}
+
 function faultOf(kind: number, address: bigint, line: number): KernelFault {
   switch (kind) {
     case faultKind.trap:
@@ -184,6 +228,16 @@ function faultOf(kind: number, address: bigint, line: number): KernelFault {
       return new KernelFault(kind, { line, detail: "the functions that a thread is in need more than its stack" });
     case faultKind.invalidFunction:
       return new KernelFault(kind, { line, detail: `0x${address.toString(16)} is the address of no function` });
+    case faultKind.noBarrier:
+      return new KernelFault(kind, {
+        line,
+        detail: `a block has the barriers 0 to 15, and no barrier ${address}`,
+      });
+    case faultKind.noBarrierCount:
+      return new KernelFault(kind, {
+        line,
+        detail: `${BigInt.asIntN(32, address)} threads are to come to a barrier, which counts them in whole warps`,
+      });
     default:
       return new KernelFault(kind, { address, line });
   }
@@ -234,9 +288,22 @@ class KernelPack {
   #compile(width: PackWidth): PackRun | undefined {
     const compiled = this.#kernel.compilePacked(width);
     if (compiled === undefined) return undefined;
-    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(compiled.wasm), this.#imports);
-    const { packs, threads } = exports as { packs: PackRun["packs"]; threads: RunKernel };
+    const exports = instantiateIfPossible(compiled.wasm, this.#imports);
+    if (exports === undefined) return undefined;
+    const { packs, threads } = exports as unknown as { packs: PackRun["packs"]; threads: RunKernel };
     return { compiled, packs, threads };
+  }
+}
+
+/** Undefined where the engine refuses, as for want of memory. */
+function instantiateIfPossible(
+  wasm: Uint8Array<ArrayBuffer>,
+  imports: WebAssembly.Imports,
+): WebAssembly.Exports | undefined {
+  try {
+    return new WebAssembly.Instance(new WebAssembly.Module(wasm), imports).exports;
+  } catch {
+    return undefined;
   }
 }
 

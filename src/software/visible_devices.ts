@@ -115,6 +115,8 @@ const errorsOfFaults: ReadonlyMap<number, number> = new Map([
   [faultKind.illegalAddress, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.misalignedAddress, cudaErrorNumbers.cudaErrorMisalignedAddress],
   [faultKind.outsideSharedWindow, cudaErrorNumbers.cudaErrorIllegalInstruction],
+  [faultKind.noBarrier, cudaErrorNumbers.cudaErrorIllegalInstruction],
+  [faultKind.noBarrierCount, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.stackOverflow, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorInvalidPc],

@@ -5,6 +5,7 @@
  */
 import { type InstructionForm, matchForm } from "../../src/software/compiler/typing/instruction_form.ts";
 import { formsByOpcode, instructions } from "../../src/software/compiler/instructions.ts";
+import { refusedForms } from "../../src/software/compiler/typing/refused_instructions.ts";
 import { type Exclusion, exclusions } from "./exclusions.ts";
 import { operations } from "./operations.ts";
 import { randomProgram } from "./program.ts";
@@ -26,7 +27,7 @@ export function untriedForms(): string[] {
     }
   }
   return instructions.flatMap((form) => {
-    if (form.refusedFor !== undefined || isExcluded(form, undefined)) return [];
+    if (refusedForms.includes(form) || isExcluded(form, undefined)) return [];
     const seen = tried.get(form);
     if (seen === undefined) return [form.syntax];
     return form.slots.flatMap(({ choices }) => [...choices])

@@ -35,6 +35,9 @@ export const faultKind = {
   stackOverflow: 5,
   invalidFunction: 6,
   failedAssertion: 7,
+  /** A register that says which barrier, or how many threads are counted there, in place of the address. */
+  noBarrier: 10,
+  noBarrierCount: 11,
   /** Never reported by a kernel itself: it did more steps than it may, or its threads wait for each other for ever. */
   stepLimit: 8,
   deadlock: 9,

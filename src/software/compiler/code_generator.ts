@@ -18,34 +18,37 @@ import {
 } from "./instructions/call_instructions.ts";
 import { callTarget } from "./typing/call_layout.ts";
 import { postorder, redirect, successors } from "./control_flow/control_flow_graph.ts";
+import { runType } from "./fixed_locals.ts";
+import { type CompileOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
 import {
-  type CompileOptions,
-  contextLocal,
-  type EmittedCode,
-  type FixedLocal,
-  FunctionEmitter,
-  runType,
-} from "./function_emitter.ts";
-import { wholeLoad, wholeStore, writeBlocks, writePreloads } from "./kernel_code.ts";
+  blockBefore,
+  instructionsOf,
+  joined,
+  switchOnResumption,
+  usesOf,
+  wholeLoad,
+  wholeStore,
+  writeBlocks,
+} from "./kernel_code.ts";
 import {
-  cutBefore,
   type Departure,
   type FlowBlock,
   type FunctionFlow,
   functionFlow,
   newBlock,
   type Parting,
-  type Step,
 } from "./control_flow/kernel_flow.ts";
-import { contextOffset, exited, type Suspension, threadRecord, threadRecordByteLength } from "./launch_context.ts";
+import { exited, type Suspension, threadRecord } from "./launch_context.ts";
 import { liveRegisters } from "./control_flow/liveness.ts";
 import type { FunctionName, Register } from "./typing/names.ts";
 import { makeReducible } from "./control_flow/reducible_loops.ts";
+import { blocksBehind } from "./partings.ts";
+import { runWaitingThreads, runWholeBlocks } from "./thread_loops.ts";
 import { stackDepth } from "./typing/stack_depth.ts";
 import type { TypedFunction, TypedKernel } from "./typing/typed_body.ts";
 import type { TypedInstruction } from "./typing/typed_instruction.ts";
 import { waitingLoops } from "./control_flow/waiting_loops.ts";
-import { CodeWriter, type FunctionDefinition } from "./webassembly/wasm_encoder.ts";
+import type { FunctionDefinition } from "./webassembly/module_encoder.ts";
 
 /** A kernel as a function of WebAssembly, and what its caller has to know of it. */
 export interface GeneratedKernel {
@@ -83,15 +86,15 @@ export interface ResumableKernel extends GeneratedKernel {
 /** What is told of a kernel beside its body. */
 export interface GeneratorContext {
   readonly parameterBytes: number;
+  /** Where in the image of the module's variables those in `.const` lie. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
+  /** The functions whose addresses the module takes: a call by address may be of any of them. */
   readonly addressed: ReadonlySet<FunctionName>;
   readonly options: CompileOptions;
 }
 
 /** What functions that call themselves get of a thread's local memory, and as much for saved registers. */
 const unboundedStackBytes = 16384;
-/** How often a thread goes around a loop in which it may wait before it lets others go on. */
-const turnsAtOnce = 64;
 /** Of what is saved when a function is called: where its caller goes on, and the caller's frame and what is above it. */
 const savedHeader = { resumption: 0, frame: 4, top: 8, byteLength: 16 } as const;
 
@@ -147,7 +150,7 @@ class KernelGenerator {
     for (const flow of this.#flows.values()) letOthersGoOn(flow);
     this.#isResumable = partings !== undefined ||
       [...this.#flows.values()].some(({ departures }) => departures.length > 0);
-    this.#partings = partings === undefined ? [] : blocksAt(this.#flows.get(typed.kernel)!, partings);
+    this.#partings = partings === undefined ? [] : blocksBehind(this.#flows.get(typed.kernel)!, partings);
     const instructions = all.flatMap(instructionsOf);
     const hasTop = instructions.some(({ form }) => form.emit === allocateOnStack);
     const { addressed } = context;
@@ -170,14 +173,17 @@ class KernelGenerator {
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#typed.kernel)!.entry;
     makeReducible(entry);
     const body = writeBlocks(this.#emitter, { entry, code: this.#code, conditions: this.#conditions, steps: 1 });
-    const code = this.#isResumable ? this.#loopOverThreads(body) : this.#loopOverBlocks(body);
     const { kernel } = this.#typed;
+    const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
+    const code = this.#isResumable
+      ? runWaitingThreads(this.#emitter, body, { localBytes, savedBytes })
+      : runWholeBlocks(this.#emitter, body, kernel.frameBytes);
     return {
       definition: { type: runType, locals: this.#emitter.locals, code, exportName: name },
       suspensions: this.#isResumable ? this.#suspensions : undefined,
-      localBytes: this.#localStride,
+      localBytes,
       frameBytes: kernel.frameBytes,
-      savedBytes: this.#savedBytes,
+      savedBytes,
     };
   }
 
@@ -223,7 +229,13 @@ class KernelGenerator {
     const { function: typed, departures } = flow;
     const isEntered = typed.call === undefined && this.#partings.length > 0;
     const entry = isEntered ? newBlock() : flow.entry;
-    if (isEntered) entry.terminator = { kind: "switch", on: step(() => {}), targets: [flow.entry, ...this.#partings] };
+    if (isEntered) {
+      entry.terminator = {
+        kind: "switch",
+        on: { instruction: undefined, write: () => {} },
+        targets: [flow.entry, ...this.#partings],
+      };
+    }
     e.enterFunction(instructionsOf(typed));
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
@@ -270,11 +282,8 @@ class KernelGenerator {
       else this.#suspendAt(numbered);
     }
     for (const { flow } of this.#functions.values()) this.#finishFunction(flow, dispatch);
-    dispatch.terminator = { kind: "switch", on: step(() => {}), targets };
-    this.#conditions.set(dispatch, this.#emitter.emitApart(() => this.#emitter.getFixed("resumption")));
-    const entry = newBlock();
-    entry.terminator = { kind: "jump", target: dispatch };
-    return entry;
+    this.#conditions.set(dispatch, switchOnResumption(this.#emitter, dispatch, targets));
+    return blockBefore(dispatch);
   }
 
   /** Begins a block of the kernel with what it takes to go on there. */
@@ -402,82 +411,11 @@ class KernelGenerator {
   }
 
   #append(block: FlowBlock, write: () => void): void {
-    this.#join(block, [this.#code.get(block), this.#emitter.emitApart(write)]);
+    this.#code.set(block, joined(this.#code.get(block), this.#emitter.emitApart(write)));
   }
 
   #prepend(block: FlowBlock, write: () => void): void {
-    this.#join(block, [this.#emitter.emitApart(write), this.#code.get(block)]);
-  }
-
-  #join(block: FlowBlock, parts: readonly (EmittedCode | undefined)[]): void {
-    const code = new CodeWriter();
-    for (const part of parts) if (part !== undefined) code.append(part.code);
-    this.#code.set(block, { code: code.finish(), uses: new Set(), definitions: new Set() });
-  }
-
-  #loopOverBlocks(body: Uint8Array): Uint8Array {
-    const e = this.#emitter;
-    const code = new CodeWriter();
-    const local = (name: FixedLocal) => e.fixedLocal(name);
-    const increment = (counter: FixedLocal) => code.get(local(counter)).i32(1).ops("i32Add").tee(local(counter));
-    const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
-    for (const name of ["firstBlockX", "lastBlockX", "blockX", "localMemory", "stepsAtOnce"] as const) local(name);
-    for (const names of dimensions) names.forEach(local);
-    writePreloads(e, code, new Set(["blockX"]));
-    code.get(local("localMemory")).set(local("local"));
-    code.get(local("firstBlockX")).set(local("blockX"));
-    code.block().loop();
-    code.get(local("blockX")).get(local("lastBlockX")).ops("i32GeU").brIf(1);
-    for (const [counter] of dimensions) code.i32(0).set(local(counter)).loop();
-    if (e.sizes.hasTop) code.get(local("local")).i32(this.#typed.kernel.frameBytes).ops("i32Add").set(local("top"));
-    code.block().append(body).end();
-    for (const [counter, end] of dimensions.toReversed()) {
-      increment(counter);
-      code.get(local(end)).ops("i32LtU").brIf(0).end();
-    }
-    increment("blockX").ops("drop").br(0).end().end();
-    return code.finish();
-  }
-
-  /** Runs each of some threads that does not wait until it ends or is suspended. */
-  #loopOverThreads(body: Uint8Array): Uint8Array {
-    const e = this.#emitter;
-    const code = new CodeWriter();
-    const local = (name: FixedLocal) => e.fixedLocal(name);
-    const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "stepsAtOnce"] as const;
-    for (const name of names) local(name);
-    writePreloads(e, code, new Set());
-    const load = (field: keyof typeof threadRecord) => code.get(local("record")).memory("i32Load", threadRecord[field]);
-    code.get(local("firstThread")).tee(local("thread")).i32(threadRecordByteLength).ops("i32Mul");
-    code.get(local("threads")).ops("i32Add").set(local("record"));
-    code.block().loop();
-    code.get(local("thread")).get(local("lastThread")).ops("i32GeU").brIf(1);
-    code.block();
-    load("request").brIf(0);
-    load("place").i32(0x3ff).ops("i32And").set(local("threadX"));
-    load("place").i32(10).ops("i32ShrU").i32(0x3ff).ops("i32And").set(local("threadY"));
-    load("place").i32(20).ops("i32ShrU").set(local("threadZ"));
-    const place = (base: FixedLocal, stride: number) =>
-      code.get(local(base)).get(local("thread")).i32(stride).ops("i32Mul", "i32Add");
-    place("localMemory", this.#localStride).set(local("local"));
-    if (e.sizes.hasFrames) {
-      load("frame").set(local("frame"));
-      load("saved").set(local("saved"));
-    } else {
-      place("savedRegisters", this.#savedBytes).set(local("saved"));
-    }
-    if (e.sizes.hasTop) load("top").set(local("top"));
-    code.i32(turnsAtOnce).set(local("turns"));
-    load("resumption").set(local("resumption"));
-    code.append(body).end();
-    code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
-    code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
-    code.br(0).end().end();
-    // What is left of the steps is left to the next run: one that ends soon must not count for nothing.
-    if (e.fixedLocals.has("steps")) {
-      code.get(contextLocal).get(local("steps")).memory("i32Store", contextOffset("stepsAtOnce"));
-    }
-    return code.finish();
+    this.#code.set(block, joined(this.#emitter.emitApart(write), this.#code.get(block)));
   }
 }
 
@@ -499,49 +437,10 @@ function letOthersGoOn({ entry, departures }: FunctionFlow): void {
   }
 }
 
-/** For each parting a block of its own, that leads to where threads go on. */
-function blocksAt(flow: FunctionFlow, partings: readonly Parting[]): FlowBlock[] {
-  const cuts = cutBefore(
-    flow,
-    new Set(partings.filter(({ way }) => way === "before").map(({ instruction }) => instruction)),
-  );
-  const branches = new Map<TypedInstruction, Extract<FlowBlock["terminator"], { kind: "branch" }>>();
-  for (const { terminator } of postorder([flow.entry], successors)) {
-    if (terminator.kind !== "branch" || terminator.on.instruction === undefined) continue;
-    branches.set(terminator.on.instruction, terminator);
-  }
-  const target = ({ instruction, way }: Parting): FlowBlock => {
-    if (way === "before") return cuts.get(instruction)!.block;
-    if (way !== "suspending") return branches.get(instruction)![way];
-    return flow.departures.find((departure) => departure.instruction === instruction)!.leaving;
-  };
-  return partings.map(({ instruction, way }) => {
-    const block = newBlock();
-    block.terminator = { kind: "jump", target: target({ instruction, way }) };
-    return block;
-  });
-}
-
 function lineOf({ instructions, terminator }: FlowBlock): number | undefined {
   const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;
   const last = on !== undefined && "instruction" in on ? on.instruction : undefined;
   return (instructions[0]?.instruction ?? last)?.line;
-}
-
-function instructionsOf({ items }: TypedFunction): TypedInstruction[] {
-  return items.filter((item): item is TypedInstruction => item.kind !== "label");
-}
-
-/** What a block does to registers, the condition of its branch included. */
-function usesOf(body: EmittedCode, condition: EmittedCode | undefined): Pick<EmittedCode, "uses" | "definitions"> {
-  if (condition === undefined) return body;
-  const uses = new Set(body.uses);
-  for (const register of condition.uses) if (!body.definitions.has(register)) uses.add(register);
-  return { uses, definitions: body.definitions };
-}
-
-function step(write: Step["write"]): Step {
-  return { instruction: undefined, write };
 }
 
 function roundUp(value: number, multiple: number): number {

@@ -29,7 +29,7 @@ import type { Variable } from "./typing/names.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { checkHeader } from "./typing/supported_ptx.ts";
 import { type ModuleScope, type TypedKernel, typeKernel } from "./typing/typed_body.ts";
-import { encodeModule, type FunctionDefinition } from "./webassembly/wasm_encoder.ts";
+import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
 export { hostFunctionImports } from "./helpers/host_functions.ts";

@@ -3,43 +3,17 @@ import { functionAddress, localAddressBase } from "./addresses.ts";
 import { type Helper, helperIndex } from "./helpers/helper_functions.ts";
 import { copiesNumbers, findLazyNaNs } from "./lazy_nans.ts";
 import type { Emit } from "./typing/instruction_form.ts";
-import type { ContextField } from "./launch_context.ts";
+import { type FixedLocal, runType } from "./fixed_locals.ts";
+import { pushFloat, pushInteger } from "./literal_operands.ts";
+import { LocalPools } from "./local_pools.ts";
+import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
 import type { Register, Variable } from "./typing/names.ts";
-import { type ScalarType, singleBits, typeNamed } from "./typing/scalar_types.ts";
+import { type ScalarType, typeNamed } from "./typing/scalar_types.ts";
 import { specialRegister } from "./typing/special_registers.ts";
 import { type PointerRoots, pointerRoots } from "./pointer_roots.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "./typing/typed_instruction.ts";
-import { CodeWriter, type FunctionType, type LocalType, type ValueType } from "./webassembly/wasm_encoder.ts";
-
-/** What a kernel keeps for the thread that it runs: each an i32. */
-const threadFields = [
-  "threadX",
-  "threadY",
-  "threadZ",
-  /** Its number in the block. */
-  "thread",
-  /** Where its record begins. */
-  "record",
-  /** Where its local memory begins, and in that the frame of the function that it is in, and what is above the frame. */
-  "local",
-  "frame",
-  "top",
-  /** Where the function's registers are saved. */
-  "saved",
-  /** Where it is to go on. */
-  "resumption",
-  /** How often it may still go around loops before it asks whether it may go on, and before it lets others go on. */
-  "steps",
-  "turns",
-] as const;
-
-/** A local that a kernel has where it is asked for. */
-export type FixedLocal = ContextField | typeof threadFields[number];
-
-/** The type of what a kernel is compiled to: it is told where the launch's record begins. */
-export const runType: FunctionType = { parameters: ["i32"], results: [] };
-/** The local that tells where the launch's record begins. */
-export const contextLocal = 0;
+import { CodeWriter } from "./webassembly/code_writer.ts";
+import type { LocalType, ValueType } from "./webassembly/opcodes.ts";
 
 /** What a piece of code reads of registers before it has set them, and what it always sets. */
 export interface RegisterUse {
@@ -114,8 +88,8 @@ export class FunctionEmitter {
   readonly #locals: LocalType[] = [];
   readonly #registers = new Map<Register, number>();
   /** Of functions only one is run at a time: their registers share the locals. */
-  readonly #registerLocals: LocalPools = localPools();
-  readonly #temporaries: LocalPools = localPools();
+  readonly #registerLocals = new LocalPools((type) => this.newLocal(type));
+  readonly #temporaries = new LocalPools((type) => this.newLocal(type));
   readonly #fixed = new Map<FixedLocal, number>();
   readonly #parameters = new Map<string, { local: number; offset: number; type: ScalarType }>();
   readonly #ranges = new Map<ResolvedAddress["base"], Map<number, { begin: number; count: number }>>();
@@ -155,7 +129,7 @@ export class FunctionEmitter {
     this.#lazyNaNs = findLazyNaNs(instructions, (register) => this.valueType(register) === "f32");
     this.#rootOf = pointerRoots(instructions);
     this.#carry = newCarry();
-    for (const pool of Object.values(this.#registerLocals)) pool.taken = 0;
+    this.#registerLocals.giveBackAll();
   }
 
   /** What `write` emits, by itself. */
@@ -203,7 +177,7 @@ export class FunctionEmitter {
   /** Notes which instruction is written, whose temporaries are all free. */
   begin(instruction: TypedInstruction): void {
     this.#current = instruction;
-    for (const pool of Object.values(this.#temporaries)) pool.taken = 0;
+    this.#temporaries.giveBackAll();
   }
 
   /** Pushes whether an instruction is to be executed, as an i32. */
@@ -253,7 +227,7 @@ export class FunctionEmitter {
 
   /** A local for the rest of the instruction that is being written. */
   temporary(type: LocalType): number {
-    return this.#take(this.#temporaries, type);
+    return this.#temporaries.take(type);
   }
 
   /** A local for good. */
@@ -282,13 +256,13 @@ export class FunctionEmitter {
         this.#use(operand);
         code.get(this.registerLocal(operand));
         if (this.#lazyNaNs.has(operand) && !options.anyNaN && !this.#copiesAnyNaN()) this.canonicalizeNaN32();
-        this.#readAs(operand, type);
+        readAs(code, type, { register: operand, held: this.valueType(operand) });
         break;
       case "integer":
-        this.#pushInteger(operand.value, type);
+        pushInteger(this, operand.value, type);
         break;
       case "float":
-        this.#pushFloat(operand, type);
+        pushFloat(this, operand, type);
         break;
       case "special":
         this.#pushSpecial(operand.name, type);
@@ -393,35 +367,29 @@ export class FunctionEmitter {
     this.#checkRegister(destination, type, options);
     produce();
     if (options.anyNaN && type.value === "f32" && !this.#lazyNaNs.has(destination)) this.canonicalizeNaN32();
-    this.#writeAs(destination, type);
+    writeAs(this.code, type, { register: destination, held: this.valueType(destination) });
     this.code.set(this.registerLocal(destination));
     if (!this.#isConditional) this.#definitions.add(destination);
   }
 
-  #checkRegister({ name, type: { name: declared, bits, kind } }: Register, type: ScalarType, { wide }: OperandOptions) {
-    if (bits !== type.bits && !(wide && bits > type.bits && type.kind !== "predicate")) {
-      this.fail(`the register ${name} is ".${declared}", where ".${type.name}" is needed`);
-    }
-    const isFloat = (kind: ScalarType["kind"]) => kind === "float";
-    const isInteger = (kind: ScalarType["kind"]) => kind === "signed" || kind === "unsigned";
-    const clash = (isFloat(kind) && isInteger(type.kind)) || (isInteger(kind) && isFloat(type.kind)) ||
-      (isFloat(kind) && isFloat(type.kind) && bits !== type.bits);
-    if (clash) this.fail(`the register ${name} is ".${declared}", where ".${type.name}" is needed`);
+  /** Extends the low bits of an i32 on the stack, by a type of 8 or 16 bits, to all 32. */
+  extend(type: ScalarType): void {
+    extend(this.code, type);
+  }
+
+  #checkRegister(register: Register, type: ScalarType, { wide = false }: OperandOptions): void {
+    if (isOperandOf(register, { type, wide })) return;
+    this.fail(`the register ${register.name} is ".${register.type.name}", where ".${type.name}" is needed`);
   }
 
   /** The local that holds a register. */
   registerLocal(register: Register): number {
     let local = this.#standIns?.registers.get(register) ?? this.#registers.get(register);
     if (local === undefined) {
-      local = this.#take(this.#registerLocals, this.valueType(register));
+      local = this.#registerLocals.take(this.valueType(register));
       this.#registers.set(register, local);
     }
     return local;
-  }
-
-  #take(pools: LocalPools, type: LocalType): number {
-    const pool = pools[type];
-    return pool.locals[pool.taken++] ??= this.newLocal(type);
   }
 
   /** Whether a register may hold any NaN of 32 bits in place of the one that arithmetic gives. */
@@ -434,48 +402,6 @@ export class FunctionEmitter {
     return this.#valueTypes.get(register) ?? register.type.value;
   }
 
-  #readAs(register: Register, type: ScalarType): void {
-    const { code } = this;
-    const from = this.valueType(register);
-    if (type.value === from && register.type.bits === type.bits) {
-      if (type.kind === "signed" && type.bits < 32) this.extend(type);
-      return;
-    }
-    if (from === "f32" && type.value === "i32") code.ops("i32ReinterpretF32");
-    else if (from === "f64" && type.value !== "f64") code.ops("i64ReinterpretF64");
-    else if (from === "i32" && type.value === "f32") code.ops("f32ReinterpretI32");
-    else if (from === "i64" && type.value === "f64") code.ops("f64ReinterpretI64");
-    if (register.type.bits === 64 && type.bits < 64) {
-      code.ops("i32WrapI64");
-      if (type.value === "f32") code.ops("f32ReinterpretI32");
-    }
-    if (type.bits < 32) this.extend(type);
-  }
-
-  /** Extends the low bits of an i32 on the stack, by a type of 8 or 16 bits, to all 32. */
-  extend(type: ScalarType): void {
-    if (type.bits !== 8 && type.bits !== 16) return;
-    if (type.kind === "signed") this.code.ops(type.bits === 8 ? "i32Extend8S" : "i32Extend16S");
-    else this.code.i32(type.bits === 8 ? 0xff : 0xffff).ops("i32And");
-  }
-
-  #writeAs(register: Register, type: ScalarType): void {
-    const { code } = this;
-    const { bits } = register.type;
-    if (type.bits < bits) {
-      if (type.value === "f32") code.ops("i32ReinterpretF32");
-      this.extend(type);
-      if (bits === 64) code.ops(type.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
-    }
-    if (bits < 32 && register.type.kind !== "predicate") code.i32(bits === 8 ? 0xff : 0xffff).ops("i32And");
-    const to = this.valueType(register);
-    const value = type.bits < bits ? (bits === 64 ? "i64" : "i32") : type.value;
-    if (value === "i32" && to === "f32") code.ops("f32ReinterpretI32");
-    else if (value === "f32" && to === "i32") code.ops("i32ReinterpretF32");
-    else if (value === "i64" && to === "f64") code.ops("f64ReinterpretI64");
-    else if (value === "f64" && to === "i64") code.ops("i64ReinterpretF64");
-  }
-
   #pushAddress(variable: Variable, offset: bigint, type: ScalarType): void {
     const least = isInImage(variable) ? 64 : 32;
     if (type.kind === "float" || type.bits < least) {
@@ -484,33 +410,6 @@ export class FunctionEmitter {
     this.pushVariable(variable, offset);
     if (variable.isInFrame && variable.space === "param") this.code.i64(localAddressBase).ops("i64Add");
     if (type.bits === 32) this.code.ops("i32WrapI64");
-  }
-
-  #pushInteger(value: bigint, type: ScalarType): void {
-    const { bits, kind } = type;
-    if (kind === "float") this.fail(`the integer ${value} stands where a ".${type.name}" is needed`);
-    if (value < -(1n << BigInt(bits - 1)) || value >= 1n << BigInt(bits)) {
-      this.fail(`the integer ${value} does not fit into ".${type.name}"`);
-    }
-    if (kind === "predicate") this.code.i32(Number(value & 1n));
-    else if (bits === 64) this.code.i64(value);
-    else this.code.i32(Number(kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value)));
-  }
-
-  #pushFloat({ precision, bits }: { precision: "single" | "double"; bits: bigint }, type: ScalarType): void {
-    const { code } = this;
-    if (type.kind === "predicate" || type.bits < 32 || type.kind === "signed" || type.kind === "unsigned") {
-      this.fail(`a floating-point number stands where a ".${type.name}" is needed`);
-    }
-    if (type.bits === 32) {
-      const single = precision === "single" ? bits : singleBits(bits);
-      if (type.value === "f32") code.f32Bits(single);
-      else code.i32(Number(single));
-    } else {
-      if (precision === "single") this.fail("a single-precision number stands where 64 bits are needed");
-      if (type.value === "f64") code.f64Bits(bits);
-      else code.i64(bits);
-    }
   }
 
   #pushSpecial(name: string, type: ScalarType): void {
@@ -541,48 +440,10 @@ export class FunctionEmitter {
   }
 }
 
-interface LocalPool {
-  readonly locals: number[];
-  taken: number;
-}
-
-type LocalPools = Readonly<Record<LocalType, LocalPool>>;
-
-function localPools(): LocalPools {
-  const pool = (): LocalPool => ({ locals: [], taken: 0 });
-  return { i32: pool(), i64: pool(), f32: pool(), f64: pool(), v128: pool() };
-}
-
 function newCarry(): Register {
   return { kind: "register", name: "CC.CF", type: typeNamed("u32") };
 }
 
 function isInImage({ space }: Variable): boolean {
   return space === "global" || space === "const";
-}
-
-/**
- * The WebAssembly types of registers that were declared as bits alone: a float where floating-point instructions name
- * the register more often than others do, so that its value need not move between units. Only speed depends on it.
- */
-function chooseValueTypes(instructions: Iterable<TypedInstruction>): Map<Register, ValueType> {
-  const votes = new Map<Register, number>();
-  const vote = (operand: ResolvedOperand, weight: number): void => {
-    if (operand.kind === "vector") { for (const element of operand.elements) vote(element, weight); }
-    if (operand.kind === "address" && operand.base?.kind === "register") vote(operand.base, -1);
-    if (operand.kind === "register" && operand.type.kind === "bits" && operand.type.bits >= 32) {
-      votes.set(operand, (votes.get(operand) ?? 0) + weight);
-    }
-  };
-  for (const { operands, type, choices } of instructions) {
-    const from = choices.get("from");
-    operands.forEach((operand, index) => {
-      const operandType = index > 0 && from !== undefined ? typeNamed(from) : type;
-      const isFloat = operandType.value === "f32" || operandType.value === "f64";
-      vote(operand, isFloat ? 1 : operandType.kind === "bits" ? 0 : -1);
-    });
-  }
-  const types = new Map<Register, ValueType>();
-  for (const [register, count] of votes) if (count > 0) types.set(register, register.type.bits === 64 ? "f64" : "f32");
-  return types;
 }

@@ -4,12 +4,13 @@
  * @module
  */
 import type { Selector } from "./control_flow/control_flow_graph.ts";
-import { contextLocal, type EmittedCode, type FixedLocal, type FunctionEmitter } from "./function_emitter.ts";
-import type { FlowBlock } from "./control_flow/kernel_flow.ts";
-import { type ContextField, contextFields, contextOffset } from "./launch_context.ts";
-import { loadOp } from "./instructions/memory_instructions.ts";
+import type { EmittedCode, FunctionEmitter, RegisterUse } from "./function_emitter.ts";
+import { type FlowBlock, newBlock } from "./control_flow/kernel_flow.ts";
+import type { TypedFunction } from "./typing/typed_body.ts";
+import type { TypedInstruction } from "./typing/typed_instruction.ts";
 import { writeStructured } from "./control_flow/structured_code.ts";
-import { CodeWriter, type MemoryOpName, type ValueType } from "./webassembly/wasm_encoder.ts";
+import { CodeWriter } from "./webassembly/code_writer.ts";
+import type { MemoryOpName, ValueType } from "./webassembly/opcodes.ts";
 
 /** A graph of blocks whose code is written. */
 export interface WrittenBlocks {
@@ -55,25 +56,41 @@ export function writeBlocks(
   return e.code.finish();
 }
 
-/** Writes what is known of the launch into the locals that hold it, but for those that are computed. */
-export function writePreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
-  e.fixedLocal("parameters");
-  e.fixedLocal("sharedBytes");
-  for (const [name, local] of e.fixedLocals) {
-    if (!isContextField(name) || computed.has(name)) continue;
-    code.get(contextLocal).memory("i32Load", contextOffset(name)).set(local);
-  }
-  if (e.fixedLocals.has("steps")) code.get(e.fixedLocal("stepsAtOnce")).set(e.fixedLocal("steps"));
-  for (const { local, offset, type } of e.preloadedParameters) {
-    code.get(e.fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
-  }
-  for (const [bytes, local] of e.sharedPlacesLocals) {
-    code.get(e.fixedLocal("sharedBytes")).i32(bytes).ops("i32DivU").set(local);
-  }
+/** A function's instructions, without its labels. */
+export function instructionsOf({ items }: TypedFunction): TypedInstruction[] {
+  return items.filter((item) => item.kind === "instruction");
 }
 
-function isContextField(name: FixedLocal): name is ContextField {
-  return (contextFields as readonly string[]).includes(name);
+/** Makes a block switch on where a thread or a pack is to go on, and returns the code for that. */
+export function switchOnResumption(
+  e: FunctionEmitter,
+  block: FlowBlock,
+  targets: readonly FlowBlock[],
+): EmittedCode {
+  block.terminator = { kind: "switch", on: { instruction: undefined, write: () => {} }, targets };
+  return e.emitApart(() => e.getFixed("resumption"));
+}
+
+/** A block that does nothing but lead to another. */
+export function blockBefore(target: FlowBlock): FlowBlock {
+  const block = newBlock();
+  block.terminator = { kind: "jump", target };
+  return block;
+}
+
+/** What a block does to registers, the condition of its branch included. */
+export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): RegisterUse {
+  if (condition === undefined) return body;
+  const uses = new Set(body.uses);
+  for (const register of condition.uses) if (!body.definitions.has(register)) uses.add(register);
+  return { uses, definitions: body.definitions };
+}
+
+/** Code one behind the other, when what it does to registers is not asked any more. */
+export function joined(...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
+  const code = new CodeWriter();
+  for (const part of parts) if (part !== undefined) code.append(part.code);
+  return { code: code.finish(), uses: new Set(), definitions: new Set() };
 }
 
 /** The load and the store of all bits of a local. */

@@ -6,7 +6,7 @@ import {
   type Selector,
   successors,
 } from "./control_flow_graph.ts";
-import type { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** Writes what blocks consist of, for {@linkcode writeStructured}. */
 export interface BlockWriter<I> {

@@ -15,7 +15,7 @@ import {
 } from "../addresses.ts";
 import type { HelperFunction } from "./helper_function.ts";
 import { hostFunctionCount, hostIndex } from "./host_functions.ts";
-import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** What they are called. */
 export type AddressHelper = "findRange" | "findGeneric" | "faultBounded";

@@ -6,7 +6,7 @@
  * @module
  */
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
-import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** What they are called. */
 export type ApproximateHelper = "exponential2" | "logarithm2" | "sine" | "hyperbolicTangent";

@@ -8,7 +8,7 @@ import { fusedMultiplyAdd64 } from "../instructions/fused_multiply_add.ts";
 import { type HalfHelper, halfHelpers } from "./half_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type RoundingHelper, roundingHelpers } from "./rounding_helpers.ts";
-import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** What they are called. */
 export type FloatHelper =

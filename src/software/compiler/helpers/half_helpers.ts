@@ -6,7 +6,7 @@
  */
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { roundingCodes } from "./rounding_helpers.ts";
-import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** What they are called. */
 export type HalfHelper = "halfToSingle" | "doubleToHalf" | "doubleToHalfDirected" | "doubleToBrain";

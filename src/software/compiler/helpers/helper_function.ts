@@ -1,4 +1,5 @@
-import type { FunctionType, ValueType } from "../webassembly/wasm_encoder.ts";
+import type { FunctionType } from "../webassembly/module_encoder.ts";
+import type { ValueType } from "../webassembly/opcodes.ts";
 
 /** A function that compiled kernels call, in WebAssembly. */
 export interface HelperFunction {

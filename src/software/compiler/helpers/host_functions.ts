@@ -6,7 +6,7 @@
  */
 import { reduceAngle } from "./approximate_helpers.ts";
 import { encodeEightBits } from "../instructions/eight_bit_floats.ts";
-import type { FunctionType } from "../webassembly/wasm_encoder.ts";
+import type { FunctionType } from "../webassembly/module_encoder.ts";
 
 /** A function that every compiled module imports. */
 export interface HostFunction {
@@ -25,6 +25,12 @@ export type HostFunctionName =
   | "print"
   | "failAssertion";
 
+/**
+ * What may be read: where the shared memory begins and its bytes, the same of the local memory and of the parameters, and
+ * where the limits begin.
+ */
+const spaces = ["i32", "i32", "i32", "i32", "i32", "i32", "i32"] as const;
+
 /** By name, in the order of their indices. */
 export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
   reduceAngle: { type: { parameters: ["f64"], results: ["f64"] }, run: reduceAngle },
@@ -36,17 +42,17 @@ export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
   /** Nanoseconds since some time. */
   clock: { type: { parameters: [], results: ["i64"] }, run: undefined },
   /**
-   * Prints. Takes the generic addresses of the format and of the arguments, and where the thread's local memory and the
-   * block's shared memory begin; returns how many arguments it has printed, or a number below 0.
+   * Prints. Takes the generic addresses of the format and of the arguments, the line in the PTX, and what may be read;
+   * returns how many arguments it has printed, or a number below 0. It must throw where what it is to read may not be.
    */
-  print: { type: { parameters: ["i64", "i64", "i32", "i32"], results: ["i32"] }, run: undefined },
+  print: { type: { parameters: ["i64", "i64", "i32", ...spaces], results: ["i32"] }, run: undefined },
   /**
-   * Takes the generic addresses of the message, the file and the function, the line in that, the block, the thread, and the
-   * line in the PTX. It must throw.
+   * Takes the generic addresses of the message, the file and the function, the line in that, the block, the thread, the
+   * line in the PTX, and what may be read. It must throw.
    */
   failAssertion: {
     type: {
-      parameters: ["i64", "i64", "i32", "i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],
+      parameters: ["i64", "i64", "i32", "i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", ...spaces],
       results: [],
     },
     run: undefined,

@@ -8,7 +8,7 @@
  * @module
  */
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
-import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** What they are called. */
 export type RoundingHelper = "addToOdd" | "roundBits" | "doubleToSingle" | "correct64" | "divide64" | "squareRoot64";

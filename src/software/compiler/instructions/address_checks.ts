@@ -25,6 +25,8 @@ export interface Access {
   readonly space: string;
   /** A power of two, to which the address must be aligned. */
   readonly bytes: number;
+  /** Whether it may store: a kernel's parameters cannot be changed. */
+  readonly isStore?: boolean;
 }
 
 /** The name of the state space of an access, or `generic`. */
@@ -138,7 +140,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
-function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes }: Access): void {
+function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, isStore = false }: Access): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
   const { begin, count } = e.rangeCache(address.base, bytes);
@@ -146,29 +148,40 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes }: Ac
   code.tee(local).ops("i32WrapI64").set(location);
   pushIsOutside(e, { address: local, begin, count, bytes });
   code.ifUnlikely();
-  pushFound(e, { address: local, bytes });
+  pushFound(e, { address: local, bytes, isStore });
   code.set(count).set(begin).set(location).end().get(location);
 }
 
 /** Pushes where a generic address lies, and what is remembered of it. */
-function pushFound(e: FunctionEmitter, { address, bytes }: { address: number; bytes: number }): void {
+function pushFound(
+  e: FunctionEmitter,
+  { address, bytes, isStore }: { address: number; bytes: number; isStore: boolean },
+): void {
   e.code.get(address).i32(bytes).i32(e.line);
-  e.getFixed("shared");
-  e.pushSharedBytes();
-  e.getFixed("local").i32(e.sizes.local);
-  e.getFixed("parameters").i32(e.sizes.parameters);
-  e.getFixed("limits");
+  pushSpaces(e, isStore ? 0 : e.sizes.parameters);
   e.callHelper("findGeneric");
 }
 
+/**
+ * Pushes what may be accessed: where the block's shared memory begins and its bytes, the same of the thread's local memory
+ * and of the kernel's parameters, and where the limits begin.
+ */
+export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
+  e.getFixed("shared");
+  e.pushSharedBytes();
+  e.getFixed("local").i32(e.sizes.local);
+  e.getFixed("parameters").i32(parameterBytes);
+  e.getFixed("limits");
+}
+
 /** `.param` by a register: within a kernel's parameters, or in a frame, whose variables' addresses are generic ones. */
-function pushParameterPlace(e: FunctionEmitter, address: ResolvedAddress, { bytes }: Access): void {
+function pushParameterPlace(e: FunctionEmitter, address: ResolvedAddress, { bytes, isStore = false }: Access): void {
   const { code } = e;
   const local = e.temporary("i64");
   pushAddress(e, address, "param");
   code.tee(local).i64(32n).ops("i64ShrU", "i64Eqz").if().get(local).i64(parameterAddressBase).ops("i64Add").set(local);
   code.end();
-  pushFound(e, { address: local, bytes });
+  pushFound(e, { address: local, bytes, isStore });
   code.ops("drop", "drop");
 }
 

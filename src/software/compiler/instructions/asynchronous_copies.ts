@@ -12,7 +12,8 @@ import type { Emit } from "../typing/instruction_form.ts";
 import { constantOf, repeatable, u32 } from "./integer_operations.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand } from "../typing/typed_instruction.ts";
-import type { CodeWriter, MemoryOpName } from "../webassembly/wasm_encoder.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
+import type { MemoryOpName } from "../webassembly/opcodes.ts";
 
 /** `cp.async.ca` and `cp.async.cg`: 4, 8 or 16 bytes, of which the last may be zeros in place of what is copied. */
 export const copyAsynchronously: Emit = (e, i) => {

@@ -14,7 +14,8 @@ import type { Emit } from "../typing/instruction_form.ts";
 import { constant, inType, repeatable } from "./integer_operations.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-import type { AtomicOpName, CodeWriter } from "../webassembly/wasm_encoder.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
+import type { AtomicOpName } from "../webassembly/opcodes.ts";
 
 /** One operation on one place. */
 interface Access {
@@ -37,7 +38,7 @@ export function atomic(hasResult: boolean): Emit {
     const results = hasResult ? elementsOf(e, i, i.operands[0]) : [];
     const bytes = i.type.bits / 8;
     const location = e.temporary("i32");
-    pushLocation(e, addressOperand(e, address), { space: spaceOf(i), bytes: bytes * sources.length });
+    pushLocation(e, addressOperand(e, address), { space: spaceOf(i), bytes: bytes * sources.length, isStore: true });
     e.code.set(location);
     const olds = sources.map((source, index) => {
       const old = e.temporary(bitsType(i).value);

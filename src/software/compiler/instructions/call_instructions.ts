@@ -8,6 +8,7 @@
  */
 import type { FunctionDeclaration } from "../../../ptx/syntax.ts";
 import { faultKind, functionAddress } from "../addresses.ts";
+import { pushSpaces } from "./address_checks.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
 import type { FunctionEmitter } from "../function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
@@ -239,8 +240,8 @@ const print: Emit = (e, i) => {
   checkHostCall(e, i, [64, 64]);
   pushArgument(e, i, 0);
   pushArgument(e, i, 1);
-  e.getFixed("local");
-  e.getFixed("shared");
+  e.code.i32(e.line);
+  pushSpaces(e);
   e.callHelper("print");
   const count = e.temporary("i32");
   e.code.set(count);
@@ -260,6 +261,7 @@ const failAssertion: Emit = (e, i) => {
   for (const index of [0, 1, 2, 3]) pushArgument(e, i, index);
   pushThread(e);
   e.code.i32(e.line);
+  pushSpaces(e);
   e.callHelper("failAssertion").ops("unreachable");
 };
 

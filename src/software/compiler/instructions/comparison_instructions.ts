@@ -9,7 +9,7 @@ import { flushHalfBits, holdBits, isHalf, lanesOf, packLanes, pushLane, widenHal
 import type { Emit } from "../typing/instruction_form.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-import type { OpName } from "../webassembly/wasm_encoder.ts";
+import type { OpName } from "../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");
 

@@ -14,7 +14,7 @@ import type { Emit } from "../typing/instruction_form.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-import type { OpName } from "../webassembly/wasm_encoder.ts";
+import type { OpName } from "../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");
 

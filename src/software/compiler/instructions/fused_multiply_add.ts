@@ -6,7 +6,7 @@
  */
 import type { HelperBuilder, HelperIndex } from "../helpers/helper_function.ts";
 import { roundingCodes } from "../helpers/rounding_helpers.ts";
-import { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
 
 const [a, b, c, rounding] = [0, 1, 2, 3] as const;
 

@@ -8,7 +8,8 @@ import type { FunctionEmitter } from "../function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-import type { CodeWriter, OpName } from "../webassembly/wasm_encoder.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
+import type { OpName } from "../webassembly/opcodes.ts";
 
 /** The type of amounts, positions and counts. */
 export const u32: ScalarType = typeNamed("u32");

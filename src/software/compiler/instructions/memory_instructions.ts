@@ -9,7 +9,7 @@ import { type FunctionEmitter, imageAddressGlobal } from "../function_emitter.ts
 import type { Emit } from "../typing/instruction_form.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-import type { MemoryOpName } from "../webassembly/wasm_encoder.ts";
+import type { MemoryOpName } from "../webassembly/opcodes.ts";
 
 const u64 = typeNamed("u64");
 
@@ -42,7 +42,7 @@ export const store: Emit = (e, i) => {
   if (address.base?.kind === "variable" && address.base.space === "param" && !address.base.isInFrame) {
     e.fail("a kernel's parameters cannot be changed");
   }
-  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length });
+  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, isStore: true });
   e.code.set(location);
   elements.forEach((element, index) => {
     e.code.get(location);

@@ -7,7 +7,7 @@ import type { FunctionEmitter } from "../function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import { constantOf, isSameOperand, repeatable, u32 } from "./integer_operations.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";
-import type { CodeWriter } from "../webassembly/wasm_encoder.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** For each mode, the selectors that the low two bits of the last operand stand for, the lowest bytes' first. */
 const modes: ReadonlyMap<string, readonly [number, number, number, number]> = new Map([

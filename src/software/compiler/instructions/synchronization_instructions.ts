@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { faultKind } from "../addresses.ts";
 import type { FunctionEmitter } from "../function_emitter.ts";
 import type { Emit, SuspendingInstruction } from "../typing/instruction_form.ts";
 import { type SuspensionRequest, threadRecord } from "../launch_context.ts";
@@ -69,6 +70,29 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   }
   leave(e, "first", { operand: barrier });
   leave(e, "second", { operand: count ?? 0 });
+  if (barrier?.kind !== "integer") {
+    faultWhere(e, { field: "first", kind: faultKind.noBarrier, isWrong: () => e.code.i32(15).ops("i32GtU") });
+  }
+  // Of those below 0, the highest bit alone makes them wrong.
+  if (count !== undefined && count.kind !== "integer") {
+    faultWhere(e, {
+      field: "second",
+      kind: faultKind.noBarrierCount,
+      isWrong: () => e.code.i32(1 << 31 | 31).ops("i32And"),
+    });
+  }
+}
+
+/** Reports what was left in the thread's record, where it is wrong. */
+function faultWhere(
+  e: FunctionEmitter,
+  { field, kind, isWrong }: { field: Field; kind: number; isWrong: () => unknown },
+): void {
+  const value = e.temporary("i32");
+  e.getFixed("record").memory("i32Load", threadRecord[field]).tee(value);
+  isWrong();
+  e.code.if().i32(kind).get(value).ops("i64ExtendI32U").i32(e.line);
+  e.callHelper("fault").ops("unreachable").end();
 }
 
 /** `bar.warp.sync` */

@@ -1,4 +1,5 @@
-import type { FixedLocal, FunctionEmitter, StandIns } from "../function_emitter.ts";
+import type { FixedLocal } from "../fixed_locals.ts";
+import type { FunctionEmitter, StandIns } from "../function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import { wholeLoad, wholeStore } from "../kernel_code.ts";
 import { copiesNumbers } from "../lazy_nans.ts";
@@ -8,7 +9,7 @@ import { packForm } from "./pack_instructions.ts";
 import { packHeader, type PackWidth } from "./pack_layout.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-import type { CodeWriter, ValueType } from "../webassembly/wasm_encoder.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** How a register is held for the threads of a pack. */
 export type Holding =
@@ -23,6 +24,17 @@ export type Holding =
 
 /** Pushes one of the vectors of an operand. */
 export type PushVector = (part: number) => CodeWriter;
+
+/** Makes the first thread's number on the stack that of the thread whose number in the pack a local holds. */
+export function addStrides(
+  code: CodeWriter,
+  lane: number,
+  { stride, bits }: { readonly stride: bigint; readonly bits: number },
+): void {
+  code.get(lane);
+  if (bits === 64) code.ops("i64ExtendI32U").i64(stride).ops("i64Mul", "i64Add");
+  else code.i32(Number(stride)).ops("i32Mul", "i32Add");
+}
 
 const predicateType = typeNamed("pred");
 
@@ -155,18 +167,17 @@ export class PackEmitter {
         break;
       case "memory":
         for (let lane = 0; lane < this.width; lane++) {
-          code.get(this.area).get(shadow).memory(wholeStore[this.#wholeType(register)], this.slot(register) + 8 * lane);
+          code.get(this.area).get(shadow).memory(
+            wholeStore[this.emitter.valueType(register)],
+            this.slot(register) + 8 * lane,
+          );
         }
         break;
     }
   }
 
-  #wholeType(register: Register): ValueType {
-    return this.emitter.valueType(register) as ValueType;
-  }
-
   #shadow(register: Register | "threadX", index: number): number {
-    const type = register === "threadX" ? "i32" : this.#wholeType(register);
+    const type = register === "threadX" ? "i32" : this.emitter.valueType(register);
     const key = `${type} ${index} ${register === "threadX"}`;
     let local = this.#shadows.get(key);
     if (local === undefined) this.#shadows.set(key, local = this.emitter.newLocal(type));
@@ -216,15 +227,13 @@ export class PackEmitter {
   #takeLane(register: Register, { lane, shadow }: { lane: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
-    const type = this.#wholeType(register);
+    const type = this.emitter.valueType(register);
     switch (holding.kind) {
       case "number":
         code.get(this.emitter.registerLocal(register));
         if (type === "f32") code.ops("i32ReinterpretF32");
         if (type === "f64") code.ops("i64ReinterpretF64");
-        code.get(lane);
-        if (register.type.bits === 64) code.ops("i64ExtendI32U").i64(holding.stride).ops("i64Mul", "i64Add");
-        else code.i32(Number(holding.stride)).ops("i32Mul", "i32Add");
+        addStrides(code, lane, { stride: holding.stride, bits: register.type.bits });
         if (type === "f32") code.ops("f32ReinterpretI32");
         if (type === "f64") code.ops("f64ReinterpretI64");
         break;
@@ -244,7 +253,7 @@ export class PackEmitter {
   #putLane(register: Register, { lane, shadow }: { lane: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
-    const type = this.#wholeType(register);
+    const type = this.emitter.valueType(register);
     switch (holding.kind) {
       case "number":
         throw new Error("A number that is the same in all threads of a pack cannot be set for each");
@@ -282,7 +291,7 @@ export class PackEmitter {
       this.saveVectors(register, holding.locals);
     } else if (holding.kind !== "memory") {
       this.code.get(this.area).get(this.emitter.registerLocal(register));
-      this.code.memory(wholeStore[this.#wholeType(register)], this.slot(register));
+      this.code.memory(wholeStore[this.emitter.valueType(register)], this.slot(register));
     }
   }
 
@@ -292,7 +301,7 @@ export class PackEmitter {
     if (holding.kind === "vectors") {
       this.loadVectors(register, holding.locals);
     } else if (holding.kind !== "memory") {
-      this.code.get(this.area).memory(wholeLoad[this.#wholeType(register)], this.slot(register));
+      this.code.get(this.area).memory(wholeLoad[this.emitter.valueType(register)], this.slot(register));
       this.code.set(this.emitter.registerLocal(register));
     }
   }

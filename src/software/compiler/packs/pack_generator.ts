@@ -11,10 +11,10 @@
  */
 import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../code_generator.ts";
 import { postorder, successors } from "../control_flow/control_flow_graph.ts";
-import { contextLocal, type EmittedCode, type FixedLocal, FunctionEmitter } from "../function_emitter.ts";
-import { writeBlocks, writePreloads } from "../kernel_code.ts";
+import { contextLocal } from "../fixed_locals.ts";
+import { type EmittedCode, FunctionEmitter } from "../function_emitter.ts";
+import { blockBefore, instructionsOf, joined, switchOnResumption, usesOf, writeBlocks } from "../kernel_code.ts";
 import {
-  cutBefore,
   type Departure,
   type FlowBlock,
   type FunctionFlow,
@@ -24,17 +24,20 @@ import {
 } from "../control_flow/kernel_flow.ts";
 import { contextOffset } from "../launch_context.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
+import { branchesOf, type BranchingBlock, cutAt } from "../partings.ts";
 import type { Register } from "../typing/names.ts";
 import { handOverFunction, type HandOverPoint, takeBackFunction } from "./pack_hand_over.ts";
 import { PackEmitter } from "./pack_emitter.ts";
 import { packHeader, packState, type PackWidth } from "./pack_layout.ts";
-import { type PackShapes, packShapes, resultsOf, sourcesOf } from "./pack_shapes.ts";
+import { type BlockState, countUp, pushFirstPlace, runWaitingPacks, runWholePacks } from "./pack_loops.ts";
+import { type PackShapes, packShapes } from "./pack_shapes.ts";
+import { PackWeights } from "./pack_weights.ts";
+import { barrierOf, canBePacked, isBarrierOfAll } from "./packable_kernels.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { TypedKernel } from "../typing/typed_body.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";
-import { loopsOf, waitingLoops } from "../control_flow/waiting_loops.ts";
-import { CodeWriter, type FunctionDefinition } from "../webassembly/wasm_encoder.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel as a function that runs packs of threads. */
 export interface GeneratedPack {
@@ -77,29 +80,6 @@ export function generatePack(
 const u32 = typeNamed("u32");
 const s32 = typeNamed("s32");
 
-/** Whether a kernel does nothing that needs each of its threads for itself. */
-function canBePacked({ kernel, callees }: TypedKernel): boolean {
-  if (callees.size > 0 || kernel.variableBytes > 0) return false;
-  const instructions = kernel.items.filter((item) => item.kind === "instruction");
-  if (!instructions.every(isPackable)) return false;
-  const flow = functionFlow(kernel);
-  return waitingLoops(flow.entry).length === 0;
-}
-
-/** Whether packs wait as a whole where a thread departs: at a barrier of all threads of the block. */
-function isBarrier({ request, instruction }: Departure): boolean {
-  if (request?.kind !== "barrier" || request.operation !== "sync") return false;
-  const { operands: [barrier, count] } = instruction!;
-  return barrier?.kind === "integer" && count === undefined;
-}
-
-const unpackable: ReadonlySet<string> = new Set(["cp", "alloca", "stacksave", "stackrestore", "addc", "subc", "madc"]);
-
-function isPackable({ form, choices }: TypedInstruction): boolean {
-  if (form.flow === "call" || form.flow === "switch") return false;
-  return !unpackable.has(form.opcode) && !choices.has("cc");
-}
-
 class PackGenerator {
   readonly #context: PackContext;
   readonly #typed: TypedKernel;
@@ -113,21 +93,13 @@ class PackGenerator {
   readonly #handingOver = newBlock();
   /** The local that tells where a pack parts. */
   readonly #point: number;
-  /** How often an instruction is likely to be executed. */
-  readonly #weights = new Map<TypedInstruction, number>();
-  /** Those that packs execute, what they weigh, and what those of them do that are executed for one thread after another. */
-  readonly #written: TypedInstruction[] = [];
-  #packedWeight = 0;
-  #loopWeight = 0;
-  /** Locals: how many packs wait, for which barrier, and whether threads of the block wait that are in no pack. */
-  readonly #waiting: number;
-  readonly #barrier: number;
-  readonly #isMixed: number;
+  readonly #block: BlockState;
+  readonly #weights: PackWeights;
 
   constructor(typed: TypedKernel, context: PackContext) {
     this.#typed = typed;
     this.#context = context;
-    this.#instructions = typed.kernel.items.filter((item) => item.kind === "instruction");
+    this.#instructions = instructionsOf(typed.kernel);
     this.#shapes = packShapes(this.#instructions);
     this.#flow = functionFlow(typed.kernel);
     this.#emitter = new FunctionEmitter({
@@ -141,9 +113,10 @@ class PackGenerator {
     }, context.options);
     this.#emitter.enterFunction(this.#instructions);
     this.#pack = new PackEmitter(this.#emitter, this.#shapes, context.width);
-    [this.#point, this.#waiting, this.#barrier, this.#isMixed] = [0, 1, 2, 3].map(() => {
-      return this.#emitter.newLocal("i32");
-    }) as [number, number, number, number];
+    const newLocal = () => this.#emitter.newLocal("i32");
+    this.#point = newLocal();
+    this.#block = { waiting: newLocal(), barrier: newLocal(), isMixed: newLocal() };
+    this.#weights = new PackWeights(this.#instructions, this.#flow.entry);
   }
 
   /** Whether packs run from barrier to barrier: their threads may have to wait for others. */
@@ -153,12 +126,11 @@ class PackGenerator {
 
   /** Where packs wait as a whole. */
   get #barriers(): readonly Departure[] {
-    return this.#flow.departures.filter(isBarrier);
+    return this.#flow.departures.filter(isBarrierOfAll);
   }
 
   generate(name: string): GeneratedPack | undefined {
     const partings = this.#findPartings();
-    this.#weigh();
     const resumable = generateResumableKernel(name, this.#typed, { ...this.#context, partings });
     const points: HandOverPoint[] = [{ kind: "exited" }];
     const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
@@ -172,19 +144,23 @@ class PackGenerator {
       conditions: this.#conditions,
       steps: this.#pack.width,
     });
-    if (this.#context.options.packedThreads !== "always" && !this.#isWorthwhile) return undefined;
+    if (this.#context.options.packedThreads !== "always" && !this.#weights.isWorthwhile) return undefined;
     const { indices } = this.#context;
     const handOver = handOverFunction(points, { pack: this.#pack, resumable, index: indices.resumable });
     const takeBack = takeBackFunction(points, { pack: this.#pack, resumable });
     // How much is saved of each pack is known only now.
-    const code = this.#hasBarriers ? this.#loopOverRounds(body) : this.#loopOverBlocks(body);
+    const code = this.#hasBarriers
+      ? runWaitingPacks(this.#pack, body, { block: this.#block, handOver: indices.handOver })
+      : runWholePacks(this.#pack, body);
     return {
       resumable,
       handOver,
       takeBack,
       packed: { type: packedType, locals: this.#emitter.locals, code, exportName: "packs" },
       packBytes: this.#pack.savedBytes,
-      vectorRegisters: this.#vectorRegisters,
+      vectorRegisters: [...this.#weights.innermostRegisters].filter((register) => {
+        return this.#pack.holding(register).kind === "vectors";
+      }).length,
       hasBarriers: this.#hasBarriers,
     };
   }
@@ -195,11 +171,9 @@ class PackGenerator {
       if (this.#shapes.widened(instruction) !== undefined) partings.push({ instruction, way: "before" });
     }
     for (const departure of this.#flow.departures) {
-      if (!isBarrier(departure)) partings.push({ instruction: departure.instruction!, way: "suspending" });
+      if (!isBarrierOfAll(departure)) partings.push({ instruction: departure.instruction!, way: "suspending" });
     }
-    for (const { terminator } of postorder([this.#flow.entry], successors)) {
-      if (terminator.kind !== "branch") continue;
-      const instruction = terminator.on.instruction!;
+    for (const instruction of branchesOf(this.#flow).keys()) {
       if (this.#shapes.shapeOf(instruction.predicate!.register) === 0n) continue;
       partings.push({ instruction, way: "taken" }, { instruction, way: "otherwise" });
     }
@@ -217,11 +191,8 @@ class PackGenerator {
         place === undefined ? { kind: "exited" } : { kind: "suspended", place, barrier: barrierOf(instruction!) },
       );
     }
-    dispatch.terminator = { kind: "switch", on: { instruction: undefined, write: () => {} }, targets };
-    this.#conditions.set(dispatch, this.#emitter.emitApart(() => this.#emitter.getFixed("resumption")));
-    const entry = newBlock();
-    entry.terminator = { kind: "jump", target: dispatch };
-    return entry;
+    this.#conditions.set(dispatch, switchOnResumption(this.#emitter, dispatch, targets));
+    return blockBefore(dispatch);
   }
 
   /** Makes blocks in which packs part. */
@@ -229,29 +200,21 @@ class PackGenerator {
     partings: readonly Parting[],
     { resumable, points }: { resumable: ResumableKernel; points: HandOverPoint[] },
   ): void {
-    const branches = new Map<TypedInstruction, FlowBlock>();
-    for (const block of postorder([this.#flow.entry], successors)) {
-      const { terminator } = block;
-      if (terminator.kind === "branch") branches.set(terminator.on.instruction!, block);
-    }
+    const branches = branchesOf(this.#flow);
     partings.forEach(({ instruction, way }, index) => {
       const place = resumable.partings[index]!;
       if (way === "taken") {
-        const block = branches.get(instruction)!;
         const pushMask = () => this.#pushTaken(instruction);
         const otherwise = resumable.partings[index + 1]!;
         const parting = this.#newParting({ kind: "branch", taken: place, otherwise }, { points, pushMask });
-        this.#partAtBranch(block, { parting, pushMask });
+        this.#partAtBranch(branches.get(instruction)!, { parting, pushMask });
       }
     });
     for (const { leaving, goingOn } of this.#flow.departures) {
       leaving.instructions.length = 0;
       goingOn.instructions.length = 0;
     }
-    const cuts = cutBefore(
-      this.#flow,
-      new Set(partings.filter(({ way }) => way === "before").map(({ instruction }) => instruction)),
-    );
+    const cuts = cutAt(this.#flow, partings);
     partings.forEach(({ instruction, way }, index) => {
       if (way !== "before" && way !== "suspending") return;
       const place = resumable.partings[index]!;
@@ -299,8 +262,7 @@ class PackGenerator {
     }
     code.i32(number).set(this.#point);
     if (point.kind === "together" && point.way === "suspending") return;
-    code.get(contextLocal).get(contextLocal).memory("i32Load", contextOffset("divergences")).i32(1).ops("i32Add");
-    code.memory("i32Store", contextOffset("divergences"));
+    countUp(code, "divergences");
   }
 
   #pushTaken({ predicate }: TypedInstruction): void {
@@ -309,10 +271,11 @@ class PackGenerator {
   }
 
   /** Goes on where all threads agree, and parts where they do not. */
-  #partAtBranch(block: FlowBlock, { parting, pushMask }: { parting: FlowBlock; pushMask: () => void }): void {
-    const { terminator } = block;
-    if (terminator.kind !== "branch") return;
-    const { taken, otherwise } = terminator;
+  #partAtBranch(
+    { block, branch }: BranchingBlock,
+    { parting, pushMask }: { parting: FlowBlock; pushMask: () => void },
+  ): void {
+    const { taken, otherwise } = branch;
     const notAll = newBlock();
     const write = (mask: number) => () => {
       pushMask();
@@ -368,38 +331,7 @@ class PackGenerator {
       }
       const before = this.#pack.loops;
       this.#pack.write(instruction, instruction.form.emit!);
-      const weight = this.#weights.get(instruction)!;
-      this.#written.push(instruction);
-      this.#packedWeight += weight;
-      this.#loopWeight += weight * (this.#pack.loops - before);
-    }
-  }
-
-  /** Whether much of what the kernel does most often is done in packs, and little of that for one thread after another. */
-  get #isWorthwhile(): boolean {
-    let whole = 0;
-    for (const weight of this.#weights.values()) whole += weight;
-    return this.#loopWeight * 6 <= this.#packedWeight && this.#packedWeight * 4 >= whole;
-  }
-
-  /** How many registers lie in vectors of those that the innermost loops name. */
-  get #vectorRegisters(): number {
-    const most = this.#written.reduce((most, instruction) => Math.max(most, this.#weights.get(instruction)!), 0);
-    const named = this.#written.filter((instruction) => this.#weights.get(instruction) === most)
-      .flatMap((instruction) => [...resultsOf(instruction), ...sourcesOf(instruction)])
-      .filter((operand) => operand.kind === "register" && this.#pack.holding(operand).kind === "vectors");
-    return new Set(named).size;
-  }
-
-  /** Weighs the instructions: the deeper in loops, the more often they are executed. */
-  #weigh(): void {
-    for (const instruction of this.#instructions) this.#weights.set(instruction, 1);
-    for (const { body } of loopsOf(this.#flow.entry)) {
-      for (const { instructions } of body) {
-        for (const { instruction } of instructions) {
-          if (instruction !== undefined) this.#weights.set(instruction, this.#weights.get(instruction)! * 8);
-        }
-      }
+      this.#weights.note(instruction, this.#pack.loops - before);
     }
   }
 
@@ -411,17 +343,17 @@ class PackGenerator {
     code.get(contextLocal).get(this.#point).get(this.#pack.area);
     if (this.#hasBarriers) e.getFixed("thread");
     else code.i32(0);
-    this.#pushPlace(code);
-    code.i32(1).call(this.#context.indices.handOver);
+    pushFirstPlace(e, code).i32(1).call(this.#context.indices.handOver);
     if (!this.#hasBarriers) {
       code.ops("drop");
       return;
     }
+    const { isMixed } = this.#block;
     const state = e.newLocal("i32");
     code.if("i32").get(contextLocal).get(this.#pack.area);
     e.getFixed("thread").call(this.#context.indices.takeBack).else().i32(packState.exited).end().set(state);
     code.get(this.#pack.area).get(state).memory("i32Store", packHeader.state);
-    code.get(state).i32(packState.single).ops("i32Eq").get(this.#isMixed).ops("i32Or").set(this.#isMixed);
+    code.get(state).i32(packState.single).ops("i32Eq").get(isMixed).ops("i32Or").set(isMixed);
     this.#barriers.forEach(({ instruction }, index) => {
       code.get(state).i32(index + 1).ops("i32Eq").if();
       this.#waitAt(barrierOf(instruction!));
@@ -432,30 +364,19 @@ class PackGenerator {
   /** Notes that a pack waits at a barrier. Packs that wait at others do not go on together. */
   #waitAt(barrier: number): void {
     const { code } = this.#emitter;
-    code.get(this.#waiting).get(this.#barrier).i32(barrier).ops("i32Ne", "i32And");
-    code.get(this.#isMixed).ops("i32Or").set(this.#isMixed);
-    code.i32(barrier).set(this.#barrier).i32(1).set(this.#waiting);
-  }
-
-  /** Pushes where in the block the first thread of the pack is, as the records of threads have it. */
-  #pushPlace(code: CodeWriter): void {
-    const local = (name: FixedLocal) => this.#emitter.fixedLocal(name);
-    code.get(local("threadX")).get(local("threadY")).i32(10).ops("i32Shl", "i32Or");
-    code.get(local("threadZ")).i32(20).ops("i32Shl", "i32Or");
+    const { waiting, barrier: awaited, isMixed } = this.#block;
+    code.get(waiting).get(awaited).i32(barrier).ops("i32Ne", "i32And");
+    code.get(isMixed).ops("i32Or").set(isMixed);
+    code.i32(barrier).set(awaited).i32(1).set(waiting);
   }
 
   /** Writes what a pack does that is suspended, that goes on, and that exits. */
   #writeSuspensions(entry: FlowBlock, points: readonly HandOverPoint[]): void {
     if (!this.#hasBarriers) return;
     const e = this.#emitter;
-    const use = (block: FlowBlock) => {
-      const body = this.#code.get(block)!;
-      const condition = this.#conditions.get(block);
-      const uses = new Set(body.uses);
-      for (const register of condition?.uses ?? []) if (!body.definitions.has(register)) uses.add(register);
-      return { uses, definitions: body.definitions };
-    };
+    const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
     const live = liveRegisters({ entry, next: successors, use });
+    // Liveness is that of the graph before its blocks are made to save and to restore.
     const saved = new Map(this.#barriers.map((departure, index) => {
       const { goingOn } = departure;
       if (!this.#code.has(goingOn)) return [departure, undefined] as const;
@@ -495,88 +416,6 @@ class PackGenerator {
     const body = this.#code.get(block);
     if (body !== undefined) this.#code.set(block, joined(body, this.#emitter.emitApart(write)));
   }
-
-  /** Loops over the packs of a block. */
-  #loopOverPacks(code: CodeWriter, writePack: () => void): void {
-    const local = (name: FixedLocal) => this.#emitter.fixedLocal(name);
-    const dimensions = [
-      ["threadZ", "blockDimZ", 1],
-      ["threadY", "blockDimY", 1],
-      ["threadX", "blockDimX", this.#pack.width],
-    ] as const;
-    for (const [counter] of dimensions) code.i32(0).set(local(counter)).loop();
-    writePack();
-    for (const [counter, end, step] of dimensions.toReversed()) {
-      code.get(local(counter)).i32(step).ops("i32Add").tee(local(counter)).get(local(end)).ops("i32LtU").brIf(0).end();
-    }
-  }
-
-  /** Loops over blocks, and returns the one that it has stopped at. */
-  #overBlocks(writeBlock: (code: CodeWriter) => void): Uint8Array {
-    const e = this.#emitter;
-    const code = new CodeWriter();
-    const local = (name: FixedLocal) => e.fixedLocal(name);
-    const names = ["firstBlockX", "lastBlockX", "blockX", "packs", "stepsAtOnce"] as const;
-    for (const name of names) local(name);
-    for (const name of ["blockDimX", "blockDimY", "blockDimZ"] as const) local(name);
-    writePreloads(e, code, new Set(["blockX"]));
-    code.get(local("packs")).set(this.#pack.area);
-    code.get(local("firstBlockX")).set(local("blockX"));
-    code.block().loop();
-    code.get(local("blockX")).get(local("lastBlockX")).ops("i32GeU").brIf(1);
-    writeBlock(code);
-    code.get(local("blockX")).i32(1).ops("i32Add").set(local("blockX")).br(0).end().end();
-    return code.get(local("blockX")).finish();
-  }
-
-  #loopOverBlocks(body: Uint8Array): Uint8Array {
-    return this.#overBlocks((code) => {
-      this.#loopOverPacks(code, () => code.block().append(body).end());
-    });
-  }
-
-  /** Runs the packs of a block from barrier to barrier. */
-  #loopOverRounds(body: Uint8Array): Uint8Array {
-    const e = this.#emitter;
-    const local = (name: FixedLocal) => e.fixedLocal(name);
-    const { area, savedBytes } = this.#pack;
-    return this.#overBlocks((code) => {
-      const begin = () => code.get(local("packs")).set(area).i32(0).set(local("thread"));
-      const next = () => {
-        code.get(area).i32(savedBytes).ops("i32Add").set(area);
-        code.get(local("thread")).i32(this.#pack.width).ops("i32Add").set(local("thread"));
-      };
-      begin();
-      this.#loopOverPacks(code, () => {
-        code.get(area).i32(packState.start).memory("i32Store", packHeader.state).get(area);
-        this.#pushPlace(code);
-        code.memory("i32Store", packHeader.place);
-        next();
-      });
-      code.i32(0).set(this.#isMixed).loop().i32(0).set(this.#waiting).get(contextLocal).get(contextLocal);
-      code.memory("i32Load", contextOffset("rounds")).i32(1).ops("i32Add").memory("i32Store", contextOffset("rounds"));
-      begin();
-      this.#loopOverPacks(code, () => {
-        code.block();
-        code.get(area).memory("i32Load", packHeader.state).tee(local("resumption")).i32(0).ops("i32LtS").brIf(0);
-        code.append(body).end();
-        next();
-      });
-      code.get(this.#isMixed).if();
-      begin();
-      code.get(contextLocal).get(local("blockX")).memory("i32Store", contextOffset("blockX"));
-      this.#loopOverPacks(code, () => {
-        code.get(area).memory("i32Load", packHeader.state).tee(local("resumption")).i32(packState.single);
-        code.ops("i32Ne").if().get(contextLocal).i32(0).get(local("resumption"));
-        code.get(local("resumption")).i32(packState.exited).ops("i32Eq", "select").get(area).get(local("thread"));
-        code.get(area).memory("i32Load", packHeader.place).i32(0).call(this.#context.indices.handOver);
-        code.ops("drop").end();
-        next();
-      });
-      code.get(local("blockX")).ops("return").end();
-      code.get(this.#waiting).brIf(0).end();
-    });
-  }
 }
 
 /** The type of what runs packs: it is told where the launch's record begins, and tells the block that it has stopped at. */
@@ -591,14 +430,4 @@ function registersAt(point: HandOverPoint): readonly Register[] {
     default:
       return point.place.live;
   }
-}
-
-function barrierOf({ operands: [barrier] }: TypedInstruction): number {
-  return barrier?.kind === "integer" ? Number(barrier.value) : 0;
-}
-
-function joined(...parts: readonly EmittedCode[]): EmittedCode {
-  const code = new CodeWriter();
-  for (const part of parts) code.append(part.code);
-  return { code: code.finish(), uses: new Set(), definitions: new Set() };
 }

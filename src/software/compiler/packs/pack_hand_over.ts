@@ -1,10 +1,11 @@
 import type { ResumableKernel, ScalarPlace } from "../code_generator.ts";
-import { contextLocal } from "../function_emitter.ts";
+import { contextLocal } from "../fixed_locals.ts";
 import { type ContextField, contextOffset, exited, threadRecord, threadRecordByteLength } from "../launch_context.ts";
 import type { Register } from "../typing/names.ts";
-import type { PackEmitter } from "./pack_emitter.ts";
+import { addStrides, type PackEmitter } from "./pack_emitter.ts";
 import { packHeader, packState } from "./pack_layout.ts";
-import { CodeWriter, type FunctionDefinition } from "../webassembly/wasm_encoder.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** Where the threads of a pack go on, each for itself. */
 export type HandOverPoint =
@@ -122,8 +123,7 @@ function gatherRegister(
 ): void {
   const holding = pack.holding(register);
   const to = pack.slot(register);
-  const isWide = register.type.bits === 64;
-  const type = isWide ? "i64" : "i32";
+  const type = register.type.bits === 64 ? "i64" : "i32";
   const load = () => code.get(gatheredSaved).memory(`${type}Load`, slot);
   const pushLane = (shift: number) => code.get(gatheredArea).get(gatheredLane).i32(shift).ops("i32Shl", "i32Add");
   switch (holding.kind) {
@@ -132,9 +132,7 @@ function gatherRegister(
       load().memory(`${type}Store`, to).end();
       load().get(gatheredArea).memory(`${type}Load`, to);
       if (holding.stride !== 0n) {
-        code.get(gatheredLane);
-        if (isWide) code.ops("i64ExtendI32U").i64(holding.stride).ops("i64Mul", "i64Add");
-        else code.i32(Number(holding.stride)).ops("i32Mul", "i32Add");
+        addStrides(code, gatheredLane, { stride: holding.stride, bits: register.type.bits });
       }
       code.ops(`${type}Eq`).get(isSame).ops("i32And").set(isSame);
       break;
@@ -195,17 +193,13 @@ function copyRegister(
 ): void {
   const holding = pack.holding(register);
   const from = pack.slot(register);
-  const isWide = register.type.bits === 64;
-  const type = isWide ? "i64" : "i32";
+  const type = register.type.bits === 64 ? "i64" : "i32";
   const pushLane = (shift: number) => code.get(area).get(lane).i32(shift).ops("i32Shl", "i32Add");
   code.get(saved);
   switch (holding.kind) {
     case "number":
       code.get(area).memory(`${type}Load`, from);
-      if (holding.stride === 0n) break;
-      code.get(lane);
-      if (isWide) code.ops("i64ExtendI32U").i64(holding.stride).ops("i64Mul", "i64Add");
-      else code.i32(Number(holding.stride)).ops("i32Mul", "i32Add");
+      if (holding.stride !== 0n) addStrides(code, lane, { stride: holding.stride, bits: register.type.bits });
       break;
     case "mask":
       code.get(area).memory("i32Load", from).get(lane).ops("i32ShrU").i32(1).ops("i32And");

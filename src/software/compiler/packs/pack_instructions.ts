@@ -12,7 +12,7 @@ import { packAccess } from "./pack_accesses.ts";
 import type { PackEmitter } from "./pack_emitter.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-import type { OpName, SimdOpName } from "../webassembly/wasm_encoder.ts";
+import type { OpName, SimdOpName } from "../webassembly/opcodes.ts";
 
 /** Writes an instruction on vectors. */
 type WriteForm = () => void;

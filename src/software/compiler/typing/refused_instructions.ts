@@ -13,6 +13,7 @@ const noMemoryBarriers = "barriers in memory wait for copies that run beside the
 const noCachePolicies = "there are no caches, and cache policies are not supported: leave the policy out";
 const noVideo = "video instructions are not supported but for vabsdiff2 and vabsdiff4 of .u32 without masks";
 const noLargeNumbers = "numbers of 128 bits are not supported: take two of 64";
+const noWarpsInStep = "it is for devices before sm_70, whose warps run in step";
 const noProxies = "it orders accesses of kinds that are not made here";
 
 /** Those that are refused whatever follows, by their opcodes. */
@@ -51,13 +52,29 @@ const refusedModifiers = [
   ["vabsdiff2 vabsdiff4", "s32 sat", "9.7.18.2", noVideo],
 ] as const;
 
-/** Forms of those, which any instruction fits that has the modifier. */
-export const refusedForms: readonly InstructionForm[] = refusedModifiers.flatMap(
-  ([opcodes, modifiers, section, reason]) =>
+/** Those that are refused because they lack `.sync`, with the manual's sections. */
+const withoutSync = [
+  ["shfl.<mode:up|down|bfly|idx>.b32 d, a, b, c", "9.7.9.5"],
+  ["vote.<mode:all|any|uni>.pred d, a", "9.7.13.8"],
+  ["vote.<mode:ballot>.b32 d, a", "9.7.13.8"],
+] as const;
+
+/** Forms of all that are refused for their modifiers: where one is too many, any instruction fits that has it. */
+export const refusedForms: readonly InstructionForm[] = [
+  ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
     opcodes.split(" ").flatMap((opcode) =>
       modifiers.split(" ").map((modifier) => refusedForm({ opcode, modifier, section, reason }))
-    ),
-);
+    )
+  ),
+  ...withoutSync.map(([syntax, section]) =>
+    instructionForm(
+      syntax,
+      section,
+      (e, { form: { opcode } }) =>
+        e.fail(`${noWarpsInStep}: write ${opcode}.sync, and the mask of the lanes that take part as its last operand`),
+    )
+  ),
+];
 
 function refusedForm(
   { opcode, modifier, section, reason }: { opcode: string; modifier: string; section: string; reason: string },

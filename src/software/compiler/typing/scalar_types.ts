@@ -1,4 +1,4 @@
-import type { ValueType } from "../webassembly/wasm_encoder.ts";
+import type { ValueType } from "../webassembly/opcodes.ts";
 
 /** A PTX type and how a WebAssembly value holds it. */
 export interface ScalarType {

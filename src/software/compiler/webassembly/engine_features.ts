@@ -3,7 +3,9 @@
  *
  * @module
  */
-import { CodeWriter, encodeModule, type FunctionDefinition, type ValueType } from "./wasm_encoder.ts";
+import { CodeWriter } from "./code_writer.ts";
+import { encodeModule, type FunctionDefinition } from "./module_encoder.ts";
+import type { ValueType } from "./opcodes.ts";
 
 /** Writes a fused multiply-add of the three numbers on the stack, for engines that have it. */
 export function writeFusedMultiplyAdd(code: CodeWriter, type: "f32" | "f64", operands: readonly (() => void)[]): void {

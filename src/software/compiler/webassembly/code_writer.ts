@@ -1,0 +1,221 @@
+import { ByteWriter } from "./byte_writer.ts";
+import {
+  atomicOp,
+  type AtomicOpName,
+  memoryOp,
+  type MemoryOpName,
+  op,
+  type OpName,
+  simdLaneOp,
+  type SimdLaneOpName,
+  simdOp,
+  type SimdOpName,
+  type ValueType,
+  valueTypeCodes,
+} from "./opcodes.ts";
+
+/** In code that was written, where the branches are that are hardly ever taken. */
+const unlikelyBranches = new WeakMap<Uint8Array, readonly number[]>();
+
+/** Where in finished code the branches are that are hardly ever taken. */
+export function unlikelyBranchesOf(code: Uint8Array): readonly number[] {
+  return unlikelyBranches.get(code) ?? [];
+}
+
+/** Writes the body of one function. Each method appends one instruction and returns the writer. */
+export class CodeWriter {
+  readonly #out = new ByteWriter();
+  readonly #unlikely: number[] = [];
+
+  /** Instructions without immediates, in order. */
+  ops(...names: readonly OpName[]): this {
+    for (const name of names) this.#out.bytes(op[name]);
+    return this;
+  }
+
+  i32(value: number): this {
+    this.#out.byte(0x41);
+    this.#out.signed(BigInt(value | 0));
+    return this;
+  }
+
+  /** `value` is taken modulo 2 to the 64. */
+  i64(value: bigint): this {
+    this.#out.byte(0x42);
+    this.#out.signed(BigInt.asIntN(64, value));
+    return this;
+  }
+
+  /** A constant by its bits, so that NaNs keep theirs. */
+  f32Bits(bits: bigint): this {
+    this.#out.byte(0x43);
+    this.#out.littleEndian(bits, 4);
+    return this;
+  }
+
+  /** A constant that is no NaN. */
+  f64(value: number): this {
+    const view = new DataView(new ArrayBuffer(8));
+    view.setFloat64(0, value);
+    return this.f64Bits(view.getBigUint64(0));
+  }
+
+  /** A constant that is no NaN, and is rounded. */
+  f32(value: number): this {
+    const view = new DataView(new ArrayBuffer(4));
+    view.setFloat32(0, value);
+    return this.f32Bits(BigInt(view.getUint32(0)));
+  }
+
+  /** A constant by its bits, so that NaNs keep theirs. */
+  f64Bits(bits: bigint): this {
+    this.#out.byte(0x44);
+    this.#out.littleEndian(bits, 8);
+    return this;
+  }
+
+  get(local: number): this {
+    return this.#withIndex(0x20, local);
+  }
+
+  set(local: number): this {
+    return this.#withIndex(0x21, local);
+  }
+
+  tee(local: number): this {
+    return this.#withIndex(0x22, local);
+  }
+
+  block(): this {
+    this.#out.bytes([0x02, 0x40]);
+    return this;
+  }
+
+  loop(): this {
+    this.#out.bytes([0x03, 0x40]);
+    return this;
+  }
+
+  /** Takes the condition from the stack. */
+  if(result?: ValueType): this {
+    this.#out.bytes([0x04, result === undefined ? 0x40 : valueTypeCodes[result]]);
+    return this;
+  }
+
+  /** An `if` that engines are told is hardly ever true: what is in it they may put out of the way. */
+  ifUnlikely(): this {
+    this.#unlikely.push(this.#out.length);
+    return this.if();
+  }
+
+  else(): this {
+    this.#out.byte(0x05);
+    return this;
+  }
+
+  end(): this {
+    this.#out.byte(0x0b);
+    return this;
+  }
+
+  br(depth: number): this {
+    return this.#withIndex(0x0c, depth);
+  }
+
+  brIf(depth: number): this {
+    return this.#withIndex(0x0d, depth);
+  }
+
+  brTable(depths: readonly number[], otherwise: number): this {
+    this.#out.byte(0x0e);
+    this.#out.unsigned(depths.length);
+    for (const depth of depths) this.#out.unsigned(depth);
+    this.#out.unsigned(otherwise);
+    return this;
+  }
+
+  globalGet(index: number): this {
+    return this.#withIndex(0x23, index);
+  }
+
+  call(functionIndex: number): this {
+    return this.#withIndex(0x10, functionIndex);
+  }
+
+  memory(name: MemoryOpName, offset = 0): this {
+    const [opcode, alignment] = memoryOp[name];
+    this.#out.bytes([opcode, alignment]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  atomic(name: AtomicOpName, offset = 0): this {
+    const [opcode, alignment] = atomicOp[name];
+    this.#out.bytes([0xfe, opcode, alignment]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** An instruction on vectors. */
+  simd(...names: readonly SimdOpName[]): this {
+    for (const name of names) this.#out.bytes([0xfd, ...simdOp[name]]);
+    return this;
+  }
+
+  /** An instruction on one lane of a vector. */
+  simdLane(name: SimdLaneOpName, lane: number): this {
+    this.#out.bytes([0xfd, simdLaneOp[name], lane]);
+    return this;
+  }
+
+  /** Loads a vector from a place that is a multiple of 4. */
+  v128Load(offset = 0): this {
+    this.#out.bytes([0xfd, 0x00, 2]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** Stores a vector to a place that is a multiple of 4. */
+  v128Store(offset = 0): this {
+    this.#out.bytes([0xfd, 0x0b, 2]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** Picks bytes of two vectors: those of the second count from 16 on. */
+  i8x16Shuffle(bytes: readonly number[]): this {
+    this.#out.bytes([0xfd, 0x0d, ...bytes]);
+    return this;
+  }
+
+  /** A vector of four numbers of 32 bits, each taken modulo 2 to the 32. */
+  i32x4(numbers: readonly number[]): this {
+    this.#out.bytes([0xfd, 0x0c]);
+    for (const number of numbers) this.#out.littleEndian(BigInt.asUintN(32, BigInt(number)), 4);
+    return this;
+  }
+
+  atomicFence(): this {
+    this.#out.bytes([0xfe, 0x03, 0x00]);
+    return this;
+  }
+
+  /** Code that another writer wrote. */
+  append(code: Uint8Array): this {
+    for (const offset of unlikelyBranchesOf(code)) this.#unlikely.push(this.#out.length + offset);
+    this.#out.bytes(code);
+    return this;
+  }
+
+  finish(): Uint8Array<ArrayBuffer> {
+    const code = this.#out.finish();
+    if (this.#unlikely.length > 0) unlikelyBranches.set(code, [...this.#unlikely]);
+    return code;
+  }
+
+  #withIndex(opcode: number, index: number): this {
+    this.#out.byte(opcode);
+    this.#out.unsigned(index);
+    return this;
+  }
+}
