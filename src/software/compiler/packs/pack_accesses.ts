@@ -7,7 +7,7 @@
 import { spaceOf } from "../instructions/address_checks.ts";
 import type { Register } from "../typing/names.ts";
 import type { PackEmitter } from "./pack_emitter.ts";
-import { hasVectors } from "./pack_instructions.ts";
+import { hasVectors } from "./pack_shapes.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 
@@ -28,7 +28,7 @@ export function packAccess(pack: PackEmitter, instruction: TypedInstruction): ((
   const isBounded = space === "shared";
   if (!isBounded && space !== "global" && space !== "const" && space !== "generic") return undefined;
   if (base.type.bits !== (isBounded ? 32 : 64)) return undefined;
-  if (!hasVectors(pack, value) || (isLoad && value?.kind !== "register")) return undefined;
+  if (!hasVectors(pack.shapes, value) || (isLoad && value?.kind !== "register")) return undefined;
   return () => {
     const { code, emitter: e } = pack;
     const place = e.temporary("i32");

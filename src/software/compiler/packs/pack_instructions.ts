@@ -10,6 +10,7 @@ import { knownDistance } from "../instructions/logic_instructions.ts";
 import { type LogicTerm, shortestLogic } from "../instructions/logic_of_three.ts";
 import { packAccess } from "./pack_accesses.ts";
 import type { PackEmitter } from "./pack_emitter.ts";
+import { hasVectors } from "./pack_shapes.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 import type { OpName, SimdOpName } from "../webassembly/opcodes.ts";
@@ -37,24 +38,7 @@ export function packForm(pack: PackEmitter, instruction: TypedInstruction): Writ
 function holdsVectors(pack: PackEmitter, instruction: TypedInstruction): boolean {
   const [destination] = instruction.operands;
   if (destination?.kind !== "register" || pack.holding(destination).kind !== "vectors") return false;
-  return instruction.operands.every((operand) => hasVectors(pack, operand) || isPredicate(operand));
-}
-
-/** Whether an operand can be had as vectors. */
-export function hasVectors(pack: PackEmitter, operand: ResolvedOperand | undefined): boolean {
-  switch (operand?.kind) {
-    case "register":
-      return operand.type.bits === 32;
-    case "special":
-      return pack.shapes.shapeOf(operand) !== undefined;
-    case "integer":
-    case "float":
-    case "variable":
-    case "sum":
-      return true;
-    default:
-      return false;
-  }
+  return instruction.operands.every((operand) => hasVectors(pack.shapes, operand) || isPredicate(operand));
 }
 
 function isPredicate(operand: ResolvedOperand): boolean {
@@ -326,7 +310,7 @@ const compare: Form = (pack, i) => {
   const ordered = compareOrdered(pack, i);
   if (ordered !== undefined) return ordered;
   if (type.bits !== 32 || choices.has("ftz")) return undefined;
-  if (!hasVectors(pack, a) || !hasVectors(pack, b)) return undefined;
+  if (!hasVectors(pack.shapes, a) || !hasVectors(pack.shapes, b)) return undefined;
   const comparison = choices.get("compare")!;
   const isFloat = type.kind === "float";
   const [signed, unsigned] = integerComparisons[comparison] ?? [];

@@ -215,3 +215,20 @@ function sum(a: Shape, b: Shape): Shape {
 function times(a: Shape, factor: bigint): Shape {
   return a === undefined ? undefined : a * factor;
 }
+
+/** Whether an operand can be had as vectors. */
+export function hasVectors(shapes: PackShapes, operand: ResolvedOperand | undefined): boolean {
+  switch (operand?.kind) {
+    case "register":
+      return operand.type.bits === 32;
+    case "special":
+      return shapes.shapeOf(operand) !== undefined;
+    case "integer":
+    case "float":
+    case "variable":
+    case "sum":
+      return true;
+    default:
+      return false;
+  }
+}
