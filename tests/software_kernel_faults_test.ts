@@ -157,7 +157,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
   [
     "a call of what is no function",
     "P: .callprototype _ ();\nmov.u64 %rd3, 16;\ncall %rd3, (), P;",
-    "cudaErrorInvalidPc",
+    "cudaErrorIllegalInstruction",
     /Line \d+ of the PTX, 0x10 is the address of no function\);/,
     ".func f() { ret; } .global .u64 table = f;",
   ],

@@ -119,7 +119,7 @@ const errorsOfFaults: ReadonlyMap<number, number> = new Map([
   [faultKind.noBarrierCount, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.stackOverflow, cudaErrorNumbers.cudaErrorIllegalAddress],
-  [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorInvalidPc],
+  [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.failedAssertion, cudaErrorNumbers.cudaErrorAssert],
   [faultKind.stepLimit, cudaErrorNumbers.cudaErrorLaunchTimeout],
   [faultKind.deadlock, cudaErrorNumbers.cudaErrorLaunchTimeout],
