@@ -1,7 +1,8 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../src/ptx/syntax.ts";
-import { launchInSlices, loadModule, type SoftwareModule } from "../src/software/software_kernel.ts";
+import { launchInSlices } from "../src/software/kernel_launch.ts";
+import { loadModule, type SoftwareModule } from "../src/software/software_kernel.ts";
 import { addressOfOffset, pageByteLength, Window } from "../src/software/window.ts";
 
 const ptx = `.version 7.0

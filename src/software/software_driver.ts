@@ -32,7 +32,7 @@ import { poolAttribute, setPoolAttribute } from "./pool_attributes.ts";
 import { createPoolId, decodeExportData, encodeExportData } from "./pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./shared_file.ts";
 import { softwareAttribute } from "./software_device.ts";
-import type { SoftwareKernel } from "./software_kernel.ts";
+import type { SoftwareKernel } from "./kernel_launch.ts";
 import { launchOf, LoadedModule, type ModuleVariable, occupancyOf } from "./software_modules.ts";
 import { type Block, SoftwarePool } from "./software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./streams.ts";

@@ -11,15 +11,9 @@ import { AccessibleRange } from "./accessible_range.ts";
 import { PtxVersionError } from "./compiler/compile.ts";
 import { fail } from "./failure.ts";
 import { activeBlocks, launchLimits, maxSharedMemoryOf } from "./software_device.ts";
-import {
-  type Geometry,
-  launchInSlices,
-  loadModule,
-  type ModulePlace,
-  type SoftwareKernel,
-  type SoftwareModule,
-  threadMemoryBytes,
-} from "./software_kernel.ts";
+import { launchInSlices, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
+import type { Geometry } from "./kernel_pack.ts";
+import { loadModule, type ModulePlace, type SoftwareModule } from "./software_kernel.ts";
 import { scratch, wholePages, type Window } from "./window.ts";
 
 const loadCall = "cuModuleLoadDataEx";

@@ -4,7 +4,7 @@ import { formatUuid } from "../uuid.ts";
 import { faultKind } from "./compiler/compile.ts";
 import { fail } from "./failure.ts";
 import { softwareUuid, visibleDevices } from "./software_device.ts";
-import { KernelFault } from "./software_kernel.ts";
+import { KernelFault } from "./kernel_fault.ts";
 
 const deviceLimit = 16;
 

@@ -134,6 +134,8 @@ class KernelGenerator {
   readonly #flows: ReadonlyMap<TypedFunction, FunctionFlow>;
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
+  /** Known once the code of all functions is written. */
+  #savedBytesOnce: number | undefined;
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
@@ -205,6 +207,10 @@ class KernelGenerator {
 
   /** Of each thread; a function that is called may need its header before it is seen that there is no room. */
   get #savedBytes(): number {
+    return this.#savedBytesOnce ??= this.#countSavedBytes();
+  }
+
+  #countSavedBytes(): number {
     const depth = stackDepth(this.#typed, {
       bytesOf: (typed) => this.#functions.get(typed)!.savedBytes,
       addressed: this.#context.addressed,

@@ -51,9 +51,13 @@ export type ContextField = typeof contextFields[number];
 /** Bytes of a launch's record. */
 export const contextByteLength: number = contextFields.length * 4;
 
+const contextOffsets: ReadonlyMap<ContextField, number> = new Map(
+  contextFields.map((field, index) => [field, index * 4]),
+);
+
 /** Where a number lies in the record, in bytes. */
 export function contextOffset(field: ContextField): number {
-  return contextFields.indexOf(field) * 4;
+  return contextOffsets.get(field)!;
 }
 
 /** Bytes of a thread's record. */

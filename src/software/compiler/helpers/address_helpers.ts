@@ -13,20 +13,15 @@ import {
   sharedAddressBase,
   sharedWindow,
 } from "../addresses.ts";
-import type { HelperFunction } from "./helper_function.ts";
-import { hostFunctionCount, hostIndex } from "./host_functions.ts";
+import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
+import { hostIndex } from "./host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** What they are called. */
 export type AddressHelper = "findRange" | "findGeneric" | "faultBounded";
 
-/** The index of one of them: among the helpers they come first. */
-function ownIndex(name: AddressHelper): number {
-  return hostFunctionCount + Object.keys(addressHelpers).indexOf(name);
-}
-
 /** By name. */
-export const addressHelpers: Readonly<Record<AddressHelper, () => HelperFunction>> = {
+export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findRange,
   findGeneric,
   faultBounded,
@@ -145,7 +140,7 @@ function pushAligned(code: CodeWriter, { address, bytes }: { address: number; by
  * of the local memory and of the parameters, and where the limits begin. Returns where it lies, and what `findRange`
  * returns: nothing where it is not global memory. What would be legal but for its alignment faults as misaligned.
  */
-function findGeneric(): HelperFunction {
+function findGeneric(indexOf: HelperIndex): HelperFunction {
   const [address, bytes, line, shared, sharedBytes, local, localBytes, parameters, parameterBytes, limits] = [
     0,
     1,
@@ -184,7 +179,7 @@ function findGeneric(): HelperFunction {
     pushFault(code, { kind: faultKind.illegalAddress, address, line });
     code.end();
   }
-  code.get(offset).get(address).get(bytes).get(line).get(limits).call(ownIndex("findRange"));
+  code.get(offset).get(address).get(bytes).get(line).get(limits).call(indexOf("findRange"));
   return {
     type: {
       parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],

@@ -5,7 +5,7 @@
  */
 import type { FunctionEmitter } from "../function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
-import { constant, constantOf, inType, repeatable, s32, u32 } from "./integer_operations.ts";
+import { constant, constantOf, extendAmount, inType, repeatable, s32, u32 } from "./integer_operations.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 
 /** `popc` and `clz`: counts, always in 32 bits. */
@@ -126,7 +126,6 @@ function extractUnknownBits(e: FunctionEmitter, i: TypedInstruction): void {
   const { type } = i;
   const position = e.temporary("i32"), length = e.temporary("i32"), value = e.temporary(type.value);
   const signed = type.kind === "signed";
-  const extendAmount = () => type.value === "i64" ? code.ops("i64ExtendI32U") : code;
   e.push(i.operands[1], type);
   code.set(value);
   pushFieldPlace(e, i, i.operands[2]);
@@ -138,16 +137,16 @@ function extractUnknownBits(e: FunctionEmitter, i: TypedInstruction): void {
   if (signed) {
     code.i32(type.bits - 1).get(position).get(position).i32(type.bits - 1).ops("i32GtU", "select").set(position);
     code.get(value).get(position);
-    extendAmount().ops(inType(type, "ShrS")).set(value);
+    extendAmount(code, type).ops(inType(type, "ShrS")).set(value);
   } else {
     code.get(value).get(position);
-    extendAmount().ops(inType(type, "ShrU"));
+    extendAmount(code, type).ops(inType(type, "ShrU"));
     constant(code, type, 0).get(position).i32(type.bits).ops("i32LtU", "select").set(value);
   }
   code.get(length).i32(type.bits).ops("i32GeU").if(type.value).get(value).else();
   code.get(value).i32(type.bits).get(length).ops("i32Sub").tee(length);
-  extendAmount().ops(inType(type, "Shl")).get(length);
-  extendAmount().ops(inType(type, signed ? "ShrS" : "ShrU")).end().end();
+  extendAmount(code, type).ops(inType(type, "Shl")).get(length);
+  extendAmount(code, type).ops(inType(type, signed ? "ShrS" : "ShrU")).end().end();
 }
 
 /** `bfi`: a field of one number put into another. */
@@ -182,21 +181,20 @@ function insertUnknownBits(e: FunctionEmitter, i: TypedInstruction): void {
   const { code } = e;
   const { type } = i;
   const position = e.temporary("i32"), length = e.temporary("i32"), mask = e.temporary(type.value);
-  const extendAmount = () => type.value === "i64" ? code.ops("i64ExtendI32U") : code;
   pushFieldPlace(e, i, i.operands[3]);
   code.set(position);
   pushFieldPlace(e, i, i.operands[4]);
   code.set(length);
   // (1 << length) - 1, or all ones, moved to the position, or nothing where that is past the top.
   constant(code, type, 1).get(length);
-  extendAmount().ops(inType(type, "Shl"));
+  extendAmount(code, type).ops(inType(type, "Shl"));
   constant(code, type, 1).ops(inType(type, "Sub"));
   constant(code, type, -1).get(length).i32(type.bits).ops("i32LtU", "select").get(position);
-  extendAmount().ops(inType(type, "Shl"));
+  extendAmount(code, type).ops(inType(type, "Shl"));
   constant(code, type, 0).get(position).i32(type.bits).ops("i32LtU", "select").set(mask);
   e.push(i.operands[1], type);
   code.get(position);
-  extendAmount().ops(inType(type, "Shl")).get(mask).ops(inType(type, "And"));
+  extendAmount(code, type).ops(inType(type, "Shl")).get(mask).ops(inType(type, "And"));
   e.push(i.operands[2], type);
   constant(code.get(mask), type, -1).ops(inType(type, "Xor"), inType(type, "And"), inType(type, "Or"));
 }

@@ -31,6 +31,11 @@ export function constant(code: CodeWriter, { value }: ScalarType, number: number
   return value === "i64" ? code.i64(BigInt(number)) : code.i32(Number(BigInt.asIntN(32, BigInt(number))));
 }
 
+/** Makes an amount on the stack, of 32 bits, one by which a type is shifted. */
+export function extendAmount(code: CodeWriter, { value }: ScalarType): CodeWriter {
+  return value === "i64" ? code.ops("i64ExtendI32U") : code;
+}
+
 /** The value of an operand that is a number; undefined for any other. */
 export function constantOf(operand: ResolvedOperand | undefined): bigint | undefined {
   return operand?.kind === "integer" ? operand.value : undefined;

@@ -4,7 +4,16 @@
  * @module
  */
 import type { Emit } from "../typing/instruction_form.ts";
-import { constant, constantOf, fromOperands, inType, isSameOperand, repeatable, u32 } from "./integer_operations.ts";
+import {
+  constant,
+  constantOf,
+  extendAmount,
+  fromOperands,
+  inType,
+  isSameOperand,
+  repeatable,
+  u32,
+} from "./integer_operations.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 
@@ -46,15 +55,14 @@ export function shift(direction: "left" | "right"): Emit {
         return;
       }
       const amount = repeatable(e, i.operands[2], u32);
-      const extendAmount = () => type.value === "i64" ? code.ops("i64ExtendI32U") : code;
       e.push(i.operands[1], type);
       if (keepsSign) {
         amount().i32(type.bits - 1);
         amount().i32(type.bits).ops("i32LtU", "select");
-        extendAmount().ops(operation);
+        extendAmount(code, type).ops(operation);
       } else {
         amount();
-        constant(extendAmount().ops(operation), type, 0);
+        constant(extendAmount(code, type).ops(operation), type, 0);
         amount().i32(type.bits).ops("i32LtU", "select");
       }
     });

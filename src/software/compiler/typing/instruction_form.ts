@@ -108,8 +108,11 @@ export function matchForm(form: InstructionForm, modifiers: readonly string[]): 
   let lastType = -1;
   for (const [at, modifier] of modifiers.entries()) {
     const place = form.slots.findIndex(({ name, choices: allowed }) => allowed.has(modifier) && !choices.has(name));
-    if (place < 0 || (isType(modifier) && place < lastType)) return { matched: false, at };
-    if (isType(modifier)) lastType = place;
+    if (place < 0) return { matched: false, at };
+    if (isType(modifier)) {
+      if (place < lastType) return { matched: false, at };
+      lastType = place;
+    }
     choices.set(form.slots[place]!.name, modifier);
   }
   const isComplete = form.slots.every(({ name, optional }) => optional || choices.has(name));
