@@ -45,6 +45,16 @@ export { open, type OpenOptions } from "./src/open.ts";
 export { type Access } from "./src/pool_access.ts";
 export { type ParameterType } from "./src/ptx/kernel_signature.ts";
 export { ShareableHandle } from "./src/shareable_handle.ts";
+export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel_consumer.ts";
+export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel_producer.ts";
+export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter.ts";
+export { Importer, type ImporterOptions } from "./src/sharing/importer.ts";
+export { Lease, type RecallOptions } from "./src/sharing/lease.ts";
+export { type LeaseState } from "./src/sharing/announcement.ts";
+export { type JsonValue } from "./src/sharing/metadata.ts";
+export { Offer } from "./src/sharing/offer.ts";
+export { type MapOptions, RemoteOffer } from "./src/sharing/remote_offer.ts";
+export { ReceivedSlot, Slot } from "./src/sharing/slot.ts";
 export { type ListenOptions, UnixListener } from "./src/sharing/unix_listener.ts";
 export {
   type Peer,

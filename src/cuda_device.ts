@@ -13,8 +13,9 @@ import { MemoryPool, type PoolOptions } from "./memory_pool.ts";
 import { kernelSignatures } from "./ptx/kernel_signature.ts";
 import { ptxText } from "./ptx/ptx_text.ts";
 import type { Session } from "./session.ts";
-import type { ShareableHandle } from "./shareable_handle.ts";
+import { ShareableHandle } from "./shareable_handle.ts";
 import { formatUuid } from "./uuid.ts";
+import { whatIs } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 const ipcHandleByteLength = 64;
@@ -172,6 +173,11 @@ export class CudaDevice {
   }
 
   set currentPool(pool: MemoryPool) {
+    if (!(pool instanceof MemoryPool)) {
+      throw new TypeError(
+        `Cannot make ${whatIs(pool)} the current pool of device ${this.ordinal}: it must be a MemoryPool of its own`,
+      );
+    }
     if (pool.device !== this) {
       const place = pool.device === undefined ? "in host memory" : `of device ${pool.device.ordinal}`;
       throw new RangeError(
@@ -231,10 +237,19 @@ export class CudaDevice {
   /**
    * Takes a pool of another process, by what its `exportHandle` gave. The handle stays the caller's.
    *
+   * @throws {TypeError} for what is no `ShareableHandle`: a descriptor's number becomes one by `ShareableHandle.fromFd`
    * @throws {RangeError} where the pool's memory is of another device
    * @throws {CudaError} where the descriptor is no pool's
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
+    if (!(handle instanceof ShareableHandle)) {
+      throw new TypeError(
+        `Cannot import a pool from ${
+          whatIs(handle)
+        }: give the ShareableHandle of the exporter's exportHandle, or one ` +
+          "that ShareableHandle.fromFd made of a descriptor",
+      );
+    }
     const isFd = handle.type === "posix-fd";
     let imported: bigint;
     try {

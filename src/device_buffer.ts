@@ -36,7 +36,7 @@ export interface ReadOptions extends WaitOptions {
 export interface BufferOwner {
   /** Frees the memory in the stream's order. */
   release(address: bigint, byteLength: number, stream: CudaStream): void;
-  /** Is told that the buffer was freed, and that reads of it come before its release. */
+  /** Is told that the buffer was freed, and that whoever keeps its memory lets go of it before its release. */
   awaitRelease?(address: bigint, byteLength: number): void;
   /** Whether the memory is the host's: of a pool in host memory. */
   readonly isHostMemory?: boolean;
@@ -54,6 +54,32 @@ export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) =
 
 /** Ends the use of a buffer whose memory is gone without having been freed. */
 export let retire: (buffer: DeviceBuffer) => void;
+
+/**
+ * Keeps the memory of the whole buffer, of which this may be a part, until the function that it returns is called; a
+ * second call of that does nothing. A free meanwhile ends the use of the buffer at once and calls `onFree`, but the
+ * driver is asked to free only when nobody keeps the memory any more: on the stream that was given to `free`, or where
+ * that is gone on the device's default stream, behind the work that was given to the other before the free.
+ *
+ * @throws {ReferenceError} where the buffer was freed
+ * @throws {TypeError} for a module's global, which goes with its module
+ */
+export let keepMemory: (buffer: DeviceBuffer, onFree: () => void) => () => void;
+
+/** The buffer that this is a part of, or itself, and where in it the part begins. */
+export let wholeOf: (buffer: DeviceBuffer) => { whole: DeviceBuffer; byteOffset: number };
+
+/** Somebody who needs the memory for longer than its user may: `onFree` tells when that is. */
+interface MemoryKeeper {
+  readonly onFree: (() => void) | undefined;
+}
+
+/** What is to be done when the last keeper of memory that was freed has let go. */
+interface LaterRelease {
+  readonly stream: CudaStream;
+  /** Recorded on the stream when the buffer was freed, in case that the stream goes first. */
+  readonly marker: bigint | undefined;
+}
 
 /**
  * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait.
@@ -96,9 +122,9 @@ export class DeviceBuffer implements Disposable {
   #hostViews: ArrayBuffer[] | undefined;
   /** Copies of reads that are not known to be done. */
   #copies: Set<StagingBuffer> | undefined;
-  /** Reads that have copies yet to give to their stream. */
-  #readsSending = 0;
-  #freeAfterReads: CudaStream | undefined;
+  /** Those who keep the memory: reads that have copies yet to give to their stream, and callers of `keepMemory`. */
+  #keepers: Set<MemoryKeeper> | undefined;
+  #laterRelease: LaterRelease | undefined;
 
   static {
     partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
@@ -106,8 +132,19 @@ export class DeviceBuffer implements Disposable {
       buffer.#isRetired = true;
       buffer.#end();
     };
+    keepMemory = (buffer, onFree) => {
+      void buffer.address;
+      if (buffer.#owner.keeper !== undefined) throw new TypeError(`Cannot keep the buffer: ${buffer.#owner.keeper}`);
+      return buffer.#whole.#keep(onFree);
+    };
+    wholeOf = (buffer) => {
+      const whole = buffer.#whole;
+      return { whole, byteOffset: Number(buffer.#address - whole.#address) };
+    };
     printAs(this, (buffer) => {
-      const state = buffer.#whole.#isFreed ? "freed" : `0x${buffer.#address.toString(16)}`;
+      const whole = buffer.#whole;
+      const freed = whole.#laterRelease === undefined ? "freed" : "freed, still kept";
+      const state = whole.#isFreed ? freed : `0x${buffer.#address.toString(16)}`;
       return `${buffer.constructor.name} { device ${buffer.device.ordinal}, ${buffer.byteLength} bytes, ${state} }`;
     });
   }
@@ -228,7 +265,7 @@ export class DeviceBuffer implements Disposable {
     const result = new Uint8Array(byteLength);
     const pieces = piecesOf(byteLength);
     const sent: { begin: number; length: number; staging: StagingBuffer }[] = [];
-    const endSending = this.#whole.#beginSending();
+    const endSending = this.#whole.#keep();
     try {
       for (let next = 0, taken = 0; taken < pieces.length; taken++) {
         for (; next < pieces.length && next < taken + piecesAtOnce; next++) {
@@ -347,7 +384,8 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * Gives the memory back in the stream's order: work given to it before may still use it. Memory that is not of a pool
-   * has no such order: freeing it blocks until that work is done.
+   * has no such order: freeing it blocks until that work is done. Memory that is being read, or that other processes were
+   * lent, stays until they are done with it.
    *
    * @throws {ReferenceError} where it has been freed already
    * @throws {TypeError} for a part of a buffer, and for a module's global
@@ -358,13 +396,15 @@ export class DeviceBuffer implements Disposable {
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
     // Asked first: a stream that was disposed must not cost the memory.
     void stream.unsafeHandle;
-    if (this.#readsSending === 0) {
+    if (this.#keepers === undefined || this.#keepers.size === 0) {
       this.#release(stream);
-    } else {
-      this.#freeAfterReads = stream;
-      this.#owner.awaitRelease?.(this.#address, this.byteLength);
+      this.#end();
+      return;
     }
+    this.#laterRelease = { stream, marker: this.#markFree(stream) };
+    this.#owner.awaitRelease?.(this.#address, this.byteLength);
     this.#end();
+    for (const { onFree } of this.#keepers) onFree?.();
   }
 
   /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
@@ -374,7 +414,9 @@ export class DeviceBuffer implements Disposable {
   }
 
   #exportHint(): string {
-    if (!("handleType" in this.pool!)) return "only the process that allocated it can";
+    if (!("handleType" in this.pool!)) {
+      return "only the process that allocated it can: forward the pool's handle and the 64 bytes that it was imported by";
+    }
     return this.pool.handleType === "none"
       ? 'allocate it from a pool created with handleType "posix-fd"'
       : "export its pool first, with exportHandle";
@@ -487,20 +529,41 @@ export class DeviceBuffer implements Disposable {
     }
   }
 
-  /** Keeps the memory until the function that this returns is called: a read has copies yet to give to its stream. */
-  #beginSending(): () => void {
-    let isSending = true;
-    this.#readsSending++;
+  /** Keeps the memory until the function that this returns is called. */
+  #keep(onFree?: () => void): () => void {
+    const keeper = { onFree };
+    const keepers = this.#keepers ??= new Set();
+    keepers.add(keeper);
     return () => {
-      if (!isSending) return;
-      isSending = false;
-      this.#readsSending--;
-      if (this.#readsSending > 0 || this.#freeAfterReads === undefined) return;
-      const stream = this.#freeAfterReads;
-      this.#freeAfterReads = undefined;
-      // The free comes after the reads' copies on any stream: where its own is gone meanwhile, another will do.
-      giveBack(() => this.#release(stream.disposed ? this.device.defaultStream : stream));
+      if (!keepers.delete(keeper) || keepers.size > 0 || this.#laterRelease === undefined) return;
+      const later = this.#laterRelease;
+      this.#laterRelease = undefined;
+      giveBack(() => this.#releaseLater(later));
     };
+  }
+
+  /** An event behind the work that comes before a free. A default stream is never gone, and a lost one has no work. */
+  #markFree(stream: CudaStream): bigint | undefined {
+    if (stream === stream.device.defaultStream) return undefined;
+    let marker: bigint | undefined;
+    giveBack(() => {
+      marker = this.#session.createMarker(stream.device.ordinal);
+      this.#session.driver.eventRecord(stream.device.ordinal, marker, stream.unsafeHandle);
+    });
+    return marker;
+  }
+
+  #releaseLater({ stream, marker }: LaterRelease): void {
+    try {
+      if (!stream.disposed) return this.#release(stream);
+      const { defaultStream } = this.device;
+      if (marker !== undefined) {
+        this.#session.driver.streamWaitEvent(this.device.ordinal, defaultStream.unsafeHandle, marker);
+      }
+      this.#release(defaultStream);
+    } finally {
+      if (marker !== undefined) this.#session.destroyMarker(marker);
+    }
   }
 }
 

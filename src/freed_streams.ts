@@ -24,6 +24,12 @@ export class FreedStreams {
     if (this.#streams.size % sweepSize === 0) this.#sweep();
   }
 
+  /** Resolves when the frees are done; where their device is lost, too. */
+  async finished(): Promise<void> {
+    this.#sweep();
+    await Promise.allSettled([...this.#streams, ...this.#devices].map((each) => each.finished()));
+  }
+
   /** Blocks until the frees are done. */
   synchronize(): void {
     this.#sweep();

@@ -1,3 +1,4 @@
+import type { CudaStream } from "./cuda_stream.ts";
 import { giveBack } from "./explain.ts";
 import { FreedStreams } from "./freed_streams.ts";
 
@@ -10,8 +11,8 @@ export interface ImportedMapping {
   readonly byteLength: number;
   /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
   count: number;
-  /** Events behind the work of the streams on which the other buffers were freed. */
-  readonly earlierFrees: bigint[];
+  /** For each stream on which other buffers were freed, an event behind its work. */
+  readonly earlierFrees: Map<CudaStream, bigint>;
 }
 
 /** The mappings of one pool, by export data and by address, for all objects that have imported it. */

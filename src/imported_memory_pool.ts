@@ -7,9 +7,12 @@ import { cannot, giveBack } from "./explain.ts";
 import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength } from "./validation.ts";
+import { checkByteLength, whatIs } from "./validation.ts";
 
 const exportDataByteLength = 64;
+
+/** Calls back once the pool was given up. */
+export let whenGivenUp: (pool: ImportedMemoryPool, callback: () => void) => void;
 
 /**
  * A pool of another process. It cannot allocate: only map what that process allocated.
@@ -23,8 +26,12 @@ export class ImportedMemoryPool implements Disposable {
   readonly #mappings: ImportedMappings;
   readonly #owner: BufferOwner;
   #handle: bigint | undefined;
+  #onGivenUp: (() => void) | undefined;
 
   static {
+    whenGivenUp = (pool, callback) => {
+      pool.#onGivenUp = callback;
+    };
     printAs(this, (pool) => {
       const state = pool.#handle === undefined ? "disposed" : `${pool.#mappings.size} mapped`;
       return `ImportedMemoryPool { device ${pool.device.ordinal}, ${state} }`;
@@ -59,16 +66,24 @@ export class ImportedMemoryPool implements Disposable {
    *
    * @param exportData The 64 bytes of `DeviceBuffer.exportPointer`.
    * @param byteLength How long the buffer is said to be; it may be less than there is.
+   * @throws {TypeError} for what is no `Uint8Array`, the exporter's buffer for one
    * @throws {SharingError} `size-mismatch` where the buffer is smaller than that
    * @throws {CudaError} `cudaErrorInvalidValue` for data that are not of this pool
    */
   importPointer(exportData: Uint8Array, byteLength: number): DeviceBuffer {
+    if (!(exportData instanceof Uint8Array)) {
+      throw new TypeError(
+        `Cannot import a pointer from ${whatIs(exportData)}: give the Uint8Array of the exporter's exportPointer`,
+      );
+    }
     if (exportData.byteLength !== exportDataByteLength) {
       throw new RangeError(
         `Cannot import ${exportData.byteLength} bytes of export data: there are ${exportDataByteLength}`,
       );
     }
     checkByteLength(byteLength, "the size of an imported buffer", 1);
+    // Asked first: what another importer of the pool has mapped is not this one's any more.
+    void this.unsafeHandle;
     const key = String.fromCharCode(...exportData);
     const mapping = this.#mappings.withData(key) ?? this.#map(key, exportData);
     if (mapping.byteLength < byteLength) {
@@ -103,17 +118,21 @@ export class ImportedMemoryPool implements Disposable {
     if (this.#handle === undefined) return;
     if (this.#mappings.size > 0 && this.#mappings.importers === 1) {
       throw new ReferenceError(
-        `Cannot dispose ${this.#name}: ${this.#mappings.size} of its buffers are not freed, or still being read`,
+        `Cannot dispose ${this.#name}: ${this.#mappings.size} of its buffers are not freed, or still being read or kept`,
       );
     }
     const handle = this.#handle;
     this.#handle = undefined;
-    // The driver refuses while pointers are mapped, by whichever importer: so all its imports go with the last.
-    if (!this.#mappings.leave()) return;
-    giveBack(() => {
-      this.#mappings.freedOn.synchronize();
-      for (let count = 0; count < this.#mappings.imports; count++) this.#session.driver.memPoolDestroy(handle);
-    });
+    try {
+      // The driver refuses while pointers are mapped, by whichever importer: so all its imports go with the last.
+      if (!this.#mappings.leave()) return;
+      giveBack(() => {
+        this.#mappings.freedOn.synchronize();
+        for (let count = 0; count < this.#mappings.imports; count++) this.#session.driver.memPoolDestroy(handle);
+      });
+    } finally {
+      this.#onGivenUp?.();
+    }
   }
 
   #map(key: string, exportData: Uint8Array): ImportedMapping {
@@ -134,7 +153,7 @@ export class ImportedMemoryPool implements Disposable {
       this.#mappings.alias(known, key);
       return known;
     }
-    const mapping = { keys: [key], address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: [] };
+    const mapping = { keys: [key], address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: new Map() };
     this.#mappings.add(mapping);
     return mapping;
   }
@@ -150,9 +169,13 @@ export class ImportedMemoryPool implements Disposable {
   #noteFree(mapping: ImportedMapping, stream: CudaStream): void {
     const { driver } = this.#session;
     const device = stream.device.ordinal;
-    const event = this.#session.createMarker(device);
-    mapping.earlierFrees.push(event);
-    driver.eventRecord(device, event, stream.unsafeHandle);
+    const handle = stream.unsafeHandle;
+    let event = mapping.earlierFrees.get(stream);
+    if (event === undefined) {
+      event = this.#session.createMarker(device);
+      mapping.earlierFrees.set(stream, event);
+    }
+    driver.eventRecord(device, event, handle);
   }
 
   #sizeOf(address: bigint): number {
@@ -170,9 +193,11 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
-    for (const event of mapping.earlierFrees) driver.streamWaitEvent(ordinal, handle, event);
+    for (const [earlier, event] of mapping.earlierFrees) {
+      if (earlier !== stream) driver.streamWaitEvent(ordinal, handle, event);
+    }
     driver.freeAsync(ordinal, mapping.address, handle);
-    for (const event of mapping.earlierFrees) this.#session.destroyMarker(event);
+    for (const event of mapping.earlierFrees.values()) this.#session.destroyMarker(event);
     this.#mappings.freedOn.note(stream);
     this.#mappings.remove(mapping);
   }

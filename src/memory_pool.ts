@@ -48,6 +48,14 @@ export interface PoolUsage {
   usedHigh: number;
 }
 
+/**
+ * Calls back once when the user disposes the pool, which then is of no use any more. Whoever keeps memory of it may let
+ * go: the pool goes with the last. The function that it returns cancels.
+ *
+ * @throws {ReferenceError} where the pool was disposed
+ */
+export let whenDisposed: (pool: MemoryPool, callback: () => void) => () => void;
+
 const allReleased = 2n ** 64n - 1n;
 
 /**
@@ -85,12 +93,20 @@ export class MemoryPool implements Disposable {
   #isUndestroyable = false;
   /** Whether a buffer could not be freed because there is no context any more: nobody has forgotten it. */
   #isLost = false;
-  /** Bytes of buffers that were freed and are still being read, by address. */
+  /** Bytes of buffers that were freed and whose memory somebody keeps, a read for one, by address. */
   readonly #awaitingRelease = new Map<bigint, number>();
   #liveCount = 0;
   #liveBytes = 0;
+  #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
   static {
+    whenDisposed = (pool, callback) => {
+      void pool.unsafeHandle;
+      const entry = { callback };
+      const entries = pool.#disposeCallbacks ??= new Set();
+      entries.add(entry);
+      return () => void entries.delete(entry);
+    };
     printAs(this, (pool) => {
       const place = pool.device === undefined ? "host" : `device ${pool.device.ordinal}`;
       const state = pool.#handle === undefined ? "disposed" : `${pool.#liveCount} buffers, ${pool.#liveBytes} bytes`;
@@ -261,7 +277,8 @@ export class MemoryPool implements Disposable {
   /**
    * Destroys the pool. This blocks until the streams on which its buffers were freed have got there: the driver does not
    * survive less. Buffers that are not freed yet stay, and the pool with them, until they are; they are reported with
-   * `console.warn`: how many, how large and, with POOLPASS_DEBUG=1, allocated from where.
+   * `console.warn`: how many, how large and, with POOLPASS_DEBUG=1, allocated from where. Memory that was freed and is
+   * still being read, or that other processes were lent, keeps the pool as well, and is not reported.
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || !this.#isOwned) return;
@@ -269,9 +286,13 @@ export class MemoryPool implements Disposable {
     if (!this.#isLost && !this.#session.hasEnded) this.#reportForgotten();
     this.#handle = undefined;
     this.#session.pools.delete(handle);
-    if (this.#liveCount === 0) return this.#destroy(handle);
     this.#handleOfLiving = handle;
-    giveBack(() => this.#retireAsCurrent(handle));
+    try {
+      for (const { callback } of this.#disposeCallbacks ?? []) callback();
+    } finally {
+      this.#destroyUnlessLiving();
+      if (this.#handleOfLiving !== undefined) giveBack(() => this.#retireAsCurrent(handle));
+    }
   }
 
   /** A pool that is only kept for its last buffers must not be allocated from by others. */
@@ -319,13 +340,14 @@ export class MemoryPool implements Disposable {
     this.#origins?.delete(address);
     this.#awaitingRelease.delete(address);
     this.#freedOn.note(stream);
+    this.#destroyUnlessLiving();
+  }
+
+  /** Destroys the pool if it was disposed and no buffer of it is left. */
+  #destroyUnlessLiving(): void {
     if (this.#liveCount > 0 || this.#handleOfLiving === undefined) return;
     const handle = this.#handleOfLiving;
     this.#handleOfLiving = undefined;
-    this.#destroy(handle);
-  }
-
-  #destroy(handle: bigint): void {
     giveBack(() => {
       this.#freedOn.synchronize();
       // Its memory goes back all the same; the handle stays until the process ends.

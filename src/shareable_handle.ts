@@ -9,6 +9,8 @@ import { printAs } from "./custom_inspect.ts";
 import { SharingError } from "./errors.ts";
 
 const fabricByteLength = 64;
+/** Types alone keep nobody from the constructor, and a handle closes whatever descriptor it is made of. */
+const factory = Symbol();
 
 /**
  * Owns a file descriptor, closed once, or a 64-byte fabric handle. Sending it and importing from it borrow it: it is
@@ -34,10 +36,18 @@ export class ShareableHandle implements Disposable {
     });
   }
 
-  private constructor(type: "posix-fd" | "fabric", fd: number, bytes: Uint8Array<ArrayBuffer>) {
-    this.type = type;
-    this.#fd = fd;
-    this.#bytes = bytes;
+  private constructor(
+    maker: typeof factory,
+    parts: { type: "posix-fd" | "fabric"; fd?: number; bytes?: Uint8Array<ArrayBuffer> },
+  ) {
+    if (maker !== factory) {
+      throw new TypeError(
+        "Cannot construct a ShareableHandle: MemoryPool.exportHandle, ShareableHandle.fromFd and .fromBytes make them",
+      );
+    }
+    this.type = parts.type;
+    this.#fd = parts.fd ?? -1;
+    this.#bytes = parts.bytes ?? new Uint8Array(0);
   }
 
   /**
@@ -57,7 +67,7 @@ export class ShareableHandle implements Disposable {
     } catch (cause) {
       throw new RangeError(`Cannot take over descriptor ${fd}: it is not open`, { cause });
     }
-    return new ShareableHandle("posix-fd", fd, new Uint8Array(0));
+    return new ShareableHandle(factory, { type: "posix-fd", fd });
   }
 
   /**
@@ -70,7 +80,7 @@ export class ShareableHandle implements Disposable {
     if (bytes.length !== fabricByteLength) {
       throw new RangeError(`Cannot make a fabric handle of ${bytes.length} bytes: it has ${fabricByteLength}`);
     }
-    return new ShareableHandle("fabric", -1, Uint8Array.from(bytes));
+    return new ShareableHandle(factory, { type: "fabric", bytes: Uint8Array.from(bytes) });
   }
 
   /** The descriptor; it stays the handle's. */

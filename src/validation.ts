@@ -18,6 +18,12 @@ export function checkRange(what: string, range: { byteOffset: number; length: nu
   }
 }
 
+/** What a caller gave in place of what it should have, as an error calls it. */
+export function whatIs(value: unknown): string {
+  if (typeof value === "object" && value !== null) return `a ${value.constructor?.name ?? "plain object"}`;
+  return typeof value === "string" ? "a text" : typeof value === "function" ? "a function" : String(value);
+}
+
 /** The bytes under a view or a buffer. */
 export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<ArrayBuffer> {
   if (ArrayBuffer.isView(source)) {

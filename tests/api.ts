@@ -282,6 +282,155 @@ export declare class UnixSocket implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+export type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
+export interface ExporterOptions {
+  /** Other users whose processes may connect; the socket's mode is then 0666, else 0600. */
+  users?: readonly number[];
+  maximumImporters?: number;
+  /** Milliseconds, as all of these. */
+  handshakeTimeout?: number;
+  messageTimeout?: number;
+  closeTimeout?: number;
+  onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
+}
+export interface OfferOptions {
+  metadata?: JsonValue;
+  stream?: CudaStream;
+}
+export interface ChannelOptions {
+  pool: MemoryPool;
+  slots: number;
+  slotByteLength: number;
+  metadata?: JsonValue;
+  overflow?: "wait" | "drop-oldest";
+  minimumConsumers?: number;
+  window?: number;
+  stream?: CudaStream;
+}
+export interface SendFrameOptions {
+  byteLength?: number;
+  metadata?: JsonValue;
+  stream?: CudaStream;
+}
+export interface RecallOptions extends WaitOptions {
+  /** Milliseconds after which the holder is cut off. */
+  deadline?: number;
+}
+export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
+export interface ImporterOptions extends WaitOptions {
+  users?: readonly number[];
+  handshakeTimeout?: number;
+  messageTimeout?: number;
+  closeTimeout?: number;
+}
+export interface MapOptions extends WaitOptions {
+  stream?: CudaStream;
+}
+export interface ConsumerOptions extends WaitOptions {
+  stream?: CudaStream;
+}
+export interface Peer {
+  readonly pid: number;
+  readonly uid: number;
+  readonly gid: number;
+}
+
+/** Offers memory to other processes. */
+export declare class Exporter implements AsyncDisposable {
+  static listen(path: string, options?: ExporterOptions): Exporter;
+  readonly path: string;
+  readonly offers: readonly Offer[];
+  /** Who holds what, since when. */
+  readonly leases: readonly Lease[];
+  readonly importers: readonly Peer[];
+  offer(name: string, source: DeviceBuffer | MemoryPool, options?: OfferOptions): Offer;
+  createChannel(name: string, options: ChannelOptions): ChannelProducer;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export declare class Offer {
+  readonly name: string;
+  readonly byteLength: number;
+  readonly metadata: JsonValue | undefined;
+  readonly isWithdrawn: boolean;
+  readonly leases: readonly Lease[];
+  withdraw(): void;
+  /** When so many importers have mapped it and released it. */
+  released(options?: WaitOptions & { importers?: number }): Promise<void>;
+  /** When it was withdrawn and nobody holds it. */
+  ended(options?: WaitOptions): Promise<void>;
+}
+export declare class Lease {
+  readonly name: string;
+  readonly peer: Peer;
+  readonly since: Date;
+  readonly state: LeaseState | "ended";
+  readonly byteLength: number;
+  recall(options?: RecallOptions): Promise<void>;
+}
+/** A connection to an exporter. */
+export declare class Importer implements AsyncDisposable {
+  static connect(cuda: Cuda, path: string, options?: ImporterOptions): Promise<Importer>;
+  readonly peer: Peer;
+  readonly isConnected: boolean;
+  offers(options?: WaitOptions): AsyncGenerator<RemoteOffer, void>;
+  [Symbol.asyncIterator](): AsyncGenerator<RemoteOffer, void>;
+  offer(name: string, options?: WaitOptions): Promise<RemoteOffer>;
+  channel(name: string, options?: ConsumerOptions): Promise<ChannelConsumer>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export declare class RemoteOffer {
+  readonly name: string;
+  readonly kind: "buffer" | "pool" | "channel";
+  readonly byteLength: number;
+  readonly metadata: JsonValue | undefined;
+  readonly isWithdrawn: boolean;
+  /** Aborted when the exporter asks for it back. */
+  readonly recalled: AbortSignal;
+  map(options?: MapOptions): Promise<DeviceBuffer>;
+  importPool(): ImportedMemoryPool;
+}
+export declare class ChannelProducer implements AsyncDisposable {
+  readonly name: string;
+  readonly slotByteLength: number;
+  readonly consumers: readonly Peer[];
+  readonly sent: number;
+  readonly dropped: number;
+  readonly freeSlots: number;
+  reserve(options?: WaitOptions): Promise<Slot>;
+  send(slot: Slot, options?: SendFrameOptions): void;
+  end(): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export declare class Slot implements Disposable {
+  readonly buffer: DeviceBuffer;
+  readonly index: number;
+  /** Gives it back unless it was sent. */
+  [Symbol.dispose](): void;
+}
+export declare class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedSlot> {
+  readonly name: string;
+  readonly slotByteLength: number;
+  readonly slots: number;
+  readonly metadata: JsonValue | undefined;
+  next(options?: WaitOptions): Promise<ReceivedSlot | undefined>;
+  [Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot, void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+export declare class ReceivedSlot implements Disposable {
+  readonly buffer: DeviceBuffer;
+  readonly index: number;
+  readonly sequence: number;
+  readonly metadata: JsonValue | undefined;
+  release(stream?: CudaStream): void;
+  [Symbol.dispose](): void;
+}
+
 export declare class CudaError extends Error {
   override readonly name: "CudaError";
   /** "cudaErrorInvalidValue" */

@@ -8,7 +8,7 @@ import { cString, shim, unwrap } from "./shim.ts";
 /** What a descriptor is of. */
 export interface DescriptorStatus {
   /** `"file"` for memory files too: those have seals. */
-  readonly type: "file" | "folder" | "socket" | "pipe" | "character device" | "block device" | "other";
+  readonly type: "file" | "folder" | "link" | "socket" | "pipe" | "character device" | "block device" | "other";
   /** Bytes. */
   readonly byteLength: number;
   /** The seals, as `F_GET_SEALS` gives them; undefined for what is no memory file. */
@@ -17,6 +17,10 @@ export interface DescriptorStatus {
   readonly device: bigint;
   /** The file's number on its device. */
   readonly inode: bigint;
+  /** The number of the user that it belongs to. */
+  readonly owner: number;
+  /** Who may do what with it, and the sticky bit among them: 0o1777 for `/tmp`. */
+  readonly permissions: number;
 }
 
 /** `F_SEAL_SEAL`: nobody can add a seal. */
@@ -24,12 +28,16 @@ export const sealSeal = 1;
 /** `F_SEAL_SHRINK`: nobody can make the file shorter. */
 export const sealShrink = 2;
 
+/** The kernel's `PATH_MAX`. */
+const maximumPathByteLength = 4096;
+
 const types: Readonly<Record<number, DescriptorStatus["type"]>> = {
   0o010000: "pipe",
   0o020000: "character device",
   0o040000: "folder",
   0o060000: "block device",
   0o100000: "file",
+  0o120000: "link",
   0o140000: "socket",
 };
 
@@ -39,9 +47,9 @@ const types: Readonly<Record<number, DescriptorStatus["type"]>> = {
  * @throws {SystemError} `EBADF` when it is not open
  */
 export function describeDescriptor(fd: number): DescriptorStatus {
-  const out = new BigUint64Array(5);
+  const out = new BigUint64Array(6);
   unwrap(shim().poolpass_status(fd, new Uint8Array(out.buffer)), `fstat of descriptor ${fd}`);
-  const [mode, size, seals, device, inode] = out as unknown as [bigint, bigint, bigint, bigint, bigint];
+  const [mode, size, seals, device, inode, owner] = out as unknown as [bigint, bigint, bigint, bigint, bigint, bigint];
   const signedSeals = Number(BigInt.asIntN(64, seals));
   return {
     type: types[Number(mode) & 0o170000] ?? "other",
@@ -49,6 +57,8 @@ export function describeDescriptor(fd: number): DescriptorStatus {
     seals: signedSeals < 0 ? undefined : signedSeals,
     device,
     inode,
+    owner: Number(owner),
+    permissions: Number(mode) & 0o7777,
   };
 }
 
@@ -65,6 +75,21 @@ export function duplicateDescriptor(fd: number): number {
 /** Opens an existing file, which may be a `/proc/PID/fd/N`. */
 export function openDescriptor(path: string, options: { readonly writable?: boolean } = {}): number {
   return unwrap(shim().poolpass_open(cString(path), options.writable ? 1 : 0), `open of ${path}`);
+}
+
+/**
+ * Opens any file, and a symbolic link itself, to be described and not read: it takes no permission but for the folders on
+ * its way.
+ */
+export function lookAt(path: string): number {
+  return unwrap(shim().poolpass_look_at(cString(path)), `open of ${path}`);
+}
+
+/** Where a symbolic link that `lookAt` opened leads. */
+export function readLink(fd: number): string {
+  const bytes = new Uint8Array(maximumPathByteLength);
+  const length = unwrap(shim().poolpass_read_link(fd, bytes, BigInt(bytes.length)), `read of link ${fd}`);
+  return new TextDecoder().decode(bytes.subarray(0, length));
 }
 
 /** Reads at an offset of a file, and gives the number of bytes read: fewer than asked for only at its end. */

@@ -36,7 +36,7 @@ union control { struct cmsghdr header; char bytes[CMSG_SPACE(MAX_DESCRIPTORS * s
 struct socket_peer { int32_t pid; uint32_t uid; uint32_t gid; int32_t pidfd; };
 struct file_identity { uint64_t device; uint64_t inode; };
 struct received { uint32_t handed_out; uint32_t arrived; uint32_t truncated; };
-struct descriptor_status { uint64_t mode; uint64_t size; int64_t seals; struct file_identity identity; };
+struct descriptor_status { uint64_t mode; uint64_t size; int64_t seals; struct file_identity identity; uint64_t uid; };
 struct bytes64 { unsigned char bytes[64]; };
 
 static int unwrap(long result) { return result < 0 ? -errno : (int)result; }
@@ -51,8 +51,7 @@ static int status_at(int folder, const char *name, struct stat *status) {
 static int move_at(int folder, const char *from, const char *to) {
   int moved = unwrap(syscall(SYS_renameat2, folder, from, folder, to, RENAME_NOREPLACE_FLAG));
   if (moved != -EINVAL && moved != -ENOSYS) return moved;
-  if (linkat(folder, from, folder, to, 0) < 0) return -errno;
-  return unwrap(unlinkat(folder, from, 0));
+  return linkat(folder, from, folder, to, 0) < 0 ? -errno : unwrap(unlinkat(folder, from, 0));
 }
 
 /* Opens the folder of a path of at most 107 bytes; its name there is left in *name. */
@@ -165,11 +164,10 @@ EXPORT int poolpass_accept(int fd) { return unwrap(accept4(fd, NULL, NULL, SOCK_
 /* The pidfd is of who connected or listened, or -errno: -ESRCH when that has ended (-EINVAL before Linux 6.15). */
 EXPORT int poolpass_peer(int fd, struct socket_peer *peer) {
   struct ucred credentials;
-  socklen_t length = sizeof credentials;
+  socklen_t length = sizeof credentials, pidfd_length = sizeof peer->pidfd;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return -errno;
   *peer = (struct socket_peer){ credentials.pid, credentials.uid, credentials.gid, -1 };
-  length = sizeof peer->pidfd;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD_NUMBER, &peer->pidfd, &length) == 0) return 0;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD_NUMBER, &peer->pidfd, &pidfd_length) == 0) return 0;
   peer->pidfd = errno == EINVAL ? -ESRCH : -errno;
   if (errno == ENOPROTOOPT) peer->pidfd = unwrap(syscall(SYS_PIDFD_OPEN, credentials.pid, 0));
   return 0;
@@ -238,6 +236,8 @@ EXPORT int poolpass_eventfd_clear(int fd) { eventfd_t count; return unwrap(event
 EXPORT int poolpass_open(const char *path, uint32_t writable) {
   return unwrap(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
 }
+EXPORT int poolpass_look_at(const char *path) { return unwrap(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)); }
+EXPORT int poolpass_read_link(int fd, char *out, uint64_t size) { return unwrap(readlinkat(fd, "", out, size)); }
 EXPORT int poolpass_close(int fd) { return unwrap(close(fd)); }
 EXPORT int poolpass_duplicate(int fd) { return unwrap(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 EXPORT int poolpass_pread(int fd, void *bytes, uint64_t length, uint64_t offset) {
@@ -252,7 +252,7 @@ EXPORT int poolpass_status(int fd, struct descriptor_status *out) {
   struct stat status;
   if (syscall(SYS_fstat, fd, &status) < 0) return -errno;
   struct file_identity identity = { status.st_dev, status.st_ino };
-  *out = (struct descriptor_status){ status.st_mode, (uint64_t)status.st_size, fcntl(fd, F_GET_SEALS), identity };
+  *out = (struct descriptor_status){ status.st_mode, status.st_size, fcntl(fd, F_GET_SEALS), identity, status.st_uid };
   return 0;
 }
 
@@ -261,9 +261,8 @@ EXPORT int poolpass_memfd(const char *name, uint64_t size) {
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int fd = unwrap(memfd_create(name, flags | MFD_NOEXEC_SEAL_FLAG));
   if (fd == -EINVAL) fd = unwrap(memfd_create(name, flags));
-  int sized = fd >= 0 && ftruncate(fd, (off_t)size) == 0;
-  if (fd >= 0 && !(sized && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0)) return close_and(fd, -errno);
-  return fd;
+  if (fd < 0 || (ftruncate(fd, size) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) == 0)) return fd;
+  return close_and(fd, -errno);
 }
 EXPORT int poolpass_grow(int fd, uint64_t size) { return unwrap(ftruncate(fd, (off_t)size)); }
 EXPORT int poolpass_punch(int fd, uint64_t offset, uint64_t length) {
@@ -289,6 +288,7 @@ EXPORT int poolpass_getenv(const char *name, char *buffer, uint64_t capacity) {
 }
 EXPORT int poolpass_getpid(void) { return getpid(); }
 EXPORT uint32_t poolpass_getuid(void) { return getuid(); }
+EXPORT uint32_t poolpass_geteuid(void) { return geteuid(); }
 
 /* cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take their 64 bytes by value. These return the CUDA error. */
 EXPORT int poolpass_ipc_open_mem_handle(uint64_t function, void *out, const struct bytes64 *handle, uint32_t flags) {

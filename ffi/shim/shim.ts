@@ -69,6 +69,11 @@ const symbols = {
   poolpass_eventfd_set: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_eventfd_clear: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_open: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t writable */], result: "i32" },
+  poolpass_look_at: { parameters: ["buffer" /* const char *path */], result: "i32" },
+  poolpass_read_link: {
+    parameters: ["i32", /* int fd */ "buffer", /* char *out */ "u64" /* uint64_t size */],
+    result: "i32",
+  },
   poolpass_close: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_duplicate: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_pread: {
@@ -116,6 +121,7 @@ const symbols = {
   },
   poolpass_getpid: { parameters: [], result: "i32" },
   poolpass_getuid: { parameters: [], result: "u32" },
+  poolpass_geteuid: { parameters: [], result: "u32" },
   poolpass_ipc_open_mem_handle: {
     parameters: [
       "u64", // cudaError_t (*function)(void **, cudaIpcMemHandle_t, unsigned int)

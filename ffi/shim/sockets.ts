@@ -85,6 +85,11 @@ export function peerOf(fd: number): SocketPeer {
   return { pid, uid: uid >>> 0, gid: gid >>> 0, pidfd };
 }
 
+/** The user that this process acts as, and the one that the kernel tells to its peers. */
+export function effectiveUserId(): number {
+  return shim().poolpass_geteuid();
+}
+
 /** Sends what there is room for, and gives the number of bytes. The descriptors travel with the first byte. */
 export function sendTo(fd: number, bytes: Uint8Array, fds: readonly number[]): number {
   descriptorTable.set(fds);

@@ -7,7 +7,7 @@
  * every millisecond, after a tenth of a second every four: up to 4 ms of latency, and one or two hundredths of a
  * processor for as long as a wait goes on.
  *
- * Nothing runs while nobody waits. A wait that is pending keeps the process alive.
+ * Nothing runs while nobody waits. A wait or a watch that goes on keeps the process alive.
  *
  * @module
  */
@@ -15,6 +15,7 @@ import { host } from "../../ffi/host.ts";
 import { shim, unwrap } from "../../ffi/shim/shim.ts";
 import { errno } from "../../ffi/shim/system_error.ts";
 import { nextTurn } from "../turn.ts";
+import { PollTable, type Registration } from "./poll_table.ts";
 
 /** There is something to read or to accept, or the stream's end; of a process, that it has ended. */
 export const readable = 1;
@@ -27,18 +28,46 @@ export interface Interest {
   readonly events: number;
 }
 
+/** A descriptor that is looked at again and again. */
+export interface Watch {
+  /** Looks for other events from now on. */
+  change(events: number): void;
+  /** Ends it: nothing is called back any more. Call it before the descriptor is closed. */
+  cancel(): void;
+}
+
+/** What a watch calls back. What it throws is reported as an uncaught error. */
+export interface WatchHandlers {
+  /** Some of the events are there; as long as they are, this is called at each turn. */
+  onReady(events: number): void;
+  /** The system cannot watch; the watch has ended. */
+  onFailure(error: unknown): void;
+}
+
 interface Waiter {
-  readonly interests: readonly Interest[];
-  resolve(ready: readonly boolean[]): void;
+  readonly registrations: readonly WaiterRegistration[];
+  readonly isWatch: boolean;
+  /** @param events one number for each registration, 0 where nothing happened */
+  resolve(events: readonly number[]): void;
   reject(error: unknown): void;
 }
 
+interface WaiterRegistration extends Registration {
+  readonly waiter: Waiter;
+}
+
+/** So many are waited for at once: each more makes every wake later, for all. */
+const comfortableCount = 128;
+/** So many descriptors are looked at together, and served before the next: those that were ready lately come first. */
+const lookCount = 64;
 const spinMilliseconds = 2;
 const attentiveMilliseconds = 100;
 const attentivePause = 1;
 const idlePause = 4;
 
 const waiters = new Set<Waiter>();
+/** Of all waiters. Made with the eventfd. */
+let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
 /** When a wait began or ended last, in milliseconds. */
 let lastEvent = 0;
@@ -47,7 +76,9 @@ let interruptPause: (() => void) | undefined;
 /** The parked call that was interrupted and may still hold descriptors that nobody waits for any more. */
 let leaving: Promise<void> | undefined;
 /** Interrupts the parked call. Kept once made: a server whose descriptor table is full must still be able to wait. */
-let eventfd: number | undefined;
+let eventfd = -1;
+/** What the parked call was given, which another thread reads at a time of its own. */
+let parked: Uint8Array<ArrayBuffer>;
 
 /**
  * Waits until one of the interests is fulfilled, and tells which are. An error or hang-up on a descriptor fulfils any.
@@ -60,20 +91,19 @@ export function waitFor(
 ): Promise<readonly boolean[]> {
   return new Promise((resolve, reject) => {
     for (const signal of signals) if (signal?.aborted) return reject(signal.reason);
-    if (host === "deno") eventfd ??= unwrap(shim().poolpass_eventfd(), "eventfd");
-    const waiter: Waiter = {
-      interests,
-      resolve(ready) {
+    const waiter = addWaiter(interests, {
+      isWatch: false,
+      resolve(events) {
         forget();
-        resolve(ready);
+        resolve(events.map((event) => event !== 0));
       },
       reject(error) {
         forget();
         reject(error);
       },
-    };
+    });
     function forget(): void {
-      waiters.delete(waiter);
+      removeWaiter(waiter);
       for (const signal of signals) signal?.removeEventListener("abort", onAbort);
     }
     function onAbort(event: Event): void {
@@ -81,16 +111,80 @@ export function waitFor(
       interruptPause?.();
     }
     for (const signal of signals) signal?.addEventListener("abort", onAbort);
-    waiters.add(waiter);
-    lastEvent = performance.now();
-    if (serving) interruptPause?.();
-    else void serve();
   });
 }
 
-/** Resolves when the kernel has let go of the descriptors of waits that were aborted. */
+/**
+ * Looks at a descriptor until the watch is cancelled: for what is waited for again and again, this costs less than one
+ * wait after another. An error or hang-up on the descriptor counts as all events that are looked for.
+ */
+export function watch(interest: Interest, handlers: WatchHandlers): Watch {
+  const waiter = addWaiter([interest], {
+    isWatch: true,
+    resolve: ([events]) => handlers.onReady(events!),
+    reject(error) {
+      removeWaiter(waiter);
+      handlers.onFailure(error);
+    },
+  });
+  const [registration] = waiter.registrations;
+  return {
+    change(events) {
+      const isMore = (events & ~registration!.events) !== 0;
+      table!.change(registration!, events);
+      if (isMore) interruptPause?.();
+    },
+    cancel() {
+      if (!waiters.has(waiter)) return;
+      removeWaiter(waiter);
+      interruptPause?.();
+    },
+  };
+}
+
+/**
+ * Makes what a wait or a watch needs and what is kept then, so that a later one does not fail for want of it.
+ *
+ * @throws {SystemError} `EMFILE` or `ENFILE`
+ */
+export function preparePolling(): void {
+  if (table !== undefined) return;
+  if (host === "deno") eventfd = unwrap(shim().poolpass_eventfd(), "eventfd");
+  table = new PollTable(eventfd);
+}
+
+/** Whether so much is waited for that what seldom happens is better looked for in another way. */
+export function isCrowded(): boolean {
+  return waiters.size >= comfortableCount;
+}
+
+/** Whether there is something to read at once. */
+export function isReadable(fd: number): boolean {
+  const pollfd = new Uint8Array(Int32Array.of(fd, readable).buffer);
+  return unwrap(shim().poolpass_poll(pollfd, 1, 0), "poll") > 0;
+}
+
+/** Resolves when the kernel has let go of the descriptors of waits that were aborted, and of watches. */
 export async function settled(): Promise<void> {
   await leaving;
+}
+
+function addWaiter(interests: readonly Interest[], parts: Omit<Waiter, "registrations">): Waiter {
+  preparePolling();
+  const registrations: WaiterRegistration[] = [];
+  const waiter: Waiter = { ...parts, registrations };
+  for (const { fd, events } of interests) registrations.push({ fd, events, waiter });
+  for (const registration of registrations) table!.add(registration);
+  waiters.add(waiter);
+  lastEvent = performance.now();
+  if (serving) interruptPause?.();
+  else void serve();
+  return waiter;
+}
+
+function removeWaiter(waiter: Waiter): void {
+  if (!waiters.delete(waiter)) return;
+  for (const registration of waiter.registrations) table!.remove(registration);
 }
 
 async function serve(): Promise<void> {
@@ -99,28 +193,27 @@ async function serve(): Promise<void> {
   await undefined;
   while (waiters.size > 0) {
     await (host === "deno" ? park() : pause());
-    const served = look();
-    // Most of those served wait again at once: after them, there is nothing to interrupt.
-    if (served > 0 && waiters.size > 0) await nextTurn();
+    const resolved = await look();
+    // Most of those whose wait is over wait again at once: after them, there is nothing to interrupt.
+    if (resolved > 0 && waiters.size > 0) await nextTurn();
   }
   serving = false;
 }
 
 /** Waits off the event loop's thread, until something is ready or the wait is interrupted. */
 async function park(): Promise<void> {
-  const fd = eventfd!;
-  const { table, count } = tableOf([{ interests: [{ fd, events: readable }] }, ...waiters]);
-  const call = shim().poolpass_park(table, count) as Promise<number>;
+  parked = table!.bytes(0).slice();
+  const call = shim().poolpass_park(parked, table!.count) as Promise<number>;
   interruptPause = () => {
     interruptPause = undefined;
-    shim().poolpass_eventfd_set(fd);
+    shim().poolpass_eventfd_set(eventfd);
     leaving = call.then(() => {
       leaving = undefined;
     });
   };
   const result = await call;
   interruptPause = undefined;
-  shim().poolpass_eventfd_clear(fd);
+  shim().poolpass_eventfd_clear(eventfd);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
 }
 
@@ -138,55 +231,46 @@ async function pause(): Promise<void> {
   interruptPause = undefined;
 }
 
-/** Looks at all descriptors, and resolves the waits that have come to an end: how many there were. */
-function look(): number {
-  const looked = [...waiters];
-  const { table, count, slots } = tableOf(looked);
-  // The parked call tells nothing, so that it never writes to memory of a thread that is gone: this one does.
-  const result = shim().poolpass_poll(table, count, 0);
-  if (result < 0 && result !== -errno.EINTR) rejectAll(result);
-  if (result <= 0) return 0;
-  const events = new Int16Array(table.buffer);
-  let served = 0;
-  for (const waiter of looked) {
-    const ready = waiter.interests.map((interest) => {
-      const happened = events[slots.get(interest.fd)! * 4 + 3]!;
-      // Whatever is not asked for and told all the same is an error or a hang-up.
-      return (happened & (interest.events | ~(readable | writable))) !== 0;
-    });
-    if (!ready.includes(true)) continue;
-    waiter.resolve(ready);
-    served++;
+/** Looks at all descriptors, and serves who waits for them: gives how many waits have come to an end. */
+async function look(): Promise<number> {
+  let resolved = 0;
+  for (let first = 1; first < table!.count; first += lookCount) {
+    const served = lookAt(first);
+    if (served.length === 0) continue;
+    resolved += served.filter((waiter) => !waiter.isWatch).length;
+    lastEvent = performance.now();
+    // What those who were served send is written in microtasks: now, not when everything has been looked at.
+    await undefined;
   }
-  if (served > 0) lastEvent = performance.now();
+  return resolved;
+}
+
+/** Looks at the descriptors from one place in the table on, and gives the waiters that were served. */
+function lookAt(first: number): Waiter[] {
+  const count = Math.min(lookCount, table!.count - first);
+  // The parked call tells nothing, so that it never writes to memory of a thread that is gone: this one does.
+  const result = shim().poolpass_poll(table!.bytes(first), count, 0);
+  if (result < 0 && result !== -errno.EINTR) rejectAll(result);
+  if (result <= 0) return [];
+  const happened = table!.happened(first, result);
+  const ready = new Map<Waiter, readonly number[]>();
+  for (const { waiter } of happened.keys()) {
+    if (ready.has(waiter)) continue;
+    const events = waiter.registrations.map((registration) => fulfilled(registration, happened.get(registration) ?? 0));
+    if (events.some((event) => event !== 0)) ready.set(waiter, events);
+  }
+  const served: Waiter[] = [];
+  for (const [waiter, events] of ready) {
+    if (!waiters.has(waiter)) continue;
+    served.push(waiter);
+    callBack(() => waiter.resolve(events));
+  }
   return served;
 }
 
-/** An array of `struct pollfd`, with one entry for each descriptor: poll takes no more than a process may open. */
-function tableOf(waiters: readonly Pick<Waiter, "interests">[]): {
-  readonly table: Uint8Array<ArrayBuffer>;
-  readonly count: number;
-  readonly slots: ReadonlyMap<number, number>;
-} {
-  const slots = new Map<number, number>();
-  const events: number[] = [];
-  for (const { interests } of waiters) {
-    for (const interest of interests) {
-      const slot = slots.get(interest.fd);
-      if (slot === undefined) {
-        slots.set(interest.fd, events.length);
-        events.push(interest.events);
-      } else {
-        events[slot]! |= interest.events;
-      }
-    }
-  }
-  const words = new Int32Array(events.length * 2);
-  for (const [fd, slot] of slots) {
-    words[slot * 2] = fd;
-    words[slot * 2 + 1] = events[slot]!;
-  }
-  return { table: new Uint8Array(words.buffer), count: events.length, slots };
+/** Whatever is not asked for and told all the same is an error or a hang-up. */
+function fulfilled({ events }: Registration, happened: number): number {
+  return (happened & ~(readable | writable)) === 0 ? happened & events : events;
 }
 
 function rejectAll(result: number): void {
@@ -194,7 +278,18 @@ function rejectAll(result: number): void {
     try {
       unwrap(result, "poll");
     } catch (error) {
-      waiter.reject(error);
+      callBack(() => waiter.reject(error));
     }
+  }
+}
+
+/** An error in one callback is its owner's alone: the others are served all the same. */
+function callBack(callback: () => void): void {
+  try {
+    callback();
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error;
+    });
   }
 }

@@ -52,6 +52,17 @@ export interface Peer {
   readonly gid: number;
 }
 
+/** What a connection is made of. */
+export interface ConnectionParts {
+  readonly fd: number;
+  /** Readable when the peer's process has ended; `-errno` where there is none, `-ESRCH` when it has ended. */
+  readonly pidfd: number;
+  readonly peer: Peer;
+}
+
+/** Takes the descriptors out of a connection, for whoever will close them. It then counts as disposed. */
+export let takeConnection: (socket: UnixSocket) => ConnectionParts;
+
 /** Bytes: no single receive takes more. */
 const maximumReceive = 2 ** 30;
 /** Bytes: room is made for so many at once, and for more only as they come. */
@@ -59,7 +70,7 @@ const firstRoom = 2 ** 16;
 /** Milliseconds between attempts to connect to a listener that has too many waiting connections. */
 const connectPause = 5;
 /** A peer that is always ready must not keep the event loop from turning: so often it is waited for all the same. */
-const operationsPerTurn = 64;
+export const operationsPerTurn = 64;
 
 /**
  * A connection to another process, over which bytes and descriptors go both ways.
@@ -91,6 +102,7 @@ export class UnixSocket implements AsyncDisposable {
   readonly #closing = new AbortController();
 
   static {
+    takeConnection = (socket) => socket.#take();
     printAs(this, (socket) => `UnixSocket { peer: ${socket.#peerName()}${socket.#fd < 0 ? ", disposed" : ""} }`);
   }
 
@@ -187,13 +199,19 @@ export class UnixSocket implements AsyncDisposable {
   /** Closes the connection. What waits for it is rejected with a `ReferenceError`. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#fd >= 0) {
-      const fd = this.#fd;
-      this.#fd = -1;
-      this.#closing.abort(new ReferenceError(`The connection to ${this.#peerName()} was disposed while this waited`));
+      const { fd, pidfd } = this.#take();
       closeDescriptor(fd);
-      if (this.#pidfd >= 0) closeDescriptor(this.#pidfd);
+      if (pidfd >= 0) closeDescriptor(pidfd);
     }
     await settled();
+  }
+
+  #take(): ConnectionParts {
+    this.#check("take over the connection to");
+    const parts = { fd: this.#fd, pidfd: this.#pidfd, peer: this.peer };
+    this.#fd = -1;
+    this.#closing.abort(new ReferenceError(`The connection to ${this.#peerName()} was disposed while this waited`));
+    return parts;
   }
 
   async #sendNow(bytes: Uint8Array, handles: readonly ShareableHandle[], signal?: AbortSignal): Promise<void> {

@@ -8,8 +8,8 @@
  * @module
  */
 
+import { pause, QuietTimer } from "../quiet_timer.ts";
 import { atNextTurn } from "../turn.ts";
-import { pause, QuietTimer } from "./quiet_timer.ts";
 
 /** Something that is done at some time: a piece of work, or what another process records. */
 export interface Awaited {

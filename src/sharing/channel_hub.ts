@@ -1,0 +1,25 @@
+import type { ConnectedImporter } from "./connected_importer.ts";
+import type { OwnEvent } from "./own_events.ts";
+import type { ChannelMessage, EventMessage, JoinMessage, ReleaseSlotMessage, TakenMessage } from "./messages.ts";
+
+/** What an importer says of a channel. */
+export type ConsumerMessage = JoinMessage | TakenMessage | ReleaseSlotMessage;
+
+/** The producer's end of a channel, as its exporter and the connections see it. */
+export interface ChannelHub {
+  /** The ready events of its slots. */
+  readonly eventMessages: readonly EventMessage[];
+  /** How its ring is divided. */
+  message(): ChannelMessage;
+  onMessage(importer: ConnectedImporter, message: ConsumerMessage): void;
+  /** There is room for messages again. */
+  onDrain(importer: ConnectedImporter): void;
+  /** No more frames may go there: it gave the ring up, or its connection is at its end. */
+  onLeave(importer: ConnectedImporter): void;
+  /** It uses no slot any more: it gave the ring up and its work is done, or its process has ended. */
+  onReleased(importer: ConnectedImporter): void;
+  /** The event of a frame that may not have been written yet. */
+  pendingEvent(): OwnEvent | undefined;
+  /** The exporter closes. */
+  close(): void;
+}

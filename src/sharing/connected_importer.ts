@@ -1,0 +1,307 @@
+import type { CudaEvent } from "../cuda_event.ts";
+import { CudaError, SharingError } from "../errors.ts";
+import { whenDone } from "../waiting.ts";
+import { Announcement } from "./announcement.ts";
+import type { MessageStream } from "./message_stream.ts";
+import { codeOfGoodbye, type EventMessage, type ForgetMessage, type GoodbyeReason, type Message } from "./messages.ts";
+import type { OfferRecord } from "./offer_record.ts";
+import type { PeerProcess } from "./peer_process.ts";
+import { badMessage, PeerEvents } from "./peer_events.ts";
+import type { Peer } from "./unix_socket.ts";
+
+/** What the exporter does for its importers. */
+export interface ImporterOwner {
+  /** The device with a UUID, if memory of it was exported. */
+  readonly findDevice: ConstructorParameters<typeof PeerEvents>[0];
+  /** An importer has let go of an offer for good. */
+  onOver(announcement: Announcement): void;
+  /** The connection is at its end; why, unless the importer said goodbye. */
+  onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
+  /** Nothing of the importer is left. */
+  onGone(importer: ConnectedImporter): void;
+}
+
+/**
+ * An importer as its exporter knows it. What is to be told is kept as what has changed, not as messages: an importer that
+ * reads nothing costs no more memory than there are offers.
+ */
+export class ConnectedImporter {
+  readonly peer: Peer;
+  readonly process: PeerProcess;
+  readonly since: Date = new Date();
+  readonly announcements: Map<number, Announcement> = new Map();
+  isConnected = true;
+  readonly #stream: MessageStream;
+  readonly #owner: ImporterOwner;
+  readonly #events: PeerEvents;
+  /** Pools, allocations and events that it was told of, as the messages that did. */
+  readonly #told = new Map<string, Set<number>>([["pool", new Set()], ["allocation", new Set()], ["event", new Set()]]);
+  /** Offers of which something is to be told. */
+  readonly #changed = new Set<OfferRecord>();
+  /** Its events that it may record again, and was not told so. */
+  readonly #freeEvents = new Set<number>();
+  /** Its events that are waited for. */
+  readonly #awaited = new Set<number>();
+  /** Cancels waiting for its events. */
+  readonly #cancels = new Set<() => void>();
+  #isGone = false;
+
+  constructor(stream: MessageStream, owner: ImporterOwner) {
+    this.#stream = stream;
+    this.#owner = owner;
+    this.peer = stream.peer;
+    this.process = stream.process;
+    this.#events = new PeerEvents(owner.findDevice);
+    stream.start({
+      onMessage: (message) => this.#onMessage(message),
+      onDrain: () => this.#onDrain(),
+      onEnd: (error) => this.#disconnected(error),
+    });
+  }
+
+  /** Something has changed of an offer. */
+  tell(record: OfferRecord): void {
+    if (!this.isConnected) return;
+    this.#changed.add(record);
+    this.#pump();
+  }
+
+  /** Sends a message about what it was told of before. */
+  send(message: Message): void {
+    this.#stream.send(message);
+  }
+
+  /** Whether it reads more slowly than it is told. */
+  get isBacklogged(): boolean {
+    return this.#stream.isBacklogged;
+  }
+
+  /** Tells of an event, unless it was told before. */
+  tellEvent(message: EventMessage): void {
+    this.#tellOnce(message.event, message);
+  }
+
+  /** An identifier goes. */
+  forget(message: ForgetMessage): void {
+    if (this.isConnected && this.#told.get(message.kind)!.delete(message.identifier)) this.#stream.send(message);
+  }
+
+  /** Ends the connection. What the process may have mapped is quarantined until it ends. */
+  cutOff(reason: GoodbyeReason, text: string): void {
+    if (!this.isConnected) return;
+    this.#stream.end(reason, text);
+    this.#disconnected(reason === "done" ? undefined : new SharingError(codeOfGoodbye(reason), text));
+  }
+
+  /**
+   * Calls back once one of its events has fired: at once, where it has. Returns what ends the wait.
+   *
+   * @throws {SharingError} `bad-message` for an event that cannot be opened, or is waited for already
+   */
+  whenFired(event: number, callback: () => void): () => void {
+    let opened: CudaEvent;
+    if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before it was given back`);
+    try {
+      opened = this.#events.open(event);
+    } catch (error) {
+      if (!(error instanceof CudaError)) throw error;
+      throw new SharingError(
+        "bad-message",
+        `Cannot open event ${event} of process ${this.peer.pid}: ${error.message}`,
+        {
+          cause: error,
+        },
+      );
+    }
+    this.#awaited.add(event);
+    let isOver = false;
+    let stop = (): void => {};
+    const cancel = (): void => {
+      stop();
+      this.#awaited.delete(event);
+      this.#cancels.delete(cancel);
+    };
+    stop = whenDone(() => opened.query(), (error) => {
+      isOver = true;
+      this.#cancels.delete(cancel);
+      // The event cannot be asked any more: only the end of the process tells.
+      if (error !== undefined) return;
+      this.#awaited.delete(event);
+      callback();
+    });
+    if (!isOver) this.#cancels.add(cancel);
+    return cancel;
+  }
+
+  #pump(): void {
+    const stream = this.#stream;
+    while (!stream.isBacklogged) {
+      const [event] = this.#freeEvents;
+      if (event !== undefined) {
+        this.#freeEvents.delete(event);
+        stream.send({ type: "event-free", event });
+        continue;
+      }
+      const [record] = this.#changed;
+      if (record === undefined) return;
+      this.#changed.delete(record);
+      this.#tellChange(record);
+    }
+  }
+
+  #onDrain(): void {
+    this.#pump();
+    for (const { record } of this.announcements.values()) record.channel?.onDrain(this);
+  }
+
+  #tellChange(record: OfferRecord): void {
+    const announcement = this.announcements.get(record.identifier);
+    if (announcement === undefined) {
+      if (!record.isWithdrawn && record.isPublic) this.#announce(record);
+      return;
+    }
+    if (announcement.recall === "wanted") {
+      announcement.recall = "sent";
+      this.#stream.send({ type: "recall", offer: record.identifier });
+    }
+    if (record.isWithdrawn && !announcement.wasWithdrawn) {
+      announcement.wasWithdrawn = true;
+      this.#stream.send({ type: "withdraw", offer: record.identifier });
+    }
+  }
+
+  #announce(record: OfferRecord): void {
+    const { pool, allocation, channel } = record;
+    this.#tellOnce(pool.message.pool, pool.message);
+    if (allocation !== undefined) this.#tellOnce(allocation.message.allocation, allocation.message);
+    const message = record.message();
+    if (message.readyEvent !== 0) this.tellEvent(record.ready!.own.message);
+    for (const event of channel?.eventMessages ?? []) this.tellEvent(event);
+    const announcement = new Announcement(record, this);
+    this.announcements.set(record.identifier, announcement);
+    record.announcements.add(announcement);
+    this.#stream.send(message);
+    if (channel !== undefined) this.#stream.send(channel.message());
+  }
+
+  #tellOnce(identifier: number, message: Message): void {
+    const told = this.#told.get(message.type)!;
+    if (told.has(identifier)) return;
+    told.add(identifier);
+    this.#stream.send(message);
+  }
+
+  #onMessage(message: Message): void {
+    switch (message.type) {
+      case "event":
+        return this.#events.define(message);
+      case "held": {
+        const announcement = this.#announcement(message.offer);
+        if (announcement.isAnswered) throw badMessage(`offer ${message.offer} is held after it was given up`);
+        if (announcement.held === 0) announcement.since = new Date();
+        announcement.held++;
+        announcement.wasHeld = true;
+        return;
+      }
+      case "released":
+        return this.#onReleased(this.#announcement(message.offer), message.event);
+      case "withdrawn": {
+        const announcement = this.#announcement(message.offer);
+        if (!announcement.wasWithdrawn || announcement.isAnswered) {
+          throw badMessage(`offer ${message.offer} is given up, which was not asked for`);
+        }
+        announcement.isAnswered = true;
+        return this.#settle(announcement);
+      }
+      case "join":
+      case "taken":
+      case "release-slot": {
+        const { channel } = this.#announcement(message.offer).record;
+        if (channel === undefined) throw badMessage(`offer ${message.offer} is no channel`);
+        return channel.onMessage(this, message);
+      }
+      default:
+        throw badMessage(`a message "${message.type}" comes from an importer`);
+    }
+  }
+
+  #onReleased(announcement: Announcement, event: number): void {
+    if (announcement.held === 0) {
+      throw badMessage(`offer ${announcement.record.identifier} is released and was not held`);
+    }
+    if (event === 0) {
+      announcement.held--;
+    } else {
+      announcement.releasing++;
+      this.whenFired(event, () => {
+        announcement.releasing--;
+        this.#freeEvents.add(event);
+        this.#settle(announcement);
+        if (this.isConnected) this.#pump();
+      });
+      announcement.held--;
+    }
+    announcement.record.channel?.onLeave(this);
+    this.#settle(announcement);
+  }
+
+  #announcement(offer: number): Announcement {
+    const announcement = this.announcements.get(offer);
+    if (announcement === undefined) throw badMessage(`offer ${offer} was not made, or is over`);
+    return announcement;
+  }
+
+  /** Ends an announcement of which nothing is left, and tells those who wait for a release. */
+  #settle(announcement: Announcement): void {
+    if (announcement.held === 0 && announcement.releasing === 0) {
+      announcement.record.channel?.onReleased(this);
+      if (announcement.isAnswered) this.#end(announcement);
+    }
+    announcement.tell();
+    this.#leaveIfNothingIsLeft();
+  }
+
+  #end(announcement: Announcement): void {
+    if (announcement.isOver) return;
+    announcement.isOver = true;
+    this.announcements.delete(announcement.record.identifier);
+    announcement.record.announcements.delete(announcement);
+    this.#owner.onOver(announcement);
+  }
+
+  #disconnected(error: SharingError | undefined): void {
+    this.isConnected = false;
+    this.#changed.clear();
+    this.#freeEvents.clear();
+    for (const announcement of [...this.announcements.values()]) {
+      // Who says goodbye maps nothing more.
+      if (error === undefined) announcement.isAnswered = true;
+      announcement.record.channel?.onLeave(this);
+      if (error === undefined) this.#settle(announcement);
+    }
+    this.#owner.onDisconnect(this, error);
+    this.process.whenEnded(() => this.#processEnded());
+    this.#leaveIfNothingIsLeft();
+  }
+
+  #processEnded(): void {
+    for (const announcement of [...this.announcements.values()]) {
+      announcement.held = 0;
+      announcement.releasing = 0;
+      announcement.record.channel?.onReleased(this);
+      this.#end(announcement);
+      announcement.tell();
+    }
+    this.#leaveIfNothingIsLeft();
+  }
+
+  #leaveIfNothingIsLeft(): void {
+    if (this.isConnected || this.announcements.size > 0 || this.#isGone) return;
+    this.#isGone = true;
+    for (const cancel of this.#cancels) cancel();
+    this.#cancels.clear();
+    this.#events.close();
+    this.process[Symbol.dispose]();
+    this.#owner.onGone(this);
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * Messages to bytes, as PROTOCOL.md has them.
+ *
+ * @module
+ */
+import {
+  forgetKinds,
+  greetingBytes,
+  headerByteLength,
+  maximumTextByteLength,
+  messageLayouts,
+  messageName,
+  offerKinds,
+  poolKinds,
+} from "./decode_message.ts";
+import {
+  type ChannelMessage,
+  type FrameMessage,
+  goodbyeReasons,
+  maximumBodyByteLength,
+  maximumMetadataByteLength,
+  maximumNameByteLength,
+  maximumSlots,
+  type Message,
+  type OfferMessage,
+} from "./messages.ts";
+
+const textEncoder = new TextEncoder();
+const noBytes = new Uint8Array(0);
+
+/**
+ * The bytes of a message: its header and its body. A POOL's descriptor is to be sent with the first of them.
+ *
+ * What has no place in its field is refused, so that no message is taken for another one; whether the values make sense
+ * is the sender's to know. A GOODBYE's text is cut at the length that it may have.
+ *
+ * @throws {RangeError} for a number, bytes or text that its field cannot have
+ */
+export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
+  return writeBody(message).end();
+}
+
+function writeBody(message: Message): MessageWriter {
+  writer.begin(message.type);
+  switch (message.type) {
+    case "hello":
+      return writer
+        .bytes("greeting", greetingBytes, 8)
+        .number16("lowest version", message.lowestVersion)
+        .number16("highest version", message.highestVersion)
+        .number32("zero field", 0);
+    case "welcome":
+      return writer
+        .bytes("greeting", greetingBytes, 8)
+        .number16("version", message.version)
+        .number16("zero field", 0)
+        .number32("zero field", 0);
+    case "goodbye":
+      return writer
+        .number16("reason", goodbyeReasons.indexOf(message.reason))
+        .number16("lowest version", message.lowestVersion)
+        .number16("highest version", message.highestVersion)
+        .number16("zero field", 0)
+        .beginningOf(message.text.replaceAll("\0", " "), maximumTextByteLength);
+    case "pool":
+      return writer
+        .number32("pool", message.pool)
+        .kind(poolKinds, message.kind)
+        .bytes("device", message.deviceUuid, 16);
+    case "allocation":
+      return writer
+        .number32("allocation", message.allocation)
+        .number32("pool", message.pool)
+        .number64("size", message.byteLength)
+        .bytes("datum", message.exportData, 64);
+    case "event":
+      return writer
+        .number32("event", message.event)
+        .number32("zero field", 0)
+        .bytes("device", message.deviceUuid, 16)
+        .bytes("event handle", message.handle, 64);
+    case "offer":
+      return writeOffer(message);
+    case "channel":
+      return writeChannel(message);
+    case "withdraw":
+    case "recall":
+    case "end":
+    case "held":
+    case "withdrawn":
+    case "join":
+      return writer.number32("offer", message.offer);
+    case "forget":
+      return writer.kind(forgetKinds, message.kind).number32("identifier", message.identifier);
+    case "event-free":
+      return writer.number32("event", message.event);
+    case "frame":
+      return writeFrame(message);
+    case "released":
+      return writer.number32("offer", message.offer).number32("event", message.event);
+    case "taken":
+      return writer.number32("offer", message.offer).number64("sequence number", message.sequence);
+    case "release-slot":
+      return writer
+        .number32("offer", message.offer)
+        .number32("slot", message.slot)
+        .number64("sequence number", message.sequence)
+        .number32("event", message.event);
+  }
+}
+
+function writeOffer(message: OfferMessage): MessageWriter {
+  const name = writer.encode("name", message.name, maximumNameByteLength);
+  const metadata = writer.encode("metadata", message.metadata, maximumMetadataByteLength);
+  return writer
+    .number32("offer", message.offer)
+    .kind(offerKinds, message.kind)
+    .number32("allocation", message.allocation)
+    .number32("pool", message.pool)
+    .number64("offset", message.byteOffset)
+    .number64("size", message.byteLength)
+    .number32("ready event", message.readyEvent)
+    .number16("length of the name", name.length)
+    .number16("length of the metadata", metadata.length)
+    .bytes("name", name, name.length)
+    .bytes("metadata", metadata, metadata.length);
+}
+
+function writeChannel({ offer, slotByteLength, slotStride, window, readyEvents }: ChannelMessage): MessageWriter {
+  writer
+    .number32("offer", offer)
+    .number32("count of slots", readyEvents.length, maximumSlots)
+    .number64("size of a slot", slotByteLength)
+    .number64("distance of slots", slotStride)
+    .number32("window", window)
+    .number32("zero field", 0);
+  for (const event of readyEvents) writer.number32("ready event of a slot", event);
+  return writer;
+}
+
+function writeFrame(message: FrameMessage): MessageWriter {
+  const metadata = writer.encode("metadata", message.metadata, maximumMetadataByteLength);
+  return writer
+    .number32("offer", message.offer)
+    .number32("slot", message.slot)
+    .number64("sequence number", message.sequence)
+    .number64("size", message.byteLength)
+    .number32("event flag", message.hasEvent ? 1 : 0)
+    .number32("length of the metadata", metadata.length)
+    .bytes("metadata", metadata, metadata.length);
+}
+
+/** Puts the fields of a message one after another, into room that all messages share. */
+class MessageWriter {
+  readonly #bytes = new Uint8Array(headerByteLength + maximumBodyByteLength);
+  readonly #view = new DataView(this.#bytes.buffer);
+  #type: Message["type"] = "hello";
+  #position = 0;
+
+  begin(type: Message["type"]): void {
+    this.#type = type;
+    this.#position = headerByteLength;
+  }
+
+  number16(field: string, value: number): this {
+    if ((value & 0xffff) !== value) this.#refuse(field, value, "0 to 65535");
+    this.#view.setUint16(this.#position, value, true);
+    this.#position += 2;
+    return this;
+  }
+
+  number32(field: string, value: number, most = 0xffff_ffff): this {
+    if (value >>> 0 !== value || value > most) this.#refuse(field, value, `0 to ${most}`);
+    this.#view.setUint32(this.#position, value, true);
+    this.#position += 4;
+    return this;
+  }
+
+  number64(field: string, value: number): this {
+    if (!Number.isSafeInteger(value) || value < 0) this.#refuse(field, value, `0 to ${Number.MAX_SAFE_INTEGER}`);
+    this.#view.setUint32(this.#position, value, true);
+    this.#view.setUint32(this.#position + 4, value / 2 ** 32, true);
+    this.#position += 8;
+    return this;
+  }
+
+  kind<Kind extends string>(kinds: readonly Kind[], kind: Kind): this {
+    return this.number32("kind", kinds.indexOf(kind) + 1);
+  }
+
+  bytes(field: string, bytes: Uint8Array, byteLength: number): this {
+    if (bytes.length !== byteLength) this.#refuse(field, `${bytes.length} bytes`, `${byteLength} bytes`);
+    this.#bytes.set(bytes, this.#position);
+    this.#position += byteLength;
+    return this;
+  }
+
+  /** The bytes of a text, for when its length stands before other fields. */
+  encode(field: string, text: string, most: number): Uint8Array {
+    if (text === "") return noBytes;
+    // An encoder would put another character in the place of what has no UTF-8.
+    if (!text.isWellFormed() || text.includes("\0")) {
+      this.#refuse(field, JSON.stringify(text), "text without a NUL or half a character");
+    }
+    const bytes = textEncoder.encode(text);
+    if (bytes.length > most) this.#refuse(field, `${bytes.length} bytes of UTF-8`, `at most ${most}`);
+    return bytes;
+  }
+
+  /** As many characters as have room. */
+  beginningOf(text: string, most: number): this {
+    const room = this.#bytes.subarray(this.#position, this.#position + most);
+    this.#position += textEncoder.encodeInto(text, room).written;
+    return this;
+  }
+
+  end(): Uint8Array<ArrayBuffer> {
+    const { number, descriptors, least, most } = messageLayouts[this.#type];
+    const bodyByteLength = this.#position - headerByteLength;
+    if (bodyByteLength < least || bodyByteLength > most) this.#refuse("length", bodyByteLength, `${least} to ${most}`);
+    this.#view.setUint32(0, bodyByteLength, true);
+    this.#view.setUint16(4, number, true);
+    this.#view.setUint16(6, descriptors, true);
+    return this.#bytes.slice(0, this.#position);
+  }
+
+  #refuse(field: string, value: number | string, needed: string): never {
+    const name = messageName(this.#type);
+    throw new RangeError(`Cannot send the message ${name}: its ${field} is ${value}; it takes ${needed}`);
+  }
+}
+
+const writer = new MessageWriter();

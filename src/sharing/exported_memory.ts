@@ -1,0 +1,178 @@
+import { type DeviceBuffer, keepMemory } from "../device_buffer.ts";
+import { MemoryPool, whenDisposed } from "../memory_pool.ts";
+import type { ShareableHandle } from "../shareable_handle.ts";
+import { parseUuid } from "../uuid.ts";
+import type { AllocationMessage, ForgetMessage, PoolMessage } from "./messages.ts";
+
+const noUuid = new Uint8Array(16);
+
+/** A pool whose memory is offered: exported once, for all offers and all importers. */
+export interface ExportedPool {
+  readonly pool: MemoryPool;
+  /** What tells an importer of it. */
+  readonly message: PoolMessage;
+  readonly handle: ShareableHandle;
+  /** Allocations that are known, and offers of the pool itself. */
+  users: number;
+  isDisposed: boolean;
+  readonly stopWatching: () => void;
+}
+
+/** An allocation that offers lie in: exported once, for all of them. It stays known until its buffer is freed. */
+export interface ExportedAllocation {
+  readonly pool: ExportedPool;
+  /** What tells an importer of it. */
+  readonly message: AllocationMessage;
+  /** Offers that lie in it and have not ended. */
+  users: number;
+  isFreed: boolean;
+  /** Lets the memory go, if its user has freed it. */
+  readonly letGo: () => void;
+}
+
+/** What an exporter has exported. */
+export class ExportedMemory {
+  readonly #pools = new Map<MemoryPool, ExportedPool>();
+  readonly #allocations = new Map<DeviceBuffer, ExportedAllocation>();
+  readonly #onForget: (message: ForgetMessage) => void;
+  readonly #onFree: (allocation: ExportedAllocation) => void;
+  #lastPool = 0;
+  #lastAllocation = 0;
+
+  /** `onForget` tells importers that an identifier is gone, `onFree` that a buffer with offers in it was freed. */
+  constructor(
+    { onForget, onFree }: {
+      onForget: (message: ForgetMessage) => void;
+      onFree: (allocation: ExportedAllocation) => void;
+    },
+  ) {
+    this.#onForget = onForget;
+    this.#onFree = onFree;
+  }
+
+  /** Exports a pool for an offer of all of it. */
+  usePool(pool: MemoryPool): ExportedPool {
+    const exported = this.#pools.get(pool) ?? this.#exportPool(pool);
+    exported.users++;
+    return exported;
+  }
+
+  /** An offer of a pool has ended, or an allocation in it is gone. */
+  leavePool(exported: ExportedPool): void {
+    exported.users--;
+    if (exported.users === 0 && exported.isDisposed) this.#forgetPool(exported);
+  }
+
+  /** Exports an allocation for an offer of a part of it. */
+  useAllocation(whole: DeviceBuffer): ExportedAllocation {
+    const exported = this.#allocations.get(whole) ?? this.#exportAllocation(whole);
+    exported.users++;
+    return exported;
+  }
+
+  /** An offer of an allocation has ended. */
+  leaveAllocation(exported: ExportedAllocation): void {
+    exported.users--;
+    if (exported.users === 0 && exported.isFreed) this.#forgetAllocation(exported);
+  }
+
+  /** The device with a UUID, of those whose memory was exported. */
+  findDevice(uuid: string): MemoryPool["device"] {
+    for (const { device } of this.#pools.keys()) if (device?.uuid === uuid) return device;
+    return undefined;
+  }
+
+  /** Lets go of what no offer uses any more, and of the rest when its last offer ends. */
+  close(): void {
+    for (const [whole, exported] of this.#allocations) {
+      if (exported.isFreed) continue;
+      exported.isFreed = true;
+      this.#allocations.delete(whole);
+      if (exported.users === 0) this.#forgetAllocation(exported);
+    }
+    for (const exported of [...this.#pools.values()]) {
+      exported.isDisposed = true;
+      if (exported.users === 0) this.#forgetPool(exported);
+    }
+  }
+
+  #exportPool(pool: MemoryPool): ExportedPool {
+    if (pool.handleType !== "posix-fd") {
+      throw new TypeError(
+        `Cannot offer memory of a pool created with handleType "${pool.handleType}": create it with "posix-fd"`,
+      );
+    }
+    const handle = pool.exportHandle();
+    const { device } = pool;
+    const exported: ExportedPool = {
+      pool,
+      handle,
+      message: {
+        type: "pool",
+        pool: ++this.#lastPool,
+        kind: device === undefined ? "host" : "device",
+        deviceUuid: device === undefined ? noUuid : parseUuid(device.uuid),
+        handle,
+      },
+      users: 0,
+      isDisposed: false,
+      stopWatching: whenDisposed(pool, () => {
+        exported.isDisposed = true;
+        if (exported.users === 0) this.#forgetPool(exported);
+      }),
+    };
+    this.#pools.set(pool, exported);
+    return exported;
+  }
+
+  #exportAllocation(whole: DeviceBuffer): ExportedAllocation {
+    if (!(whole.pool instanceof MemoryPool)) {
+      throw new TypeError(
+        whole.pool === undefined
+          ? 'Cannot offer memory that is of no pool: allocate it from one created with handleType "posix-fd"'
+          : "Cannot offer memory that was imported: only the process that allocated it can",
+      );
+    }
+    const pool = this.usePool(whole.pool);
+    try {
+      const exportData = whole.exportPointer();
+      const exported: ExportedAllocation = {
+        pool,
+        message: {
+          type: "allocation",
+          allocation: ++this.#lastAllocation,
+          pool: pool.message.pool,
+          byteLength: whole.byteLength,
+          exportData,
+        },
+        users: 0,
+        isFreed: false,
+        letGo: keepMemory(whole, () => {
+          exported.isFreed = true;
+          this.#allocations.delete(whole);
+          exported.users++;
+          this.#onFree(exported);
+          this.leaveAllocation(exported);
+        }),
+      };
+      this.#allocations.set(whole, exported);
+      return exported;
+    } catch (error) {
+      this.leavePool(pool);
+      throw error;
+    }
+  }
+
+  #forgetAllocation(exported: ExportedAllocation): void {
+    this.#onForget({ type: "forget", kind: "allocation", identifier: exported.message.allocation });
+    exported.letGo();
+    this.leavePool(exported.pool);
+  }
+
+  #forgetPool(exported: ExportedPool): void {
+    if (!this.#pools.delete(exported.pool)) return;
+    exported.stopWatching();
+    this.#onForget({ type: "forget", kind: "pool", identifier: exported.message.pool });
+    exported.handle[Symbol.dispose]();
+  }
+}

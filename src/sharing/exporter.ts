@@ -1,0 +1,458 @@
+import type { CudaStream } from "../cuda_stream.ts";
+import { printAs } from "../custom_inspect.ts";
+import { DeviceBuffer, wholeOf } from "../device_buffer.ts";
+import { DeviceWatch } from "./device_watch.ts";
+import { SharingError } from "../errors.ts";
+import { MemoryPool } from "../memory_pool.ts";
+import { checkByteLength } from "../validation.ts";
+import { type ChannelOptions, ChannelProducer } from "./channel_producer.ts";
+import { ConnectedImporter } from "./connected_importer.ts";
+import { type ExportedAllocation, ExportedMemory } from "./exported_memory.ts";
+import { answerGreeting } from "./handshake.ts";
+import { Lease } from "./lease.ts";
+import { MessageStream } from "./message_stream.ts";
+import { maximumSlots } from "./messages.ts";
+import { checkName, encodeMetadata, type JsonValue } from "./metadata.ts";
+import { Offer } from "./offer.ts";
+import { OfferRecord } from "./offer_record.ts";
+import { type OwnEvent, OwnEvents } from "./own_events.ts";
+import { hasCome, ReadyEvents, whenCome } from "./ready_events.ts";
+import type { UnixListener } from "./unix_listener.ts";
+import type { Peer, UnixSocket } from "./unix_socket.ts";
+import { until } from "./until.ts";
+import { checkUser, listenFor } from "./users.ts";
+
+/** Options of `Exporter.listen`. */
+export interface ExporterOptions {
+  /**
+   * Numbers of other users whose processes may connect. Without any, the socket's file can be opened by this user alone
+   * (0600); with any it can be by all (0666), and who connects is asked for by its number.
+   */
+  users?: readonly number[];
+  /** How many importers may be connected at once: 1024 unless given. */
+  maximumImporters?: number;
+  /** Milliseconds that an importer has to introduce itself: 5000 unless given. */
+  handshakeTimeout?: number;
+  /** Milliseconds in which a message must be complete once it has begun: 5000 unless given. */
+  messageTimeout?: number;
+  /** Milliseconds that importers have to let go when this is disposed, before they are cut off: 5000 unless given. */
+  closeTimeout?: number;
+  /** Is told of each connection that ends: of whom, and why unless it ended as it should. */
+  onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
+}
+
+/** Options of `Exporter.offer`. */
+export interface OfferOptions {
+  /** What importers should know of it: type, shape, anything that JSON can say, of at most 32 KiB. */
+  metadata?: JsonValue;
+  /** The stream whose work so far must be done before it may be read: the buffer's own unless given. */
+  stream?: CudaStream;
+}
+
+/** Milliseconds until it is tried again to accept where there were no descriptors. */
+const listenPause = 100;
+/** Characters of what is told to importers of a failure. */
+const maximumTextLength = 300;
+/** Bytes: where slots begin. */
+const slotAlignment = 512;
+
+/**
+ * Offers memory to other processes, for as long as it lives: buffers, parts of buffers and whole pools, at any time, to
+ * any number of importers.
+ *
+ * The boundary is the pool: whoever maps one buffer of a pool could reach all of it. What an importer must not see
+ * belongs in another pool.
+ *
+ * @example
+ * ```ts ignore
+ * using pool = gpu.createPool({ handleType: "posix-fd" });
+ * await using exporter = Exporter.listen("/run/user/1000/frames.sock");
+ * using weights = pool.allocateArray(Float32Array, 1024, stream);
+ * exporter.offer("weights", weights, { metadata: { dtype: "float32", shape: [32, 32] } });
+ * ```
+ */
+export class Exporter implements AsyncDisposable {
+  readonly #listener: UnixListener;
+  readonly #options: Required<Omit<ExporterOptions, "onDisconnect">> & Pick<ExporterOptions, "onDisconnect">;
+  readonly #closing = new AbortController();
+  readonly #serving: Promise<void>;
+  readonly #importers = new Set<ConnectedImporter>();
+  /** Connections that have not introduced themselves. */
+  #strangers = 0;
+  /** By name, those that were not withdrawn. */
+  readonly #offers = new Map<string, OfferRecord>();
+  /** All that have not ended. */
+  readonly #records = new Set<OfferRecord>();
+  readonly #memory: ExportedMemory;
+  readonly #events = new OwnEvents();
+  readonly #ready = new ReadyEvents(this.#events);
+  readonly #watch = new DeviceWatch(() => this.#pendingEvent(), (error) => this.#fail(error));
+  #lastOffer = 0;
+  #onIdle: (() => void) | undefined;
+
+  static {
+    printAs(this, (exporter) => {
+      const state = exporter.#closing.signal.aborted ? ", disposed" : "";
+      return `Exporter { ${exporter.path}, ${exporter.#offers.size} offers, ${exporter.#importers.size} importers${state} }`;
+    });
+  }
+
+  private constructor(listener: UnixListener, options: ExporterOptions) {
+    this.#listener = listener;
+    this.#options = {
+      users: options.users ?? [],
+      maximumImporters: options.maximumImporters ?? 1024,
+      handshakeTimeout: options.handshakeTimeout ?? 5000,
+      messageTimeout: options.messageTimeout ?? 5000,
+      closeTimeout: options.closeTimeout ?? 5000,
+      onDisconnect: options.onDisconnect,
+    };
+    this.#memory = new ExportedMemory({
+      onForget: (message) => {
+        for (const importer of this.#importers) importer.forget(message);
+      },
+      onFree: (allocation) => this.#withdrawAll(allocation),
+    });
+    this.#serving = this.#serve();
+  }
+
+  /**
+   * Listens at a path.
+   *
+   * @param path of at most 107 bytes in UTF-8, in a folder that no other user can change
+   * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` where another user could replace the socket
+   */
+  static listen(path: string, options: ExporterOptions = {}): Exporter {
+    for (const name of ["maximumImporters", "handshakeTimeout", "messageTimeout", "closeTimeout"] as const) {
+      const value = options[name];
+      if (value !== undefined && !(Number.isFinite(value) && value >= 0)) {
+        throw new RangeError(`Cannot listen at ${path}: ${name} is ${value}, and must be a number from 0 on`);
+      }
+    }
+    return new Exporter(listenFor(path, options.users ?? []), options);
+  }
+
+  /** Where it listens. */
+  get path(): string {
+    return this.#listener.path;
+  }
+
+  /** The offers that importers can map. */
+  get offers(): readonly Offer[] {
+    return [...this.#offers.values()].map((record) => this.#offerOf(record));
+  }
+
+  /** Who holds what, since when. */
+  get leases(): readonly Lease[] {
+    const leases: Lease[] = [];
+    for (const { announcements } of this.#importers) {
+      for (const announcement of announcements.values()) if (announcement.isLease) leases.push(new Lease(announcement));
+    }
+    return leases;
+  }
+
+  /** The processes that are connected. */
+  get importers(): readonly Peer[] {
+    return [...this.#importers].filter(({ isConnected }) => isConnected).map(({ peer }) => peer);
+  }
+
+  /**
+   * Offers a buffer, a part of one, or a whole pool, to all importers, now and later. What is read there begins after
+   * the work that the stream was given so far; offers that are made in one run of JavaScript become readable together.
+   *
+   * @param name of 1 to 255 bytes in UTF-8, which no other offer has
+   * @throws {TypeError} for memory of a pool that was not created with handleType "posix-fd"
+   * @throws {RangeError} for a name that is taken, and for metadata that are too long
+   */
+  offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
+    this.#checkNew(name);
+    const metadata = encodeMetadata(options.metadata);
+    const record = source instanceof MemoryPool
+      ? this.#recordOfPool(name, source, metadata)
+      : this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
+    try {
+      const stream = options.stream ?? (source instanceof DeviceBuffer ? source.stream : undefined);
+      if (stream !== undefined) record.ready = this.#ready.record(stream);
+    } catch (error) {
+      this.#leave(record);
+      throw error;
+    }
+    this.#publish(record);
+    return this.#offerOf(record);
+  }
+
+  /**
+   * Offers a channel: a ring of slots, allocated here, that this process writes and others read.
+   *
+   * @param name of 1 to 255 bytes in UTF-8, which no other offer has
+   * @throws {TypeError} for a pool that is in host memory or was not created with handleType "posix-fd"
+   * @throws {CudaError} `cudaErrorMemoryAllocation` where the ring does not fit
+   */
+  createChannel(name: string, options: ChannelOptions): ChannelProducer {
+    this.#checkNew(name);
+    checkChannelOptions(name, options);
+    const { pool, slots, slotByteLength } = options;
+    const device = pool.device!;
+    const metadata = encodeMetadata(options.metadata);
+    const stride = Math.ceil(slotByteLength / slotAlignment) * slotAlignment;
+    using undo = new DisposableStack();
+    const ring = undo.use(pool.allocate(slots * stride, options.stream));
+    const record = this.#recordOfBuffer(name, ring, { metadata, kind: "channel" });
+    undo.defer(() => this.#leave(record));
+    const events = Array.from({ length: slots }, () => {
+      const event = this.#events.take(device);
+      undo.defer(() => this.#events.giveBack(event));
+      return event;
+    });
+    const producer = new ChannelProducer({
+      name,
+      offer: record.identifier,
+      ring,
+      stride,
+      options,
+      events,
+      closeTimeout: this.#options.closeTimeout,
+      onSend: () => this.#watch.start(),
+      withdraw: () => this.#withdraw(record),
+    }, (hub) => record.channel = hub);
+    record.ready = this.#ready.record(ring.stream);
+    undo.move();
+    record.whenEnded(() => events.forEach((event) => this.#events.giveBack(event)));
+    this.#publish(record);
+    return producer;
+  }
+
+  /**
+   * Stops listening, takes all offers back and asks who holds anything to let go. Importers that have not within
+   * `closeTimeout` are cut off: what they hold stays until their processes have ended.
+   */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(new ReferenceError(`The exporter at ${this.path} was disposed`));
+    await this.#listener[Symbol.asyncDispose]();
+    await this.#serving;
+    this.#watch.stop();
+    for (const record of this.#offers.values()) {
+      record.channel?.close();
+      this.#withdraw(record);
+    }
+    this.#memory.close();
+    for (const { announcements } of this.#importers) {
+      for (const announcement of announcements.values()) void new Lease(announcement).recall().catch(() => {});
+    }
+    await this.#idle();
+    for (const importer of this.#importers) {
+      if (importer.announcements.size === 0) importer.cutOff("done", "the exporter was closed");
+      else importer.cutOff("cut-off", "the exporter was closed, and this process still holds memory of it");
+      importer.process.keepAlive(false);
+    }
+    this.#closeEvents();
+  }
+
+  #recordOfPool(name: string, pool: MemoryPool, metadata: string): OfferRecord {
+    const exported = this.#memory.usePool(pool);
+    return new OfferRecord({ identifier: ++this.#lastOffer, name, kind: "pool", metadata, pool: exported });
+  }
+
+  #recordOfBuffer(
+    name: string,
+    buffer: DeviceBuffer,
+    { metadata, kind }: { metadata: string; kind: "buffer" | "channel" },
+  ): OfferRecord {
+    if (!(buffer instanceof DeviceBuffer)) {
+      throw new TypeError(`Cannot offer "${name}": it must be a DeviceBuffer or a MemoryPool`);
+    }
+    const { whole, byteOffset } = wholeOf(buffer);
+    const allocation = this.#memory.useAllocation(whole);
+    const { byteLength } = buffer;
+    const identifier = ++this.#lastOffer;
+    return new OfferRecord({
+      identifier,
+      name,
+      kind,
+      metadata,
+      pool: allocation.pool,
+      allocation,
+      byteOffset,
+      byteLength,
+    });
+  }
+
+  #publish(record: OfferRecord): void {
+    this.#offers.set(record.name, record);
+    this.#records.add(record);
+    const { ready, pool } = record;
+    const isShared = ready !== undefined && ready.own.device === pool.pool.device;
+    if (isShared) this.#watch.start();
+    if (ready === undefined || isShared) return this.#announce(record);
+    // Importers may not see the other device: they are told when it is done.
+    whenCome(ready, (error) => {
+      if (error === undefined && !record.isWithdrawn) this.#announce(record);
+    });
+  }
+
+  /** Importers are told at the end of the present run of JavaScript: until then, the ready event may move. */
+  #announce(record: OfferRecord): void {
+    queueMicrotask(() => {
+      if (record.isWithdrawn) return;
+      record.isPublic = true;
+      for (const importer of this.#importers) importer.tell(record);
+    });
+  }
+
+  /** An event that importers may wait for. */
+  #pendingEvent(): OwnEvent | undefined {
+    for (const { ready, channel } of this.#records) {
+      const pending = ready === undefined || hasCome(ready) ? channel?.pendingEvent() : ready.own;
+      if (pending !== undefined) return pending;
+    }
+    return undefined;
+  }
+
+  /** The device is lost: importers must not wait for its work. */
+  #fail(error: unknown): void {
+    const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
+    for (const importer of this.#importers) importer.cutOff("failed", text.slice(0, maximumTextLength));
+  }
+
+  #withdrawAll(allocation: ExportedAllocation): void {
+    for (const record of this.#records) {
+      if (record.allocation === allocation && !record.isWithdrawn) this.#withdraw(record);
+    }
+  }
+
+  #withdraw(record: OfferRecord): void {
+    if (record.isWithdrawn) return;
+    record.isWithdrawn = true;
+    this.#offers.delete(record.name);
+    for (const { importer } of [...record.announcements]) importer.tell(record);
+    this.#endIfOver(record);
+  }
+
+  #endIfOver(record: OfferRecord): void {
+    if (!record.isWithdrawn || record.announcements.size > 0 || record.hasEnded) return;
+    this.#records.delete(record);
+    this.#leave(record);
+    record.end();
+    if (this.#closing.signal.aborted) this.#closeEvents();
+    if (this.#records.size === 0) this.#onIdle?.();
+  }
+
+  /** Gives back what an offer uses. */
+  #leave(record: OfferRecord): void {
+    if (record.ready !== undefined) this.#ready.leave(record.ready);
+    record.ready = undefined;
+    if (record.allocation === undefined) this.#memory.leavePool(record.pool);
+    else this.#memory.leaveAllocation(record.allocation);
+  }
+
+  /** Nobody may look at them any more when nobody holds anything. */
+  #closeEvents(): void {
+    if (this.#records.size === 0) this.#events.close();
+  }
+
+  #offerOf(record: OfferRecord): Offer {
+    return new Offer(record, (each) => this.#withdraw(each));
+  }
+
+  async #serve(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      try {
+        const socket = await this.#listener.accept({ signal });
+        void this.#welcome(socket);
+      } catch (error) {
+        if (signal.aborted) return;
+        // Connections wait in the kernel until there are descriptors again.
+        if (!(error instanceof SharingError)) throw error;
+        await until((resolve) => {
+          const timer = setTimeout(resolve, listenPause);
+          return () => clearTimeout(timer);
+        }, { signal }).catch(() => {});
+      }
+    }
+  }
+
+  async #welcome(socket: UnixSocket): Promise<void> {
+    const { peer } = socket;
+    const { handshakeTimeout, messageTimeout, maximumImporters, users, onDisconnect } = this.#options;
+    let stream: MessageStream | undefined;
+    this.#strangers++;
+    try {
+      stream = new MessageStream(socket, { messageTimeout });
+      try {
+        checkUser(`serve process ${peer.pid} at ${this.path}`, peer, users);
+      } catch (error) {
+        stream.end("not-permitted", `User ${peer.uid} may not connect to ${this.path}`);
+        throw error;
+      }
+      if (this.#importers.size + this.#strangers > maximumImporters) {
+        const text = `${this.path} serves ${maximumImporters} importers, as many as it may`;
+        stream.end("full", text);
+        throw new SharingError("not-permitted", `Cannot serve process ${peer.pid}: ${text}`);
+      }
+      await answerGreeting(stream, { handshakeTimeout, signal: this.#closing.signal });
+    } catch (error) {
+      stream?.process[Symbol.dispose]();
+      if (!this.#closing.signal.aborted) onDisconnect?.(peer, error as SharingError);
+      return;
+    } finally {
+      this.#strangers--;
+    }
+    this.#adopt(stream);
+  }
+
+  #adopt(stream: MessageStream): void {
+    const importer = new ConnectedImporter(stream, {
+      findDevice: (uuid) => this.#memory.findDevice(uuid),
+      onOver: ({ record }) => this.#endIfOver(record),
+      onDisconnect: ({ peer }, error) => this.#options.onDisconnect?.(peer, error),
+      onGone: (gone) => this.#importers.delete(gone),
+    });
+    this.#importers.add(importer);
+    for (const record of this.#offers.values()) if (record.isPublic) importer.tell(record);
+  }
+
+  /** Resolves when all offers have ended, or the time for that is over. */
+  #idle(): Promise<void> {
+    if (this.#records.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, this.#options.closeTimeout);
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #checkNew(name: string): void {
+    checkName(name);
+    if (this.#closing.signal.aborted) {
+      throw new ReferenceError(`Cannot offer "${name}" at ${this.path}: the exporter was disposed`);
+    }
+    if (this.#offers.has(name)) {
+      throw new RangeError(`Cannot offer "${name}": there is an offer of this name; withdraw it, or take another name`);
+    }
+  }
+}
+
+function checkChannelOptions(
+  name: string,
+  { pool, slots, slotByteLength, window, minimumConsumers }: ChannelOptions,
+): void {
+  if (!(pool instanceof MemoryPool) || pool.device === undefined) {
+    throw new TypeError(`Cannot create channel "${name}": its pool must be a MemoryPool of a device`);
+  }
+  checkWhole(`channel "${name}"`, { value: slots, what: "slots", least: 1, most: maximumSlots });
+  checkByteLength(slotByteLength, "a slot's size", 1);
+  checkWhole(`channel "${name}"`, { value: window ?? 1, what: "window", least: 1, most: slots });
+  checkWhole(`channel "${name}"`, { value: minimumConsumers ?? 0, what: "minimumConsumers", least: 0, most: Infinity });
+}
+
+function checkWhole(
+  of: string,
+  { value, what, least, most }: { value: number; what: string; least: number; most: number },
+): void {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
+  throw new RangeError(`Cannot create ${of}: ${what} is ${value}, and must be a whole number from ${least} to ${most}`);
+}

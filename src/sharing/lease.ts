@@ -1,0 +1,103 @@
+import { printAs } from "../custom_inspect.ts";
+import { SharingError } from "../errors.ts";
+import type { WaitOptions } from "../waiting.ts";
+import type { Announcement, LeaseState } from "./announcement.ts";
+import type { Peer } from "./unix_socket.ts";
+
+/** Options of `Lease.recall`. */
+export interface RecallOptions extends WaitOptions {
+  /** Milliseconds after which the importer is cut off; it is waited for without end unless given. */
+  deadline?: number;
+}
+
+/**
+ * An importer's hold on what was offered. The memory stays for as long, whatever the exporter's application does.
+ *
+ * @example Ask whoever holds anything to let go, and cut off who does not within a second
+ * ```ts ignore
+ * await Promise.allSettled(exporter.leases.map((lease) => lease.recall({ deadline: 1000 })));
+ * ```
+ */
+export class Lease {
+  readonly #announcement: Announcement;
+
+  static {
+    printAs(this, (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`);
+  }
+
+  /** Made by `Exporter.leases`. */
+  constructor(announcement: Announcement) {
+    this.#announcement = announcement;
+  }
+
+  /** The offer's name. */
+  get name(): string {
+    return this.#announcement.record.name;
+  }
+
+  /** Who holds it. */
+  get peer(): Peer {
+    return this.#announcement.importer.peer;
+  }
+
+  /** Since when it is held; while it is only known, since when that is so. */
+  get since(): Date {
+    return this.#announcement.since;
+  }
+
+  /** How far it is; `"ended"` where nobody holds it any more. */
+  get state(): LeaseState | "ended" {
+    return this.#announcement.isOver ? "ended" : this.#announcement.state;
+  }
+
+  /** Bytes that are held. */
+  get byteLength(): number {
+    return this.#announcement.record.byteLength;
+  }
+
+  /**
+   * Asks the importer to let go, and resolves when it has. An importer that has not by the deadline is cut off: its
+   * connection is closed, and it gets nothing more. What it still has mapped stays, `"quarantined"`, until its process
+   * has ended, because nothing can take a mapping away from a process.
+   *
+   * @throws {SharingError} `cut-off`
+   */
+  recall(options: RecallOptions = {}): Promise<void> {
+    const announcement = this.#announcement;
+    const { importer, record } = announcement;
+    const { signal, deadline } = options;
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      if (deadline !== undefined && !(deadline >= 0)) {
+        return reject(new RangeError(`Cannot recall with a deadline of ${deadline}: it is in milliseconds, from 0 on`));
+      }
+      if (announcement.isOver || announcement.held === 0 && announcement.releasing === 0) return resolve();
+      const timers: ReturnType<typeof setTimeout>[] = [];
+      const forget = (): void => {
+        cancel();
+        timers.forEach(clearTimeout);
+        signal?.removeEventListener("abort", onAbort);
+      };
+      const onAbort = (): void => {
+        forget();
+        reject(signal!.reason);
+      };
+      const cancel = announcement.whenReleased(() => {
+        forget();
+        resolve();
+      });
+      signal?.addEventListener("abort", onAbort);
+      if (announcement.recall === "no") announcement.recall = "wanted";
+      importer.tell(record);
+      if (deadline === undefined) return;
+      timers.push(setTimeout(() => {
+        forget();
+        const what = `process ${importer.peer.pid} did not let go of "${record.name}" in ${deadline} ms`;
+        importer.cutOff("cut-off", `It was cut off: ${what}`);
+        reject(
+          new SharingError("cut-off", `Cannot get the memory back: ${what}; it stays until that process has ended`),
+        );
+      }, deadline));
+    });
+  }
+}

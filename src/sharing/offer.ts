@@ -1,0 +1,88 @@
+import { printAs } from "../custom_inspect.ts";
+import type { WaitOptions } from "../waiting.ts";
+import { Lease } from "./lease.ts";
+import { decodeMetadata, type JsonValue } from "./metadata.ts";
+import type { OfferRecord } from "./offer_record.ts";
+import { until } from "./until.ts";
+
+/**
+ * What an exporter offers: a buffer, a part of one, or a whole pool. Made by `Exporter.offer`.
+ *
+ * Freeing the buffer withdraws its offers. The memory goes once nobody holds it.
+ */
+export class Offer {
+  readonly #record: OfferRecord;
+  readonly #withdraw: (record: OfferRecord) => void;
+
+  static {
+    printAs(this, (offer) => {
+      const state = offer.isWithdrawn ? ", withdrawn" : "";
+      return `Offer { ${offer.name}, ${offer.byteLength} bytes, ${offer.leases.length} leases${state} }`;
+    });
+  }
+
+  /** Made by `Exporter.offer`. */
+  constructor(record: OfferRecord, withdraw: (record: OfferRecord) => void) {
+    this.#record = record;
+    this.#withdraw = withdraw;
+  }
+
+  /** The name by which importers find it. */
+  get name(): string {
+    return this.#record.name;
+  }
+
+  /** Bytes that are offered; 0 for a whole pool. */
+  get byteLength(): number {
+    return this.#record.byteLength;
+  }
+
+  /** What the application says of it. */
+  get metadata(): JsonValue | undefined {
+    return decodeMetadata(this.#record.metadata);
+  }
+
+  /** Whether it was withdrawn: nobody can map it any more. */
+  get isWithdrawn(): boolean {
+    return this.#record.isWithdrawn;
+  }
+
+  /** Who holds it, since when. */
+  get leases(): readonly Lease[] {
+    return [...this.#record.announcements].filter((each) => each.isLease).map((each) => new Lease(each));
+  }
+
+  /** Takes it back: nobody can map it any more, and its name is free. Who has it mapped keeps it, until released. */
+  withdraw(): void {
+    this.#withdraw(this.#record);
+  }
+
+  /**
+   * Resolves when an importer has mapped it and released it, and its work with it is done; or has ended. As many
+   * importers as `importers` says, 1 unless given. They may map it again until it is withdrawn.
+   *
+   * @throws {ReferenceError} when it is withdrawn, and nobody holds it, before there were as many
+   */
+  released(options: WaitOptions & { importers?: number } = {}): Promise<void> {
+    const record = this.#record;
+    const { importers = 1 } = options;
+    return until((resolve, reject) => {
+      if (record.releases >= importers) return resolve();
+      const stop = record.onRelease(() => {
+        if (record.releases < importers) return;
+        stop();
+        resolve();
+      });
+      record.whenEnded(() => {
+        stop();
+        reject(new ReferenceError(`"${record.name}" was withdrawn before ${importers} importers had released it`));
+      });
+      return stop;
+    }, options);
+  }
+
+  /** Resolves when it was withdrawn and nobody holds it any more. */
+  ended(options: WaitOptions = {}): Promise<void> {
+    return until((callback) => this.#record.whenEnded(callback), options);
+  }
+}

@@ -1,0 +1,79 @@
+import type { CudaDevice } from "../cuda_device.ts";
+import type { CudaEvent } from "../cuda_event.ts";
+import { giveBack } from "../explain.ts";
+import { parseUuid } from "../uuid.ts";
+import type { EventMessage } from "./messages.ts";
+
+/** The events of all ends in this process, by handle: CUDA opens no event in the process that made it. */
+const eventsHere = new Map<string, CudaEvent>();
+
+/** The event of a handle, where this process has made it. */
+export function findOwnEvent(handle: Uint8Array): CudaEvent | undefined {
+  return eventsHere.get(keyOf(handle));
+}
+
+/** An interprocess event of this process, which its peers know by number. */
+export interface OwnEvent {
+  readonly device: CudaDevice;
+  readonly event: CudaEvent;
+  /** What tells a peer of it. */
+  readonly message: EventMessage;
+}
+
+/**
+ * The interprocess events of one end of sharing. They cost a hundred times what recording one does, so they are used
+ * again, and destroyed only when no peer can look at them any more.
+ */
+export class OwnEvents {
+  readonly #all = new Map<number, OwnEvent>();
+  readonly #free = new Map<CudaDevice, OwnEvent[]>();
+  #last = 0;
+
+  /** An event of a device that nobody uses. */
+  take(device: CudaDevice): OwnEvent {
+    return this.#free.get(device)?.pop() ?? this.#create(device);
+  }
+
+  /** No peer looks at it any more, until it is told of it again. */
+  giveBack(event: OwnEvent): void {
+    const free = this.#free.get(event.device);
+    if (free === undefined) this.#free.set(event.device, [event]);
+    else free.push(event);
+  }
+
+  get(identifier: number): OwnEvent | undefined {
+    return this.#all.get(identifier);
+  }
+
+  close(): void {
+    for (const { event, message } of this.#all.values()) {
+      eventsHere.delete(keyOf(message.handle));
+      giveBack(() => event[Symbol.dispose]());
+    }
+    this.#all.clear();
+    this.#free.clear();
+  }
+
+  #create(device: CudaDevice): OwnEvent {
+    const event = device.createEvent({ interprocess: true });
+    try {
+      const message: EventMessage = {
+        type: "event",
+        event: ++this.#last,
+        deviceUuid: parseUuid(device.uuid),
+        handle: event.exportHandle(),
+      };
+      const own = { device, event, message };
+      this.#all.set(this.#last, own);
+      eventsHere.set(keyOf(message.handle), event);
+      return own;
+    } catch (error) {
+      event[Symbol.dispose]();
+      throw error;
+    }
+  }
+}
+
+function keyOf(handle: Uint8Array): string {
+  return String.fromCharCode(...handle);
+}

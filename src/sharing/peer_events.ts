@@ -1,0 +1,79 @@
+import type { CudaDevice } from "../cuda_device.ts";
+import type { CudaEvent } from "../cuda_event.ts";
+import { SharingError } from "../errors.ts";
+import { giveBack } from "../explain.ts";
+import { formatUuid } from "../uuid.ts";
+import type { EventMessage } from "./messages.ts";
+import { findOwnEvent } from "./own_events.ts";
+
+/** As many as a peer may tell of. */
+const maximumEvents = 65_536;
+
+interface PeerEvent {
+  readonly message: EventMessage;
+  opened: CudaEvent | undefined;
+}
+
+/** The interprocess events that a peer has told of. They are opened when they are first looked at. */
+export class PeerEvents {
+  readonly #events = new Map<number, PeerEvent>();
+  readonly #findDevice: (uuid: string) => CudaDevice | undefined;
+
+  /** @param findDevice finds a device that this process sees */
+  constructor(findDevice: (uuid: string) => CudaDevice | undefined) {
+    this.#findDevice = findDevice;
+  }
+
+  define(message: EventMessage): void {
+    if (this.#events.has(message.event)) throw badMessage(`event ${message.event} is announced twice`);
+    if (this.#events.size >= maximumEvents) throw badMessage(`more than ${maximumEvents} events are announced`);
+    this.#events.set(message.event, { message, opened: undefined });
+  }
+
+  has(identifier: number): boolean {
+    return this.#events.has(identifier);
+  }
+
+  /**
+   * The event of a number.
+   *
+   * @throws {SharingError} `bad-message` for one that was not announced, `device-not-visible`
+   * @throws {CudaError} where the driver does not take its handle
+   */
+  open(identifier: number): CudaEvent {
+    const known = this.#events.get(identifier);
+    if (known === undefined) throw badMessage(`event ${identifier} was not announced`);
+    if (known.opened === undefined) {
+      const own = findOwnEvent(known.message.handle);
+      if (own !== undefined) return own;
+      const uuid = formatUuid(known.message.deviceUuid);
+      const device = this.#findDevice(uuid);
+      if (device === undefined) {
+        throw new SharingError("device-not-visible", `Cannot open an event of device ${uuid}: it is not visible here`);
+      }
+      known.opened = device.openEvent(known.message.handle);
+    }
+    return known.opened;
+  }
+
+  forget(identifier: number): void {
+    const known = this.#events.get(identifier);
+    if (known === undefined) throw badMessage(`event ${identifier} is forgotten and was not announced`);
+    this.#events.delete(identifier);
+    dispose(known);
+  }
+
+  close(): void {
+    for (const known of this.#events.values()) dispose(known);
+    this.#events.clear();
+  }
+}
+
+/** What a peer said breaks a rule of the protocol. */
+export function badMessage(what: string): SharingError {
+  return new SharingError("bad-message", `Cannot go on with the connection: ${what}`);
+}
+
+function dispose({ opened }: PeerEvent): void {
+  if (opened !== undefined) giveBack(() => opened[Symbol.dispose]());
+}

@@ -1,0 +1,124 @@
+/**
+ * What `poll` is given, kept from one call to the next: with hundreds of connections, most of which say nothing, making
+ * it anew would cost more than the call.
+ *
+ * @module
+ */
+
+/** That something is waited for on a descriptor. Its events are changed with `PollTable.change`. */
+export interface Registration {
+  readonly fd: number;
+  /** As in `struct pollfd`. */
+  events: number;
+}
+
+interface Slot<R> {
+  index: number;
+  readonly registrations: R[];
+}
+
+const firstCapacity = 16;
+
+/**
+ * An array of `struct pollfd`, with one entry for each descriptor, however many wait for it: poll takes no more than a
+ * process may open. The first entry is the caller's.
+ */
+export class PollTable<R extends Registration> {
+  #words = new Int32Array(2 * firstCapacity);
+  #events = new Int16Array(this.#words.buffer);
+  /** The descriptors, by their place. */
+  readonly #fds: number[] = [-1];
+  readonly #slots = new Map<number, Slot<R>>();
+
+  /** @param first the descriptor of the first entry, which `happened` does not look at; -1 for none */
+  constructor(first: number) {
+    this.#fds[0] = first;
+    this.#set(0, first, 1);
+  }
+
+  /** Entries. */
+  get count(): number {
+    return this.#fds.length;
+  }
+
+  /** The memory for a call, from an entry on. */
+  bytes(firstEntry: number): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.#words.buffer, firstEntry * 8, (this.count - firstEntry) * 8);
+  }
+
+  add(registration: R): void {
+    const { fd } = registration;
+    const slot = this.#slots.get(fd);
+    if (slot === undefined) {
+      this.#slots.set(fd, { index: this.count, registrations: [registration] });
+      this.#fds.push(fd);
+      this.#enlarge();
+    } else {
+      slot.registrations.push(registration);
+    }
+    this.#update(fd);
+  }
+
+  change(registration: R, events: number): void {
+    registration.events = events;
+    this.#update(registration.fd);
+  }
+
+  remove(registration: R): void {
+    const { fd } = registration;
+    const { index, registrations } = this.#slots.get(fd)!;
+    if (registrations.length > 1) {
+      registrations.splice(registrations.indexOf(registration), 1);
+      return this.#update(fd);
+    }
+    this.#slots.delete(fd);
+    const last = this.#fds.pop()!;
+    if (last !== fd) this.#put(last, index);
+  }
+
+  /**
+   * The registrations on whose descriptors something happened, and what, after a call from an entry on that found so
+   * many of them. They move towards the front of the table.
+   */
+  happened(first: number, found: number): Map<R, number> {
+    const happened = new Map<R, number>();
+    for (let index = first, left = found; left > 0 && index < this.count; index++) {
+      const events = this.#events[index * 4 + 3]!;
+      if (events === 0) continue;
+      left--;
+      const fd = this.#fds[index]!;
+      for (const registration of this.#slots.get(fd)!.registrations) happened.set(registration, events);
+      // Into the place of one that was looked at already.
+      const front = Math.max(1, index >> 1);
+      this.#put(this.#fds[front]!, index);
+      this.#put(fd, front);
+    }
+    return happened;
+  }
+
+  #put(fd: number, index: number): void {
+    this.#fds[index] = fd;
+    this.#slots.get(fd)!.index = index;
+    this.#update(fd);
+  }
+
+  #update(fd: number): void {
+    const { index, registrations } = this.#slots.get(fd)!;
+    let events = 0;
+    for (const registration of registrations) events |= registration.events;
+    this.#set(index, fd, events);
+  }
+
+  #set(index: number, fd: number, events: number): void {
+    this.#words[index * 2] = fd;
+    this.#words[index * 2 + 1] = events;
+  }
+
+  #enlarge(): void {
+    if (this.count * 2 <= this.#words.length) return;
+    const words = new Int32Array(this.#words.length * 2);
+    words.set(this.#words);
+    this.#words = words;
+    this.#events = new Int16Array(words.buffer);
+  }
+}

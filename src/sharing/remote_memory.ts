@@ -1,0 +1,114 @@
+import type { Cuda } from "../cuda.ts";
+import type { CudaDevice } from "../cuda_device.ts";
+import type { DeviceBuffer } from "../device_buffer.ts";
+import { SharingError } from "../errors.ts";
+import type { ImportedMemoryPool } from "../imported_memory_pool.ts";
+import { formatUuid } from "../uuid.ts";
+import type { AllocationMessage, PoolMessage } from "./messages.ts";
+import { badMessage } from "./peer_events.ts";
+
+/** As many as an exporter may have at once: each pool is a descriptor here. */
+const maximumPools = 256;
+const maximumAllocations = 65_536;
+
+interface RemotePool {
+  readonly message: PoolMessage;
+  /** Once something in it was mapped. */
+  imported: ImportedMemoryPool | undefined;
+}
+
+/** What an exporter has told of its pools and allocations. Nothing is imported before it is needed. */
+export class RemoteMemory {
+  readonly #cuda: Cuda;
+  readonly #pools = new Map<number, RemotePool>();
+  readonly #allocations = new Map<number, AllocationMessage>();
+
+  constructor(cuda: Cuda) {
+    this.#cuda = cuda;
+  }
+
+  definePool(message: PoolMessage): void {
+    if (this.#pools.has(message.pool)) throw badMessage(`pool ${message.pool} is announced twice`);
+    if (this.#pools.size >= maximumPools) throw badMessage(`more than ${maximumPools} pools are announced`);
+    this.#pools.set(message.pool, { message, imported: undefined });
+  }
+
+  defineAllocation(message: AllocationMessage): void {
+    const { allocation } = message;
+    if (this.#allocations.has(allocation)) throw badMessage(`allocation ${allocation} is announced twice`);
+    if (this.#allocations.size >= maximumAllocations) {
+      throw badMessage(`more than ${maximumAllocations} allocations are announced`);
+    }
+    if (!this.#pools.has(message.pool)) {
+      throw badMessage(`allocation ${allocation} lies in pool ${message.pool}, unknown`);
+    }
+    this.#allocations.set(allocation, message);
+  }
+
+  /** Refuses ranges that are not in an allocation of a pool. */
+  check(range: { pool: number; allocation: number; byteOffset: number; byteLength: number }): void {
+    if (!this.#pools.has(range.pool)) throw badMessage(`pool ${range.pool} was not announced`);
+    if (range.allocation === 0) return;
+    const allocation = this.#allocations.get(range.allocation);
+    if (allocation === undefined) throw badMessage(`allocation ${range.allocation} was not announced`);
+    if (allocation.pool !== range.pool) {
+      throw badMessage(`allocation ${range.allocation} lies in pool ${allocation.pool}, not ${range.pool}`);
+    }
+    if (range.byteOffset + range.byteLength > allocation.byteLength) {
+      throw badMessage(
+        `bytes ${range.byteOffset} to ${range.byteOffset + range.byteLength} are offered of an allocation that has ` +
+          `${allocation.byteLength}`,
+      );
+    }
+  }
+
+  forgetAllocation(identifier: number): void {
+    if (!this.#allocations.delete(identifier)) throw badMessage(`allocation ${identifier} is forgotten, and unknown`);
+  }
+
+  /** Takes a pool out: what was imported of it is the caller's to dispose of. */
+  forgetPool(identifier: number): ImportedMemoryPool | undefined {
+    const pool = this.#pools.get(identifier);
+    if (pool === undefined) throw badMessage(`pool ${identifier} is forgotten, and unknown`);
+    this.#pools.delete(identifier);
+    pool.message.handle[Symbol.dispose]();
+    return pool.imported;
+  }
+
+  /** The pool, for the application. */
+  importPool(identifier: number): ImportedMemoryPool {
+    const { message } = this.#pools.get(identifier)!;
+    return this.#deviceOf(message).importPool(message.handle);
+  }
+
+  /** Maps a whole allocation; another time where it is mapped already is only counted. */
+  map(identifier: number): { whole: DeviceBuffer; pool: ImportedMemoryPool } {
+    const { exportData, byteLength, pool: poolIdentifier } = this.#allocations.get(identifier)!;
+    const pool = this.#pools.get(poolIdentifier)!;
+    pool.imported ??= this.importPool(poolIdentifier);
+    return { whole: pool.imported.importPointer(exportData, byteLength), pool: pool.imported };
+  }
+
+  /** Whether a pool is in host memory, which is of no device. */
+  isHostMemory(pool: number): boolean {
+    return this.#pools.get(pool)!.message.kind === "host";
+  }
+
+  /** Forgets all, and gives what was imported to the caller, to dispose of. */
+  close(): ImportedMemoryPool[] {
+    const imported = [...this.#pools.keys()].map((identifier) => this.forgetPool(identifier));
+    this.#allocations.clear();
+    return imported.filter((pool) => pool !== undefined);
+  }
+
+  #deviceOf({ kind, deviceUuid }: PoolMessage): CudaDevice {
+    if (kind === "host") return this.#cuda.device(0);
+    const uuid = formatUuid(deviceUuid);
+    const device = this.#cuda.devices.find((each) => each.uuid === uuid);
+    if (device !== undefined) return device;
+    throw new SharingError(
+      "device-not-visible",
+      `Cannot map memory of device ${uuid}: this process does not see it; see CUDA_VISIBLE_DEVICES`,
+    );
+  }
+}
