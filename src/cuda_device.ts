@@ -6,6 +6,7 @@ import { type DeviceAttributeName, deviceAttributes } from "./device_attributes.
 import type { DeviceBuffer } from "./device_buffer.ts";
 import { defaultStream, eventFlags, memAccessFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
 import { createPool } from "./create_pool.ts";
+import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "./legacy_memory.ts";
@@ -260,11 +261,9 @@ export class CudaDevice {
       );
     } catch (error) {
       const what = isFd ? `the descriptor ${handle.fd}` : "a fabric handle";
-      throw cannot(
-        `import a pool from ${what}`,
-        error,
-        "it must be what a pool's exportHandle gave on the same machine",
-      );
+      const isOfHandle = !(error instanceof CudaError && error.code === "cudaErrorOperatingSystem");
+      const hint = isOfHandle ? "it must be what a pool's exportHandle gave on the same machine" : undefined;
+      throw cannot(`import a pool from ${what}`, error, hint);
     }
     try {
       this.#checkResident(imported);

@@ -6,6 +6,7 @@ const advice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
   cudaErrorInvalidDeviceFunction: "build the module for this device, or load its PTX",
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
+  cudaErrorOperatingSystem: "the process may have no descriptor left: close some, or raise ulimit -n",
   cudaErrorNotSupported: "CudaDevice.attribute tells what a device supports",
   cudaErrorDeviceUninitialized: "what a process has exported it cannot open itself, only another process can",
   cudaErrorECCUncorrectable: lost,

@@ -4,6 +4,7 @@ import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
+import { FreedStreams } from "./freed_streams.ts";
 import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "./session.ts";
@@ -27,6 +28,9 @@ export class ImportedMemoryPool implements Disposable {
   readonly #owner: BufferOwner;
   #handle: bigint | undefined;
   #onGivenUp: (() => void) | undefined;
+  /** Buffers that were mapped through this object and are not freed. */
+  #live = 0;
+  readonly #freedOn = new FreedStreams();
 
   static {
     whenGivenUp = (pool, callback) => {
@@ -94,6 +98,7 @@ export class ImportedMemoryPool implements Disposable {
       );
     }
     mapping.count++;
+    this.#live++;
     const { address } = mapping;
     return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, this.device.defaultStream);
   }
@@ -116,16 +121,16 @@ export class ImportedMemoryPool implements Disposable {
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
-    if (this.#mappings.size > 0 && this.#mappings.importers === 1) {
+    if (this.#live > 0) {
       throw new ReferenceError(
-        `Cannot dispose ${this.#name}: ${this.#mappings.size} of its buffers are not freed, or still being read or kept`,
+        `Cannot dispose ${this.#name}: ${this.#live} of its buffers are not freed, or still being read or kept`,
       );
     }
     const handle = this.#handle;
     this.#handle = undefined;
     try {
       // The driver refuses while pointers are mapped, by whichever importer: so all its imports go with the last.
-      if (!this.#mappings.leave()) return;
+      if (!this.#mappings.leave()) return giveBack(() => this.#freedOn.synchronize());
       giveBack(() => {
         this.#mappings.freedOn.synchronize();
         for (let count = 0; count < this.#mappings.imports; count++) this.#session.driver.memPoolDestroy(handle);
@@ -163,6 +168,8 @@ export class ImportedMemoryPool implements Disposable {
     if (mapping.count > 1) this.#noteFree(mapping, stream);
     else this.#unmap(mapping, stream);
     mapping.count--;
+    this.#live--;
+    this.#freedOn.note(stream);
   }
 
   /** Remembers how far the stream was: the memory may be unmapped only after that. */

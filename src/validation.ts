@@ -18,9 +18,22 @@ export function checkRange(what: string, range: { byteOffset: number; length: nu
   }
 }
 
+/** 24 days: what a timer can count. */
+const maximumMilliseconds = 2 ** 31 - 1;
+
+/** A time as a timer can count it. Throws unless it is one, or longer, or Infinity. */
+export function checkMilliseconds(value: number, what: string): number {
+  if (typeof value !== "number") throw new TypeError(`Cannot use ${String(value)} as ${what}: it is no number`);
+  if (!(value >= 0)) throw new RangeError(`Cannot use ${value} as ${what}: it is in milliseconds, from 0 on`);
+  return Math.min(value, maximumMilliseconds);
+}
+
 /** What a caller gave in place of what it should have, as an error calls it. */
 export function whatIs(value: unknown): string {
-  if (typeof value === "object" && value !== null) return `a ${value.constructor?.name ?? "plain object"}`;
+  if (typeof value === "object" && value !== null) {
+    const name = value.constructor?.name ?? "Object";
+    return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}`;
+  }
   return typeof value === "string" ? "a text" : typeof value === "function" ? "a function" : String(value);
 }
 

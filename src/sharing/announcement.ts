@@ -12,7 +12,7 @@ export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 /** An offer as one importer was told of it. Until this is over, the memory may be in use there. */
 export class Announcement {
   readonly record: OfferRecord;
-  readonly importer: ConnectedImporter;
+  importer: ConnectedImporter;
   /** Times that the importer has mapped it and not released it. */
   held = 0;
   /** Releases whose events have not fired. */
@@ -28,6 +28,8 @@ export class Announcement {
   /** Whether the importer's application is to be asked to let go. */
   recall: "no" | "wanted" | "sent" = "no";
   isOver = false;
+  /** What stands for this one, of another connection of the same process, until that has ended. */
+  successor: Announcement | undefined;
   #waiting: Set<() => void> | undefined;
 
   constructor(record: OfferRecord, importer: ConnectedImporter) {
@@ -52,14 +54,31 @@ export class Announcement {
     return () => waiting.delete(callback);
   }
 
+  /** Stands for another one of the same offer and the same process, whose connections are both at their end. */
+  absorb(other: Announcement): void {
+    other.successor = this;
+    this.held += other.held;
+    if (other.since < this.since) this.since = other.since;
+    for (const callback of other.#waiting ?? []) this.whenReleased(callback);
+    other.#waiting = undefined;
+  }
+
+  /** Whether the importer has let go of it: for good, where it was withdrawn or its connection is at its end. */
+  get isReleased(): boolean {
+    if (this.record.isWithdrawn || !this.importer.isConnected) return this.isOver;
+    return this.held === 0 && this.releasing === 0;
+  }
+
+  /** Counts a release, once nothing of it is left. */
+  count(): void {
+    if (!this.wasHeld || this.wasReleased || this.held > 0 || this.releasing > 0) return;
+    this.wasReleased = true;
+    this.record.noteRelease();
+  }
+
   /** Calls those who wait for the importer to let go, if it has. */
   tell(): void {
-    if (!this.isOver && (this.held > 0 || this.releasing > 0)) return;
-    if (this.wasHeld && !this.wasReleased) {
-      this.wasReleased = true;
-      this.record.noteRelease();
-    }
-    if (this.#waiting === undefined) return;
+    if (this.#waiting === undefined || !this.isReleased) return;
     const waiting = [...this.#waiting];
     this.#waiting = undefined;
     for (const callback of waiting) callback();

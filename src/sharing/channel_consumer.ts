@@ -1,15 +1,15 @@
 import type { CudaEvent } from "../cuda_event.ts";
 import type { CudaStream } from "../cuda_stream.ts";
 import { printAs } from "../custom_inspect.ts";
-import { DeviceBuffer, partsOf, retire } from "../device_buffer.ts";
-import type { SharingError } from "../errors.ts";
+import { type DeviceBuffer, retire } from "../device_buffer.ts";
+import { SharingError } from "../errors.ts";
 import { giveBack } from "../explain.ts";
 import { FreedStreams } from "../freed_streams.ts";
 import { type WaitOptions, whenDone } from "../waiting.ts";
 import type { ChannelMessage, FrameMessage, Message, OfferMessage, OfferNotice } from "./messages.ts";
 import { decodeMetadata, type JsonValue } from "./metadata.ts";
 import { badMessage } from "./peer_events.ts";
-import { ReceivedSlot } from "./slot.ts";
+import { bufferOfSlot, ReceivedSlot, type ReceivedSlotOwner } from "./slot.ts";
 import { until } from "./until.ts";
 
 /** Options of `Importer.channel`. */
@@ -25,9 +25,11 @@ export interface ConsumerParts {
   /** All of the allocation that the ring is in. */
   readonly whole: DeviceBuffer;
   readonly stream: CudaStream;
+  /** Aborted when the producer asks for the ring, or is gone. */
+  recalled(): AbortSignal;
   openEvent(identifier: number): CudaEvent;
   send(message: Message): void;
-  /** Tells how far a stream must get, by the event of a slot where that is needed. */
+  /** Tells how far a stream must get, by the event of a slot where that is needed. Nothing is told where it throws. */
   release(stream: CudaStream, slot: number, tell: (event: number) => void): void;
   /** The consumer is done: its ring is unmapped. */
   close(): void;
@@ -62,21 +64,26 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   readonly #coming: FrameMessage[] = [];
   /** Frames that may be read. */
   readonly #ready: FrameMessage[] = [];
+  /** Slots of frames that came and were not released. */
+  readonly #full = new Set<number>();
   /** What the application has. */
   readonly #held = new Set<ReceivedSlot>();
   readonly #freedOn = new FreedStreams();
   readonly #isDrops: boolean;
+  readonly #slotOwner: ReceivedSlotOwner;
   #lastSequence = 0;
   #cancelWait: (() => void) | undefined;
   /** Who waits for a frame, first come first. */
   readonly #waiting = new Set<() => void>();
-  /** The last frame has come; or the connection is at its end, and why. */
-  #end: { readonly error: SharingError | undefined } | undefined;
-  #isDisposed = false;
+  /** The last frame has come; or none comes any more, and why. */
+  #end: { readonly error: unknown } | undefined;
+  #disposal: Promise<void> | undefined;
+  /** The producer was told that nothing is held any more. */
+  #hasLeft = false;
 
   static {
     printAs(this, (consumer) => {
-      const state = consumer.#isDisposed ? ", disposed" : consumer.#end !== undefined ? ", ended" : "";
+      const state = consumer.#disposal !== undefined ? ", disposed" : consumer.#end !== undefined ? ", ended" : "";
       return `ChannelConsumer { ${consumer.name}, ${consumer.#ready.length} frames ready, ` +
         `${consumer.#held.size} held${state} }`;
     });
@@ -88,6 +95,10 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const { readyEvents, window } = parts.channel;
     this.#isDrops = window < readyEvents.length;
     this.#events = readyEvents.map((event) => parts.openEvent(event));
+    this.#slotOwner = {
+      isHeld: (slot) => this.#held.has(slot),
+      release: (slot, stream) => this.#release(slot, stream),
+    };
     onHub({
       onMessage: (message) => this.#onMessage(message),
       onEnd: (error) => this.#onEnd(error),
@@ -116,14 +127,24 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   }
 
   /**
+   * Aborted when the producer's process asks for the ring back: dispose of this soon. Who does not may be cut off.
+   */
+  get recalled(): AbortSignal {
+    return this.#parts.recalled();
+  }
+
+  /**
    * The next frame: once it may be read. Undefined when the producer has ended the channel.
    *
    * @throws {SharingError} `peer-gone` and others, when the connection ends otherwise
+   * @throws {CudaError} when the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot | undefined> {
     options.signal?.throwIfAborted();
     for (;;) {
-      if (this.#isDisposed) throw new ReferenceError(`Cannot read "${this.name}": the consumer was disposed`);
+      if (this.#disposal !== undefined) {
+        throw new ReferenceError(`Cannot read "${this.name}": the consumer was disposed`);
+      }
       const frame = this.#ready.shift();
       if (frame !== undefined) return this.#take(frame);
       if (this.#end !== undefined && this.#coming.length === 0) {
@@ -148,15 +169,24 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   }
 
   /** Releases what is held, each slot on its buffer's stream, and leaves the channel when the work with it is done. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#isDisposed) return;
-    for (const slot of [...this.#held]) giveBack(() => slot[Symbol.dispose]());
-    this.#isDisposed = true;
-    this.#end ??= { error: undefined };
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#disposal ??= this.#dispose();
+  }
+
+  async #dispose(): Promise<void> {
     this.#cancelWait?.();
     this.#wake();
+    // To leave the channel releases all slots.
+    for (const slot of this.#held) {
+      this.#freedOn.note(slot.buffer.stream);
+      retire(slot.buffer);
+    }
+    this.#held.clear();
     await this.#freedOn.finished();
-    giveBack(() => this.#parts.whole.free());
+    const { whole } = this.#parts;
+    giveBack(() => whole.free());
+    await Promise.allSettled([whole.stream.finished()]);
+    this.#hasLeft = true;
     this.#parts.close();
   }
 
@@ -164,10 +194,9 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const { offer, channel, whole, stream, send } = this.#parts;
     const { slot: index, sequence, byteLength } = frame;
     const begin = offer.byteOffset + index * channel.slotStride;
-    const [session, owner, pool, address] = partsOf(whole, begin, begin + byteLength);
-    const buffer = new DeviceBuffer(session, { ...owner, keeper: ofChannel }, pool, address, byteLength, stream);
+    const buffer = bufferOfSlot(whole, { begin, byteLength, stream, keeper: ofChannel });
     const metadata = decodeMetadata(frame.metadata);
-    const slot = new ReceivedSlot({ buffer, index, sequence, metadata }, (each, onto) => this.#release(each, onto));
+    const slot = new ReceivedSlot({ buffer, index, sequence, metadata }, this.#slotOwner);
     this.#held.add(slot);
     if (this.#isDrops) send({ type: "taken", offer: offer.offer, sequence });
     return slot;
@@ -175,13 +204,14 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
 
   #release(slot: ReceivedSlot, stream: CudaStream): void {
     const { offer, release, send } = this.#parts;
-    this.#held.delete(slot);
-    this.#freedOn.note(stream);
-    retire(slot.buffer);
     const { index, sequence } = slot;
     release(stream, index, (event) => {
-      send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
+      if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     });
+    this.#freedOn.note(stream);
+    this.#held.delete(slot);
+    this.#full.delete(index);
+    retire(slot.buffer);
   }
 
   #onMessage(message: FrameMessage | OfferNotice): void {
@@ -200,45 +230,75 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
       throw badMessage(`frame ${sequence} of "${this.name}" comes after frame ${this.#lastSequence}`);
     }
     this.#lastSequence = sequence;
-    if (this.#isDisposed) return;
-    if (this.#coming.length + this.#ready.length >= this.slots) {
-      throw badMessage(`more frames of "${this.name}" come than it has slots`);
+    if (this.#disposal !== undefined || this.#end?.error !== undefined) return;
+    if (this.#end !== undefined) throw badMessage(`frame ${sequence} of "${this.name}" comes after its end`);
+    if (this.#full.has(slot)) {
+      throw badMessage(`frame ${sequence} of "${this.name}" comes in slot ${slot}, whose frame was not released`);
     }
+    this.#full.add(slot);
     this.#coming.push(message);
     if (this.#coming.length === 1) this.#advance();
   }
 
-  /** Moves frames on that may be read. They keep their order: each waits for those before it. */
+  /** Moves frames on that may be read, now and later. */
   #advance(): void {
-    for (let frame = this.#coming[0]; frame !== undefined; frame = this.#coming[0]) {
-      const event = this.#events[frame.slot]!;
-      if (frame.hasEvent && !event.query()) {
-        this.#cancelWait = whenDone(() => event.query(), (error) => {
-          if (error === undefined) return this.#advance();
-          this.#coming.length = 0;
-          throw error;
-        });
-        return;
-      }
+    try {
+      this.#moveReady();
+    } catch (error) {
+      return this.#fail(error);
+    }
+    const [frame] = this.#coming;
+    if (frame === undefined) return;
+    let isOver = false;
+    const cancel = whenDone(() => this.#isWritten(frame), (error) => {
+      isOver = true;
+      if (error === undefined) this.#advance();
+      else this.#fail(error);
+    });
+    if (!isOver) this.#cancelWait = cancel;
+  }
+
+  /** Moves frames on that may be read. They keep their order: each waits for those before it. */
+  #moveReady(): void {
+    for (let frame = this.#coming[0]; frame !== undefined && this.#isWritten(frame); frame = this.#coming[0]) {
       this.#coming.shift();
       this.#ready.push(frame);
       this.#wake();
     }
   }
 
-  /** An event of a dead process never fires: what was not ready by then never is. */
-  #onEnd(error: SharingError | undefined): void {
-    if (this.#end !== undefined && this.#coming.length === 0) return;
-    this.#cancelWait?.();
-    // What fired before the producer died stays so.
-    this.#advance();
-    this.#cancelWait?.();
+  #isWritten({ hasEvent, slot }: FrameMessage): boolean {
+    return !hasEvent || this.#events[slot]!.query();
+  }
+
+  /** Nobody can tell any more what is written. */
+  #fail(error: unknown): void {
     this.#coming.length = 0;
-    this.#end = undefined;
     this.#finish(error);
   }
 
-  #finish(error: SharingError | undefined): void {
+  /** An event of a dead process never fires: what was not ready by then never is. */
+  #onEnd(error: SharingError | undefined): void {
+    if (this.#disposal !== undefined || this.#end?.error !== undefined) return;
+    this.#cancelWait?.();
+    // What fired before the producer died stays so.
+    try {
+      this.#moveReady();
+    } catch (failure) {
+      return this.#fail(failure);
+    }
+    const lost = this.#coming.length;
+    this.#coming.length = 0;
+    if (lost > 0) {
+      this.#finish(
+        error ?? new SharingError("peer-gone", `Cannot read ${lost} frames of "${this.name}": the producer has closed`),
+      );
+    } else if (this.#end === undefined) {
+      this.#finish(error);
+    }
+  }
+
+  #finish(error: unknown): void {
     this.#end = { error };
     this.#wake();
   }

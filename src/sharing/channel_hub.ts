@@ -10,7 +10,7 @@ export interface ChannelHub {
   /** The ready events of its slots. */
   readonly eventMessages: readonly EventMessage[];
   /** How its ring is divided. */
-  message(): ChannelMessage;
+  readonly message: ChannelMessage;
   onMessage(importer: ConnectedImporter, message: ConsumerMessage): void;
   /** There is room for messages again. */
   onDrain(importer: ConnectedImporter): void;
@@ -18,8 +18,12 @@ export interface ChannelHub {
   onLeave(importer: ConnectedImporter): void;
   /** It uses no slot any more: it gave the ring up and its work is done, or its process has ended. */
   onReleased(importer: ConnectedImporter): void;
+  /** What a connection that is at its end still holds is held by another one of the same process from now on. */
+  onAbsorb(from: ConnectedImporter, to: ConnectedImporter): void;
   /** The event of a frame that may not have been written yet. */
   pendingEvent(): OwnEvent | undefined;
+  /** The device is lost. */
+  onLost(error: unknown): void;
   /** The exporter closes. */
   close(): void;
 }

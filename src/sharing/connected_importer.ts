@@ -1,10 +1,13 @@
 import type { CudaEvent } from "../cuda_event.ts";
 import { CudaError, SharingError } from "../errors.ts";
+import { EndedError, isLoss } from "../explain.ts";
 import { whenDone } from "../waiting.ts";
 import { Announcement } from "./announcement.ts";
 import type { MessageStream } from "./message_stream.ts";
 import { codeOfGoodbye, type EventMessage, type ForgetMessage, type GoodbyeReason, type Message } from "./messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
+import { shim } from "../../ffi/shim/shim.ts";
+import { hasCome, whenCome } from "./ready_events.ts";
 import type { PeerProcess } from "./peer_process.ts";
 import { badMessage, PeerEvents } from "./peer_events.ts";
 import type { Peer } from "./unix_socket.ts";
@@ -17,6 +20,8 @@ export interface ImporterOwner {
   onOver(announcement: Announcement): void;
   /** The connection is at its end; why, unless the importer said goodbye. */
   onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
+  /** The connection is at its end, and its process may still have something mapped. */
+  onLinger(importer: ConnectedImporter): void;
   /** Nothing of the importer is left. */
   onGone(importer: ConnectedImporter): void;
 }
@@ -31,6 +36,8 @@ export class ConnectedImporter {
   readonly since: Date = new Date();
   readonly announcements: Map<number, Announcement> = new Map();
   isConnected = true;
+  /** Whether it is in this very process, where no event can be opened. */
+  readonly isOwnProcess: boolean;
   readonly #stream: MessageStream;
   readonly #owner: ImporterOwner;
   readonly #events: PeerEvents;
@@ -50,6 +57,7 @@ export class ConnectedImporter {
     this.#stream = stream;
     this.#owner = owner;
     this.peer = stream.peer;
+    this.isOwnProcess = stream.peer.pid === shim().poolpass_getpid();
     this.process = stream.process;
     this.#events = new PeerEvents(owner.findDevice);
     stream.start({
@@ -62,6 +70,8 @@ export class ConnectedImporter {
   /** Something has changed of an offer. */
   tell(record: OfferRecord): void {
     if (!this.isConnected) return;
+    // What was taken back before it was told need not be told.
+    if (record.isWithdrawn && !this.announcements.has(record.identifier)) return void this.#changed.delete(record);
     this.#changed.add(record);
     this.#pump();
   }
@@ -93,6 +103,17 @@ export class ConnectedImporter {
     this.#disconnected(reason === "done" ? undefined : new SharingError(codeOfGoodbye(reason), text));
   }
 
+  /** Nothing here waits for it any more, nor keeps this process alive for it. */
+  abandon(): void {
+    for (const cancel of [...this.#cancels]) cancel();
+    for (const announcement of this.announcements.values()) {
+      // Only the end of the process tells from now on.
+      announcement.held += announcement.releasing;
+      announcement.releasing = 0;
+    }
+    this.process.keepAlive(false);
+  }
+
   /**
    * Calls back once one of its events has fired: at once, where it has. Returns what ends the wait.
    *
@@ -104,6 +125,10 @@ export class ConnectedImporter {
     try {
       opened = this.#events.open(event);
     } catch (error) {
+      if (hasNoDevice(error)) {
+        callback();
+        return () => {};
+      }
       if (!(error instanceof CudaError)) throw error;
       throw new SharingError(
         "bad-message",
@@ -125,7 +150,7 @@ export class ConnectedImporter {
       isOver = true;
       this.#cancels.delete(cancel);
       // The event cannot be asked any more: only the end of the process tells.
-      if (error !== undefined) return;
+      if (error !== undefined && !hasNoDevice(error)) return;
       this.#awaited.delete(event);
       callback();
     });
@@ -157,8 +182,11 @@ export class ConnectedImporter {
   #tellChange(record: OfferRecord): void {
     const announcement = this.announcements.get(record.identifier);
     if (announcement === undefined) {
-      if (!record.isWithdrawn && record.isPublic) this.#announce(record);
-      return;
+      if (record.isWithdrawn || !record.isPublic) return;
+      if (this.isOwnProcess && record.ready !== undefined && !hasCome(record.ready)) {
+        return void whenCome(record.ready, (error) => error === undefined && this.tell(record));
+      }
+      return this.#announce(record);
     }
     if (announcement.recall === "wanted") {
       announcement.recall = "sent";
@@ -181,7 +209,7 @@ export class ConnectedImporter {
     this.announcements.set(record.identifier, announcement);
     record.announcements.add(announcement);
     this.#stream.send(message);
-    if (channel !== undefined) this.#stream.send(channel.message());
+    if (channel !== undefined) this.#stream.send(channel.message);
   }
 
   #tellOnce(identifier: number, message: Message): void {
@@ -216,8 +244,9 @@ export class ConnectedImporter {
       case "join":
       case "taken":
       case "release-slot": {
-        const { channel } = this.#announcement(message.offer).record;
+        const { record: { channel }, held } = this.#announcement(message.offer);
         if (channel === undefined) throw badMessage(`offer ${message.offer} is no channel`);
+        if (held === 0) throw badMessage(`channel ${message.offer} is used and was not held`);
         return channel.onMessage(this, message);
       }
       default:
@@ -241,6 +270,8 @@ export class ConnectedImporter {
       });
       announcement.held--;
     }
+    // Who maps it again may be asked again.
+    if (announcement.held === 0) announcement.recall = "no";
     announcement.record.channel?.onLeave(this);
     this.#settle(announcement);
   }
@@ -254,6 +285,7 @@ export class ConnectedImporter {
   /** Ends an announcement of which nothing is left, and tells those who wait for a release. */
   #settle(announcement: Announcement): void {
     if (announcement.held === 0 && announcement.releasing === 0) {
+      announcement.count();
       announcement.record.channel?.onReleased(this);
       if (announcement.isAnswered) this.#end(announcement);
     }
@@ -282,12 +314,35 @@ export class ConnectedImporter {
     this.#owner.onDisconnect(this, error);
     this.process.whenEnded(() => this.#processEnded());
     this.#leaveIfNothingIsLeft();
+    if (!this.#isGone) this.#owner.onLinger(this);
+  }
+
+  /** Stands for another connection of the same process from now on, which is at its end as this one is. */
+  absorb(other: ConnectedImporter): void {
+    other.abandon();
+    for (const [identifier, announcement] of other.announcements) {
+      const { record } = announcement;
+      record.channel?.onAbsorb(other, this);
+      const known = this.announcements.get(identifier);
+      if (known === undefined) {
+        announcement.importer = this;
+        announcement.isAnswered = false;
+        this.announcements.set(identifier, announcement);
+      } else {
+        known.absorb(announcement);
+        known.isAnswered = false;
+        record.announcements.delete(announcement);
+      }
+    }
+    other.announcements.clear();
+    other.#leaveIfNothingIsLeft();
   }
 
   #processEnded(): void {
     for (const announcement of [...this.announcements.values()]) {
       announcement.held = 0;
       announcement.releasing = 0;
+      announcement.count();
       announcement.record.channel?.onReleased(this);
       this.#end(announcement);
       announcement.tell();
@@ -304,4 +359,9 @@ export class ConnectedImporter {
     this.process[Symbol.dispose]();
     this.#owner.onGone(this);
   }
+}
+
+/** Whether the exporter has lost its devices, or given them up: its memory cannot be used for anything else. */
+function hasNoDevice(error: unknown): boolean {
+  return error instanceof EndedError || isLoss(error);
 }

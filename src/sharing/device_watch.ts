@@ -8,12 +8,12 @@ const interval = 100;
  * faults takes the device's context with it, its process lives on, and the events that importers wait for never fire.
  */
 export class DeviceWatch {
-  /** Gives an event of which nobody knows that it has fired; undefined where there is none. */
-  readonly #pending: () => OwnEvent | undefined;
+  /** Gives events, one of each device, of which nobody knows that they have fired. */
+  readonly #pending: () => Iterable<OwnEvent>;
   readonly #onLost: (error: unknown) => void;
   #timer: { unref(): void } | undefined;
 
-  constructor(pending: () => OwnEvent | undefined, onLost: (error: unknown) => void) {
+  constructor(pending: () => Iterable<OwnEvent>, onLost: (error: unknown) => void) {
     this.#pending = pending;
     this.#onLost = onLost;
   }
@@ -32,13 +32,15 @@ export class DeviceWatch {
 
   #look(): void {
     this.#timer = undefined;
-    const pending = this.#pending();
-    if (pending === undefined) return;
+    let isPending = false;
     try {
-      pending.event.query();
+      for (const { event } of this.#pending()) {
+        isPending = true;
+        event.query();
+      }
     } catch (error) {
       return this.#onLost(error);
     }
-    this.start();
+    if (isPending) this.start();
   }
 }

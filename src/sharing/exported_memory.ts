@@ -2,6 +2,7 @@ import { type DeviceBuffer, keepMemory } from "../device_buffer.ts";
 import { MemoryPool, whenDisposed } from "../memory_pool.ts";
 import type { ShareableHandle } from "../shareable_handle.ts";
 import { parseUuid } from "../uuid.ts";
+import { Identifiers } from "./identifiers.ts";
 import type { AllocationMessage, ForgetMessage, PoolMessage } from "./messages.ts";
 
 const noUuid = new Uint8Array(16);
@@ -36,18 +37,24 @@ export class ExportedMemory {
   readonly #allocations = new Map<DeviceBuffer, ExportedAllocation>();
   readonly #onForget: (message: ForgetMessage) => void;
   readonly #onFree: (allocation: ExportedAllocation) => void;
-  #lastPool = 0;
-  #lastAllocation = 0;
+  readonly #onPoolDisposed: (pool: ExportedPool) => void;
+  readonly #poolIdentifiers = new Identifiers();
+  readonly #allocationIdentifiers = new Identifiers();
 
-  /** `onForget` tells importers that an identifier is gone, `onFree` that a buffer with offers in it was freed. */
+  /**
+   * `onForget` tells importers that an identifier is gone; `onFree` that a buffer with offers in it was freed, and
+   * `onPoolDisposed` that a pool was disposed.
+   */
   constructor(
-    { onForget, onFree }: {
+    { onForget, onFree, onPoolDisposed }: {
       onForget: (message: ForgetMessage) => void;
       onFree: (allocation: ExportedAllocation) => void;
+      onPoolDisposed: (pool: ExportedPool) => void;
     },
   ) {
     this.#onForget = onForget;
     this.#onFree = onFree;
+    this.#onPoolDisposed = onPoolDisposed;
   }
 
   /** Exports a pool for an offer of all of it. */
@@ -109,7 +116,7 @@ export class ExportedMemory {
       handle,
       message: {
         type: "pool",
-        pool: ++this.#lastPool,
+        pool: this.#poolIdentifiers.take(),
         kind: device === undefined ? "host" : "device",
         deviceUuid: device === undefined ? noUuid : parseUuid(device.uuid),
         handle,
@@ -118,7 +125,9 @@ export class ExportedMemory {
       isDisposed: false,
       stopWatching: whenDisposed(pool, () => {
         exported.isDisposed = true;
-        if (exported.users === 0) this.#forgetPool(exported);
+        exported.users++;
+        this.#onPoolDisposed(exported);
+        this.leavePool(exported);
       }),
     };
     this.#pools.set(pool, exported);
@@ -140,7 +149,7 @@ export class ExportedMemory {
         pool,
         message: {
           type: "allocation",
-          allocation: ++this.#lastAllocation,
+          allocation: this.#allocationIdentifiers.take(),
           pool: pool.message.pool,
           byteLength: whole.byteLength,
           exportData,
@@ -164,7 +173,9 @@ export class ExportedMemory {
   }
 
   #forgetAllocation(exported: ExportedAllocation): void {
-    this.#onForget({ type: "forget", kind: "allocation", identifier: exported.message.allocation });
+    const identifier = exported.message.allocation;
+    this.#onForget({ type: "forget", kind: "allocation", identifier });
+    this.#allocationIdentifiers.giveBack(identifier);
     exported.letGo();
     this.leavePool(exported.pool);
   }
@@ -172,7 +183,9 @@ export class ExportedMemory {
   #forgetPool(exported: ExportedPool): void {
     if (!this.#pools.delete(exported.pool)) return;
     exported.stopWatching();
-    this.#onForget({ type: "forget", kind: "pool", identifier: exported.message.pool });
+    const identifier = exported.message.pool;
+    this.#onForget({ type: "forget", kind: "pool", identifier });
+    this.#poolIdentifiers.giveBack(identifier);
     exported.handle[Symbol.dispose]();
   }
 }

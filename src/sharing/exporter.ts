@@ -1,14 +1,16 @@
+import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaStream } from "../cuda_stream.ts";
 import { printAs } from "../custom_inspect.ts";
 import { DeviceBuffer, wholeOf } from "../device_buffer.ts";
 import { DeviceWatch } from "./device_watch.ts";
 import { SharingError } from "../errors.ts";
 import { MemoryPool } from "../memory_pool.ts";
-import { checkByteLength } from "../validation.ts";
+import { checkByteLength, checkMilliseconds } from "../validation.ts";
 import { type ChannelOptions, ChannelProducer } from "./channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
-import { type ExportedAllocation, ExportedMemory } from "./exported_memory.ts";
+import { ExportedMemory } from "./exported_memory.ts";
 import { answerGreeting } from "./handshake.ts";
+import { Identifiers } from "./identifiers.ts";
 import { Lease } from "./lease.ts";
 import { MessageStream } from "./message_stream.ts";
 import { maximumSlots } from "./messages.ts";
@@ -53,6 +55,8 @@ export interface OfferOptions {
 const listenPause = 100;
 /** Characters of what is told to importers of a failure. */
 const maximumTextLength = 300;
+/** Of so many connections of one process that are at their end, each is kept by itself. */
+const maximumLingering = 16;
 /** Bytes: where slots begin. */
 const slotAlignment = 512;
 
@@ -86,9 +90,12 @@ export class Exporter implements AsyncDisposable {
   readonly #memory: ExportedMemory;
   readonly #events = new OwnEvents();
   readonly #ready = new ReadyEvents(this.#events);
-  readonly #watch = new DeviceWatch(() => this.#pendingEvent(), (error) => this.#fail(error));
-  #lastOffer = 0;
+  readonly #watch = new DeviceWatch(() => this.#pendingEvents(), (error) => this.#fail(error));
+  /** Why nobody is served any more: the device is lost. */
+  #failure: string | undefined;
+  readonly #identifiers = new Identifiers();
   #onIdle: (() => void) | undefined;
+  #closed: Promise<void> | undefined;
 
   static {
     printAs(this, (exporter) => {
@@ -102,16 +109,17 @@ export class Exporter implements AsyncDisposable {
     this.#options = {
       users: options.users ?? [],
       maximumImporters: options.maximumImporters ?? 1024,
-      handshakeTimeout: options.handshakeTimeout ?? 5000,
-      messageTimeout: options.messageTimeout ?? 5000,
-      closeTimeout: options.closeTimeout ?? 5000,
+      handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
+      messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
+      closeTimeout: checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout"),
       onDisconnect: options.onDisconnect,
     };
     this.#memory = new ExportedMemory({
       onForget: (message) => {
         for (const importer of this.#importers) importer.forget(message);
       },
-      onFree: (allocation) => this.#withdrawAll(allocation),
+      onFree: (allocation) => this.#withdrawAll((record) => record.allocation === allocation),
+      onPoolDisposed: (pool) => this.#withdrawAll((record) => record.kind === "pool" && record.pool === pool),
     });
     this.#serving = this.#serve();
   }
@@ -123,13 +131,14 @@ export class Exporter implements AsyncDisposable {
    * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` where another user could replace the socket
    */
   static listen(path: string, options: ExporterOptions = {}): Exporter {
-    for (const name of ["maximumImporters", "handshakeTimeout", "messageTimeout", "closeTimeout"] as const) {
-      const value = options[name];
-      if (value !== undefined && !(Number.isFinite(value) && value >= 0)) {
-        throw new RangeError(`Cannot listen at ${path}: ${name} is ${value}, and must be a number from 0 on`);
-      }
+    const { maximumImporters = 1, handshakeTimeout = 0, messageTimeout = 0, closeTimeout = 0, users = [] } = options;
+    if (!(maximumImporters >= 1)) {
+      throw new RangeError(`Cannot listen at ${path}: maximumImporters is ${maximumImporters}, and must be 1 or more`);
     }
-    return new Exporter(listenFor(path, options.users ?? []), options);
+    for (const [name, value] of Object.entries({ handshakeTimeout, messageTimeout, closeTimeout })) {
+      checkMilliseconds(value, name);
+    }
+    return new Exporter(listenFor(path, users), options);
   }
 
   /** Where it listens. */
@@ -171,6 +180,9 @@ export class Exporter implements AsyncDisposable {
       ? this.#recordOfPool(name, source, metadata)
       : this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
     try {
+      if (options.stream !== undefined && source instanceof MemoryPool) {
+        throw new TypeError(`Cannot offer "${name}": the whole pool is ready at no moment; offer its buffers`);
+      }
       const stream = options.stream ?? (source instanceof DeviceBuffer ? source.stream : undefined);
       if (stream !== undefined) record.ready = this.#ready.record(stream);
     } catch (error) {
@@ -182,7 +194,8 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Offers a channel: a ring of slots, allocated here, that this process writes and others read.
+   * Offers a channel: a ring of slots, allocated here, that this process writes and others read. It is to be disposed of:
+   * the exporter's end does not free the ring.
    *
    * @param name of 1 to 255 bytes in UTF-8, which no other offer has
    * @throws {TypeError} for a pool that is in host memory or was not created with handleType "posix-fd"
@@ -226,8 +239,11 @@ export class Exporter implements AsyncDisposable {
    * Stops listening, takes all offers back and asks who holds anything to let go. Importers that have not within
    * `closeTimeout` are cut off: what they hold stays until their processes have ended.
    */
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#closing.signal.aborted) return;
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#closed ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
     this.#closing.abort(new ReferenceError(`The exporter at ${this.path} was disposed`));
     await this.#listener[Symbol.asyncDispose]();
     await this.#serving;
@@ -244,14 +260,14 @@ export class Exporter implements AsyncDisposable {
     for (const importer of this.#importers) {
       if (importer.announcements.size === 0) importer.cutOff("done", "the exporter was closed");
       else importer.cutOff("cut-off", "the exporter was closed, and this process still holds memory of it");
-      importer.process.keepAlive(false);
+      importer.abandon();
     }
     this.#closeEvents();
   }
 
   #recordOfPool(name: string, pool: MemoryPool, metadata: string): OfferRecord {
     const exported = this.#memory.usePool(pool);
-    return new OfferRecord({ identifier: ++this.#lastOffer, name, kind: "pool", metadata, pool: exported });
+    return new OfferRecord({ identifier: this.#identifiers.take(), name, kind: "pool", metadata, pool: exported });
   }
 
   #recordOfBuffer(
@@ -265,7 +281,7 @@ export class Exporter implements AsyncDisposable {
     const { whole, byteOffset } = wholeOf(buffer);
     const allocation = this.#memory.useAllocation(whole);
     const { byteLength } = buffer;
-    const identifier = ++this.#lastOffer;
+    const identifier = this.#identifiers.take();
     return new OfferRecord({
       identifier,
       name,
@@ -287,7 +303,8 @@ export class Exporter implements AsyncDisposable {
     if (ready === undefined || isShared) return this.#announce(record);
     // Importers may not see the other device: they are told when it is done.
     whenCome(ready, (error) => {
-      if (error === undefined && !record.isWithdrawn) this.#announce(record);
+      if (error !== undefined) this.#fail(error);
+      else if (!record.isWithdrawn) this.#announce(record);
     });
   }
 
@@ -300,32 +317,33 @@ export class Exporter implements AsyncDisposable {
     });
   }
 
-  /** An event that importers may wait for. */
-  #pendingEvent(): OwnEvent | undefined {
+  /** For each device, an event that importers may wait for. */
+  #pendingEvents(): Iterable<OwnEvent> {
+    const pending = new Map<CudaDevice, OwnEvent>();
     for (const { ready, channel } of this.#records) {
-      const pending = ready === undefined || hasCome(ready) ? channel?.pendingEvent() : ready.own;
-      if (pending !== undefined) return pending;
+      const own = ready === undefined || hasCome(ready) ? channel?.pendingEvent() : ready.own;
+      if (own !== undefined) pending.set(own.device, own);
     }
-    return undefined;
+    return pending.values();
   }
 
-  /** The device is lost: importers must not wait for its work. */
+  /** The device is lost: importers must not wait for its work, nor may any more come. */
   #fail(error: unknown): void {
     const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
-    for (const importer of this.#importers) importer.cutOff("failed", text.slice(0, maximumTextLength));
+    this.#failure = text.slice(0, maximumTextLength);
+    for (const importer of this.#importers) importer.cutOff("failed", this.#failure);
+    for (const { channel } of this.#records) channel?.onLost(error);
   }
 
-  #withdrawAll(allocation: ExportedAllocation): void {
-    for (const record of this.#records) {
-      if (record.allocation === allocation && !record.isWithdrawn) this.#withdraw(record);
-    }
+  #withdrawAll(isConcerned: (record: OfferRecord) => boolean): void {
+    for (const record of this.#records) if (isConcerned(record)) this.#withdraw(record);
   }
 
   #withdraw(record: OfferRecord): void {
     if (record.isWithdrawn) return;
     record.isWithdrawn = true;
     this.#offers.delete(record.name);
-    for (const { importer } of [...record.announcements]) importer.tell(record);
+    for (const importer of [...this.#importers]) importer.tell(record);
     this.#endIfOver(record);
   }
 
@@ -342,6 +360,7 @@ export class Exporter implements AsyncDisposable {
   #leave(record: OfferRecord): void {
     if (record.ready !== undefined) this.#ready.leave(record.ready);
     record.ready = undefined;
+    this.#identifiers.giveBack(record.identifier);
     if (record.allocation === undefined) this.#memory.leavePool(record.pool);
     else this.#memory.leaveAllocation(record.allocation);
   }
@@ -363,8 +382,8 @@ export class Exporter implements AsyncDisposable {
         void this.#welcome(socket);
       } catch (error) {
         if (signal.aborted) return;
-        // Connections wait in the kernel until there are descriptors again.
-        if (!(error instanceof SharingError)) throw error;
+        // Without descriptors, connections wait in the kernel until there are some again; so does what is not foreseen.
+        void error;
         await until((resolve) => {
           const timer = setTimeout(resolve, listenPause);
           return () => clearTimeout(timer);
@@ -386,15 +405,19 @@ export class Exporter implements AsyncDisposable {
         stream.end("not-permitted", `User ${peer.uid} may not connect to ${this.path}`);
         throw error;
       }
-      if (this.#importers.size + this.#strangers > maximumImporters) {
+      if (this.importers.length + this.#strangers > maximumImporters) {
         const text = `${this.path} serves ${maximumImporters} importers, as many as it may`;
         stream.end("full", text);
         throw new SharingError("not-permitted", `Cannot serve process ${peer.pid}: ${text}`);
       }
+      if (this.#failure !== undefined) {
+        stream.end("failed", this.#failure);
+        throw new SharingError("cut-off", `Cannot serve process ${peer.pid}: ${this.#failure}`);
+      }
       await answerGreeting(stream, { handshakeTimeout, signal: this.#closing.signal });
     } catch (error) {
       stream?.process[Symbol.dispose]();
-      if (!this.#closing.signal.aborted) onDisconnect?.(peer, error as SharingError);
+      if (!this.#closing.signal.aborted) queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
       return;
     } finally {
       this.#strangers--;
@@ -406,11 +429,25 @@ export class Exporter implements AsyncDisposable {
     const importer = new ConnectedImporter(stream, {
       findDevice: (uuid) => this.#memory.findDevice(uuid),
       onOver: ({ record }) => this.#endIfOver(record),
-      onDisconnect: ({ peer }, error) => this.#options.onDisconnect?.(peer, error),
+      // What the application throws is not the connection's to suffer.
+      onDisconnect: ({ peer }, error) => queueMicrotask(() => this.#options.onDisconnect?.(peer, error)),
+      onLinger: (lingering) => this.#absorb(lingering),
       onGone: (gone) => this.#importers.delete(gone),
     });
     this.#importers.add(importer);
+    if (this.#failure !== undefined) return importer.cutOff("failed", this.#failure);
     for (const record of this.#offers.values()) if (record.isPublic) importer.tell(record);
+  }
+
+  /** However often a process connects, what it leaves behind is kept in as few places. */
+  #absorb(importer: ConnectedImporter): void {
+    const { peer: { pid }, process } = importer;
+    // Of a process that cannot be seen from here, the number is 0.
+    if (pid === 0 || process.hasEnded) return;
+    const others = [...this.#importers].filter((other) =>
+      other !== importer && other.peer.pid === pid && !other.isConnected && !other.process.hasEnded
+    );
+    if (others.length >= maximumLingering) others[0]!.absorb(importer);
   }
 
   /** Resolves when all offers have ended, or the time for that is over. */
@@ -438,8 +475,13 @@ export class Exporter implements AsyncDisposable {
 
 function checkChannelOptions(
   name: string,
-  { pool, slots, slotByteLength, window, minimumConsumers }: ChannelOptions,
+  { pool, slots, slotByteLength, overflow = "wait", window, minimumConsumers }: ChannelOptions,
 ): void {
+  if (overflow !== "wait" && overflow !== "drop-oldest") {
+    throw new TypeError(
+      `Cannot create channel "${name}": overflow is "${overflow}", and must be "wait" or "drop-oldest"`,
+    );
+  }
   if (!(pool instanceof MemoryPool) || pool.device === undefined) {
     throw new TypeError(`Cannot create channel "${name}": its pool must be a MemoryPool of a device`);
   }

@@ -6,6 +6,8 @@ import { SharingError } from "../errors.ts";
 import { giveBack } from "../explain.ts";
 import { FreedStreams } from "../freed_streams.ts";
 import { type ImportedMemoryPool, whenGivenUp } from "../imported_memory_pool.ts";
+import { shim } from "../../ffi/shim/shim.ts";
+import { checkMilliseconds } from "../validation.ts";
 import { type WaitOptions, whenDone } from "../waiting.ts";
 import { ChannelConsumer, type ConsumerHub, type ConsumerOptions } from "./channel_consumer.ts";
 import { greet } from "./handshake.ts";
@@ -60,20 +62,37 @@ export class Importer implements AsyncDisposable {
   readonly #lent = new Set<number>();
   readonly #offers = new Map<number, RemoteOfferState>();
   readonly #byName = new Map<string, RemoteOfferState>();
+  /** How often each is held. */
+  readonly #holds = new Map<number, number>();
+  /** Those that were withdrawn while they were held: they may still be asked for. */
+  readonly #withdrawn = new Map<number, RemoteOfferState>();
+  /** A channel of which the second message is to come. */
+  #incomplete: RemoteOfferState | undefined;
+  /** Answers that wait because the exporter reads nothing. */
+  #unreadAnswers = 0;
   /** Iterations, with the offers that each has yet to give. */
   readonly #iterations = new Set<Iteration>();
   readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
   /** By the number of their offer. */
   readonly #consumers = new Map<number, ConsumerHub>();
+  /** Channels that were joined, or are being joined, by the number of their offer. */
+  readonly #joining = new Set<number>();
   readonly #joined = new Set<ChannelConsumer>();
   /** Releases that the exporter is told of when they are done. */
   #releasing = 0;
   readonly #freedOn = new FreedStreams();
-  readonly #onEnd = new Set<(error: SharingError | undefined) => void>();
+  /** Ends waits for events of the exporter's. */
+  readonly #waits = new Set<() => void>();
+  /** Offers that are about to be mapped. */
+  #mapping = 0;
+  /** Whether something could not be released: the device is lost, or its `Cuda` object was disposed. */
+  #isStuck = false;
+  readonly #onEnd = new Set<() => void>();
   readonly #onReturn = new Set<() => void>();
   /** Set when the connection is at its end: why, where that is not the exporter's own wish. */
   #end: { readonly error: SharingError | undefined } | undefined;
   #isDisposed = false;
+  #closed: Promise<void> | undefined;
 
   static {
     printAs(this, (importer) => {
@@ -92,7 +111,7 @@ export class Importer implements AsyncDisposable {
     this.#peerEvents = new PeerEvents((uuid) => cuda.devices.find((device) => device.uuid === uuid));
     stream.start({
       onMessage: (message) => this.#onMessage(message),
-      onDrain: () => {},
+      onDrain: () => this.#unreadAnswers = 0,
       onEnd: (error) => this.#disconnected(error),
     });
   }
@@ -104,7 +123,10 @@ export class Importer implements AsyncDisposable {
    * `version-mismatch`, `timed-out`, `bad-message` where something else listens there, `peer-gone`
    */
   static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
-    const { signal, users = [], handshakeTimeout = 5000, messageTimeout = 5000, closeTimeout = 5000 } = options;
+    const { signal, users = [] } = options;
+    const handshakeTimeout = checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout");
+    const messageTimeout = checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout");
+    const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
     const socket = await UnixSocket.connect(path, { signal: signal! });
     let stream: MessageStream;
     try {
@@ -140,6 +162,7 @@ export class Importer implements AsyncDisposable {
     this.#iterations.add(iteration);
     try {
       for (;;) {
+        options.signal?.throwIfAborted();
         const state = iteration.take();
         if (state !== undefined) {
           yield this.#offerOf(state);
@@ -172,6 +195,7 @@ export class Importer implements AsyncDisposable {
       return this.#offerOf(known);
     }
     for await (const offer of this.offers(options)) if (offer.name === name) return offer;
+    this.#check(`wait for "${name}"`);
     throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
   }
 
@@ -190,16 +214,23 @@ export class Importer implements AsyncDisposable {
       throw new TypeError(`Cannot join "${name}": it is a ${message.kind}; use Importer.offer`);
     }
     this.#checkOffered(state);
-    if (this.#consumers.has(message.offer)) {
+    if (this.#joining.has(message.offer)) {
       throw new TypeError(`Cannot join "${name}": this importer has joined it; connect again`);
     }
-    this.#stream.send({ type: "held", offer: message.offer });
+    this.#joining.add(message.offer);
+    this.#hold(message);
+    this.#mapping++;
     try {
       if (!state.isReady) await this.#ready(state, options.signal);
+      this.#check(`join "${name}"`);
       return this.#join(state, channel, options.stream);
     } catch (error) {
-      this.#send({ type: "released", offer: message.offer, event: 0 });
+      this.#joining.delete(message.offer);
+      this.#letGo(message, 0);
       throw error;
+    } finally {
+      this.#mapping--;
+      this.#checkReturned();
     }
   }
 
@@ -207,27 +238,63 @@ export class Importer implements AsyncDisposable {
    * Releases what is still mapped, each buffer on its stream, and ends the connection. Resolves when the work with all of
    * it is done and the exporter knows; an exporter that does not answer is waited for as long as `closeTimeout` says.
    */
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#isDisposed) return;
-    const left = [...this.#joined].map((consumer) => consumer[Symbol.asyncDispose]());
-    for (const mapped of [...this.#mapped]) giveBack(() => mapped[Symbol.dispose]());
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#closed ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
     this.#isDisposed = true;
-    await Promise.all(left);
+    for (const endWait of [...this.#waits]) endWait();
+    const releases = [...this.#joined].map((consumer) => consumer[Symbol.asyncDispose]());
+    for (const mapped of [...this.#mapped]) releases.push(this.#dispose(mapped));
+    const results = await Promise.allSettled(releases);
     if (this.#end === undefined) await this.#returned();
-    const hadEnded = this.#end !== undefined;
-    if (!hadEnded) this.#stream.end("done");
+    if (this.#end === undefined) {
+      if (this.#isStuck) this.#stream.end("failed", "what was mapped could not be released");
+      else this.#stream.end("done");
+    }
     this.#disconnected(undefined);
     await this.#freedOn.finished();
-    for (const pool of this.#memory.close()) giveBack(() => pool[Symbol.dispose]());
+    const pools = this.#memory.close();
+    // What could not be released keeps its pool.
+    if (!this.#isStuck) { for (const pool of pools) giveBack(() => pool[Symbol.dispose]()); }
     this.#peerEvents.close();
-    // What the exporter may still look at stays, unless it is gone.
-    if (this.#lent.size === 0 || this.#stream.process.hasEnded) this.#ownEvents.close();
-    this.#stream.process[Symbol.dispose]();
+    this.#endEvents();
+    for (const result of results) if (result.status === "rejected") throw result.reason;
+  }
+
+  /** Releases what the application has not. */
+  async #dispose(mapped: DeviceBuffer | ImportedMemoryPool): Promise<void> {
+    try {
+      if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
+        // Its work goes on, and nothing less can be waited for.
+        await mapped.device.finished();
+        mapped.stream = mapped.device.defaultStream;
+      }
+      giveBack(() => mapped[Symbol.dispose]());
+    } catch (error) {
+      this.#mapped.delete(mapped);
+      this.#isStuck = true;
+      throw error;
+    }
+  }
+
+  /** What the exporter may still look at stays until it is gone. */
+  #endEvents(): void {
+    const { process } = this.#stream;
+    const end = (): void => {
+      this.#ownEvents.close();
+      process[Symbol.dispose]();
+    };
+    if (this.#lent.size === 0 || process.hasEnded) return end();
+    process.keepAlive(false);
+    process.whenEnded(end);
   }
 
   /** Waits for reads of what was freed, and for the exporter to give back what it looks at. */
   #returned(): Promise<void> {
-    const isOver = (): boolean => this.#lent.size === 0 && this.#mapped.size === 0 && this.#releasing === 0;
+    const isOver = (): boolean =>
+      this.#lent.size === 0 && this.#mapped.size === 0 && this.#releasing === 0 && this.#mapping === 0;
     if (isOver()) return Promise.resolve();
     return new Promise((resolve) => {
       const done = (): void => {
@@ -263,21 +330,30 @@ export class Importer implements AsyncDisposable {
       );
     }
     this.#checkOffered(state);
-    this.#stream.send({ type: "held", offer: message.offer });
+    this.#hold(message);
+    this.#mapping++;
     let inner: { whole: DeviceBuffer; pool: ImportedMemoryPool } | undefined;
     try {
       inner = this.#memory.map(message.allocation);
       if (!state.isReady) await this.#ready(state, signal);
+      this.#check(`map "${message.name}"`);
       return this.#bufferOf(state, inner, stream ?? inner.whole.device.defaultStream);
     } catch (error) {
-      if (inner !== undefined) {
-        const { whole } = inner;
-        this.#freedOn.note(whole.stream);
-        giveBack(() => whole.free());
-      }
-      this.#send({ type: "released", offer: message.offer, event: 0 });
+      if (inner === undefined) this.#letGo(message, 0);
+      else this.#unmap(inner.whole, message);
       throw error;
+    } finally {
+      this.#mapping--;
+      this.#checkReturned();
     }
+  }
+
+  /** Gives up what the application did not get. The exporter is told once it is unmapped. */
+  #unmap(whole: DeviceBuffer, message: OfferMessage): void {
+    const { stream } = whole;
+    this.#freedOn.note(stream);
+    giveBack(() => whole.free());
+    this.#tellLater(stream, () => this.#letGo(message, 0));
   }
 
   #join(state: RemoteOfferState, channel: ChannelMessage, stream: CudaStream | undefined): ChannelConsumer {
@@ -290,6 +366,7 @@ export class Importer implements AsyncDisposable {
         channel,
         whole,
         stream: stream ?? whole.device.defaultStream,
+        recalled: () => state.recalled,
         openEvent: (event) => this.#peerEvents.open(event),
         send: (message) => this.#send(message),
         release: (onto, slot, tell) => {
@@ -299,11 +376,13 @@ export class Importer implements AsyncDisposable {
         close: () => {
           this.#joined.delete(consumer);
           this.#freedOn.note(whole.stream);
-          this.#send({ type: "released", offer, event: 0 });
+          for (const event of channel.readyEvents) if (this.#end === undefined) this.#peerEvents.leave(event);
+          this.#letGo(state.message, 0);
           // The slots were released after the same work: the exporter has seen, or need not see, their events.
           for (const event of events) if (event !== undefined) this.#ownEvents.giveBack(event);
         },
       }, (hub) => this.#consumers.set(offer, hub));
+      for (const event of channel.readyEvents) this.#peerEvents.use(event);
       this.#joined.add(consumer);
       return consumer;
     } catch (error) {
@@ -319,7 +398,7 @@ export class Importer implements AsyncDisposable {
     { whole, pool }: { whole: DeviceBuffer; pool: ImportedMemoryPool },
     stream: CudaStream,
   ): DeviceBuffer {
-    const { offer, byteOffset, byteLength, pool: poolIdentifier } = state.message;
+    const { byteOffset, byteLength, pool: poolIdentifier } = state.message;
     const [session, owner, , address] = partsOf(whole, byteOffset, byteOffset + byteLength);
     const isHostMemory = this.#memory.isHostMemory(poolIdentifier);
     const buffer = new DeviceBuffer(
@@ -327,15 +406,21 @@ export class Importer implements AsyncDisposable {
       {
         isHostMemory: owner.isHostMemory ?? false,
         release: (_address, _byteLength, onto) => {
-          whole.free(onto);
           this.#mapped.delete(buffer);
-          this.#freedOn.note(onto);
-          const isSeen = onto.device === pool.device && !isHostMemory;
-          this.#release(onto, isSeen, () => this.#ownEvents.take(onto.device), (event) => {
-            if (event !== 0 && this.#end === undefined) this.#lent.add(event);
-            this.#send({ type: "released", offer, event });
-          });
-          for (const check of this.#onReturn) check();
+          try {
+            whole.free(onto);
+            this.#freedOn.note(onto);
+            const isSeen = onto.device === pool.device && !isHostMemory;
+            this.#release(onto, isSeen, () => this.#ownEvents.take(onto.device), (event) => {
+              if (event !== 0 && this.#end === undefined) this.#lent.add(event);
+              this.#letGo(state.message, event);
+            });
+          } catch (error) {
+            // The exporter is not told: this process has the memory mapped until it ends.
+            this.#isStuck = true;
+            throw error;
+          }
+          this.#checkReturned();
         },
       },
       pool,
@@ -354,11 +439,11 @@ export class Importer implements AsyncDisposable {
     }
     this.#checkOffered(state);
     const pool = this.#memory.importPool(message.pool);
-    this.#stream.send({ type: "held", offer: message.offer });
+    this.#hold(message);
     this.#mapped.add(pool);
     whenGivenUp(pool, () => {
       this.#mapped.delete(pool);
-      this.#send({ type: "released", offer: message.offer, event: 0 });
+      this.#letGo(message, 0);
     });
     return pool;
   }
@@ -372,7 +457,7 @@ export class Importer implements AsyncDisposable {
       state.isReady = true;
     } finally {
       state.waiting--;
-      if (state.isWithdrawn && state.waiting === 0) this.#send({ type: "withdrawn", offer: state.message.offer });
+      if (state.isWithdrawn && state.waiting === 0) this.#giveUp(state);
     }
   }
 
@@ -381,17 +466,21 @@ export class Importer implements AsyncDisposable {
     return until<void>((resolve, reject) => {
       const forget = (): void => {
         cancel();
-        this.#onEnd.delete(onEnd);
+        this.#waits.delete(onEnd);
       };
       const onEnd = (): void => {
         forget();
         // What fired before the exporter died stays so.
-        if (hasFired()) resolve();
-        else reject(this.#gone("wait for it to be ready"));
+        try {
+          if (hasFired()) resolve();
+          else reject(this.#gone("wait for it to be ready"));
+        } catch (error) {
+          reject(error);
+        }
       };
-      this.#onEnd.add(onEnd);
+      this.#waits.add(onEnd);
       const cancel = whenDone(hasFired, (error) => {
-        this.#onEnd.delete(onEnd);
+        this.#waits.delete(onEnd);
         if (error === undefined) resolve();
         else reject(error);
       });
@@ -407,7 +496,8 @@ export class Importer implements AsyncDisposable {
    */
   #release(stream: CudaStream, isSeen: boolean, eventOf: () => OwnEvent, tell: (event: number) => void): void {
     if (this.#end !== undefined) return;
-    if (!isSeen) return stream.query() ? tell(0) : this.#tellLater(stream, tell);
+    const isOwnProcess = this.peer.pid === shim().poolpass_getpid();
+    if (!isSeen || isOwnProcess) return stream.query() ? tell(0) : this.#tellLater(stream, tell);
     const { event, message } = eventOf();
     stream.record(event);
     if (!this.#told.has(message.event)) {
@@ -423,7 +513,7 @@ export class Importer implements AsyncDisposable {
     const done = (): void => {
       this.#releasing--;
       tell(0);
-      for (const check of this.#onReturn) check();
+      this.#checkReturned();
     };
     stream.finished().then(done, done);
   }
@@ -433,6 +523,9 @@ export class Importer implements AsyncDisposable {
   }
 
   #onMessage(message: Message): void {
+    if (this.#incomplete !== undefined && message.type !== "channel") {
+      throw badMessage(`offer ${this.#incomplete.message.offer} is a channel, and "${message.type}" comes next`);
+    }
     switch (message.type) {
       case "pool":
         return this.#memory.definePool(message);
@@ -444,13 +537,9 @@ export class Importer implements AsyncDisposable {
         return this.#onOffer(message);
       case "withdraw":
         return this.#onWithdraw(this.#state(message.offer));
-      case "recall": {
-        const state = this.#state(message.offer);
-        return state.recall(new SharingError(
-          "cut-off",
-          `The exporter asks for "${state.message.name}" back: release it, or be cut off`,
-        ));
-      }
+      case "recall":
+        // One that is unknown was released while this was on its way.
+        return this.#onRecall(this.#offers.get(message.offer) ?? this.#withdrawn.get(message.offer));
       case "forget":
         return this.#onForget(message);
       case "event-free":
@@ -470,29 +559,32 @@ export class Importer implements AsyncDisposable {
     if (this.#byName.has(message.name)) throw badMessage(`two offers have the name ${JSON.stringify(message.name)}`);
     if (this.#offers.size >= maximumOffers) throw badMessage(`more than ${maximumOffers} offers are made`);
     this.#memory.check(message);
-    if (message.readyEvent !== 0 && !this.#peerEvents.has(message.readyEvent)) {
-      throw badMessage(`event ${message.readyEvent} was not announced`);
-    }
+    if (message.readyEvent !== 0) this.#peerEvents.use(message.readyEvent);
+    this.#memory.use(message);
     const state = new RemoteOfferState(message);
-    this.#offers.set(message.offer, state);
-    this.#byName.set(message.name, state);
-    // Of a channel, more is to come.
-    if (message.kind === "channel") return;
-    for (const iteration of this.#iterations) iteration.add(state);
+    if (message.kind === "channel") this.#incomplete = state;
+    else this.#add(state);
   }
 
   #onChannel(message: ChannelMessage): void {
-    const state = this.#state(message.offer);
-    const { kind, byteLength } = state.message;
-    if (kind !== "channel" || state.channel !== undefined) throw badMessage(`offer ${message.offer} is no new channel`);
+    const state = this.#incomplete;
+    if (state?.message.offer !== message.offer) throw badMessage(`offer ${message.offer} is no new channel`);
+    const { byteLength } = state.message;
     const { readyEvents, slotStride } = message;
     if (readyEvents.length * slotStride !== byteLength) {
       throw badMessage(`a channel has ${readyEvents.length} slots of ${slotStride} bytes in a ring of ${byteLength}`);
     }
-    for (const event of readyEvents) {
-      if (!this.#peerEvents.has(event)) throw badMessage(`event ${event} was not announced`);
-    }
+    for (const event of readyEvents) this.#peerEvents.use(event);
     state.channel = message;
+    this.#incomplete = undefined;
+    this.#add(state);
+  }
+
+  /** From now on it may be mapped. */
+  #add(state: RemoteOfferState): void {
+    const { offer, name } = state.message;
+    this.#offers.set(offer, state);
+    this.#byName.set(name, state);
     for (const iteration of this.#iterations) iteration.add(state);
   }
 
@@ -502,12 +594,60 @@ export class Importer implements AsyncDisposable {
     return consumer;
   }
 
+  #onRecall(state: RemoteOfferState | undefined): void {
+    if (state === undefined) return;
+    const { name } = state.message;
+    state.recall(new SharingError("cut-off", `The exporter asks for "${name}" back: release it, or be cut off`));
+  }
+
   #onWithdraw(state: RemoteOfferState): void {
     state.isWithdrawn = true;
     this.#offers.delete(state.message.offer);
+    if (this.#holds.has(state.message.offer)) this.#withdrawn.set(state.message.offer, state);
+    else this.#forgetChannel(state.message.offer);
     this.#byName.delete(state.message.name);
     for (const iteration of this.#iterations) iteration.remove(state);
-    if (state.waiting === 0) this.#send({ type: "withdrawn", offer: state.message.offer });
+    if (state.waiting === 0) this.#giveUp(state);
+    if (!this.#stream.isBacklogged || ++this.#unreadAnswers <= maximumOffers) return;
+    throw badMessage(`more than ${maximumOffers} offers are withdrawn, and what is answered is not read`);
+  }
+
+  /** An offer is not mapped any more, nor is its ready event looked at. */
+  #giveUp({ message, channel }: RemoteOfferState): void {
+    if (this.#end !== undefined) return;
+    this.#memory.leave(message);
+    if (message.readyEvent !== 0) this.#peerEvents.leave(message.readyEvent);
+    for (const event of channel?.readyEvents ?? []) this.#peerEvents.leave(event);
+    this.#stream.send({ type: "withdrawn", offer: message.offer });
+  }
+
+  /** The number of an offer may come again with another meaning. */
+  #forgetChannel(offer: number): void {
+    this.#consumers.delete(offer);
+    this.#joining.delete(offer);
+  }
+
+  #hold(message: OfferMessage): void {
+    const { offer } = message;
+    this.#holds.set(offer, (this.#holds.get(offer) ?? 0) + 1);
+    this.#memory.use(message);
+    this.#stream.send({ type: "held", offer: message.offer });
+  }
+
+  #letGo(message: OfferMessage, event: number): void {
+    if (this.#end !== undefined) return;
+    const { offer } = message;
+    const holds = this.#holds.get(offer)! - 1;
+    if (holds > 0) {
+      this.#holds.set(offer, holds);
+    } else {
+      this.#holds.delete(offer);
+      // Who maps it again has not been asked for it yet.
+      this.#offers.get(offer)?.forgetRecall();
+      if (this.#withdrawn.delete(offer)) this.#forgetChannel(offer);
+    }
+    this.#memory.leave(message);
+    this.#stream.send({ type: "released", offer: message.offer, event });
   }
 
   #onForget({ kind, identifier }: ForgetMessage): void {
@@ -528,7 +668,7 @@ export class Importer implements AsyncDisposable {
   #onEventFree(event: number): void {
     if (!this.#lent.delete(event)) throw badMessage(`event ${event} is given back and was not lent`);
     this.#ownEvents.giveBack(this.#ownEvents.get(event)!);
-    for (const check of this.#onReturn) check();
+    this.#checkReturned();
   }
 
   #state(offer: number): RemoteOfferState {
@@ -541,13 +681,18 @@ export class Importer implements AsyncDisposable {
     if (this.#end !== undefined) return;
     this.#end = { error };
     const reason = error ?? new SharingError("peer-gone", "The exporter has closed");
-    for (const state of this.#offers.values()) state.recall(reason);
-    for (const callback of [...this.#onEnd]) callback(error);
-    for (const consumer of this.#consumers.values()) consumer.onEnd(error);
+    for (const state of [...this.#offers.values(), ...this.#withdrawn.values()]) state.recall(reason);
     for (const iteration of this.#iterations) iteration.wake();
+    for (const callback of [...this.#waits, ...this.#onEnd]) callback();
+    for (const consumer of this.#consumers.values()) consumer.onEnd(error);
   }
 
-  #gone(action: string): SharingError {
+  #checkReturned(): void {
+    for (const check of this.#onReturn) check();
+  }
+
+  #gone(action: string): Error {
+    if (this.#isDisposed) return new ReferenceError(`Cannot ${action}: the importer was disposed`);
     return this.#end?.error ?? new SharingError("peer-gone", `Cannot ${action}: the exporter has closed`);
   }
 

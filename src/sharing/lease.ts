@@ -1,5 +1,6 @@
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
+import { checkMilliseconds } from "../validation.ts";
 import type { WaitOptions } from "../waiting.ts";
 import type { Announcement, LeaseState } from "./announcement.ts";
 import type { Peer } from "./unix_socket.ts";
@@ -19,7 +20,7 @@ export interface RecallOptions extends WaitOptions {
  * ```
  */
 export class Lease {
-  readonly #announcement: Announcement;
+  #announcement: Announcement;
 
   static {
     printAs(this, (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`);
@@ -32,27 +33,33 @@ export class Lease {
 
   /** The offer's name. */
   get name(): string {
-    return this.#announcement.record.name;
+    return this.#current.record.name;
   }
 
   /** Who holds it. */
   get peer(): Peer {
-    return this.#announcement.importer.peer;
+    return this.#current.importer.peer;
   }
 
   /** Since when it is held; while it is only known, since when that is so. */
   get since(): Date {
-    return this.#announcement.since;
+    return this.#current.since;
   }
 
   /** How far it is; `"ended"` where nobody holds it any more. */
   get state(): LeaseState | "ended" {
-    return this.#announcement.isOver ? "ended" : this.#announcement.state;
+    return this.#current.isOver ? "ended" : this.#current.state;
   }
 
   /** Bytes that are held. */
   get byteLength(): number {
-    return this.#announcement.record.byteLength;
+    return this.#current.record.byteLength;
+  }
+
+  get #current(): Announcement {
+    const { successor } = this.#announcement;
+    if (successor !== undefined) this.#announcement = successor;
+    return this.#announcement;
   }
 
   /**
@@ -63,15 +70,13 @@ export class Lease {
    * @throws {SharingError} `cut-off`
    */
   recall(options: RecallOptions = {}): Promise<void> {
-    const announcement = this.#announcement;
+    const announcement = this.#current;
     const { importer, record } = announcement;
-    const { signal, deadline } = options;
+    const { signal } = options;
+    const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
-      if (deadline !== undefined && !(deadline >= 0)) {
-        return reject(new RangeError(`Cannot recall with a deadline of ${deadline}: it is in milliseconds, from 0 on`));
-      }
-      if (announcement.isOver || announcement.held === 0 && announcement.releasing === 0) return resolve();
+      if (announcement.isReleased) return resolve();
       const timers: ReturnType<typeof setTimeout>[] = [];
       const forget = (): void => {
         cancel();
@@ -89,7 +94,7 @@ export class Lease {
       signal?.addEventListener("abort", onAbort);
       if (announcement.recall === "no") announcement.recall = "wanted";
       importer.tell(record);
-      if (deadline === undefined) return;
+      if (options.deadline === undefined) return;
       timers.push(setTimeout(() => {
         forget();
         const what = `process ${importer.peer.pid} did not let go of "${record.name}" in ${deadline} ms`;

@@ -68,13 +68,17 @@ export class Offer {
     const { importers = 1 } = options;
     return until((resolve, reject) => {
       if (record.releases >= importers) return resolve();
-      const stop = record.onRelease(() => {
+      const stop = (): void => {
+        stopReleases();
+        stopEnd();
+      };
+      const stopReleases = record.onRelease(() => {
         if (record.releases < importers) return;
         stop();
         resolve();
       });
-      record.whenEnded(() => {
-        stop();
+      const stopEnd = record.whenEnded(() => {
+        stopReleases();
         reject(new ReferenceError(`"${record.name}" was withdrawn before ${importers} importers had released it`));
       });
       return stop;

@@ -28,7 +28,7 @@ export class OfferRecord {
   hasEnded = false;
   /** Importers that have mapped it and let go of it. */
   releases = 0;
-  #waiting: (() => void)[] | undefined;
+  #waiting: Set<() => void> | undefined;
   #awaitingReleases: Set<() => void> | undefined;
 
   constructor(parts: {
@@ -81,10 +81,12 @@ export class OfferRecord {
     for (const callback of [...this.#awaitingReleases ?? []]) callback();
   }
 
-  /** Calls back when nobody can use it any more. */
-  whenEnded(callback: () => void): void {
+  /** Calls back when nobody can use it any more. Returns what ends that. */
+  whenEnded(callback: () => void): () => void {
     if (this.hasEnded) callback();
-    else (this.#waiting ??= []).push(callback);
+    const waiting = this.#waiting ??= new Set();
+    if (!this.hasEnded) waiting.add(callback);
+    return () => waiting.delete(callback);
   }
 
   /** Nobody can use it any more. */

@@ -11,6 +11,8 @@ const maximumEvents = 65_536;
 
 interface PeerEvent {
   readonly message: EventMessage;
+  /** Who may look at it at any time. */
+  users: number;
   opened: CudaEvent | undefined;
 }
 
@@ -27,11 +29,20 @@ export class PeerEvents {
   define(message: EventMessage): void {
     if (this.#events.has(message.event)) throw badMessage(`event ${message.event} is announced twice`);
     if (this.#events.size >= maximumEvents) throw badMessage(`more than ${maximumEvents} events are announced`);
-    this.#events.set(message.event, { message, opened: undefined });
+    this.#events.set(message.event, { message, users: 0, opened: undefined });
   }
 
-  has(identifier: number): boolean {
-    return this.#events.has(identifier);
+  /**
+   * Somebody may look at it until `leave`: the peer may not forget it.
+   *
+   * @throws {SharingError} `bad-message` for one that was not announced
+   */
+  use(identifier: number): void {
+    this.#known(identifier).users++;
+  }
+
+  leave(identifier: number): void {
+    this.#known(identifier).users--;
   }
 
   /**
@@ -41,8 +52,7 @@ export class PeerEvents {
    * @throws {CudaError} where the driver does not take its handle
    */
   open(identifier: number): CudaEvent {
-    const known = this.#events.get(identifier);
-    if (known === undefined) throw badMessage(`event ${identifier} was not announced`);
+    const known = this.#known(identifier);
     if (known.opened === undefined) {
       const own = findOwnEvent(known.message.handle);
       if (own !== undefined) return own;
@@ -59,6 +69,7 @@ export class PeerEvents {
   forget(identifier: number): void {
     const known = this.#events.get(identifier);
     if (known === undefined) throw badMessage(`event ${identifier} is forgotten and was not announced`);
+    if (known.users > 0) throw badMessage(`event ${identifier} is forgotten, and in use`);
     this.#events.delete(identifier);
     dispose(known);
   }
@@ -66,6 +77,12 @@ export class PeerEvents {
   close(): void {
     for (const known of this.#events.values()) dispose(known);
     this.#events.clear();
+  }
+
+  #known(identifier: number): PeerEvent {
+    const known = this.#events.get(identifier);
+    if (known === undefined) throw badMessage(`event ${identifier} was not announced`);
+    return known;
   }
 }
 

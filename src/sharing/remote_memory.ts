@@ -4,7 +4,7 @@ import type { DeviceBuffer } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import type { ImportedMemoryPool } from "../imported_memory_pool.ts";
 import { formatUuid } from "../uuid.ts";
-import type { AllocationMessage, PoolMessage } from "./messages.ts";
+import type { AllocationMessage, OfferMessage, PoolMessage } from "./messages.ts";
 import { badMessage } from "./peer_events.ts";
 
 /** As many as an exporter may have at once: each pool is a descriptor here. */
@@ -13,15 +13,26 @@ const maximumAllocations = 65_536;
 
 interface RemotePool {
   readonly message: PoolMessage;
+  /** Allocations that lie in it, and offers and imports of all of it. */
+  users: number;
   /** Once something in it was mapped. */
   imported: ImportedMemoryPool | undefined;
 }
+
+interface RemoteAllocation {
+  readonly message: AllocationMessage;
+  /** Offers that lie in it, and holds on them. */
+  users: number;
+}
+
+/** Where an offer lies. */
+type Place = Pick<OfferMessage, "pool" | "allocation" | "byteOffset" | "byteLength">;
 
 /** What an exporter has told of its pools and allocations. Nothing is imported before it is needed. */
 export class RemoteMemory {
   readonly #cuda: Cuda;
   readonly #pools = new Map<number, RemotePool>();
-  readonly #allocations = new Map<number, AllocationMessage>();
+  readonly #allocations = new Map<number, RemoteAllocation>();
 
   constructor(cuda: Cuda) {
     this.#cuda = cuda;
@@ -30,7 +41,7 @@ export class RemoteMemory {
   definePool(message: PoolMessage): void {
     if (this.#pools.has(message.pool)) throw badMessage(`pool ${message.pool} is announced twice`);
     if (this.#pools.size >= maximumPools) throw badMessage(`more than ${maximumPools} pools are announced`);
-    this.#pools.set(message.pool, { message, imported: undefined });
+    this.#pools.set(message.pool, { message, users: 0, imported: undefined });
   }
 
   defineAllocation(message: AllocationMessage): void {
@@ -39,17 +50,17 @@ export class RemoteMemory {
     if (this.#allocations.size >= maximumAllocations) {
       throw badMessage(`more than ${maximumAllocations} allocations are announced`);
     }
-    if (!this.#pools.has(message.pool)) {
-      throw badMessage(`allocation ${allocation} lies in pool ${message.pool}, unknown`);
-    }
-    this.#allocations.set(allocation, message);
+    const pool = this.#pools.get(message.pool);
+    if (pool === undefined) throw badMessage(`allocation ${allocation} lies in pool ${message.pool}, unknown`);
+    pool.users++;
+    this.#allocations.set(allocation, { message, users: 0 });
   }
 
   /** Refuses ranges that are not in an allocation of a pool. */
-  check(range: { pool: number; allocation: number; byteOffset: number; byteLength: number }): void {
+  check(range: Place): void {
     if (!this.#pools.has(range.pool)) throw badMessage(`pool ${range.pool} was not announced`);
     if (range.allocation === 0) return;
-    const allocation = this.#allocations.get(range.allocation);
+    const allocation = this.#allocations.get(range.allocation)?.message;
     if (allocation === undefined) throw badMessage(`allocation ${range.allocation} was not announced`);
     if (allocation.pool !== range.pool) {
       throw badMessage(`allocation ${range.allocation} lies in pool ${allocation.pool}, not ${range.pool}`);
@@ -62,14 +73,28 @@ export class RemoteMemory {
     }
   }
 
+  /** An offer lies there, or is held: until `leave`, the exporter may not forget what it lies in. */
+  use(place: Place): void {
+    this.#usedBy(place).users++;
+  }
+
+  leave(place: Place): void {
+    this.#usedBy(place).users--;
+  }
+
   forgetAllocation(identifier: number): void {
-    if (!this.#allocations.delete(identifier)) throw badMessage(`allocation ${identifier} is forgotten, and unknown`);
+    const allocation = this.#allocations.get(identifier);
+    if (allocation === undefined) throw badMessage(`allocation ${identifier} is forgotten, and unknown`);
+    if (allocation.users > 0) throw badMessage(`allocation ${identifier} is forgotten, and in use`);
+    this.#allocations.delete(identifier);
+    this.#pools.get(allocation.message.pool)!.users--;
   }
 
   /** Takes a pool out: what was imported of it is the caller's to dispose of. */
   forgetPool(identifier: number): ImportedMemoryPool | undefined {
     const pool = this.#pools.get(identifier);
     if (pool === undefined) throw badMessage(`pool ${identifier} is forgotten, and unknown`);
+    if (pool.users > 0) throw badMessage(`pool ${identifier} is forgotten, and in use`);
     this.#pools.delete(identifier);
     pool.message.handle[Symbol.dispose]();
     return pool.imported;
@@ -83,7 +108,7 @@ export class RemoteMemory {
 
   /** Maps a whole allocation; another time where it is mapped already is only counted. */
   map(identifier: number): { whole: DeviceBuffer; pool: ImportedMemoryPool } {
-    const { exportData, byteLength, pool: poolIdentifier } = this.#allocations.get(identifier)!;
+    const { exportData, byteLength, pool: poolIdentifier } = this.#allocations.get(identifier)!.message;
     const pool = this.#pools.get(poolIdentifier)!;
     pool.imported ??= this.importPool(poolIdentifier);
     return { whole: pool.imported.importPointer(exportData, byteLength), pool: pool.imported };
@@ -96,9 +121,15 @@ export class RemoteMemory {
 
   /** Forgets all, and gives what was imported to the caller, to dispose of. */
   close(): ImportedMemoryPool[] {
-    const imported = [...this.#pools.keys()].map((identifier) => this.forgetPool(identifier));
+    const pools = [...this.#pools.values()];
+    this.#pools.clear();
     this.#allocations.clear();
-    return imported.filter((pool) => pool !== undefined);
+    for (const { message } of pools) message.handle[Symbol.dispose]();
+    return pools.flatMap(({ imported }) => imported ?? []);
+  }
+
+  #usedBy({ allocation, pool }: Place): { users: number } {
+    return allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
   }
 
   #deviceOf({ kind, deviceUuid }: PoolMessage): CudaDevice {

@@ -45,6 +45,12 @@ export class RemoteOfferState {
     return this.#recalled.signal;
   }
 
+  /** What was asked for is given back. */
+  forgetRecall(): void {
+    this.#recalled = undefined;
+    this.#recallReason = undefined;
+  }
+
   /** The exporter asks for it, or is gone. */
   recall(reason: SharingError): void {
     this.#recallReason ??= reason;
@@ -106,7 +112,7 @@ export class RemoteOffer {
 
   /**
    * Aborted when the exporter asks for the memory back, with a `SharingError` "cut-off": release soon what is mapped, or
-   * be cut off. Also when the connection ends, with its error.
+   * be cut off. Also when the connection ends, with its error. Once all is released, there is a new signal.
    */
   get recalled(): AbortSignal {
     return this.#state.recalled;

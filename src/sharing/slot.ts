@@ -1,6 +1,7 @@
 import { printAs } from "../custom_inspect.ts";
 import type { CudaStream } from "../cuda_stream.ts";
-import type { DeviceBuffer } from "../device_buffer.ts";
+import { DeviceBuffer, partsOf } from "../device_buffer.ts";
+import { giveBack } from "../explain.ts";
 import type { JsonValue } from "./metadata.ts";
 
 /**
@@ -8,7 +9,7 @@ import type { JsonValue } from "./metadata.ts";
  * disposal.
  */
 export class Slot implements Disposable {
-  /** Its memory. */
+  /** Its memory, until the slot is sent or given back. */
   readonly buffer: DeviceBuffer;
   /** Which of the ring's slots it is, from 0. */
   readonly index: number;
@@ -25,10 +26,17 @@ export class Slot implements Disposable {
     this.#giveBack = giveBack;
   }
 
-  /** Gives the slot back, unless it was sent. */
+  /** Gives the slot back, unless it was sent: it is reserved again after the work that its buffer's stream was given. */
   [Symbol.dispose](): void {
-    this.#giveBack(this);
+    giveBack(() => this.#giveBack(this));
   }
+}
+
+/** What a received slot needs of its consumer. */
+export interface ReceivedSlotOwner {
+  isHeld(slot: ReceivedSlot): boolean;
+  /** Nothing has changed where it throws. */
+  release(slot: ReceivedSlot, stream: CudaStream): void;
 }
 
 /** A frame of a channel, ready to be read. Made by `ChannelConsumer`. */
@@ -41,12 +49,11 @@ export class ReceivedSlot implements Disposable {
   readonly sequence: number;
   /** What the producer's application says of it. */
   readonly metadata: JsonValue | undefined;
-  readonly #release: (slot: ReceivedSlot, stream: CudaStream) => void;
-  #isReleased = false;
+  readonly #owner: ReceivedSlotOwner;
 
   static {
     printAs(this, (slot) => {
-      const state = slot.#isReleased ? ", released" : "";
+      const state = slot.#owner.isHeld(slot) ? "" : ", released";
       return `ReceivedSlot { ${slot.index}, frame ${slot.sequence}, ${slot.buffer.byteLength} bytes${state} }`;
     });
   }
@@ -54,29 +61,40 @@ export class ReceivedSlot implements Disposable {
   /** Made by `ChannelConsumer`. */
   constructor(
     parts: { buffer: DeviceBuffer; index: number; sequence: number; metadata: JsonValue | undefined },
-    release: (slot: ReceivedSlot, stream: CudaStream) => void,
+    owner: ReceivedSlotOwner,
   ) {
     this.buffer = parts.buffer;
     this.index = parts.index;
     this.sequence = parts.sequence;
     this.metadata = parts.metadata;
-    this.#release = release;
+    this.#owner = owner;
   }
 
   /**
    * Gives the slot back in the stream's order: the producer writes it again once the stream has got there. The buffer's
    * own stream unless given.
+   *
+   * @throws {ReferenceError} where it was released, or the consumer disposed
+   * @throws {CudaError} where the stream cannot be marked; the slot is still held then
    */
   release(stream: CudaStream = this.buffer.stream): void {
-    if (this.#isReleased) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);
+    if (!this.#owner.isHeld(this)) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);
     // Asked first: a stream that was disposed must not cost the slot.
     void stream.unsafeHandle;
-    this.#isReleased = true;
-    this.#release(this, stream);
+    this.#owner.release(this, stream);
   }
 
   /** Releases the slot, unless that is done. */
   [Symbol.dispose](): void {
-    if (!this.#isReleased) this.release();
+    if (this.#owner.isHeld(this)) giveBack(() => this.release());
   }
+}
+
+/** The memory of a slot: unlike a view of the ring, it ends on its own, and nobody frees it. */
+export function bufferOfSlot(
+  ring: DeviceBuffer,
+  { begin, byteLength, stream, keeper }: { begin: number; byteLength: number; stream: CudaStream; keeper: string },
+): DeviceBuffer {
+  const [session, owner, pool, address] = partsOf(ring, begin, begin + byteLength);
+  return new DeviceBuffer(session, { ...owner, keeper }, pool, address, byteLength, stream);
 }

@@ -11,20 +11,25 @@ export function until<T = void>(
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
+    let isOver = false;
     const onAbort = (): void => {
       unsubscribe?.();
       reject(signal!.reason);
     };
+    const settle = (): void => {
+      isOver = true;
+      signal?.removeEventListener("abort", onAbort);
+    };
     const unsubscribe = subscribe(
       (value) => {
-        signal?.removeEventListener("abort", onAbort);
+        settle();
         resolve(value);
       },
       (error) => {
-        signal?.removeEventListener("abort", onAbort);
+        settle();
         reject(error);
       },
     );
-    signal?.addEventListener("abort", onAbort, { once: true });
+    if (!isOver) signal?.addEventListener("abort", onAbort, { once: true });
   });
 }

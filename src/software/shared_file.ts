@@ -81,17 +81,23 @@ export class SharedFile {
     return type === "file" && isSealed ? new SharedFile(fd, byteLength) : undefined;
   }
 
-  /** The file behind a pool's exported descriptor, which stays the caller's; undefined where it is no pool's. */
+  /**
+   * The file behind a pool's exported descriptor, which stays the caller's; undefined where it is no pool's.
+   *
+   * @throws {SystemError} where no other descriptor can be opened
+   */
   static openPoolFile(fd: number): { file: SharedFile; header: PoolFileHeader } | undefined {
+    let borrowed: SharedFile | undefined;
+    let header: PoolFileHeader | undefined;
     try {
-      const borrowed = SharedFile.adopt(fd);
+      borrowed = SharedFile.adopt(fd);
       if (borrowed === undefined || borrowed.#byteLength < poolFileHeaderByteLength) return undefined;
-      const header = decodePoolFileHeader(borrowed.read(poolFileHeaderUsedByteLength));
-      return header && { file: new SharedFile(duplicateDescriptor(fd), borrowed.#byteLength), header };
+      header = decodePoolFileHeader(borrowed.read(poolFileHeaderUsedByteLength));
     } catch (error) {
       if (error instanceof SystemError) return undefined;
       throw error;
     }
+    return header && { file: new SharedFile(duplicateDescriptor(fd), borrowed.#byteLength), header };
   }
 
   /** Which file it is: the same for every descriptor of it. */

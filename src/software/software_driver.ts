@@ -553,7 +553,7 @@ export class SoftwareDriver implements Driver {
     if (handleType !== memHandleType.posixFileDescriptor || typeof handle !== "number") {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     }
-    const opened = SharedFile.openPoolFile(handle);
+    const opened = outOfSystem(call, () => SharedFile.openPoolFile(handle));
     if (opened === undefined) fail(cudaErrorNumbers.cudaErrorUnknown, call);
     const known = this.#importOf(opened.file.identity());
     if (known !== undefined) {

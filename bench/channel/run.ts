@@ -1,0 +1,194 @@
+/**
+ * Frames from a kernel of one process to a kernel of another, beside the same in Python and C++.
+ *
+ *     deno task bench:channel [--rounds 4] [--frames 300] [--json FILE]
+ *
+ * Prints tables, and writes all times to FILE where one is named. On the software device, ours runs alone, with small
+ * slots. Exits 1 if a contender could not be measured, or if a frame was not what was written.
+ *
+ * @module
+ */
+import { cpus } from "node:os";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "@std/cli/parse-args";
+import { formatTable } from "../../examples/table.ts";
+import { median } from "../measurement.ts";
+import { Contender } from "./contender.ts";
+import type { Job } from "./job.ts";
+import { quantile, resultOf, type RoundResult } from "./statistics.ts";
+
+interface Options {
+  readonly rounds: number;
+  readonly frames: number;
+  readonly json: string;
+}
+
+interface Mode extends Pick<Job, "slots" | "interval" | "isHostWaiting"> {
+  readonly name: string;
+}
+
+const modes: readonly Mode[] = [
+  { name: "4 slots, as fast as the streams go", slots: 4, interval: 0, isHostWaiting: false },
+  {
+    name: "4 slots, each read before the host gives it to be written again",
+    slots: 4,
+    interval: 0,
+    isHostWaiting: true,
+  },
+  { name: "1 slot: each frame is read before the next is written", slots: 1, interval: 0, isHostWaiting: true },
+  { name: "4 slots, 5 ms of sleep after each frame", slots: 4, interval: 5, isHostWaiting: false },
+];
+
+/** Frames that come first and are not counted. */
+const uncounted = 50;
+
+/** Why something has no numbers: printed under all tables, each a line. */
+const failures: string[] = [];
+
+const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+
+function fail(name: string, error: unknown): undefined {
+  failures.push(`${name}: ${error instanceof Error ? error.message : error}`);
+}
+
+/** Starts a program and says what it is. */
+async function start(
+  name: string,
+  [command, ...args]: readonly [string, ...string[]],
+): Promise<{ contender: Contender; isSoftware: boolean } | undefined> {
+  let contender: Contender | undefined;
+  try {
+    contender = new Contender({ name, command, args });
+    const { device, isSoftware, versions } = await contender.greeting();
+    console.log(`${name}: ${versions}, on ${device}`);
+    return { contender, isSoftware };
+  } catch (error) {
+    await contender?.end();
+    return fail(name, error);
+  }
+}
+
+async function startNative(): Promise<{ contender: Contender } | undefined> {
+  const folder = await Deno.makeTempDir();
+  try {
+    const program = `${folder}/native`;
+    const args = ["-O2", "-std=c++17", "-arch=native", "-o", program, path("native.cu")];
+    const { success } = await new Deno.Command("nvcc", { args, stdout: "inherit", stderr: "inherit" }).output();
+    if (!success) throw new Error("nvcc failed");
+    return await start("C++", [program]);
+  } catch (error) {
+    return fail("C++", error);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** All that take part, ours first: on the software device it runs alone. */
+async function startAll(): Promise<{ contenders: Contender[]; isSoftware: boolean }> {
+  const ours = await start("poolpass", [Deno.execPath(), "run", "--allow-all", path("producer.ts")]);
+  if (ours === undefined || ours.isSoftware) {
+    return { contenders: ours === undefined ? [] : [ours.contender], isSoftware: true };
+  }
+  const python = Deno.env.get("PYTHON") ?? "python3";
+  const others = await Promise.all([
+    start("cuda.core", [python, path("cuda_core.py")]),
+    start("torch.multiprocessing", [python, path("torch_channel.py")]),
+    startNative(),
+  ]);
+  const contenders = [ours, ...others].filter((started) => started !== undefined).map(({ contender }) => contender);
+  return { contenders, isSoftware: false };
+}
+
+type Results = Map<Mode, Map<Contender, RoundResult[]>>;
+
+/** The rounds of all, in turn: whatever else the machine does falls on all of them alike. */
+async function measure(
+  contenders: readonly Contender[],
+  { rounds, frames, slotByteLength }: { rounds: number; frames: number; slotByteLength: number },
+): Promise<Results> {
+  const results: Results = new Map(modes.map((mode) => [mode, new Map(contenders.map((each) => [each, []]))]));
+  const running = new Set(contenders);
+  let firstFrame = 0;
+  for (let round = 0; round < rounds; round++) {
+    for (const mode of modes) {
+      for (let turn = 0; turn < contenders.length; turn++) {
+        const contender = contenders[(round + turn) % contenders.length]!;
+        if (!running.has(contender)) continue;
+        try {
+          const times = await contender.run({ ...mode, frames: uncounted + frames, slotByteLength, firstFrame });
+          results.get(mode)!.get(contender)!.push(resultOf(times, { uncounted }));
+        } catch (error) {
+          running.delete(contender);
+          fail(contender.name, error);
+        }
+        firstFrame += uncounted + frames;
+      }
+    }
+  }
+  return results;
+}
+
+function rowOf({ name }: Contender, rounds: readonly RoundResult[], { isSoftware }: { isSoftware: boolean }): string[] {
+  if (rounds.length === 0) return [name, "not measured"];
+  const rates = rounds.map(({ framesPerSecond }) => framesPerSecond);
+  const [middle, least, most] = [median(rates), Math.min(...rates), Math.max(...rates)].map((rate) => rate.toFixed(0));
+  // Each process has a software device of its own, with a clock of its own.
+  if (isSoftware) return [name, `${middle} (${least} to ${most})`];
+  const latency = (numbers: readonly number[]) => [0.5, 0.99].map((part) => quantile(numbers, part).toFixed(0));
+  return [
+    name,
+    `${middle} (${least} to ${most})`,
+    ...latency(rounds.flatMap(({ fromSend }) => fromSend)),
+    ...latency(rounds.flatMap(({ fromWritten }) => fromWritten)),
+    quantile(rounds.flatMap(({ writing }) => writing), 0.5).toFixed(0),
+    quantile(rounds.flatMap(({ reading }) => reading), 0.5).toFixed(0),
+  ];
+}
+
+function print(results: Results, { isSoftware }: { isSoftware: boolean }): void {
+  for (const [mode, ofContenders] of results) {
+    const heads = ["send to start: p50", "p99", "written to start: p50", "p99", "writing: p50", "reading: p50"];
+    const rows = [["", "frames/s", ...isSoftware ? [] : heads]];
+    for (const [contender, rounds] of ofContenders) rows.push(rowOf(contender, rounds, { isSoftware }));
+    console.log(`\n${mode.name}\n${formatTable(rows)}`);
+  }
+  const errors = [...results.values()].flatMap((of) => [...of.values()].flat()).map(({ clockError }) => clockError);
+  if (!isSoftware) console.log(`\nThe clocks are known to ${Math.max(...errors).toFixed(1)} us at worst.`);
+}
+
+function write(file: string, results: Results): void {
+  const modesOf = [...results].map(([mode, ofContenders]) => ({
+    ...mode,
+    contenders: [...ofContenders].map(([{ name }, rounds]) => ({ name, rounds })),
+  }));
+  Deno.writeTextFileSync(file, `${JSON.stringify(modesOf)}\n`);
+}
+
+function parseOptions(args: readonly string[]): Options {
+  const { rounds, frames, json, _: rest, ...unknown } = parseArgs([...args], {
+    string: ["rounds", "frames", "json"],
+    default: { rounds: "4", frames: "300", json: "" },
+  });
+  const counts = [Number(rounds), Number(frames)] as const;
+  const isKnown = rest.length === 0 && Object.keys(unknown).length === 0;
+  if (!isKnown || !counts.every((count) => Number.isInteger(count) && count >= 1)) {
+    const usage = "deno task bench:channel [--rounds 4] [--frames 300] [--json FILE]";
+    throw new TypeError(`Cannot take the arguments: usage: ${usage}`);
+  }
+  return { rounds: counts[0], frames: counts[1], json };
+}
+
+const { rounds, frames, json } = parseOptions(Deno.args);
+console.log(`${cpus()[0]?.model ?? "unknown processor"}, ${cpus().length} cores`);
+const { contenders, isSoftware } = await startAll();
+const slotByteLength = isSoftware ? 2 ** 20 : 64 * 2 ** 20;
+if (isSoftware) console.log("there is no GPU: the software device alone, which tells nothing of latencies");
+console.log(`slots of ${slotByteLength / 2 ** 20} MiB, ${rounds} rounds of ${frames} frames; times in microseconds`);
+const results = await measure(contenders, { rounds, frames, slotByteLength });
+await Promise.all(contenders.map((contender) => contender.end()));
+print(results, { isSoftware });
+if (json !== "") write(json, results);
+if (failures.length > 0) {
+  console.log(`\nNot measured:\n${failures.join("\n")}`);
+  Deno.exitCode = 1;
+}

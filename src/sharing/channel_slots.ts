@@ -1,0 +1,167 @@
+import type { CudaStream } from "../cuda_stream.ts";
+import { type DeviceBuffer, retire } from "../device_buffer.ts";
+import { giveBack } from "../explain.ts";
+import { type WaitOptions, whenDone } from "../waiting.ts";
+import type { OwnEvent } from "./own_events.ts";
+import { bufferOfSlot, Slot } from "./slot.ts";
+import { until } from "./until.ts";
+
+const ofChannel = "it is a channel's; send its slot, or dispose of it";
+
+/** What the slots of a channel need. */
+export interface ChannelSlotsParts {
+  readonly ring: DeviceBuffer;
+  /** Bytes from one slot to the next. */
+  readonly stride: number;
+  readonly slotByteLength: number;
+  /** One for each slot: recorded behind what was written there last. */
+  readonly events: readonly OwnEvent[];
+  /** Whether the application may have a slot now. */
+  readonly mayReserve: () => boolean;
+  /** Takes a frame back that nobody reads, and releases its slot. False where there is none. */
+  readonly drop: () => boolean;
+}
+
+/**
+ * The slots of a channel as its producer has them: free, reserved by the application, or full of a frame.
+ *
+ * A slot is free when nobody reads it and what was written there last is done: so the application may write it on any
+ * stream, whichever wrote it before.
+ */
+export class ChannelSlots {
+  readonly #parts: ChannelSlotsParts;
+  readonly #free: number[];
+  readonly #reserved = new Map<number, Slot>();
+  /** Slots that nobody reads and that are still written, with what ends the wait for that. */
+  readonly #settling = new Map<number, () => void>();
+  /** Who waits for a slot, first come first. */
+  readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
+  /** Why no slot is given any more. */
+  #refusal: { readonly error: unknown } | undefined;
+  #isClosed = false;
+
+  constructor(parts: ChannelSlotsParts) {
+    this.#parts = parts;
+    this.#free = [...parts.events.keys()];
+  }
+
+  /** How many are free. */
+  get free(): number {
+    return this.#free.length;
+  }
+
+  reserve(options: WaitOptions): Promise<Slot> {
+    return until<Slot>((resolve, reject) => {
+      if (this.#refusal !== undefined) return reject(this.#refusal.error);
+      const waiting = { resolve, reject };
+      this.#reserving.add(waiting);
+      this.serve();
+      return () => this.#reserving.delete(waiting);
+    }, options);
+  }
+
+  isReserved(slot: Slot): boolean {
+    return this.#reserved.get(slot.index) === slot;
+  }
+
+  /**
+   * Marks what a stream has written into a reserved slot, which is not the application's any more. False where that is
+   * done already, and there is nothing to mark.
+   */
+  fill(slot: Slot, stream: CudaStream): boolean {
+    const { device, event } = this.#parts.events[slot.index]!;
+    // A record costs less than to ask whether the stream is done.
+    const hasEvent = stream.device === device;
+    if (hasEvent) {
+      stream.record(event);
+    } else if (!stream.query()) {
+      throw new TypeError(
+        `Cannot send slot ${slot.index}: it is written by a stream of device ${stream.device.ordinal}, and the ` +
+          `channel lies on device ${device.ordinal}; let a stream of that wait for it`,
+      );
+    }
+    this.#end(slot);
+    return hasEvent;
+  }
+
+  /** Nobody reads a slot any more. */
+  release(index: number): void {
+    const { event } = this.#parts.events[index]!;
+    this.#settle(index, () => event.query());
+  }
+
+  /** Gives free slots to those who wait, as far as there are. */
+  serve(): void {
+    const { mayReserve, drop, ring, stride, slotByteLength } = this.#parts;
+    while (this.#reserving.size > 0 && mayReserve()) {
+      const index = this.#free.shift();
+      if (index === undefined) {
+        // What is written comes as well.
+        if (this.#settling.size >= this.#reserving.size || !drop()) return;
+        continue;
+      }
+      const [waiting] = this.#reserving;
+      this.#reserving.delete(waiting!);
+      const begin = index * stride;
+      const { stream } = ring;
+      const buffer = bufferOfSlot(ring, { begin, byteLength: slotByteLength, stream, keeper: ofChannel });
+      const slot = new Slot(buffer, index, (each) => this.#giveBack(each));
+      this.#reserved.set(index, slot);
+      waiting!.resolve(slot);
+    }
+  }
+
+  /** Gives no slot any more. */
+  refuse(error: unknown): void {
+    if (this.#refusal !== undefined) return;
+    this.#refusal = { error };
+    for (const { reject } of this.#reserving) reject(error);
+    this.#reserving.clear();
+  }
+
+  /** Takes what is reserved away, and lets the ring's stream wait for all that is still written. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    const { ring, events } = this.#parts;
+    for (const slot of this.#reserved.values()) giveBack(() => this.#giveBack(slot));
+    for (const cancel of this.#settling.values()) cancel();
+    this.#settling.clear();
+    if (ring.stream.disposed) ring.stream = ring.device.defaultStream;
+    giveBack(() => {
+      for (const { event } of events) if (!event.query()) ring.stream.wait(event);
+    });
+  }
+
+  #giveBack(slot: Slot): void {
+    if (!this.isReserved(slot)) return;
+    this.#end(slot);
+    const { index, buffer } = slot;
+    // What a stream leaves behind when it is destroyed, its device's default stream comes after.
+    const stream = buffer.stream.disposed ? buffer.stream.device.defaultStream : buffer.stream;
+    const { device, event } = this.#parts.events[index]!;
+    if (stream.device !== device) return this.#settle(index, () => stream.query());
+    try {
+      stream.record(event);
+    } finally {
+      this.release(index);
+    }
+  }
+
+  #end(slot: Slot): void {
+    this.#reserved.delete(slot.index);
+    retire(slot.buffer);
+  }
+
+  #settle(index: number, isWritten: () => boolean): void {
+    let isOver = false;
+    // Where the device is lost, nothing is written any more.
+    const cancel = whenDone(isWritten, () => {
+      isOver = true;
+      this.#settling.delete(index);
+      this.#free.push(index);
+      this.serve();
+    });
+    if (!isOver) this.#settling.set(index, cancel);
+  }
+}
