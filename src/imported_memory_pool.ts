@@ -68,6 +68,9 @@ export class ImportedMemoryPool implements Disposable {
   /**
    * Maps a buffer of the exporting process. Its owner must not free it before this process has freed the mapping.
    *
+   * The same data map once, and are counted, however often they are imported through one `Cuda` object. A driver has one
+   * mapping for a whole process: let only one `Cuda` object, and only one Worker, map what one exporter shares.
+   *
    * @param exportData The 64 bytes of `DeviceBuffer.exportPointer`.
    * @param byteLength How long the buffer is said to be; it may be less than there is.
    * @throws {TypeError} for what is no `Uint8Array`, the exporter's buffer for one

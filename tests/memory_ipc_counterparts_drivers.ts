@@ -1,0 +1,30 @@
+import { Cuda } from "../src/cuda.ts";
+import { Session } from "../src/session.ts";
+import { driversUnderTest, type DriverUnderTest, type TestNeeds } from "./drivers.ts";
+import { leakTest } from "./resources.ts";
+
+/**
+ * A test with other processes, on each driver. What is left is counted as `testOnEachDriver` does, but only once the
+ * runtime has finished with the processes of the first time.
+ */
+export function testWithProcesses(
+  name: string,
+  body: (cuda: Cuda, driver: DriverUnderTest) => Promise<void>,
+  { devices = 1 }: TestNeeds = {},
+): void {
+  for (const driver of driversUnderTest) {
+    const run = async () => {
+      using cuda = new Cuda(new Session(driver.open()));
+      await body(cuda, driver);
+    };
+    const skip = driver.skip || tooFewDevices(driver, devices);
+    leakTest(`${name} [${driver.name}]`, run, { ...skip === undefined ? {} : { skip }, warmUp: run });
+  }
+}
+
+function tooFewDevices(driver: DriverUnderTest, devices: number): string | undefined {
+  if (devices === 1) return undefined;
+  using cuda = new Cuda(new Session(driver.open()));
+  const { length } = cuda.devices;
+  return length < devices ? `needs ${devices} devices, and there is ${length}` : undefined;
+}
