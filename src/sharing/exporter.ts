@@ -353,7 +353,6 @@ export class Exporter implements AsyncDisposable {
     this.#leave(record);
     record.end();
     if (this.#closing.signal.aborted) this.#closeEvents();
-    if (this.#records.size === 0) this.#onIdle?.();
   }
 
   /** Gives back what an offer uses. */
@@ -428,9 +427,15 @@ export class Exporter implements AsyncDisposable {
   #adopt(stream: MessageStream): void {
     const importer = new ConnectedImporter(stream, {
       findDevice: (uuid) => this.#memory.findDevice(uuid),
-      onOver: ({ record }) => this.#endIfOver(record),
+      onOver: ({ record }) => {
+        this.#endIfOver(record);
+        this.#onIdle?.();
+      },
       // What the application throws is not the connection's to suffer.
-      onDisconnect: ({ peer }, error) => queueMicrotask(() => this.#options.onDisconnect?.(peer, error)),
+      onDisconnect: ({ peer }, error) => {
+        this.#onIdle?.();
+        queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
+      },
       onLinger: (lingering) => this.#absorb(lingering),
       onGone: (gone) => this.#importers.delete(gone),
     });
@@ -450,16 +455,24 @@ export class Exporter implements AsyncDisposable {
     if (others.length >= maximumLingering) others[0]!.absorb(importer);
   }
 
-  /** Resolves when all offers have ended, or the time for that is over. */
+  /** Resolves when no importer that is connected holds anything, or the time for that is over. */
   #idle(): Promise<void> {
-    if (this.#records.size === 0) return Promise.resolve();
+    if (this.#isIdle()) return Promise.resolve();
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, this.#options.closeTimeout);
       this.#onIdle = () => {
+        if (!this.#isIdle()) return;
         clearTimeout(timer);
         resolve();
       };
     });
+  }
+
+  #isIdle(): boolean {
+    for (const { isConnected, announcements } of this.#importers) {
+      if (isConnected && announcements.size > 0) return false;
+    }
+    return true;
   }
 
   #checkNew(name: string): void {
