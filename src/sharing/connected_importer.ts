@@ -26,6 +26,9 @@ export interface ImporterOwner {
   onGone(importer: ConnectedImporter): void;
 }
 
+/** Milliseconds until it is tried again to open an event where there was too little for that. */
+const openPause = 100;
+
 /**
  * An importer as its exporter knows it. What is to be told is kept as what has changed, not as messages: an importer that
  * reads nothing costs no more memory than there are offers.
@@ -120,10 +123,19 @@ export class ConnectedImporter {
    * @throws {SharingError} `bad-message` for an event that cannot be opened, or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void {
-    let opened: CudaEvent;
+    let opened: CudaEvent | undefined;
+    let nextTry = 0;
+    const open = (): void => {
+      try {
+        opened = this.#events.open(event);
+      } catch (error) {
+        if (!lacksMeans(error)) throw error;
+        nextTry = performance.now() + openPause;
+      }
+    };
     if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before it was given back`);
     try {
-      opened = this.#events.open(event);
+      open();
     } catch (error) {
       if (hasNoDevice(error)) {
         callback();
@@ -146,7 +158,11 @@ export class ConnectedImporter {
       this.#awaited.delete(event);
       this.#cancels.delete(cancel);
     };
-    stop = whenDone(() => opened.query(), (error) => {
+    const hasFired = (): boolean => {
+      if (opened === undefined && performance.now() >= nextTry) open();
+      return opened?.query() ?? false;
+    };
+    stop = whenDone(hasFired, (error) => {
       isOver = true;
       this.#cancels.delete(cancel);
       // The event cannot be asked any more: only the end of the process tells.
@@ -364,4 +380,10 @@ export class ConnectedImporter {
 /** Whether the exporter has lost its devices, or given them up: its memory cannot be used for anything else. */
 function hasNoDevice(error: unknown): boolean {
   return error instanceof EndedError || isLoss(error);
+}
+
+/** Whether an error says that this process has too little of something: it may have more another time. */
+function lacksMeans(error: unknown): boolean {
+  return error instanceof CudaError &&
+    (error.code === "cudaErrorOperatingSystem" || error.code === "cudaErrorMemoryAllocation");
 }

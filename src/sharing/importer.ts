@@ -9,14 +9,16 @@ import { type ImportedMemoryPool, whenGivenUp } from "../imported_memory_pool.ts
 import { shim } from "../../ffi/shim/shim.ts";
 import { checkMilliseconds } from "../validation.ts";
 import { type WaitOptions, whenDone } from "../waiting.ts";
-import { ChannelConsumer, type ConsumerHub, type ConsumerOptions } from "./channel_consumer.ts";
+import { ChannelConsumer, type ConsumerOptions } from "./channel_consumer.ts";
 import { greet } from "./handshake.ts";
 import { MessageStream } from "./message_stream.ts";
 import type { ChannelMessage, ForgetMessage, Message, OfferMessage } from "./messages.ts";
-import { type OwnEvent, OwnEvents } from "./own_events.ts";
+import type { OwnEvent } from "./own_events.ts";
 import { badMessage, PeerEvents } from "./peer_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
-import { type MapOptions, RemoteOffer, RemoteOfferState } from "./remote_offer.ts";
+import { type Release, ReleaseEvents, type TellRelease } from "./release_events.ts";
+import { type MapOptions, RemoteOffer, type RemoteOfferState } from "./remote_offer.ts";
+import { RemoteOffers } from "./remote_offers.ts";
 import { type Peer, UnixSocket } from "./unix_socket.ts";
 import { until } from "./until.ts";
 import { checkUser } from "./users.ts";
@@ -33,9 +35,6 @@ export interface ImporterOptions extends WaitOptions {
   closeTimeout?: number;
 }
 
-/** As many as an exporter may have at once. */
-const maximumOffers = 65_536;
-
 /**
  * A connection to an exporter: what it offers, and what of that is mapped here.
  *
@@ -50,45 +49,25 @@ const maximumOffers = 65_536;
 export class Importer implements AsyncDisposable {
   /** The exporter's process. */
   readonly peer: Peer;
-  readonly #cuda: Cuda;
   readonly #stream: MessageStream;
   readonly #closeTimeout: number;
   readonly #memory: RemoteMemory;
   readonly #peerEvents: PeerEvents;
-  readonly #ownEvents = new OwnEvents();
-  /** Own events that the exporter was told of. */
-  readonly #told = new Set<number>();
-  /** Own events that the exporter looks at. */
-  readonly #lent = new Set<number>();
-  readonly #offers = new Map<number, RemoteOfferState>();
-  readonly #byName = new Map<string, RemoteOfferState>();
-  /** How often each is held. */
-  readonly #holds = new Map<number, number>();
-  /** Those that were withdrawn while they were held: they may still be asked for. */
-  readonly #withdrawn = new Map<number, RemoteOfferState>();
-  /** A channel of which the second message is to come. */
-  #incomplete: RemoteOfferState | undefined;
-  /** Answers that wait because the exporter reads nothing. */
-  #unreadAnswers = 0;
-  /** Iterations, with the offers that each has yet to give. */
-  readonly #iterations = new Set<Iteration>();
+  readonly #offers: RemoteOffers;
+  readonly #releases: ReleaseEvents;
+  /** Whether the exporter is in this very process, where no event can be opened. */
+  readonly #isOwnProcess: boolean;
   readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
-  /** By the number of their offer. */
-  readonly #consumers = new Map<number, ConsumerHub>();
-  /** Channels that were joined, or are being joined, by the number of their offer. */
-  readonly #joining = new Set<number>();
-  readonly #joined = new Set<ChannelConsumer>();
-  /** Releases that the exporter is told of when they are done. */
-  #releasing = 0;
+  readonly #consumers = new Set<ChannelConsumer>();
   readonly #freedOn = new FreedStreams();
-  /** Ends waits for events of the exporter's. */
-  readonly #waits = new Set<() => void>();
   /** Offers that are about to be mapped. */
   #mapping = 0;
+  /** Ends waits for events of the exporter's. */
+  readonly #waits = new Set<() => void>();
+  /** Looks whether all is settled that a disposal waits for. */
+  #onSettled: (() => void) | undefined;
   /** Whether something could not be released: the device is lost, or its `Cuda` object was disposed. */
   #isStuck = false;
-  readonly #onEnd = new Set<() => void>();
-  readonly #onReturn = new Set<() => void>();
   /** Set when the connection is at its end: why, where that is not the exporter's own wish. */
   #end: { readonly error: SharingError | undefined } | undefined;
   #isDisposed = false;
@@ -103,15 +82,22 @@ export class Importer implements AsyncDisposable {
   }
 
   private constructor(cuda: Cuda, stream: MessageStream, closeTimeout: number) {
-    this.#cuda = cuda;
     this.#stream = stream;
     this.#closeTimeout = closeTimeout;
     this.peer = stream.peer;
-    this.#memory = new RemoteMemory(cuda);
-    this.#peerEvents = new PeerEvents((uuid) => cuda.devices.find((device) => device.uuid === uuid));
+    this.#isOwnProcess = stream.peer.pid === shim().poolpass_getpid();
+    const send = (message: Message): void => {
+      if (this.#end === undefined) stream.send(message);
+    };
+    const memory = new RemoteMemory(cuda);
+    const events = new PeerEvents((uuid) => cuda.devices.find((device) => device.uuid === uuid));
+    this.#memory = memory;
+    this.#peerEvents = events;
+    this.#offers = new RemoteOffers({ memory, events, send, isBacklogged: () => stream.isBacklogged });
+    this.#releases = new ReleaseEvents(send, () => this.#onSettled?.());
     stream.start({
       onMessage: (message) => this.#onMessage(message),
-      onDrain: () => this.#unreadAnswers = 0,
+      onDrain: () => this.#offers.onDrain(),
       onEnd: (error) => this.#disconnected(error),
     });
   }
@@ -157,23 +143,17 @@ export class Importer implements AsyncDisposable {
    */
   async *offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
     this.#check("see what is offered");
-    const iteration = new Iteration();
-    for (const state of this.#offers.values()) iteration.add(state);
-    this.#iterations.add(iteration);
-    try {
-      for (;;) {
-        options.signal?.throwIfAborted();
-        const state = iteration.take();
-        if (state !== undefined) {
-          yield this.#offerOf(state);
-        } else {
-          if (this.#end?.error !== undefined) throw this.#end.error;
-          if (this.#end !== undefined) return;
-          await until((resolve) => iteration.whenAdded(resolve), options);
-        }
+    using iteration = this.#offers.iterate();
+    for (;;) {
+      options.signal?.throwIfAborted();
+      const state = iteration.take();
+      if (state !== undefined) {
+        yield this.#offerOf(state);
+      } else {
+        if (this.#end?.error !== undefined) throw this.#end.error;
+        if (this.#end !== undefined) return;
+        await until((resolve) => iteration.whenAdded(resolve), options);
       }
-    } finally {
-      this.#iterations.delete(iteration);
     }
   }
 
@@ -189,7 +169,7 @@ export class Importer implements AsyncDisposable {
    */
   async offer(name: string, options: WaitOptions = {}): Promise<RemoteOffer> {
     this.#check(`wait for "${name}"`);
-    const known = this.#byName.get(name);
+    const known = this.#offers.named(name);
     if (known !== undefined) {
       options.signal?.throwIfAborted();
       return this.#offerOf(known);
@@ -207,30 +187,23 @@ export class Importer implements AsyncDisposable {
    */
   async channel(name: string, options: ConsumerOptions = {}): Promise<ChannelConsumer> {
     await this.offer(name, options);
-    const state = this.#byName.get(name);
+    const state = this.#offers.named(name);
     if (state === undefined) throw new SharingError("not-found", `Cannot join "${name}": it was withdrawn`);
     const { message, channel } = state;
     if (channel === undefined) {
       throw new TypeError(`Cannot join "${name}": it is a ${message.kind}; use Importer.offer`);
     }
     this.#checkOffered(state);
-    if (this.#joining.has(message.offer)) {
-      throw new TypeError(`Cannot join "${name}": this importer has joined it; connect again`);
-    }
-    this.#joining.add(message.offer);
-    this.#hold(message);
-    this.#mapping++;
+    this.#offers.beginJoin(message);
     try {
-      if (!state.isReady) await this.#ready(state, options.signal);
-      this.#check(`join "${name}"`);
-      return this.#join(state, channel, options.stream);
+      return await this.#mapWhole(state, options, (mapped) => {
+        // It may have come between the last look at the ready event and now: nobody would tell the consumer.
+        if (this.#end !== undefined) throw this.#gone(`join "${name}"`);
+        return this.#join(state, channel, { ...mapped, ...options });
+      });
     } catch (error) {
-      this.#joining.delete(message.offer);
-      this.#letGo(message, 0);
+      this.#offers.endJoin(message.offer, undefined);
       throw error;
-    } finally {
-      this.#mapping--;
-      this.#checkReturned();
     }
   }
 
@@ -245,10 +218,10 @@ export class Importer implements AsyncDisposable {
   async #close(): Promise<void> {
     this.#isDisposed = true;
     for (const endWait of [...this.#waits]) endWait();
-    const releases = [...this.#joined].map((consumer) => consumer[Symbol.asyncDispose]());
+    const releases = [...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]());
     for (const mapped of [...this.#mapped]) releases.push(this.#dispose(mapped));
     const results = await Promise.allSettled(releases);
-    if (this.#end === undefined) await this.#returned();
+    if (this.#end === undefined) await this.#settled();
     if (this.#end === undefined) {
       if (this.#isStuck) this.#stream.end("failed", "what was mapped could not be released");
       else this.#stream.end("done");
@@ -259,7 +232,7 @@ export class Importer implements AsyncDisposable {
     // What could not be released keeps its pool.
     if (!this.#isStuck) { for (const pool of pools) giveBack(() => pool[Symbol.dispose]()); }
     this.#peerEvents.close();
-    this.#endEvents();
+    this.#releases.close(this.#stream.process);
     for (const result of results) if (result.status === "rejected") throw result.reason;
   }
 
@@ -279,36 +252,17 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** What the exporter may still look at stays until it is gone. */
-  #endEvents(): void {
-    const { process } = this.#stream;
-    const end = (): void => {
-      this.#ownEvents.close();
-      process[Symbol.dispose]();
-    };
-    if (this.#lent.size === 0 || process.hasEnded) return end();
-    process.keepAlive(false);
-    process.whenEnded(end);
-  }
-
   /** Waits for reads of what was freed, and for the exporter to give back what it looks at. */
-  #returned(): Promise<void> {
-    const isOver = (): boolean =>
-      this.#lent.size === 0 && this.#mapped.size === 0 && this.#releasing === 0 && this.#mapping === 0;
-    if (isOver()) return Promise.resolve();
+  #settled(): Promise<void> {
     return new Promise((resolve) => {
-      const done = (): void => {
+      const timer = setTimeout(resolve, this.#closeTimeout);
+      this.#onSettled = () => {
+        const isSettled = !this.#releases.isPending && this.#mapped.size === 0 && this.#mapping === 0;
+        if (!isSettled && this.#end === undefined) return;
         clearTimeout(timer);
-        this.#onReturn.delete(check);
-        this.#onEnd.delete(done);
         resolve();
       };
-      const check = (): void => {
-        if (isOver()) done();
-      };
-      const timer = setTimeout(done, this.#closeTimeout);
-      this.#onReturn.add(check);
-      this.#onEnd.add(done);
+      this.#onSettled();
     });
   }
 
@@ -329,22 +283,32 @@ export class Importer implements AsyncDisposable {
           : `Cannot map "${message.name}": it is a channel; use Importer.channel`,
       );
     }
+    return await this.#mapWhole(state, { signal: signal! }, (mapped) => this.#bufferOf(state, mapped, stream));
+  }
+
+  /** Maps all of the allocation that an offer lies in, and gives it to `make` when the offer may be read. */
+  async #mapWhole<T>(
+    state: RemoteOfferState,
+    { signal }: WaitOptions,
+    make: (mapped: { whole: DeviceBuffer; pool: ImportedMemoryPool }) => T,
+  ): Promise<T> {
+    const { message } = state;
     this.#checkOffered(state);
-    this.#hold(message);
+    this.#offers.hold(message);
     this.#mapping++;
-    let inner: { whole: DeviceBuffer; pool: ImportedMemoryPool } | undefined;
+    let mapped: { whole: DeviceBuffer; pool: ImportedMemoryPool } | undefined;
     try {
-      inner = this.#memory.map(message.allocation);
+      mapped = this.#memory.map(message.allocation);
       if (!state.isReady) await this.#ready(state, signal);
       this.#check(`map "${message.name}"`);
-      return this.#bufferOf(state, inner, stream ?? inner.whole.device.defaultStream);
+      return make(mapped);
     } catch (error) {
-      if (inner === undefined) this.#letGo(message, 0);
-      else this.#unmap(inner.whole, message);
+      if (mapped === undefined) this.#offers.letGo(message, 0);
+      else this.#unmap(mapped.whole, message);
       throw error;
     } finally {
       this.#mapping--;
-      this.#checkReturned();
+      this.#onSettled?.();
     }
   }
 
@@ -353,50 +317,51 @@ export class Importer implements AsyncDisposable {
     const { stream } = whole;
     this.#freedOn.note(stream);
     giveBack(() => whole.free());
-    this.#tellLater(stream, () => this.#letGo(message, 0));
+    this.#releases.tellLater(stream, () => this.#offers.letGo(message, 0));
   }
 
-  #join(state: RemoteOfferState, channel: ChannelMessage, stream: CudaStream | undefined): ChannelConsumer {
-    const { offer, allocation } = state.message;
-    const { whole, pool } = this.#memory.map(allocation);
-    try {
-      const events: OwnEvent[] = [];
-      const consumer: ChannelConsumer = new ChannelConsumer({
-        offer: state.message,
-        channel,
-        whole,
-        stream: stream ?? whole.device.defaultStream,
-        recalled: () => state.recalled,
-        openEvent: (event) => this.#peerEvents.open(event),
-        send: (message) => this.#send(message),
-        release: (onto, slot, tell) => {
-          const isSeen = onto.device === pool.device;
-          this.#release(onto, isSeen, () => events[slot] ??= this.#ownEvents.take(onto.device), tell);
-        },
-        close: () => {
-          this.#joined.delete(consumer);
-          this.#freedOn.note(whole.stream);
-          for (const event of channel.readyEvents) if (this.#end === undefined) this.#peerEvents.leave(event);
-          this.#letGo(state.message, 0);
-          // The slots were released after the same work: the exporter has seen, or need not see, their events.
-          for (const event of events) if (event !== undefined) this.#ownEvents.giveBack(event);
-        },
-      }, (hub) => this.#consumers.set(offer, hub));
-      for (const event of channel.readyEvents) this.#peerEvents.use(event);
-      this.#joined.add(consumer);
-      return consumer;
-    } catch (error) {
-      this.#consumers.delete(offer);
-      this.#freedOn.note(whole.stream);
-      giveBack(() => whole.free());
-      throw error;
-    }
+  #join(
+    state: RemoteOfferState,
+    channel: ChannelMessage,
+    { whole, pool, stream = whole.device.defaultStream }: {
+      whole: DeviceBuffer;
+      pool: ImportedMemoryPool;
+      stream?: CudaStream;
+    },
+  ): ChannelConsumer {
+    const { message } = state;
+    const events: OwnEvent[] = [];
+    const consumer: ChannelConsumer = new ChannelConsumer({
+      offer: message,
+      channel,
+      whole,
+      stream,
+      recalled: () => state.recalled,
+      openEvent: (event) => this.#peerEvents.open(event),
+      send: (each) => this.#end === undefined && this.#stream.send(each),
+      release: (onto, slot, tell) => {
+        const eventOf = (): OwnEvent => events[slot] ??= this.#releases.take(onto);
+        this.#release({ stream: onto, isSeen: onto.device === pool.device, eventOf }, tell);
+      },
+      close: () => {
+        this.#consumers.delete(consumer);
+        this.#freedOn.note(whole.stream);
+        for (const event of channel.readyEvents) this.#peerEvents.leave(event);
+        this.#offers.letGo(message, 0);
+        // The slots were released after the same work: the exporter has seen, or need not see, their events.
+        for (const event of events) if (event !== undefined) this.#releases.giveBack(event);
+        this.#onSettled?.();
+      },
+    }, (hub) => this.#offers.endJoin(message.offer, hub));
+    for (const event of channel.readyEvents) this.#peerEvents.use(event);
+    this.#consumers.add(consumer);
+    return consumer;
   }
 
   #bufferOf(
     state: RemoteOfferState,
     { whole, pool }: { whole: DeviceBuffer; pool: ImportedMemoryPool },
-    stream: CudaStream,
+    stream: CudaStream = whole.device.defaultStream,
   ): DeviceBuffer {
     const { byteOffset, byteLength, pool: poolIdentifier } = state.message;
     const [session, owner, , address] = partsOf(whole, byteOffset, byteOffset + byteLength);
@@ -411,16 +376,13 @@ export class Importer implements AsyncDisposable {
             whole.free(onto);
             this.#freedOn.note(onto);
             const isSeen = onto.device === pool.device && !isHostMemory;
-            this.#release(onto, isSeen, () => this.#ownEvents.take(onto.device), (event) => {
-              if (event !== 0 && this.#end === undefined) this.#lent.add(event);
-              this.#letGo(state.message, event);
-            });
+            this.#release({ stream: onto, isSeen }, (event) => this.#offers.letGo(state.message, event));
           } catch (error) {
             // The exporter is not told: this process has the memory mapped until it ends.
             this.#isStuck = true;
             throw error;
           }
-          this.#checkReturned();
+          this.#onSettled?.();
         },
       },
       pool,
@@ -439,11 +401,12 @@ export class Importer implements AsyncDisposable {
     }
     this.#checkOffered(state);
     const pool = this.#memory.importPool(message.pool);
-    this.#hold(message);
+    this.#offers.hold(message);
     this.#mapped.add(pool);
     whenGivenUp(pool, () => {
       this.#mapped.delete(pool);
-      this.#letGo(message, 0);
+      this.#offers.letGo(message, 0);
+      this.#onSettled?.();
     });
     return pool;
   }
@@ -457,7 +420,7 @@ export class Importer implements AsyncDisposable {
       state.isReady = true;
     } finally {
       state.waiting--;
-      if (state.isWithdrawn && state.waiting === 0) this.#giveUp(state);
+      if (state.isWithdrawn && state.waiting === 0) this.#offers.giveUp(state);
     }
   }
 
@@ -488,44 +451,14 @@ export class Importer implements AsyncDisposable {
     }, { signal: signal! });
   }
 
-  /**
-   * Tells the exporter how far a stream must get: by an event that it can look at, or, where it may not see the stream's
-   * device, once the stream has got there.
-   *
-   * @param eventOf gives an event of the stream's device
-   */
-  #release(stream: CudaStream, isSeen: boolean, eventOf: () => OwnEvent, tell: (event: number) => void): void {
-    if (this.#end !== undefined) return;
-    const isOwnProcess = this.peer.pid === shim().poolpass_getpid();
-    if (!isSeen || isOwnProcess) return stream.query() ? tell(0) : this.#tellLater(stream, tell);
-    const { event, message } = eventOf();
-    stream.record(event);
-    if (!this.#told.has(message.event)) {
-      this.#told.add(message.event);
-      this.#stream.send(message);
-    }
-    tell(message.event);
-  }
-
-  #tellLater(stream: CudaStream, tell: (event: number) => void): void {
-    this.#releasing++;
-    // Where the device is lost, its work is done with, too.
-    const done = (): void => {
-      this.#releasing--;
-      tell(0);
-      this.#checkReturned();
-    };
-    stream.finished().then(done, done);
-  }
-
-  #send(message: Message): void {
-    if (this.#end === undefined) this.#stream.send(message);
+  /** Tells the exporter how far a stream must get, while there is an exporter. */
+  #release(release: Release, tell: TellRelease): void {
+    if (this.#end !== undefined) return tell(0);
+    this.#releases.release({ ...release, isSeen: release.isSeen && !this.#isOwnProcess }, tell);
   }
 
   #onMessage(message: Message): void {
-    if (this.#incomplete !== undefined && message.type !== "channel") {
-      throw badMessage(`offer ${this.#incomplete.message.offer} is a channel, and "${message.type}" comes next`);
-    }
+    this.#offers.checkOrder(message);
     switch (message.type) {
       case "pool":
         return this.#memory.definePool(message);
@@ -534,120 +467,23 @@ export class Importer implements AsyncDisposable {
       case "event":
         return this.#peerEvents.define(message);
       case "offer":
-        return this.#onOffer(message);
+        return this.#offers.onOffer(message);
+      case "channel":
+        return this.#offers.onChannel(message);
       case "withdraw":
-        return this.#onWithdraw(this.#state(message.offer));
+        return this.#offers.onWithdraw(message.offer);
       case "recall":
-        // One that is unknown was released while this was on its way.
-        return this.#onRecall(this.#offers.get(message.offer) ?? this.#withdrawn.get(message.offer));
+        return this.#offers.onRecall(message.offer);
       case "forget":
         return this.#onForget(message);
       case "event-free":
-        return this.#onEventFree(message.event);
-      case "channel":
-        return this.#onChannel(message);
+        return this.#releases.onFree(message.event);
       case "frame":
       case "end":
-        return this.#consumer(message.offer).onMessage(message);
+        return this.#offers.consumer(message.offer).onMessage(message);
       default:
         throw badMessage(`a message "${message.type}" comes from an exporter`);
     }
-  }
-
-  #onOffer(message: OfferMessage): void {
-    if (this.#offers.has(message.offer)) throw badMessage(`offer ${message.offer} is made twice`);
-    if (this.#byName.has(message.name)) throw badMessage(`two offers have the name ${JSON.stringify(message.name)}`);
-    if (this.#offers.size >= maximumOffers) throw badMessage(`more than ${maximumOffers} offers are made`);
-    this.#memory.check(message);
-    if (message.readyEvent !== 0) this.#peerEvents.use(message.readyEvent);
-    this.#memory.use(message);
-    const state = new RemoteOfferState(message);
-    if (message.kind === "channel") this.#incomplete = state;
-    else this.#add(state);
-  }
-
-  #onChannel(message: ChannelMessage): void {
-    const state = this.#incomplete;
-    if (state?.message.offer !== message.offer) throw badMessage(`offer ${message.offer} is no new channel`);
-    const { byteLength } = state.message;
-    const { readyEvents, slotStride } = message;
-    if (readyEvents.length * slotStride !== byteLength) {
-      throw badMessage(`a channel has ${readyEvents.length} slots of ${slotStride} bytes in a ring of ${byteLength}`);
-    }
-    for (const event of readyEvents) this.#peerEvents.use(event);
-    state.channel = message;
-    this.#incomplete = undefined;
-    this.#add(state);
-  }
-
-  /** From now on it may be mapped. */
-  #add(state: RemoteOfferState): void {
-    const { offer, name } = state.message;
-    this.#offers.set(offer, state);
-    this.#byName.set(name, state);
-    for (const iteration of this.#iterations) iteration.add(state);
-  }
-
-  #consumer(offer: number): ConsumerHub {
-    const consumer = this.#consumers.get(offer);
-    if (consumer === undefined) throw badMessage(`offer ${offer} was not joined`);
-    return consumer;
-  }
-
-  #onRecall(state: RemoteOfferState | undefined): void {
-    if (state === undefined) return;
-    const { name } = state.message;
-    state.recall(new SharingError("cut-off", `The exporter asks for "${name}" back: release it, or be cut off`));
-  }
-
-  #onWithdraw(state: RemoteOfferState): void {
-    state.isWithdrawn = true;
-    this.#offers.delete(state.message.offer);
-    if (this.#holds.has(state.message.offer)) this.#withdrawn.set(state.message.offer, state);
-    else this.#forgetChannel(state.message.offer);
-    this.#byName.delete(state.message.name);
-    for (const iteration of this.#iterations) iteration.remove(state);
-    if (state.waiting === 0) this.#giveUp(state);
-    if (!this.#stream.isBacklogged || ++this.#unreadAnswers <= maximumOffers) return;
-    throw badMessage(`more than ${maximumOffers} offers are withdrawn, and what is answered is not read`);
-  }
-
-  /** An offer is not mapped any more, nor is its ready event looked at. */
-  #giveUp({ message, channel }: RemoteOfferState): void {
-    if (this.#end !== undefined) return;
-    this.#memory.leave(message);
-    if (message.readyEvent !== 0) this.#peerEvents.leave(message.readyEvent);
-    for (const event of channel?.readyEvents ?? []) this.#peerEvents.leave(event);
-    this.#stream.send({ type: "withdrawn", offer: message.offer });
-  }
-
-  /** The number of an offer may come again with another meaning. */
-  #forgetChannel(offer: number): void {
-    this.#consumers.delete(offer);
-    this.#joining.delete(offer);
-  }
-
-  #hold(message: OfferMessage): void {
-    const { offer } = message;
-    this.#holds.set(offer, (this.#holds.get(offer) ?? 0) + 1);
-    this.#memory.use(message);
-    this.#stream.send({ type: "held", offer: message.offer });
-  }
-
-  #letGo(message: OfferMessage, event: number): void {
-    if (this.#end !== undefined) return;
-    const { offer } = message;
-    const holds = this.#holds.get(offer)! - 1;
-    if (holds > 0) {
-      this.#holds.set(offer, holds);
-    } else {
-      this.#holds.delete(offer);
-      // Who maps it again has not been asked for it yet.
-      this.#offers.get(offer)?.forgetRecall();
-      if (this.#withdrawn.delete(offer)) this.#forgetChannel(offer);
-    }
-    this.#memory.leave(message);
-    this.#stream.send({ type: "released", offer: message.offer, event });
   }
 
   #onForget({ kind, identifier }: ForgetMessage): void {
@@ -665,30 +501,12 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  #onEventFree(event: number): void {
-    if (!this.#lent.delete(event)) throw badMessage(`event ${event} is given back and was not lent`);
-    this.#ownEvents.giveBack(this.#ownEvents.get(event)!);
-    this.#checkReturned();
-  }
-
-  #state(offer: number): RemoteOfferState {
-    const state = this.#offers.get(offer);
-    if (state === undefined) throw badMessage(`offer ${offer} was not made`);
-    return state;
-  }
-
   #disconnected(error: SharingError | undefined): void {
     if (this.#end !== undefined) return;
     this.#end = { error };
-    const reason = error ?? new SharingError("peer-gone", "The exporter has closed");
-    for (const state of [...this.#offers.values(), ...this.#withdrawn.values()]) state.recall(reason);
-    for (const iteration of this.#iterations) iteration.wake();
-    for (const callback of [...this.#waits, ...this.#onEnd]) callback();
-    for (const consumer of this.#consumers.values()) consumer.onEnd(error);
-  }
-
-  #checkReturned(): void {
-    for (const check of this.#onReturn) check();
+    for (const endWait of [...this.#waits]) endWait();
+    this.#offers.onEnd(error);
+    this.#onSettled?.();
   }
 
   #gone(action: string): Error {
@@ -707,38 +525,5 @@ export class Importer implements AsyncDisposable {
 
   #check(action: string): void {
     if (this.#isDisposed) throw new ReferenceError(`Cannot ${action}: the importer was disposed`);
-  }
-}
-
-/** One iteration over offers: those that it has yet to give. */
-class Iteration {
-  readonly #pending = new Set<RemoteOfferState>();
-  #onAdded: (() => void) | undefined;
-
-  add(state: RemoteOfferState): void {
-    this.#pending.add(state);
-    this.wake();
-  }
-
-  remove(state: RemoteOfferState): void {
-    this.#pending.delete(state);
-  }
-
-  take(): RemoteOfferState | undefined {
-    const [state] = this.#pending;
-    if (state !== undefined) this.#pending.delete(state);
-    return state;
-  }
-
-  /** There is something to look at. */
-  wake(): void {
-    const onAdded = this.#onAdded;
-    this.#onAdded = undefined;
-    onAdded?.();
-  }
-
-  whenAdded(callback: () => void): () => void {
-    this.#onAdded = callback;
-    return () => this.#onAdded = undefined;
   }
 }

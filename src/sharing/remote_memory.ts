@@ -74,12 +74,15 @@ export class RemoteMemory {
   }
 
   /** An offer lies there, or is held: until `leave`, the exporter may not forget what it lies in. */
-  use(place: Place): void {
-    this.#usedBy(place).users++;
+  use({ allocation, pool }: Place): void {
+    const used = allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
+    used.users++;
   }
 
-  leave(place: Place): void {
-    this.#usedBy(place).users--;
+  leave({ allocation, pool }: Place): void {
+    // After the end, nothing is known any more.
+    const used = allocation === 0 ? this.#pools.get(pool) : this.#allocations.get(allocation);
+    if (used !== undefined) used.users--;
   }
 
   forgetAllocation(identifier: number): void {
@@ -126,10 +129,6 @@ export class RemoteMemory {
     this.#allocations.clear();
     for (const { message } of pools) message.handle[Symbol.dispose]();
     return pools.flatMap(({ imported }) => imported ?? []);
-  }
-
-  #usedBy({ allocation, pool }: Place): { users: number } {
-    return allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
   }
 
   #deviceOf({ kind, deviceUuid }: PoolMessage): CudaDevice {

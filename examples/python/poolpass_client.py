@@ -1,0 +1,1533 @@
+#!/usr/bin/env python3
+"""A client of poolpass's sharing protocol in Python, written from src/sharing/PROTOCOL.md and nothing else of poolpass.
+
+    poolpass_client.py list PATH [--follow]                       what an exporter offers; needs no CUDA
+    poolpass_client.py import PATH [NAME] [--verify PATTERN] [--hold]
+                                                                  maps a buffer, reads it, releases it
+    poolpass_client.py consume PATH NAME [--verify PATTERN]       reads the frames of a channel, until it ends
+    poolpass_client.py export PATH [--bytes 1MiB] [--name NAME] [--pattern PATTERN] [--metadata JSON]
+                              [--parts N] [--importers N]         offers a buffer, and N parts of it
+    poolpass_client.py golden FILE...                             checks encoder and decoder by golden messages
+
+PATTERN says what the bytes are: a number S, and byte i is (S + i) mod 251; or 0xWWWWWWWW, and each 32-bit word is that;
+for `consume` also "sequence", which is S = the frame's number. An exporter ends by Ctrl-C, or once N importers have
+come and gone; its memory is freed when nobody uses it.
+
+Needs Python 3.9 on Linux and, but for `list` and `golden`, NVIDIA's cuda-bindings. As a library, see Importer and
+Exporter.
+"""
+from __future__ import annotations
+
+import argparse
+import ctypes
+import hashlib
+import json
+import os
+import re
+import select
+import selectors
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Callable, Iterator
+
+VERSION = 1
+HEADER = struct.Struct("<IHH")
+MAXIMUM_BODY = 65_536
+MAXIMUM_NAME = 255
+MAXIMUM_METADATA = 32_768
+MAXIMUM_TEXT = 1024
+MAXIMUM_SLOTS = 1024
+GREETING = b"poolpass"
+POOL_KINDS = ("device", "host")
+OFFER_KINDS = ("buffer", "pool", "channel")
+FORGET_KINDS = ("pool", "allocation", "event")
+GOODBYE_REASONS = (
+    "done", "version-mismatch", "not-permitted", "bad-message", "timed-out", "cut-off", "full", "failed",
+)
+# Seconds in which a message must be complete once it has begun, and the handshake after the connection.
+MESSAGE_TIMEOUT = 5.0
+# Seconds between two looks at events that have not fired.
+EVENT_INTERVAL = 0.0005
+# From sys/socket.h; Python does not name it yet.
+SO_PEERPIDFD = 77
+
+
+class ClientError(Exception):
+    """What a person can do something about."""
+
+
+class ProtocolError(ClientError):
+    """The peer broke a rule of the protocol."""
+
+
+class ConnectionEnded(ClientError):
+    """Nothing more comes from the peer. `reason` is that of its GOODBYE; None where there was none."""
+
+    def __init__(self, message: str, reason: str | None = None):
+        super().__init__(message)
+        self.reason = reason
+
+
+class Message(SimpleNamespace):
+    """A message: its `type`, and its fields by the names that PROTOCOL.md and the golden messages give them."""
+
+    type: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a fixed length, at its place in a body, and what it may be."""
+
+    name: str
+    format: str
+    least: int = 0
+    most: int = 0
+    names: tuple[str, ...] = ()
+    constant: Any = None
+
+    def to_value(self, raw: Any) -> Any:
+        if isinstance(raw, bytes):
+            return raw
+        if not self.least <= raw <= self.most:
+            raise ProtocolError(f"{self.name} is {raw}, and must be {self.least} to {self.most}")
+        return self.names[raw - 1] if self.names else raw
+
+    def to_raw(self, values: dict[str, Any]) -> Any:
+        if self.constant is not None:
+            return self.constant
+        value = values[self.name]
+        if isinstance(value, bytes) and len(value) != struct.calcsize(self.format):
+            raise ProtocolError(f"{self.name} has {len(value)} bytes")
+        raw = self.names.index(value) + 1 if self.names else value
+        self.to_value(raw)
+        return raw
+
+
+def u16(name: str, least: int = 0, most: int = 0xFFFF) -> Field:
+    return Field(name, "H", least, most)
+
+
+def u32(name: str, least: int = 0, most: int = 0xFFFF_FFFF) -> Field:
+    return Field(name, "I", least, most)
+
+
+def u64(name: str, least: int = 0) -> Field:
+    return Field(name, "Q", least, 2**64 - 1)
+
+
+def identifier(name: str) -> Field:
+    return u32(name, 1)
+
+
+def one_of(name: str, names: tuple[str, ...]) -> Field:
+    return Field(name, "I", 1, len(names), names)
+
+
+def octets(name: str, length: int) -> Field:
+    return Field(name, f"{length}s")
+
+
+def zero(format: str) -> Field:
+    return Field("a zero field", format, constant=0)
+
+
+def greeting() -> Field:
+    return Field("the greeting", "8s", constant=GREETING)
+
+
+class Layout:
+    """How a type of message is laid out: fixed fields, then texts, whose lengths are among them if they have any."""
+
+    def __init__(self, number: int, *fields: Field, texts: tuple[str, ...] = (), descriptors: int = 0):
+        self.number = number
+        self.fields = fields
+        self.texts = texts
+        self.descriptors = descriptors
+        self.struct = struct.Struct("<" + "".join(each.format for each in fields))
+
+
+NOTICE = (identifier("offer"),)
+LAYOUTS = {
+    "hello": Layout(1, greeting(), u16("lowest_version"), u16("highest_version"), zero("I")),
+    "welcome": Layout(2, greeting(), u16("version"), zero("H"), zero("I")),
+    "goodbye": Layout(3, u16("reason"), u16("lowest_version"), u16("highest_version"), zero("H"), texts=("text",)),
+    "pool": Layout(16, identifier("pool"), one_of("kind", POOL_KINDS), octets("device_uuid", 16), descriptors=1),
+    "allocation": Layout(
+        17, identifier("allocation"), identifier("pool"), u64("byte_length", 1), octets("export_data", 64)
+    ),
+    "event": Layout(18, identifier("event"), zero("I"), octets("device_uuid", 16), octets("handle", 64)),
+    "offer": Layout(
+        19, identifier("offer"), one_of("kind", OFFER_KINDS), u32("allocation"), identifier("pool"),
+        u64("byte_offset"), u64("byte_length"), u32("ready_event"),
+        u16("name_length", 1, MAXIMUM_NAME), u16("metadata_length", 0, MAXIMUM_METADATA), texts=("name", "metadata"),
+    ),
+    "channel": Layout(
+        20, identifier("offer"), u32("slots", 1, MAXIMUM_SLOTS), u64("slot_byte_length", 1), u64("slot_stride", 1),
+        u32("window", 1, MAXIMUM_SLOTS), zero("I"),
+    ),
+    "withdraw": Layout(21, *NOTICE),
+    "recall": Layout(22, *NOTICE),
+    "forget": Layout(23, one_of("kind", FORGET_KINDS), identifier("identifier")),
+    "event-free": Layout(24, identifier("event")),
+    "frame": Layout(
+        25, identifier("offer"), u32("slot", 0, MAXIMUM_SLOTS - 1), u64("sequence", 1), u64("byte_length"),
+        u32("has_event", 0, 1), u32("metadata_length", 0, MAXIMUM_METADATA), texts=("metadata",),
+    ),
+    "end": Layout(26, *NOTICE),
+    "held": Layout(32, *NOTICE),
+    "released": Layout(33, identifier("offer"), u32("event")),
+    "withdrawn": Layout(34, *NOTICE),
+    "join": Layout(35, *NOTICE),
+    "taken": Layout(36, identifier("offer"), u64("sequence", 1)),
+    "release-slot": Layout(
+        37, identifier("offer"), u32("slot", 0, MAXIMUM_SLOTS - 1), u64("sequence", 1), u32("event")
+    ),
+}
+TYPES = {layout.number: type for type, layout in LAYOUTS.items()}
+
+
+def encode(message: Message) -> bytes:
+    """A message as bytes, header and body. Its descriptor, if it has one, is sent beside its first byte."""
+    layout = LAYOUTS[message.type]
+    values = dict(vars(message))
+    tail = b""
+    if message.type == "goodbye":
+        values["reason"] = GOODBYE_REASONS.index(message.reason)
+    if message.type == "channel":
+        values["slots"] = len(message.ready_events)
+        tail = struct.pack(f"<{len(message.ready_events)}I", *message.ready_events)
+    for name in layout.texts:
+        text = values[name].encode()
+        decode_text(text, len(text))
+        values[f"{name}_length"] = len(text)
+        tail += text
+    body = layout.struct.pack(*(each.to_raw(values) for each in layout.fields)) + tail
+    check_message(message)
+    return HEADER.pack(len(body), layout.number, layout.descriptors) + body
+
+
+def decode_header(header: bytes) -> tuple[str, int]:
+    """The type and the length of the body, before there is room made for it."""
+    length, number, descriptors = HEADER.unpack(header)
+    type = TYPES.get(number)
+    if type is None:
+        raise ProtocolError(f"There is no message of type {number}")
+    layout = LAYOUTS[type]
+    if descriptors != layout.descriptors:
+        raise ProtocolError(f"{type} says that it has {descriptors} descriptors")
+    if length > MAXIMUM_BODY or length < layout.struct.size:
+        raise ProtocolError(f"{type} has a body of {length} bytes")
+    if not layout.texts and type != "channel" and length != layout.struct.size:
+        raise ProtocolError(f"{type} has a body of {length} bytes, and not {layout.struct.size}")
+    return type, length
+
+
+def decode(type: str, body: bytes) -> Message:
+    """A message from its body; throws ProtocolError for one that breaks a rule that can be seen in the one message."""
+    layout = LAYOUTS[type]
+    values: dict[str, Any] = {"type": type}
+    for each, raw in zip(layout.fields, layout.struct.unpack_from(body)):
+        if each.constant is None:
+            values[each.name] = each.to_value(raw)
+        elif raw != each.constant:
+            raise ProtocolError(f"{each.name} of {type} is {raw!r}")
+    rest = body[layout.struct.size:]
+    if type == "channel":
+        slots = values.pop("slots")
+        if len(rest) != 4 * slots:
+            raise ProtocolError(f"A channel of {slots} slots comes with {len(rest)} bytes of events")
+        values["ready_events"] = list(struct.unpack(f"<{slots}I", rest))
+    for name in layout.texts:
+        length = values.pop(f"{name}_length", len(rest))
+        values[name] = decode_text(rest[:length], length)
+        rest = rest[length:]
+    if layout.texts and rest:
+        raise ProtocolError(f"{len(rest)} bytes follow the end of {type}")
+    if type == "goodbye":
+        reason = values["reason"]
+        values["reason"] = GOODBYE_REASONS[reason] if reason < len(GOODBYE_REASONS) else "bad-message"
+    if type == "frame":
+        values["has_event"] = values["has_event"] == 1
+    message = Message(**values)
+    check_message(message)
+    return message
+
+
+def decode_text(text: bytes, length: int) -> str:
+    if len(text) != length:
+        raise ProtocolError(f"A text of {length} bytes is cut off after {len(text)}")
+    if b"\0" in text:
+        raise ProtocolError("A text has a NUL")
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise ProtocolError("A text is not UTF-8") from None
+
+
+def check_message(message: Message) -> None:
+    """The rules that are about more than one field."""
+    type = message.type
+    if type in ("hello", "goodbye") and message.lowest_version > message.highest_version:
+        raise ProtocolError(f"Versions {message.lowest_version} to {message.highest_version} are none")
+    if type == "goodbye" and len(message.text.encode()) > MAXIMUM_TEXT:
+        raise ProtocolError("The text of GOODBYE is too long")
+    if type == "pool" and message.kind == "host" and any(message.device_uuid):
+        raise ProtocolError("Host memory is said to be of a device")
+    if type == "offer":
+        if message.kind == "pool":
+            if message.allocation or message.byte_offset or message.byte_length:
+                raise ProtocolError("The offer of a whole pool names a range")
+        elif message.allocation == 0 or message.byte_length == 0:
+            raise ProtocolError("An offer names no memory")
+    if type == "channel":
+        if message.slot_stride < message.slot_byte_length or message.window > len(message.ready_events):
+            raise ProtocolError("A channel's slots overlap, or its window is larger than it is")
+        if 0 in message.ready_events:
+            raise ProtocolError("A slot has no ready event")
+    if type in ("offer", "frame") and message.metadata:
+        parse_json(message.metadata)
+
+
+def parse_json(text: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise ProtocolError("Metadata are not JSON") from None
+
+
+class Connection:
+    """A connected socket on which messages go both ways, and the process at its other end."""
+
+    def __init__(self, connected: socket.socket):
+        self.socket = connected
+        connected.setblocking(False)
+        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        self.pid, self.uid, _ = struct.unpack("=iII", credentials)
+        self.process = open_process(connected, self.pid)
+        self.is_open = True
+        self._received = bytearray()
+        self._descriptors: deque[int] = deque()
+        self._outgoing: deque[tuple[memoryview, int | None]] = deque()
+        self._deadline: float | None = None
+
+    @property
+    def wants_to_write(self) -> bool:
+        return len(self._outgoing) > 0
+
+    def send(self, message: Message, descriptor: int | None = None) -> None:
+        """Sends as much as the socket takes, and keeps the rest for `flush`. The descriptor stays the caller's."""
+        if not self.is_open:
+            return
+        self._outgoing.append((memoryview(encode(message)), descriptor))
+        self.flush()
+
+    def flush(self) -> None:
+        while self.is_open and self._outgoing:
+            data, descriptor = self._outgoing[0]
+            try:
+                if descriptor is None:
+                    sent = self.socket.send(data, socket.MSG_NOSIGNAL)
+                else:
+                    sent = socket.send_fds(self.socket, [data], [descriptor], socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return
+            except OSError:
+                # That the peer is gone, reading tells, and after it what the peer had said.
+                self._outgoing.clear()
+                return
+            self._outgoing.popleft()
+            if sent < len(data):
+                self._outgoing.appendleft((data[sent:], None))
+
+    def receive(self) -> Iterator[tuple[Message, int | None]]:
+        """What has come: messages, each with its descriptor, which is the caller's then. Never waits."""
+        while self.is_open:
+            yield from self._take_messages()
+            try:
+                data, descriptors, flags, _ = socket.recv_fds(
+                    self.socket, 65_536, 16, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+                )
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise ConnectionEnded(f"Process {self.pid} broke off the connection: {error.strerror}") from None
+            self._descriptors.extend(descriptors)
+            if flags & socket.MSG_CTRUNC:
+                raise ProtocolError("More descriptors come than there is room for")
+            if not data:
+                raise ConnectionEnded(f"Process {self.pid} closed the connection without a word")
+            if self._deadline is None:
+                self._deadline = time.monotonic() + MESSAGE_TIMEOUT
+            self._received += data
+
+    def _take_messages(self) -> Iterator[tuple[Message, int | None]]:
+        descriptors_to_come = 0
+        while len(self._received) >= HEADER.size:
+            type, length = decode_header(bytes(self._received[: HEADER.size]))
+            end = HEADER.size + length
+            if len(self._received) < end:
+                descriptors_to_come = LAYOUTS[type].descriptors
+                break
+            descriptor = None
+            if LAYOUTS[type].descriptors == 1:
+                if not self._descriptors:
+                    raise ProtocolError(f"{type} comes without its descriptor")
+                descriptor = self._descriptors.popleft()
+            try:
+                message = decode(type, bytes(self._received[HEADER.size : end]))
+            except ProtocolError:
+                if descriptor is not None:
+                    os.close(descriptor)
+                raise
+            del self._received[:end]
+            self._deadline = time.monotonic() + MESSAGE_TIMEOUT if self._received else None
+            yield message, descriptor
+        else:
+            # What has begun may be a message with a descriptor.
+            descriptors_to_come = 1 if self._received else 0
+        if len(self._descriptors) > descriptors_to_come:
+            raise ProtocolError("A descriptor comes that no message announces")
+
+    def check_time(self) -> None:
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise TimeoutError(f"A message of process {self.pid} took more than {MESSAGE_TIMEOUT:.0f} s")
+
+    def wait(self, seconds: float) -> None:
+        """Waits until there is something to do: messages, room for what is to be sent, or the end of the process."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN | (select.POLLOUT if self.wants_to_write else 0))
+        poll.register(self.process, select.POLLIN)
+        poll.poll(max(0, seconds * 1000))
+        self.flush()
+
+    def has_process_ended(self) -> bool:
+        return has_ended(self.process)
+
+    def say_goodbye(self, reason: str, text: str = "") -> None:
+        """Says why, if the socket takes that at once, and closes. The process can still be asked for."""
+        text = text.encode()[:MAXIMUM_TEXT].decode(errors="ignore").replace("\0", "")
+        if not self._outgoing:
+            self.send(Message(
+                type="goodbye", reason=reason, lowest_version=VERSION, highest_version=VERSION, text=text
+            ))
+        self.close()
+
+    def close(self) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.socket.close()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def forget_process(self) -> None:
+        if self.process >= 0:
+            os.close(self.process)
+        self.process = -1
+
+
+def open_process(connected: socket.socket, pid: int) -> int:
+    """A descriptor of the process at the other end, which can be read once that has ended."""
+    try:
+        return connected.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
+    except OSError:
+        # Before Linux 6.5.
+        return os.pidfd_open(pid)
+
+
+def has_ended(process: int) -> bool:
+    poll = select.poll()
+    poll.register(process, select.POLLIN)
+    return len(poll.poll(0)) > 0
+
+
+class CudaError(ClientError):
+    pass
+
+
+class Cuda:
+    """The CUDA runtime: its functions under their own names, whose errors are exceptions."""
+
+    def __init__(self) -> None:
+        try:
+            from cuda.bindings import driver, runtime
+        except ImportError:
+            try:
+                # As older packages have it.
+                from cuda import cuda as driver, cudart as runtime
+            except ImportError:
+                message = "Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings"
+                raise ClientError(message) from None
+        self.driver = driver
+        self.runtime = runtime
+        self.handle_type = runtime.cudaMemAllocationHandleType.cudaMemHandleTypePosixFileDescriptor
+        count = self.call("cudaGetDeviceCount")
+        properties = [self.call("cudaGetDeviceProperties", ordinal) for ordinal in range(count)]
+        self.uuids = [bytes(each.uuid.bytes) for each in properties]
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        error, *values = getattr(self.runtime, name)(*arguments)
+        if error != self.runtime.cudaError_t.cudaSuccess:
+            raise CudaError(f"{name} failed: {getattr(error, 'name', error)}")
+        return values[0] if values else None
+
+    def use_device(self, uuid: bytes) -> int:
+        """Makes the device with a UUID the one that calls are about: its ordinal here."""
+        if uuid not in self.uuids:
+            raise ClientError(f"Cannot use device {uuid.hex()}: it is not visible here; see CUDA_VISIBLE_DEVICES")
+        ordinal = self.uuids.index(uuid)
+        self.call("cudaSetDevice", ordinal)
+        return ordinal
+
+    def create_stream(self) -> Any:
+        return self.call("cudaStreamCreateWithFlags", self.runtime.cudaStreamNonBlocking)
+
+    def create_shared_event(self) -> Any:
+        flags = self.runtime.cudaEventInterprocess | self.runtime.cudaEventDisableTiming
+        return self.call("cudaEventCreateWithFlags", flags)
+
+    def event_handle(self, event: Any) -> bytes:
+        return bytes(self.call("cudaIpcGetEventHandle", event).reserved)
+
+    def open_event(self, message: Message) -> Any:
+        self.use_device(message.device_uuid)
+        handle = self.runtime.cudaIpcEventHandle_t()
+        handle.reserved = message.handle
+        return self.call("cudaIpcOpenEventHandle", handle)
+
+    def has_fired(self, event: Any) -> bool:
+        (error,) = self.runtime.cudaEventQuery(event)
+        if error == self.runtime.cudaError_t.cudaErrorNotReady:
+            return False
+        if error != self.runtime.cudaError_t.cudaSuccess:
+            raise CudaError(f"cudaEventQuery failed: {getattr(error, 'name', error)}")
+        return True
+
+    def import_pool(self, descriptor: int) -> Any:
+        return self.call("cudaMemPoolImportFromShareableHandle", descriptor, self.handle_type, 0)
+
+    def import_pointer(self, pool: Any, export_data: bytes, byte_length: int) -> int:
+        data = self.runtime.cudaMemPoolPtrExportData()
+        data.reserved = export_data
+        address = int(self.call("cudaMemPoolImportPointer", pool, data))
+        # What the exporter says of the length is only a claim.
+        error, base, size = self.driver.cuMemGetAddressRange(address)
+        if int(error) != 0 or int(base) != address or int(size) < byte_length:
+            self.call("cudaFree", address)
+            raise ClientError(f"The memory has {int(size)} bytes, and its exporter says {byte_length}")
+        return address
+
+    def create_pool(self, ordinal: int) -> Any:
+        properties = self.runtime.cudaMemPoolProps()
+        properties.allocType = self.runtime.cudaMemAllocationType.cudaMemAllocationTypePinned
+        properties.handleTypes = self.handle_type
+        properties.location.type = self.runtime.cudaMemLocationType.cudaMemLocationTypeDevice
+        properties.location.id = ordinal
+        return self.call("cudaMemPoolCreate", properties)
+
+    def read(self, address: int, byte_length: int, stream: Any) -> bytes:
+        host = ctypes.create_string_buffer(byte_length)
+        kind = self.runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
+        self.call("cudaMemcpyAsync", ctypes.addressof(host), address, byte_length, kind, stream)
+        self.call("cudaStreamSynchronize", stream)
+        return host.raw
+
+    def write(self, address: int, data: bytes, stream: Any) -> Any:
+        """Copies in the order of the stream. The caller keeps what is returned until the stream has got there."""
+        host = ctypes.create_string_buffer(data, len(data))
+        kind = self.runtime.cudaMemcpyKind.cudaMemcpyHostToDevice
+        self.call("cudaMemcpyAsync", address, ctypes.addressof(host), len(data), kind, stream)
+        return host
+
+
+@dataclass
+class OwnEvent:
+    """An interprocess event of this process."""
+
+    event: Any
+    message: Message
+
+
+class OwnEvents:
+    """The interprocess events of this end. One that is lent to the peer is not used until it comes back."""
+
+    def __init__(self, cuda: Cuda):
+        self._cuda = cuda
+        self._all: dict[int, OwnEvent] = {}
+        self._free: list[OwnEvent] = []
+
+    def take(self, device_uuid: bytes) -> OwnEvent:
+        """One that nobody looks at. Those that the peer was not told of are new."""
+        for own in self._free:
+            if own.message.device_uuid == device_uuid:
+                self._free.remove(own)
+                return own
+        self._cuda.use_device(device_uuid)
+        event = self._cuda.create_shared_event()
+        message = Message(
+            type="event", event=len(self._all) + 1, device_uuid=device_uuid, handle=self._cuda.event_handle(event)
+        )
+        own = self._all[message.event] = OwnEvent(event, message)
+        return own
+
+    def give_back(self, number: int) -> None:
+        self._free.append(self._all[number])
+
+    def close(self) -> None:
+        for own in self._all.values():
+            self._cuda.call("cudaEventDestroy", own.event)
+        self._all.clear()
+        self._free.clear()
+
+
+@dataclass
+class Pool:
+    """A pool that the exporter has told of."""
+
+    message: Message
+    descriptor: int
+    imported: Any = None
+
+
+@dataclass
+class Allocation:
+    """An allocation that the exporter has told of. It is mapped once, however many offers lie in it."""
+
+    message: Message
+    address: int = 0
+    users: int = 0
+
+
+@dataclass
+class RemoteOffer:
+    """What the exporter offers."""
+
+    message: Message
+    channel: Message | None = None
+    is_withdrawn: bool = False
+    is_recalled: bool = False
+    mappings: int = 0
+    # Waits for the ready event: only after them the exporter may be told WITHDRAWN.
+    waits: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        return self.message.kind != "channel" or self.channel is not None
+
+    def __str__(self) -> str:
+        message = self.message
+        parts = [message.kind, f"{message.byte_length} bytes"] if message.kind != "pool" else ["pool"]
+        if self.channel is not None:
+            parts.append(f"{len(self.channel.ready_events)} slots of {self.channel.slot_byte_length}")
+        if message.metadata:
+            parts.append(message.metadata)
+        return f"{json.dumps(message.name, ensure_ascii=False)}: {', '.join(parts)}"
+
+
+@dataclass
+class Mapping:
+    """Memory of an offer, mapped here until it is released."""
+
+    offer: RemoteOffer
+    address: int
+    byte_length: int
+
+
+class Importer:
+    """The importing end: connects, learns what is offered, maps, reads, and releases."""
+
+    def __init__(self, path: str, cuda: Cuda | None):
+        self.cuda = cuda
+        self.offers: dict[int, RemoteOffer] = {}
+        # Frames of the channels that were joined, by the number of their offer; None is their end.
+        self.frames: dict[int, deque[Message | None]] = {}
+        # Offers that were withdrawn while they were mapped: they can still be recalled.
+        self._withdrawn: dict[int, RemoteOffer] = {}
+        self._pools: dict[int, Pool] = {}
+        self._allocations: dict[int, Allocation] = {}
+        self._peer_events: dict[int, Message] = {}
+        self._opened: dict[int, Any] = {}
+        self._told: set[int] = set()
+        self._lent: set[int] = set()
+        self._news: deque[tuple[str, RemoteOffer]] = deque()
+        self._end: ConnectionEnded | None = None
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.connect(path)
+        except OSError as error:
+            connected.close()
+            raise ClientError(f"Cannot connect to {path}: {error.strerror}") from None
+        self.connection = Connection(connected)
+        if self.connection.uid != os.geteuid():
+            self.connection.say_goodbye("not-permitted", "The exporter runs as another user")
+            raise ClientError(f"Process {self.connection.pid} runs as user {self.connection.uid}")
+        if cuda is not None:
+            self.stream = cuda.create_stream()
+            self._own_events = OwnEvents(cuda)
+        self._greet()
+
+    def _greet(self) -> None:
+        self.connection.send(Message(type="hello", lowest_version=VERSION, highest_version=VERSION))
+        self._is_welcome = False
+        try:
+            self.wait_until(lambda: self._is_welcome, MESSAGE_TIMEOUT)
+        except TimeoutError:
+            self.connection.say_goodbye("timed-out", "WELCOME did not come")
+            raise ClientError(f"Process {self.connection.pid} does not say WELCOME") from None
+
+    def news(self, seconds: float) -> Iterator[tuple[str, RemoteOffer]]:
+        """What has changed, as ("offer" or "withdraw", offer), for some time, or until the exporter closes."""
+        deadline = time.monotonic() + seconds
+        while True:
+            while self._news:
+                yield self._news.popleft()
+            if self._end is not None and self._end.reason == "done":
+                return
+            try:
+                self.wait_until(lambda: len(self._news) > 0, deadline - time.monotonic())
+            except TimeoutError:
+                return
+            except ConnectionEnded as error:
+                if error.reason != "done":
+                    raise
+
+    def find(self, name: str | None, seconds: float) -> RemoteOffer:
+        """The offer of a name, or the first buffer, as soon as there is one."""
+
+        def matches(offer: RemoteOffer) -> bool:
+            return offer.is_complete and (offer.message.name == name or name is None and offer.message.kind == "buffer")
+
+        try:
+            self.wait_until(lambda: any(map(matches, self.offers.values())), seconds)
+        except TimeoutError:
+            raise ClientError(f"Nothing such is offered within {seconds:.0f} s: {name or 'a buffer'}") from None
+        return next(filter(matches, self.offers.values()))
+
+    def map(self, offer: RemoteOffer) -> Mapping:
+        """Maps an offer's memory, and returns once it may be read."""
+        message = offer.message
+        if message.kind == "pool":
+            raise ClientError(f"{message.name} is a whole pool, and only buffers and channels are mapped here")
+        if offer.is_withdrawn:
+            raise ClientError(f"{message.name} was withdrawn")
+        self.connection.send(Message(type="held", offer=message.offer))
+        try:
+            base = self._map_allocation(self._allocations[message.allocation])
+        except ClientError:
+            self.connection.send(Message(type="released", offer=message.offer, event=0))
+            raise
+        mapping = Mapping(offer, base + message.byte_offset, message.byte_length)
+        offer.mappings += 1
+        try:
+            if message.ready_event != 0:
+                self._wait_for_event(message.ready_event, offer)
+        except BaseException:
+            self.release(mapping)
+            raise
+        return mapping
+
+    def read(self, mapping: Mapping, offset: int, byte_length: int) -> bytes:
+        if not 0 <= offset <= offset + byte_length <= mapping.byte_length:
+            raise ClientError("Cannot read past the end of a mapping")
+        address = mapping.address + offset
+        if self._pools[mapping.offer.message.pool].message.kind == "host":
+            return ctypes.string_at(address, byte_length)
+        return self.cuda.read(address, byte_length, self.stream)
+
+    def release(self, mapping: Mapping) -> None:
+        """Releases in the order of the stream. The mapping is freed before the event is recorded."""
+        message = mapping.offer.message
+        allocation = self._allocations[message.allocation]
+        allocation.users -= 1
+        mapping.offer.mappings -= 1
+        if mapping.offer.mappings == 0:
+            self._withdrawn.pop(message.offer, None)
+        pool = self._pools[message.pool].message
+        if allocation.users == 0:
+            self.cuda.call("cudaFreeAsync", allocation.address, self.stream)
+            allocation.address = 0
+        if pool.kind == "host" or message.kind == "channel":
+            # Host memory has no device whose events the exporter could look at; a channel's slots had their own events.
+            self.cuda.call("cudaStreamSynchronize", self.stream)
+            self.connection.send(Message(type="released", offer=message.offer, event=0))
+            return
+        own = self._record(pool.device_uuid, None)
+        self._lent.add(own.message.event)
+        self.connection.send(Message(type="released", offer=message.offer, event=own.message.event))
+
+    def join(self, offer: RemoteOffer) -> Channel:
+        """Maps a channel's ring and takes part: frames that are sent from now on come here too."""
+        if offer.channel is None:
+            raise ClientError(f"{offer.message.name} is no channel")
+        mapping = self.map(offer)
+        self.frames[offer.message.offer] = deque()
+        self.connection.send(Message(type="join", offer=offer.message.offer))
+        return Channel(self, mapping, offer.channel)
+
+    def close(self) -> None:
+        """Says goodbye once the exporter has given back the events that it looks at, or is gone."""
+        try:
+            self.wait_until(lambda: len(self._lent) == 0, MESSAGE_TIMEOUT)
+            self.connection.say_goodbye("done")
+        except TimeoutError:
+            self.connection.say_goodbye("done")
+            return  # The exporter may still look at the events: they stay as long as this process.
+        except ConnectionEnded:
+            # An exporter that lives may do so, too.
+            if self._lent and not self.connection.has_process_ended():
+                return
+        finally:
+            self.connection.forget_process()
+        if self.cuda is None:
+            return
+        self.cuda.call("cudaStreamSynchronize", self.stream)
+        self._own_events.close()
+        for event in self._opened.values():
+            self.cuda.call("cudaEventDestroy", event)
+        for number in list(self._pools):
+            self._forget_pool(number)
+        self.cuda.call("cudaStreamDestroy", self.stream)
+
+    def __enter__(self) -> Importer:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def wait_until(self, condition: Callable[[], bool], seconds: float, asks: bool = False) -> None:
+        """Takes messages until something is so. `asks` says that it may come without a message, as events do."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self._end is not None:
+                raise self._end
+            left = deadline - time.monotonic()
+            if left < 0:
+                raise TimeoutError
+            self.connection.wait(min(left, EVENT_INTERVAL) if asks else min(left, 1.0))
+            self.take_messages()
+
+    def take_messages(self) -> None:
+        """Takes what has come."""
+        has_ended = self.connection.has_process_ended()
+        try:
+            for message, descriptor in self.connection.receive():
+                self._on_message(message, descriptor)
+            self.connection.check_time()
+            if has_ended:
+                raise ConnectionEnded(f"Process {self.connection.pid} has ended")
+        except ConnectionEnded as error:
+            self._end = error
+            self.connection.close()
+        except (ProtocolError, TimeoutError) as error:
+            self.connection.say_goodbye("timed-out" if isinstance(error, TimeoutError) else "bad-message", str(error))
+            self._end = ConnectionEnded(f"Cannot go on with process {self.connection.pid}: {error}")
+
+    def _map_allocation(self, allocation: Allocation) -> int:
+        if allocation.users == 0:
+            message = allocation.message
+            pool = self._pools[message.pool]
+            if pool.message.kind == "device":
+                self.cuda.use_device(pool.message.device_uuid)
+            if pool.imported is None:
+                pool.imported = self.cuda.import_pool(pool.descriptor)
+            allocation.address = self.cuda.import_pointer(pool.imported, message.export_data, message.byte_length)
+        allocation.users += 1
+        return allocation.address
+
+    def _wait_for_event(self, number: int, offer: RemoteOffer | None = None) -> None:
+        """Asks for an event of the exporter's until it has fired, or the exporter is gone without its having fired."""
+        if number not in self._opened:
+            self._opened[number] = self.cuda.open_event(self._peer_events[number])
+        event = self._opened[number]
+        if offer is not None:
+            offer.waits += 1
+        try:
+            self.wait_until(lambda: self.cuda.has_fired(event), float("inf"), asks=True)
+        except ConnectionEnded:
+            # What fired before the exporter ended stays fired.
+            if not self.cuda.has_fired(event):
+                raise
+        finally:
+            if offer is not None:
+                offer.waits -= 1
+                if offer.is_withdrawn and offer.waits == 0:
+                    self.connection.send(Message(type="withdrawn", offer=offer.message.offer))
+
+    def _record(self, device_uuid: bytes, own: OwnEvent | None) -> OwnEvent:
+        """Records an event behind what the stream was given so far, and tells of it if it is new."""
+        own = own or self._own_events.take(device_uuid)
+        self.cuda.call("cudaEventRecord", own.event, self.stream)
+        if own.message.event not in self._told:
+            self._told.add(own.message.event)
+            self.connection.send(own.message)
+        return own
+
+    def _on_message(self, message: Message, descriptor: int | None) -> None:
+        type = message.type
+        if type == "goodbye":
+            raise ConnectionEnded(f"The exporter says {message.reason}: {message.text}", message.reason)
+        if not self._is_welcome:
+            if type != "welcome":
+                raise ProtocolError(f"{type} comes before WELCOME")
+            if message.version != VERSION:
+                raise ProtocolError(f"The exporter speaks version {message.version}")
+            self._is_welcome = True
+        elif type == "pool":
+            self._refuse_known(self._pools, message.pool, type)
+            self._pools[message.pool] = Pool(message, descriptor)
+        elif type == "allocation":
+            self._refuse_known(self._allocations, message.allocation, type)
+            self._get(self._pools, message.pool, "pool")
+            self._allocations[message.allocation] = Allocation(message)
+        elif type == "event":
+            self._refuse_known(self._peer_events, message.event, type)
+            self._peer_events[message.event] = message
+        elif type == "offer":
+            self._on_offer(message)
+        elif type == "channel":
+            self._on_channel(message)
+        elif type == "withdraw":
+            offer = self._get(self.offers, message.offer, "offer")
+            del self.offers[message.offer]
+            offer.is_withdrawn = True
+            if offer.mappings > 0:
+                self._withdrawn[message.offer] = offer
+            self._news.append(("withdraw", offer))
+            if offer.waits == 0:
+                self.connection.send(Message(type="withdrawn", offer=message.offer))
+        elif type == "recall":
+            offer = self.offers.get(message.offer) or self._withdrawn.get(message.offer)
+            # What was released meanwhile is not known any more.
+            if offer is not None:
+                offer.is_recalled = True
+        elif type == "forget":
+            self._on_forget(message)
+        elif type == "event-free":
+            if message.event not in self._lent:
+                raise ProtocolError(f"Event {message.event} comes back, and was not lent")
+            self._lent.remove(message.event)
+            self._own_events.give_back(message.event)
+        elif type in ("frame", "end"):
+            frames = self._get(self.frames, message.offer, "channel that was joined")
+            frames.append(message if type == "frame" else None)
+        else:
+            raise ProtocolError(f"{type} comes from an exporter")
+
+    def _on_offer(self, message: Message) -> None:
+        self._refuse_known({**self.offers, **self._withdrawn}, message.offer, "offer")
+        self._get(self._pools, message.pool, "pool")
+        if any(each.message.name == message.name for each in self.offers.values()):
+            raise ProtocolError(f"Two offers have the name {message.name!r}")
+        if message.kind != "pool":
+            allocation = self._get(self._allocations, message.allocation, "allocation").message
+            if allocation.pool != message.pool:
+                raise ProtocolError(f"Allocation {message.allocation} is in another pool than its offer")
+            if message.byte_offset + message.byte_length > allocation.byte_length:
+                raise ProtocolError("More is offered than was allocated")
+        if message.ready_event != 0:
+            self._get(self._peer_events, message.ready_event, "event")
+        offer = self.offers[message.offer] = RemoteOffer(message)
+        if offer.is_complete:
+            self._news.append(("offer", offer))
+
+    def _on_channel(self, message: Message) -> None:
+        offer = self._get(self.offers, message.offer, "offer")
+        if offer.message.kind != "channel" or offer.channel is not None:
+            raise ProtocolError(f"Offer {message.offer} is no new channel")
+        if len(message.ready_events) * message.slot_stride != offer.message.byte_length:
+            raise ProtocolError("A channel's slots do not fill its ring")
+        for event in message.ready_events:
+            self._get(self._peer_events, event, "event")
+        offer.channel = message
+        self._news.append(("offer", offer))
+
+    def _on_forget(self, message: Message) -> None:
+        number = message.identifier
+        if message.kind == "pool":
+            self._get(self._pools, number, "pool")
+            if any(each.message.pool == number for each in self._allocations.values()):
+                raise ProtocolError(f"Pool {number} is forgotten before what was allocated from it")
+            self._forget_pool(number)
+        elif message.kind == "allocation":
+            if self._get(self._allocations, number, "allocation").users > 0:
+                raise ProtocolError(f"Allocation {number} is forgotten while it is held")
+            del self._allocations[number]
+        else:
+            self._get(self._peer_events, number, "event")
+            del self._peer_events[number]
+            if number in self._opened:
+                self.cuda.call("cudaEventDestroy", self._opened.pop(number))
+
+    def _forget_pool(self, number: int) -> None:
+        pool = self._pools.pop(number)
+        os.close(pool.descriptor)
+        if pool.imported is not None:
+            self.cuda.call("cudaStreamSynchronize", self.stream)
+            self.cuda.call("cudaMemPoolDestroy", pool.imported)
+
+    @staticmethod
+    def _refuse_known(known: dict[int, Any], number: int, what: str) -> None:
+        if number in known:
+            raise ProtocolError(f"There is {what} {number} already")
+
+    @staticmethod
+    def _get(known: dict[int, Any], number: int, what: str) -> Any:
+        if number not in known:
+            raise ProtocolError(f"There is no {what} {number}")
+        return known[number]
+
+
+class Channel:
+    """The reading end of a channel. Each frame is released as soon as it was read."""
+
+    def __init__(self, importer: Importer, mapping: Mapping, message: Message):
+        self._importer = importer
+        self._mapping = mapping
+        self._message = message
+        # One of this end's events for each slot, which is the exporter's until the slot comes again.
+        self._events: dict[int, OwnEvent] = {}
+
+    def frames(self) -> Iterator[tuple[Message, bytes]]:
+        """Frames and their contents, until the last."""
+        importer, channel, offer = self._importer, self._message, self._mapping.offer.message
+        coming = importer.frames[offer.offer]
+        device_uuid = importer._pools[offer.pool].message.device_uuid
+        while True:
+            importer.wait_until(lambda: len(coming) > 0, float("inf"))
+            frame = coming.popleft()
+            if frame is None:
+                return
+            if frame.slot >= len(channel.ready_events) or frame.byte_length > channel.slot_byte_length:
+                raise ProtocolError("A frame is not in the ring")
+            if frame.has_event:
+                importer._wait_for_event(channel.ready_events[frame.slot])
+            if channel.window < len(channel.ready_events):
+                importer.connection.send(Message(type="taken", offer=offer.offer, sequence=frame.sequence))
+            yield frame, importer.read(self._mapping, frame.slot * channel.slot_stride, frame.byte_length)
+            own = self._events[frame.slot] = importer._record(device_uuid, self._events.get(frame.slot))
+            importer.connection.send(Message(
+                type="release-slot", offer=offer.offer, slot=frame.slot, sequence=frame.sequence,
+                event=own.message.event,
+            ))
+
+    def close(self) -> None:
+        self._importer.release(self._mapping)
+
+
+@dataclass
+class Announced:
+    """An offer as one importer was told of it: until this is over, the importer may use the memory."""
+
+    held: int = 0
+    # Its events that RELEASED came with and that have not fired, as they were opened here.
+    releasing: dict[int, Any] = field(default_factory=dict)
+    # Whether the importer has said that it maps it no more.
+    is_answered: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_answered and self.held == 0 and not self.releasing
+
+
+class ConnectedImporter:
+    """An importer as the exporter knows it."""
+
+    def __init__(self, connection: Connection):
+        self.connection = connection
+        self.is_welcome = False
+        self.handshake_deadline = time.monotonic() + MESSAGE_TIMEOUT
+        self.announced: dict[int, Announced] = {}
+        self.events: dict[int, Message] = {}
+        self.opened: dict[int, Any] = {}
+
+    @property
+    def is_gone(self) -> bool:
+        return not self.connection.is_open and all(each.is_over for each in self.announced.values())
+
+
+class Exporter:
+    """The exporting end: a buffer in a pool of its own, offered whole and in parts to all who connect.
+
+    The pool is the boundary: whoever maps a part could reach all of it. The memory is freed by `close`, which waits
+    until each importer has given up what it was told of, or its process has ended.
+    """
+
+    def __init__(self, path: str, cuda: Cuda, data: bytes, say: Callable[[str], None] = lambda _: None):
+        self.cuda = cuda
+        self.served = 0
+        self._say = say
+        self._importers: set[ConnectedImporter] = set()
+        self._offers: dict[int, Message] = {}
+        self._is_closing = False
+        self._selector = selectors.DefaultSelector()
+        self._path = path
+        self._listener = listen(path)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        uuid = cuda.uuids[0]
+        cuda.use_device(uuid)
+        self._stream = cuda.create_stream()
+        self._pool = cuda.create_pool(0)
+        self._descriptor = int(cuda.call("cudaMemPoolExportToShareableHandle", self._pool, cuda.handle_type, 0))
+        self._address = int(cuda.call("cudaMallocFromPoolAsync", len(data), self._pool, self._stream))
+        export_data = bytes(cuda.call("cudaMemPoolExportPointer", self._address).reserved)
+        self._source = cuda.write(self._address, data, self._stream)
+        self._events = OwnEvents(cuda)
+        self._ready = self._events.take(uuid)
+        cuda.call("cudaEventRecord", self._ready.event, self._stream)
+        self._memory = [
+            Message(type="pool", pool=1, kind="device", device_uuid=uuid),
+            Message(type="allocation", allocation=1, pool=1, byte_length=len(data), export_data=export_data),
+            self._ready.message,
+        ]
+
+    def offer(self, name: str, byte_offset: int, byte_length: int, metadata: str = "") -> None:
+        """Offers a part of the buffer, to those who connect from now on."""
+        number = len(self._offers) + 1
+        message = Message(
+            type="offer", offer=number, kind="buffer", allocation=1, pool=1, byte_offset=byte_offset,
+            byte_length=byte_length, ready_event=self._ready.message.event, name=name, metadata=metadata,
+        )
+        encode(message)  # Throws for a name or metadata that cannot be sent.
+        self._offers[number] = message
+
+    def serve(self, until: Callable[[], bool]) -> None:
+        """Serves importers until something is so."""
+        while not until():
+            for key, _ in self._selector.select(self._patience()):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif isinstance(key.data, ConnectedImporter):
+                    self._attend(key.data)
+            for importer in list(self._importers):
+                self._look_at_events(importer)
+                self._check_time(importer)
+                self._watch(importer)
+                if importer.is_gone:
+                    self._forget(importer)
+
+    def close(self) -> None:
+        """Takes the offers back, and frees the memory when nobody uses it any more."""
+        self._is_closing = True
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        os.unlink(self._path)
+        for importer in self._importers:
+            for number, announced in importer.announced.items():
+                if announced.held > 0:
+                    importer.connection.send(Message(type="recall", offer=number))
+                importer.connection.send(Message(type="withdraw", offer=number))
+        self.serve(lambda: all(each.is_over for one in self._importers for each in one.announced.values()))
+        self.cuda.call("cudaFreeAsync", self._address, self._stream)
+        for importer in list(self._importers):
+            importer.connection.say_goodbye("done")
+            self._forget(importer)
+        self.cuda.call("cudaStreamSynchronize", self._stream)
+        self._events.close()
+        os.close(self._descriptor)
+        self.cuda.call("cudaMemPoolDestroy", self._pool)
+        self.cuda.call("cudaStreamDestroy", self._stream)
+        self._selector.close()
+
+    def _patience(self) -> float:
+        """Seconds until there may be something to do without anything coming: events, times that are over, a signal."""
+        has_events = any(each.releasing for one in self._importers for each in one.announced.values())
+        return EVENT_INTERVAL if has_events else 0.2
+
+    def _accept(self) -> None:
+        connected, _ = self._listener.accept()
+        connection = Connection(connected)
+        if connection.uid != os.geteuid():
+            connection.say_goodbye("not-permitted", f"User {connection.uid} may not connect")
+            connection.forget_process()
+            return
+        importer = ConnectedImporter(connection)
+        self._importers.add(importer)
+        self._selector.register(connection.socket, selectors.EVENT_READ, importer)
+        self._selector.register(connection.process, selectors.EVENT_READ, importer)
+
+    def _attend(self, importer: ConnectedImporter) -> None:
+        connection = importer.connection
+        has_ended = connection.has_process_ended()
+        if connection.is_open:
+            connection.flush()
+            try:
+                for message, descriptor in connection.receive():
+                    if descriptor is not None:
+                        os.close(descriptor)  # An importer has none to give: its message is refused.
+                    self._on_message(importer, message)
+                if has_ended:
+                    raise ConnectionEnded(f"Process {connection.pid} has ended")
+            except ClientError as error:
+                self._disconnect(importer, error)
+        if has_ended:
+            for announced in importer.announced.values():
+                announced.held = 0
+                announced.releasing.clear()
+                announced.is_answered = True
+
+    def _disconnect(self, importer: ConnectedImporter, error: Exception) -> None:
+        connection = importer.connection
+        if not connection.is_open:
+            return
+        self._selector.unregister(connection.socket)
+        if isinstance(error, ConnectionEnded):
+            connection.close()
+        else:
+            connection.say_goodbye("timed-out" if isinstance(error, TimeoutError) else "bad-message", str(error))
+        if isinstance(error, ConnectionEnded) and error.reason == "done":
+            # Who says so maps nothing more.
+            for announced in importer.announced.values():
+                announced.is_answered = True
+        self._say(f"importer {connection.pid} disconnected: {error}")
+
+    def _check_time(self, importer: ConnectedImporter) -> None:
+        if not importer.connection.is_open:
+            return
+        try:
+            importer.connection.check_time()
+            if not importer.is_welcome and time.monotonic() > importer.handshake_deadline:
+                raise TimeoutError("HELLO did not come")
+        except TimeoutError as error:
+            self._disconnect(importer, error)
+
+    def _watch(self, importer: ConnectedImporter) -> None:
+        """Watches for what there is to be done now."""
+        connection = importer.connection
+        if connection.is_open:
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
+            if self._selector.get_key(connection.socket).events != events:
+                self._selector.modify(connection.socket, events, importer)
+
+    def _forget(self, importer: ConnectedImporter) -> None:
+        self._importers.remove(importer)
+        for event in importer.opened.values():
+            self.cuda.call("cudaEventDestroy", event)
+        self._selector.unregister(importer.connection.process)
+        importer.connection.forget_process()
+        if importer.is_welcome:
+            self.served += 1
+
+    def _on_message(self, importer: ConnectedImporter, message: Message) -> None:
+        type = message.type
+        if type == "goodbye":
+            raise ConnectionEnded(f"{message.reason} {message.text}".strip(), message.reason)
+        if not importer.is_welcome:
+            self._welcome(importer, message)
+        elif type == "event":
+            if message.event in importer.events:
+                raise ProtocolError(f"There is event {message.event} already")
+            importer.events[message.event] = message
+        elif type in ("held", "released", "withdrawn"):
+            announced = importer.announced.get(message.offer)
+            if announced is None or announced.is_over:
+                raise ProtocolError(f"There is no offer {message.offer}")
+            self._on_use(importer, announced, message)
+        else:
+            raise ProtocolError(f"{type} comes from an importer of buffers")
+
+    def _welcome(self, importer: ConnectedImporter, message: Message) -> None:
+        connection = importer.connection
+        if message.type != "hello":
+            raise ProtocolError(f"{message.type} comes before HELLO")
+        if not message.lowest_version <= VERSION <= message.highest_version:
+            self._selector.unregister(connection.socket)
+            connection.say_goodbye("version-mismatch", f"Only version {VERSION} is known here")
+            self._say(f"importer {connection.pid} disconnected: it speaks another version")
+            return
+        importer.is_welcome = True
+        connection.send(Message(type="welcome", version=VERSION))
+        self._say(f"importer {connection.pid} connected")
+        if self._is_closing:
+            return
+        for each in self._memory:
+            connection.send(each, self._descriptor if each.type == "pool" else None)
+        for number, offer in self._offers.items():
+            importer.announced[number] = Announced()
+            connection.send(offer)
+
+    def _on_use(self, importer: ConnectedImporter, announced: Announced, message: Message) -> None:
+        connection, name = importer.connection, json.dumps(self._offers[message.offer].name)
+        if message.type == "held":
+            if announced.is_answered:
+                raise ProtocolError(f"Offer {message.offer} is held after WITHDRAWN")
+            announced.held += 1
+            self._say(f"held {name} by {connection.pid}")
+        elif message.type == "withdrawn":
+            if not self._is_closing or announced.is_answered:
+                raise ProtocolError(f"Offer {message.offer} was not withdrawn")
+            announced.is_answered = True
+        else:
+            if announced.held == 0:
+                raise ProtocolError(f"Offer {message.offer} is released, and was not held")
+            if message.event != 0:
+                self._await(importer, announced, message.event)
+            announced.held -= 1
+            self._say(f"released {name} by {connection.pid}")
+
+    def _await(self, importer: ConnectedImporter, announced: Announced, number: int) -> None:
+        if number not in importer.events:
+            raise ProtocolError(f"There is no event {number}")
+        if any(number in each.releasing for each in importer.announced.values()):
+            raise ProtocolError(f"Event {number} is used again before it was given back")
+        if number not in importer.opened:
+            importer.opened[number] = self.cuda.open_event(importer.events[number])
+        announced.releasing[number] = importer.opened[number]
+
+    def _look_at_events(self, importer: ConnectedImporter) -> None:
+        for announced in importer.announced.values():
+            for number, event in list(announced.releasing.items()):
+                if self.cuda.has_fired(event):
+                    del announced.releasing[number]
+                    importer.connection.send(Message(type="event-free", event=number))
+
+
+def listen(path: str) -> socket.socket:
+    """Listens at a path, which no other user can open, not even for a moment. A dead exporter's socket is replaced."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        remove_stale_socket(path)
+        listener.bind(path)
+        listener.listen(64)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise ClientError(f"Cannot listen at {path}: {error.strerror}") from None
+    finally:
+        os.umask(before)
+    return listener
+
+
+def remove_stale_socket(path: str) -> None:
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+
+
+PATTERN_PERIOD = 251
+PIECE = 16 * 2**20
+
+
+def pattern_bytes(pattern: str, begin: int, length: int) -> bytes:
+    """The bytes from `begin` on of memory that has a pattern."""
+    if pattern.startswith("0x"):
+        period = struct.pack("<I", int(pattern, 16))
+    else:
+        period = bytes((int(pattern) + index) % PATTERN_PERIOD for index in range(PATTERN_PERIOD))
+    shift = begin % len(period)
+    return (period * ((shift + length) // len(period) + 1))[shift : shift + length]
+
+
+def check_pattern(text: str) -> str:
+    if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}|\d+|sequence", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no pattern")
+    return text
+
+
+def check_bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+)(|B|KiB|MiB|GiB)", text)
+    units = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    if match is None or int(match[1]) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
+    return int(match[1]) * units[match[2]]
+
+
+def check_metadata(text: str) -> str:
+    try:
+        parse_json(text)
+    except ProtocolError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no JSON") from None
+    return text
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def run_list(options: argparse.Namespace) -> None:
+    with Importer(options.path, None) as importer:
+        # Nothing tells that all of the offers there were have come.
+        for what, offer in importer.news(float("inf") if options.follow else options.seconds):
+            say(f"{what} {offer}")
+        if options.follow:
+            say("the exporter has closed")
+
+
+def run_import(options: argparse.Namespace) -> None:
+    with Importer(options.path, Cuda()) as importer:
+        offer = importer.find(options.name, options.seconds)
+        say(f"offer {offer}")
+        mapping = importer.map(offer)
+        try:
+            digest, name = hashlib.sha256(), json.dumps(offer.message.name, ensure_ascii=False)
+            for begin in range(0, mapping.byte_length, PIECE):
+                piece = importer.read(mapping, begin, min(PIECE, mapping.byte_length - begin))
+                check_piece(options.verify, piece, begin, name)
+                digest.update(piece)
+            say(f"read {mapping.byte_length} bytes of {name}, SHA-256 {digest.hexdigest()}")
+            if options.verify is not None:
+                say(f"verified {name}")
+            if options.hold:
+                importer.wait_until(lambda: offer.is_recalled, float("inf"))
+                say(f"recalled {name}")
+        finally:
+            importer.release(mapping)
+        say(f"released {name}")
+
+
+def check_piece(pattern: str | None, piece: bytes, begin: int, name: str) -> None:
+    if pattern is None:
+        return
+    expected = pattern_bytes(pattern, begin, len(piece))
+    if piece != expected:
+        wrong = next(index for index, byte in enumerate(piece) if byte != expected[index])
+        raise ClientError(f"Byte {begin + wrong} of {name} is {piece[wrong]}, and should be {expected[wrong]}")
+
+
+def run_consume(options: argparse.Namespace) -> None:
+    with Importer(options.path, Cuda()) as importer:
+        offer = importer.find(options.name, options.seconds)
+        say(f"offer {offer}")
+        channel = importer.join(offer)
+        try:
+            count = 0
+            for frame, contents in channel.frames():
+                pattern = str(frame.sequence) if options.verify == "sequence" else options.verify
+                check_piece(pattern, contents, 0, f"frame {frame.sequence}")
+                count += 1
+            say(f"{'verified' if options.verify else 'read'} {count} frames")
+        finally:
+            channel.close()
+
+
+def run_export(options: argparse.Namespace) -> None:
+    interrupted: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: interrupted.append(number))
+    exporter = Exporter(options.path, Cuda(), pattern_bytes(options.pattern, 0, options.bytes), say)
+    exporter.offer(options.name, 0, options.bytes, options.metadata or "")
+    for part in range(options.parts):
+        length = options.bytes // options.parts
+        exporter.offer(f"{options.name}/{part}", part * length, length)
+    say(f"listening at {options.path}")
+    exporter.serve(lambda: bool(interrupted) or 0 < options.importers <= exporter.served)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    exporter.close()
+    say(f"freed {options.bytes} bytes")
+
+
+def run_golden(options: argparse.Namespace) -> None:
+    for path in options.files:
+        with open(path, encoding="utf-8") as file:
+            entries = json.load(file)
+        for entry in entries:
+            try:
+                check_golden(entry)
+            except (AssertionError, ProtocolError) as error:
+                raise ClientError(f"{path}: {entry['name']}: {error}") from None
+        say(f"{len(entries)} messages of {os.path.basename(path)} are right")
+
+
+def check_golden(entry: dict[str, Any]) -> None:
+    expected = message_of_golden(entry["message"])
+    data = bytes.fromhex(entry["hex"])
+    header, body = data[: HEADER.size], data[HEADER.size :]
+    type, length = decode_header(header)
+    assert LAYOUTS[type].descriptors == entry["descriptors"], "it has another number of descriptors"
+    assert length == len(body), "its body has another length"
+    message = decode(type, body)
+    assert message == expected, f"it is decoded to {message}"
+    assert encode(expected) == data, "it is encoded to other bytes"
+    for length in (len(body) - 1, len(body) + 1, MAXIMUM_BODY + 1):
+        # A text that runs to the end of its body may be shorter or longer.
+        if type != "goodbye" or not LAYOUTS[type].struct.size <= length <= MAXIMUM_BODY:
+            assert_refused(struct.pack("<I", max(0, length)) + header[4:], (body + bytes(1))[: max(0, length)])
+    assert_refused(header[:6] + struct.pack("<H", 1 - entry["descriptors"]), body)
+
+
+def assert_refused(header: bytes, body: bytes) -> None:
+    try:
+        decode(decode_header(header)[0], body)
+    except ProtocolError:
+        return
+    raise AssertionError("what breaks a rule is decoded")
+
+
+def message_of_golden(fields: dict[str, Any]) -> Message:
+    def snake(name: str) -> str:
+        return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
+
+    values = {snake(name): value for name, value in fields.items()}
+    for name in ("device_uuid", "export_data", "handle"):
+        if name in values:
+            values[name] = bytes.fromhex(values[name])
+    return Message(**values)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="poolpass_client.py", description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=help)
+        command.set_defaults(run=run)
+        if name != "golden":
+            command.add_argument("path")
+        return command
+
+    listing = add("list", run_list, "print what an exporter offers")
+    listing.add_argument("--follow", action="store_true", help="until the exporter closes")
+    listing.add_argument("--seconds", type=float, default=0.5, help="for how long, otherwise")
+    importing = add("import", run_import, "read a buffer")
+    importing.add_argument("name", nargs="?")
+    importing.add_argument("--hold", action="store_true", help="keep it until the exporter asks for it back")
+    consuming = add("consume", run_consume, "read the frames of a channel")
+    consuming.add_argument("name")
+    for command in (importing, consuming):
+        command.add_argument("--verify", type=check_pattern, metavar="PATTERN")
+        command.add_argument("--seconds", type=float, default=30.0, help="to wait for the offer")
+    exporting = add("export", run_export, "offer a buffer")
+    exporting.add_argument("--bytes", type=check_bytes, default=2**20)
+    exporting.add_argument("--name", default="buffer")
+    exporting.add_argument("--pattern", type=check_pattern, default="0")
+    exporting.add_argument("--metadata", type=check_metadata, metavar="JSON")
+    exporting.add_argument("--parts", type=int, default=0)
+    exporting.add_argument("--importers", type=int, default=0)
+    golden = add("golden", run_golden, "check the encoder and the decoder")
+    golden.add_argument("files", nargs="+")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse_arguments()
+    try:
+        options.run(options)
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except ClientError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

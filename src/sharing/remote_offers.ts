@@ -1,0 +1,227 @@
+import { SharingError } from "../errors.ts";
+import type { ConsumerHub } from "./channel_consumer.ts";
+import type { ChannelMessage, Message, OfferMessage } from "./messages.ts";
+import { badMessage, type PeerEvents } from "./peer_events.ts";
+import type { RemoteMemory } from "./remote_memory.ts";
+import { RemoteOfferState } from "./remote_offer.ts";
+
+/** As many as an exporter may have at once. */
+const maximumOffers = 65_536;
+
+/** What the offers of an exporter lie in, and how it is told of them. */
+export interface RemoteOffersParts {
+  readonly memory: RemoteMemory;
+  readonly events: PeerEvents;
+  /** Sends, unless the connection is at its end. */
+  send(message: Message): void;
+  /** Whether the exporter reads more slowly than it is answered. */
+  isBacklogged(): boolean;
+}
+
+/** The offers of an exporter, as it has told of them, and how often each is held here. */
+export class RemoteOffers {
+  readonly #parts: RemoteOffersParts;
+  readonly #offers = new Map<number, RemoteOfferState>();
+  readonly #byName = new Map<string, RemoteOfferState>();
+  readonly #holds = new Map<number, number>();
+  /** Those that were withdrawn while they were held: they may still be asked for. */
+  readonly #withdrawn = new Map<number, RemoteOfferState>();
+  /** A channel of which the second message is to come. */
+  #incomplete: RemoteOfferState | undefined;
+  /** Answers that wait because the exporter reads nothing. */
+  #unreadAnswers = 0;
+  readonly #iterations = new Set<OfferIteration>();
+  /** Channels that were joined, or are being joined, by the number of their offer. */
+  readonly #joined = new Map<number, ConsumerHub | undefined>();
+
+  constructor(parts: RemoteOffersParts) {
+    this.#parts = parts;
+  }
+
+  /** How many can be mapped. */
+  get size(): number {
+    return this.#offers.size;
+  }
+
+  named(name: string): RemoteOfferState | undefined {
+    return this.#byName.get(name);
+  }
+
+  /** Begins to go through all that there are and those to come. */
+  iterate(): OfferIteration {
+    const iteration = new OfferIteration((ended) => this.#iterations.delete(ended));
+    for (const state of this.#offers.values()) iteration.add(state);
+    this.#iterations.add(iteration);
+    return iteration;
+  }
+
+  /** What comes next must be the rest of a channel, if that is not complete. */
+  checkOrder({ type }: Message): void {
+    if (this.#incomplete === undefined || type === "channel") return;
+    throw badMessage(`offer ${this.#incomplete.message.offer} is a channel, and "${type}" comes next`);
+  }
+
+  onOffer(message: OfferMessage): void {
+    const { memory, events } = this.#parts;
+    if (this.#offers.has(message.offer)) throw badMessage(`offer ${message.offer} is made twice`);
+    if (this.#byName.has(message.name)) throw badMessage(`two offers have the name ${JSON.stringify(message.name)}`);
+    if (this.#offers.size >= maximumOffers) throw badMessage(`more than ${maximumOffers} offers are made`);
+    memory.check(message);
+    if (message.readyEvent !== 0) events.use(message.readyEvent);
+    memory.use(message);
+    const state = new RemoteOfferState(message);
+    if (message.kind === "channel") this.#incomplete = state;
+    else this.#add(state);
+  }
+
+  onChannel(message: ChannelMessage): void {
+    const state = this.#incomplete;
+    if (state?.message.offer !== message.offer) throw badMessage(`offer ${message.offer} is no new channel`);
+    const { byteLength } = state.message;
+    const { readyEvents, slotStride } = message;
+    if (readyEvents.length * slotStride !== byteLength) {
+      throw badMessage(`a channel has ${readyEvents.length} slots of ${slotStride} bytes in a ring of ${byteLength}`);
+    }
+    for (const event of readyEvents) this.#parts.events.use(event);
+    state.channel = message;
+    this.#incomplete = undefined;
+    this.#add(state);
+  }
+
+  onWithdraw(offer: number): void {
+    const state = this.#offers.get(offer);
+    if (state === undefined) throw badMessage(`offer ${offer} was not made`);
+    state.isWithdrawn = true;
+    this.#offers.delete(offer);
+    this.#byName.delete(state.message.name);
+    if (this.#holds.has(offer)) this.#withdrawn.set(offer, state);
+    else this.#joined.delete(offer);
+    for (const iteration of this.#iterations) iteration.remove(state);
+    if (state.waiting === 0) this.giveUp(state);
+    if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumOffers) return;
+    throw badMessage(`more than ${maximumOffers} offers are withdrawn, and what is answered is not read`);
+  }
+
+  /** What was answered is read. */
+  onDrain(): void {
+    this.#unreadAnswers = 0;
+  }
+
+  onRecall(offer: number): void {
+    // One that is unknown was released while this was on its way.
+    const state = this.#offers.get(offer) ?? this.#withdrawn.get(offer);
+    if (state === undefined) return;
+    const { name } = state.message;
+    state.recall(new SharingError("cut-off", `The exporter asks for "${name}" back: release it, or be cut off`));
+  }
+
+  /** An offer that was withdrawn is not mapped any more, nor is its ready event looked at. */
+  giveUp({ message, channel }: RemoteOfferState): void {
+    const { memory, events, send } = this.#parts;
+    memory.leave(message);
+    if (message.readyEvent !== 0) events.leave(message.readyEvent);
+    for (const event of channel?.readyEvents ?? []) events.leave(event);
+    send({ type: "withdrawn", offer: message.offer });
+  }
+
+  hold(message: OfferMessage): void {
+    const { offer } = message;
+    this.#holds.set(offer, (this.#holds.get(offer) ?? 0) + 1);
+    this.#parts.memory.use(message);
+    this.#parts.send({ type: "held", offer });
+  }
+
+  letGo(message: OfferMessage, event: number): void {
+    const { offer } = message;
+    const holds = this.#holds.get(offer)! - 1;
+    if (holds > 0) {
+      this.#holds.set(offer, holds);
+    } else {
+      this.#holds.delete(offer);
+      // Who maps it again has not been asked for it yet.
+      this.#offers.get(offer)?.forgetRecall();
+      // The number of an offer may come again with another meaning.
+      if (this.#withdrawn.delete(offer)) this.#joined.delete(offer);
+    }
+    this.#parts.memory.leave(message);
+    this.#parts.send({ type: "released", offer, event });
+  }
+
+  /** Begins to join a channel: once in a connection, unless it fails. */
+  beginJoin({ offer, name }: OfferMessage): void {
+    if (this.#joined.has(offer)) {
+      throw new TypeError(`Cannot join "${name}": this importer has joined it; connect again`);
+    }
+    this.#joined.set(offer, undefined);
+  }
+
+  /** The channel is joined; or is not, where it has no consumer. */
+  endJoin(offer: number, consumer: ConsumerHub | undefined): void {
+    if (consumer === undefined) this.#joined.delete(offer);
+    else this.#joined.set(offer, consumer);
+  }
+
+  consumer(offer: number): ConsumerHub {
+    const consumer = this.#joined.get(offer);
+    if (consumer === undefined) throw badMessage(`offer ${offer} was not joined`);
+    return consumer;
+  }
+
+  /** The connection is at its end. */
+  onEnd(error: SharingError | undefined): void {
+    const reason = error ?? new SharingError("peer-gone", "The exporter has closed");
+    for (const iteration of this.#iterations) iteration.wake();
+    for (const state of [...this.#offers.values(), ...this.#withdrawn.values()]) state.recall(reason);
+    for (const consumer of [...this.#joined.values()]) consumer?.onEnd(error);
+  }
+
+  /** From now on it may be mapped. */
+  #add(state: RemoteOfferState): void {
+    this.#offers.set(state.message.offer, state);
+    this.#byName.set(state.message.name, state);
+    for (const iteration of this.#iterations) iteration.add(state);
+  }
+}
+
+/** One iteration over offers: those that it has yet to give. */
+export class OfferIteration implements Disposable {
+  readonly #pending = new Set<RemoteOfferState>();
+  readonly #onDispose: (iteration: OfferIteration) => void;
+  #onAdded: (() => void) | undefined;
+
+  constructor(onDispose: (iteration: OfferIteration) => void) {
+    this.#onDispose = onDispose;
+  }
+
+  add(state: RemoteOfferState): void {
+    this.#pending.add(state);
+    this.wake();
+  }
+
+  remove(state: RemoteOfferState): void {
+    this.#pending.delete(state);
+  }
+
+  take(): RemoteOfferState | undefined {
+    const [state] = this.#pending;
+    if (state !== undefined) this.#pending.delete(state);
+    return state;
+  }
+
+  /** There is something to look at. */
+  wake(): void {
+    const onAdded = this.#onAdded;
+    this.#onAdded = undefined;
+    onAdded?.();
+  }
+
+  /** Calls back at the next wake. Returns what ends that. */
+  whenAdded(callback: () => void): () => void {
+    this.#onAdded = callback;
+    return () => this.#onAdded = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.#onDispose(this);
+  }
+}
