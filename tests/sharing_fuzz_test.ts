@@ -1,0 +1,19 @@
+import { assert, assertEquals } from "@std/assert";
+import process from "node:process";
+import { test } from "node:test";
+import { fuzz } from "./sharing_fuzz.ts";
+
+/** More may be asked for, from another seed on. */
+const streams = Math.max(2000, Number(process.env.POOLPASS_FUZZ_STREAMS ?? 0));
+const seed = Number(process.env.POOLPASS_FUZZ_SEED ?? 1);
+
+test(`${streams} streams that keep no rule, from seed ${seed} on, cost errors of their types and nothing else`, async () => {
+  const { exporter, importer, frames } = await fuzz({ streams, seed });
+  // Each has ended once; what importers could not use of what was offered comes beside.
+  assertEquals(exporter.values().reduce((sum, count) => sum + count, 0), streams / 2);
+  assert(importer.values().reduce((sum, count) => sum + count, 0) >= streams / 2);
+  for (const outcomes of [exporter, importer]) {
+    for (const code of ["bad-message", "version-mismatch", "peer-gone", "goodbye"]) assert(outcomes.has(code), code);
+  }
+  assert(frames > 0);
+});
