@@ -227,9 +227,8 @@ faultTest("a consumer loses its device: the producer goes on", async (scene) => 
   const peer = await startPeer();
   await joinAndWait(peer, path, channel);
   await produce(channel, scene, 1);
-  const losing = peer.call("loseDevice", "frames");
-  await soon(() => channel.freeSlots === slots - 1, "the frame is on its way");
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  assertMatch((await peer.call("loseDevice", "frames"))!, /^cudaError/);
+  const losing = peer.call("useLostDevice", "frames");
   await produce(channel, scene, 1);
   const [waiting, releasing, leaving] = await losing;
   for (const code of [waiting, releasing]) assertMatch(code!, /^cudaError/);

@@ -320,20 +320,23 @@ testOnEachDriver(
   (cuda) => {
     using pool = createPool(cuda, "device");
     using buffer = allocateFilled(cuda, pool, 8);
-    const before = countResources();
-    const handle = pool.exportHandle();
-    const again = pool.exportHandle();
-    assert(difference(before, countResources()) !== "");
-    again[Symbol.dispose]();
-    const duplicate = ShareableHandle.fromFd(duplicateDescriptor(handle.fd));
-    handle[Symbol.dispose]();
-    using imported = cuda.device(0).importPool(duplicate);
-    duplicate[Symbol.dispose]();
-    using mapped = imported.importPointer(buffer.exportPointer(), byteLength);
-    assertFilled(mapped, 8);
-    mapped.free();
-    imported[Symbol.dispose]();
-    assertEquals(difference(before, countResources()), "");
+    // What a driver keeps of the first time is not counted.
+    for (let round = 0; round < 2; round++) {
+      const before = countResources();
+      const handle = pool.exportHandle();
+      const again = pool.exportHandle();
+      assert(difference(before, countResources()) !== "");
+      again[Symbol.dispose]();
+      const duplicate = ShareableHandle.fromFd(duplicateDescriptor(handle.fd));
+      handle[Symbol.dispose]();
+      using imported = cuda.device(0).importPool(duplicate);
+      duplicate[Symbol.dispose]();
+      using mapped = imported.importPointer(buffer.exportPointer(), byteLength);
+      assertFilled(mapped, 8);
+      mapped.free();
+      imported[Symbol.dispose]();
+      if (round > 0) assertEquals(difference(before, countResources()), "");
+    }
   },
 );
 

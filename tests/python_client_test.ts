@@ -84,6 +84,7 @@ function testClient(
         // What the process makes once and keeps.
         warm.add(setting);
         await warmUpSockets();
+        warmUpKernels(setting);
         await inPlace(setting, body);
       }
       const before = countResources();
@@ -94,6 +95,17 @@ function testClient(
       }
     });
   }
+}
+
+function warmUpKernels({ driver }: Setting): void {
+  using cuda = new Cuda(new Session(driver.open()));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64, stream);
+  using module = gpu.loadModule(fillPtx);
+  module.kernel("fill").launch({ grid: 1, block: 64, stream }, buffer, buffer.byteLength, 1);
+  stream.synchronize();
 }
 
 async function inPlace({ driver, env }: Setting, body: (place: Place) => Promise<void>): Promise<void> {

@@ -14,6 +14,7 @@ import type { Driver } from "../src/driver.ts";
 import { SharingError, type SharingErrorCode } from "../src/errors.ts";
 import type { MemoryPool } from "../src/memory_pool.ts";
 import { Session } from "../src/session.ts";
+import { Exporter } from "../src/sharing/exporter.ts";
 import { UnixListener } from "../src/sharing/unix_listener.ts";
 import { waitUntil } from "../src/waiting.ts";
 import { type StartOptions, startScript } from "./child_process.ts";
@@ -109,10 +110,20 @@ const warmedUp = new Map<string, Promise<void>>();
 function warmUp(driver: DriverUnderTest): Promise<void> {
   let promise = warmedUp.get(driver.name);
   if (promise === undefined) {
-    promise = withScene(driver, async ({ start, pool, stream }) => {
-      await start();
+    promise = withScene(driver, async ({ start, pool, stream, gate, path }) => {
+      const peer = await start();
+      await using exporter = Exporter.listen(path);
       using buffer = pool.allocate(64, stream);
+      gate.hold(stream);
+      buffer.fill(1);
+      const offer = exporter.offer("buffer", buffer);
+      await peer.call("connect", "one", path);
+      gate.open();
+      await peer.call("map", "one", "buffer");
+      await peer.call("free", "buffer");
+      await offer.released();
       await buffer.read(Uint8Array);
+      await peer.call("close", "one");
     });
     warmedUp.set(driver.name, promise);
   }

@@ -49,6 +49,8 @@ const importers = new Map<string, Importer>();
 const consumers = new Map<string, ChannelConsumer>();
 const received: ReceivedSlot[] = [];
 const reserved: Slot[] = [];
+/** A frame that is kept while the device is lost. */
+let kept: ReceivedSlot | undefined;
 let exporter: Exporter | undefined;
 let producer: ChannelProducer | undefined;
 
@@ -142,13 +144,18 @@ const calls = {
     for (const importer of importers.values()) await importer[Symbol.asyncDispose]();
   },
 
-  /** Loses the device while a frame is kept and the next is waited for; what each of them throws, and a look back. */
-  async loseDevice(as: string): Promise<(string | undefined)[]> {
-    const consumer = consumers.get(as)!;
-    const slot = (await consumer.next())!;
-    const waiting = consumer.next();
+  /** Loses the device while a frame is kept; resolves when the driver has told of it. */
+  async loseDevice(as: string): Promise<string | undefined> {
+    kept = await consumers.get(as)!.next();
     gate.fail(stream);
-    const thrown = [await codeThrownBy(() => waiting), await codeThrownBy(() => slot.release())];
+    return await codeThrownBy(() => stream.finished());
+  },
+
+  /** What it throws to wait for the next frame without a device, to release the one that was kept, and to leave. */
+  async useLostDevice(as: string): Promise<(string | undefined)[]> {
+    const consumer = consumers.get(as)!;
+    const slot = kept!;
+    const thrown = [await codeThrownBy(() => consumer.next()), await codeThrownBy(() => slot.release())];
     slot[Symbol.dispose]();
     return [...thrown, await codeThrownBy(() => consumer[Symbol.asyncDispose]())];
   },
