@@ -227,8 +227,9 @@ faultTest("a consumer loses its device: the producer goes on", async (scene) => 
   const peer = await startPeer();
   await joinAndWait(peer, path, channel);
   await produce(channel, scene, 1);
-  assertMatch((await peer.call("loseDevice", "frames"))!, /^cudaError/);
+  const lost = peer.call("loseDevice");
   const losing = peer.call("useLostDevice", "frames");
+  assertMatch((await lost)!, /^cudaError/);
   await produce(channel, scene, 1);
   const [waiting, releasing, leaving] = await losing;
   for (const code of [waiting, releasing]) assertMatch(code!, /^cudaError/);

@@ -105,6 +105,9 @@ function warmUpKernels({ driver }: Setting): void {
   using buffer = pool.allocate(64, stream);
   using module = gpu.loadModule(fillPtx);
   module.kernel("fill").launch({ grid: 1, block: 64, stream }, buffer, buffer.byteLength, 1);
+  using event = gpu.createEvent({ interprocess: true });
+  stream.record(event);
+  event.exportHandle();
   stream.synchronize();
 }
 

@@ -42,6 +42,7 @@ export class Gate implements Disposable {
   readonly #launch: { readonly grid: number; readonly looks: bigint };
   readonly #module: CudaModule;
   readonly #hold: CudaKernel;
+  readonly #fail: CudaKernel;
   readonly #flag: DeviceBuffer;
   /** Of no stream that waits. */
   readonly #opener: CudaStream;
@@ -52,6 +53,9 @@ export class Gate implements Disposable {
     this.#launch = launches[cuda.driver];
     this.#module = device.loadModule(ptx);
     this.#hold = this.#module.kernel("hold");
+    this.#fail = this.#module.kernel("fail");
+    // A driver loads kernels when they are first needed, and that may wait for all streams.
+    for (const kernel of [this.#hold, this.#fail]) kernel.maxActiveBlocksPerMultiprocessor(1);
     this.#flag = device.allocate(4);
     this.#opener = device.createStream({ nonBlocking: true });
     this.#flag.stream = this.#opener;
@@ -59,7 +63,7 @@ export class Gate implements Disposable {
 
   /** A kernel that costs its process the device. */
   fail(stream: CudaStream): void {
-    this.#module.kernel("fail").launch({ grid: 1, block: 1, stream });
+    this.#fail.launch({ grid: 1, block: 1, stream });
   }
 
   /** Holds a stream that was created non-blocking. */

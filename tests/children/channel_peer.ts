@@ -49,8 +49,9 @@ const importers = new Map<string, Importer>();
 const consumers = new Map<string, ChannelConsumer>();
 const received: ReceivedSlot[] = [];
 const reserved: Slot[] = [];
-/** A frame that is kept while the device is lost. */
-let kept: ReceivedSlot | undefined;
+/** The device may be lost: no more calls can be told from then on. */
+const losing = Promise.withResolvers<void>();
+const lost = Promise.withResolvers<void>();
 let exporter: Exporter | undefined;
 let producer: ChannelProducer | undefined;
 
@@ -144,17 +145,21 @@ const calls = {
     for (const importer of importers.values()) await importer[Symbol.asyncDispose]();
   },
 
-  /** Loses the device while a frame is kept; resolves when the driver has told of it. */
-  async loseDevice(as: string): Promise<string | undefined> {
-    kept = await consumers.get(as)!.next();
+  /** Loses the device, once `useLostDevice` was called; resolves when the driver has told of it. */
+  async loseDevice(): Promise<string | undefined> {
+    await losing.promise;
     gate.fail(stream);
-    return await codeThrownBy(() => stream.finished());
+    const code = await codeThrownBy(() => stream.finished());
+    lost.resolve();
+    return code;
   },
 
   /** What it throws to wait for the next frame without a device, to release the one that was kept, and to leave. */
   async useLostDevice(as: string): Promise<(string | undefined)[]> {
     const consumer = consumers.get(as)!;
-    const slot = kept!;
+    const slot = (await consumer.next())!;
+    losing.resolve();
+    await lost.promise;
     const thrown = [await codeThrownBy(() => consumer.next()), await codeThrownBy(() => slot.release())];
     slot[Symbol.dispose]();
     return [...thrown, await codeThrownBy(() => consumer[Symbol.asyncDispose]())];
@@ -186,8 +191,11 @@ const calls = {
     await stream.finished();
     const [first, second] = await Promise.all(Array.from({ length: slots }, () => producer!.reserve()));
     gate.fail(stream);
-    producer!.send(first!);
-    return [await codeThrownBy(() => producer!.reserve()), await codeThrownBy(() => producer!.send(second!))];
+    producer!.send(first!, { stream });
+    return [
+      await codeThrownBy(() => producer!.reserve()),
+      await codeThrownBy(() => producer!.send(second!, { stream })),
+    ];
   },
 
   async finished(): Promise<void> {
