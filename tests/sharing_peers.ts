@@ -110,7 +110,11 @@ const warmedUp = new Map<string, Promise<void>>();
 function warmUp(driver: DriverUnderTest): Promise<void> {
   let promise = warmedUp.get(driver.name);
   if (promise === undefined) {
-    promise = withScene(driver, async ({ start, pool, stream, gate, path }) => {
+    promise = withScene(driver, async ({ cuda, start, pool, stream, gate, path }) => {
+      for (const device of cuda.devices) {
+        using other = device.createStream();
+        other.synchronize();
+      }
       const peer = await start();
       await using exporter = Exporter.listen(path);
       using buffer = pool.allocate(64, stream);

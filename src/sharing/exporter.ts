@@ -13,7 +13,7 @@ import { answerGreeting } from "./handshake.ts";
 import { Identifiers } from "./identifiers.ts";
 import { Lease } from "./lease.ts";
 import { MessageStream } from "./message_stream.ts";
-import { maximumSlots } from "./messages.ts";
+import { maximumIdentifiers, maximumSlots } from "./messages.ts";
 import { checkName, encodeMetadata, type JsonValue } from "./metadata.ts";
 import { Offer } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
@@ -479,6 +479,11 @@ export class Exporter implements AsyncDisposable {
     checkName(name);
     if (this.#closing.signal.aborted) {
       throw new ReferenceError(`Cannot offer "${name}" at ${this.path}: the exporter was disposed`);
+    }
+    if (this.#records.size >= maximumIdentifiers) {
+      throw new RangeError(
+        `Cannot offer "${name}": there are ${this.#records.size} offers, as many as importers take; withdraw some`,
+      );
     }
     if (this.#offers.has(name)) {
       throw new RangeError(`Cannot offer "${name}": there is an offer of this name; withdraw it, or take another name`);

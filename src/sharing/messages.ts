@@ -32,6 +32,8 @@ export const maximumNameByteLength = 255;
 export const maximumMetadataByteLength = 32_768;
 /** Slots of a channel. */
 export const maximumSlots = 1024;
+/** Offers that an exporter has at a time, and events that either end has told of. */
+export const maximumIdentifiers = 65_536;
 
 /** The importer's first message. */
 export interface HelloMessage {

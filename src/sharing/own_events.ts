@@ -2,7 +2,7 @@ import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaEvent } from "../cuda_event.ts";
 import { giveBack } from "../explain.ts";
 import { parseUuid } from "../uuid.ts";
-import type { EventMessage } from "./messages.ts";
+import { type EventMessage, maximumIdentifiers } from "./messages.ts";
 
 /** The events of all ends in this process, by handle: CUDA opens no event in the process that made it. */
 const eventsHere = new Map<string, CudaEvent>();
@@ -55,6 +55,11 @@ export class OwnEvents {
   }
 
   #create(device: CudaDevice): OwnEvent {
+    if (this.#all.size >= maximumIdentifiers) {
+      throw new RangeError(
+        `Cannot share with more than ${maximumIdentifiers} events: end channels, or wait for offers that are on their way`,
+      );
+    }
     const event = device.createEvent({ interprocess: true });
     try {
       const message: EventMessage = {

@@ -3,11 +3,8 @@ import type { CudaEvent } from "../cuda_event.ts";
 import { SharingError } from "../errors.ts";
 import { giveBack } from "../explain.ts";
 import { formatUuid } from "../uuid.ts";
-import type { EventMessage } from "./messages.ts";
+import { type EventMessage, maximumIdentifiers } from "./messages.ts";
 import { findOwnEvent } from "./own_events.ts";
-
-/** As many as a peer may tell of. */
-const maximumEvents = 65_536;
 
 interface PeerEvent {
   readonly message: EventMessage;
@@ -28,7 +25,9 @@ export class PeerEvents {
 
   define(message: EventMessage): void {
     if (this.#events.has(message.event)) throw badMessage(`event ${message.event} is announced twice`);
-    if (this.#events.size >= maximumEvents) throw badMessage(`more than ${maximumEvents} events are announced`);
+    if (this.#events.size >= maximumIdentifiers) {
+      throw badMessage(`more than ${maximumIdentifiers} events are announced`);
+    }
     this.#events.set(message.event, { message, users: 0, opened: undefined });
   }
 

@@ -4,12 +4,11 @@ import type { DeviceBuffer } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import type { ImportedMemoryPool } from "../imported_memory_pool.ts";
 import { formatUuid } from "../uuid.ts";
-import type { AllocationMessage, OfferMessage, PoolMessage } from "./messages.ts";
+import { type AllocationMessage, maximumIdentifiers, type OfferMessage, type PoolMessage } from "./messages.ts";
 import { badMessage } from "./peer_events.ts";
 
 /** As many as an exporter may have at once: each pool is a descriptor here. */
 const maximumPools = 256;
-const maximumAllocations = 65_536;
 
 interface RemotePool {
   readonly message: PoolMessage;
@@ -47,8 +46,8 @@ export class RemoteMemory {
   defineAllocation(message: AllocationMessage): void {
     const { allocation } = message;
     if (this.#allocations.has(allocation)) throw badMessage(`allocation ${allocation} is announced twice`);
-    if (this.#allocations.size >= maximumAllocations) {
-      throw badMessage(`more than ${maximumAllocations} allocations are announced`);
+    if (this.#allocations.size >= maximumIdentifiers) {
+      throw badMessage(`more than ${maximumIdentifiers} allocations are announced`);
     }
     const pool = this.#pools.get(message.pool);
     if (pool === undefined) throw badMessage(`allocation ${allocation} lies in pool ${message.pool}, unknown`);

@@ -1,12 +1,9 @@
 import { SharingError } from "../errors.ts";
 import type { ConsumerHub } from "./channel_consumer.ts";
-import type { ChannelMessage, Message, OfferMessage } from "./messages.ts";
+import { type ChannelMessage, maximumIdentifiers, type Message, type OfferMessage } from "./messages.ts";
 import { badMessage, type PeerEvents } from "./peer_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
-
-/** As many as an exporter may have at once. */
-const maximumOffers = 65_536;
 
 /** What the offers of an exporter lie in, and how it is told of them. */
 export interface RemoteOffersParts {
@@ -65,7 +62,7 @@ export class RemoteOffers {
     const { memory, events } = this.#parts;
     if (this.#offers.has(message.offer)) throw badMessage(`offer ${message.offer} is made twice`);
     if (this.#byName.has(message.name)) throw badMessage(`two offers have the name ${JSON.stringify(message.name)}`);
-    if (this.#offers.size >= maximumOffers) throw badMessage(`more than ${maximumOffers} offers are made`);
+    if (this.#offers.size >= maximumIdentifiers) throw badMessage(`more than ${maximumIdentifiers} offers are made`);
     memory.check(message);
     if (message.readyEvent !== 0) events.use(message.readyEvent);
     memory.use(message);
@@ -98,8 +95,8 @@ export class RemoteOffers {
     else this.#joined.delete(offer);
     for (const iteration of this.#iterations) iteration.remove(state);
     if (state.waiting === 0) this.giveUp(state);
-    if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumOffers) return;
-    throw badMessage(`more than ${maximumOffers} offers are withdrawn, and what is answered is not read`);
+    if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumIdentifiers) return;
+    throw badMessage(`more than ${maximumIdentifiers} offers are withdrawn, and what is answered is not read`);
   }
 
   /** What was answered is read. */
