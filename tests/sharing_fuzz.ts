@@ -41,6 +41,9 @@ export interface FuzzSummary {
 
 /** As many from one process. */
 const batchSize = 1000;
+/** What a runtime makes when something is first needed, and keeps, it makes in these. */
+const warmUpBatches = 3;
+const warmUpSize = 100;
 /** Milliseconds in which everything that an ended process had must be given back. */
 const promptly = 1000;
 /** Milliseconds for a batch. */
@@ -110,8 +113,9 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   const since = performance.now();
   let before: Resources | undefined;
   let early = 0;
-  for (let begun = 0; begun < streams; begun += batchSize) {
-    const batch = Math.min(batchSize, streams - begun);
+  let batches = 0;
+  for (let begun = 0, batch: number; begun < streams; begun += batch) {
+    batch = Math.min(batches < warmUpBatches ? warmUpSize : batchSize, streams - begun);
     const first = seed + begun;
     const half = Math.ceil(batch / 2);
     const onUncaught = (error: unknown): void => {
@@ -140,10 +144,11 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
       isOver = true;
       await frameLoop;
       await checkRest();
-      if (before === undefined) {
+      batches++;
+      if (batches === warmUpBatches) {
         before = descriptors();
         early = usedMegabytes();
-      } else {
+      } else if (before !== undefined) {
         const known = before;
         await until(() => isNoMore(known, descriptors()), () => difference(known, descriptors()));
         const mappings = countResources().get("mapping") ?? 0;
