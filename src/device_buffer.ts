@@ -52,8 +52,20 @@ export type DeviceBufferParts = ConstructorParameters<typeof DeviceBuffer>;
 /** What a view of a part of a buffer is made of, for the classes that are buffers too. */
 export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParts;
 
-/** Ends the use of a buffer whose memory is gone without having been freed. */
+/** Ends the use of a module's global, whose memory is gone without having been freed: reads cannot go on. */
 export let retire: (buffer: DeviceBuffer) => void;
+
+/** Ends the use of a buffer that is not freed, and whose memory stays until `isBeingRead` is false: reads go on. */
+export let endUse: (buffer: DeviceBuffer) => void;
+
+/** Whether reads of the buffer or of its parts have copies that are not known to be done, or are yet to be given. */
+export let isBeingRead: (buffer: DeviceBuffer) => boolean;
+
+/**
+ * Lets a stream wait for the copies of all reads of the buffer and of its parts. False where a read has copies yet to
+ * give to its stream: `isBeingRead` tells when those are done.
+ */
+export let awaitCopies: (buffer: DeviceBuffer, stream: CudaStream) => boolean;
 
 /**
  * Keeps the memory of the whole buffer, of which this may be a part, until the function that it returns is called; a
@@ -131,6 +143,12 @@ export class DeviceBuffer implements Disposable {
     retire = (buffer) => {
       buffer.#isRetired = true;
       buffer.#end();
+    };
+    endUse = (buffer) => buffer.#end();
+    isBeingRead = (buffer) => buffer.#whole.#hasKeepers || (buffer.#whole.#copies?.size ?? 0) > 0;
+    awaitCopies = (buffer, stream) => {
+      buffer.#whole.#awaitCopies(stream);
+      return !buffer.#whole.#hasKeepers;
     };
     keepMemory = (buffer, onFree) => {
       void buffer.address;
@@ -396,7 +414,7 @@ export class DeviceBuffer implements Disposable {
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
     // Asked first: a stream that was disposed must not cost the memory.
     void stream.unsafeHandle;
-    if (this.#keepers === undefined || this.#keepers.size === 0) {
+    if (!this.#hasKeepers) {
       this.#release(stream);
       this.#end();
       return;
@@ -404,7 +422,7 @@ export class DeviceBuffer implements Disposable {
     this.#laterRelease = { stream, marker: this.#markFree(stream) };
     this.#owner.awaitRelease?.(this.#address, this.byteLength);
     this.#end();
-    for (const { onFree } of this.#keepers) onFree?.();
+    for (const { onFree } of this.#keepers!) onFree?.();
   }
 
   /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
@@ -439,11 +457,19 @@ export class DeviceBuffer implements Disposable {
     return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, this.stream, this.#whole];
   }
 
+  get #hasKeepers(): boolean {
+    return this.#keepers !== undefined && this.#keepers.size > 0;
+  }
+
+  #awaitCopies(stream: CudaStream): void {
+    for (const { event, stream: readOn } of this.#copies ?? []) {
+      if (readOn !== stream) this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
+    }
+  }
+
   #release(stream: CudaStream): void {
     try {
-      for (const { event, stream: readOn } of this.#copies ?? []) {
-        if (readOn !== stream) this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
-      }
+      this.#awaitCopies(stream);
       this.#owner.release(this.#address, this.byteLength, stream);
     } catch (error) {
       throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
@@ -521,10 +547,10 @@ export class DeviceBuffer implements Disposable {
   /** The device may still write to what an abandoned read has lent: it is given back when the copies are done. */
   #giveBackLater(lent: readonly StagingBuffer[]): void {
     for (const staging of lent) {
-      // Where the device was lost, or the session has ended, so is the memory.
       waitUntil(() => this.#session.driver.eventQuery(staging.event)).then(
         () => this.#giveBackStaging(staging),
-        () => {},
+        // Where the device was lost, or the session has ended, so is the memory, and nothing is read any more.
+        () => this.#whole.#copies?.delete(staging),
       );
     }
   }

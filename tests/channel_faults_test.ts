@@ -13,6 +13,8 @@ const slotByteLength = 4096;
 const slots = 4;
 /** Milliseconds after its cause in which an end must have been noticed. */
 const promptly = 1000;
+/** Milliseconds in which something that must not happen would have. */
+const moment = 50;
 /** Ends of processes in turn; `POOLPASS_LONG=1` has all of them. */
 const ends = process.env.POOLPASS_LONG === "1" ? 200 : 20;
 /** Processes that are started before they are needed. */
@@ -234,5 +236,9 @@ faultTest("a consumer loses its device: the producer goes on", async (scene) => 
   const [waiting, releasing, leaving] = await losing;
   for (const code of [waiting, releasing]) assertMatch(code!, /^cudaError/);
   assertEquals(leaving, "nothing");
+  // What it could not unmap is given back by the end of its process alone.
+  await new Promise((resolve) => setTimeout(resolve, moment));
+  assertEquals(exporter.leases.map(({ peer: { pid } }) => pid), [peer.pid]);
+  await peer.kill();
   await soonBack(exporter, channel);
 });

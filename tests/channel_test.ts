@@ -1,8 +1,11 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { dirname } from "node:path";
+import { test } from "node:test";
 import { inspect } from "node:util";
 import { Exporter } from "../src/sharing/exporter.ts";
+import { ChannelFrames } from "../src/sharing/channel_frames.ts";
 import type { ChannelOptions, ChannelProducer } from "../src/sharing/channel_producer.ts";
+import type { ConnectedImporter } from "../src/sharing/connected_importer.ts";
 import type { JsonValue } from "../src/sharing/metadata.ts";
 import type { Slot } from "../src/sharing/slot.ts";
 import { waitUntil } from "../src/waiting.ts";
@@ -11,6 +14,8 @@ import { FrameKernels } from "./children/channel_kernels.ts";
 import { type Scene, sharingTest, soon } from "./sharing_peers.ts";
 
 const slotByteLength = 16_384;
+/** More than a read gives to its stream at once. */
+const longByteLength = 40 * 2 ** 20;
 /** Milliseconds in which something that must not happen would have. */
 const moment = 50;
 
@@ -566,6 +571,193 @@ channelTest(
   },
 );
 
+sharingTest(
+  "a slot is not given before its ring's stream has got to the allocation, whose memory may be in use till then",
+  async ({ gate, path, pool, stream }) => {
+    await using exporter = Exporter.listen(path);
+    const before = pool.allocate(2 * slotByteLength, stream);
+    await stream.finished();
+    gate.hold(stream);
+    before.free();
+    await using channel = exporter.createChannel("frames", {
+      pool,
+      slots: 2,
+      slotByteLength,
+      stream,
+      overflow: "drop-oldest",
+    });
+    assertEquals(channel.freeSlots, 0);
+    await assertFull(channel);
+    const reserving = channel.reserve();
+    gate.open();
+    (await reserving)[Symbol.dispose]();
+    await soon(() => channel.freeSlots === 2, "all are allocated");
+  },
+);
+
+for (const byteLength of [slotByteLength, longByteLength]) {
+  channelTest(
+    `a frame of ${byteLength} bytes that is released while it is read is read to its end`,
+    { slots: 1, slotByteLength: byteLength },
+    async ({ channel, startConsumer, stream }) => {
+      const peer = await startConsumer();
+      const slot = await channel.reserve();
+      slot.buffer.fill(3, stream);
+      channel.send(slot);
+      await peer.call("next", "frames");
+      await peer.call("releaseWhileRead");
+      await assertFull(channel);
+      await peer.call("open");
+      const again = await channel.reserve();
+      again.buffer.fill(4, stream);
+      channel.send(again);
+      assertEquals(await peer.call("bytesRead", 3), [byteLength, 0]);
+      await peer.call("leaveWhileRead", "frames");
+      assertEquals(await peer.call("bytesRead", 4), [byteLength, 0]);
+    },
+  );
+
+  channelTest(
+    `a slot of ${byteLength} bytes that is read while it is sent, given back or disposed of is read to its end`,
+    { slots: 1, slotByteLength: byteLength, minimumConsumers: 0 },
+    async ({ channel, gate, gpu, pool, stream }) => {
+      using other = gpu.createStream({ nonBlocking: true });
+      // A first read locks pages, for which a driver may wait for all streams.
+      using first = await channel.reserve();
+      await first.buffer.read(Uint8Array);
+      giveBack(first);
+      for (const [index, end] of [channel.send.bind(channel), giveBack].entries()) {
+        const slot = await channel.reserve();
+        slot.buffer.fill(index, stream);
+        await stream.finished();
+        gate.hold(other);
+        const reading = slot.buffer.read(Uint8Array, { stream: other });
+        end(slot);
+        await assertFull(channel);
+        gate.open();
+        const again = await channel.reserve();
+        again.buffer.fill(9, stream);
+        giveBack(again);
+        assertEquals((await reading).findIndex((byte) => byte !== index), -1);
+      }
+      const slot = await channel.reserve();
+      slot.buffer.fill(5, stream);
+      await stream.finished();
+      gate.hold(other);
+      const reading = slot.buffer.read(Uint8Array, { stream: other });
+      const disposing = channel[Symbol.asyncDispose]();
+      await new Promise((resolve) => setTimeout(resolve, moment));
+      await stream.finished();
+      assert(pool.usage().used > 0);
+      gate.open();
+      await disposing;
+      assertEquals((await reading).findIndex((byte) => byte !== 5), -1);
+      await stream.finished();
+      assertEquals(pool.usage().used, 0);
+    },
+  );
+}
+
+function giveBack(slot: Slot): void {
+  slot[Symbol.dispose]();
+}
+
+sharingTest(
+  "a slot that another device's stream writes is the channel's when that is done, though the stream is disposed",
+  async ({ cuda, gate, gpu, path }) => {
+    const device = cuda.device(1);
+    using pool = device.createPool({ handleType: "posix-fd" });
+    using stream = device.createStream({ nonBlocking: true });
+    await using exporter = Exporter.listen(path);
+    await using channel = exporter.createChannel("frames", {
+      pool,
+      slots: 1,
+      slotByteLength,
+      stream,
+      minimumConsumers: 0,
+    });
+    const giveBackHeld = async () => {
+      const foreign = gpu.createStream({ nonBlocking: true });
+      const slot = await channel.reserve();
+      gate.hold(foreign);
+      slot.buffer.stream = foreign;
+      slot[Symbol.dispose]();
+      foreign[Symbol.dispose]();
+    };
+    await giveBackHeld();
+    await assertFull(channel);
+    gate.open();
+    await giveBackHeld();
+    const disposing = channel[Symbol.asyncDispose]();
+    await new Promise((resolve) => setTimeout(resolve, moment));
+    await stream.finished();
+    assert(pool.usage().used > 0);
+    gate.open();
+    await disposing;
+    await stream.finished();
+    assertEquals(pool.usage().used, 0);
+  },
+  { devices: 2 },
+);
+
+sharingTest("a slot whose stream was disposed is given again when what that has left is done", async (scene) => {
+  const { gate, gpu, path, pool, stream } = scene;
+  await using exporter = Exporter.listen(path);
+  const options = { pool, slots: 1, slotByteLength, stream, minimumConsumers: 0 };
+  await using channel = exporter.createChannel("frames", options);
+  const other = gpu.createStream({ nonBlocking: true });
+  const slot = await channel.reserve();
+  gate.hold(other);
+  slot.buffer.stream = other;
+  other[Symbol.dispose]();
+  slot[Symbol.dispose]();
+  await assertFull(channel);
+  gate.open();
+  giveBack(await channel.reserve());
+});
+
+sharingTest("a channel may be disposed after its exporter and its stream", async ({ gpu, path, pool }) => {
+  const stream = gpu.createStream({ nonBlocking: true });
+  const exporter = Exporter.listen(path);
+  const channel = exporter.createChannel("frames", { pool, slots: 1, slotByteLength, stream });
+  await exporter[Symbol.asyncDispose]();
+  stream[Symbol.dispose]();
+  assert(pool.usage().used > 0);
+  await channel[Symbol.asyncDispose]();
+  await gpu.finished();
+  assertEquals(pool.usage().used, 0);
+});
+
+test("a frame that one connection of a process has released and another holds is done when the process has ended", () => {
+  const done: number[] = [];
+  const fired: (() => void)[] = [];
+  const importer = () =>
+    ({
+      isBacklogged: false,
+      send() {},
+      whenFired(_, callback) {
+        fired.push(callback);
+        return () => fired.splice(fired.indexOf(callback), 1);
+      },
+    }) as Pick<ConnectedImporter, "isBacklogged" | "send" | "whenFired"> as ConnectedImporter;
+  const [releasing, holding] = [importer(), importer()];
+  const frames = new ChannelFrames({
+    name: "frames",
+    offer: 1,
+    window: 1,
+    onDone: (slot) => done.push(slot),
+    onJoin() {},
+  });
+  for (const each of [releasing, holding]) frames.onMessage(each, { type: "join", offer: 1 });
+  frames.send({ type: "frame", offer: 1, slot: 7, sequence: 1, byteLength: 0, hasEvent: false, metadata: "" });
+  frames.onMessage(releasing, { type: "release-slot", offer: 1, slot: 7, sequence: 1, event: 1 });
+  frames.onAbsorb(holding, releasing);
+  for (const callback of fired) callback();
+  assertEquals(done, []);
+  frames.onReleased(releasing);
+  assertEquals(done, [7]);
+});
+
 sharingTest("options that a channel cannot have are refused, and nothing is left of it", async ({ path, pool }) => {
   await using exporter = Exporter.listen(path);
   const good: ChannelOptions = { pool, slots: 2, slotByteLength: 4 };
@@ -582,5 +774,6 @@ sharingTest("options that a channel cannot have are refused, and nothing is left
   assertEquals(pool.usage().used, 0);
   await using channel = exporter.createChannel("frames", good);
   assertThrows(() => exporter.createChannel("frames", good), RangeError, "of this name");
+  await soon(() => channel.freeSlots === 2, "all are allocated");
   assertEquals(inspect(channel), "ChannelProducer { frames, 2 of 2 slots free, 0 consumers, 0 frames }");
 });

@@ -1,11 +1,10 @@
 import type { CudaEvent } from "../cuda_event.ts";
 import type { CudaStream } from "../cuda_stream.ts";
 import { printAs } from "../custom_inspect.ts";
-import { type DeviceBuffer, retire } from "../device_buffer.ts";
+import { awaitCopies, type DeviceBuffer, endUse, isBeingRead } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
-import { giveBack } from "../explain.ts";
 import { FreedStreams } from "../freed_streams.ts";
-import { type WaitOptions, whenDone } from "../waiting.ts";
+import { type WaitOptions, waitUntil, whenDone } from "../waiting.ts";
 import type { ChannelMessage, FrameMessage, Message, OfferMessage, OfferNotice } from "./messages.ts";
 import { decodeMetadata, type JsonValue } from "./metadata.ts";
 import { badMessage } from "./peer_events.ts";
@@ -31,8 +30,10 @@ export interface ConsumerParts {
   send(message: Message): void;
   /** Tells how far a stream must get, by the event of a slot where that is needed. Nothing is told where it throws. */
   release(stream: CudaStream, slot: number, tell: (event: number) => void): void;
-  /** The consumer is done: its ring is unmapped. */
-  close(): void;
+  /** Unmaps the ring. False where that has failed. */
+  freeRing(): boolean;
+  /** The consumer is done. `isFreed` is false where the ring is still mapped: the exporter is not told. */
+  close(isFreed: boolean): void;
 }
 
 /** What the importer tells its consumer. */
@@ -69,6 +70,8 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   /** What the application has. */
   readonly #held = new Set<ReceivedSlot>();
   readonly #freedOn = new FreedStreams();
+  /** Buffers that the application has no more, and that were being read then. */
+  readonly #beingRead = new Set<DeviceBuffer>();
   readonly #isDrops: boolean;
   readonly #slotOwner: ReceivedSlotOwner;
   #lastSequence = 0;
@@ -179,15 +182,15 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     // To leave the channel releases all slots.
     for (const slot of this.#held) {
       this.#freedOn.note(slot.buffer.stream);
-      retire(slot.buffer);
+      this.#endUse(slot.buffer);
     }
     this.#held.clear();
     await this.#freedOn.finished();
-    const { whole } = this.#parts;
-    giveBack(() => whole.free());
-    await Promise.allSettled([whole.stream.finished()]);
+    await Promise.all([...this.#beingRead].map(readDone));
+    const isFreed = this.#parts.freeRing();
+    await Promise.allSettled([this.#parts.whole.stream.finished()]);
     this.#hasLeft = true;
-    this.#parts.close();
+    this.#parts.close(isFreed);
   }
 
   #take(frame: FrameMessage): ReceivedSlot {
@@ -205,13 +208,23 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   #release(slot: ReceivedSlot, stream: CudaStream): void {
     const { offer, release, send } = this.#parts;
     const { index, sequence } = slot;
-    release(stream, index, (event) => {
+    const tell = (event: number): void => {
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
-    });
+    };
+    if (awaitCopies(slot.buffer, stream)) release(stream, index, tell);
+    // The stream cannot wait for copies that it is yet to be told of.
+    else void Promise.allSettled([stream.finished(), readDone(slot.buffer)]).then(() => tell(0));
     this.#freedOn.note(stream);
     this.#held.delete(slot);
     this.#full.delete(index);
-    retire(slot.buffer);
+    this.#endUse(slot.buffer);
+  }
+
+  #endUse(buffer: DeviceBuffer): void {
+    endUse(buffer);
+    if (!isBeingRead(buffer)) return;
+    this.#beingRead.add(buffer);
+    void readDone(buffer).then(() => this.#beingRead.delete(buffer));
   }
 
   #onMessage(message: FrameMessage | OfferNotice): void {
@@ -308,6 +321,11 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     this.#waiting.clear();
     for (const wake of waiting) wake();
   }
+}
+
+/** Resolves when nothing is copied out of a buffer any more. */
+function readDone(buffer: DeviceBuffer): Promise<void> {
+  return waitUntil(() => !isBeingRead(buffer));
 }
 
 const ofChannel = "it is a channel's; release its slot";

@@ -178,6 +178,9 @@ export class ChannelFrames {
     const staying = this.#consumers.get(to) ?? this.#add(to);
     staying.isJoined = false;
     for (const [slot, frame] of leaving.held) {
+      // What the other may have released, this one holds: nothing tells when both are done, before the process ends.
+      staying.cancels.get(frame)?.();
+      staying.cancels.delete(frame);
       staying.held.set(slot, frame);
       frame.holders.delete(leaving);
       frame.holders.add(staying);

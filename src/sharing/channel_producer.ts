@@ -146,10 +146,7 @@ export class ChannelProducer implements AsyncDisposable {
         return pending && events[pending.slot];
       },
       onLost: (error) => this.#endWith(error),
-      close: () => {
-        this.end();
-        this.#slots.close();
-      },
+      close: () => this.#close(),
     });
   }
 
@@ -163,7 +160,10 @@ export class ChannelProducer implements AsyncDisposable {
     return this.#sequence;
   }
 
-  /** Frames that were dropped: some consumers, or all, did not get them. */
+  /**
+   * Frames that were dropped to make room: some consumers, or all, did not get them. Those that were sent while there was
+   * no consumer are not among them, nor those that were on their way to a consumer that left.
+   */
   get dropped(): number {
     return this.#frames.dropped;
   }
@@ -175,7 +175,7 @@ export class ChannelProducer implements AsyncDisposable {
 
   /**
    * A slot to write, on any stream: at once where one is free, else when consumers have released one and their work with
-   * it is done.
+   * it is done. A slot whose buffer is read here, too, is free when that is done.
    *
    * @throws {ReferenceError} when the channel has ended
    * @throws {CudaError} when the device was lost
@@ -220,18 +220,23 @@ export class ChannelProducer implements AsyncDisposable {
 
   /**
    * Ends the channel, and waits until consumers have read and released what was sent, as long as the exporter's
-   * `closeTimeout` says. Then the ring is freed: by and by, where a consumer still has it mapped.
+   * `closeTimeout` says, and until reads of slots are done here. Then the ring is freed: by and by, where a consumer still
+   * has it mapped.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#disposal ??= this.#dispose();
   }
 
   async #dispose(): Promise<void> {
-    this.end();
-    this.#slots.close();
+    this.#close();
     await this.#frames.finished(this.#parts.closeTimeout);
     this.#parts.withdraw();
-    this.#parts.ring[Symbol.dispose]();
+    await this.#slots.freeRing();
+  }
+
+  #close(): void {
+    this.end();
+    this.#slots.close();
   }
 
   #endWith(error: unknown): void {

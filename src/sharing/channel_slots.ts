@@ -1,7 +1,8 @@
+import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaStream } from "../cuda_stream.ts";
-import { type DeviceBuffer, retire } from "../device_buffer.ts";
+import { type DeviceBuffer, endUse, isBeingRead } from "../device_buffer.ts";
 import { giveBack } from "../explain.ts";
-import { type WaitOptions, whenDone } from "../waiting.ts";
+import { type WaitOptions, waitUntil, whenDone } from "../waiting.ts";
 import type { OwnEvent } from "./own_events.ts";
 import { bufferOfSlot, Slot } from "./slot.ts";
 import { until } from "./until.ts";
@@ -25,15 +26,19 @@ export interface ChannelSlotsParts {
 /**
  * The slots of a channel as its producer has them: free, reserved by the application, or full of a frame.
  *
- * A slot is free when nobody reads it and what was written there last is done: so the application may write it on any
- * stream, whichever wrote it before.
+ * A slot is free when nobody reads it, its memory is the ring's, and what was written there last is done: so the
+ * application may write it on any stream, whichever wrote it before.
  */
 export class ChannelSlots {
   readonly #parts: ChannelSlotsParts;
-  readonly #free: number[];
+  readonly #free: number[] = [];
   readonly #reserved = new Map<number, Slot>();
   /** Slots that nobody reads and that are still written, with what ends the wait for that. */
   readonly #settling = new Map<number, () => void>();
+  /** Buffers of slots that were sent or given back while they were read, by slot. */
+  readonly #beingRead = new Map<number, DeviceBuffer>();
+  /** Ends of what is written by streams that no event of a slot can be recorded on. */
+  readonly #writing = new Set<Promise<void>>();
   /** Who waits for a slot, first come first. */
   readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
   /** Why no slot is given any more. */
@@ -42,7 +47,10 @@ export class ChannelSlots {
 
   constructor(parts: ChannelSlotsParts) {
     this.#parts = parts;
-    this.#free = [...parts.events.keys()];
+    const { ring: { stream }, events } = parts;
+    // Until the stream gets to the ring's allocation, its memory may be another buffer's.
+    const isAllocated = stream.query() ? () => true : doneBehind(stream).isDone;
+    for (const index of events.keys()) this.#settle(index, isAllocated);
   }
 
   /** How many are free. */
@@ -90,6 +98,19 @@ export class ChannelSlots {
     this.#settle(index, () => event.query());
   }
 
+  /** Frees the ring, once what its stream cannot wait for is done. The slots were closed before. */
+  async freeRing(): Promise<void> {
+    const { ring } = this.#parts;
+    await Promise.all(this.#writing);
+    await waitUntil(() => [...this.#beingRead.values()].every((buffer) => !isBeingRead(buffer)));
+    if (ring.stream.disposed) {
+      // The default stream need not come after what the ring's was given, nor after what is written.
+      await doneBehind(ring.stream.device).done;
+      ring.stream = ring.stream.device.defaultStream;
+    }
+    ring[Symbol.dispose]();
+  }
+
   /** Gives free slots to those who wait, as far as there are. */
   serve(): void {
     const { mayReserve, drop, ring, stride, slotByteLength } = this.#parts;
@@ -127,7 +148,7 @@ export class ChannelSlots {
     for (const slot of this.#reserved.values()) giveBack(() => this.#giveBack(slot));
     for (const cancel of this.#settling.values()) cancel();
     this.#settling.clear();
-    if (ring.stream.disposed) ring.stream = ring.device.defaultStream;
+    if (ring.stream.disposed) return;
     giveBack(() => {
       for (const { event } of events) if (!event.query()) ring.stream.wait(event);
     });
@@ -137,10 +158,15 @@ export class ChannelSlots {
     if (!this.isReserved(slot)) return;
     this.#end(slot);
     const { index, buffer } = slot;
-    // What a stream leaves behind when it is destroyed, its device's default stream comes after.
-    const stream = buffer.stream.disposed ? buffer.stream.device.defaultStream : buffer.stream;
+    const { stream } = buffer;
     const { device, event } = this.#parts.events[index]!;
-    if (stream.device !== device) return this.#settle(index, () => stream.query());
+    if (stream.disposed || stream.device !== device) {
+      // What a stream leaves behind when it is destroyed, its device alone knows.
+      const { isDone, done } = doneBehind(stream.disposed ? stream.device : stream);
+      this.#writing.add(done);
+      void done.then(() => this.#writing.delete(done));
+      return this.#settle(index, isDone);
+    }
     try {
       stream.record(event);
     } finally {
@@ -148,20 +174,32 @@ export class ChannelSlots {
     }
   }
 
-  #end(slot: Slot): void {
-    this.#reserved.delete(slot.index);
-    retire(slot.buffer);
+  #end({ index, buffer }: Slot): void {
+    this.#reserved.delete(index);
+    endUse(buffer);
+    if (isBeingRead(buffer)) this.#beingRead.set(index, buffer);
   }
 
   #settle(index: number, isWritten: () => boolean): void {
+    const buffer = this.#beingRead.get(index);
     let isOver = false;
     // Where the device is lost, nothing is written any more.
-    const cancel = whenDone(isWritten, () => {
+    const cancel = whenDone(() => (buffer === undefined || !isBeingRead(buffer)) && isWritten(), () => {
       isOver = true;
       this.#settling.delete(index);
+      this.#beingRead.delete(index);
       this.#free.push(index);
       this.serve();
     });
     if (!isOver) this.#settling.set(index, cancel);
   }
+}
+
+/** When all that a stream, or a whole device, was given so far is done: where its device is lost, too. */
+function doneBehind(work: CudaStream | CudaDevice): { isDone: () => boolean; done: Promise<void> } {
+  let isDone = false;
+  const end = (): void => {
+    isDone = true;
+  };
+  return { isDone: () => isDone, done: work.finished().then(end, end) };
 }

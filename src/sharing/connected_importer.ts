@@ -286,9 +286,11 @@ export class ConnectedImporter {
       });
       announcement.held--;
     }
-    // Who maps it again may be asked again.
-    if (announcement.held === 0) announcement.recall = "no";
-    announcement.record.channel?.onLeave(this);
+    if (announcement.held === 0) {
+      // Who maps it again may be asked again.
+      announcement.recall = "no";
+      announcement.record.channel?.onLeave(this);
+    }
     this.#settle(announcement);
   }
 

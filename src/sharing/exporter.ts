@@ -51,6 +51,8 @@ export interface OfferOptions {
   stream?: CudaStream;
 }
 
+type CompleteOptions = Required<Omit<ExporterOptions, "onDisconnect">> & Pick<ExporterOptions, "onDisconnect">;
+
 /** Milliseconds until it is tried again to accept where there were no descriptors. */
 const listenPause = 100;
 /** Characters of what is told to importers of a failure. */
@@ -77,7 +79,7 @@ const slotAlignment = 512;
  */
 export class Exporter implements AsyncDisposable {
   readonly #listener: UnixListener;
-  readonly #options: Required<Omit<ExporterOptions, "onDisconnect">> & Pick<ExporterOptions, "onDisconnect">;
+  readonly #options: CompleteOptions;
   readonly #closing = new AbortController();
   readonly #serving: Promise<void>;
   readonly #importers = new Set<ConnectedImporter>();
@@ -104,16 +106,9 @@ export class Exporter implements AsyncDisposable {
     });
   }
 
-  private constructor(listener: UnixListener, options: ExporterOptions) {
+  private constructor(listener: UnixListener, options: CompleteOptions) {
     this.#listener = listener;
-    this.#options = {
-      users: options.users ?? [],
-      maximumImporters: options.maximumImporters ?? 1024,
-      handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
-      messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
-      closeTimeout: checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout"),
-      onDisconnect: options.onDisconnect,
-    };
+    this.#options = options;
     this.#memory = new ExportedMemory({
       onForget: (message) => {
         for (const importer of this.#importers) importer.forget(message);
@@ -131,14 +126,8 @@ export class Exporter implements AsyncDisposable {
    * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` where another user could replace the socket
    */
   static listen(path: string, options: ExporterOptions = {}): Exporter {
-    const { maximumImporters = 1, handshakeTimeout = 0, messageTimeout = 0, closeTimeout = 0, users = [] } = options;
-    if (!(maximumImporters >= 1)) {
-      throw new RangeError(`Cannot listen at ${path}: maximumImporters is ${maximumImporters}, and must be 1 or more`);
-    }
-    for (const [name, value] of Object.entries({ handshakeTimeout, messageTimeout, closeTimeout })) {
-      checkMilliseconds(value, name);
-    }
-    return new Exporter(listenFor(path, users), options);
+    const complete = completeOptions(options);
+    return new Exporter(listenFor(path, complete.users), complete);
   }
 
   /** Where it listens. */
@@ -226,11 +215,20 @@ export class Exporter implements AsyncDisposable {
       events,
       closeTimeout: this.#options.closeTimeout,
       onSend: () => this.#watch.start(),
-      withdraw: () => this.#withdraw(record),
+      withdraw: () => {
+        this.#withdraw(record);
+        leave();
+      },
     }, (hub) => record.channel = hub);
     record.ready = this.#ready.record(ring.stream);
     undo.move();
-    record.whenEnded(() => events.forEach((event) => this.#events.giveBack(event)));
+    // Importers look at the events until the offer has ended, the producer until it is disposed.
+    let users = 2;
+    const leave = (): void => {
+      users--;
+      if (users === 0) events.forEach((event) => this.#events.giveBack(event));
+    };
+    record.whenEnded(leave);
     this.#publish(record);
     return producer;
   }
@@ -248,10 +246,7 @@ export class Exporter implements AsyncDisposable {
     await this.#listener[Symbol.asyncDispose]();
     await this.#serving;
     this.#watch.stop();
-    for (const record of this.#offers.values()) {
-      record.channel?.close();
-      this.#withdraw(record);
-    }
+    for (const record of this.#offers.values()) this.#withdraw(record);
     this.#memory.close();
     for (const { announcements } of this.#importers) {
       for (const announcement of announcements.values()) void new Lease(announcement).recall().catch(() => {});
@@ -341,6 +336,8 @@ export class Exporter implements AsyncDisposable {
 
   #withdraw(record: OfferRecord): void {
     if (record.isWithdrawn) return;
+    // Nobody can join any more: what was sent is the last.
+    record.channel?.close();
     record.isWithdrawn = true;
     this.#offers.delete(record.name);
     for (const importer of [...this.#importers]) importer.tell(record);
@@ -489,6 +486,21 @@ export class Exporter implements AsyncDisposable {
       throw new RangeError(`Cannot offer "${name}": there is an offer of this name; withdraw it, or take another name`);
     }
   }
+}
+
+function completeOptions(options: ExporterOptions): CompleteOptions {
+  const { users = [], maximumImporters = 1024, onDisconnect } = options;
+  if (!(maximumImporters >= 1)) {
+    throw new RangeError(`Cannot serve ${maximumImporters} importers at once: maximumImporters must be 1 or more`);
+  }
+  return {
+    users,
+    maximumImporters,
+    handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
+    messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
+    closeTimeout: checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout"),
+    onDisconnect,
+  };
 }
 
 function checkChannelOptions(

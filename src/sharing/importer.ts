@@ -90,11 +90,15 @@ export class Importer implements AsyncDisposable {
       if (this.#end === undefined) stream.send(message);
     };
     const memory = new RemoteMemory(cuda);
-    const events = new PeerEvents((uuid) => cuda.devices.find((device) => device.uuid === uuid));
+    const events = new PeerEvents((uuid) => memory.findDevice(uuid));
     this.#memory = memory;
     this.#peerEvents = events;
     this.#offers = new RemoteOffers({ memory, events, send, isBacklogged: () => stream.isBacklogged });
-    this.#releases = new ReleaseEvents(send, () => this.#onSettled?.());
+    this.#releases = new ReleaseEvents({
+      send,
+      onSettled: () => this.#onSettled?.(),
+      onStuck: () => this.#isStuck = true,
+    });
     stream.start({
       onMessage: (message) => this.#onMessage(message),
       onDrain: () => this.#offers.onDrain(),
@@ -180,9 +184,10 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Joins the channel of a name: at once, or as soon as it is made. Frames that are sent from then on come here too.
+   * Joins the channel of a name: at once, or as soon as it is made. Frames that are sent from then on come here too. A
+   * channel is joined once in a connection: to join it again, connect again.
    *
-   * @throws {TypeError} where a buffer or a pool has the name
+   * @throws {TypeError} where a buffer or a pool has the name, and for a channel that this importer has joined before
    * @throws {SharingError} as `offer` and `RemoteOffer.map` do
    */
   async channel(name: string, options: ConsumerOptions = {}): Promise<ChannelConsumer> {
@@ -221,7 +226,8 @@ export class Importer implements AsyncDisposable {
     const releases = [...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]());
     for (const mapped of [...this.#mapped]) releases.push(this.#dispose(mapped));
     const results = await Promise.allSettled(releases);
-    if (this.#end === undefined) await this.#settled();
+    if (this.#end === undefined) await this.#settled(() => !this.#owesReleases());
+    if (this.#end === undefined) await this.#settled(() => !this.#releases.areLent, this.#closeTimeout);
     if (this.#end === undefined) {
       if (this.#isStuck) this.#stream.end("failed", "what was mapped could not be released");
       else this.#stream.end("done");
@@ -252,13 +258,17 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Waits for reads of what was freed, and for the exporter to give back what it looks at. */
-  #settled(): Promise<void> {
+  /** Whether the exporter has yet to be told of something: reads of what was freed, work that only this process sees. */
+  #owesReleases(): boolean {
+    return this.#releases.isOwed || this.#mapped.size > 0 || this.#mapping > 0;
+  }
+
+  /** Waits until something is settled, or the connection is at its end. */
+  #settled(isSettled: () => boolean, timeout?: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, this.#closeTimeout);
+      const timer = timeout === undefined ? undefined : setTimeout(resolve, timeout);
       this.#onSettled = () => {
-        const isSettled = !this.#releases.isPending && this.#mapped.size === 0 && this.#mapping === 0;
-        if (!isSettled && this.#end === undefined) return;
+        if (!isSettled() && this.#end === undefined) return;
         clearTimeout(timer);
         resolve();
       };
@@ -312,11 +322,22 @@ export class Importer implements AsyncDisposable {
     }
   }
 
+  /** Frees a mapping of the library's own. Where that fails, it is mapped until the process ends. */
+  #free(whole: DeviceBuffer): boolean {
+    try {
+      this.#freedOn.note(whole.stream);
+      whole.free();
+      return true;
+    } catch {
+      this.#isStuck = true;
+      return false;
+    }
+  }
+
   /** Gives up what the application did not get. The exporter is told once it is unmapped. */
   #unmap(whole: DeviceBuffer, message: OfferMessage): void {
     const { stream } = whole;
-    this.#freedOn.note(stream);
-    giveBack(() => whole.free());
+    if (!this.#free(whole)) return;
     this.#releases.tellLater(stream, () => this.#offers.letGo(message, 0));
   }
 
@@ -343,13 +364,15 @@ export class Importer implements AsyncDisposable {
         const eventOf = (): OwnEvent => events[slot] ??= this.#releases.take(onto);
         this.#release({ stream: onto, isSeen: onto.device === pool.device, eventOf }, tell);
       },
-      close: () => {
+      freeRing: () => this.#free(whole),
+      close: (isFreed) => {
         this.#consumers.delete(consumer);
-        this.#freedOn.note(whole.stream);
         for (const event of channel.readyEvents) this.#peerEvents.leave(event);
-        this.#offers.letGo(message, 0);
-        // The slots were released after the same work: the exporter has seen, or need not see, their events.
-        for (const event of events) if (event !== undefined) this.#releases.giveBack(event);
+        if (isFreed) {
+          this.#offers.letGo(message, 0);
+          // The slots were released after the same work: the exporter has seen, or need not see, their events.
+          for (const event of events) if (event !== undefined) this.#releases.giveBack(event);
+        }
         this.#onSettled?.();
       },
     }, (hub) => this.#offers.endJoin(message.offer, hub));
@@ -397,7 +420,8 @@ export class Importer implements AsyncDisposable {
   #importPool(state: RemoteOfferState): ImportedMemoryPool {
     const { message } = state;
     if (message.kind !== "pool") {
-      throw new TypeError(`Cannot import the pool of "${message.name}": a buffer is offered; use map`);
+      const hint = message.kind === "buffer" ? "a buffer is offered; use map" : "it is a channel; use Importer.channel";
+      throw new TypeError(`Cannot import the pool of "${message.name}": ${hint}`);
     }
     this.#checkOffered(state);
     const pool = this.#memory.importPool(message.pool);
@@ -480,7 +504,7 @@ export class Importer implements AsyncDisposable {
         return this.#releases.onFree(message.event);
       case "frame":
       case "end":
-        return this.#offers.consumer(message.offer).onMessage(message);
+        return this.#offers.onFrame(message);
       default:
         throw badMessage(`a message "${message.type}" comes from an exporter`);
     }
@@ -496,7 +520,9 @@ export class Importer implements AsyncDisposable {
         const imported = this.#memory.forgetPool(identifier);
         if (imported === undefined) return;
         // Its dispose waits for the frees: here they are done before.
-        void this.#freedOn.finished().then(() => giveBack(() => imported[Symbol.dispose]()));
+        void this.#freedOn.finished().then(() => {
+          if (!this.#isStuck) giveBack(() => imported[Symbol.dispose]());
+        });
       }
     }
   }

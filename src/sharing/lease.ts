@@ -4,6 +4,7 @@ import { checkMilliseconds } from "../validation.ts";
 import type { WaitOptions } from "../waiting.ts";
 import type { Announcement, LeaseState } from "./announcement.ts";
 import type { Peer } from "./unix_socket.ts";
+import { until } from "./until.ts";
 
 /** Options of `Lease.recall`. */
 export interface RecallOptions extends WaitOptions {
@@ -72,37 +73,29 @@ export class Lease {
   recall(options: RecallOptions = {}): Promise<void> {
     const announcement = this.#current;
     const { importer, record } = announcement;
-    const { signal } = options;
     const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
+    return until((resolve, reject) => {
       if (announcement.isReleased) return resolve();
-      const timers: ReturnType<typeof setTimeout>[] = [];
-      const forget = (): void => {
-        cancel();
-        timers.forEach(clearTimeout);
-        signal?.removeEventListener("abort", onAbort);
-      };
-      const onAbort = (): void => {
-        forget();
-        reject(signal!.reason);
-      };
+      let timer: ReturnType<typeof setTimeout> | undefined;
       const cancel = announcement.whenReleased(() => {
-        forget();
+        clearTimeout(timer);
         resolve();
       });
-      signal?.addEventListener("abort", onAbort);
+      if (options.deadline !== undefined) {
+        timer = setTimeout(() => {
+          cancel();
+          const what = `process ${importer.peer.pid} did not let go of "${record.name}" in ${deadline} ms`;
+          importer.cutOff("cut-off", `It was cut off: ${what}`);
+          const text = `Cannot get the memory back: ${what}; it stays until that process has ended`;
+          reject(new SharingError("cut-off", text));
+        }, deadline);
+      }
       if (announcement.recall === "no") announcement.recall = "wanted";
       importer.tell(record);
-      if (options.deadline === undefined) return;
-      timers.push(setTimeout(() => {
-        forget();
-        const what = `process ${importer.peer.pid} did not let go of "${record.name}" in ${deadline} ms`;
-        importer.cutOff("cut-off", `It was cut off: ${what}`);
-        reject(
-          new SharingError("cut-off", `Cannot get the memory back: ${what}; it stays until that process has ended`),
-        );
-      }, deadline));
-    });
+      return () => {
+        cancel();
+        clearTimeout(timer);
+      };
+    }, options);
   }
 }

@@ -6,7 +6,8 @@ import type { OfferRecord } from "./offer_record.ts";
 import { until } from "./until.ts";
 
 /**
- * What an exporter offers: a buffer, a part of one, or a whole pool. Made by `Exporter.offer`.
+ * What an exporter offers: a buffer, a part of one, a whole pool, or the ring of a channel. Made by `Exporter.offer` and
+ * `Exporter.createChannel`.
  *
  * Freeing the buffer withdraws its offers. The memory goes once nobody holds it.
  */
@@ -52,7 +53,10 @@ export class Offer {
     return [...this.#record.announcements].filter((each) => each.isLease).map((each) => new Lease(each));
   }
 
-  /** Takes it back: nobody can map it any more, and its name is free. Who has it mapped keeps it, until released. */
+  /**
+   * Takes it back: nobody can map it any more, and its name is free. Who has it mapped keeps it, until released. A channel
+   * ends.
+   */
   withdraw(): void {
     this.#withdraw(this.#record);
   }

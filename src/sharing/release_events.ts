@@ -1,4 +1,5 @@
 import type { CudaStream } from "../cuda_stream.ts";
+import { isLoss } from "../explain.ts";
 import type { Message } from "./messages.ts";
 import { type OwnEvent, OwnEvents } from "./own_events.ts";
 import { badMessage } from "./peer_events.ts";
@@ -28,15 +29,27 @@ export class ReleaseEvents {
   readonly #send: (message: Message) => void;
   /** Is called whenever something is settled. */
   readonly #onSettled: () => void;
+  /** Is called where it cannot be known when a release is done. */
+  readonly #onStuck: () => void;
 
-  constructor(send: (message: Message) => void, onSettled: () => void) {
+  constructor({ send, onSettled, onStuck }: {
+    send: (message: Message) => void;
+    onSettled: () => void;
+    onStuck: () => void;
+  }) {
     this.#send = send;
     this.#onSettled = onSettled;
+    this.#onStuck = onStuck;
   }
 
-  /** Whether the exporter has yet to give back what it looks at, or to be told of something. */
-  get isPending(): boolean {
-    return this.#lent.size > 0 || this.#later > 0;
+  /** Whether the exporter has yet to give back what it looks at. */
+  get areLent(): boolean {
+    return this.#lent.size > 0;
+  }
+
+  /** Whether the exporter has yet to be told of a release. */
+  get isOwed(): boolean {
+    return this.#later > 0;
   }
 
   /**
@@ -45,8 +58,14 @@ export class ReleaseEvents {
    */
   release({ stream, isSeen, eventOf }: Release, tell: TellRelease): void {
     if (!isSeen) return stream.query() ? tell(0) : this.tellLater(stream, tell);
-    const { event, message } = eventOf?.() ?? this.#events.take(stream.device);
-    stream.record(event);
+    const own = eventOf?.() ?? this.#events.take(stream.device);
+    const { event, message } = own;
+    try {
+      stream.record(event);
+    } catch (error) {
+      if (eventOf === undefined) this.#events.giveBack(own);
+      throw error;
+    }
     if (!this.#told.has(message.event)) {
       this.#told.add(message.event);
       this.#send(message);
@@ -58,12 +77,13 @@ export class ReleaseEvents {
   /** Tells when the stream has got where it is to be. Where its device is lost, its work is done with, too. */
   tellLater(stream: CudaStream, tell: TellRelease): void {
     this.#later++;
-    const done = (): void => {
+    const settle = (): void => {
       this.#later--;
-      tell(0);
       this.#onSettled();
     };
-    stream.finished().then(done, done);
+    stream.finished().catch((error) => {
+      if (!isLoss(error)) throw error;
+    }).then(() => tell(0), () => this.#onStuck()).then(settle);
   }
 
   /** An event that is not lent at each release, but belongs to a slot. */

@@ -37,6 +37,11 @@ export class RemoteMemory {
     this.#cuda = cuda;
   }
 
+  /** The device with a UUID, if this process sees it. */
+  findDevice(uuid: string): CudaDevice | undefined {
+    return this.#cuda.devices.find((device) => device.uuid === uuid);
+  }
+
   definePool(message: PoolMessage): void {
     if (this.#pools.has(message.pool)) throw badMessage(`pool ${message.pool} is announced twice`);
     if (this.#pools.size >= maximumPools) throw badMessage(`more than ${maximumPools} pools are announced`);
@@ -133,7 +138,7 @@ export class RemoteMemory {
   #deviceOf({ kind, deviceUuid }: PoolMessage): CudaDevice {
     if (kind === "host") return this.#cuda.device(0);
     const uuid = formatUuid(deviceUuid);
-    const device = this.#cuda.devices.find((each) => each.uuid === uuid);
+    const device = this.findDevice(uuid);
     if (device !== undefined) return device;
     throw new SharingError(
       "device-not-visible",

@@ -59,7 +59,7 @@ export class RemoteOfferState {
 }
 
 /**
- * What another process offers: a buffer, or a whole pool. Made by `Importer`.
+ * What another process offers: a buffer, a whole pool, or a channel. Made by `Importer`.
  *
  * @example
  * ```ts ignore

@@ -1,9 +1,19 @@
 import { SharingError } from "../errors.ts";
 import type { ConsumerHub } from "./channel_consumer.ts";
-import { type ChannelMessage, maximumIdentifiers, type Message, type OfferMessage } from "./messages.ts";
+import {
+  type ChannelMessage,
+  type FrameMessage,
+  maximumIdentifiers,
+  type Message,
+  type OfferMessage,
+  type OfferNotice,
+} from "./messages.ts";
 import { badMessage, type PeerEvents } from "./peer_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
+
+/** Channels that were left and may still be spoken of. */
+const rememberedChannels = 1024;
 
 /** What the offers of an exporter lie in, and how it is told of them. */
 export interface RemoteOffersParts {
@@ -30,6 +40,8 @@ export class RemoteOffers {
   readonly #iterations = new Set<OfferIteration>();
   /** Channels that were joined, or are being joined, by the number of their offer. */
   readonly #joined = new Map<number, ConsumerHub | undefined>();
+  /** Channels that were left, the latest: frames of theirs may be on their way. */
+  readonly #left = new Set<number>();
 
   constructor(parts: RemoteOffersParts) {
     this.#parts = parts;
@@ -66,6 +78,7 @@ export class RemoteOffers {
     memory.check(message);
     if (message.readyEvent !== 0) events.use(message.readyEvent);
     memory.use(message);
+    this.#left.delete(message.offer);
     const state = new RemoteOfferState(message);
     if (message.kind === "channel") this.#incomplete = state;
     else this.#add(state);
@@ -92,7 +105,7 @@ export class RemoteOffers {
     this.#offers.delete(offer);
     this.#byName.delete(state.message.name);
     if (this.#holds.has(offer)) this.#withdrawn.set(offer, state);
-    else this.#joined.delete(offer);
+    else this.#forgetChannel(offer);
     for (const iteration of this.#iterations) iteration.remove(state);
     if (state.waiting === 0) this.giveUp(state);
     if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumIdentifiers) return;
@@ -138,7 +151,7 @@ export class RemoteOffers {
       // Who maps it again has not been asked for it yet.
       this.#offers.get(offer)?.forgetRecall();
       // The number of an offer may come again with another meaning.
-      if (this.#withdrawn.delete(offer)) this.#joined.delete(offer);
+      if (this.#withdrawn.delete(offer)) this.#forgetChannel(offer);
     }
     this.#parts.memory.leave(message);
     this.#parts.send({ type: "released", offer, event });
@@ -158,10 +171,12 @@ export class RemoteOffers {
     else this.#joined.set(offer, consumer);
   }
 
-  consumer(offer: number): ConsumerHub {
+  /** A frame has come, or the last has. */
+  onFrame(message: FrameMessage | OfferNotice): void {
+    const { offer } = message;
     const consumer = this.#joined.get(offer);
-    if (consumer === undefined) throw badMessage(`offer ${offer} was not joined`);
-    return consumer;
+    if (consumer !== undefined) consumer.onMessage(message);
+    else if (!this.#left.has(offer)) throw badMessage(`offer ${offer} was not joined`);
   }
 
   /** The connection is at its end. */
@@ -170,6 +185,13 @@ export class RemoteOffers {
     for (const iteration of this.#iterations) iteration.wake();
     for (const state of [...this.#offers.values(), ...this.#withdrawn.values()]) state.recall(reason);
     for (const consumer of [...this.#joined.values()]) consumer?.onEnd(error);
+  }
+
+  #forgetChannel(offer: number): void {
+    if (!this.#joined.delete(offer)) return;
+    this.#left.add(offer);
+    const [oldest] = this.#left;
+    if (this.#left.size > rememberedChannels) this.#left.delete(oldest!);
   }
 
   /** From now on it may be mapped. */

@@ -52,6 +52,7 @@ const reserved: Slot[] = [];
 /** The device may be lost: no more calls can be told from then on. */
 const losing = Promise.withResolvers<void>();
 const lost = Promise.withResolvers<void>();
+let reading: Promise<Uint8Array> | undefined;
 let exporter: Exporter | undefined;
 let producer: ChannelProducer | undefined;
 
@@ -97,6 +98,29 @@ const calls = {
     const slot = received.shift()!;
     kernels.check(stream, slot.buffer, slot.sequence);
     slot.release();
+  },
+
+  /** Begins to read the oldest frame that is kept, on a stream that is held, and releases it. */
+  async releaseWhileRead(): Promise<void> {
+    const slot = received.shift()!;
+    const other = gpu.createStream({ nonBlocking: true });
+    // A first read locks pages, for which a driver may wait for all streams.
+    await slot.buffer.read(Uint8Array, { stream: other });
+    gate.hold(other);
+    reading = slot.buffer.read(Uint8Array, { stream: other });
+    slot.release();
+  },
+
+  /** Takes a frame, begins to read it, and leaves the channel. */
+  async leaveWhileRead(as: string): Promise<void> {
+    reading = (await consumers.get(as)!.next())!.buffer.read(Uint8Array);
+    await consumers.get(as)![Symbol.asyncDispose]();
+  },
+
+  /** How many bytes were read, and how many of them are not as they should be. */
+  async bytesRead(right: number): Promise<number[]> {
+    const bytes = await reading!;
+    return [bytes.length, bytes.reduce((count, byte) => count + Number(byte !== right), 0)];
   },
 
   /** What using a frame after its release throws. */
