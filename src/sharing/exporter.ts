@@ -19,7 +19,7 @@ import { Offer } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
 import { type OwnEvent, OwnEvents } from "./own_events.ts";
 import { hasCome, ReadyEvents, whenCome } from "./ready_events.ts";
-import type { UnixListener } from "./unix_listener.ts";
+import { UnixListener } from "./unix_listener.ts";
 import type { Peer, UnixSocket } from "./unix_socket.ts";
 import { until } from "./until.ts";
 import { checkUser, listenFor } from "./users.ts";
@@ -107,6 +107,9 @@ export class Exporter implements AsyncDisposable {
   }
 
   private constructor(listener: UnixListener, options: CompleteOptions) {
+    if (!(listener instanceof UnixListener)) {
+      throw new TypeError("Cannot make an exporter by hand: use Exporter.listen");
+    }
     this.#listener = listener;
     this.#options = options;
     this.#memory = new ExportedMemory({
