@@ -5,7 +5,6 @@
  */
 
 const pauseMilliseconds = 0.2;
-const intervalMilliseconds = 1;
 
 let unchanging: Int32Array<SharedArrayBuffer> | undefined;
 
@@ -18,20 +17,22 @@ export function pause(): void {
 /** A timer that does not keep the process alive. */
 export class QuietTimer {
   readonly #callback: () => void;
+  readonly #milliseconds: number;
   #timer: { unref(): void } | undefined;
 
-  constructor(callback: () => void) {
+  constructor(callback: () => void, milliseconds: number) {
     this.#callback = callback;
+    this.#milliseconds = milliseconds;
   }
 
-  /** Calls back once, in a moment. */
+  /** Calls back once, when the time is over; it does not begin anew where this was called before. */
   start(): void {
     if (this.#timer !== undefined) return;
     // All three runtimes give an object; the standard library's types do not.
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.#callback();
-    }, intervalMilliseconds) as unknown as { unref(): void };
+    }, this.#milliseconds) as unknown as { unref(): void };
     this.#timer.unref();
   }
 

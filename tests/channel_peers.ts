@@ -10,32 +10,13 @@ import type { JsonValue } from "../src/sharing/metadata.ts";
 import { waitUntil } from "../src/waiting.ts";
 import { startScript } from "./child_process.ts";
 import type { ChannelPeerCalls } from "./children/channel_peer.ts";
+import { type CalledPeer, PeerError } from "./sharing_peers.ts";
 
 /** Milliseconds in which a call must have been answered, on a machine that has much to do. */
 const patience = 20_000;
 
 /** Another process: `children/channel_peer.ts`. */
-export interface ChannelPeer extends AsyncDisposable {
-  readonly pid: number;
-  /** Calls a function of it. What that throws is thrown as a `PeerError`. */
-  call<Name extends keyof ChannelPeerCalls>(
-    name: Name,
-    ...args: Parameters<ChannelPeerCalls[Name]>
-  ): Promise<Awaited<ReturnType<ChannelPeerCalls[Name]>>>;
-  /** Sends a signal; one that ends it has done so when this resolves. */
-  kill(signal?: "SIGKILL" | "SIGSTOP" | "SIGCONT"): Promise<void>;
-}
-
-/** What was thrown in another process. */
-export class PeerError extends Error {
-  readonly code: string | undefined;
-
-  constructor({ name, code, message }: { name: string; code?: string; message: string }) {
-    super(message);
-    this.name = name;
-    this.code = code;
-  }
-}
+export type ChannelPeer = CalledPeer<ChannelPeerCalls>;
 
 let started = 0;
 

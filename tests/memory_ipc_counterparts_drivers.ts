@@ -1,6 +1,6 @@
 import { Cuda } from "../src/cuda.ts";
 import { Session } from "../src/session.ts";
-import { driversUnderTest, type DriverUnderTest, type TestNeeds } from "./drivers.ts";
+import { driversUnderTest, type DriverUnderTest, type TestNeeds, tooFewDevices } from "./drivers.ts";
 import { leakTest } from "./resources.ts";
 
 /**
@@ -18,13 +18,6 @@ export function testWithProcesses(
       await body(cuda, driver);
     };
     const skip = driver.skip || tooFewDevices(driver, devices);
-    leakTest(`${name} [${driver.name}]`, run, { ...skip === undefined ? {} : { skip }, warmUp: run });
+    leakTest(`${name} [${driver.name}]`, run, { skip: skip || undefined, warmUp: run });
   }
-}
-
-function tooFewDevices(driver: DriverUnderTest, devices: number): string | undefined {
-  if (devices === 1) return undefined;
-  using cuda = new Cuda(new Session(driver.open()));
-  const { length } = cuda.devices;
-  return length < devices ? `needs ${devices} devices, and there is ${length}` : undefined;
 }

@@ -19,7 +19,7 @@ import { UnixListener } from "../src/sharing/unix_listener.ts";
 import { waitUntil } from "../src/waiting.ts";
 import { type StartOptions, startScript } from "./child_process.ts";
 import type { PeerCalls, PeerFailure } from "./children/sharing_peer.ts";
-import { driversUnderTest, type DriverUnderTest } from "./drivers.ts";
+import { driversUnderTest, type DriverUnderTest, tooFewDevices } from "./drivers.ts";
 import { leakTest } from "./resources.ts";
 import { Gate } from "./sharing_gate.ts";
 import { receiveMessage, sendMessage } from "./software_messages.ts";
@@ -29,17 +29,20 @@ const promptly = 1000;
 /** Milliseconds in which what has nothing to wait for must have happened, on a machine that has much to do. */
 const patience = 20_000;
 
-/** Another process. */
-export interface SharingPeer extends AsyncDisposable {
+/** Another process, and what can be called there. */
+export interface CalledPeer<Calls extends Record<keyof Calls, (...args: never[]) => unknown>> extends AsyncDisposable {
   readonly pid: number;
-  /** Calls a function of `children/sharing_peer.ts`. What it throws is thrown as a `PeerError`. */
-  call<Name extends keyof PeerCalls>(
+  /** Calls a function of it. What that throws is thrown as a `PeerError`. */
+  call<Name extends keyof Calls>(
     name: Name,
-    ...args: Parameters<PeerCalls[Name]>
-  ): Promise<Awaited<ReturnType<PeerCalls[Name]>>>;
+    ...args: Parameters<Calls[Name]>
+  ): Promise<Awaited<ReturnType<Calls[Name]>>>;
   /** Sends a signal; one that ends it has done so when this resolves. */
   kill(signal?: "SIGKILL" | "SIGSTOP" | "SIGCONT"): Promise<void>;
 }
+
+/** Another process: `children/sharing_peer.ts`. */
+export type SharingPeer = CalledPeer<PeerCalls>;
 
 /** What was thrown in another process. */
 export class PeerError extends Error {
@@ -239,12 +242,4 @@ async function withinASecond<T>(promise: Promise<T>): Promise<T> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-function tooFewDevices(driver: DriverUnderTest, devices: number): string | false {
-  if (devices === 1) return false;
-  const opened = driver.open();
-  const count = opened.getDeviceCount();
-  opened.close();
-  return count < devices && `needs ${devices} devices, and there is ${count}`;
 }

@@ -2,6 +2,7 @@ import type { ConsumerMessage } from "./channel_hub.ts";
 import type { ConnectedImporter } from "./connected_importer.ts";
 import type { FrameMessage } from "./messages.ts";
 import { badMessage } from "./peer_events.ts";
+import { Settlement } from "./settlement.ts";
 
 /** What the frames of a channel need. */
 export interface ChannelFramesParts {
@@ -47,7 +48,7 @@ export class ChannelFrames {
   readonly #consumers = new Map<ConnectedImporter, Consumer>();
   #dropped = 0;
   #hasEnded = false;
-  #onIdle: (() => void) | undefined;
+  readonly #settlement = new Settlement();
 
   constructor(parts: ChannelFramesParts) {
     this.#parts = parts;
@@ -110,14 +111,7 @@ export class ChannelFrames {
 
   /** Resolves when nobody reads anything, or the time for that is over. */
   finished(milliseconds: number): Promise<void> {
-    if (this.#frames.size === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, milliseconds);
-      this.#onIdle = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    return this.#settlement.wait(() => this.#frames.size === 0, milliseconds);
   }
 
   onMessage(importer: ConnectedImporter, message: ConsumerMessage): void {
@@ -238,6 +232,6 @@ export class ChannelFrames {
   #endIfDone(frame: Frame): void {
     if (frame.waiting.size > 0 || frame.holders.size > 0 || !this.#frames.delete(frame)) return;
     this.#parts.onDone(frame.message.slot);
-    if (this.#frames.size === 0) this.#onIdle?.();
+    this.#settlement.look();
   }
 }

@@ -4,9 +4,8 @@ import { EndedError, isLoss } from "../explain.ts";
 import { whenDone } from "../waiting.ts";
 import { Announcement } from "./announcement.ts";
 import type { MessageStream } from "./message_stream.ts";
-import { codeOfGoodbye, type EventMessage, type ForgetMessage, type GoodbyeReason, type Message } from "./messages.ts";
+import { codeOfGoodbye, type ForgetMessage, type GoodbyeReason, type Message } from "./messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
-import { shim } from "../../ffi/shim/shim.ts";
 import { hasCome, whenCome } from "./ready_events.ts";
 import type { PeerProcess } from "./peer_process.ts";
 import { badMessage, PeerEvents } from "./peer_events.ts";
@@ -36,7 +35,6 @@ const openPause = 100;
 export class ConnectedImporter {
   readonly peer: Peer;
   readonly process: PeerProcess;
-  readonly since: Date = new Date();
   readonly announcements: Map<number, Announcement> = new Map();
   isConnected = true;
   /** Whether it is in this very process, where no event can be opened. */
@@ -60,7 +58,7 @@ export class ConnectedImporter {
     this.#stream = stream;
     this.#owner = owner;
     this.peer = stream.peer;
-    this.isOwnProcess = stream.peer.pid === shim().poolpass_getpid();
+    this.isOwnProcess = stream.process.isOwn;
     this.process = stream.process;
     this.#events = new PeerEvents(owner.findDevice);
     stream.start({
@@ -87,11 +85,6 @@ export class ConnectedImporter {
   /** Whether it reads more slowly than it is told. */
   get isBacklogged(): boolean {
     return this.#stream.isBacklogged;
-  }
-
-  /** Tells of an event, unless it was told before. */
-  tellEvent(message: EventMessage): void {
-    this.#tellOnce(message.event, message);
   }
 
   /** An identifier goes. */
@@ -219,8 +212,8 @@ export class ConnectedImporter {
     this.#tellOnce(pool.message.pool, pool.message);
     if (allocation !== undefined) this.#tellOnce(allocation.message.allocation, allocation.message);
     const message = record.message();
-    if (message.readyEvent !== 0) this.tellEvent(record.ready!.own.message);
-    for (const event of channel?.eventMessages ?? []) this.tellEvent(event);
+    const events = message.readyEvent === 0 ? [] : [record.ready!.own.message];
+    for (const each of [...events, ...channel?.eventMessages ?? []]) this.#tellOnce(each.event, each);
     const announcement = new Announcement(record, this);
     this.announcements.set(record.identifier, announcement);
     record.announcements.add(announcement);

@@ -1,3 +1,4 @@
+import { QuietTimer } from "../quiet_timer.ts";
 import type { OwnEvent } from "./own_events.ts";
 
 /** Milliseconds between two looks. */
@@ -11,7 +12,7 @@ export class DeviceWatch {
   /** Gives events, one of each device, of which nobody knows that they have fired. */
   readonly #pending: () => Iterable<OwnEvent>;
   readonly #onLost: (error: unknown) => void;
-  #timer: { unref(): void } | undefined;
+  readonly #timer = new QuietTimer(() => this.#look(), interval);
 
   constructor(pending: () => Iterable<OwnEvent>, onLost: (error: unknown) => void) {
     this.#pending = pending;
@@ -20,18 +21,14 @@ export class DeviceWatch {
 
   /** An importer may wait for an event from now on. */
   start(): void {
-    // All three runtimes give an object; the standard library's types do not.
-    this.#timer ??= setTimeout(() => this.#look(), interval) as unknown as { unref(): void };
-    this.#timer.unref();
+    this.#timer.start();
   }
 
   stop(): void {
-    clearTimeout(this.#timer as unknown as number);
-    this.#timer = undefined;
+    this.#timer.stop();
   }
 
   #look(): void {
-    this.#timer = undefined;
     let isPending = false;
     try {
       for (const { event } of this.#pending()) {

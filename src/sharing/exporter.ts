@@ -19,6 +19,7 @@ import { Offer } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
 import { type OwnEvent, OwnEvents } from "./own_events.ts";
 import { hasCome, ReadyEvents, whenCome } from "./ready_events.ts";
+import { Settlement } from "./settlement.ts";
 import { UnixListener } from "./unix_listener.ts";
 import type { Peer, UnixSocket } from "./unix_socket.ts";
 import { until } from "./until.ts";
@@ -96,7 +97,8 @@ export class Exporter implements AsyncDisposable {
   /** Why nobody is served any more: the device is lost. */
   #failure: string | undefined;
   readonly #identifiers = new Identifiers();
-  #onIdle: (() => void) | undefined;
+  /** Of what its end waits for. */
+  readonly #settlement = new Settlement();
   #closed: Promise<void> | undefined;
 
   static {
@@ -167,14 +169,14 @@ export class Exporter implements AsyncDisposable {
    */
   offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
     this.#checkNew(name);
+    if (options.stream !== undefined && source instanceof MemoryPool) {
+      throw new TypeError(`Cannot offer "${name}": the whole pool is ready at no moment; offer its buffers`);
+    }
     const metadata = encodeMetadata(options.metadata);
     const record = source instanceof MemoryPool
       ? this.#recordOfPool(name, source, metadata)
       : this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
     try {
-      if (options.stream !== undefined && source instanceof MemoryPool) {
-        throw new TypeError(`Cannot offer "${name}": the whole pool is ready at no moment; offer its buffers`);
-      }
       const stream = options.stream ?? (source instanceof DeviceBuffer ? source.stream : undefined);
       if (stream !== undefined) record.ready = this.#ready.record(stream);
     } catch (error) {
@@ -254,7 +256,7 @@ export class Exporter implements AsyncDisposable {
     for (const { announcements } of this.#importers) {
       for (const announcement of announcements.values()) void new Lease(announcement).recall().catch(() => {});
     }
-    await this.#idle();
+    await this.#settlement.wait(() => this.#isIdle(), this.#options.closeTimeout);
     for (const importer of this.#importers) {
       if (importer.announcements.size === 0) importer.cutOff("done", "the exporter was closed");
       else importer.cutOff("cut-off", "the exporter was closed, and this process still holds memory of it");
@@ -429,11 +431,11 @@ export class Exporter implements AsyncDisposable {
       findDevice: (uuid) => this.#memory.findDevice(uuid),
       onOver: ({ record }) => {
         this.#endIfOver(record);
-        this.#onIdle?.();
+        this.#settlement.look();
       },
       // What the application throws is not the connection's to suffer.
       onDisconnect: ({ peer }, error) => {
-        this.#onIdle?.();
+        this.#settlement.look();
         queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
       },
       onLinger: (lingering) => this.#absorb(lingering),
@@ -455,19 +457,7 @@ export class Exporter implements AsyncDisposable {
     if (others.length >= maximumLingering) others[0]!.absorb(importer);
   }
 
-  /** Resolves when no importer that is connected holds anything, or the time for that is over. */
-  #idle(): Promise<void> {
-    if (this.#isIdle()) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, this.#options.closeTimeout);
-      this.#onIdle = () => {
-        if (!this.#isIdle()) return;
-        clearTimeout(timer);
-        resolve();
-      };
-    });
-  }
-
+  /** Whether no importer that is connected holds anything. */
   #isIdle(): boolean {
     for (const { isConnected, announcements } of this.#importers) {
       if (isConnected && announcements.size > 0) return false;

@@ -6,7 +6,6 @@ import { SharingError } from "../errors.ts";
 import { giveBack } from "../explain.ts";
 import { FreedStreams } from "../freed_streams.ts";
 import { type ImportedMemoryPool, whenGivenUp } from "../imported_memory_pool.ts";
-import { shim } from "../../ffi/shim/shim.ts";
 import { checkMilliseconds } from "../validation.ts";
 import { type WaitOptions, whenDone } from "../waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "./channel_consumer.ts";
@@ -19,6 +18,7 @@ import { RemoteMemory } from "./remote_memory.ts";
 import { type Release, ReleaseEvents, type TellRelease } from "./release_events.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
+import { Settlement } from "./settlement.ts";
 import { type Peer, UnixSocket } from "./unix_socket.ts";
 import { until } from "./until.ts";
 import { checkUser } from "./users.ts";
@@ -64,8 +64,8 @@ export class Importer implements AsyncDisposable {
   #mapping = 0;
   /** Ends waits for events of the exporter's. */
   readonly #waits = new Set<() => void>();
-  /** Looks whether all is settled that a disposal waits for. */
-  #onSettled: (() => void) | undefined;
+  /** Of what a disposal waits for. */
+  readonly #settlement = new Settlement();
   /** Whether something could not be released: the device is lost, or its `Cuda` object was disposed. */
   #isStuck = false;
   /** Set when the connection is at its end: why, where that is not the exporter's own wish. */
@@ -85,10 +85,8 @@ export class Importer implements AsyncDisposable {
     this.#stream = stream;
     this.#closeTimeout = closeTimeout;
     this.peer = stream.peer;
-    this.#isOwnProcess = stream.peer.pid === shim().poolpass_getpid();
-    const send = (message: Message): void => {
-      if (this.#end === undefined) stream.send(message);
-    };
+    this.#isOwnProcess = stream.process.isOwn;
+    const send = (message: Message): void => this.#send(message);
     const memory = new RemoteMemory(cuda);
     const events = new PeerEvents((uuid) => memory.findDevice(uuid));
     this.#memory = memory;
@@ -96,7 +94,7 @@ export class Importer implements AsyncDisposable {
     this.#offers = new RemoteOffers({ memory, events, send, isBacklogged: () => stream.isBacklogged });
     this.#releases = new ReleaseEvents({
       send,
-      onSettled: () => this.#onSettled?.(),
+      onSettled: () => this.#settlement.look(),
       onStuck: () => this.#isStuck = true,
     });
     stream.start({
@@ -264,16 +262,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /** Waits until something is settled, or the connection is at its end. */
-  #settled(isSettled: () => boolean, timeout?: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = timeout === undefined ? undefined : setTimeout(resolve, timeout);
-      this.#onSettled = () => {
-        if (!isSettled() && this.#end === undefined) return;
-        clearTimeout(timer);
-        resolve();
-      };
-      this.#onSettled();
-    });
+  #settled(isSettled: () => boolean, milliseconds?: number): Promise<void> {
+    return this.#settlement.wait(() => isSettled() || this.#end !== undefined, milliseconds);
   }
 
   #offerOf(state: RemoteOfferState): RemoteOffer {
@@ -318,7 +308,7 @@ export class Importer implements AsyncDisposable {
       throw error;
     } finally {
       this.#mapping--;
-      this.#onSettled?.();
+      this.#settlement.look();
     }
   }
 
@@ -359,7 +349,7 @@ export class Importer implements AsyncDisposable {
       stream,
       recalled: () => state.recalled,
       openEvent: (event) => this.#peerEvents.open(event),
-      send: (each) => this.#end === undefined && this.#stream.send(each),
+      send: (each) => this.#send(each),
       release: (onto, slot, tell) => {
         const eventOf = (): OwnEvent => events[slot] ??= this.#releases.take(onto);
         this.#release({ stream: onto, isSeen: onto.device === pool.device, eventOf }, tell);
@@ -373,7 +363,7 @@ export class Importer implements AsyncDisposable {
           // The slots were released after the same work: the exporter has seen, or need not see, their events.
           for (const event of events) if (event !== undefined) this.#releases.giveBack(event);
         }
-        this.#onSettled?.();
+        this.#settlement.look();
       },
     }, (hub) => this.#offers.endJoin(message.offer, hub));
     for (const event of channel.readyEvents) this.#peerEvents.use(event);
@@ -405,7 +395,7 @@ export class Importer implements AsyncDisposable {
             this.#isStuck = true;
             throw error;
           }
-          this.#onSettled?.();
+          this.#settlement.look();
         },
       },
       pool,
@@ -430,7 +420,7 @@ export class Importer implements AsyncDisposable {
     whenGivenUp(pool, () => {
       this.#mapped.delete(pool);
       this.#offers.letGo(message, 0);
-      this.#onSettled?.();
+      this.#settlement.look();
     });
     return pool;
   }
@@ -479,6 +469,10 @@ export class Importer implements AsyncDisposable {
   #release(release: Release, tell: TellRelease): void {
     if (this.#end !== undefined) return tell(0);
     this.#releases.release({ ...release, isSeen: release.isSeen && !this.#isOwnProcess }, tell);
+  }
+
+  #send(message: Message): void {
+    if (this.#end === undefined) this.#stream.send(message);
   }
 
   #onMessage(message: Message): void {
@@ -532,7 +526,7 @@ export class Importer implements AsyncDisposable {
     this.#end = { error };
     for (const endWait of [...this.#waits]) endWait();
     this.#offers.onEnd(error);
-    this.#onSettled?.();
+    this.#settlement.look();
   }
 
   #gone(action: string): Error {

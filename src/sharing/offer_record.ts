@@ -15,7 +15,6 @@ export class OfferRecord {
   readonly allocation: ExportedAllocation | undefined;
   readonly byteOffset: number;
   readonly byteLength: number;
-  readonly since: Date = new Date();
   /** Of a channel's ring, what its producer does. */
   channel: ChannelHub | undefined;
   /** What each importer was told of it, until that is over. */

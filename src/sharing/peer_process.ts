@@ -4,6 +4,7 @@
  * @module
  */
 import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
+import { shim } from "../../ffi/shim/shim.ts";
 import { errno, errnoName } from "../../ffi/shim/system_error.ts";
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
@@ -56,6 +57,11 @@ export class PeerProcess implements Disposable {
     this.peer = peer;
     this.#pidfd = pidfd;
     this.#hasEnded = pidfd < 0;
+  }
+
+  /** Whether it is this very process, where no event of its own can be opened. */
+  get isOwn(): boolean {
+    return this.peer.pid === shim().poolpass_getpid();
   }
 
   /** Whether it has ended, as far as is known; until this was disposed, that is as of now. */

@@ -27,6 +27,8 @@ export interface WorkOptions {
 }
 
 const nothing: readonly Awaited[] = [];
+/** Milliseconds between two looks at other processes. */
+const quietInterval = 1;
 
 /** One piece of a stream's work. */
 export class Work {
@@ -206,7 +208,7 @@ export class Scheduler {
   #isBlockedOutside = false;
   #scheduled = false;
   /** Looks whether another process has done what is waited for. */
-  readonly #quietTimer = new QuietTimer(() => this.#schedule());
+  readonly #quietTimer = new QuietTimer(() => this.#schedule(), quietInterval);
 
   /** @param onFailure is told what a piece of work threw, and its device: all are lost, and the rest of the work dropped */
   constructor(onFailure: (device: number, cause: unknown) => void) {
