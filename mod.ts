@@ -22,6 +22,7 @@
  *
  * @module
  */
+export { CachingAllocator, type CachingAllocatorOptions, type CachingAllocatorUsage } from "./src/caching_allocator.ts";
 export { Cuda } from "./src/cuda.ts";
 export { CudaDevice } from "./src/cuda_device.ts";
 export { CudaEvent, type EventOptions } from "./src/cuda_event.ts";
@@ -29,7 +30,7 @@ export { CudaKernel, type Dim3, type LaunchOptions } from "./src/cuda_kernel.ts"
 export { CudaModule } from "./src/cuda_module.ts";
 export { CudaStream, type StreamOptions } from "./src/cuda_stream.ts";
 export { DeviceArray } from "./src/device_array.ts";
-export { type CopyOptions, DeviceBuffer, type ReadOptions } from "./src/device_buffer.ts";
+export { type CopyOptions, DeviceBuffer, type ReadOptions, type SlabPart } from "./src/device_buffer.ts";
 export { CudaError, SharingError, type SharingErrorCode } from "./src/errors.ts";
 export { HostBuffer } from "./src/host_buffer.ts";
 export { ImportedMemoryPool } from "./src/imported_memory_pool.ts";

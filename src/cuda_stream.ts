@@ -14,6 +14,9 @@ export interface StreamOptions {
   nonBlocking?: boolean;
 }
 
+/** Calls back when the stream is disposed, before it is destroyed. The function that it returns cancels. */
+export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
+
 /**
  * A queue of work for a device, done in order.
  *
@@ -27,8 +30,15 @@ export class CudaStream implements Disposable {
   /** Events by which `finished` knows how far the stream was. */
   readonly #idleMarkers: bigint[] = [];
   #handle: bigint | undefined;
+  #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
   static {
+    whenStreamDisposed = (stream, callback) => {
+      const entry = { callback };
+      const entries = stream.#disposeCallbacks ??= new Set();
+      entries.add(entry);
+      return () => void entries.delete(entry);
+    };
     printAs(this, (stream) => {
       const kind = stream.#handle === defaultStream ? ", default" : stream.#handle === undefined ? ", disposed" : "";
       return `CudaStream { device ${stream.device.ordinal}${kind} }`;
@@ -125,6 +135,7 @@ export class CudaStream implements Disposable {
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;
+    for (const { callback } of this.#disposeCallbacks ?? []) giveBack(callback);
     this.#handle = undefined;
     const { driver } = this.#session;
     for (const marker of this.#idleMarkers.splice(0)) this.#session.destroyMarker(marker);

@@ -32,6 +32,14 @@ export interface ReadOptions extends WaitOptions {
   length?: number;
 }
 
+/** Where in an allocation of a pool a buffer lies that an allocator has cut from it. */
+export interface SlabPart {
+  /** The allocation, which the allocator frees. */
+  readonly slab: DeviceBuffer;
+  /** Where in it the buffer begins. */
+  readonly byteOffset: number;
+}
+
 /** What gives a buffer's memory back. */
 export interface BufferOwner {
   /** Frees the memory in the stream's order. */
@@ -44,6 +52,8 @@ export interface BufferOwner {
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /** Why the buffer is nobody's to free; undefined where it is its user's. */
   readonly keeper?: string;
+  /** Of a buffer that is a part of an allocation. */
+  readonly part?: SlabPart;
 }
 
 /** What the constructor of a buffer takes. */
@@ -74,9 +84,15 @@ export let awaitCopies: (buffer: DeviceBuffer, stream: CudaStream) => boolean;
  * that is gone on the device's default stream, behind the work that was given to the other before the free.
  *
  * @throws {ReferenceError} where the buffer was freed
- * @throws {TypeError} for a module's global, which goes with its module
+ * @throws {TypeError} for a module's global, which goes with its module, and for a slot of a channel
  */
 export let keepMemory: (buffer: DeviceBuffer, onFree: () => void) => () => void;
+
+/** Frees a buffer that its user may not free, as its keeper. */
+export let freeAsKeeper: (buffer: DeviceBuffer, stream: CudaStream) => void;
+
+/** Where in an allocation the buffer lies, or the part of it; undefined where its memory is an allocation. */
+export let slabPartOf: (buffer: DeviceBuffer) => SlabPart | undefined;
 
 /** The buffer that this is a part of, or itself, and where in it the part begins. */
 export let wholeOf: (buffer: DeviceBuffer) => { whole: DeviceBuffer; byteOffset: number };
@@ -152,8 +168,15 @@ export class DeviceBuffer implements Disposable {
     };
     keepMemory = (buffer, onFree) => {
       void buffer.address;
-      if (buffer.#owner.keeper !== undefined) throw new TypeError(`Cannot keep the buffer: ${buffer.#owner.keeper}`);
+      const { keeper, awaitRelease } = buffer.#owner;
+      if (keeper !== undefined && awaitRelease === undefined) throw new TypeError(`Cannot keep the buffer: ${keeper}`);
       return buffer.#whole.#keep(onFree);
+    };
+    freeAsKeeper = (buffer, stream) => buffer.#free(stream);
+    slabPartOf = (buffer) => {
+      const { part } = buffer.#owner;
+      if (part === undefined) return undefined;
+      return { slab: part.slab, byteOffset: part.byteOffset + Number(buffer.#address - buffer.#whole.#address) };
     };
     wholeOf = (buffer) => {
       const whole = buffer.#whole;
@@ -412,6 +435,16 @@ export class DeviceBuffer implements Disposable {
     if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole");
     if (this.#owner.keeper !== undefined) throw new TypeError(`Cannot free the buffer: ${this.#owner.keeper}`);
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
+    this.#free(stream);
+  }
+
+  /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
+  [Symbol.dispose](): void {
+    if (this.#isFreed || this.#whole !== this || this.#owner.keeper !== undefined) return;
+    giveBack(() => this.free());
+  }
+
+  #free(stream: CudaStream): void {
     // Asked first: a stream that was disposed must not cost the memory.
     void stream.unsafeHandle;
     if (!this.#hasKeepers) {
@@ -425,12 +458,6 @@ export class DeviceBuffer implements Disposable {
     for (const { onFree } of this.#keepers!) onFree?.();
   }
 
-  /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
-  [Symbol.dispose](): void {
-    if (this.#isFreed || this.#whole !== this || this.#owner.keeper !== undefined) return;
-    giveBack(() => this.free());
-  }
-
   #exportHint(): string {
     if (!("handleType" in this.pool!)) {
       return "only the process that allocated it can: forward the pool's handle and the 64 bytes that it was imported by";
@@ -441,6 +468,12 @@ export class DeviceBuffer implements Disposable {
   }
 
   #checkIsWhole(what: string): void {
+    if (this.#owner.part !== undefined) {
+      throw new TypeError(
+        `Cannot ${what} the buffer: it is a part of a slab; offer it with an Exporter, or ${what} the slab that its ` +
+          "allocator's slabOf names, and send the offset beside it",
+      );
+    }
     if (this.#whole === this) return;
     throw new TypeError(`Cannot ${what} a part of a buffer: ${what} the whole, and send the part's offset beside it`);
   }
@@ -462,7 +495,8 @@ export class DeviceBuffer implements Disposable {
   }
 
   #awaitCopies(stream: CudaStream): void {
-    for (const { event, stream: readOn } of this.#copies ?? []) {
+    if (this.#copies === undefined) return;
+    for (const { event, stream: readOn } of this.#copies) {
       if (readOn !== stream) this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
     }
   }

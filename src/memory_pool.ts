@@ -1,3 +1,4 @@
+import { CachingAllocator, type CachingAllocatorOptions } from "./caching_allocator.ts";
 import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
@@ -7,10 +8,11 @@ import { memHandleType, memPoolAttribute } from "./driver.ts";
 import { CudaError } from "./errors.ts";
 import { cannot, giveBack, isLoss } from "./explain.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
+import { originOf, reportForgotten } from "./forgotten.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import type { Session } from "./session.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
-import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
+import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "./typed_array.ts";
 import { checkByteLength } from "./validation.ts";
 
 /** How a pool can be shared with other processes. */
@@ -56,6 +58,12 @@ export interface PoolUsage {
  */
 export let whenDisposed: (pool: MemoryPool, callback: () => void) => () => void;
 
+/** Memory of the pool for an allocator, which frees it by `freeAsKeeper`: nobody else may, or has forgotten it. */
+export let allocateSlab: (pool: MemoryPool, byteLength: number, stream: CudaStream) => DeviceBuffer;
+
+/** The stream to allocate on: the one that is given, else the default stream of the pool's device. */
+export let allocationStream: (pool: MemoryPool, stream: CudaStream | undefined) => CudaStream;
+
 const allReleased = 2n ** 64n - 1n;
 
 /**
@@ -93,7 +101,7 @@ export class MemoryPool implements Disposable {
   #isUndestroyable = false;
   /** Whether a buffer could not be freed because there is no context any more: nobody has forgotten it. */
   #isLost = false;
-  /** Bytes of buffers that were freed and whose memory somebody keeps, a read for one, by address. */
+  /** Bytes of buffers that were freed and whose memory somebody keeps, a read for one, and of slabs, by address. */
   readonly #awaitingRelease = new Map<bigint, number>();
   #liveCount = 0;
   #liveBytes = 0;
@@ -107,6 +115,13 @@ export class MemoryPool implements Disposable {
       entries.add(entry);
       return () => void entries.delete(entry);
     };
+    allocateSlab = (pool, byteLength, stream) => {
+      const address = pool.#allocate(byteLength, stream);
+      pool.#awaitingRelease.set(address, byteLength);
+      const owner = { ...pool.#owner, keeper: "it is a slab of an allocator: dispose of that" };
+      return new DeviceBuffer(pool.#session, owner, pool, address, byteLength, stream);
+    };
+    allocationStream = (pool, stream) => pool.#streamOr(stream);
     printAs(this, (pool) => {
       const place = pool.device === undefined ? "host" : `device ${pool.device.ordinal}`;
       const state = pool.#handle === undefined ? "disposed" : `${pool.#liveCount} buffers, ${pool.#liveBytes} bytes`;
@@ -167,12 +182,14 @@ export class MemoryPool implements Disposable {
     stream?: CudaStream,
   ): DeviceArray<T> {
     const onto = this.#streamOr(stream);
-    if (!Number.isSafeInteger(length) || length < 1) {
-      throw new RangeError(`Cannot allocate an array of ${length} elements: it must be a whole number, at least 1`);
-    }
-    const byteLength = length * type.BYTES_PER_ELEMENT;
+    const byteLength = byteLengthOfArray(type, length);
     const address = this.#allocate(byteLength, onto);
     return new DeviceArray(type, this.#session, this.#owner, this, address, byteLength, onto);
+  }
+
+  /** An allocator that hands out parts of larger allocations and keeps what is freed: far cheaper than the pool. */
+  createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
+    return new CachingAllocator(this.#session, this, options);
   }
 
   /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
@@ -304,13 +321,13 @@ export class MemoryPool implements Disposable {
   }
 
   #reportForgotten(): void {
-    const count = this.#liveCount - this.#awaitingRelease.size;
-    if (count === 0) return;
-    const bytes = [...this.#awaitingRelease.values()].reduce((sum, freed) => sum - freed, this.#liveBytes);
-    const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
-    const origins = [...this.#origins ?? []]
-      .map(([address, stack]) => this.#awaitingRelease.has(address) ? "" : `\n${stack}`).join("");
-    console.warn(`poolpass: ${buffers} not freed before ${this.#name} was disposed, ${bytes} bytes${origins}`);
+    reportForgotten({
+      count: this.#liveCount - this.#awaitingRelease.size,
+      byteLength: [...this.#awaitingRelease.values()].reduce((sum, freed) => sum - freed, this.#liveBytes),
+      before: `${this.#name} was disposed`,
+      origins: [...this.#origins ?? []].filter(([address]) => !this.#awaitingRelease.has(address))
+        .map(([, origin]) => origin),
+    });
   }
 
   #allocate(byteLength: number, stream: CudaStream): bigint {
@@ -324,7 +341,7 @@ export class MemoryPool implements Disposable {
     }
     this.#liveCount++;
     this.#liveBytes += byteLength;
-    this.#origins?.set(address, new Error(`${byteLength} bytes allocated`).stack!.replace(/^Error: /, ""));
+    this.#origins?.set(address, originOf(byteLength));
     return address;
   }
 

@@ -1,5 +1,6 @@
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { EndedError, giveBack } from "./explain.ts";
+import { reportForgotten } from "./forgotten.ts";
 import { ImportedMappings } from "./imported_mappings.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import { Staging } from "./staging.ts";
@@ -94,10 +95,11 @@ export class Session {
 
   /** Freeing it now would wait for all that its device was given, which may wait for a process that is gone. */
   #reportLooseMemory(): void {
-    if (this.looseMemory.size === 0) return;
-    const bytes = [...this.looseMemory].reduce((sum, { byteLength }) => sum + byteLength, 0);
-    const buffers = this.looseMemory.size === 1 ? "1 buffer was" : `${this.looseMemory.size} buffers were`;
-    console.warn(`poolpass: ${buffers} not freed before the Cuda object was disposed, of no pool, ${bytes} bytes`);
+    reportForgotten({
+      count: this.looseMemory.size,
+      byteLength: [...this.looseMemory].reduce((sum, { byteLength }) => sum + byteLength, 0),
+      before: "the Cuda object was disposed, of no pool",
+    });
   }
 
   /** Gives back what the session itself holds. */

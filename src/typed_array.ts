@@ -20,3 +20,11 @@ export interface TypedArrayConstructor<T extends TypedArray> {
   /** A view of memory. */
   new (buffer: ArrayBuffer, byteOffset?: number, length?: number): T;
 }
+
+/** Bytes of an array that is to be allocated. */
+export function byteLengthOfArray(type: TypedArrayConstructor<TypedArray>, length: number): number {
+  if (!Number.isSafeInteger(length) || length < 1) {
+    throw new RangeError(`Cannot allocate an array of ${length} elements: it must be a whole number, at least 1`);
+  }
+  return length * type.BYTES_PER_ELEMENT;
+}

@@ -1,4 +1,4 @@
-import { type DeviceBuffer, keepMemory } from "../device_buffer.ts";
+import { type DeviceBuffer, keepMemory, slabPartOf } from "../device_buffer.ts";
 import { MemoryPool, whenDisposed } from "../memory_pool.ts";
 import type { ShareableHandle } from "../shareable_handle.ts";
 import { parseUuid } from "../uuid.ts";
@@ -19,11 +19,26 @@ export interface ExportedPool {
   readonly stopWatching: () => void;
 }
 
-/** An allocation that offers lie in: exported once, for all of them. It stays known until its buffer is freed. */
+/**
+ * An allocation that offers lie in: exported once, for all of them. It stays known until it is freed. It is a buffer's, or
+ * a slab that an allocator has cut into many.
+ */
 export interface ExportedAllocation {
   readonly pool: ExportedPool;
   /** What tells an importer of it. */
   readonly message: AllocationMessage;
+  /** Buffers in it that are known. */
+  users: number;
+  isFreed: boolean;
+  /** Lets the memory go, if its user has freed it. */
+  readonly letGo: () => void;
+}
+
+/** A buffer that offers lie in. Its memory is nobody else's until they have ended. */
+export interface ExportedBuffer {
+  readonly allocation: ExportedAllocation;
+  /** Where in the allocation it begins. */
+  readonly byteOffset: number;
   /** Offers that lie in it and have not ended. */
   users: number;
   isFreed: boolean;
@@ -35,8 +50,9 @@ export interface ExportedAllocation {
 export class ExportedMemory {
   readonly #pools = new Map<MemoryPool, ExportedPool>();
   readonly #allocations = new Map<DeviceBuffer, ExportedAllocation>();
+  readonly #buffers = new Map<DeviceBuffer, ExportedBuffer>();
   readonly #onForget: (message: ForgetMessage) => void;
-  readonly #onFree: (allocation: ExportedAllocation) => void;
+  readonly #onFree: (buffer: ExportedBuffer) => void;
   readonly #onPoolDisposed: (pool: ExportedPool) => void;
   readonly #poolIdentifiers = new Identifiers();
   readonly #allocationIdentifiers = new Identifiers();
@@ -48,7 +64,7 @@ export class ExportedMemory {
   constructor(
     { onForget, onFree, onPoolDisposed }: {
       onForget: (message: ForgetMessage) => void;
-      onFree: (allocation: ExportedAllocation) => void;
+      onFree: (buffer: ExportedBuffer) => void;
       onPoolDisposed: (pool: ExportedPool) => void;
     },
   ) {
@@ -70,17 +86,17 @@ export class ExportedMemory {
     if (exported.users === 0 && exported.isDisposed) this.#forgetPool(exported);
   }
 
-  /** Exports an allocation for an offer of a part of it. */
-  useAllocation(whole: DeviceBuffer): ExportedAllocation {
-    const exported = this.#allocations.get(whole) ?? this.#exportAllocation(whole);
+  /** Exports a buffer for an offer of it or of a part of it. */
+  useBuffer(whole: DeviceBuffer): ExportedBuffer {
+    const exported = this.#buffers.get(whole) ?? this.#exportBuffer(whole);
     exported.users++;
     return exported;
   }
 
-  /** An offer of an allocation has ended. */
-  leaveAllocation(exported: ExportedAllocation): void {
+  /** An offer of a buffer has ended. */
+  leaveBuffer(exported: ExportedBuffer): void {
     exported.users--;
-    if (exported.users === 0 && exported.isFreed) this.#forgetAllocation(exported);
+    if (exported.users === 0 && exported.isFreed) this.#forgetBuffer(exported);
   }
 
   /** The device with a UUID, of those whose memory was exported. */
@@ -91,12 +107,16 @@ export class ExportedMemory {
 
   /** Lets go of what no offer uses any more, and of the rest when its last offer ends. */
   close(): void {
-    for (const [whole, exported] of this.#allocations) {
-      if (exported.isFreed) continue;
+    for (const exported of this.#allocations.values()) {
       exported.isFreed = true;
-      this.#allocations.delete(whole);
       if (exported.users === 0) this.#forgetAllocation(exported);
     }
+    this.#allocations.clear();
+    for (const exported of this.#buffers.values()) {
+      exported.isFreed = true;
+      if (exported.users === 0) this.#forgetBuffer(exported);
+    }
+    this.#buffers.clear();
     for (const exported of [...this.#pools.values()]) {
       exported.isDisposed = true;
       if (exported.users === 0) this.#forgetPool(exported);
@@ -134,6 +154,27 @@ export class ExportedMemory {
     return exported;
   }
 
+  #exportBuffer(whole: DeviceBuffer): ExportedBuffer {
+    const { slab, byteOffset } = slabPartOf(whole) ?? { slab: whole, byteOffset: 0 };
+    const allocation = this.#allocations.get(slab) ?? this.#exportAllocation(slab);
+    const exported: ExportedBuffer = {
+      allocation,
+      byteOffset,
+      users: 0,
+      isFreed: false,
+      letGo: keepMemory(whole, () => {
+        exported.isFreed = true;
+        this.#buffers.delete(whole);
+        exported.users++;
+        this.#onFree(exported);
+        this.leaveBuffer(exported);
+      }),
+    };
+    allocation.users++;
+    this.#buffers.set(whole, exported);
+    return exported;
+  }
+
   #exportAllocation(whole: DeviceBuffer): ExportedAllocation {
     if (!(whole.pool instanceof MemoryPool)) {
       throw new TypeError(
@@ -159,9 +200,7 @@ export class ExportedMemory {
         letGo: keepMemory(whole, () => {
           exported.isFreed = true;
           this.#allocations.delete(whole);
-          exported.users++;
-          this.#onFree(exported);
-          this.leaveAllocation(exported);
+          if (exported.users === 0) this.#forgetAllocation(exported);
         }),
       };
       this.#allocations.set(whole, exported);
@@ -170,6 +209,13 @@ export class ExportedMemory {
       this.leavePool(pool);
       throw error;
     }
+  }
+
+  #forgetBuffer(exported: ExportedBuffer): void {
+    const { allocation, letGo } = exported;
+    letGo();
+    allocation.users--;
+    if (allocation.users === 0 && allocation.isFreed) this.#forgetAllocation(allocation);
   }
 
   #forgetAllocation(exported: ExportedAllocation): void {

@@ -118,7 +118,7 @@ export class Exporter implements AsyncDisposable {
       onForget: (message) => {
         for (const importer of this.#importers) importer.forget(message);
       },
-      onFree: (allocation) => this.#withdrawAll((record) => record.allocation === allocation),
+      onFree: (buffer) => this.#withdrawAll((record) => record.buffer === buffer),
       onPoolDisposed: (pool) => this.#withdrawAll((record) => record.kind === "pool" && record.pool === pool),
     });
     this.#serving = this.#serve();
@@ -279,18 +279,17 @@ export class Exporter implements AsyncDisposable {
       throw new TypeError(`Cannot offer "${name}": it must be a DeviceBuffer or a MemoryPool`);
     }
     const { whole, byteOffset } = wholeOf(buffer);
-    const allocation = this.#memory.useAllocation(whole);
-    const { byteLength } = buffer;
+    const exported = this.#memory.useBuffer(whole);
     const identifier = this.#identifiers.take();
     return new OfferRecord({
       identifier,
       name,
       kind,
       metadata,
-      pool: allocation.pool,
-      allocation,
-      byteOffset,
-      byteLength,
+      pool: exported.allocation.pool,
+      buffer: exported,
+      byteOffset: exported.byteOffset + byteOffset,
+      byteLength: buffer.byteLength,
     });
   }
 
@@ -308,13 +307,16 @@ export class Exporter implements AsyncDisposable {
     });
   }
 
-  /** Importers are told at the end of the present run of JavaScript: until then, the ready event may move. */
   #announce(record: OfferRecord): void {
-    queueMicrotask(() => {
-      if (record.isWithdrawn) return;
-      record.isPublic = true;
-      for (const importer of this.#importers) importer.tell(record);
-    });
+    // Until the end of the present run of JavaScript, the ready event may move.
+    if (record.ready === undefined) this.#tell(record);
+    else queueMicrotask(() => this.#tell(record));
+  }
+
+  #tell(record: OfferRecord): void {
+    if (record.isWithdrawn) return;
+    record.isPublic = true;
+    for (const importer of this.#importers) importer.tell(record);
   }
 
   /** For each device, an event that importers may wait for. */
@@ -362,8 +364,8 @@ export class Exporter implements AsyncDisposable {
     if (record.ready !== undefined) this.#ready.leave(record.ready);
     record.ready = undefined;
     this.#identifiers.giveBack(record.identifier);
-    if (record.allocation === undefined) this.#memory.leavePool(record.pool);
-    else this.#memory.leaveAllocation(record.allocation);
+    if (record.buffer === undefined) this.#memory.leavePool(record.pool);
+    else this.#memory.leaveBuffer(record.buffer);
   }
 
   /** Nobody may look at them any more when nobody holds anything. */

@@ -1,6 +1,6 @@
 import type { Announcement } from "./announcement.ts";
 import type { ChannelHub } from "./channel_hub.ts";
-import type { ExportedAllocation, ExportedPool } from "./exported_memory.ts";
+import type { ExportedAllocation, ExportedBuffer, ExportedPool } from "./exported_memory.ts";
 import type { OfferMessage } from "./messages.ts";
 import { hasCome, type ReadyMoment } from "./ready_events.ts";
 
@@ -12,7 +12,8 @@ export class OfferRecord {
   readonly metadata: string;
   readonly pool: ExportedPool;
   /** Undefined for a whole pool. */
-  readonly allocation: ExportedAllocation | undefined;
+  readonly buffer: ExportedBuffer | undefined;
+  /** Where in the allocation it begins. */
   readonly byteOffset: number;
   readonly byteLength: number;
   /** Of a channel's ring, what its producer does. */
@@ -36,7 +37,7 @@ export class OfferRecord {
     kind: OfferMessage["kind"];
     metadata: string;
     pool: ExportedPool;
-    allocation?: ExportedAllocation;
+    buffer?: ExportedBuffer;
     byteOffset?: number;
     byteLength?: number;
   }) {
@@ -45,9 +46,14 @@ export class OfferRecord {
     this.kind = parts.kind;
     this.metadata = parts.metadata;
     this.pool = parts.pool;
-    this.allocation = parts.allocation;
+    this.buffer = parts.buffer;
     this.byteOffset = parts.byteOffset ?? 0;
     this.byteLength = parts.byteLength ?? 0;
+  }
+
+  /** What its buffer lies in; undefined for a whole pool. */
+  get allocation(): ExportedAllocation | undefined {
+    return this.buffer?.allocation;
   }
 
   /** What tells an importer of it now. */

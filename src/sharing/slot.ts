@@ -96,5 +96,5 @@ export function bufferOfSlot(
   { begin, byteLength, stream, keeper }: { begin: number; byteLength: number; stream: CudaStream; keeper: string },
 ): DeviceBuffer {
   const [session, owner, pool, address] = partsOf(ring, begin, begin + byteLength);
-  return new DeviceBuffer(session, { ...owner, keeper }, pool, address, byteLength, stream);
+  return new DeviceBuffer(session, { ...owner, keeper, awaitRelease: undefined }, pool, address, byteLength, stream);
 }

@@ -1,0 +1,92 @@
+import type { Block } from "./block.ts";
+
+/** What addresses and sizes of blocks are multiples of, in bytes: as cudaMalloc's. */
+export const blockAlignment = 256;
+
+/** Classes between a power of two and the next. */
+const classesPerDoubling = 16;
+const classCount = 28 * classesPerDoubling;
+/** The largest block that there can be: 512 GiB. */
+export const maximumBlockByteLength: number = 2 ** 31 * blockAlignment - blockAlignment;
+
+/**
+ * Free blocks by size, of which the smallest that is large enough is found: in lists of blocks of about the same size,
+ * and a bit for each list that is not empty.
+ *
+ * Up to 4 KiB all blocks of a class are of the same size; from there on they differ by less than a sixteenth.
+ */
+export class SizeClasses {
+  readonly #lists: (Block | undefined)[] = new Array<Block | undefined>(classCount).fill(undefined);
+  readonly #isFilled = new Uint32Array(classCount / 32);
+
+  add(block: Block): void {
+    const index = classOf(block.byteLength);
+    const head = this.#lists[index];
+    block.previous = undefined;
+    block.next = head;
+    if (head === undefined) this.#isFilled[index >>> 5]! |= 1 << (index & 31);
+    else head.previous = block;
+    this.#lists[index] = block;
+  }
+
+  remove(block: Block): void {
+    const { next, previous } = block;
+    if (next !== undefined) next.previous = previous;
+    if (previous !== undefined) {
+      previous.next = next;
+    } else {
+      const index = classOf(block.byteLength);
+      this.#lists[index] = next;
+      if (next === undefined) this.#isFilled[index >>> 5]! &= ~(1 << (index & 31));
+    }
+    block.next = block.previous = undefined;
+  }
+
+  /** Whether there is no block. */
+  get isEmpty(): boolean {
+    return this.#filledAfter(-1) === classCount;
+  }
+
+  /** The smallest block of at least so many bytes. */
+  bestFit(byteLength: number): Block | undefined {
+    const index = classOf(byteLength);
+    return smallestOf(this.#lists[index], byteLength) ?? smallestOf(this.#lists[this.#filledAfter(index)], byteLength);
+  }
+
+  *[Symbol.iterator](): Generator<Block> {
+    for (let index = this.#filledAfter(-1); index < classCount; index = this.#filledAfter(index)) {
+      let next: Block | undefined;
+      for (let block = this.#lists[index]; block !== undefined; block = next) {
+        // The block may leave the list meanwhile.
+        next = block.next;
+        yield block;
+      }
+    }
+  }
+
+  /** The next class that has blocks; one that there is not, where none has. */
+  #filledAfter(index: number): number {
+    const first = index + 1;
+    for (let word = first >>> 5, mask = ~0 << (first & 31); word < this.#isFilled.length; word++, mask = ~0) {
+      const bits = this.#isFilled[word]! & mask;
+      if (bits !== 0) return word * 32 + 31 - Math.clz32(bits & -bits);
+    }
+    return classCount;
+  }
+}
+
+function smallestOf(list: Block | undefined, byteLength: number): Block | undefined {
+  let best: Block | undefined;
+  for (let block = list; block !== undefined; block = block.next) {
+    if (block.byteLength === byteLength) return block;
+    if (block.byteLength > byteLength && (best === undefined || block.byteLength < best.byteLength)) best = block;
+  }
+  return best;
+}
+
+function classOf(byteLength: number): number {
+  const units = byteLength / blockAlignment;
+  if (units < classesPerDoubling) return units;
+  const exponent = 31 - Math.clz32(units);
+  return (exponent - 3) * classesPerDoubling + (units >>> (exponent - 4)) - classesPerDoubling;
+}

@@ -1,0 +1,459 @@
+import { Block, type BlockOwner, blocksOf, type Slab } from "./caching/block.ts";
+import { FreeMemory } from "./caching/free_memory.ts";
+import { blockAlignment, maximumBlockByteLength } from "./caching/size_classes.ts";
+import type { CudaDevice } from "./cuda_device.ts";
+import { cudaErrorNumbers } from "./cuda_error_codes.ts";
+import { type CudaStream, whenStreamDisposed } from "./cuda_stream.ts";
+import { printAs } from "./custom_inspect.ts";
+import { DeviceArray } from "./device_array.ts";
+import { DeviceBuffer, freeAsKeeper, type SlabPart, slabPartOf } from "./device_buffer.ts";
+import { CudaError } from "./errors.ts";
+import { cannot, giveBack } from "./explain.ts";
+import { originOf, reportForgotten } from "./forgotten.ts";
+import { allocateSlab, allocationStream, type MemoryPool, whenDisposed } from "./memory_pool.ts";
+import type { Session } from "./session.ts";
+import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "./typed_array.ts";
+import { checkByteLength } from "./validation.ts";
+
+/** How an allocator takes memory from its pool. */
+export interface CachingAllocatorOptions {
+  /** Bytes that it takes from the pool at a time, more where a buffer needs more; 32 MiB unless given. */
+  slabByteLength?: number;
+  /** Bytes that it may hold of the pool; 0 or omitted: the pool's own limit. */
+  maxSize?: number;
+}
+
+/** Bytes of an allocator, now and at most since `resetHigh`. */
+export interface CachingAllocatorUsage {
+  /** Bytes that the allocator holds of its pool: the sizes of its slabs. */
+  reserved: number;
+  /** The most that `reserved` has been. */
+  reservedHigh: number;
+  /** Bytes of buffers that are not freed, each rounded up to what it takes. */
+  used: number;
+  /** The most that `used` has been. */
+  usedHigh: number;
+  /** Buffers that are not freed. */
+  buffers: number;
+  /** Allocations of the pool that the allocator holds. */
+  slabs: number;
+  /** The largest buffer that fits without another slab, once all streams are done. */
+  largestFree: number;
+  /** How much of the free bytes is not in one piece: from 0, all is, towards 1. */
+  fragmentation: number;
+}
+
+const defaultSlabByteLength = 32 * 2 ** 20;
+/** How often a stream is given what others have freed before it gets a slab of its own. */
+const patience = 8;
+/** What sizes of slabs are multiples of, where there is room for that: as the memory that CUDA maps. */
+const slabAlignment = 2 * 2 ** 20;
+
+/**
+ * Hands out parts of large allocations of a pool, and keeps what is freed to hand it out again: an allocation costs no
+ * call of the driver, once there is memory.
+ *
+ * It is in stream order, as the pool itself: memory that was freed on a stream is at once free for what follows on that
+ * stream. Another stream gets it when its work is known to be done; when the pool has no memory left, or `maxSize` is
+ * reached, also before that, behind an event for which it then waits. Memory goes back to the pool by `trimTo` and at the
+ * end, or when there is too little for a large buffer otherwise.
+ *
+ * Its buffers are shared with other processes as parts of their slabs, each of which is exported and mapped once.
+ *
+ * @example
+ * ```ts
+ * import { open } from "./mod.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using pool = gpu.createPool();
+ * using allocator = pool.createCachingAllocator();
+ * for (let step = 0; step < 1000; step++) {
+ *   using buffer = allocator.allocate(2 ** 20, stream);
+ *   buffer.fill(step % 256);
+ * }
+ * console.log(allocator.usage().slabs); // 1
+ * ```
+ */
+export class CachingAllocator implements Disposable {
+  /** Where its memory comes from. */
+  readonly pool: MemoryPool;
+  readonly #session: Session;
+  readonly #slabByteLength: number;
+  readonly #maxSize: number;
+  readonly #slabs = new Set<Slab>();
+  readonly #blockOwner: BlockOwner;
+  /** What is free in the order of streams that there are. */
+  readonly #ofStreams = new Map<CudaStream, FreeMemory>();
+  /** What is free behind the work of streams that were disposed. */
+  readonly #ofDisposed = new Set<FreeMemory>();
+  readonly #cancels = new Map<CudaStream, () => void>();
+  /** What is free for all, because the work with it is done. */
+  readonly #done: FreeMemory;
+  #lastStream: CudaStream | undefined;
+  #lastMemory: FreeMemory | undefined;
+  #reserved = 0;
+  #reservedHigh = 0;
+  #used = 0;
+  #usedHigh = 0;
+  #count = 0;
+  /** Blocks whose buffers were freed, and that somebody keeps. */
+  readonly #awaitingRelease = new Set<Block>();
+  /** Where each buffer was allocated. */
+  readonly #origins: Map<Block, string> | undefined;
+  readonly #stopWatching: () => void;
+  #isDisposed = false;
+
+  static {
+    printAs(this, (allocator) => {
+      const { pool: { device } } = allocator;
+      const place = device === undefined ? "host" : `device ${device.ordinal}`;
+      const bytes = `${allocator.#used} of ${allocator.#reserved} bytes`;
+      const state = allocator.#isDisposed ? "disposed" : `${allocator.#count} buffers, ${bytes} in use`;
+      return `CachingAllocator { ${place}, ${state} }`;
+    });
+  }
+
+  /** Made by `MemoryPool.createCachingAllocator`. */
+  constructor(
+    session: Session,
+    pool: MemoryPool,
+    { slabByteLength = defaultSlabByteLength, maxSize = 0 }: CachingAllocatorOptions = {},
+  ) {
+    checkByteLength(slabByteLength, "an allocator's slabByteLength", 1);
+    checkByteLength(maxSize, "an allocator's maxSize");
+    if (slabByteLength > maximumBlockByteLength) {
+      throw new RangeError(`Cannot use slabs of ${slabByteLength} bytes: they have ${maximumBlockByteLength} at most`);
+    }
+    this.#session = session;
+    this.pool = pool;
+    this.#slabByteLength = roundUp(slabByteLength, blockAlignment);
+    this.#maxSize = maxSize === 0 ? Infinity : maxSize;
+    this.#done = new FreeMemory(session, undefined);
+    this.#blockOwner = {
+      release: (block, stream) => this.#release(block, stream),
+      awaitRelease: (block) => this.#awaitingRelease.add(block),
+    };
+    if (session.debug) this.#origins = new Map();
+    this.#stopWatching = whenDisposed(pool, () => this[Symbol.dispose]());
+  }
+
+  /** The pool's device. */
+  get device(): CudaDevice | undefined {
+    return this.pool.device;
+  }
+
+  /**
+   * Allocates in the stream's order: work given to it afterwards may use the memory. The device's default stream unless
+   * given.
+   *
+   * @throws {CudaError} `cudaErrorMemoryAllocation` where neither the allocator nor its pool has enough memory left
+   */
+  allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
+    const onto = stream ?? allocationStream(this.pool, undefined);
+    const block = this.#take(byteLength, onto);
+    return new DeviceBuffer(this.#session, block, this.pool, block.address, byteLength, onto);
+  }
+
+  /** Allocates memory for `length` elements of a type, in the stream's order. */
+  allocateArray<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    length: number,
+    stream?: CudaStream,
+  ): DeviceArray<T> {
+    const onto = stream ?? allocationStream(this.pool, undefined);
+    const byteLength = byteLengthOfArray(type, length);
+    const block = this.#take(byteLength, onto);
+    return new DeviceArray(type, this.#session, block, this.pool, block.address, byteLength, onto);
+  }
+
+  /** How much memory it holds, and how much of that buffers have. */
+  usage(): CachingAllocatorUsage {
+    let largestFree = 0;
+    for (const slab of this.#slabs) {
+      let free = 0;
+      for (const block of blocksOf(slab)) {
+        free = block.home === undefined ? 0 : free + block.byteLength;
+        largestFree = Math.max(largestFree, free);
+      }
+    }
+    const free = this.#reserved - this.#used;
+    return {
+      reserved: this.#reserved,
+      reservedHigh: this.#reservedHigh,
+      used: this.#used,
+      usedHigh: this.#usedHigh,
+      buffers: this.#count,
+      slabs: this.#slabs.size,
+      largestFree,
+      fragmentation: free === 0 ? 0 : 1 - largestFree / free,
+    };
+  }
+
+  /** Lets `reservedHigh` and `usedHigh` start again from what there is now. */
+  resetHigh(): void {
+    this.#reservedHigh = this.#reserved;
+    this.#usedHigh = this.#used;
+  }
+
+  /**
+   * Gives slabs in which no buffer lies back to the pool, in stream order, until `byteLength` bytes are held or none can
+   * go. `MemoryPool.trimTo` then gives them back to the system.
+   */
+  trimTo(byteLength: number): void {
+    checkByteLength(byteLength, "the bytes to keep");
+    this.#checkUsable();
+    try {
+      this.#releaseSlabs(byteLength);
+    } catch (error) {
+      throw cannot(`trim ${this.#name}`, error);
+    }
+  }
+
+  /**
+   * What another process needs to map a buffer by hand: the slab's `exportPointer`, and where in it the buffer begins. An
+   * `Exporter` does this by itself.
+   *
+   * @throws {TypeError} for a buffer that is not of this allocator
+   */
+  slabOf(buffer: DeviceBuffer): SlabPart {
+    const part = slabPartOf(buffer);
+    for (const { buffer: slab } of this.#slabs) if (slab === part?.slab) return part;
+    throw new TypeError("Cannot tell the slab of the buffer: it was not allocated from this allocator");
+  }
+
+  /**
+   * Gives all slabs back to the pool, in stream order. Slabs with buffers that are not freed yet stay until they are;
+   * those buffers are reported as a pool's are.
+   */
+  [Symbol.dispose](): void {
+    if (this.#isDisposed) return;
+    this.#isDisposed = true;
+    this.#stopWatching();
+    if (this.#session.hasEnded) return;
+    this.#reportForgotten();
+    giveBack(() => this.#releaseSlabs(0));
+    this.#closeUnlessUsed();
+  }
+
+  get #name(): string {
+    return this.device === undefined
+      ? "the allocator in host memory"
+      : `the allocator on device ${this.device.ordinal}`;
+  }
+
+  #checkUsable(): void {
+    if (this.#isDisposed) throw new ReferenceError(`Cannot use ${this.#name}: it was disposed`);
+    void this.#session.driver.kind;
+  }
+
+  #reportForgotten(): void {
+    const freed = [...this.#awaitingRelease];
+    reportForgotten({
+      count: this.#count - freed.length,
+      byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#used),
+      before: `${this.#name} was disposed`,
+      origins: [...this.#origins ?? []].filter(([block]) => !this.#awaitingRelease.has(block))
+        .map(([, origin]) => origin),
+    });
+  }
+
+  #take(byteLength: number, stream: CudaStream): Block {
+    if (!Number.isSafeInteger(byteLength) || byteLength < 1) checkByteLength(byteLength, "an allocation's size", 1);
+    if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
+    const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
+    const size = roundUp(byteLength, blockAlignment);
+    const block = memory.takeLoose(size) ?? this.#search(size, memory);
+    block.user = memory;
+    memory.used += size;
+    if (memory.used > memory.usedHigh) memory.usedHigh = memory.used;
+    this.#count++;
+    this.#used += size;
+    if (this.#used > this.#usedHigh) this.#usedHigh = this.#used;
+    this.#origins?.set(block, originOf(byteLength));
+    return block;
+  }
+
+  #release(block: Block, stream: CudaStream): void {
+    const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
+    memory.add(block);
+    block.user!.used -= block.byteLength;
+    this.#count--;
+    this.#used -= block.byteLength;
+    if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(block);
+    this.#origins?.delete(block);
+    if (!this.#isDisposed) return;
+    giveBack(() => this.#releaseSlab(block.slab));
+    this.#closeUnlessUsed();
+  }
+
+  #memoryOf(stream: CudaStream): FreeMemory {
+    void stream.unsafeHandle;
+    let memory = this.#ofStreams.get(stream);
+    if (memory === undefined) {
+      memory = new FreeMemory(this.#session, stream);
+      this.#ofStreams.set(stream, memory);
+      this.#cancels.set(stream, whenStreamDisposed(stream, () => this.#retire(stream)));
+    }
+    this.#lastStream = stream;
+    this.#lastMemory = memory;
+    return memory;
+  }
+
+  /** A stream is about to be destroyed. */
+  #retire(stream: CudaStream): void {
+    const memory = this.#ofStreams.get(stream)!;
+    this.#ofStreams.delete(stream);
+    this.#cancels.delete(stream);
+    this.#lastStream = this.#lastMemory = undefined;
+    this.#ofDisposed.add(memory);
+    memory.retire();
+  }
+
+  /** A block that is not just the last one of its size on its stream. */
+  #search(byteLength: number, memory: FreeMemory): Block {
+    if (byteLength > maximumBlockByteLength) {
+      throw new RangeError(
+        `Cannot allocate ${byteLength} bytes from ${this.#name}: a buffer has ${maximumBlockByteLength} at most`,
+      );
+    }
+    try {
+      return memory.takeBestFit(byteLength) ?? this.#borrow(byteLength, memory) ?? this.#takeNew(byteLength, memory);
+    } catch (error) {
+      const hint = `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`;
+      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error, hint);
+    }
+  }
+
+  /** A block that others have freed, and that they are done with. */
+  #borrow(byteLength: number, memory: FreeMemory): Block | undefined {
+    if (memory.borrowed >= patience && this.#mayGrow(byteLength, memory)) return undefined;
+    let block = this.#done.takeBestFit(byteLength);
+    if (block === undefined) {
+      this.#collectDone(memory);
+      block = this.#done.takeBestFit(byteLength);
+    }
+    if (block !== undefined) memory.borrowed++;
+    return block;
+  }
+
+  /**
+   * Whether the streams, if each had memory of its own, would need more than there is: then one that borrows again and
+   * again had better get some, and none where buffers are freed on other streams than they are allocated on.
+   */
+  #mayGrow(byteLength: number, memory: FreeMemory): boolean {
+    let needed = Math.max(0, memory.used + byteLength - memory.usedHigh);
+    for (const { usedHigh } of this.#ofStreams.values()) needed += usedHigh;
+    return this.#reserved < needed;
+  }
+
+  /** Moves what is known to be done to where all streams find it. */
+  #collectDone(except?: FreeMemory): void {
+    for (const memory of this.#ofStreams.values()) if (memory !== except) memory.moveDoneTo(this.#done);
+    for (const memory of this.#ofDisposed) {
+      memory.moveDoneTo(this.#done);
+      if (!memory.isEmpty) continue;
+      memory.close();
+      this.#ofDisposed.delete(memory);
+    }
+  }
+
+  /** A block of a new slab; where there can be none, what other streams have freed, behind their work. */
+  #takeNew(byteLength: number, memory: FreeMemory): Block {
+    const stream = memory.stream!;
+    const refusal = this.#grow(byteLength, memory);
+    if (refusal === undefined) return memory.takeBestFit(byteLength)!;
+    const others = [...this.#ofStreams.values(), ...this.#ofDisposed].filter((other) => other !== memory);
+    for (const other of others) {
+      const block = other.takeBestFitFor(stream, byteLength);
+      if (block !== undefined) return block;
+    }
+    // Side by side there may be enough.
+    this.#done.moveTo(memory);
+    for (const other of others) {
+      if (other.isEmpty) continue;
+      other.letWait(stream);
+      other.moveTo(memory);
+      const block = memory.takeBestFit(byteLength);
+      if (block !== undefined) return block;
+    }
+    const merged = memory.takeBestFit(byteLength);
+    if (merged !== undefined) return merged;
+    this.#releaseSlabs(0);
+    const finalRefusal = this.#grow(byteLength, memory);
+    if (finalRefusal !== undefined) throw finalRefusal;
+    return memory.takeBestFit(byteLength)!;
+  }
+
+  /** Takes a slab from the pool. Returns why there is none, where there is too little memory. */
+  #grow(byteLength: number, memory: FreeMemory): CudaError | undefined {
+    const stream = memory.stream!;
+    const room = this.#maxSize - this.#reserved;
+    if (byteLength > room) {
+      const number = cudaErrorNumbers.cudaErrorMemoryAllocation;
+      return new CudaError(number, "cudaMallocFromPoolAsync", `its maxSize is ${this.#maxSize} bytes`);
+    }
+    const aligned = roundUp(byteLength, slabAlignment);
+    let refusal: CudaError | undefined;
+    for (const size of [Math.max(aligned, this.#slabByteLength), aligned, byteLength]) {
+      try {
+        const most = Math.min(size, room);
+        const slab = allocateSlab(this.pool, most - most % blockAlignment, stream);
+        const block = new Block(this.#blockOwner, { slab, byteOffset: 0, byteLength: slab.byteLength });
+        this.#slabs.add(block.slab);
+        this.#reserved += slab.byteLength;
+        this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
+        memory.insert(block);
+        return undefined;
+      } catch (error) {
+        if (!(error instanceof CudaError && error.code === "cudaErrorMemoryAllocation")) throw error;
+        refusal = error.cause instanceof CudaError ? error.cause : error;
+      }
+    }
+    return refusal;
+  }
+
+  /** Gives slabs back in which nobody has a block, until so many bytes are held. */
+  #releaseSlabs(byteLength: number): void {
+    this.#collectDone();
+    for (const slab of [...this.#slabs].reverse()) {
+      if (this.#reserved <= byteLength) return;
+      this.#releaseSlab(slab);
+    }
+  }
+
+  /** Gives a slab back behind all work with it, unless somebody has a block of it. */
+  #releaseSlab(slab: Slab): void {
+    const homes = new Set<FreeMemory>();
+    for (const { home } of blocksOf(slab)) {
+      if (home === undefined) return;
+      homes.add(home);
+    }
+    for (const home of homes) home.mergeLoose();
+    homes.delete(this.#done);
+    const streams = [...homes].map(({ stream }) => stream).filter((stream) => stream !== undefined);
+    const stream = streams[0] ?? slab.buffer.device.defaultStream;
+    for (const home of homes) if (home.stream !== stream) home.letWait(stream);
+    freeAsKeeper(slab.buffer, stream);
+    for (const block of [...blocksOf(slab)]) block.home!.remove(block);
+    this.#slabs.delete(slab);
+    this.#reserved -= slab.buffer.byteLength;
+  }
+
+  /** Gives back what a disposed allocator has left, once there is no slab. */
+  #closeUnlessUsed(): void {
+    if (this.#slabs.size > 0) return;
+    for (const cancel of this.#cancels.values()) cancel();
+    for (const memory of [...this.#ofStreams.values(), ...this.#ofDisposed]) memory.close();
+    this.#cancels.clear();
+    this.#ofStreams.clear();
+    this.#ofDisposed.clear();
+    this.#lastStream = this.#lastMemory = undefined;
+  }
+}
+
+function roundUp(byteLength: number, alignment: number): number {
+  const rest = byteLength % alignment;
+  return rest === 0 ? byteLength : byteLength + alignment - rest;
+}
