@@ -245,7 +245,7 @@ export class CachingAllocator implements Disposable {
 
   #checkUsable(): void {
     if (this.#isDisposed) throw new ReferenceError(`Cannot use ${this.#name}: it was disposed`);
-    void this.#session.driver.kind;
+    void this.#session.driver.mallocFromPoolAsync;
   }
 
   #reportForgotten(): void {
@@ -276,6 +276,8 @@ export class CachingAllocator implements Disposable {
   }
 
   #release(block: Block, stream: CudaStream): void {
+    // The session's end is told as that of any other buffer.
+    if (this.#session.hasEnded) void this.#session.driver.freeAsync;
     const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
     memory.add(block);
     block.user!.used -= block.byteLength;
@@ -326,26 +328,31 @@ export class CachingAllocator implements Disposable {
     }
   }
 
-  /** A block that others have freed, and that they are done with. */
+  /** A block that others have freed and are done with, unless the stream had better get a slab. */
   #borrow(byteLength: number, memory: FreeMemory): Block | undefined {
     if (memory.borrowed >= patience && this.#mayGrow(byteLength, memory)) return undefined;
-    let block = this.#done.takeBestFit(byteLength);
-    if (block === undefined) {
-      this.#collectDone(memory);
-      block = this.#done.takeBestFit(byteLength);
-    }
+    const block = this.#takeDone(byteLength, memory);
     if (block !== undefined) memory.borrowed++;
     return block;
   }
 
+  /** A block that others have freed, and that they are done with. */
+  #takeDone(byteLength: number, memory: FreeMemory): Block | undefined {
+    const block = this.#done.takeBestFit(byteLength);
+    if (block !== undefined) return block;
+    this.#collectDone(memory);
+    return this.#done.takeBestFit(byteLength);
+  }
+
   /**
-   * Whether the streams, if each had memory of its own, would need more than there is: then one that borrows again and
-   * again had better get some, and none where buffers are freed on other streams than they are allocated on.
+   * Whether there is less than twice what the streams would need if each had memory of its own: then one that borrows
+   * again and again had better get some. Where buffers are freed on other streams than they are allocated on, borrowing
+   * goes on for ever, and this is what bounds the memory.
    */
   #mayGrow(byteLength: number, memory: FreeMemory): boolean {
     let needed = Math.max(0, memory.used + byteLength - memory.usedHigh);
     for (const { usedHigh } of this.#ofStreams.values()) needed += usedHigh;
-    return this.#reserved < needed;
+    return this.#reserved < 2 * needed;
   }
 
   /** Moves what is known to be done to where all streams find it. */
@@ -364,6 +371,8 @@ export class CachingAllocator implements Disposable {
     const stream = memory.stream!;
     const refusal = this.#grow(byteLength, memory);
     if (refusal === undefined) return memory.takeBestFit(byteLength)!;
+    const done = this.#takeDone(byteLength, memory);
+    if (done !== undefined) return done;
     const others = [...this.#ofStreams.values(), ...this.#ofDisposed].filter((other) => other !== memory);
     for (const other of others) {
       const block = other.takeBestFitFor(stream, byteLength);
@@ -405,6 +414,7 @@ export class CachingAllocator implements Disposable {
         this.#reserved += slab.byteLength;
         this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
         memory.insert(block);
+        memory.borrowed = 0;
         return undefined;
       } catch (error) {
         if (!(error instanceof CudaError && error.code === "cudaErrorMemoryAllocation")) throw error;
@@ -433,7 +443,8 @@ export class CachingAllocator implements Disposable {
     for (const home of homes) home.mergeLoose();
     homes.delete(this.#done);
     const streams = [...homes].map(({ stream }) => stream).filter((stream) => stream !== undefined);
-    const stream = streams[0] ?? slab.buffer.device.defaultStream;
+    const { stream: own, device } = slab.buffer;
+    const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
     for (const home of homes) if (home.stream !== stream) home.letWait(stream);
     freeAsKeeper(slab.buffer, stream);
     for (const block of [...blocksOf(slab)]) block.home!.remove(block);

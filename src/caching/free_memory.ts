@@ -158,8 +158,11 @@ export class FreeMemory {
 
   /** The stream is about to be destroyed: from now on an event stands for it. */
   retire(): void {
-    if (!this.isEmpty) this.#mark();
-    this.stream = undefined;
+    try {
+      if (!this.isEmpty) this.#mark();
+    } finally {
+      this.stream = undefined;
+    }
   }
 
   /** Whether there is no block. */
