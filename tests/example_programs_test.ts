@@ -148,6 +148,15 @@ testPrograms("release_threshold refuses what is no size", async ({ run }) => {
   assertStringIncludes(errors, "Usage: release_threshold [--bytes 64MiB]");
 }, { only: "software" });
 
+testPrograms("caching_allocator shows what it holds, and gives it back", async ({ run }) => {
+  const { code, lines, errors } = await run("caching_allocator", ["--steps", "20", "--streams", "2"]);
+  assertEquals(code, 0, errors);
+  assertEquals(lines.map((line) => line.split(" ")[0]), ["", "pool", "allocator", "The", "After"]);
+  for (const line of lines.slice(1, 3)) assertMatch(line, /\d\.\d\d us$/);
+  assertMatch(lines[3]!, /^The allocator holds [1-9]\d* slabs, [1-9]\d+ bytes, 0 in use, /);
+  assertEquals(lines[4], "After trimTo(0) it holds 0 slabs, 0 bytes, 0 in use, 0 % fragmented");
+});
+
 testPrograms("pool_properties says what was tried and what came of it", async ({ driver, run }) => {
   const { code, lines, errors } = await run("pool_properties");
   assertEquals(code, 0, errors);
