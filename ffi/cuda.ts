@@ -204,24 +204,6 @@ export const libcuda = {
     result: "i32",
   },
   cuMemFreeHost: { parameters: ["u64" /* void *p */], result: "i32" },
-  cuMemcpyHtoDAsync_v2: {
-    parameters: [
-      "u64", // CUdeviceptr dstDevice
-      "u64", // const void *srcHost
-      "u64", // size_t ByteCount
-      "u64", // CUstream hStream
-    ],
-    result: "i32",
-  },
-  cuMemcpyDtoHAsync_v2: {
-    parameters: [
-      "u64", // void *dstHost
-      "u64", // CUdeviceptr srcDevice
-      "u64", // size_t ByteCount
-      "u64", // CUstream hStream
-    ],
-    result: "i32",
-  },
   cuMemcpyAsync: {
     parameters: [
       "u64", // CUdeviceptr dst

@@ -17,6 +17,7 @@ import { memHandleType, memLocationType } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../src/errors.ts";
 import { type CudaLibraries, loadCudaLibraries } from "./cuda_libraries.ts";
+import { type FrequentCallsLibrary, type FrequentFunctions, memcpyKind } from "./frequent_calls.ts";
 import { addressOf, foreignBuffer } from "./host.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import {
@@ -26,7 +27,7 @@ import {
   opaqueStructSizes,
   writeStruct,
 } from "./structs.ts";
-import { type DriverFunctions, memcpyKind, type RuntimeFunctions } from "./twins.ts";
+import type { DriverFunctions, RuntimeFunctions } from "./twins.ts";
 
 const cudaMemAllocationTypePinned = 1;
 const cudaHostAllocPortable = 1;
@@ -57,15 +58,20 @@ export class CudaDriver implements Driver {
   readonly #libraries: CudaLibraries;
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
+  readonly #frequent: FrequentFunctions;
   /** By device: a context is current only for who has retained it. */
   readonly #initialized: boolean[] = [];
 
   /** Keeps memory that a call knows by its address alone from being collected while the call runs. */
   #hostMemory: Uint8Array | undefined;
 
+  #lastByteLength = 0;
+  #lastSize = 0n;
+
   // Out-parameters: each call that has any overwrites these and reads them before the next.
   readonly #handleOut = new BigUint64Array(2);
   readonly #out = new Uint8Array(this.#handleOut.buffer, 0, 8);
+  readonly #outAddress: bigint;
   readonly #secondOut = new Uint8Array(this.#handleOut.buffer, 8, 8);
   readonly #intOut = new Int32Array(this.#handleOut.buffer);
   readonly #floatOut = new Float32Array(this.#handleOut.buffer);
@@ -74,13 +80,16 @@ export class CudaDriver implements Driver {
    * Loads CUDA.
    *
    * @param options.cudart Path of libcudart; `null` does without one.
+   * @param options.frequentCalls Which library serves the calls that programs make all the time, where both are there.
    * @throws {CudaUnavailableError} where FFI is not permitted, there is no libcuda, or it reports no device.
    * @throws {CudaError} where CUDA is there and fails.
    */
-  constructor(options: { cudart?: string | null } = {}) {
+  constructor(options: { cudart?: string | null; frequentCalls?: FrequentCallsLibrary } = {}) {
     this.#libraries = loadCudaLibraries(options);
     this.#runtime = this.#libraries.runtime;
     this.#driver = this.#libraries.driver;
+    this.#frequent = this.#libraries.frequent;
+    this.#outAddress = addressOf(this.#handleOut);
     this.runtimeVersion = this.#libraries.runtimeVersion;
   }
 
@@ -171,7 +180,7 @@ export class CudaDriver implements Driver {
 
   streamWaitEvent(device: number, stream: bigint, event: bigint): void {
     this.#makeCurrent(device);
-    this.#check(this.#runtime.cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+    this.#check(this.#frequent.streamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
   }
 
   eventCreateWithFlags(device: number, flags: number): bigint {
@@ -187,11 +196,11 @@ export class CudaDriver implements Driver {
 
   eventRecord(device: number, event: bigint, stream: bigint): void {
     this.#makeCurrent(device);
-    this.#check(this.#runtime.cudaEventRecord(event, stream), "cudaEventRecord");
+    this.#check(this.#frequent.eventRecord(event, stream), "cudaEventRecord");
   }
 
   eventQuery(event: bigint): boolean {
-    return this.#checkReady(this.#runtime.cudaEventQuery(event), "cudaEventQuery");
+    return this.#checkReady(this.#frequent.eventQuery(event), "cudaEventQuery");
   }
 
   eventSynchronize(event: bigint): void {
@@ -290,14 +299,15 @@ export class CudaDriver implements Driver {
 
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint {
     this.#makeCurrent(device);
-    const result = this.#runtime.cudaMallocFromPoolAsync(this.#out, BigInt(byteLength), pool, stream);
+    const size = this.#sizeOf(byteLength);
+    const result = this.#frequent.mallocFromPoolAsync(this.#outAddress, size, pool, stream);
     this.#check(result, "cudaMallocFromPoolAsync");
     return this.#handleOut[0]!;
   }
 
   freeAsync(device: number, address: bigint, stream: bigint): void {
     this.#makeCurrent(device);
-    this.#check(this.#runtime.cudaFreeAsync(address, stream), "cudaFreeAsync");
+    this.#check(this.#frequent.freeAsync(address, stream), "cudaFreeAsync");
   }
 
   malloc(device: number, byteLength: number): bigint {
@@ -364,7 +374,7 @@ export class CudaDriver implements Driver {
 
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint {
     this.#makeCurrent(device);
-    const result = this.#runtime.cudaMemPoolImportPointer(this.#out, pool, exportData);
+    const result = this.#frequent.memPoolImportPointer(this.#outAddress, pool, exportData);
     this.#check(result, "cudaMemPoolImportPointer");
     return this.#handleOut[0]!;
   }
@@ -414,31 +424,38 @@ export class CudaDriver implements Driver {
   }
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
+    this.#makeCurrent(device);
+    const count = this.#sizeOf(source.byteLength);
+    const result = this.#frequent.memcpyHtoDAsync(destination, source, count, stream);
+    if (result === 0) return;
+    if (!this.#isOfHostPool(result, destination)) this.#fail(result, "cudaMemcpyAsync");
     this.#hostMemory = source;
-    this.#copyAsync(device, destination, addressOf(source), source.byteLength, memcpyKind.hostToDevice, stream);
+    this.#copyByAddresses(destination, addressOf(source), count, stream);
     this.#hostMemory = undefined;
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
+    this.#makeCurrent(device);
+    const count = this.#sizeOf(destination.byteLength);
+    const result = this.#frequent.memcpyDtoHAsync(destination, source, count, stream);
+    if (result === 0) return;
+    if (!this.#isOfHostPool(result, source)) this.#fail(result, "cudaMemcpyAsync");
     this.#hostMemory = destination;
-    this.#copyAsync(device, addressOf(destination), source, destination.byteLength, memcpyKind.deviceToHost, stream);
+    this.#copyByAddresses(addressOf(destination), source, count, stream);
     this.#hostMemory = undefined;
   }
 
-  #copyAsync(device: number, to: bigint, from: bigint, byteLength: number, kind: number, stream: bigint): void {
-    this.#makeCurrent(device);
-    const count = BigInt(byteLength);
-    let result = this.#runtime.cudaMemcpyAsync(to, from, count, kind, stream);
-    // A host pool's memory is no device's to the runtime. Without a kind it goes by the addresses, and takes one that it
-    // does not know for the host's: only what it does know may be copied so.
-    if (
-      result === cudaErrorNumbers.cudaErrorInvalidValue &&
-      this.#isHostMemory(kind === memcpyKind.hostToDevice ? to : from)
-    ) {
-      this.#runtime.cudaGetLastError();
-      result = this.#runtime.cudaMemcpyAsync(to, from, count, memcpyKind.default, stream);
-    }
-    this.#check(result, "cudaMemcpyAsync");
+  /**
+   * A host pool's memory is no device's to the runtime. Without a kind it goes by the addresses, and takes one that it does
+   * not know for the host's: only what it does know may be copied so.
+   */
+  #isOfHostPool(result: number, address: bigint): boolean {
+    return result === cudaErrorNumbers.cudaErrorInvalidValue && this.#isHostMemory(address);
+  }
+
+  #copyByAddresses(to: bigint, from: bigint, count: bigint, stream: bigint): void {
+    this.#runtime.cudaGetLastError();
+    this.#check(this.#runtime.cudaMemcpyAsync(to, from, count, memcpyKind.default, stream), "cudaMemcpyAsync");
   }
 
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void {
@@ -559,6 +576,15 @@ export class CudaDriver implements Driver {
     const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
     this.#check(this.#driver[call](this.#out, kernel, blockSize, BigInt(sharedMemoryBytes)), call);
     return this.#intOut[0]!;
+  }
+
+  /** A size as calls take it. To make a bigint takes longer than to pass it, and programs ask for the same again. */
+  #sizeOf(byteLength: number): bigint {
+    if (byteLength !== this.#lastByteLength) {
+      this.#lastSize = BigInt(byteLength);
+      this.#lastByteLength = byteLength;
+    }
+    return this.#lastSize;
   }
 
   #makeCurrent(device: number): void {

@@ -8,6 +8,15 @@ import { CudaError, cudaErrorName } from "../src/errors.ts";
 import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
 import { environmentVariable } from "./environment.ts";
+import {
+  type FrequentCallsLibrary,
+  frequentDriverSymbols,
+  type FrequentFunctions,
+  frequentRuntimeSymbols,
+  frequentRuntimeSymbolsToHost,
+  ofDriver,
+  ofRuntime,
+} from "./frequent_calls.ts";
 import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol } from "./host.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
 import { type DriverFunctions, type RuntimeFunctions, twinsOf } from "./twins.ts";
@@ -19,6 +28,7 @@ export class CudaUnavailableError extends Error {}
 export interface CudaLibraries {
   readonly runtime: RuntimeFunctions;
   readonly driver: DriverFunctions;
+  readonly frequent: FrequentFunctions;
   /** Undefined where the driver library alone serves. */
   readonly runtimeVersion: number | undefined;
   /** Where the runtime library was found. */
@@ -30,6 +40,7 @@ export interface CudaLibraries {
 
 /** The driver library has threads of its own: once loaded it stays. */
 let loadedDriver: NativeLibrary<typeof libcuda> | undefined;
+let frequentOfDriver: FrequentFunctions | undefined;
 /** Likewise the runtime library; null where none was found. */
 let loadedRuntime: FoundRuntime | null | undefined;
 
@@ -37,8 +48,11 @@ let loadedRuntime: FoundRuntime | null | undefined;
  * Loads the driver library, and the runtime library where a usable one is found.
  *
  * @param options.cudart Path of libcudart; `null` does without one.
+ * @param options.frequentCalls Which library serves the calls that programs make all the time, where both are there.
  */
-export function loadCudaLibraries(options: { cudart?: string | null }): CudaLibraries {
+export function loadCudaLibraries(
+  { cudart, frequentCalls = "libcudart" }: { cudart?: string | null; frequentCalls?: FrequentCallsLibrary },
+): CudaLibraries {
   const refusal = ffiRefusal();
   if (refusal !== undefined) throw new CudaUnavailableError(`Cannot use CUDA: ${refusal}`);
   loadedDriver ??= openDriver();
@@ -50,14 +64,22 @@ export function loadCudaLibraries(options: { cudart?: string | null }): CudaLibr
   }
   if (result !== 0) throw new CudaError(result, "cuInit");
   const lacks = (name: keyof typeof libcuda) => symbols[name] === undefined;
-  const found = findRuntime(options.cudart);
+  const found = findRuntime(cudart);
   if (found !== undefined) {
     const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
-    return { runtime, driver, runtimeVersion, runtimePath, lacks, close() {} };
+    const frequent = frequentCalls === "libcuda" ? loadFrequentOfDriver() : found.frequent;
+    return { runtime, driver, frequent, runtimeVersion, runtimePath, lacks, close() {} };
   }
   const twins = twinsOf(driver, loadedDriver);
   const unknown = { runtimeVersion: undefined, runtimePath: undefined };
-  return { runtime: twins.functions, driver, ...unknown, lacks, close: twins.release };
+  const frequent = loadFrequentOfDriver();
+  return { runtime: twins.functions, driver, frequent, ...unknown, lacks, close: twins.release };
+}
+
+function loadFrequentOfDriver(): FrequentFunctions {
+  return frequentOfDriver ??= ofDriver(
+    complete(dlopen(driverName, frequentDriverSymbols), frequentDriverSymbols, "libcuda"),
+  );
 }
 
 const driverName = "libcuda.so.1";
@@ -74,6 +96,7 @@ function openDriver(): NativeLibrary<typeof libcuda> {
 
 interface FoundRuntime {
   readonly functions: RuntimeFunctions;
+  readonly frequent: FrequentFunctions;
   readonly version: number;
   readonly path: string;
 }
@@ -125,7 +148,15 @@ function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
   };
   const out = new Int32Array(1);
   functions.cudaRuntimeGetVersion(new Uint8Array(out.buffer));
-  return { functions, version: out[0]!, path };
+  return { functions, frequent: frequentOfRuntime(path), version: out[0]!, path };
+}
+
+function frequentOfRuntime(path: string): FrequentFunctions {
+  const toHost = frequentRuntimeSymbolsToHost;
+  return ofRuntime(
+    complete(dlopen(path, frequentRuntimeSymbols), frequentRuntimeSymbols, path),
+    complete(dlopen(path, toHost), toHost, path),
+  );
 }
 
 function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | undefined {

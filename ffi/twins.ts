@@ -10,9 +10,6 @@ import type { cudart } from "./cudart.ts";
 import type { NativeFunctions } from "./host.ts";
 import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 
-/** `cudaMemcpyKind`. */
-export const memcpyKind = { hostToDevice: 1, deviceToHost: 2, default: 4 } as const;
-
 /** The functions of libcudart, or what stands in for them. */
 export type RuntimeFunctions = NativeFunctions<typeof cudart> & IpcFunctions;
 /** The functions of libcuda. */
@@ -87,11 +84,9 @@ export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Tw
 
     cudaHostAlloc: driver.cuMemHostAlloc,
     cudaFreeHost: driver.cuMemFreeHost,
-    cudaMemcpyAsync: (destination, source, count, kind, stream) => {
-      if (kind === memcpyKind.hostToDevice) return driver.cuMemcpyHtoDAsync_v2(destination, source, count, stream);
-      if (kind === memcpyKind.deviceToHost) return driver.cuMemcpyDtoHAsync_v2(destination, source, count, stream);
-      return driver.cuMemcpyAsync(destination, source, count, stream);
-    },
+    // Without a kind, as it is called: copies of a kind are among the frequent calls.
+    cudaMemcpyAsync: (destination, source, count, _kind, stream) =>
+      driver.cuMemcpyAsync(destination, source, count, stream),
     cudaMemcpyPeerAsync: (destination, destinationDevice, source, sourceDevice, count, stream) =>
       contexts.with(destinationDevice, (to) =>
         contexts.with(

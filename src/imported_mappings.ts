@@ -1,23 +1,24 @@
 import type { CudaStream } from "./cuda_stream.ts";
 import { giveBack } from "./explain.ts";
+import { type ExportDataKey, ExportDataMap } from "./export_data.ts";
 import { FreedStreams } from "./freed_streams.ts";
 
 /** Memory of another process, mapped here. */
 export interface ImportedMapping {
   /** Its export data: two data may name the same memory. */
-  readonly keys: string[];
+  readonly keys: ExportDataKey[];
   readonly address: bigint;
   /** What the driver says of it. */
   readonly byteLength: number;
   /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
   count: number;
   /** For each stream on which other buffers were freed, an event behind its work. */
-  readonly earlierFrees: Map<CudaStream, bigint>;
+  earlierFrees: Map<CudaStream, bigint> | undefined;
 }
 
 /** The mappings of one pool, by export data and by address, for all objects that have imported it. */
 export class ImportedMappings {
-  readonly #byData = new Map<string, ImportedMapping>();
+  readonly #byData = new ExportDataMap<ImportedMapping>();
   readonly #byAddress = new Map<bigint, ImportedMapping>();
   readonly #onAbandoned: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
@@ -36,7 +37,7 @@ export class ImportedMappings {
     return this.#byAddress.size;
   }
 
-  withData(key: string): ImportedMapping | undefined {
+  withData(key: ExportDataKey): ImportedMapping | undefined {
     return this.#byData.get(key);
   }
 
@@ -45,13 +46,13 @@ export class ImportedMappings {
   }
 
   /** Other export data name the same memory. */
-  alias(mapping: ImportedMapping, key: string): void {
+  alias(mapping: ImportedMapping, key: ExportDataKey): void {
     mapping.keys.push(key);
-    this.#byData.set(key, mapping);
+    this.#byData.add(key, mapping);
   }
 
   add(mapping: ImportedMapping): void {
-    for (const key of mapping.keys) this.#byData.set(key, mapping);
+    for (const key of mapping.keys) this.#byData.add(key, mapping);
     this.#byAddress.set(mapping.address, mapping);
   }
 

@@ -4,13 +4,12 @@ import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
+import { exportDataByteLength, type ExportDataKey, exportDataKey } from "./export_data.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength, whatIs } from "./validation.ts";
-
-const exportDataByteLength = 64;
 
 /** Calls back once the pool was given up. */
 export let whenGivenUp: (pool: ImportedMemoryPool, callback: () => void) => void;
@@ -91,7 +90,7 @@ export class ImportedMemoryPool implements Disposable {
     checkByteLength(byteLength, "the size of an imported buffer", 1);
     // Asked first: what another importer of the pool has mapped is not this one's any more.
     void this.unsafeHandle;
-    const key = String.fromCharCode(...exportData);
+    const key = exportDataKey(exportData);
     const mapping = this.#mappings.withData(key) ?? this.#map(key, exportData);
     if (mapping.byteLength < byteLength) {
       if (mapping.count === 0) this.#unmap(mapping, this.device.defaultStream);
@@ -143,7 +142,7 @@ export class ImportedMemoryPool implements Disposable {
     }
   }
 
-  #map(key: string, exportData: Uint8Array): ImportedMapping {
+  #map(key: ExportDataKey, exportData: Uint8Array): ImportedMapping {
     const { driver } = this.#session;
     const { ordinal } = this.device;
     let address: bigint;
@@ -161,7 +160,7 @@ export class ImportedMemoryPool implements Disposable {
       this.#mappings.alias(known, key);
       return known;
     }
-    const mapping = { keys: [key], address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: new Map() };
+    const mapping = { keys: [key], address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: undefined };
     this.#mappings.add(mapping);
     return mapping;
   }
@@ -180,10 +179,11 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     const device = stream.device.ordinal;
     const handle = stream.unsafeHandle;
-    let event = mapping.earlierFrees.get(stream);
+    const earlierFrees = mapping.earlierFrees ??= new Map();
+    let event = earlierFrees.get(stream);
     if (event === undefined) {
       event = this.#session.createMarker(device);
-      mapping.earlierFrees.set(stream, event);
+      earlierFrees.set(stream, event);
     }
     driver.eventRecord(device, event, handle);
   }
@@ -203,11 +203,16 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
-    for (const [earlier, event] of mapping.earlierFrees) {
-      if (earlier !== stream) driver.streamWaitEvent(ordinal, handle, event);
+    const { earlierFrees } = mapping;
+    if (earlierFrees !== undefined) {
+      for (const [earlier, event] of earlierFrees) {
+        if (earlier !== stream) driver.streamWaitEvent(ordinal, handle, event);
+      }
     }
     driver.freeAsync(ordinal, mapping.address, handle);
-    for (const event of mapping.earlierFrees.values()) this.#session.destroyMarker(event);
+    if (earlierFrees !== undefined) {
+      for (const event of earlierFrees.values()) this.#session.destroyMarker(event);
+    }
     this.#mappings.freedOn.note(stream);
     this.#mappings.remove(mapping);
   }

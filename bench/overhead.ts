@@ -1,0 +1,121 @@
+/**
+ * What poolpass itself costs: the same calls as native functions, as methods of the driver, and through the objects.
+ *
+ *     deno task bench:overhead [--rounds 15] [--operations 30000] [--runtimes deno,bun,node] [--libraries both,libcuda]
+ *     deno task bench:overhead --gpu [--operations 500]
+ *
+ * Needs gcc, and no GPU: the calls go to a CUDA that does nothing, which is built from `stub/cuda.c` into a temporary
+ * folder. With `--gpu` they go to the one that is installed. A runtime is found by its name, or where the variables BUN and
+ * NODE say. `--libraries` takes `both`, `frequent` (both, and libcuda serves the calls of `ffi/frequent_calls.ts`) and
+ * `libcuda` (no libcudart). Prints tables, writes nothing.
+ *
+ * @module
+ */
+import { cpus } from "node:os";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "@std/cli/parse-args";
+import { formatTable } from "../examples/table.ts";
+import { median, type Times } from "./measurement.ts";
+import type { OverheadGarbage, OverheadTimes } from "./overhead_layers.ts";
+
+interface Options {
+  readonly rounds: number;
+  readonly operations: number;
+  /** Where the stand-ins are; undefined to take what is installed. */
+  readonly folder: string | undefined;
+}
+
+/** How V8 is told to collect nothing while garbage is counted, and to say what it collects. */
+const roomForGarbage = "--min-semi-space-size=512,--max-semi-space-size=512";
+const traceGarbage = "--trace-gc";
+const garbageOperations = 20_000;
+const pairs = 1_000_000;
+
+const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+
+function buildStandIns(folder: string): void {
+  for (
+    const { file, flags } of [{ file: "libcuda.so.1", flags: [] }, { file: "libcudart.so.13", flags: ["-DRUNTIME"] }]
+  ) {
+    const args = ["-O2", "-shared", "-fPIC", ...flags, "-o", `${folder}/${file}`, path("stub/cuda.c")];
+    const { success } = new Deno.Command("gcc", { args, stderr: "inherit" }).outputSync();
+    if (!success) throw new Error(`Cannot build ${file}: gcc failed`);
+  }
+}
+
+function commandOf(runtime: string, v8Flags: string): readonly [command: string, ...args: string[]] {
+  const program = path("overhead_layers.ts");
+  if (runtime === "bun") return [Deno.env.get("BUN") ?? "bun", program];
+  if (runtime === "node") return [Deno.env.get("NODE") ?? "node", "--no-warnings", program];
+  const flags = v8Flags === "" ? [] : [`--v8-flags=${v8Flags}`];
+  return [Deno.execPath(), "run", "--no-prompt", "--no-check", "--allow-ffi", ...flags, program];
+}
+
+/** The output of the program that measures, in a runtime. */
+function run(
+  runtime: string,
+  { args, folder, v8Flags = "" }: { args: readonly (string | number)[]; folder?: string | undefined; v8Flags?: string },
+): string {
+  const [command, ...commandArgs] = commandOf(runtime, v8Flags);
+  const { success, stdout } = new Deno.Command(command, {
+    args: [...commandArgs, ...args.map(String)],
+    env: folder === undefined ? {} : { LD_LIBRARY_PATH: folder },
+    stderr: "inherit",
+  }).outputSync();
+  if (!success) throw new Error("it failed");
+  return new TextDecoder().decode(stdout);
+}
+
+function printTimes(runtime: string, libraries: string, { rounds, operations, folder }: Options): void {
+  const times: OverheadTimes = JSON.parse(run(runtime, { args: ["times", rounds, operations, libraries], folder }));
+  const rows = Object.entries(times).map(([name, { raw, driver, objects }]) => {
+    const added = Math.min(...objects) - Math.min(...raw);
+    return [name, formatNanoseconds(raw), formatNanoseconds(driver), formatNanoseconds(objects), added.toFixed(1)];
+  });
+  console.log(`\n${runtime}, ${libraries}: nanoseconds each\n`);
+  console.log(formatTable([["", "native function", "driver's method", "objects", "objects add"], ...rows]));
+}
+
+/** The median, and in brackets the least, which other programs on the same processors disturb less. */
+function formatNanoseconds(times: Times): string {
+  const [middle, least] = [median(times), Math.min(...times)].map((time) => time.toFixed(time < 100 ? 1 : 0));
+  return `${middle} (${least})`;
+}
+
+function printGarbage({ folder }: Options): void {
+  const args = ["garbage", 0, garbageOperations, "both"];
+  const garbage: OverheadGarbage = JSON.parse(run("deno", { args, folder, v8Flags: roomForGarbage }));
+  const rows = Object.entries(garbage).map(([name, bytes]) => [name, Math.round(bytes).toString()]);
+  console.log("\nbytes that each leaves on the heap, its options and rest arguments among them (deno)\n");
+  console.log(formatTable(rows));
+  const trace = run("deno", { args: ["pairs", 0, pairs, "both"], folder, v8Flags: traceGarbage });
+  const minor = trace.match(/\bScavenge\b/g)?.length ?? 0;
+  const major = trace.match(/\bMark-Compact\b/g)?.length ?? 0;
+  console.log(`\n${pairs} buffers allocated and freed: ${minor} minor collections, ${major} major`);
+}
+
+const { rounds, operations, runtimes, libraries, gpu } = parseArgs(Deno.args, {
+  string: ["rounds", "operations", "runtimes", "libraries"],
+  boolean: ["gpu"],
+  default: { rounds: "15", runtimes: "deno,bun,node", libraries: "both" },
+});
+const folder = gpu ? undefined : Deno.makeTempDirSync();
+try {
+  if (folder !== undefined) buildStandIns(folder);
+  const options = { rounds: Number(rounds), operations: Number(operations ?? (gpu ? 500 : 30_000)), folder };
+  console.log(
+    `${cpus()[0]?.model}; medians, and in brackets the least of each, which is what \`objects add\` is told from`,
+  );
+  for (const runtime of runtimes.split(",")) {
+    for (const each of libraries.split(",")) {
+      try {
+        printTimes(runtime, each, options);
+      } catch (error) {
+        console.log(`\n${runtime}, ${each}: not measured: ${error instanceof Error ? error.message : error}`);
+      }
+    }
+  }
+  printGarbage(options);
+} finally {
+  if (folder !== undefined) Deno.removeSync(folder, { recursive: true });
+}

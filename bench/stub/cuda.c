@@ -1,0 +1,138 @@
+/*
+ * A CUDA that does nothing at once: what is left of the time of a call is the caller's own. Built into libcuda.so.1, and
+ * with -DRUNTIME into libcudart.so.13, for bench/overhead.ts alone. There is one device, of which nothing is remembered:
+ * handles and addresses are only told apart.
+ */
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t latest_handle = 0x1000;
+static unsigned latest_allocation;
+
+static int hand_out(void *out) {
+  latest_handle += 16;
+  memcpy(out, &latest_handle, sizeof latest_handle);
+  return 0;
+}
+
+static int hand_out_address(void *out) {
+  uint64_t address = 0x7f0000000000 + ((uint64_t)(latest_allocation++ % 4096) << 21);
+  memcpy(out, &address, sizeof address);
+  return 0;
+}
+
+static int tell(void *out, int value) {
+  memcpy(out, &value, sizeof value);
+  return 0;
+}
+
+static int export_pointer(void *data, uint64_t address) {
+  memset(data, 0, 64);
+  memcpy(data, &address, sizeof address);
+  return 0;
+}
+
+/* The caller closes what it gets. */
+static int export_pool(void *handle) { return tell(handle, open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+static int allocate_host(void *out, size_t size) {
+  void *address = malloc(size);
+  memcpy(out, &address, sizeof address);
+  return 0;
+}
+
+static int free_host(void *address) {
+  free(address);
+  return 0;
+}
+
+static int import_pointer(void *out, const void *data) {
+  uint64_t address;
+  memcpy(&address, data, sizeof address);
+  address += 0x10000000000;
+  memcpy(out, &address, sizeof address);
+  return 0;
+}
+
+#ifdef RUNTIME
+
+int cudaDriverGetVersion(int *version) { return tell(version, 13000); }
+int cudaRuntimeGetVersion(int *version) { return tell(version, 13000); }
+int cudaGetLastError(void) { return 0; }
+int cudaGetDeviceCount(int *count) { return tell(count, 1); }
+int cudaSetDevice(int device) { return 0; }
+int cudaStreamCreateWithPriority(void *stream, unsigned flags, int priority) { return hand_out(stream); }
+int cudaStreamDestroy(void *stream) { return 0; }
+int cudaStreamSynchronize(void *stream) { return 0; }
+int cudaStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
+int cudaEventCreateWithFlags(void *event, unsigned flags) { return hand_out(event); }
+int cudaEventDestroy(void *event) { return 0; }
+int cudaEventRecord(void *event, void *stream) { return 0; }
+int cudaEventQuery(void *event) { return 0; }
+int cudaMemPoolCreate(void *pool, const void *props) { return hand_out(pool); }
+int cudaMemPoolDestroy(void *pool) { return 0; }
+int cudaMemPoolSetAttribute(void *pool, int attribute, void *value) { return 0; }
+int cudaMemPoolGetAccess(int *flags, void *pool, const void *location) { return tell(flags, 3); }
+int cudaMallocFromPoolAsync(void *address, size_t size, void *pool, void *stream) { return hand_out_address(address); }
+int cudaFreeAsync(void *address, void *stream) { return 0; }
+int cudaFree(void *address) { return 0; }
+int cudaMemPoolExportToShareableHandle(void *handle, void *pool, int type, unsigned flags) { return export_pool(handle); }
+int cudaMemPoolImportFromShareableHandle(void *pool, void *handle, int type, unsigned flags) { return hand_out(pool); }
+int cudaMemPoolExportPointer(void *data, uint64_t address) { return export_pointer(data, address); }
+int cudaMemPoolImportPointer(void *address, void *pool, const void *data) { return import_pointer(address, data); }
+int cudaHostAlloc(void *address, size_t size, unsigned flags) { return allocate_host(address, size); }
+int cudaFreeHost(void *address) { return free_host(address); }
+int cudaMemcpyAsync(void *to, const void *from, size_t count, int kind, void *stream) { return 0; }
+
+#else
+
+int cuInit(unsigned flags) { return 0; }
+int cuDriverGetVersion(int *version) { return tell(version, 13000); }
+int cuDeviceGetCount(int *count) { return tell(count, 1); }
+int cuDevicePrimaryCtxRetain(void *context, int device) { return hand_out(context); }
+int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
+int cuCtxSetCurrent(void *context) { return 0; }
+int cuStreamCreateWithPriority(void *stream, unsigned flags, int priority) { return hand_out(stream); }
+int cuStreamDestroy_v2(void *stream) { return 0; }
+int cuStreamSynchronize(void *stream) { return 0; }
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
+int cuEventCreate(void *event, unsigned flags) { return hand_out(event); }
+int cuEventDestroy_v2(void *event) { return 0; }
+int cuEventRecord(void *event, void *stream) { return 0; }
+int cuEventQuery(void *event) { return 0; }
+int cuMemPoolCreate(void *pool, const void *props) { return hand_out(pool); }
+int cuMemPoolDestroy(void *pool) { return 0; }
+int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { return 0; }
+int cuMemPoolGetAccess(int *flags, void *pool, const void *location) { return tell(flags, 3); }
+int cuMemAllocFromPoolAsync(void *address, size_t size, void *pool, void *stream) { return hand_out_address(address); }
+int cuMemFreeAsync(uint64_t address, void *stream) { return 0; }
+int cuMemFree_v2(uint64_t address) { return 0; }
+int cuMemPoolExportToShareableHandle(void *handle, void *pool, int type, uint64_t flags) { return export_pool(handle); }
+int cuMemPoolImportFromShareableHandle(void *pool, void *handle, int type, uint64_t flags) { return hand_out(pool); }
+int cuMemPoolExportPointer(void *data, uint64_t address) { return export_pointer(data, address); }
+int cuMemPoolImportPointer(void *address, void *pool, const void *data) { return import_pointer(address, data); }
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t count, void *stream) { return 0; }
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t count, void *stream) { return 0; }
+int cuMemHostAlloc(void *address, size_t size, unsigned flags) { return allocate_host(address, size); }
+int cuMemFreeHost(void *address) { return free_host(address); }
+int cuModuleLoadDataEx(void *module, const void *image, unsigned options, void *names, void *values) {
+  return hand_out(module);
+}
+int cuModuleUnload(void *module) { return 0; }
+int cuModuleGetFunction(void *function, void *module, const char *name) { return hand_out(function); }
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_memory, void *stream, void **parameters,
+                   void **extra) {
+  return 0;
+}
+
+int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address) {
+  *base = address;
+  *size = 1 << 21;
+  return 0;
+}
+
+#endif
