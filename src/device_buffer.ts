@@ -109,6 +109,21 @@ interface LaterRelease {
   readonly marker: bigint | undefined;
 }
 
+/** What a buffer may have besides. */
+interface MoreOfBuffer {
+  /** Whether the memory went without having been freed: reads that have copies yet to give cannot go on. */
+  isRetired?: boolean;
+  /** The memory as the host sees it, where it has asked. */
+  hostView?: ArrayBuffer;
+  /** That of this buffer and of its parts. */
+  hostViews?: ArrayBuffer[] | undefined;
+  /** Copies of reads that are not known to be done. */
+  copies?: Set<StagingBuffer>;
+  /** Those who keep the memory: reads that have copies yet to give to their stream, and callers of `keepMemory`. */
+  keepers?: Set<MemoryKeeper>;
+  laterRelease?: LaterRelease | undefined;
+}
+
 /**
  * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait.
  *
@@ -142,26 +157,17 @@ export class DeviceBuffer implements Disposable {
   /** The buffer that this is a part of, or itself. */
   readonly #whole: DeviceBuffer;
   #isFreed = false;
-  /** Whether the memory went without having been freed: reads that have copies yet to give cannot go on. */
-  #isRetired = false;
-  /** The memory as the host sees it, where it has asked. */
-  #hostView: ArrayBuffer | undefined;
-  /** That of this buffer and of its parts. */
-  #hostViews: ArrayBuffer[] | undefined;
-  /** Copies of reads that are not known to be done. */
-  #copies: Set<StagingBuffer> | undefined;
-  /** Those who keep the memory: reads that have copies yet to give to their stream, and callers of `keepMemory`. */
-  #keepers: Set<MemoryKeeper> | undefined;
-  #laterRelease: LaterRelease | undefined;
+  /** What most buffers never need: so that each is small. */
+  #more: MoreOfBuffer | undefined;
 
   static {
     partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
     retire = (buffer) => {
-      buffer.#isRetired = true;
+      buffer.#moreToHave.isRetired = true;
       buffer.#end();
     };
     endUse = (buffer) => buffer.#end();
-    isBeingRead = (buffer) => buffer.#whole.#hasKeepers || (buffer.#whole.#copies?.size ?? 0) > 0;
+    isBeingRead = (buffer) => buffer.#whole.#hasKeepers || (buffer.#whole.#more?.copies?.size ?? 0) > 0;
     awaitCopies = (buffer, stream) => {
       buffer.#whole.#awaitCopies(stream);
       return !buffer.#whole.#hasKeepers;
@@ -184,7 +190,7 @@ export class DeviceBuffer implements Disposable {
     };
     printAs(this, (buffer) => {
       const whole = buffer.#whole;
-      const freed = whole.#laterRelease === undefined ? "freed" : "freed, still kept";
+      const freed = whole.#more?.laterRelease === undefined ? "freed" : "freed, still kept";
       const state = whole.#isFreed ? freed : `0x${buffer.#address.toString(16)}`;
       return `${buffer.constructor.name} { device ${buffer.device.ordinal}, ${buffer.byteLength} bytes, ${state} }`;
     });
@@ -410,17 +416,18 @@ export class DeviceBuffer implements Disposable {
    */
   hostView(): ArrayBuffer {
     const { address } = this;
-    if (this.#hostView !== undefined && !this.#hostView.detached) return this.#hostView;
+    const more = this.#moreToHave;
+    if (more.hostView !== undefined && !more.hostView.detached) return more.hostView;
     try {
-      this.#hostView = this.#session.hostView(address, this.byteLength);
+      more.hostView = this.#session.hostView(address, this.byteLength);
     } catch (error) {
       const hint = error instanceof CudaError && error.code === "cudaErrorInvalidValue"
         ? "only memory of a pool from Cuda.createHostPool can be seen in place, read copies other memory"
         : "read copies the memory instead";
       throw cannot(`see the buffer of ${this.byteLength} bytes on the host`, error, hint);
     }
-    (this.#whole.#hostViews ??= []).push(this.#hostView);
-    return this.#hostView;
+    (this.#whole.#moreToHave.hostViews ??= []).push(more.hostView);
+    return more.hostView;
   }
 
   /**
@@ -452,10 +459,10 @@ export class DeviceBuffer implements Disposable {
       this.#end();
       return;
     }
-    this.#laterRelease = { stream, marker: this.#markFree(stream) };
+    this.#more!.laterRelease = { stream, marker: this.#markFree(stream) };
     this.#owner.awaitRelease?.(this.#address, this.byteLength);
     this.#end();
-    for (const { onFree } of this.#keepers!) onFree?.();
+    for (const { onFree } of this.#more!.keepers!) onFree?.();
   }
 
   #exportHint(): string {
@@ -480,9 +487,9 @@ export class DeviceBuffer implements Disposable {
 
   #end(): void {
     this.#isFreed = true;
-    if (this.#hostViews === undefined) return;
-    for (const view of this.#hostViews) this.#session.detach(view);
-    this.#hostViews = undefined;
+    if (this.#more?.hostViews === undefined) return;
+    for (const view of this.#more.hostViews) this.#session.detach(view);
+    this.#more.hostViews = undefined;
   }
 
   #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
@@ -490,13 +497,17 @@ export class DeviceBuffer implements Disposable {
     return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, this.stream, this.#whole];
   }
 
+  get #moreToHave(): MoreOfBuffer {
+    return this.#more ??= {};
+  }
+
   get #hasKeepers(): boolean {
-    return this.#keepers !== undefined && this.#keepers.size > 0;
+    return this.#more?.keepers !== undefined && this.#more.keepers.size > 0;
   }
 
   #awaitCopies(stream: CudaStream): void {
-    if (this.#copies === undefined) return;
-    for (const { event, stream: readOn } of this.#copies) {
+    if (this.#more?.copies === undefined) return;
+    for (const { event, stream: readOn } of this.#more.copies) {
       if (readOn !== stream) this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
     }
   }
@@ -556,7 +567,7 @@ export class DeviceBuffer implements Disposable {
 
   /** Gives the copy of a piece to the stream. */
   #sendPiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
-    if (this.#whole.#isRetired) throw new ReferenceError("Cannot read the buffer on: its module was disposed");
+    if (this.#whole.#more?.isRetired) throw new ReferenceError("Cannot read the buffer on: its module was disposed");
     const { driver, staging } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
@@ -569,12 +580,12 @@ export class DeviceBuffer implements Disposable {
       staging.giveBack(lent);
       throw error;
     }
-    (this.#whole.#copies ??= new Set()).add(lent);
+    (this.#whole.#moreToHave.copies ??= new Set()).add(lent);
     return lent;
   }
 
   #giveBackStaging(lent: StagingBuffer): void {
-    this.#whole.#copies?.delete(lent);
+    this.#whole.#more?.copies?.delete(lent);
     this.#session.staging.giveBack(lent);
   }
 
@@ -584,7 +595,7 @@ export class DeviceBuffer implements Disposable {
       waitUntil(() => this.#session.driver.eventQuery(staging.event)).then(
         () => this.#giveBackStaging(staging),
         // Where the device was lost, or the session has ended, so is the memory, and nothing is read any more.
-        () => this.#whole.#copies?.delete(staging),
+        () => this.#whole.#more?.copies?.delete(staging),
       );
     }
   }
@@ -592,12 +603,13 @@ export class DeviceBuffer implements Disposable {
   /** Keeps the memory until the function that this returns is called. */
   #keep(onFree?: () => void): () => void {
     const keeper = { onFree };
-    const keepers = this.#keepers ??= new Set();
+    const more = this.#moreToHave;
+    const keepers = more.keepers ??= new Set();
     keepers.add(keeper);
     return () => {
-      if (!keepers.delete(keeper) || keepers.size > 0 || this.#laterRelease === undefined) return;
-      const later = this.#laterRelease;
-      this.#laterRelease = undefined;
+      if (!keepers.delete(keeper) || keepers.size > 0 || more.laterRelease === undefined) return;
+      const later = more.laterRelease;
+      more.laterRelease = undefined;
       giveBack(() => this.#releaseLater(later));
     };
   }

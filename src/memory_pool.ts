@@ -355,7 +355,7 @@ export class MemoryPool implements Disposable {
     this.#liveCount--;
     this.#liveBytes -= byteLength;
     this.#origins?.delete(address);
-    this.#awaitingRelease.delete(address);
+    if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(address);
     this.#freedOn.note(stream);
     this.#destroyUnlessLiving();
   }
