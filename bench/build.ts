@@ -1,6 +1,6 @@
 /**
- * Builds the kernels of the benchmarks with nvcc: from `NAME.cu` the PTX in `NAME.ptx`, in which nothing is fused, and for
- * those that are also measured so, `NAME_fused.ptx`, which is what nvcc makes by default.
+ * Builds the kernels of the benchmarks with nvcc: from `NAME.cu` the PTX in `NAME.ptx`, in those for the software device
+ * with nothing fused, and for those that are also measured so, `NAME_fused.ptx`, which is what nvcc makes by default.
  *
  *     deno run --allow-read --allow-run=nvcc bench/build.ts
  *
@@ -12,6 +12,8 @@ import { fileURLToPath } from "node:url";
 /** Oldest that nvcc 13 compiles for. */
 const architecture = "compute_75";
 const measuredFused: ReadonlySet<string> = new Set(["matrix_multiply"]);
+/** Kernels that GPUs run. */
+const forGpus: readonly string[] = ["channel/frames", "cuda/kernels"];
 
 function build(name: string, { suffix, options }: { suffix: string; options: readonly string[] }): void {
   const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
@@ -26,3 +28,4 @@ for (const file of readdirSync(new URL(".", import.meta.url)).filter((file) => f
   build(name, { suffix: "", options: ["-fmad=false"] });
   if (measuredFused.has(name)) build(name, { suffix: "_fused", options: [] });
 }
+for (const name of forGpus) build(name, { suffix: "", options: [] });

@@ -12,9 +12,9 @@ import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../../examples/table.ts";
+import { Contender } from "../contender.ts";
 import { median } from "../measurement.ts";
-import { Contender } from "./contender.ts";
-import type { Job } from "./job.ts";
+import { formatJob, type Greeting, type Job, type RoundTimes } from "./job.ts";
 import { quantile, resultOf, type RoundResult } from "./statistics.ts";
 
 interface Options {
@@ -59,7 +59,7 @@ async function start(
   let contender: Contender | undefined;
   try {
     contender = new Contender({ name, command, args });
-    const { device, isSoftware, versions } = await contender.greeting();
+    const { device, isSoftware, versions } = await contender.greeting<Greeting>();
     console.log(`${name}: ${versions}, on ${device}`);
     return { contender, isSoftware };
   } catch (error) {
@@ -115,7 +115,8 @@ async function measure(
         const contender = contenders[(round + turn) % contenders.length]!;
         if (!running.has(contender)) continue;
         try {
-          const times = await contender.run({ ...mode, frames: uncounted + frames, slotByteLength, firstFrame });
+          const job = { ...mode, frames: uncounted + frames, slotByteLength, firstFrame };
+          const times = await contender.ask<RoundTimes>(formatJob(job));
           results.get(mode)!.get(contender)!.push(resultOf(times, { uncounted }));
         } catch (error) {
           running.delete(contender);

@@ -73,6 +73,8 @@ export class ConnectedImporter {
     if (!this.isConnected) return;
     // What was taken back before it was told need not be told.
     if (record.isWithdrawn && !this.announcements.has(record.identifier)) return void this.#changed.delete(record);
+    const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0;
+    if (isAlone && !this.#stream.isBacklogged) return this.#tellChange(record);
     this.#changed.add(record);
     this.#pump();
   }
@@ -170,8 +172,8 @@ export class ConnectedImporter {
   #pump(): void {
     const stream = this.#stream;
     while (!stream.isBacklogged) {
-      const [event] = this.#freeEvents;
-      if (event !== undefined) {
+      if (this.#freeEvents.size > 0) {
+        const [event] = this.#freeEvents as unknown as [number];
         this.#freeEvents.delete(event);
         stream.send({ type: "event-free", event });
         continue;

@@ -79,8 +79,12 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
 
 const layoutsByNumber: readonly (MessageLayout | undefined)[] = inPlaces(Object.values(messageLayouts));
 const textDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** Bytes: of shorter text, looking at each costs less than a call of the decoder. */
+const shortTextByteLength = 64;
 /** Of what a peer sent as text, so much is quoted when it is refused. */
 const quotedLength = 40;
+
+let latestView: DataView = new DataView(new ArrayBuffer(0));
 
 /**
  * Reads what stands in front of a message, before any room is made for its body.
@@ -89,10 +93,11 @@ const quotedLength = 40;
  * @throws {SharingError} `bad-message` where no message has such a header
  */
 export function decodeHeader(bytes: Uint8Array, offset: number): Header {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const bodyByteLength = view.getUint32(offset, true);
-  const type = view.getUint16(offset + 4, true);
-  const descriptors = view.getUint16(offset + 6, true);
+  const view = viewOf(bytes.buffer);
+  const begin = bytes.byteOffset + offset;
+  const bodyByteLength = view.getUint32(begin, true);
+  const type = view.getUint16(begin + 4, true);
+  const descriptors = view.getUint16(begin + 6, true);
   const found = layoutsByNumber[type];
   if (found === undefined) {
     throw new SharingError("bad-message", `Cannot take a message of type ${type}: there is none in the protocol`);
@@ -262,33 +267,37 @@ class BodyReader {
   readonly #type: Message["type"];
   readonly #body: Uint8Array;
   readonly #view: DataView;
+  /** In the view, where the body begins. */
+  readonly #begin: number;
   #position = 0;
 
   constructor(type: Message["type"], body: Uint8Array) {
     this.#type = type;
     this.#body = body;
-    this.#view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+    this.#view = viewOf(body.buffer);
+    this.#begin = body.byteOffset;
   }
 
   number16(field: string, least = 0, most = 0xffff): number {
-    const value = this.#view.getUint16(this.#position, true);
+    const value = this.#view.getUint16(this.#begin + this.#position, true);
     if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
     this.#position += 2;
     return value;
   }
 
   number32(field: string, least = 0, most = 0xffff_ffff): number {
-    const value = this.#view.getUint32(this.#position, true);
+    const value = this.#view.getUint32(this.#begin + this.#position, true);
     if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
     this.#position += 4;
     return value;
   }
 
   number64(field: string, least = 0, most: number = Number.MAX_SAFE_INTEGER): number {
-    const low = this.#view.getUint32(this.#position, true);
-    const value = this.#view.getUint32(this.#position + 4, true) * 2 ** 32 + low;
+    const position = this.#begin + this.#position;
+    const low = this.#view.getUint32(position, true);
+    const value = this.#view.getUint32(position + 4, true) * 2 ** 32 + low;
     if (value < least || value > most) {
-      refuse(this.#type, field, this.#view.getBigUint64(this.#position, true), range(least, most));
+      refuse(this.#type, field, this.#view.getBigUint64(position, true), range(least, most));
     }
     this.#position += 8;
     return value;
@@ -322,6 +331,7 @@ class BodyReader {
   text(field: string, byteLength: number): string {
     if (byteLength === 0) return "";
     const bytes = this.#take(byteLength);
+    if (byteLength <= shortTextByteLength && isPlain(bytes)) return String.fromCharCode.apply(null, bytes as never);
     let text;
     try {
       text = textDecoder.decode(bytes);
@@ -355,6 +365,18 @@ function layout(
 function inPlaces(layouts: readonly MessageLayout[]): (MessageLayout | undefined)[] {
   const last = Math.max(...layouts.map(({ number }) => number));
   return Array.from({ length: last + 1 }, (_, place) => layouts.find(({ number }) => number === place));
+}
+
+/** A view of all of a buffer: the same as long as it is asked for the same, since messages come one after another. */
+function viewOf(buffer: ArrayBufferLike): DataView {
+  if (latestView.buffer !== buffer) latestView = new DataView(buffer);
+  return latestView;
+}
+
+/** Whether each byte is a character of ASCII other than NUL. */
+function isPlain(bytes: Uint8Array): boolean {
+  for (let i = 0; i < bytes.length; i++) if ((bytes[i]! - 1) >>> 0 >= 0x7f) return false;
+  return true;
 }
 
 function isJson(text: string): boolean {

@@ -27,6 +27,8 @@ import {
 
 const textEncoder = new TextEncoder();
 const noBytes = new Uint8Array(0);
+/** Characters: of shorter text, looking at each costs less than a call of the encoder. */
+const shortTextLength = 64;
 
 /**
  * The bytes of a message: its header and its body. A POOL's descriptor is to be sent with the first of them.
@@ -37,6 +39,11 @@ const noBytes = new Uint8Array(0);
  * @throws {RangeError} for a number, bytes or text that its field cannot have
  */
 export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
+  return borrowEncoded(message).slice();
+}
+
+/** What `encodeMessage` gives, in memory that the next message is written to as well. */
+export function borrowEncoded(message: Message): Uint8Array<ArrayBuffer> {
   return writeBody(message).end();
 }
 
@@ -154,12 +161,16 @@ function writeFrame(message: FrameMessage): MessageWriter {
 class MessageWriter {
   readonly #bytes = new Uint8Array(headerByteLength + maximumBodyByteLength);
   readonly #view = new DataView(this.#bytes.buffer);
+  /** Short text on its way into the message, of which there are two at most. */
+  readonly #texts = new Uint8Array(2 * shortTextLength);
+  #textsEnd = 0;
   #type: Message["type"] = "hello";
   #position = 0;
 
   begin(type: Message["type"]): void {
     this.#type = type;
     this.#position = headerByteLength;
+    this.#textsEnd = 0;
   }
 
   number16(field: string, value: number): this {
@@ -198,6 +209,8 @@ class MessageWriter {
   /** The bytes of a text, for when its length stands before other fields. */
   encode(field: string, text: string, most: number): Uint8Array {
     if (text === "") return noBytes;
+    const plain = this.#encodePlain(text);
+    if (plain !== undefined) return plain;
     // An encoder would put another character in the place of what has no UTF-8.
     if (!text.isWellFormed() || text.includes("\0")) {
       this.#refuse(field, JSON.stringify(text), "text without a NUL or half a character");
@@ -205,6 +218,19 @@ class MessageWriter {
     const bytes = textEncoder.encode(text);
     if (bytes.length > most) this.#refuse(field, `${bytes.length} bytes of UTF-8`, `at most ${most}`);
     return bytes;
+  }
+
+  /** Short text whose characters are all of ASCII, and none a NUL. */
+  #encodePlain(text: string): Uint8Array | undefined {
+    if (text.length > shortTextLength) return undefined;
+    const begin = this.#textsEnd;
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      if (code === 0 || code > 0x7f) return undefined;
+      this.#texts[begin + i] = code;
+    }
+    this.#textsEnd = begin + text.length;
+    return this.#texts.subarray(begin, this.#textsEnd);
   }
 
   /** As many characters as have room. */
@@ -221,7 +247,7 @@ class MessageWriter {
     this.#view.setUint32(0, bodyByteLength, true);
     this.#view.setUint16(4, number, true);
     this.#view.setUint16(6, descriptors, true);
-    return this.#bytes.slice(0, this.#position);
+    return this.#bytes.subarray(0, this.#position);
   }
 
   #refuse(field: string, value: number | string, needed: string): never {

@@ -161,7 +161,8 @@ export class Exporter implements AsyncDisposable {
 
   /**
    * Offers a buffer, a part of one, or a whole pool, to all importers, now and later. What is read there begins after
-   * the work that the stream was given so far; offers that are made in one run of JavaScript become readable together.
+   * the work that the stream was given so far; while that is not done, offers that are made in one run of JavaScript
+   * become readable together.
    *
    * @param name of 1 to 255 bytes in UTF-8, which no other offer has
    * @throws {TypeError} for memory of a pool that was not created with handleType "posix-fd"

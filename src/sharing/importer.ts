@@ -11,12 +11,12 @@ import { type WaitOptions, whenDone } from "../waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "./channel_consumer.ts";
 import { greet } from "./handshake.ts";
 import { MessageStream } from "./message_stream.ts";
-import type { ChannelMessage, ForgetMessage, Message, OfferMessage } from "./messages.ts";
+import type { ChannelMessage, ForgetMessage, Message } from "./messages.ts";
 import type { OwnEvent } from "./own_events.ts";
 import { badMessage, PeerEvents } from "./peer_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
 import { type Release, ReleaseEvents, type TellRelease } from "./release_events.ts";
-import { type MapOptions, RemoteOffer, type RemoteOfferState } from "./remote_offer.ts";
+import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
 import { Settlement } from "./settlement.ts";
 import { type Peer, UnixSocket } from "./unix_socket.ts";
@@ -33,6 +33,12 @@ export interface ImporterOptions extends WaitOptions {
   messageTimeout?: number;
   /** Milliseconds that the exporter has to acknowledge releases when this is disposed: 5000 unless given. */
   closeTimeout?: number;
+}
+
+/** An allocation of the exporter's, here. */
+interface Mapped {
+  readonly whole: DeviceBuffer;
+  readonly pool: ImportedMemoryPool;
 }
 
 /**
@@ -66,6 +72,11 @@ export class Importer implements AsyncDisposable {
   readonly #waits = new Set<() => void>();
   /** Of what a disposal waits for. */
   readonly #settlement = new Settlement();
+  /** What offers are mapped by. */
+  readonly #owner: RemoteOfferOwner = {
+    map: (state, options) => this.#map(state, options),
+    importPool: (state) => this.#importPool(state),
+  };
   /** Whether something could not be released: the device is lost, or its `Cuda` object was disposed. */
   #isStuck = false;
   /** Set when the connection is at its end: why, where that is not the exporter's own wish. */
@@ -267,10 +278,7 @@ export class Importer implements AsyncDisposable {
   }
 
   #offerOf(state: RemoteOfferState): RemoteOffer {
-    return new RemoteOffer(state, {
-      map: (each, options) => this.#map(each, options),
-      importPool: (each) => this.#importPool(each),
-    });
+    return new RemoteOffer(state, this.#owner);
   }
 
   async #map(state: RemoteOfferState, { stream, signal }: MapOptions): Promise<DeviceBuffer> {
@@ -286,30 +294,47 @@ export class Importer implements AsyncDisposable {
     return await this.#mapWhole(state, { signal: signal! }, (mapped) => this.#bufferOf(state, mapped, stream));
   }
 
-  /** Maps all of the allocation that an offer lies in, and gives it to `make` when the offer may be read. */
-  async #mapWhole<T>(
-    state: RemoteOfferState,
-    { signal }: WaitOptions,
-    make: (mapped: { whole: DeviceBuffer; pool: ImportedMemoryPool }) => T,
-  ): Promise<T> {
-    const { message } = state;
+  /**
+   * Maps all of the allocation that an offer lies in, and gives it to `make` when the offer may be read: at once, where
+   * that is so already.
+   */
+  #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (mapped: Mapped) => T): T | Promise<T> {
     this.#checkOffered(state);
-    this.#offers.hold(message);
-    this.#mapping++;
-    let mapped: { whole: DeviceBuffer; pool: ImportedMemoryPool } | undefined;
+    this.#offers.hold(state);
+    let mapped: Mapped | undefined;
     try {
-      mapped = this.#memory.map(message.allocation);
-      if (!state.isReady) await this.#ready(state, signal);
-      this.#check(`map "${message.name}"`);
+      mapped = this.#memory.map(state.message.allocation);
+      if (state.isReady) return make(mapped);
+    } catch (error) {
+      this.#letGo(state, mapped);
+      throw error;
+    }
+    return this.#mapWhenReady(state, mapped, { signal: signal!, make });
+  }
+
+  async #mapWhenReady<T>(
+    state: RemoteOfferState,
+    mapped: Mapped,
+    { signal, make }: WaitOptions & { make: (mapped: Mapped) => T },
+  ): Promise<T> {
+    this.#mapping++;
+    try {
+      await this.#ready(state, signal);
+      this.#check(`map "${state.message.name}"`);
       return make(mapped);
     } catch (error) {
-      if (mapped === undefined) this.#offers.letGo(message, 0);
-      else this.#unmap(mapped.whole, message);
+      this.#letGo(state, mapped);
       throw error;
     } finally {
       this.#mapping--;
       this.#settlement.look();
     }
+  }
+
+  /** Gives up what is held, and mapped if that was done, and is of no use. */
+  #letGo(state: RemoteOfferState, mapped: Mapped | undefined): void {
+    if (mapped === undefined) this.#offers.letGo(state, 0);
+    else this.#unmap(mapped.whole, state);
   }
 
   /** Frees a mapping of the library's own. Where that fails, it is mapped until the process ends. */
@@ -325,20 +350,16 @@ export class Importer implements AsyncDisposable {
   }
 
   /** Gives up what the application did not get. The exporter is told once it is unmapped. */
-  #unmap(whole: DeviceBuffer, message: OfferMessage): void {
+  #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
     const { stream } = whole;
     if (!this.#free(whole)) return;
-    this.#releases.tellLater(stream, () => this.#offers.letGo(message, 0));
+    this.#releases.tellLater(stream, () => this.#offers.letGo(state, 0));
   }
 
   #join(
     state: RemoteOfferState,
     channel: ChannelMessage,
-    { whole, pool, stream = whole.device.defaultStream }: {
-      whole: DeviceBuffer;
-      pool: ImportedMemoryPool;
-      stream?: CudaStream;
-    },
+    { whole, pool, stream = whole.device.defaultStream }: Mapped & { stream?: CudaStream },
   ): ChannelConsumer {
     const { message } = state;
     const events: OwnEvent[] = [];
@@ -359,7 +380,7 @@ export class Importer implements AsyncDisposable {
         this.#consumers.delete(consumer);
         for (const event of channel.readyEvents) this.#peerEvents.leave(event);
         if (isFreed) {
-          this.#offers.letGo(message, 0);
+          this.#offers.letGo(state, 0);
           // The slots were released after the same work: the exporter has seen, or need not see, their events.
           for (const event of events) if (event !== undefined) this.#releases.giveBack(event);
         }
@@ -373,7 +394,7 @@ export class Importer implements AsyncDisposable {
 
   #bufferOf(
     state: RemoteOfferState,
-    { whole, pool }: { whole: DeviceBuffer; pool: ImportedMemoryPool },
+    { whole, pool }: Mapped,
     stream: CudaStream = whole.device.defaultStream,
   ): DeviceBuffer {
     const { byteOffset, byteLength, pool: poolIdentifier } = state.message;
@@ -389,7 +410,7 @@ export class Importer implements AsyncDisposable {
             whole.free(onto);
             this.#freedOn.note(onto);
             const isSeen = onto.device === pool.device && !isHostMemory;
-            this.#release({ stream: onto, isSeen }, (event) => this.#offers.letGo(state.message, event));
+            this.#release({ stream: onto, isSeen }, (event) => this.#offers.letGo(state, event));
           } catch (error) {
             // The exporter is not told: this process has the memory mapped until it ends.
             this.#isStuck = true;
@@ -415,11 +436,11 @@ export class Importer implements AsyncDisposable {
     }
     this.#checkOffered(state);
     const pool = this.#memory.importPool(message.pool);
-    this.#offers.hold(message);
+    this.#offers.hold(state);
     this.#mapped.add(pool);
     whenGivenUp(pool, () => {
       this.#mapped.delete(pool);
-      this.#offers.letGo(message, 0);
+      this.#offers.letGo(state, 0);
       this.#settlement.look();
     });
     return pool;

@@ -18,7 +18,7 @@ import {
   protocolVersion,
 } from "./messages.ts";
 import { PeerProcess } from "./peer_process.ts";
-import { preparePolling, readable, type Watch, watch, writable } from "./poller.ts";
+import { countLooks, preparePolling, readable, type Watch, watch, writable } from "./poller.ts";
 import {
   isOutOfDescriptors,
   operationsPerTurn,
@@ -49,6 +49,10 @@ export interface MessageStreamOptions {
 
 /** Bytes: so much is read before others get their turn. */
 const bytesPerTurn = 65_536;
+/** Bytes: once so much waits to be sent, it is not to wait for what comes behind it. */
+const eagerByteLength = 4096;
+/** What is sent after so many writes of one turn goes together, in the next. */
+const writesPerTurn = 2;
 /** Bytes: a socket holds less, so that what comes behind them was not sent by a peer that has ended since. */
 const bytesAfterEnd = 2 ** 20;
 
@@ -78,6 +82,9 @@ export class MessageStream {
   /** Read since then. */
   #lastByteLength = 0;
   #willFlush = false;
+  /** Writes since the poller looked last, and when that was. */
+  #writes = 0;
+  #lastLook = 0;
   #wasBacklogged = false;
   /** When the message that has come in part must have come whole. */
   #deadline: number | undefined;
@@ -128,7 +135,7 @@ export class MessageStream {
   }
 
   /**
-   * Sends a message, together with others of the same turn. After the end, this does nothing.
+   * Sends a message, together with others of the same run of JavaScript. After the end, this does nothing.
    *
    * @throws {RangeError} for a message that the protocol does not know how to say
    */
@@ -136,13 +143,24 @@ export class MessageStream {
     if (this.#isEnded) return;
     this.#writer.add(message);
     if (this.#writer.isBacklogged) this.#wasBacklogged = true;
-    if (this.#willFlush) return;
+    if (this.#writer.byteLength >= eagerByteLength && !this.#writer.isBlocked) this.flush();
+    if (this.#willFlush || this.#writer.isEmpty) return;
     this.#willFlush = true;
-    queueMicrotask(() => {
+    const flush = (): void => {
       this.#willFlush = false;
       if (this.#writer.isBlocked) this.#attend();
       else this.flush();
-    });
+    };
+    if (this.#isLateInTurn()) atNextTurn(flush);
+    else queueMicrotask(flush);
+  }
+
+  /** Whether enough was written in this turn: who sends as one promise resolves after another would make many writes. */
+  #isLateInTurn(): boolean {
+    const look = countLooks();
+    if (look !== this.#lastLook) this.#writes = 0;
+    this.#lastLook = look;
+    return ++this.#writes > writesPerTurn;
   }
 
   /** Writes now what the socket takes. */

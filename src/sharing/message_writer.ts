@@ -7,22 +7,29 @@ import { closeDescriptor, duplicateDescriptor } from "../../ffi/shim/descriptors
 import { sendTo } from "../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { SharingError } from "../errors.ts";
-import { encodeMessage } from "./encode_message.ts";
+import { borrowEncoded } from "./encode_message.ts";
 import type { Message } from "./messages.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
-/** Bytes: short messages are joined to writes of about so many. */
-const joinedByteLength = 65_536;
+/** Bytes: short messages are joined to writes of at most so many. */
+const joinedByteLength = 16_384;
 /** Bytes: with more in the queue, whoever sends should wait. */
 const backlogByteLength = 256 * 1024;
+const noDescriptors: readonly number[] = [];
 
 interface Outgoing {
-  bytes: Uint8Array<ArrayBuffer>;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** What of the bytes is to be written: behind it, there may be room for other messages. */
+  begin: number;
+  end: number;
   /** Goes with the first byte, which is of a write of its own; undefined for none, and once it went. */
   fd: number | undefined;
   /** Whether it was made for the queue, and is to be closed. */
   isDuplicate: boolean;
 }
+
+/** Room that was used and is free, for whichever connection is the next to write: most have nothing to write. */
+let spareRoom: Uint8Array<ArrayBuffer> | undefined;
 
 /** A queue of messages, which waits while the socket takes nothing. */
 export class MessageWriter {
@@ -48,6 +55,11 @@ export class MessageWriter {
     return this.#queue.length === 0;
   }
 
+  /** Bytes in the queue. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
   /** Whether over 256 KiB are in the queue. */
   get isBacklogged(): boolean {
     return this.#byteLength > backlogByteLength;
@@ -66,13 +78,17 @@ export class MessageWriter {
    * borrowed.
    */
   add(message: Message): void {
-    const bytes = encodeMessage(message);
+    const bytes = borrowEncoded(message);
     if (this.#failure !== undefined) return;
-    const fd = message.type === "pool" ? message.handle.fd : undefined;
-    const outgoing = { bytes, fd, isDuplicate: false };
-    this.#queue.push(outgoing);
     this.#byteLength += bytes.length;
-    if (fd === undefined) return;
+    if (message.type !== "pool") {
+      const outgoing = this.#roomFor(bytes.length);
+      outgoing.bytes.set(bytes, outgoing.end);
+      outgoing.end += bytes.length;
+      return;
+    }
+    const outgoing = { bytes: bytes.slice(), begin: 0, end: bytes.length, fd: message.handle.fd, isDuplicate: false };
+    this.#queue.push(outgoing);
     this.flush();
     if (outgoing.fd !== undefined) this.#keepDescriptor(outgoing);
   }
@@ -81,8 +97,9 @@ export class MessageWriter {
   flush(): void {
     this.#isBlocked = false;
     while (this.#queue.length > 0 && !this.#isBlocked) {
-      const first = this.#joinFirst();
-      const result = sendTo(this.#fd, first.bytes, first.fd === undefined ? [] : [first.fd]);
+      const first = this.#queue[0]!;
+      const { bytes, begin, end, fd } = first;
+      const result = sendTo(this.#fd, bytes.subarray(begin, end), fd === undefined ? noDescriptors : [fd]);
       if (result > 0) this.#sent(first, result);
       else if (result === -errno.EAGAIN) this.#isBlocked = true;
       else if (result !== -errno.EINTR) this.#fail(this.#sendError(-result));
@@ -96,32 +113,27 @@ export class MessageWriter {
     for (const outgoing of this.#queue.splice(0)) closeDuplicate(outgoing);
   }
 
-  /** What is to be written next: as many of the first messages as go into one write. */
-  #joinFirst(): Outgoing {
-    let count = 0;
-    let byteLength = 0;
-    for (const { bytes, fd } of this.#queue) {
-      if (fd !== undefined || (count > 0 && byteLength + bytes.length > joinedByteLength)) break;
-      byteLength += bytes.length;
-      count++;
-    }
-    if (count > 1) {
-      const joined = new Uint8Array(byteLength);
-      let position = 0;
-      for (const { bytes } of this.#queue.slice(0, count)) {
-        joined.set(bytes, position);
-        position += bytes.length;
-      }
-      this.#queue.splice(0, count, { bytes: joined, fd: undefined, isDuplicate: false });
-    }
-    return this.#queue[0]!;
+  /** What a message is put behind. */
+  #roomFor(byteLength: number): Outgoing {
+    const last = this.#queue.at(-1);
+    if (last !== undefined && last.end + byteLength <= last.bytes.length) return last;
+    const isShort = byteLength <= joinedByteLength;
+    const bytes = isShort && spareRoom !== undefined
+      ? spareRoom
+      : new Uint8Array(isShort ? joinedByteLength : byteLength);
+    if (bytes === spareRoom) spareRoom = undefined;
+    const outgoing = { bytes, begin: 0, end: 0, fd: undefined, isDuplicate: false };
+    this.#queue.push(outgoing);
+    return outgoing;
   }
 
   #sent(first: Outgoing, byteLength: number): void {
     this.#byteLength -= byteLength;
     closeDuplicate(first);
-    first.bytes = first.bytes.subarray(byteLength);
-    if (first.bytes.length === 0) this.#queue.shift();
+    first.begin += byteLength;
+    if (first.begin < first.end) return;
+    this.#queue.shift();
+    if (first.bytes.length === joinedByteLength) spareRoom = first.bytes;
   }
 
   #keepDescriptor(outgoing: Outgoing): void {

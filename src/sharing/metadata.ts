@@ -33,9 +33,20 @@ export function decodeMetadata(text: string): JsonValue | undefined {
   return text === "" ? undefined : JSON.parse(text) as JsonValue;
 }
 
+/** Whether a name is one beyond doubt: most are, and an encoder costs more than looking at each character. */
+function isPlain(name: string): boolean {
+  if (name.length === 0 || name.length > maximumNameByteLength) return false;
+  for (let i = 0; i < name.length; i++) {
+    const code = name.charCodeAt(i);
+    if (code === 0 || code > 0x7f) return false;
+  }
+  return true;
+}
+
 /** Refuses names that an offer cannot have. */
 export function checkName(name: string): void {
   if (typeof name !== "string") throw new TypeError("Cannot offer anything without a name: it must be a string");
+  if (isPlain(name)) return;
   const { length } = encoder.encode(name);
   if (length === 0 || length > maximumNameByteLength || name.includes("\0") || !name.isWellFormed()) {
     throw new RangeError(

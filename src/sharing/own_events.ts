@@ -9,7 +9,7 @@ const eventsHere = new Map<string, CudaEvent>();
 
 /** The event of a handle, where this process has made it. */
 export function findOwnEvent(handle: Uint8Array): CudaEvent | undefined {
-  return eventsHere.get(keyOf(handle));
+  return eventsHere.get(handle.toHex());
 }
 
 /** An interprocess event of this process, which its peers know by number. */
@@ -47,7 +47,7 @@ export class OwnEvents {
 
   close(): void {
     for (const { event, message } of this.#all.values()) {
-      eventsHere.delete(keyOf(message.handle));
+      eventsHere.delete(message.handle.toHex());
       giveBack(() => event[Symbol.dispose]());
     }
     this.#all.clear();
@@ -70,15 +70,11 @@ export class OwnEvents {
       };
       const own = { device, event, message };
       this.#all.set(this.#last, own);
-      eventsHere.set(keyOf(message.handle), event);
+      eventsHere.set(message.handle.toHex(), event);
       return own;
     } catch (error) {
       event[Symbol.dispose]();
       throw error;
     }
   }
-}
-
-function keyOf(handle: Uint8Array): string {
-  return String.fromCharCode(...handle);
 }

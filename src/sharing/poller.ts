@@ -72,6 +72,8 @@ let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
 /** When a wait began or ended last, in milliseconds. */
 let lastEvent = 0;
+/** Times that the descriptors were looked at. */
+let looks = 0;
 /** Ends the present pause or parked call early; undefined while there is neither. */
 let interruptPause: (() => void) | undefined;
 /** The parked call that was interrupted and may still hold descriptors that nobody waits for any more. */
@@ -152,6 +154,11 @@ export function preparePolling(): void {
   if (table !== undefined) return;
   if (host === "deno") eventfd = unwrap(shim().poolpass_eventfd(), "eventfd");
   table = new PollTable(eventfd);
+}
+
+/** A number that is another one after the descriptors were looked at again: it tells one turn of the thread from another. */
+export function countLooks(): number {
+  return looks;
 }
 
 /** Whether so much is waited for that what seldom happens is better looked for in another way. */
@@ -239,6 +246,7 @@ async function pause(milliseconds: number): Promise<void> {
 
 /** Looks at all descriptors, and serves who waits for them: gives how many waits have come to an end. */
 async function look(): Promise<number> {
+  looks++;
   let resolved = 0;
   for (let first = 1; first < table!.count; first += lookCount) {
     const served = lookAt(first);

@@ -57,7 +57,9 @@ export class ReleaseEvents {
    * device, once the stream has got there. Nothing is told where it throws.
    */
   release({ stream, isSeen, eventOf }: Release, tell: TellRelease): void {
-    if (!isSeen) return stream.query() ? tell(0) : this.tellLater(stream, tell);
+    // A slot's event is its own, and its stream seldom at rest.
+    if ((eventOf === undefined || !isSeen) && stream.query()) return tell(0);
+    if (!isSeen) return this.tellLater(stream, tell);
     const own = eventOf?.() ?? this.#events.take(stream.device);
     const { event, message } = own;
     try {

@@ -25,6 +25,8 @@ export class RemoteOfferState {
   /** How its memory is divided, where it is a channel. */
   channel: ChannelMessage | undefined;
   isWithdrawn = false;
+  /** Times that it is mapped here. */
+  holds = 0;
   /** Waits for its ready event. */
   waiting = 0;
   /** Whether its ready event was seen to have fired. */

@@ -25,12 +25,11 @@ export interface RemoteOffersParts {
   isBacklogged(): boolean;
 }
 
-/** The offers of an exporter, as it has told of them, and how often each is held here. */
+/** The offers of an exporter, as it has told of them. */
 export class RemoteOffers {
   readonly #parts: RemoteOffersParts;
   readonly #offers = new Map<number, RemoteOfferState>();
   readonly #byName = new Map<string, RemoteOfferState>();
-  readonly #holds = new Map<number, number>();
   /** Those that were withdrawn while they were held: they may still be asked for. */
   readonly #withdrawn = new Map<number, RemoteOfferState>();
   /** A channel of which the second message is to come. */
@@ -78,7 +77,7 @@ export class RemoteOffers {
     memory.check(message);
     if (message.readyEvent !== 0) events.use(message.readyEvent);
     memory.use(message);
-    this.#left.delete(message.offer);
+    if (this.#left.size > 0) this.#left.delete(message.offer);
     const state = new RemoteOfferState(message);
     if (message.kind === "channel") this.#incomplete = state;
     else this.#add(state);
@@ -104,7 +103,7 @@ export class RemoteOffers {
     state.isWithdrawn = true;
     this.#offers.delete(offer);
     this.#byName.delete(state.message.name);
-    if (this.#holds.has(offer)) this.#withdrawn.set(offer, state);
+    if (state.holds > 0) this.#withdrawn.set(offer, state);
     else this.#forgetChannel(offer);
     for (const iteration of this.#iterations) iteration.remove(state);
     if (state.waiting === 0) this.giveUp(state);
@@ -134,24 +133,22 @@ export class RemoteOffers {
     send({ type: "withdrawn", offer: message.offer });
   }
 
-  hold(message: OfferMessage): void {
-    const { offer } = message;
-    this.#holds.set(offer, (this.#holds.get(offer) ?? 0) + 1);
+  hold(state: RemoteOfferState): void {
+    const { message } = state;
+    state.holds++;
     this.#parts.memory.use(message);
-    this.#parts.send({ type: "held", offer });
+    this.#parts.send({ type: "held", offer: message.offer });
   }
 
-  letGo(message: OfferMessage, event: number): void {
+  letGo(state: RemoteOfferState, event: number): void {
+    const { message } = state;
     const { offer } = message;
-    const holds = this.#holds.get(offer)! - 1;
-    if (holds > 0) {
-      this.#holds.set(offer, holds);
-    } else {
-      this.#holds.delete(offer);
+    state.holds--;
+    if (state.holds === 0) {
       // Who maps it again has not been asked for it yet.
-      this.#offers.get(offer)?.forgetRecall();
+      if (!state.isWithdrawn) state.forgetRecall();
       // The number of an offer may come again with another meaning.
-      if (this.#withdrawn.delete(offer)) this.#forgetChannel(offer);
+      else if (this.#withdrawn.delete(offer)) this.#forgetChannel(offer);
     }
     this.#parts.memory.leave(message);
     this.#parts.send({ type: "released", offer, event });

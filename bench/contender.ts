@@ -1,13 +1,13 @@
 /**
- * One of the programs that stream frames, kept running from one round to the next.
+ * A program that takes part in a benchmark, kept running from one round to the next: it greets with a line of JSON, and
+ * answers each line with a line of JSON.
  *
  * @module
  */
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
-import { formatJob, type Greeting, type Job, type RoundTimes } from "./job.ts";
 
-/** To start, which imports of Python may make long, or to do a job. */
+/** To start, which imports of Python may make long, or to answer. */
 const answerTimeout = 40_000;
 
 /** How to start a contender. */
@@ -15,30 +15,40 @@ export interface Program {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
+  /** Variables of its environment, beside this process's own. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A running program that does jobs. */
+/** A running program that answers. */
 export class Contender {
   readonly name: string;
   readonly #child: Deno.ChildProcess;
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
   readonly #lines: AsyncIterator<string>;
 
-  constructor({ name, command, args }: Program) {
+  constructor({ name, command, args, env = {} }: Program) {
     this.name = name;
-    this.#child = new Deno.Command(command, { args: [...args], stdin: "piped", stdout: "piped", stderr: "inherit" })
+    this.#child = new Deno.Command(command, {
+      args: [...args],
+      env,
+      stdin: "piped",
+      stdout: "piped",
+      stderr: "inherit",
+    })
       .spawn();
     this.#input = this.#child.stdin.getWriter();
     this.#lines = createInterface({ input: Readable.fromWeb(this.#child.stdout as never) })[Symbol.asyncIterator]();
   }
 
   /** What it says when it is ready. */
-  async greeting(): Promise<Greeting> {
+  async greeting<Greeting>(): Promise<Greeting> {
     return JSON.parse(await this.#line());
   }
 
-  async run(job: Job): Promise<RoundTimes> {
-    await this.#input.write(new TextEncoder().encode(`${formatJob(job)}\n`));
+  /** Asks by a line. */
+  async ask<Answer>(question: string): Promise<Answer> {
+    // A program that has ended takes nothing; why it has is found where its answer is waited for.
+    await this.#input.write(new TextEncoder().encode(`${question}\n`)).catch(() => {});
     return JSON.parse(await this.#line());
   }
 

@@ -1,0 +1,62 @@
+/**
+ * Works that cost the host alone: allocations, launches, events.
+ *
+ * @module
+ */
+import type { CudaStream, DeviceBuffer } from "../../mod.ts";
+import { numberOf, type Request } from "../sharing/contract.ts";
+import type { Subject, Works } from "./subject.ts";
+import { timeBatches } from "./timing.ts";
+
+/** What memory comes from: a pool, or an allocator over one. */
+interface Allocator {
+  allocate(byteLength: number, stream: CudaStream): DeviceBuffer;
+}
+
+/** All of them. */
+export function callWorks({ device, pool, streams, stream, synchronize }: Subject): Works {
+  const x = pool.allocate(1024, stream);
+  const module = device.loadModule(Deno.readTextFileSync(new URL("kernels.ptx", import.meta.url)));
+  const event = device.createEvent();
+
+  function timeCalls(request: Request, call: () => void): number[] {
+    const run = (operations: number) => {
+      for (let i = 0; i < operations; i++) call();
+    };
+    return timeBatches(request, { run, settle: synchronize });
+  }
+
+  function timeAllocations(request: Request, allocator: Allocator): number[] {
+    const byteLength = numberOf(request, "byteLength", 1);
+    const count = numberOf(request, "streams", 1);
+    const run = (operations: number) => {
+      for (let i = 0; i < operations; i++) allocator.allocate(byteLength, streams[i % count]!).free();
+    };
+    return timeBatches(request, { run, settle: synchronize });
+  }
+
+  const empty0 = module.kernel("empty_0");
+  const empty3 = module.kernel("empty_3");
+  const empty12 = module.kernel("empty_12");
+  const allocator = pool.createCachingAllocator();
+
+  return {
+    "allocate-free": (request) => timeAllocations(request, pool),
+    "allocate-free-cached": (request) => {
+      const times = timeAllocations(request, allocator);
+      allocator.trimTo(0);
+      return times;
+    },
+    "launch-0": (request) => timeCalls(request, () => empty0.launch({ grid: 1, block: 1, stream })),
+    "launch-3": (request) => timeCalls(request, () => empty3.launch({ grid: 1, block: 1, stream }, x, 2.5, 1024)),
+    "launch-12": (request) =>
+      timeCalls(request, () => {
+        empty12.launch({ grid: 1, block: 1, stream }, x, x, x, x, 2.5, 2.5, 2.5, 2.5, 1024, 1024, 1024, 1024);
+      }),
+    "event-record": (request) => timeCalls(request, () => stream.record(event)),
+    "stream-wait": (request) => {
+      streams[1]!.record(event);
+      return timeCalls(request, () => stream.wait(event));
+    },
+  };
+}

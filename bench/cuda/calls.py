@@ -1,0 +1,67 @@
+"""What the programs in Python have in common: how they are asked and answer, as contract.ts says, and how works are timed."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Callable
+
+PTX = Path(__file__).with_name("kernels.ptx")
+BLOCK = 256
+VECTOR_BYTE_LENGTH = 16
+STREAMS = 8
+
+Request = dict
+Work = Callable[[Request], list[float]]
+
+
+def do_nothing() -> None:
+    pass
+
+
+def time_batches(
+    request: Request,
+    run: Callable[[int], None],
+    *,
+    prepare: Callable[[], None] = do_nothing,
+    settle: Callable[[], None] = do_nothing,
+) -> list[float]:
+    """Nanoseconds for each operation, of batches of them, the first of which are not counted."""
+    operations = request.get("batch", 1)
+    warm_up = request.get("warmUp", 0)
+    times = []
+    for sample in range(-warm_up, request["repetitions"]):
+        prepare()
+        start = time.perf_counter_ns()
+        run(operations)
+        elapsed = time.perf_counter_ns() - start
+        settle()
+        if sample >= 0:
+            times.append(elapsed / operations)
+    return times
+
+
+def format_uuid(digits: bytes) -> str:
+    text = digits.hex()
+    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def say(line: dict) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def say_missing(error: ImportError) -> None:
+    """Instead of a greeting, where a package is not installed."""
+    say({"missing": str(error)})
+    sys.exit(0)
+
+
+def answer_requests(*, name: str, device: str, uuid: str, versions: str, works: dict[str, Work]) -> None:
+    greeting = {"name": name, "device": device, "uuid": uuid, "isSoftware": False, "versions": versions}
+    say(greeting | {"works": list(works)})
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            say({"nanoseconds": works[request["work"]](request)})
+        except Exception as error:
+            say({"error": f"{type(error).__name__}: {error}"})

@@ -1,0 +1,131 @@
+/**
+ * Copies between the host and the device, and kernels that move memory.
+ *
+ * @module
+ */
+import type { DeviceBuffer, HostBuffer, MemoryPool } from "../../mod.ts";
+import { numberOf, type Request } from "../sharing/contract.ts";
+import type { Subject, Works } from "./subject.ts";
+import { timeBatches } from "./timing.ts";
+
+const vectorByteLength = 16;
+const block = 256;
+
+/** All of them. */
+export function copyWorks({ cuda, device, pool, stream }: Subject): Works {
+  const module = device.loadModule(Deno.readTextFileSync(new URL("kernels.ptx", import.meta.url)));
+  const fill = module.kernel("fill_vectors");
+  const copy = module.kernel("copy_vectors");
+  // Host memory lives from one round to the next: getting it takes long.
+  const pinnedMemory = new Map<number, HostBuffer>();
+  const pageableMemory = new Map<number, Uint8Array<ArrayBuffer>>();
+  let memoryOfPeer: MemoryPool | undefined;
+
+  function pinned(byteLength: number): HostBuffer {
+    let memory = pinnedMemory.get(byteLength);
+    if (memory === undefined) {
+      memory = cuda.allocateHost(byteLength);
+      new Uint8Array(memory.buffer).fill(1);
+      pinnedMemory.set(byteLength, memory);
+    }
+    return memory;
+  }
+
+  function pageable(byteLength: number): Uint8Array<ArrayBuffer> {
+    let memory = pageableMemory.get(byteLength);
+    if (memory === undefined) {
+      memory = new Uint8Array(byteLength).fill(1);
+      pageableMemory.set(byteLength, memory);
+    }
+    return memory;
+  }
+
+  /** Memory of the second device, which the first may write. */
+  function peerPool(): MemoryPool {
+    if (memoryOfPeer === undefined) {
+      memoryOfPeer = cuda.device(1).createPool({ releaseThreshold: Infinity });
+      memoryOfPeer.setAccess(device, "read-write");
+    }
+    return memoryOfPeer;
+  }
+
+  /** Each operation waits until the one before is done. */
+  function timeEach(request: Request, operation: () => void): number[] {
+    const run = (operations: number) => {
+      for (let i = 0; i < operations; i++) operation();
+    };
+    return timeBatches(request, { run });
+  }
+
+  /** All are given to the stream, and waited for at the end. */
+  function timeUntilDone(request: Request, give: () => void): number[] {
+    const run = (operations: number) => {
+      for (let i = 0; i < operations; i++) give();
+      stream.synchronize();
+    };
+    return timeBatches(request, { run });
+  }
+
+  function timeFill(request: Request, to: DeviceBuffer): number[] {
+    const count = to.byteLength / vectorByteLength;
+    const grid = Math.ceil(count / block);
+    return timeUntilDone(request, () => fill.launch({ grid, block, stream }, to, count, 7));
+  }
+
+  const works: Works = {
+    "copy-to-device": (request) => {
+      const byteLength = numberOf(request, "byteLength", 1);
+      const from = request.memory === "pinned" ? pinned(byteLength) : pageable(byteLength);
+      using to = pool.allocate(byteLength, stream);
+      return timeEach(request, () => {
+        to.copyFrom(from, stream);
+        stream.synchronize();
+      });
+    },
+    "copy-to-host": (request) => {
+      const byteLength = numberOf(request, "byteLength", 1);
+      using from = pool.allocate(byteLength, stream);
+      if (request.memory !== "pinned") return timeEach(request, () => void from.readSync(Uint8Array, { stream }));
+      const to = pinned(byteLength);
+      return timeEach(request, () => {
+        from.copyTo(to, stream);
+        stream.synchronize();
+      });
+    },
+    "copy-on-device": (request) => {
+      const byteLength = numberOf(request, "byteLength", 1);
+      using from = pool.allocate(byteLength, stream);
+      using to = pool.allocate(byteLength, stream);
+      return timeUntilDone(request, () => to.copyFrom(from, stream));
+    },
+    "fill-kernel": (request) => {
+      using to = pool.allocate(numberOf(request, "byteLength", vectorByteLength), stream);
+      return timeFill(request, to);
+    },
+    "copy-kernel": (request) => {
+      const byteLength = numberOf(request, "byteLength", vectorByteLength);
+      using from = pool.allocate(byteLength, stream);
+      using to = pool.allocate(byteLength, stream);
+      const count = byteLength / vectorByteLength;
+      const grid = Math.ceil(count / block);
+      return timeUntilDone(request, () => copy.launch({ grid, block, stream }, to, from, count));
+    },
+  };
+  const [, peer] = cuda.devices;
+  if (peer === undefined || !device.canAccessPeer(peer)) return works;
+  return {
+    ...works,
+    "peer-copy": (request) => {
+      const byteLength = numberOf(request, "byteLength", 1);
+      using from = pool.allocate(byteLength, stream);
+      using to = peerPool().allocate(byteLength, peer.defaultStream);
+      peer.synchronize();
+      return timeUntilDone(request, () => to.copyFrom(from, stream));
+    },
+    "peer-write": (request) => {
+      using to = peerPool().allocate(numberOf(request, "byteLength", vectorByteLength), peer.defaultStream);
+      peer.synchronize();
+      return timeFill(request, to);
+    },
+  };
+}

@@ -1,0 +1,449 @@
+// The calls of the benchmark in C++, by the CUDA runtime API. Speaks as contract.ts says: a line of JSON each way.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "kernels.cu"
+
+namespace {
+
+constexpr unsigned block = 256;
+constexpr int streamCount = 8;
+
+void check(cudaError_t error, const char *call) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorName(error));
+}
+#define CHECK(call) check(call, #call)
+
+// A line as JSON.stringify writes it, without objects inside.
+struct Request {
+  std::string line;
+
+  size_t number(const char *name, size_t otherwise) const {
+    const char *value = find(name);
+    return value == nullptr ? otherwise : static_cast<size_t>(strtod(value, nullptr));
+  }
+
+  std::string text(const char *name) const {
+    const char *value = find(name);
+    if (value == nullptr || *value != '"') throw std::runtime_error(std::string("The request has no ") + name);
+    return std::string(value + 1, strchr(value + 1, '"'));
+  }
+
+private:
+  const char *find(const char *name) const {
+    std::string key = std::string("\"") + name + "\":";
+    size_t at = line.find(key);
+    return at == std::string::npos ? nullptr : line.c_str() + at + key.size();
+  }
+};
+
+using Times = std::vector<double>;
+using Work = std::function<Times(const Request &)>;
+
+// The time of each operation, in nanoseconds: of batches of them, the first of which are not counted. `prepare` and
+// `settle` are not timed.
+template <typename Prepare, typename Run, typename Settle>
+Times timeBatches(const Request &request, Prepare prepare, Run run, Settle settle) {
+  size_t batch = request.number("batch", 1);
+  long repetitions = request.number("repetitions", 1), warmUp = request.number("warmUp", 0);
+  Times times;
+  for (long sample = -warmUp; sample < repetitions; sample++) {
+    prepare(batch);
+    auto start = std::chrono::steady_clock::now();
+    run(batch);
+    std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+    settle();
+    if (sample >= 0) times.push_back(elapsed.count() / batch);
+  }
+  return times;
+}
+
+cudaMemPool_t createPool(int device, cudaMemAllocationHandleType handleType) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.handleTypes = handleType;
+  properties.location = {cudaMemLocationTypeDevice, device};
+  cudaMemPool_t pool;
+  CHECK(cudaMemPoolCreate(&pool, &properties));
+  uint64_t threshold = UINT64_MAX;
+  CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+  return pool;
+}
+
+cudaStream_t createStream() {
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+cudaEvent_t createEvent() {
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return event;
+}
+
+// Memory of a pool, freed on its stream.
+class Buffer {
+public:
+  Buffer(cudaMemPool_t pool, size_t size, cudaStream_t stream) : stream(stream) {
+    CHECK(cudaMallocFromPoolAsync(&address, size, pool, stream));
+  }
+  Buffer(const Buffer &) = delete;
+  ~Buffer() { cudaFreeAsync(address, stream); }
+
+  template <typename T> T *as() const { return static_cast<T *>(address); }
+
+private:
+  void *address;
+  cudaStream_t stream;
+};
+
+class PinnedBuffer {
+public:
+  explicit PinnedBuffer(size_t size) {
+    CHECK(cudaMallocHost(&address, size));
+    memset(address, 1, size);
+  }
+  PinnedBuffer(const PinnedBuffer &) = delete;
+  ~PinnedBuffer() { cudaFreeHost(address); }
+
+  void *address;
+};
+
+class Bench {
+public:
+  Bench() : pool(createPool(0, cudaMemHandleTypeNone)) {
+    for (auto &stream : streams) stream = createStream();
+    works = {
+        {"allocate-free", [this](const Request &request) { return allocateFree(request); }},
+        {"launch-0", [this](const Request &request) {
+           return timeCalls(request, [this] { empty_0<<<1, 1, 0, streams[0]>>>(); });
+         }},
+        {"launch-3", [this](const Request &request) { return launch3(request); }},
+        {"launch-12", [this](const Request &request) { return launch12(request); }},
+        {"event-record", [this](const Request &request) { return eventRecord(request); }},
+        {"stream-wait", [this](const Request &request) { return streamWait(request); }},
+        {"copy-to-device", [this](const Request &request) { return copyToDevice(request); }},
+        {"copy-to-host", [this](const Request &request) { return copyToHost(request); }},
+        {"copy-on-device", [this](const Request &request) { return copyOnDevice(request); }},
+        {"fill-kernel", [this](const Request &request) { return fillKernel(request, pool); }},
+        {"copy-kernel", [this](const Request &request) { return copyKernel(request); }},
+        {"export-pointer", [this](const Request &request) { return exportPointer(request); }},
+        {"import-pointer", [this](const Request &request) { return importPointer(request); }},
+        {"free-import", [this](const Request &request) { return freeImport(request); }},
+    };
+    int isPeer = 0, devices = 0;
+    CHECK(cudaGetDeviceCount(&devices));
+    if (devices > 1) CHECK(cudaDeviceCanAccessPeer(&isPeer, 0, 1));
+    if (!isPeer) return;
+    works["peer-copy"] = [this](const Request &request) { return peerCopy(request); };
+    works["peer-write"] = [this](const Request &request) { return fillKernel(request, pool1()); };
+  }
+
+  std::map<std::string, Work> works;
+
+private:
+  void synchronize() {
+    for (auto stream : streams) CHECK(cudaStreamSynchronize(stream));
+  }
+
+  // What calls cost the host: it waits for the GPU between batches, untimed.
+  template <typename Call> Times timeCalls(const Request &request, Call call) {
+    return timeBatches(
+        request, [](size_t) {},
+        [&](size_t batch) {
+          for (size_t i = 0; i < batch; i++) call();
+        },
+        [this] {
+          CHECK(cudaGetLastError());
+          synchronize();
+        });
+  }
+
+  // What takes until the GPU has done it.
+  template <typename Call> Times timeUntilDone(const Request &request, Call call) {
+    return timeBatches(
+        request, [](size_t) {},
+        [&](size_t batch) {
+          for (size_t i = 0; i < batch; i++) call();
+          CHECK(cudaStreamSynchronize(streams[0]));
+        },
+        [] { CHECK(cudaGetLastError()); });
+  }
+
+  Times allocateFree(const Request &request) {
+    size_t size = request.number("byteLength", 1), count = request.number("streams", 1);
+    return timeBatches(
+        request, [](size_t) {},
+        [&](size_t batch) {
+          for (size_t i = 0; i < batch; i++) {
+            cudaStream_t stream = streams[i % count];
+            void *address;
+            CHECK(cudaMallocFromPoolAsync(&address, size, pool, stream));
+            CHECK(cudaFreeAsync(address, stream));
+          }
+        },
+        [this] { synchronize(); });
+  }
+
+  Times launch3(const Request &request) {
+    Buffer x(pool, 1024, streams[0]);
+    return timeCalls(request, [&] { empty_3<<<1, 1, 0, streams[0]>>>(x.as<unsigned>(), 2.5f, 1024); });
+  }
+
+  Times launch12(const Request &request) {
+    Buffer x(pool, 1024, streams[0]);
+    auto *a = x.as<unsigned>();
+    return timeCalls(request, [&] {
+      empty_12<<<1, 1, 0, streams[0]>>>(a, a, a, a, 2.5f, 2.5f, 2.5f, 2.5f, 1024, 1024, 1024, 1024);
+    });
+  }
+
+  Times eventRecord(const Request &request) {
+    static cudaEvent_t event = createEvent();
+    return timeCalls(request, [&] { CHECK(cudaEventRecord(event, streams[0])); });
+  }
+
+  Times streamWait(const Request &request) {
+    static cudaEvent_t event = createEvent();
+    CHECK(cudaEventRecord(event, streams[1]));
+    return timeCalls(request, [&] { CHECK(cudaStreamWaitEvent(streams[0], event)); });
+  }
+
+  // Host memory lives from one round to the next: getting it takes long.
+  void *hostMemory(const std::string &kind, size_t size) {
+    if (kind == "pinned") {
+      auto &memory = pinned[size];
+      if (memory == nullptr) memory = std::make_unique<PinnedBuffer>(size);
+      return memory->address;
+    }
+    auto &memory = pageable[size];
+    memory.resize(size, 1);
+    return memory.data();
+  }
+
+  Times copyToDevice(const Request &request) {
+    size_t size = request.number("byteLength", 1);
+    void *host = hostMemory(request.text("memory"), size);
+    Buffer to(pool, size, streams[0]);
+    return timeBatches(
+        request, [](size_t) {},
+        [&](size_t batch) {
+          for (size_t i = 0; i < batch; i++) {
+            CHECK(cudaMemcpyAsync(to.as<void>(), host, size, cudaMemcpyHostToDevice, streams[0]));
+            CHECK(cudaStreamSynchronize(streams[0]));
+          }
+        },
+        [] {});
+  }
+
+  Times copyToHost(const Request &request) {
+    size_t size = request.number("byteLength", 1);
+    Buffer from(pool, size, streams[0]);
+    auto copy = [&](void *to) {
+      CHECK(cudaMemcpyAsync(to, from.as<void>(), size, cudaMemcpyDeviceToHost, streams[0]));
+      CHECK(cudaStreamSynchronize(streams[0]));
+    };
+    if (request.text("memory") == "pinned") {
+      void *host = hostMemory("pinned", size);
+      return timeBatches(
+          request, [](size_t) {},
+          [&](size_t batch) {
+            for (size_t i = 0; i < batch; i++) copy(host);
+          },
+          [] {});
+    }
+    // New memory each time, which is given back between the batches.
+    std::vector<std::unique_ptr<char[]>> results;
+    return timeBatches(
+        request, [&](size_t batch) { results.reserve(batch); },
+        [&](size_t batch) {
+          for (size_t i = 0; i < batch; i++) copy(results.emplace_back(new char[size]).get());
+        },
+        [&] { results.clear(); });
+  }
+
+  Times copyOnDevice(const Request &request) {
+    size_t size = request.number("byteLength", 1);
+    Buffer from(pool, size, streams[0]), to(pool, size, streams[0]);
+    return timeUntilDone(request, [&] {
+      CHECK(cudaMemcpyAsync(to.as<void>(), from.as<void>(), size, cudaMemcpyDeviceToDevice, streams[0]));
+    });
+  }
+
+  Times fillKernel(const Request &request, cudaMemPool_t targetPool) {
+    size_t size = request.number("byteLength", 16);
+    unsigned count = size / sizeof(uint4), grid = (count + block - 1) / block;
+    Buffer to(targetPool, size, streams[0]);
+    return timeUntilDone(request, [&] { fill_vectors<<<grid, block, 0, streams[0]>>>(to.as<uint4>(), count, 7); });
+  }
+
+  Times copyKernel(const Request &request) {
+    size_t size = request.number("byteLength", 16);
+    unsigned count = size / sizeof(uint4), grid = (count + block - 1) / block;
+    Buffer from(pool, size, streams[0]), to(pool, size, streams[0]);
+    return timeUntilDone(
+        request, [&] { copy_vectors<<<grid, block, 0, streams[0]>>>(to.as<uint4>(), from.as<uint4>(), count); });
+  }
+
+  // A pool that can be shared, and that is imported in this process too.
+  struct Shared {
+    cudaMemPool_t pool, imported;
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    std::vector<cudaMemPoolPtrExportData> exported;
+    std::vector<void *> mapped;
+
+    Shared() : pool(createPool(0, cudaMemHandleTypePosixFileDescriptor)) {
+      int descriptor;
+      CHECK(cudaMemPoolExportToShareableHandle(&descriptor, pool, cudaMemHandleTypePosixFileDescriptor, 0));
+      CHECK(cudaMemPoolImportFromShareableHandle(&imported, reinterpret_cast<void *>(static_cast<intptr_t>(descriptor)),
+                                                 cudaMemHandleTypePosixFileDescriptor, 0));
+      close(descriptor);
+    }
+
+    void allocate(size_t count, size_t size, cudaStream_t stream) {
+      for (size_t i = 0; i < count; i++) buffers.push_back(std::make_unique<Buffer>(pool, size, stream));
+      exported.resize(count);
+      CHECK(cudaStreamSynchronize(stream));
+    }
+
+    void exportAll() {
+      for (size_t i = 0; i < buffers.size(); i++) {
+        CHECK(cudaMemPoolExportPointer(&exported[i], buffers[i]->as<void>()));
+      }
+    }
+
+    void importAll() {
+      mapped.resize(exported.size());
+      for (size_t i = 0; i < exported.size(); i++) {
+        CHECK(cudaMemPoolImportPointer(&mapped[i], imported, &exported[i]));
+      }
+    }
+
+    void freeImports(cudaStream_t stream) {
+      for (void *address : mapped) CHECK(cudaFreeAsync(address, stream));
+      mapped.clear();
+    }
+  };
+
+  Shared &shared() {
+    if (sharedPool == nullptr) sharedPool = std::make_unique<Shared>();
+    return *sharedPool;
+  }
+
+  Times exportPointer(const Request &request) {
+    size_t size = request.number("byteLength", 1);
+    return timeBatches(
+        request, [&](size_t batch) { shared().allocate(batch, size, streams[0]); },
+        [&](size_t) { shared().exportAll(); },
+        [&] {
+          shared().buffers.clear();
+          synchronize();
+        });
+  }
+
+  Times importPointer(const Request &request) {
+    shared().allocate(request.number("batch", 1), request.number("byteLength", 1), streams[0]);
+    shared().exportAll();
+    Times times = timeBatches(
+        request, [](size_t) {}, [&](size_t) { shared().importAll(); },
+        [&] {
+          shared().freeImports(streams[0]);
+          synchronize();
+        });
+    shared().buffers.clear();
+    return times;
+  }
+
+  Times freeImport(const Request &request) {
+    shared().allocate(request.number("batch", 1), request.number("byteLength", 1), streams[0]);
+    shared().exportAll();
+    Times times = timeBatches(
+        request, [&](size_t) { shared().importAll(); }, [&](size_t) { shared().freeImports(streams[0]); },
+        [&] { synchronize(); });
+    shared().buffers.clear();
+    return times;
+  }
+
+  // Memory of the second device, which the first may write.
+  cudaMemPool_t pool1() {
+    if (peerPool == nullptr) {
+      peerPool = createPool(1, cudaMemHandleTypeNone);
+      cudaMemAccessDesc access = {{cudaMemLocationTypeDevice, 0}, cudaMemAccessFlagsProtReadWrite};
+      CHECK(cudaMemPoolSetAccess(peerPool, &access, 1));
+    }
+    return peerPool;
+  }
+
+  Times peerCopy(const Request &request) {
+    size_t size = request.number("byteLength", 1);
+    Buffer from(pool, size, streams[0]), to(pool1(), size, streams[0]);
+    return timeUntilDone(
+        request, [&] { CHECK(cudaMemcpyPeerAsync(to.as<void>(), 1, from.as<void>(), 0, size, streams[0])); });
+  }
+
+  cudaMemPool_t pool, peerPool = nullptr;
+  cudaStream_t streams[streamCount];
+  std::map<size_t, std::unique_ptr<PinnedBuffer>> pinned;
+  std::map<size_t, std::vector<char>> pageable;
+  std::unique_ptr<Shared> sharedPool;
+};
+
+void greet(const Bench &bench) {
+  cudaDeviceProp properties;
+  CHECK(cudaGetDeviceProperties(&properties, 0));
+  printf("{\"name\":\"C++\",\"device\":\"%s\",\"uuid\":\"GPU-", properties.name);
+  for (int i = 0; i < 16; i++) {
+    bool isAfterDash = i == 4 || i == 6 || i == 8 || i == 10;
+    printf("%s%02x", isAfterDash ? "-" : "", static_cast<unsigned char>(properties.uuid.bytes[i]));
+  }
+  printf("\",\"isSoftware\":false,\"versions\":\"CUDA %d.%d, g++ %d\",\"works\":[", CUDART_VERSION / 1000,
+         CUDART_VERSION % 1000 / 10, __GNUC__);
+  const char *separator = "";
+  for (const auto &[name, work] : bench.works) {
+    printf("%s\"%s\"", separator, name.c_str());
+    separator = ",";
+  }
+  printf("]}\n");
+  fflush(stdout);
+}
+
+std::string answer(const Bench &bench, const Request &request) {
+  try {
+    auto work = bench.works.find(request.text("work"));
+    if (work == bench.works.end()) throw std::runtime_error("There is no such work");
+    std::string text;
+    for (double time : work->second(request)) text += (text.empty() ? "" : ",") + std::to_string(time);
+    return "{\"nanoseconds\":[" + text + "]}";
+  } catch (const std::exception &error) {
+    return std::string("{\"error\":\"") + error.what() + "\"}";
+  }
+}
+
+} // namespace
+
+int main() {
+  try {
+    Bench bench;
+    greet(bench);
+    for (Request request; std::getline(std::cin, request.line);) {
+      printf("%s\n", answer(bench, request).c_str());
+      fflush(stdout);
+    }
+    // The driver's end comes before what would be freed here.
+    _exit(0);
+  } catch (const std::exception &error) {
+    fprintf(stderr, "native.cu: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,163 @@
+/**
+ * What is said of the rows that were measured, and how it is kept.
+ *
+ * @module
+ */
+import { formatTable } from "../../examples/table.ts";
+import { median } from "../measurement.ts";
+import type { DeviceDescription } from "./device.ts";
+import { type ContenderName, contenderNames, type Goal, type Row } from "./rows.ts";
+
+/** The median of each round: nanoseconds, or bytes for each second. */
+export type Rounds = Partial<Record<ContenderName, number[]>>;
+
+/** A row with what was measured. */
+export interface MeasuredRow {
+  readonly name: string;
+  readonly work: string;
+  readonly parameters: Row["parameters"];
+  readonly unit: "nanoseconds" | "bytesPerSecond";
+  readonly isOfMemory: boolean;
+  readonly goal?: Goal;
+  /** Whether poolpass reaches the goal; undefined where there is none, or nothing to compare with. */
+  readonly isMet?: boolean;
+  readonly contenders: Partial<Record<ContenderName, Summary>>;
+}
+
+/** What a contender needs for a row. */
+export interface Summary {
+  readonly rounds: readonly number[];
+  readonly median: number;
+  /** The median divided by C++'s. */
+  readonly ofNative?: number;
+}
+
+/** What a million operations of a hot path leave to the garbage collector. */
+export interface GarbageRow {
+  readonly name: string;
+  readonly operations: number;
+  readonly bytesEach: number;
+  readonly scavenges: number;
+  readonly majorCollections: number;
+}
+
+/** All of a run. */
+export interface Report {
+  readonly date: string;
+  readonly host: string;
+  readonly device: DeviceDescription;
+  readonly nvidiaDriver: string | undefined;
+  readonly versions: Partial<Record<ContenderName, string>>;
+  readonly rows: readonly MeasuredRow[];
+  readonly garbage: readonly GarbageRow[];
+  readonly absences: readonly string[];
+  readonly failures: readonly string[];
+}
+
+/** Summarizes the rounds of all. */
+export function measuredRow(row: Row, rounds: Rounds): MeasuredRow {
+  const { name, work, parameters, goal, bytesMoved, isOfMemory = false } = row;
+  const unit = bytesMoved === undefined ? "nanoseconds" : "bytesPerSecond";
+  const native = rounds["C++"] === undefined ? undefined : median(rounds["C++"]);
+  const contenders: Partial<Record<ContenderName, Summary>> = {};
+  for (const contender of contenderNames) {
+    const of = rounds[contender];
+    if (of === undefined) continue;
+    const middle = median(of);
+    const ofNative = native === undefined ? undefined : rounded(middle / native);
+    contenders[contender] = { rounds: of.map(rounded), median: rounded(middle), ...ofNative && { ofNative } };
+  }
+  const measured = { name, work, parameters, unit, isOfMemory, ...goal && { goal }, contenders } as const;
+  const isMet = reachesGoal(measured);
+  return isMet === undefined ? measured : { ...measured, isMet };
+}
+
+/** To as many digits as say something. */
+function rounded(value: number): number {
+  return Number(value.toPrecision(5));
+}
+
+function reachesGoal({ goal, unit, contenders }: MeasuredRow): boolean | undefined {
+  const ours = contenders.poolpass;
+  if (goal === undefined || ours?.ofNative === undefined) return undefined;
+  const isMoreBetter = unit === "bytesPerSecond";
+  if (isMoreBetter ? ours.ofNative < goal.ofNative : ours.ofNative > goal.ofNative) return false;
+  if (goal.faster === undefined) return true;
+  const others = goal.faster.than.flatMap((name) => contenders[name]?.median ?? []);
+  if (others.length === 0) return undefined;
+  const timesFaster = isMoreBetter ? ours.median / Math.max(...others) : Math.min(...others) / ours.median;
+  return timesFaster >= goal.faster.by;
+}
+
+/** The table: for each contender the median with the least and the most of the rounds, and the ratio to C++. */
+export function formatRows(rows: readonly MeasuredRow[]): string {
+  const present = contenderNames.filter((name) => rows.some(({ contenders }) => contenders[name] !== undefined));
+  const heads = present.flatMap((name) => name === "C++" ? [name] : [name, "/ C++"]);
+  const lines = rows.map((row) => [
+    row.name,
+    row.goal === undefined ? "" : formatGoal(row.goal, row.unit),
+    row.isMet === undefined ? "" : row.isMet ? "yes" : "NO",
+    ...present.flatMap((name) => {
+      const summary = row.contenders[name];
+      if (summary === undefined) return name === "C++" ? ["-"] : ["-", ""];
+      const cell = formatSummary(summary, row.unit);
+      return name === "C++" ? [cell] : [cell, summary.ofNative?.toFixed(row.unit === "nanoseconds" ? 2 : 3) ?? ""];
+    }),
+  ]);
+  return formatTable([["", "goal", "met", ...heads], ...lines]);
+}
+
+/** What kernels and copies on the device reach of what the memory can do. */
+export function formatMemoryShares(rows: readonly MeasuredRow[], memoryPeak: number): string {
+  const lines = rows.filter(({ isOfMemory }) => isOfMemory).flatMap(({ name, contenders }) => {
+    const ours = contenders.poolpass;
+    return ours === undefined ? [] : [`${name}: ${(100 * ours.median / memoryPeak).toFixed(0)} %`];
+  });
+  return lines.length === 0 ? "" : `of the memory's ${formatBandwidth(memoryPeak)}: ${lines.join(", ")}`;
+}
+
+/** The table of garbage. */
+export function formatGarbage(rows: readonly GarbageRow[]): string {
+  return formatTable([
+    ["garbage", "operations", "bytes each", "minor collections", "major collections (goal: 0)"],
+    ...rows.map(({ name, operations, bytesEach, scavenges, majorCollections }) => [
+      name,
+      String(operations),
+      bytesEach.toFixed(0),
+      String(scavenges),
+      String(majorCollections),
+    ]),
+  ]);
+}
+
+/** What is to be reached, in a few characters. */
+export function formatGoal({ ofNative, faster }: Goal, unit: MeasuredRow["unit"]): string {
+  const limit = `${unit === "nanoseconds" ? "<=" : ">="} ${ofNative.toFixed(2)}`;
+  if (faster === undefined) return limit;
+  const than = faster.than.length === 3 ? "Python" : faster.than.join(", ");
+  return `${limit}, ${than} / ${faster.by}`;
+}
+
+function formatSummary({ median, rounds }: Summary, unit: MeasuredRow["unit"]): string {
+  if (unit === "bytesPerSecond") {
+    const [least, most] = [Math.min(...rounds), Math.max(...rounds)].map(gigabytes);
+    return `${formatBandwidth(median)} (${least} to ${most})`;
+  }
+  const scale = [{ name: "ns", size: 1 }, { name: "us", size: 1e3 }, { name: "ms", size: 1e6 }, {
+    name: "s",
+    size: 1e9,
+  }]
+    .findLast(({ size }) => median >= size)!;
+  const [middle, least, most] = [median, Math.min(...rounds), Math.max(...rounds)].map((time) =>
+    Number((time / scale.size).toPrecision(3))
+  );
+  return `${middle} ${scale.name} (${least} to ${most})`;
+}
+
+function formatBandwidth(bytesPerSecond: number): string {
+  return `${gigabytes(bytesPerSecond)} GB/s`;
+}
+
+function gigabytes(bytes: number): number {
+  return Number((bytes / 1e9).toPrecision(3));
+}

@@ -1,0 +1,117 @@
+/**
+ * Sharing, by poolpass: this process allocates, and one that it starts maps. Answers requests by lines of JSON.
+ *
+ * @module
+ */
+import { fileURLToPath } from "node:url";
+import { type CudaStream, Exporter, type MemoryPool, open, UnixListener } from "../../mod.ts";
+import { answerRequests, numberOf, type Request } from "./contract.ts";
+import { acknowledged, sendJob } from "./control.ts";
+
+/** Samples that come first and are not counted, unless the request says how many: the same in all languages. */
+const warmUpOfOne = 50;
+const warmUpOfThousand = 5;
+/** Milliseconds in which the other process must have come up, with its driver. */
+const startTimeout = 30_000;
+
+using cuda = open();
+const device = cuda.device(0);
+using stream: CudaStream = device.createStream({ nonBlocking: true });
+using pool: MemoryPool = device.createPool({ handleType: "posix-fd", releaseThreshold: Infinity });
+const folder = Deno.makeTempDirSync();
+await using exporter = Exporter.listen(`${folder}/exporter.sock`);
+await using listener = UnixListener.listen(`${folder}/control.sock`);
+const importer = new Deno.Command(Deno.execPath(), {
+  args: ["run", "--no-prompt", "--allow-ffi", fileURLToPath(new URL("poolpass_importer.ts", import.meta.url)), folder],
+  stdin: "null",
+  stdout: "null",
+  stderr: "inherit",
+}).spawn();
+const ended = new AbortController();
+const status = importer.status.then(() => ended.abort(new Error("the process that imports has ended")));
+await using control = await listener.accept({
+  signal: AbortSignal.any([ended.signal, AbortSignal.timeout(startTimeout)]),
+});
+using handle = pool.exportHandle();
+await control.send(new Uint8Array(1), { handles: [handle] });
+
+/** One buffer after another, each by its pointer. */
+async function shareOne(request: Request): Promise<number[]> {
+  const byteLength = numberOf(request, "byteLength", 64 * 2 ** 20);
+  const { warmUp = warmUpOfOne } = request;
+  const repetitions = warmUp + request.repetitions;
+  await sendJob(control, { work: "share-one", repetitions, byteLength, count: 1 });
+  const times: number[] = [];
+  for (let i = 0; i < repetitions; i++) {
+    const start = performance.now();
+    using buffer = pool.allocate(byteLength, stream);
+    stream.synchronize();
+    await control.send(buffer.exportPointer());
+    await acknowledged(control);
+    times.push(performance.now() - start);
+  }
+  return inNanoseconds(times.slice(warmUp));
+}
+
+/** One buffer after another, each by an offer. */
+async function shareOneByOffer(request: Request): Promise<number[]> {
+  const byteLength = numberOf(request, "byteLength", 64 * 2 ** 20);
+  const { warmUp = warmUpOfOne } = request;
+  const repetitions = warmUp + request.repetitions;
+  await sendJob(control, { work: "share-one-offer", repetitions, byteLength, count: 1 });
+  const times: number[] = [];
+  for (let i = 0; i < repetitions; i++) {
+    const start = performance.now();
+    using buffer = pool.allocate(byteLength, stream);
+    const offer = exporter.offer(`buffer ${i}`, buffer);
+    await offer.released({ signal: ended.signal });
+    times.push(performance.now() - start);
+    buffer.free();
+    await offer.ended({ signal: ended.signal });
+  }
+  return inNanoseconds(times.slice(warmUp));
+}
+
+/** Many buffers of one slab, each by an offer, until all are mapped. */
+async function shareThousand(request: Request): Promise<number[]> {
+  const byteLength = numberOf(request, "byteLength", 64 * 2 ** 10);
+  const count = numberOf(request, "count", 1000);
+  const { warmUp = warmUpOfThousand } = request;
+  const repetitions = warmUp + request.repetitions;
+  using allocator = pool.createCachingAllocator({ slabByteLength: slabByteLengthOf(count * byteLength) });
+  await sendJob(control, { work: "share-thousand", repetitions, byteLength, count });
+  const times: number[] = [];
+  for (let i = 0; i < repetitions; i++) {
+    const buffers = Array.from({ length: count }, () => allocator.allocate(byteLength, stream));
+    stream.synchronize();
+    const start = performance.now();
+    const offers = buffers.map((buffer, index) => exporter.offer(`buffer ${index}`, buffer));
+    await acknowledged(control);
+    times.push(performance.now() - start);
+    for (const offer of offers) offer.withdraw();
+    for (const offer of offers) await offer.ended({ signal: ended.signal });
+    for (const buffer of buffers) buffer.free();
+  }
+  return inNanoseconds(times.slice(warmUp));
+}
+
+/** Room for all of them, in what the driver maps at once. */
+function slabByteLengthOf(byteLength: number): number {
+  return 2 ** Math.ceil(Math.log2(byteLength));
+}
+
+function inNanoseconds(milliseconds: readonly number[]): number[] {
+  return milliseconds.map((time) => Math.round(time * 1e6));
+}
+
+await answerRequests({
+  name: "poolpass",
+  device: device.name,
+  uuid: device.uuid,
+  isSoftware: cuda.driver === "software",
+  versions: `Deno ${Deno.version.deno}`,
+}, { "share-one": shareOne, "share-one-offer": shareOneByOffer, "share-thousand": shareThousand });
+await control[Symbol.asyncDispose]();
+await status;
+await Promise.all([exporter[Symbol.asyncDispose](), listener[Symbol.asyncDispose]()]);
+Deno.removeSync(folder, { recursive: true });
