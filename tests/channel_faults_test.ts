@@ -7,12 +7,10 @@ import { Exporter } from "../src/sharing/exporter.ts";
 import { Importer } from "../src/sharing/importer.ts";
 import { type ChannelPeer, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "./children/channel_kernels.ts";
-import { type Scene, sharingTest, soon } from "./sharing_peers.ts";
+import { type Scene, sharingTest, soon, withinASecond } from "./sharing_peers.ts";
 
 const slotByteLength = 4096;
 const slots = 4;
-/** Milliseconds after its cause in which an end must have been noticed. */
-const promptly = 1000;
 /** Milliseconds in which something that must not happen would have. */
 const moment = 50;
 /** Ends of processes in turn; `POOLPASS_LONG=1` has all of them. */
@@ -36,17 +34,16 @@ function faultTest(name: string, body: (scene: FaultScene) => Promise<void>): vo
   });
 }
 
-/** Writes and sends frames, as many as given, which must go at once. */
+/** Writes and sends frames, as many as given. */
 async function produce(channel: ChannelProducer, { kernels, stream }: FaultScene, count: number): Promise<void> {
-  const signal = AbortSignal.timeout(promptly);
   for (let index = 0; index < count; index++) {
-    const slot = await channel.reserve({ signal });
+    const slot = await channel.reserve();
     kernels.write(stream, slot.buffer, channel.sent + 1);
     channel.send(slot);
   }
 }
 
-/** Reads, checks and releases frames, as many as given or all; what ends them, and whether that came at once. */
+/** Reads, checks and releases frames, as many as given or all; and what ends them. */
 async function consume(
   consumer: ChannelConsumer,
   { kernels, stream }: FaultScene,
@@ -55,7 +52,7 @@ async function consume(
   const sequences: number[] = [];
   try {
     while (sequences.length < count) {
-      using slot = await consumer.next({ signal: AbortSignal.timeout(promptly) });
+      using slot = await consumer.next();
       if (slot === undefined) break;
       kernels.check(stream, slot.buffer, slot.sequence);
       sequences.push(slot.sequence);
@@ -117,8 +114,8 @@ faultTest(`producers and consumers are killed in turn, ${ends} times, and the ot
       if (end % 4 === 0) void peer.call("next", "frames");
       for (let count = 0; count < frames; count++) await new Promise((resolve) => setTimeout(resolve));
       await peer.kill();
+      await withinASecond(producing);
       await assertRejects(() => draining);
-      await producing;
       await soonBack(exporter, channel);
       assertEquals(channel.consumers, []);
     } else {
@@ -126,7 +123,7 @@ faultTest(`producers and consumers are killed in turn, ${ends} times, and the ot
       void peer.call("produce", 1_000_000);
       const before = await consume(joined.consumer, scene, frames);
       await peer.kill();
-      const after = await consume(joined.consumer, scene);
+      const after = await withinASecond(consume(joined.consumer, scene));
       const { sequences } = { sequences: [...before.sequences, ...after.sequences] };
       assertEquals(sequences, sequences.map((_, index) => index + 1));
       assertEquals(after.error, "peer-gone");
@@ -159,7 +156,7 @@ faultTest(
     await peer.call("release");
     assertEquals(channel.freeSlots, 0);
     await peer.kill();
-    await produce(channel, scene, slots);
+    await withinASecond(produce(channel, scene, slots));
     await soon(() => exporter.leases.length === 1, "its lease ends");
     channel.end();
     const { sequences, words } = await draining;
@@ -178,8 +175,8 @@ faultTest("a producer is killed between reserve and send", async (scene) => {
   await peer.call("reserve");
   const consuming = consume(joined.consumer, scene);
   await peer.kill();
-  assertEquals(await consuming, { sequences: [], error: "peer-gone" });
-  assertEquals(await consume(joined.consumer, scene), { sequences: [], error: "peer-gone" });
+  assertEquals(await withinASecond(consuming), { sequences: [], error: "peer-gone" });
+  assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [], error: "peer-gone" });
 });
 
 faultTest("a producer is killed with frames that are written, and frames that never will be", async (scene) => {
@@ -191,7 +188,7 @@ faultTest("a producer is killed with frames that are written, and frames that ne
   await peer.call("hold");
   await peer.call("produce", 2);
   await peer.kill();
-  assertEquals(await consume(joined.consumer, scene), { sequences: [1, 2], error: "peer-gone" });
+  assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [1, 2], error: "peer-gone" });
   assertEquals(await kernels.counts(stream), [2 * slotByteLength / 4, 0]);
 });
 
@@ -205,7 +202,7 @@ faultTest(
     const slot = (await joined.consumer.next())!;
     await peer.kill();
     kernels.check(stream, slot.buffer, 1);
-    assertEquals(await consume(joined.consumer, scene), { sequences: [], error: "peer-gone" });
+    assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [], error: "peer-gone" });
     kernels.check(stream, slot.buffer, 1);
     slot.release();
     assertEquals(await kernels.counts(stream), [2 * slotByteLength / 4, 0]);
@@ -216,10 +213,10 @@ faultTest(
 faultTest("a producer loses its device: its consumer is told, and its own waits end", async (scene) => {
   const peer = await scene.startPeer();
   await using joined = await joinPeer(scene, peer);
-  const losing = peer.call("loseProducer", slots);
-  const { sequences, error } = await consume(joined.consumer, scene);
+  const consuming = consume(joined.consumer, scene);
+  for (const code of await peer.call("loseProducer", slots)) assertMatch(code!, /^cudaError/);
+  const { sequences, error } = await withinASecond(consuming);
   assertEquals([sequences, error], [[1], "peer-gone"]);
-  for (const code of await losing) assertMatch(code!, /^cudaError/);
 });
 
 faultTest("a consumer loses its device: the producer goes on", async (scene) => {
@@ -232,7 +229,7 @@ faultTest("a consumer loses its device: the producer goes on", async (scene) => 
   const lost = peer.call("loseDevice");
   const losing = peer.call("useLostDevice", "frames");
   assertMatch((await lost)!, /^cudaError/);
-  await produce(channel, scene, 1);
+  await withinASecond(produce(channel, scene, 1));
   const [waiting, releasing, leaving] = await losing;
   for (const code of [waiting, releasing]) assertMatch(code!, /^cudaError/);
   assertEquals(leaving, "nothing");

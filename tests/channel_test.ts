@@ -535,11 +535,12 @@ channelTest(
     await produce(2);
     const recalled = willing.call("recalled", "frames");
     const leaseOf = ({ pid }: ChannelPeer) => exporter.leases.find(({ peer }) => peer.pid === pid)!;
-    const recalls = [leaseOf(willing).recall(), leaseOf(deaf).recall({ deadline: 500 })];
+    const givenBack = leaseOf(willing).recall();
+    const cutOff = assertRejects(() => leaseOf(deaf).recall({ deadline: 500 }));
     assertMatch(await recalled, /SharingError/);
     await willing.call("leave", "frames");
-    await recalls[0];
-    assertEquals((await assertRejects(() => recalls[1]!) as { code?: string }).code, "cut-off");
+    await givenBack;
+    assertEquals((await cutOff as { code?: string }).code, "cut-off");
     const { sequences, error } = await deaf.call("drain", "frames");
     assertEquals([sequences, error], [[1, 2], "cut-off"]);
     assertEquals(exporter.leases.map(({ state }) => state), ["quarantined"]);

@@ -4,6 +4,7 @@
  * @module
  */
 import { spawn } from "node:child_process";
+import { readdirSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
@@ -28,11 +29,16 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+/** Milliseconds that the runtime has to close its ends of a child's output. */
+const patience = 3000;
+
 interface Spawned {
   readonly pid: number;
   readonly stdout: AsyncIterable<Uint8Array>;
   readonly stderr: AsyncIterable<Uint8Array>;
   readonly ended: Promise<number | string>;
+  /** Resolves when the runtime has nothing open of it. */
+  closed(): Promise<void>;
   kill(signal: string): void;
 }
 
@@ -79,6 +85,7 @@ export function startScript(path: string, args: readonly string[], options: Star
       await errors;
       // Whoever inherited its output may still have it open: what comes is not waited for, only let go of.
       while ((await lines.next()).value !== undefined);
+      await child.closed();
     },
   };
 }
@@ -101,6 +108,7 @@ function spawnByDeno(deno: DenoNamespace, command: readonly string[], options: S
     stdout: child.stdout,
     stderr: child.stderr,
     ended,
+    closed: () => Promise.resolve(),
     kill(signal) {
       if (running) child.kill(signal);
     },
@@ -108,10 +116,12 @@ function spawnByDeno(deno: DenoNamespace, command: readonly string[], options: S
 }
 
 function spawnByNode(command: readonly string[], options: StartOptions): Spawned {
-  const child = spawn(command[0]!, command.slice(1), {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, NODE_NO_WARNINGS: "1", ...options.env },
-  });
+  const { child, closed } = watchSockets(() =>
+    spawn(command[0]!, command.slice(1), {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, NODE_NO_WARNINGS: "1", ...options.env },
+    })
+  );
   const ended = new Promise<number | string>((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (code: number | null, signal: string | null) => resolve(signal ?? code!));
@@ -121,8 +131,42 @@ function spawnByNode(command: readonly string[], options: StartOptions): Spawned
     stdout: child.stdout,
     stderr: child.stderr,
     ended,
+    closed,
     kill: (signal) => void child.kill(signal as "SIGKILL"),
   };
+}
+
+/**
+ * Starts a child by Node's means. `closed` resolves when the runtime has closed its ends of the child's output, which
+ * Bun says that it has a moment before it does.
+ */
+export function watchSockets<Child>(start: () => Child): { child: Child; closed(): Promise<void> } {
+  const before = openSockets();
+  const child = start();
+  const sockets = openSockets().difference(before);
+  return {
+    child,
+    async closed() {
+      const deadline = performance.now() + patience;
+      while (!openSockets().isDisjointFrom(sockets) && performance.now() < deadline) {
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    },
+  };
+}
+
+/** The sockets that this process has open, as the system names them. */
+function openSockets(): Set<string> {
+  const sockets = new Set<string>();
+  for (const name of readdirSync("/proc/self/fd")) {
+    try {
+      const target = readlinkSync(`/proc/self/fd/${name}`);
+      if (target.startsWith("socket:")) sockets.add(target);
+    } catch {
+      // The descriptor that the folder was read through.
+    }
+  }
+  return sockets;
 }
 
 async function textOf(stream: AsyncIterable<Uint8Array>): Promise<string> {

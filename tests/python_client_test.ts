@@ -15,6 +15,7 @@ import { Exporter } from "../src/sharing/exporter.ts";
 import { Importer } from "../src/sharing/importer.ts";
 import { UnixListener } from "../src/sharing/unix_listener.ts";
 import { UnixSocket } from "../src/sharing/unix_socket.ts";
+import { watchSockets } from "./child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "./drivers.ts";
 import { assertNothingLeft, countResources } from "./resources.ts";
 import { warmUpSockets } from "./warm_up.ts";
@@ -127,10 +128,12 @@ async function inPlace({ driver, env }: Setting, body: (place: Place) => Promise
 }
 
 function startClient(args: readonly string[], env: Readonly<Record<string, string>>): Client {
-  const child = spawn("python3", [client, ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...env },
-  });
+  const { child, closed } = watchSockets(() =>
+    spawn("python3", [client, ...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...env },
+    })
+  );
   const ended = new Promise<number | string>((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code: number | null, signal: string | null) => resolve(signal ?? code!));
@@ -166,6 +169,7 @@ function startClient(args: readonly string[], env: Readonly<Record<string, strin
     async [Symbol.asyncDispose]() {
       child.kill("SIGKILL");
       await Promise.all([rest(), ended]);
+      await closed();
     },
   };
 }

@@ -48,6 +48,8 @@ const warmUpSize = 100;
 const promptly = 1000;
 /** Milliseconds for a batch. */
 const batchPatience = 60_000;
+/** Milliseconds for a slot, beside processes that do nothing but send. */
+const framePatience = 10_000;
 /** Importers at once. */
 const importers = 8;
 /** Those of the pools, and of as many events as who does everything right uses at a time. */
@@ -93,7 +95,7 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   let frame = 0;
   /** Sends a frame to who does everything right, and one to who does nothing right. */
   async function sendFrames(): Promise<void> {
-    const signal = AbortSignal.timeout(promptly);
+    const signal = AbortSignal.timeout(framePatience);
     for (const channel of [frames, dropping]) {
       using slot = channel === frames || channel.freeSlots > 0 ? await channel.reserve({ signal }) : undefined;
       if (slot === undefined) continue;

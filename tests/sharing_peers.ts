@@ -224,7 +224,7 @@ export async function soon(isSo: () => boolean, what: string): Promise<void> {
   });
 }
 
-/** Fails unless a promise rejects with an error of sharing, here or in another process, within a second. */
+/** Fails unless a promise rejects with an error of sharing, here or in another process, within a second from now. */
 export async function assertFailsSoon(promise: Promise<unknown>, code: SharingErrorCode, text = ""): Promise<void> {
   const error = await assertRejects(() => withinASecond(promise));
   if (!(error instanceof PeerError)) assertInstanceOf(error, SharingError);
@@ -233,7 +233,8 @@ export async function assertFailsSoon(promise: Promise<unknown>, code: SharingEr
   assertStringIncludes(message, text);
 }
 
-async function withinASecond<T>(promise: Promise<T>): Promise<T> {
+/** What a promise resolves with; fails where that takes longer than a second from now. */
+export async function withinASecond<T>(promise: Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`Nothing happened within ${promptly} ms`)), promptly);

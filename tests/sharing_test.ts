@@ -402,13 +402,16 @@ sharingTest("an exporter that is disposed ends what waits for it, and cuts off w
   start,
 }) => {
   const [idle, kind, stubborn] = await Promise.all([start(), start(), start()]);
-  const exporter = Exporter.listen(path, { closeTimeout: 300 });
+  const exporter = Exporter.listen(path, { closeTimeout: 1500 });
   const buffer = pool.allocate(size, stream);
   buffer.fill(1);
   exporter.offer("buffer", buffer);
   for (const peer of [idle, kind, stubborn]) await peer.call("connect", "one", path);
+  // It has the offer before it is taken back: calls are begun in their order.
+  await idle.call("offer", "one", "buffer");
   const drained = idle.call("offers", "one", 2);
   const never = assertRejects(() => idle.call("offer", "one", "never"), PeerError);
+  assert(await idle.call("isConnected", "one"));
   for (const peer of [kind, stubborn]) await peer.call("map", "one", "buffer");
   await soon(() => exporter.leases.length === 2, "two hold it");
   const recalled = [kind, stubborn].map((peer) => peer.call("recalled", "buffer"));
