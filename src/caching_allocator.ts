@@ -369,6 +369,7 @@ export class CachingAllocator implements Disposable {
   /** A block of a new slab; where there can be none, what other streams have freed, behind their work. */
   #takeNew(byteLength: number, memory: FreeMemory): Block {
     const stream = memory.stream!;
+    memory.borrowed = 0;
     const refusal = this.#grow(byteLength, memory);
     if (refusal === undefined) return memory.takeBestFit(byteLength)!;
     const done = this.#takeDone(byteLength, memory);
@@ -380,6 +381,8 @@ export class CachingAllocator implements Disposable {
     }
     // Side by side there may be enough.
     this.#done.moveTo(memory);
+    const merged = memory.takeBestFit(byteLength);
+    if (merged !== undefined) return merged;
     for (const other of others) {
       if (other.isEmpty) continue;
       other.letWait(stream);
@@ -387,8 +390,6 @@ export class CachingAllocator implements Disposable {
       const block = memory.takeBestFit(byteLength);
       if (block !== undefined) return block;
     }
-    const merged = memory.takeBestFit(byteLength);
-    if (merged !== undefined) return merged;
     this.#releaseSlabs(0);
     const finalRefusal = this.#grow(byteLength, memory);
     if (finalRefusal !== undefined) throw finalRefusal;
@@ -414,7 +415,6 @@ export class CachingAllocator implements Disposable {
         this.#reserved += slab.byteLength;
         this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
         memory.insert(block);
-        memory.borrowed = 0;
         return undefined;
       } catch (error) {
         if (!(error instanceof CudaError && error.code === "cudaErrorMemoryAllocation")) throw error;

@@ -58,6 +58,12 @@ export interface PoolOptions {
   /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
   releaseThreshold?: number;
 }
+export interface CachingAllocatorOptions {
+  /** Bytes that it takes from its pool at a time, more where a buffer needs more; 32 MiB unless given. */
+  slabByteLength?: number;
+  /** Bytes that it may hold of its pool; 0 or omitted: the pool's own limit. */
+  maxSize?: number;
+}
 export interface WaitOptions {
   signal?: AbortSignal;
 }
@@ -165,6 +171,7 @@ export declare class MemoryPool implements Disposable {
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T>;
+  createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator;
   releaseThreshold: number;
   readonly reuse: { followEventDependencies: boolean; allowOpportunistic: boolean; allowInternalDependencies: boolean };
   /** Bytes. */
@@ -174,6 +181,46 @@ export declare class MemoryPool implements Disposable {
   getAccess(device: CudaDevice): Access;
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void;
   exportHandle(): ShareableHandle;
+  [Symbol.dispose](): void;
+}
+
+/** Bytes of an allocator: held of its pool, in use, and how the free ones lie. */
+export interface CachingAllocatorUsage {
+  reserved: number;
+  reservedHigh: number;
+  /** Each buffer rounded up to what it takes. */
+  used: number;
+  usedHigh: number;
+  /** Buffers that are not freed. */
+  buffers: number;
+  slabs: number;
+  /** The largest buffer that fits without another slab, once all streams are done. */
+  largestFree: number;
+  /** From 0, where all free bytes are in one piece, towards 1. */
+  fragmentation: number;
+}
+/** Where in an allocation of a pool a buffer of an allocator lies. */
+export interface SlabPart {
+  readonly slab: DeviceBuffer;
+  readonly byteOffset: number;
+}
+
+/** Hands out parts of large allocations of a pool, in stream order, and keeps what is freed. */
+export declare class CachingAllocator implements Disposable {
+  readonly pool: MemoryPool;
+  readonly device: CudaDevice | undefined;
+  allocate(byteLength: number, stream?: CudaStream): DeviceBuffer;
+  allocateArray<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    length: number,
+    stream?: CudaStream,
+  ): DeviceArray<T>;
+  usage(): CachingAllocatorUsage;
+  resetHigh(): void;
+  /** Gives slabs without buffers back to the pool until so many bytes are held or none can go. */
+  trimTo(byteLength: number): void;
+  /** What another process needs to map a buffer by hand. */
+  slabOf(buffer: DeviceBuffer): SlabPart;
   [Symbol.dispose](): void;
 }
 

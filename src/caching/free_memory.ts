@@ -110,12 +110,20 @@ export class FreeMemory {
 
   /** Merges what is free side by side. */
   mergeLoose(): void {
-    for (const block of this.#takeAllLoose()) this.#insert(block, block.epoch);
+    if (!this.#hasLoose) return;
+    this.#hasLoose = false;
+    for (let units = 1; units < this.#small.length; units++) {
+      const last = this.#small[units];
+      if (last === undefined) continue;
+      this.#small[units] = undefined;
+      for (const block of chainOf(last)) this.#insert(block, block.epoch);
+    }
+    for (const { last } of this.#large.values()) for (const block of chainOf(last)) this.#insert(block, block.epoch);
+    this.#large.clear();
   }
 
-  /** Gives all blocks to another. */
+  /** Gives all blocks to another. Loose ones have been merged. */
   moveTo(other: FreeMemory): void {
-    for (const block of this.#takeAllLoose()) other.insert(block);
     for (const block of this.#merged) {
       this.#merged.remove(block);
       other.insert(block);
@@ -139,10 +147,6 @@ export class FreeMemory {
     if (!driver.eventQuery(this.#marker!)) return;
     const done = this.#markedEpoch;
     this.#markedEpoch = -1;
-    for (const block of this.#takeAllLoose()) {
-      if (block.epoch <= done) other.insert(block);
-      else this.#insert(block, block.epoch);
-    }
     for (const block of this.#merged) {
       if (block.epoch > done) continue;
       this.#merged.remove(block);
@@ -167,7 +171,7 @@ export class FreeMemory {
 
   /** Whether there is no block. */
   get isEmpty(): boolean {
-    if (this.#hasLoose) this.mergeLoose();
+    this.mergeLoose();
     return this.#merged.isEmpty;
   }
 
@@ -223,20 +227,6 @@ export class FreeMemory {
 
   #isMerged(block: Block | undefined): boolean {
     return block !== undefined && block.home === this && !block.isLoose;
-  }
-
-  *#takeAllLoose(): Generator<Block> {
-    if (!this.#hasLoose) return;
-    this.#hasLoose = false;
-    const { length } = this.#small;
-    for (let units = 1; units < length; units++) {
-      const last = this.#small[units];
-      if (last === undefined) continue;
-      this.#small[units] = undefined;
-      yield* chainOf(last);
-    }
-    for (const { last } of this.#large.values()) yield* chainOf(last);
-    this.#large.clear();
   }
 }
 
