@@ -26,18 +26,32 @@ def time_batches(
     prepare: Callable[[], None] = do_nothing,
     settle: Callable[[], None] = do_nothing,
 ) -> list[float]:
-    """Nanoseconds for each operation, of batches of them, the first of which are not counted."""
+    """
+    Nanoseconds for each operation, of samples: as many batches as take `sampleTime` milliseconds, after the same for
+    `warmUpTime` milliseconds that are not counted.
+    """
     operations = request.get("batch", 1)
-    warm_up = request.get("warmUp", 0)
-    times = []
-    for sample in range(-warm_up, request["repetitions"]):
+    warm_up_time = request.get("warmUpTime", 0) * 1e6
+    sample_time = request.get("sampleTime", 0) * 1e6
+
+    def time_batch():
         prepare()
         start = time.perf_counter_ns()
         run(operations)
         elapsed = time.perf_counter_ns() - start
         settle()
-        if sample >= 0:
-            times.append(elapsed / operations)
+        return elapsed
+
+    warm_up_start = time.perf_counter_ns()
+    while time.perf_counter_ns() - warm_up_start < warm_up_time:
+        time_batch()
+    times = []
+    for _ in range(request["repetitions"]):
+        elapsed, batches = time_batch(), 1
+        while elapsed < sample_time:
+            elapsed += time_batch()
+            batches += 1
+        times.append(elapsed / (batches * operations))
     return times
 
 

@@ -22,7 +22,6 @@ try:
         Device,
         DeviceMemoryResource,
         DeviceMemoryResourceOptions,
-        EventOptions,
         LaunchConfig,
         LegacyPinnedMemoryResource,
         ObjectCode,
@@ -31,12 +30,19 @@ try:
 except ImportError as error:
     say_missing(error)
 
+HAS_PROPERTIES = hasattr(Buffer, "ipc_descriptor")
+
 
 def checked(result):
     error, *values = result
     if error != driver.CUresult.CUDA_SUCCESS:
         raise RuntimeError(str(error))
     return values[0] if values else None
+
+
+def descriptor_of(buffer):
+    """A property since version 1.0."""
+    return buffer.ipc_descriptor if HAS_PROPERTIES else buffer.get_ipc_descriptor()
 
 
 def create_pool(device, *, is_shared=False):
@@ -100,8 +106,8 @@ class Bench:
 
         def run(operations):
             for i in range(operations):
-                stream = streams[i % count]
-                allocate(size, stream=stream).close(stream)
+                # Freed on the stream that it is from, unless told otherwise.
+                allocate(size, stream=streams[i % count]).close()
 
         return time_batches(request, run, settle=self.synchronize)
 
@@ -115,11 +121,12 @@ class Bench:
         return self.time_calls(request, launch, stream, config, kernel, *arguments)
 
     def event_record(self, request):
-        event = self.stream.record(options=EventOptions(enable_timing=False))
+        # Without timing, unless told otherwise.
+        event = self.stream.record()
         return self.time_calls(request, self.stream.record, event)
 
     def stream_wait(self, request):
-        event = self.streams[1].record(options=EventOptions(enable_timing=False))
+        event = self.streams[1].record()
         return self.time_calls(request, self.stream.wait, event)
 
     def host(self, memory, size):
@@ -211,8 +218,7 @@ class Bench:
         """A pool, and the same imported into this process, which a number rather than a handle object makes it do."""
         if self.shared is None:
             pool = create_pool(self.device, is_shared=True)
-            # A property in newer versions.
-            handle = pool.allocation_handle if hasattr(pool, "allocation_handle") else pool.get_allocation_handle()
+            handle = pool.allocation_handle if HAS_PROPERTIES else pool.get_allocation_handle()
             self.shared = pool, DeviceMemoryResource.from_allocation_handle(self.device, int(handle))
         return self.shared
 
@@ -233,7 +239,7 @@ class Bench:
 
         def run(operations):
             for buffer in buffers:
-                buffer.get_ipc_descriptor()
+                descriptor_of(buffer)
 
         return time_batches(
             request,
@@ -244,7 +250,7 @@ class Bench:
 
     def time_imports(self, request, is_import_timed):
         buffers = self.allocate_shared(request)
-        exported = [buffer.get_ipc_descriptor() for buffer in buffers]
+        exported = [descriptor_of(buffer) for buffer in buffers]
         _, imported = self.shared_pools()
         mapped = []
 

@@ -50,20 +50,32 @@ private:
 using Times = std::vector<double>;
 using Work = std::function<Times(const Request &)>;
 
-// The time of each operation, in nanoseconds: of batches of them, the first of which are not counted. `prepare` and
-// `settle` are not timed.
+// Nanoseconds for each operation, of samples: as many batches as take `sampleTime` milliseconds, after the same for
+// `warmUpTime` milliseconds that are not counted. `prepare` and `settle` are not timed.
 template <typename Prepare, typename Run, typename Settle>
 Times timeBatches(const Request &request, Prepare prepare, Run run, Settle settle) {
-  size_t batch = request.number("batch", 1);
-  long repetitions = request.number("repetitions", 1), warmUp = request.number("warmUp", 0);
-  Times times;
-  for (long sample = -warmUp; sample < repetitions; sample++) {
+  using Clock = std::chrono::steady_clock;
+  using Milliseconds = std::chrono::milliseconds;
+  size_t batch = request.number("batch", 1), repetitions = request.number("repetitions", 1);
+  Milliseconds warmUpTime(request.number("warmUpTime", 0)), sampleTime(request.number("sampleTime", 0));
+  auto timeBatch = [&] {
     prepare(batch);
-    auto start = std::chrono::steady_clock::now();
+    auto start = Clock::now();
     run(batch);
-    std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+    auto elapsed = Clock::now() - start;
     settle();
-    if (sample >= 0) times.push_back(elapsed.count() / batch);
+    return elapsed;
+  };
+  for (auto start = Clock::now(); Clock::now() - start < warmUpTime;) timeBatch();
+  Times times;
+  while (times.size() < repetitions) {
+    Clock::duration elapsed{};
+    size_t batches = 0;
+    do {
+      elapsed += timeBatch();
+      batches++;
+    } while (elapsed < sampleTime);
+    times.push_back(std::chrono::duration<double, std::nano>(elapsed).count() / (batches * batch));
   }
   return times;
 }

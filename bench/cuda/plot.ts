@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { MeasuredRow, Report } from "./report.ts";
+import { type MeasuredRow, quartiles, type Report } from "./report.ts";
 import { type ContenderName, contenderNames as names, formatBytes } from "./rows.ts";
 
 /** What is used of Apache ECharts. */
@@ -36,16 +36,20 @@ const looks: Readonly<Record<ContenderName, { color: string; symbol: string }>> 
   "CuPy": { color: "#56b4e9", symbol: "diamond" },
   "PyTorch": { color: "#aa4499", symbol: "roundRect" },
 };
+const goalName = "goal: poolpass not right of this";
+const goalColor = "#e8b000";
+/** Pixels: four marks above each other. */
+const ratioRowHeight = 32;
 const textStyle = { fontFamily: "sans-serif", color: "#222222" };
 
-function head({ device, date }: Report, title: string): Record<string, unknown> {
+function head({ device, date }: Report, title: string, note = ""): Record<string, unknown> {
   return {
     animation: false,
     backgroundColor: "#ffffff",
     textStyle,
     title: {
       text: title,
-      subtext: `${device.name}, ${device.uuid}, ${date.slice(0, 10)}`,
+      subtext: [device.name, device.uuid, date.slice(0, 10), ...note === "" ? [] : [note]].join(", "),
       left: 12,
       top: 8,
       textStyle: { ...textStyle, fontSize: 16 },
@@ -62,71 +66,152 @@ function asTime(ratio: number, { unit }: MeasuredRow): number {
   return unit === "nanoseconds" ? ratio : 1 / ratio;
 }
 
+/** "1/8" to "16": a ratio by its binary logarithm, which is what the axis counts. */
+function formatPower(power: number): string {
+  return power < 0 ? `1/${2 ** -power}` : String(2 ** power);
+}
+
+/**
+ * A row of the picture for each, and in it a lane for each contender, so that no mark hides another one. The labels have
+ * an axis of categories, and the marks one of numbers, on which a row is 1 high.
+ */
 function ratios(report: Report): Picture | undefined {
   const rows = report.rows.filter(({ contenders }) => contenders["C++"] !== undefined);
-  if (rows.length === 0) return undefined;
-  const points = (of: (row: MeasuredRow) => number | undefined) =>
+  const contenders: readonly ContenderName[] = present(rows).filter((name) => name !== "C++");
+  if (contenders.length === 0) return undefined;
+  const top = (row: MeasuredRow) => rows.indexOf(row);
+  const laneOf = (row: MeasuredRow, name: ContenderName) => {
+    const ofRow = contenders.filter((each) => row.contenders[each] !== undefined);
+    return top(row) + (name === "C++" ? 0.5 : (ofRow.indexOf(name) + 1) / (ofRow.length + 1));
+  };
+  const at = (row: MeasuredRow, ratio: number) => Math.log2(asTime(ratio, row));
+  const medians = (name: ContenderName) =>
     rows.flatMap((row) => {
-      const ratio = of(row);
-      return ratio === undefined ? [] : [[asTime(ratio, row), row.name]];
+      const ratio = row.contenders[name]?.ofNative;
+      return ratio === undefined ? [] : [[at(row, ratio), laneOf(row, name)]];
     });
-  const series = present(rows).filter((name) => name !== "C++").map((name) => ({
-    name,
-    type: "scatter",
-    symbol: looks[name].symbol,
-    symbolSize: name === "poolpass" ? 11 : 8,
-    z: name === "poolpass" ? 4 : 3,
-    itemStyle: { color: looks[name].color },
-    data: points(({ contenders }) => contenders[name]?.ofNative),
-  }));
-  const goals = {
-    name: "goal of poolpass",
-    type: "scatter",
-    symbol: "rect",
-    symbolSize: [3, 16],
-    itemStyle: { color: "#000000" },
-    data: points(({ goal }) => goal?.ofNative),
+  /** Lines with nothing between them. */
+  const spreads = (name: ContenderName) =>
+    rows.flatMap((row) => {
+      const rounds = row.contenders[name]?.rounds;
+      if (rounds === undefined) return [];
+      const ends = quartiles(rounds).map((end) => [at(row, end / row.contenders["C++"]!.median), laneOf(row, name)]);
+      return [...ends, [null, null]];
+    });
+  const goals = rows.flatMap((row) => {
+    if (row.goal === undefined) return [];
+    const position = at(row, row.goal.ofNative);
+    return [[position, top(row) + 0.08], [position, top(row) + 0.92], [null, null]];
+  });
+  const places = [...contenders.flatMap((name) => [...medians(name), ...spreads(name)]), ...goals]
+    .flatMap(([position]) => position ?? []);
+  const axis = {
+    type: "value",
+    min: Math.floor(Math.min(-1, ...places)),
+    max: Math.ceil(Math.max(1, ...places)),
+    interval: 1,
+    axisLabel: { formatter: formatPower },
+    splitLine: { lineStyle: { color: "#dcdcdc" } },
   };
-  const line = {
-    silent: true,
+  const series = contenders.flatMap((name) => [
+    {
+      name,
+      type: "line",
+      yAxisIndex: 1,
+      symbol: "none",
+      silent: true,
+      lineStyle: { color: looks[name].color, width: 1.5, opacity: 0.6 },
+      // The symbol of the legend.
+      itemStyle: { color: looks[name].color },
+      data: spreads(name),
+    },
+    {
+      name,
+      type: "scatter",
+      yAxisIndex: 1,
+      symbol: looks[name].symbol,
+      symbolSize: name === "poolpass" ? 9 : 7,
+      z: 4,
+      itemStyle: { color: looks[name].color, opacity: 1 },
+      data: medians(name),
+    },
+  ]);
+  const nativeSpread = {
+    name: "C++",
+    type: "line",
+    yAxisIndex: 1,
     symbol: "none",
-    label: { show: false },
-    lineStyle: { color: looks["C++"].color, type: "solid", width: 1.5 },
-    data: [{ xAxis: 1 }],
+    silent: true,
+    z: 1,
+    lineStyle: { color: looks["C++"].color, width: ratioRowHeight - 8, opacity: 0.25, cap: "butt" },
+    itemStyle: { color: looks["C++"].color },
+    data: spreads("C++"),
   };
+  const native = {
+    name: "C++",
+    type: "line",
+    yAxisIndex: 1,
+    symbol: "none",
+    lineStyle: { color: looks["C++"].color, width: 1.5 },
+    itemStyle: { color: looks["C++"].color },
+    data: [[0, 0], [0, rows.length]],
+  };
+  const goal = {
+    name: goalName,
+    type: "line",
+    yAxisIndex: 1,
+    symbol: "none",
+    z: 3,
+    lineStyle: { color: goalColor, width: 3 },
+    itemStyle: { color: goalColor },
+    data: goals,
+  };
+  const icon = (name: ContenderName) => ({ name, icon: looks[name].symbol });
+  const bar = (name: string) => ({ name, icon: "path://M0,0h3v14h-3z" });
   return {
     name: "ratios",
-    width: 960,
-    height: 130 + 22 * rows.length,
+    width: 1100,
+    height: 150 + ratioRowHeight * rows.length,
     option: {
-      ...head(report, "Time divided by C++'s (left of the line: faster than C++)"),
-      legend: { top: 56, left: 12, itemWidth: 14, itemGap: 20 },
-      grid: { left: 300, right: 40, top: 90, bottom: 40 },
-      xAxis: {
-        type: "log",
-        logBase: 2,
-        min: (extent: { min: number }) => 2 ** Math.floor(Math.log2(Math.min(0.9, extent.min / 1.05))),
-        max: (extent: { max: number }) => 2 ** Math.ceil(Math.log2(Math.max(1.1, extent.max * 1.05))),
-        axisLabel: { formatter: (value: number) => String(Number(value.toPrecision(2))) },
-        splitLine: { lineStyle: { color: "#e4e4e4" } },
+      ...head(
+        report,
+        "Time of each, divided by C++'s: left of C++ is faster, right of it is slower",
+        "marks: medians, lines and grey: the middle half of the rounds",
+      ),
+      legend: {
+        top: 54,
+        left: 12,
+        itemWidth: 16,
+        itemHeight: 10,
+        itemGap: 22,
+        data: [bar("C++"), ...contenders.map(icon), bar(goalName)],
       },
-      yAxis: {
-        type: "category",
-        inverse: true,
-        data: rows.map(({ name }) => name),
-        axisLabel: { interval: 0, fontSize: 12 },
-        axisTick: { show: false },
-        splitLine: { show: true, lineStyle: { color: "#f0f0f0" } },
-      },
-      series: [...series.map((each, index) => index === 0 ? { ...each, markLine: line } : each), goals],
+      grid: { left: 290, right: 30, top: 110, bottom: 40 },
+      xAxis: [{ ...axis, position: "bottom" }, { ...axis, position: "top", splitLine: { show: false } }],
+      yAxis: [
+        {
+          type: "category",
+          inverse: true,
+          data: rows.map(({ name }) => name),
+          axisLabel: { interval: 0, fontSize: 12, color: "#222222" },
+          axisTick: { show: false },
+          splitArea: { show: true, interval: 0, areaStyle: { color: ["#f3f3f3", "#ffffff"] } },
+        },
+        { type: "value", inverse: true, min: 0, max: rows.length, show: false },
+      ],
+      series: [nativeSpread, native, goal, ...series],
     },
   };
 }
 
 function allocation(report: Report): Picture | undefined {
   const kinds = [
-    { work: "allocate-free", suffix: "", type: "solid" },
-    { work: "allocate-free-cached", suffix: ", cached", type: "dashed" },
+    { work: "allocate-free", names: {}, type: "solid" },
+    {
+      work: "allocate-free-cached",
+      names: { "poolpass": "poolpass, sub-allocator", "CuPy": "CuPy, MemoryPool", "PyTorch": "PyTorch, own cache" },
+      type: "dashed",
+    },
   ] as const;
   const ofStreams = (streams: number) =>
     report.rows.filter(({ work, parameters }) =>
@@ -138,10 +223,10 @@ function allocation(report: Report): Picture | undefined {
   );
   if (sizes.length === 0) return undefined;
   const series = panels.flatMap((rows, panel) =>
-    kinds.flatMap(({ work, suffix, type }) => {
+    kinds.flatMap(({ work, names, type }) => {
       const ofKind = rows.filter((row) => row.work === work);
       return present(ofKind).filter((name) => name !== "C++" || work === "allocate-free").map((name) => ({
-        name: name + suffix,
+        name: (names as Partial<Record<ContenderName, string>>)[name] ?? name,
         type: "line",
         xAxisIndex: panel,
         yAxisIndex: panel,
@@ -179,7 +264,7 @@ function allocation(report: Report): Picture | undefined {
     width: 960,
     height: 510,
     option: {
-      ...head(report, "Allocate and free"),
+      ...head(report, "Allocate and free: from a pool, and (dashed) from what keeps memory in the process"),
       legend: { top: 56, left: 12, width: 920, itemWidth: 36, itemGap: 24 },
       grid: [grid(70), grid(550)],
       xAxis: [xAxis(0, "one stream"), xAxis(1, "eight streams, in turn")],
@@ -202,6 +287,14 @@ function bandwidth(report: Report): Picture | undefined {
       xAxisIndex: index,
       yAxisIndex: index,
       itemStyle: { color: looks[name].color },
+      label: {
+        show: true,
+        position: "right",
+        // Above the line of the peak.
+        backgroundColor: "#ffffff",
+        fontSize: 10,
+        formatter: ({ value }: { value: number | null }) => value === null ? "" : String(Number(value.toPrecision(3))),
+      },
       data: panel.map(({ contenders }) => {
         const found = contenders[name];
         return found === undefined ? null : found.median / 1e9;
@@ -210,8 +303,9 @@ function bandwidth(report: Report): Picture | undefined {
         markLine: {
           silent: true,
           symbol: "none",
+          z: 1,
           lineStyle: { color: "#000000", type: "dashed" },
-          label: { position: "insideStartTop", formatter: "the memory's peak" },
+          label: { position: "start", formatter: "the memory's peak" },
           data: [{ xAxis: memoryPeak / 1e9 }],
         },
       },

@@ -16,6 +16,8 @@ export interface ProgramSource {
   readonly file: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Packages of Python, where the program itself does not say which is missing. */
+  readonly packages?: readonly string[];
 }
 
 /** Without it, PyTorch takes memory from its own cache. */
@@ -38,6 +40,10 @@ export const programSources: readonly ProgramSource[] = [
   { contender: "poolpass", purpose: "sharing", file: "sharing/poolpass.ts" },
   { contender: "cuda.core", purpose: "sharing", file: "sharing/cuda_core.py" },
   { contender: "PyTorch", purpose: "sharing", file: "sharing/torch_sharing.py" },
+  { contender: "C++", purpose: "frames", file: "channel/native.cu" },
+  { contender: "poolpass", purpose: "frames", file: "channel/producer.ts" },
+  { contender: "cuda.core", purpose: "frames", file: "channel/cuda_core.py", packages: ["cuda.core", "numpy"] },
+  { contender: "PyTorch", purpose: "frames", file: "channel/torch_channel.py", packages: ["torch", "cupy", "numpy"] },
 ];
 
 const path = (file: string) => fileURLToPath(new URL(`../${file}`, import.meta.url));
@@ -55,12 +61,37 @@ export async function buildNative(file: string, folder: string): Promise<string>
 }
 
 /** How a program is started; `built` is what `buildNative` gave, where it is one of C++. */
-export function programOf({ contender, purpose, file, args = [], env = {} }: ProgramSource, built?: string): Program {
+export function programOf(source: ProgramSource, built?: string): Program {
+  const { contender, purpose, file, env = {} } = source;
+  const [command, ...args] = commandOf(source, built);
   const name = `${contender}, ${file}`;
-  if (built !== undefined) return { name, command: built, args, env };
-  if (file.endsWith(".py")) {
-    return { name, command: Deno.env.get("PYTHON") ?? "python3", args: [path(file), ...args], env };
-  }
+  if (purpose !== "frames") return { name, command, args, env };
+  // Speaks as the others do, and has the program stream.
+  const streaming = ["run", "--allow-all", path("sharing/frames.ts"), contender, command, ...args];
+  return { name, command: Deno.execPath(), args: streaming, env };
+}
+
+/** What Python says of the first of the packages that it does not have. */
+export async function missingPackage(packages: readonly string[]): Promise<string | undefined> {
+  if (packages.length === 0) return undefined;
+  const code = `
+import sys
+from importlib.util import find_spec
+for name in sys.argv[1:]:
+    if find_spec(name) is None:
+        raise ModuleNotFoundError(f"No module named '{name}'")
+`;
+  const { success, stderr } = await new Deno.Command(python(), { args: ["-c", code, ...packages] }).output();
+  return success ? undefined : new TextDecoder().decode(stderr).trim().split("\n").at(-1);
+}
+
+function commandOf({ purpose, file, args = [] }: ProgramSource, built?: string): [string, ...string[]] {
+  if (built !== undefined) return [built, ...args];
+  if (file.endsWith(".py")) return [python(), path(file), ...args];
   const permissions = purpose === "start" ? ["--no-prompt", "--allow-ffi"] : ["--allow-all"];
-  return { name, command: Deno.execPath(), args: ["run", ...permissions, path(file), ...args], env };
+  return [Deno.execPath(), "run", ...permissions, path(file), ...args];
+}
+
+function python(): string {
+  return Deno.env.get("PYTHON") ?? "python3";
 }

@@ -89,7 +89,7 @@ function reachesGoal({ goal, unit, contenders }: MeasuredRow): boolean | undefin
   return timesFaster >= goal.faster.by;
 }
 
-/** The table: for each contender the median with the least and the most of the rounds, and the ratio to C++. */
+/** The table: for each contender the median with the quartiles of the rounds, and the ratio to C++. */
 export function formatRows(rows: readonly MeasuredRow[]): string {
   const present = contenderNames.filter((name) => rows.some(({ contenders }) => contenders[name] !== undefined));
   const heads = present.flatMap((name) => name === "C++" ? [name] : [name, "/ C++"]);
@@ -130,6 +130,12 @@ export function formatGarbage(rows: readonly GarbageRow[]): string {
   ]);
 }
 
+/** The middle half of them lies between these. */
+export function quartiles(rounds: readonly number[]): [lower: number, upper: number] {
+  const sorted = rounds.toSorted((a, b) => a - b);
+  return [median(sorted.slice(0, Math.ceil(sorted.length / 2))), median(sorted.slice(Math.floor(sorted.length / 2)))];
+}
+
 /** What is to be reached, in a few characters. */
 export function formatGoal({ ofNative, faster }: Goal, unit: MeasuredRow["unit"]): string {
   const limit = `${unit === "nanoseconds" ? "<=" : ">="} ${ofNative.toFixed(2)}`;
@@ -140,18 +146,18 @@ export function formatGoal({ ofNative, faster }: Goal, unit: MeasuredRow["unit"]
 
 function formatSummary({ median, rounds }: Summary, unit: MeasuredRow["unit"]): string {
   if (unit === "bytesPerSecond") {
-    const [least, most] = [Math.min(...rounds), Math.max(...rounds)].map(gigabytes);
-    return `${formatBandwidth(median)} (${least} to ${most})`;
+    const [lower, upper] = quartiles(rounds).map(gigabytes);
+    return `${formatBandwidth(median)} (${lower} to ${upper})`;
   }
   const scale = [{ name: "ns", size: 1 }, { name: "us", size: 1e3 }, { name: "ms", size: 1e6 }, {
     name: "s",
     size: 1e9,
   }]
     .findLast(({ size }) => median >= size)!;
-  const [middle, least, most] = [median, Math.min(...rounds), Math.max(...rounds)].map((time) =>
+  const [middle, lower, upper] = [median, ...quartiles(rounds)].map((time) =>
     Number((time / scale.size).toPrecision(3))
   );
-  return `${middle} ${scale.name} (${least} to ${most})`;
+  return `${middle} ${scale.name} (${lower} to ${upper})`;
 }
 
 function formatBandwidth(bytesPerSecond: number): string {

@@ -6,7 +6,7 @@
 import { Contender, type Program } from "../contender.ts";
 import type { Answer, Greeting } from "../sharing/contract.ts";
 import { timeStart } from "./process_starts.ts";
-import { buildNative, programOf, type ProgramSource, programSources } from "./programs.ts";
+import { buildNative, missingPackage, programOf, type ProgramSource, programSources } from "./programs.ts";
 import { type ContenderName, contenderNames, type Purpose, type Row } from "./rows.ts";
 
 /** A program that can be asked. */
@@ -91,8 +91,13 @@ export class Roster {
   }
 
   async #start(source: ProgramSource): Promise<Member | undefined> {
-    const { contender, purpose, file } = source;
+    const { contender, purpose, file, packages = [] } = source;
     try {
+      const missing = await missingPackage(packages);
+      if (missing !== undefined) {
+        this.#noteAbsence(contender, missing);
+        return;
+      }
       const built = file.endsWith(".cu") ? await buildNative(file, this.#folder) : undefined;
       const program = programOf(source, built);
       if (purpose === "start") return await this.#tryStart({ source, program });
@@ -113,7 +118,7 @@ export class Roster {
         if ("error" in greeting) throw new Error(greeting.error);
         throw new Error(`it runs on ${greeting.uuid}, and the others on ${this.#uuid}`);
       }
-      this.versions[contender] = greeting.versions;
+      this.versions[contender] ??= greeting.versions;
       return { source, program, works: greeting.works, running };
     } catch (error) {
       const hasNoPython = error instanceof Deno.errors.NotFound && file.endsWith(".py");
@@ -122,9 +127,10 @@ export class Roster {
     }
   }
 
-  /** Not timed: files that are read for the first time take long. */
+  /** Not timed: files that are read for the first time take long, and engines keep what they make of code. */
   async #tryStart(member: Member): Promise<Member | undefined> {
-    const answer = await timeStart(member.program);
+    let answer = await timeStart(member.program);
+    if (!("error" in answer)) answer = await timeStart(member.program);
     if (!("error" in answer)) return member;
     if (!answer.error.includes("ModuleNotFoundError")) throw new Error(answer.error);
     this.#noteAbsence(member.source.contender, answer.error);

@@ -10,8 +10,11 @@ export const contenderNames = ["C++", "poolpass", "cuda.core", "CuPy", "PyTorch"
 /** One of them. */
 export type ContenderName = typeof contenderNames[number];
 
-/** Programs that are started together: what calls cost, what two processes do, and processes that are timed as such. */
-export type Purpose = "calls" | "sharing" | "start";
+/** Programs that are started together: processes that are timed as such, what calls cost, and what two processes do. */
+export const purposes = ["start", "calls", "sharing", "frames"] as const;
+
+/** One of them. */
+export type Purpose = typeof purposes[number];
 
 /** What poolpass is to reach. */
 export interface Goal {
@@ -45,6 +48,11 @@ export interface Row {
 
 const pythonNames: readonly ContenderName[] = ["cuda.core", "CuPy", "PyTorch"];
 const bandwidthGoal: Goal = { ofNative: 0.98 };
+/** Milliseconds: until a processor that was idle runs at its full speed, and of a sample. */
+const warmUpTime = 25;
+const sampleTime = 2;
+/** For processes that must agree on how often they do something: as long as `warmUpTime` at least. */
+const sharedBeforeCounted = 250;
 
 /** All rows; on the software device, with sizes that it can do. */
 export function allRows({ isSoftware }: { isSoftware: boolean }): readonly Row[] {
@@ -57,7 +65,7 @@ export function allRows({ isSoftware }: { isSoftware: boolean }): readonly Row[]
       work: "first-allocation",
       parameters: {},
       repetitions: 1,
-      rounds: 5,
+      rounds: 7,
       goal: { ofNative: 1.3, faster: { than: pythonNames, by: 1.7 } },
     },
     ...allocationRows(sizes),
@@ -77,7 +85,7 @@ export function formatBytes(bytes: number): string {
 }
 
 function calls(name: string, work: string, batch: number): Row {
-  return { name, purpose: "calls", work, parameters: { batch, warmUp: 5 }, repetitions: 25 };
+  return { name, purpose: "calls", work, parameters: { batch, warmUpTime, sampleTime }, repetitions: 5 };
 }
 
 function allocationRows(sizes: readonly number[]): Row[] {
@@ -122,8 +130,8 @@ function pointerRows(byteLength: number): Row[] {
     name,
     purpose: "calls",
     work,
-    parameters: { batch: 64, warmUp: 2, byteLength },
-    repetitions: 10,
+    parameters: { batch: 64, warmUpTime, sampleTime, byteLength },
+    repetitions: 5,
   });
   return [
     row("export a pointer", "export-pointer"),
@@ -141,16 +149,17 @@ function copyRows(least: number, largest: number): Row[] {
       name: `copy ${formatBytes(least)} to ${to}, ${memory}`,
       purpose: "calls",
       work,
-      parameters: { batch: 20, warmUp: 5, byteLength: least, memory },
-      repetitions: 25,
+      parameters: { batch: 20, warmUpTime, sampleTime, byteLength: least, memory },
+      repetitions: 5,
     })),
     ...rows(({ work, to }, memory) => ({
       name: `copy ${formatBytes(largest)} to ${to}, ${memory}`,
       purpose: "calls",
       work,
-      parameters: { byteLength: largest, memory },
+      // A copy of pageable memory takes so long that the time until a processor is fast is nothing beside it.
+      parameters: { byteLength: largest, memory, warmUpTime: memory === "pinned" ? warmUpTime : 0 },
       repetitions: memory === "pinned" ? 3 : 1,
-      rounds: 5,
+      rounds: memory === "pinned" ? 5 : 3,
       bytesMoved: largest,
       goal: bandwidthGoal,
     })),
@@ -163,7 +172,7 @@ function memoryRows(byteLength: number): Row[] {
     name: `${name}, ${formatBytes(byteLength)}`,
     purpose: "calls",
     work,
-    parameters: { batch: isOfMemory ? 20 : 5, warmUp: 1, byteLength },
+    parameters: { batch: isOfMemory ? 20 : 5, warmUpTime, byteLength },
     repetitions: 5,
     bytesMoved: timesMoved * byteLength,
     isOfMemory,
@@ -184,7 +193,7 @@ function sharingRows(isSoftware: boolean): Row[] {
     name: `${name}, ${formatBytes(byteLength)}`,
     purpose: "sharing",
     work,
-    parameters: { byteLength },
+    parameters: { byteLength, warmUp: isSoftware ? 20 : sharedBeforeCounted },
     repetitions: isSoftware ? 20 : 200,
     rounds: 5,
     goal: { ofNative: 1.25, faster: { than: ["cuda.core", "PyTorch"], by: 2.3 } },
@@ -200,6 +209,14 @@ function sharingRows(isSoftware: boolean): Row[] {
       repetitions: isSoftware ? 2 : 5,
       rounds: 5,
       goal: { ofNative: 0.1 },
+    },
+    {
+      name: `a channel's frame, ${formatBytes(byteLength)}`,
+      purpose: "frames",
+      work: "frames",
+      parameters: { slotByteLength: byteLength },
+      repetitions: isSoftware ? 50 : 300,
+      rounds: 5,
     },
   ];
 }

@@ -3,9 +3,10 @@
  *
  *     deno task bench [--rounds 8] [--only ROW]... [--quick] [--out FOLDER]
  *
- * `--only` takes the rows whose name contains ROW, and "garbage". Prints a table, and writes it to FOLDER as NAME.json with
- * pictures beside that: where no FOLDER is given, to `bench/results`, and only all rows of a GPU. On the software device,
- * poolpass runs alone. Exits 1 if something could not be measured; a goal that is not met changes nothing.
+ * `--only` takes the rows whose name contains ROW, and "garbage". Prints a table, and writes it to FOLDER as NAME.json
+ * with pictures beside that, or as NAME-2.json where there is one already: without a FOLDER to `bench/results`, and only
+ * all rows of a GPU that were not measured quickly. On the software device, poolpass runs alone. Exits 1 if something
+ * could not be measured; a goal that is not met changes nothing.
  *
  * @module
  */
@@ -26,7 +27,7 @@ import {
   type Rounds,
 } from "./report.ts";
 import { Roster } from "./roster.ts";
-import { allRows, contenderNames, type Purpose, type Row } from "./rows.ts";
+import { allRows, contenderNames, purposes, type Row } from "./rows.ts";
 
 interface Options {
   readonly rounds: number;
@@ -59,22 +60,27 @@ function valueOf({ bytesMoved }: Row, nanoseconds: number): number {
 
 async function measureRows(rows: readonly Row[], { roster, rounds }: { roster: Roster; rounds: number }) {
   const measured: MeasuredRow[] = [];
-  const purposes: readonly Purpose[] = ["start", "calls", "sharing"];
   for (const purpose of purposes) {
     const ofPurpose = rows.filter((row) => row.purpose === purpose);
     if (ofPurpose.length === 0) continue;
+    const begin = performance.now();
     await roster.start(purpose);
+    console.error(`${purpose}: programs started in ${secondsSince(begin)}`);
     for (const row of ofPurpose) {
       const start = performance.now();
       const found = measuredRow(row, await measure(row, { roster, rounds }));
       // Without any contender where there is one device, or only the software device.
       if (Object.keys(found.contenders).length === 0) continue;
       measured.push(found);
-      console.error(`${row.name}: measured in ${((performance.now() - start) / 1000).toFixed(1)} s`);
+      console.error(`${row.name}: measured in ${secondsSince(start)}`);
     }
     await roster.end(purpose);
   }
   return measured;
+}
+
+function secondsSince(start: number): string {
+  return `${((performance.now() - start) / 1000).toFixed(1)} s`;
 }
 
 async function tryGarbage({ isQuick }: Options, roster: Roster): Promise<GarbageRow[]> {
@@ -112,7 +118,11 @@ function printHead({ device, host, nvidiaDriver }: Pick<Report, "device" | "host
 function print({ device, versions, rows, garbage, absences, failures }: Report): void {
   for (const name of contenderNames) if (versions[name] !== undefined) console.log(`${name}: ${versions[name]}`);
   for (const line of absences) console.log(line);
-  console.log(`\nmedians of rounds, in brackets the least and the most\n\n${formatRows(rows)}`);
+  console.log(
+    `\nmedians of rounds, in brackets their middle half: a quarter of the rounds lies below, a quarter above\n\n${
+      formatRows(rows)
+    }`,
+  );
   if (device.memoryPeak !== undefined) console.log(`\n${formatMemoryShares(rows, device.memoryPeak)}`);
   if (garbage.length > 0) console.log(`\n${formatGarbage(garbage)}`);
   if (failures.length > 0) console.log(`\nNot measured:\n${failures.join("\n")}`);
@@ -131,13 +141,21 @@ async function draw(file: string): Promise<void> {
   console.log(`not drawn (${reason ?? "no error is told"}); elsewhere: deno task bench:plot ${file}`);
 }
 
+/** Beside what earlier runs have written, never over it. */
 async function write(report: Report, out: string): Promise<string> {
   await Deno.mkdir(out, { recursive: true });
   const name = report.device.isSoftware ? "software" : report.device.uuid.slice(0, "GPU-12345678".length);
-  const file = `${out}/${name}.json`;
-  await Deno.writeTextFile(file, `${JSON.stringify(report, undefined, 2)}\n`);
-  console.log(`\nwritten to ${file}`);
-  return file;
+  for (let run = 1;; run++) {
+    const file = `${out}/${name}${run === 1 ? "" : `-${run}`}.json`;
+    try {
+      await Deno.writeTextFile(file, `${JSON.stringify(report, undefined, 2)}\n`, { createNew: true });
+    } catch (error) {
+      if (error instanceof Deno.errors.AlreadyExists) continue;
+      throw error;
+    }
+    console.log(`\nwritten to ${file}`);
+    return file;
+  }
 }
 
 function parseOptions(args: readonly string[]): Options {
@@ -175,7 +193,7 @@ try {
   const { versions, absences, failures } = roster;
   const report: Report = { ...head, versions, rows, garbage, absences, failures };
   print(report);
-  const isKept = !device.isSoftware && options.only.length === 0;
+  const isKept = !device.isSoftware && options.only.length === 0 && !options.isQuick;
   const out = options.out ?? (isKept ? path("../results") : undefined);
   if (out !== undefined) await draw(await write(report, out));
   if (failures.length > 0) Deno.exitCode = 1;

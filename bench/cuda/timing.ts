@@ -5,7 +5,7 @@
  */
 import { numberOf, type Request } from "../sharing/contract.ts";
 
-/** What is done in each sample. */
+/** What is done again and again. */
 export interface Batch {
   /** Done first, untimed. */
   prepare?(operations: number): void;
@@ -15,18 +15,33 @@ export interface Batch {
   settle?(): void;
 }
 
-/** Nanoseconds for each operation, of batches of them, the first of which are not counted. */
+/**
+ * Nanoseconds for each operation, of samples. A sample is as many batches as take `sampleTime` milliseconds. The same
+ * is done first for `warmUpTime` milliseconds that are not counted: a process that has waited for its turn runs on a
+ * processor that has slowed down, on which short calls take up to twice as long.
+ */
 export function timeBatches(request: Request, { prepare, run, settle }: Batch): number[] {
   const operations = numberOf(request, "batch", 1);
-  const warmUp = Number(request.warmUp ?? 0);
-  const times: number[] = [];
-  for (let sample = -warmUp; sample < request.repetitions; sample++) {
+  const warmUpTime = Number(request.warmUpTime ?? 0);
+  const sampleTime = Number(request.sampleTime ?? 0);
+  const timeBatch = () => {
     prepare?.(operations);
     const start = performance.now();
     run(operations);
     const elapsed = performance.now() - start;
     settle?.();
-    if (sample >= 0) times.push(elapsed * 1e6 / operations);
+    return elapsed;
+  };
+  const warmUpStart = performance.now();
+  while (performance.now() - warmUpStart < warmUpTime) timeBatch();
+  const times: number[] = [];
+  for (let sample = 0; sample < request.repetitions; sample++) {
+    let [elapsed, batches] = [0, 0];
+    do {
+      elapsed += timeBatch();
+      batches++;
+    } while (elapsed < sampleTime);
+    times.push(elapsed * 1e6 / (batches * operations));
   }
   return times;
 }
