@@ -33,7 +33,7 @@ export interface CachingAllocatorUsage {
   used: number;
   /** The most that `used` has been. */
   usedHigh: number;
-  /** Buffers that are not freed. */
+  /** Buffers that are not freed, or whose memory somebody keeps: a read, or another process. */
   buffers: number;
   /** Allocations of the pool that the allocator holds. */
   slabs: number;
@@ -56,7 +56,7 @@ const slabAlignment = 2 * 2 ** 20;
  * It is in stream order, as the pool itself: memory that was freed on a stream is at once free for what follows on that
  * stream. Another stream gets it when its work is known to be done; when the pool has no memory left, or `maxSize` is
  * reached, also before that, behind an event for which it then waits. Memory goes back to the pool by `trimTo` and at the
- * end, or when there is too little for a large buffer otherwise.
+ * end, or when there is too little for a large buffer otherwise. The host never waits for a stream.
  *
  * Its buffers are shared with other processes as parts of their slabs, each of which is exported and mapped once.
  *
@@ -215,9 +215,11 @@ export class CachingAllocator implements Disposable {
    * What another process needs to map a buffer by hand: the slab's `exportPointer`, and where in it the buffer begins. An
    * `Exporter` does this by itself.
    *
+   * @throws {ReferenceError} for a buffer that was freed
    * @throws {TypeError} for a buffer that is not of this allocator
    */
   slabOf(buffer: DeviceBuffer): SlabPart {
+    void buffer.address;
     const part = slabPartOf(buffer);
     for (const { buffer: slab } of this.#slabs) if (slab === part?.slab) return part;
     throw new TypeError("Cannot tell the slab of the buffer: it was not allocated from this allocator");
@@ -315,15 +317,16 @@ export class CachingAllocator implements Disposable {
 
   /** A block that is not just the last one of its size on its stream. */
   #search(byteLength: number, memory: FreeMemory): Block {
-    if (byteLength > maximumBlockByteLength) {
-      throw new RangeError(
-        `Cannot allocate ${byteLength} bytes from ${this.#name}: a buffer has ${maximumBlockByteLength} at most`,
-      );
-    }
     try {
+      if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
+      if (byteLength > maximumBlockByteLength) {
+        throw outOfMemory(`a buffer has ${maximumBlockByteLength} bytes at most`);
+      }
       return memory.takeBestFit(byteLength) ?? this.#borrow(byteLength, memory) ?? this.#takeNew(byteLength, memory);
     } catch (error) {
-      const hint = `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`;
+      const hint = isOutOfMemory(error)
+        ? `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`
+        : undefined;
       throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error, hint);
     }
   }
@@ -368,76 +371,88 @@ export class CachingAllocator implements Disposable {
 
   /** A block of a new slab; where there can be none, what other streams have freed, behind their work. */
   #takeNew(byteLength: number, memory: FreeMemory): Block {
-    const stream = memory.stream!;
     memory.borrowed = 0;
     const refusal = this.#grow(byteLength, memory);
     if (refusal === undefined) return memory.takeBestFit(byteLength)!;
-    const done = this.#takeDone(byteLength, memory);
-    if (done !== undefined) return done;
+    const block = this.#takeDone(byteLength, memory) ?? this.#takeBehindWork(byteLength, memory);
+    if (block !== undefined) return block;
+    // Smaller slabs may make room for a larger one: at once, or once the pool is told that they are free. That is not
+    // waited for: what keeps a stream busy may be this very program.
+    const atRest = [...this.#ofStreams.keys()].filter((stream) => stream.query());
+    const streams = this.#releaseSlabs(0);
+    let lastRefusal = streams.size === 0 ? refusal : this.#grow(byteLength, memory);
+    if (lastRefusal !== undefined && streams.size > 0) {
+      for (const stream of atRest) if (streams.has(stream)) stream.synchronize();
+      lastRefusal = this.#grow(byteLength, memory);
+    }
+    if (lastRefusal !== undefined) throw lastRefusal;
+    return memory.takeBestFit(byteLength)!;
+  }
+
+  /** A block that others have freed, for which the stream waits, if there is one. */
+  #takeBehindWork(byteLength: number, memory: FreeMemory): Block | undefined {
+    const stream = memory.stream!;
     const others = [...this.#ofStreams.values(), ...this.#ofDisposed].filter((other) => other !== memory);
     for (const other of others) {
       const block = other.takeBestFitFor(stream, byteLength);
       if (block !== undefined) return block;
     }
-    // Side by side there may be enough.
+    if (this.usage().largestFree < byteLength) return undefined;
+    // Side by side there is enough.
     this.#done.moveTo(memory);
-    const merged = memory.takeBestFit(byteLength);
-    if (merged !== undefined) return merged;
     for (const other of others) {
+      const block = memory.takeBestFit(byteLength);
+      if (block !== undefined) return block;
       if (other.isEmpty) continue;
       other.letWait(stream);
       other.moveTo(memory);
-      const block = memory.takeBestFit(byteLength);
-      if (block !== undefined) return block;
     }
-    this.#releaseSlabs(0);
-    const finalRefusal = this.#grow(byteLength, memory);
-    if (finalRefusal !== undefined) throw finalRefusal;
-    return memory.takeBestFit(byteLength)!;
+    return memory.takeBestFit(byteLength);
   }
 
   /** Takes a slab from the pool. Returns why there is none, where there is too little memory. */
   #grow(byteLength: number, memory: FreeMemory): CudaError | undefined {
-    const stream = memory.stream!;
     const room = this.#maxSize - this.#reserved;
-    if (byteLength > room) {
-      const number = cudaErrorNumbers.cudaErrorMemoryAllocation;
-      return new CudaError(number, "cudaMallocFromPoolAsync", `its maxSize is ${this.#maxSize} bytes`);
-    }
-    const aligned = roundUp(byteLength, slabAlignment);
+    if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
+    const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
+    const most = Math.min(room, maximumBlockByteLength);
+    const sizes = [Math.max(aligned, this.#slabByteLength), aligned, byteLength]
+      .map((size) => Math.min(size, most - most % blockAlignment));
     let refusal: CudaError | undefined;
-    for (const size of [Math.max(aligned, this.#slabByteLength), aligned, byteLength]) {
+    for (const size of new Set(sizes)) {
       try {
-        const most = Math.min(size, room);
-        const slab = allocateSlab(this.pool, most - most % blockAlignment, stream);
-        const block = new Block(this.#blockOwner, { slab, byteOffset: 0, byteLength: slab.byteLength });
+        const slab = allocateSlab(this.pool, size, memory.stream!);
+        const block = new Block(this.#blockOwner, { slab, byteOffset: 0, byteLength: size });
         this.#slabs.add(block.slab);
-        this.#reserved += slab.byteLength;
+        this.#reserved += size;
         this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
         memory.insert(block);
         return undefined;
       } catch (error) {
-        if (!(error instanceof CudaError && error.code === "cudaErrorMemoryAllocation")) throw error;
+        if (!isOutOfMemory(error)) throw error;
         refusal = error.cause instanceof CudaError ? error.cause : error;
       }
     }
     return refusal;
   }
 
-  /** Gives slabs back in which nobody has a block, until so many bytes are held. */
-  #releaseSlabs(byteLength: number): void {
+  /** Gives slabs back in which nobody has a block, until so many bytes are held. Returns the streams that free them. */
+  #releaseSlabs(byteLength: number): Set<CudaStream> {
     this.#collectDone();
+    const streams = new Set<CudaStream>();
     for (const slab of [...this.#slabs].reverse()) {
-      if (this.#reserved <= byteLength) return;
-      this.#releaseSlab(slab);
+      if (this.#reserved <= byteLength) break;
+      const stream = this.#releaseSlab(slab);
+      if (stream !== undefined) streams.add(stream);
     }
+    return streams;
   }
 
-  /** Gives a slab back behind all work with it, unless somebody has a block of it. */
-  #releaseSlab(slab: Slab): void {
+  /** Gives a slab back behind all work with it, unless somebody has a block of it. Returns the stream that frees it. */
+  #releaseSlab(slab: Slab): CudaStream | undefined {
     const homes = new Set<FreeMemory>();
     for (const { home } of blocksOf(slab)) {
-      if (home === undefined) return;
+      if (home === undefined) return undefined;
       homes.add(home);
     }
     for (const home of homes) home.mergeLoose();
@@ -450,6 +465,7 @@ export class CachingAllocator implements Disposable {
     for (const block of [...blocksOf(slab)]) block.home!.remove(block);
     this.#slabs.delete(slab);
     this.#reserved -= slab.buffer.byteLength;
+    return stream;
   }
 
   /** Gives back what a disposed allocator has left, once there is no slab. */
@@ -462,6 +478,14 @@ export class CachingAllocator implements Disposable {
     this.#ofDisposed.clear();
     this.#lastStream = this.#lastMemory = undefined;
   }
+}
+
+function outOfMemory(why: string): CudaError {
+  return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
+}
+
+function isOutOfMemory(error: unknown): error is CudaError {
+  return error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
 }
 
 function roundUp(byteLength: number, alignment: number): number {

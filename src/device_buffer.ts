@@ -393,13 +393,13 @@ export class DeviceBuffer implements Disposable {
    * @throws {TypeError} for a part of a buffer, and for other memory
    */
   exportHandle(): Uint8Array<ArrayBuffer> {
-    this.#checkIsWhole("export");
     const { exportHandle } = this.#owner;
     if (exportHandle === undefined) {
       throw new TypeError(
         "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; a pool's has exportPointer",
       );
     }
+    this.#checkIsWhole("export");
     try {
       return exportHandle(this.address);
     } catch (error) {
@@ -476,6 +476,8 @@ export class DeviceBuffer implements Disposable {
 
   #checkIsWhole(what: string): void {
     if (this.#owner.part !== undefined) {
+      // A freed one is a part of nothing.
+      void this.address;
       throw new TypeError(
         `Cannot ${what} the buffer: it is a part of a slab; offer it with an Exporter, or ${what} the slab that its ` +
           "allocator's slabOf names, and send the offset beside it",

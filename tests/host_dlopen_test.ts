@@ -37,6 +37,32 @@ test("a symbol that the library lacks is undefined, and the others are there", (
   library.close();
 });
 
+test("functions that are bound late are called like others, and what the library lacks is undefined", () => {
+  const library = dlopen("libc.so.6", {
+    poolpass_no_such_function: { parameters: [], result: "void" },
+    abs: { parameters: ["i32" /* int j */], result: "i32" },
+    llabs: { parameters: ["i64" /* long long j */], result: "i64" },
+  }, { late: true });
+  const { llabs } = library.symbols;
+  assertEquals(library.symbols.poolpass_no_such_function, undefined);
+  for (const value of [-5, 6]) assertEquals(library.symbols.abs!(value), Math.abs(value));
+  for (const value of [-5n, 6n]) assertEquals(llabs!(value), value < 0n ? -value : value);
+  library.close();
+  library.close();
+});
+
+test("a function that was bound late is the runtime's own from its second call on, wherever it is", () => {
+  const library = dlopen("libc.so.6", { abs: { parameters: ["i32" /* int j */], result: "i32" } }, { late: true });
+  const functions = { ...library.symbols, another: library.symbols.abs, other: ffiRefusal };
+  const late = functions.abs;
+  functions.another!(-5);
+  assertEquals(functions.abs === late, host !== "deno", "Deno alone gains by it");
+  assertEquals(functions.abs, functions.another);
+  assertEquals(functions.other, ffiRefusal);
+  assertEquals(functions.abs!(-6), 6);
+  library.close();
+});
+
 test("a library that is not there is named", () => {
   const open = () => dlopen("libpoolpass-none.so", { getpid: { parameters: [], result: "i32" } });
   assertThrows(open, Error, "Cannot load the library libpoolpass-none.so: ");
@@ -76,6 +102,13 @@ test("any part of a 4 GiB memory is passed as it is", () => {
   memory[0] = 77;
   assertEquals(memcpy!(memory.subarray(-1), memory, 1n), addressOf(memory) + 2n ** 32n - 1n);
   assertEquals(memory[2 ** 32 - 1], 77);
+});
+
+const needsProcess = host === "deno" ? undefined : "only Deno loads it when it is touched";
+
+test("a device is opened without what Deno has of Node", needsProcess ? { skip: needsProcess } : {}, async () => {
+  await using child = startScript("children/open_without_node.ts", []);
+  assertEquals(await child.nextLine(), "opened", await child.errors());
 });
 
 const notDeno = host === "deno" ? undefined : "only Deno asks for a permission";

@@ -2,8 +2,11 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { test } from "node:test";
+import { inspect } from "node:util";
 import { openDescriptor } from "../ffi/shim/descriptors.ts";
 import { CudaError, SharingError } from "../src/errors.ts";
+import { ImportedMapping, ImportedMappings } from "../src/imported_mappings.ts";
 import { ShareableHandle } from "../src/shareable_handle.ts";
 import { testOnEachDriver } from "./drivers.ts";
 
@@ -68,6 +71,44 @@ testOnEachDriver("one datum imported twice is one mapping, which the last free t
   second.free();
   using again = importedAgain.importPointer(exportData, 64);
   assertEquals(await again.read(Uint8Array), new Uint8Array(64).fill(7));
+});
+
+testOnEachDriver("a thousand buffers are mapped at once, and freed in another order", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  using releases = new DisposableStack();
+  const buffers = Array.from({ length: 1000 }, () => releases.use(pool.allocate(512)));
+  const data = buffers.map((buffer) => buffer.exportPointer());
+  const mapped = data.map((each) => imported.importPointer(each, 512));
+  assertEquals(new Set(mapped.map(({ address }) => address)).size, mapped.length);
+  const again = data.map((each) => imported.importPointer(each, 512));
+  assertEquals(again.map(({ address }) => address), mapped.map(({ address }) => address));
+  for (const [index, each] of [...mapped, ...again].entries()) if (index % 2 === 0) each.free();
+  for (const [index, each] of [...mapped, ...again].entries()) if (index % 2 === 1) each.free();
+  assertEquals(inspect(imported), "ImportedMemoryPool { device 0, 0 mapped }");
+});
+
+test("memory that several export data name is one mapping, and they go with it", () => {
+  const mappings = new ImportedMappings(() => {});
+  const data = [1, 2, 3].map((byte) => new Uint8Array(64).fill(byte));
+  const mapping = new ImportedMapping(0x7f00_0000_0000n, 512);
+  mappings.add(mapping);
+  for (const each of data) {
+    assertEquals(mappings.withData(each), undefined);
+    mappings.nameByLatest(mapping);
+  }
+  const other = new ImportedMapping(0x7f01_0000_0000n, 512);
+  mappings.add(other);
+  for (const each of data) assert(mappings.withData(each) === mapping);
+  assert(mappings.at(mapping.address) === mapping && mappings.at(other.address) === other);
+  assertEquals(mappings.size, 2);
+  mappings.remove(mapping);
+  for (const each of data) assertEquals(mappings.withData(each), undefined);
+  assertEquals(mappings.at(mapping.address), undefined);
+  assert(mappings.at(other.address) === other);
+  assertEquals(mappings.size, 1);
 });
 
 testOnEachDriver("a pool imported on the wrong device is refused, and nothing of it stays", (cuda) => {
