@@ -1,13 +1,12 @@
 /**
  * What poolpass itself costs: the same calls as native functions, as methods of the driver, and through the objects.
  *
- *     deno task bench:overhead [--rounds 15] [--operations 30000] [--runtimes deno,bun,node] [--libraries both,libcuda]
+ *     deno task bench:overhead [--rounds 15] [--operations 30000] [--runtimes deno,bun,node]
  *     deno task bench:overhead --gpu [--operations 500]
  *
  * Needs gcc, and no GPU: the calls go to a CUDA that does nothing, which is built from `stub/cuda.c` into a temporary
  * folder. With `--gpu` they go to the one that is installed. A runtime is found by its name, or where the variables BUN and
- * NODE say. `--libraries` takes `both`, `frequent` (both, and libcuda serves the calls of `ffi/frequent_calls.ts`) and
- * `libcuda` (no libcudart). Prints tables, writes nothing.
+ * NODE say. Prints tables, writes nothing.
  *
  * @module
  */
@@ -21,7 +20,7 @@ import type { OverheadGarbage, OverheadTimes } from "./overhead_layers.ts";
 interface Options {
   readonly rounds: number;
   readonly operations: number;
-  /** Where the stand-ins are; undefined to take what is installed. */
+  /** Where the stand-in is; undefined to take what is installed. */
   readonly folder: string | undefined;
 }
 
@@ -33,14 +32,10 @@ const pairs = 1_000_000;
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-function buildStandIns(folder: string): void {
-  for (
-    const { file, flags } of [{ file: "libcuda.so.1", flags: [] }, { file: "libcudart.so.13", flags: ["-DRUNTIME"] }]
-  ) {
-    const args = ["-O2", "-shared", "-fPIC", ...flags, "-o", `${folder}/${file}`, path("stub/cuda.c")];
-    const { success } = new Deno.Command("gcc", { args, stderr: "inherit" }).outputSync();
-    if (!success) throw new Error(`Cannot build ${file}: gcc failed`);
-  }
+function buildStandIn(folder: string): void {
+  const args = ["-O2", "-shared", "-fPIC", "-o", `${folder}/libcuda.so.1`, path("stub/cuda.c")];
+  const { success } = new Deno.Command("gcc", { args, stderr: "inherit" }).outputSync();
+  if (!success) throw new Error("Cannot build libcuda.so.1: gcc failed");
 }
 
 function commandOf(runtime: string, v8Flags: string): readonly [command: string, ...args: string[]] {
@@ -66,13 +61,13 @@ function run(
   return new TextDecoder().decode(stdout);
 }
 
-function printTimes(runtime: string, libraries: string, { rounds, operations, folder }: Options): void {
-  const times: OverheadTimes = JSON.parse(run(runtime, { args: ["times", rounds, operations, libraries], folder }));
+function printTimes(runtime: string, { rounds, operations, folder }: Options): void {
+  const times: OverheadTimes = JSON.parse(run(runtime, { args: ["times", rounds, operations], folder }));
   const rows = Object.entries(times).map(([name, { raw, driver, objects }]) => {
     const added = Math.min(...objects) - Math.min(...raw);
     return [name, formatNanoseconds(raw), formatNanoseconds(driver), formatNanoseconds(objects), added.toFixed(1)];
   });
-  console.log(`\n${runtime}, ${libraries}: nanoseconds each\n`);
+  console.log(`\n${runtime}: nanoseconds each\n`);
   console.log(formatTable([["", "native function", "driver's method", "objects", "objects add"], ...rows]));
 }
 
@@ -83,36 +78,34 @@ function formatNanoseconds(times: Times): string {
 }
 
 function printGarbage({ folder }: Options): void {
-  const args = ["garbage", 0, garbageOperations, "both"];
+  const args = ["garbage", 0, garbageOperations];
   const garbage: OverheadGarbage = JSON.parse(run("deno", { args, folder, v8Flags: roomForGarbage }));
   const rows = Object.entries(garbage).map(([name, bytes]) => [name, Math.round(bytes).toString()]);
   console.log("\nbytes that each leaves on the heap, its options and rest arguments among them (deno)\n");
   console.log(formatTable(rows));
-  const trace = run("deno", { args: ["pairs", 0, pairs, "both"], folder, v8Flags: traceGarbage });
+  const trace = run("deno", { args: ["pairs", 0, pairs], folder, v8Flags: traceGarbage });
   const minor = trace.match(/\bScavenge\b/g)?.length ?? 0;
   const major = trace.match(/\bMark-Compact\b/g)?.length ?? 0;
   console.log(`\n${pairs} buffers allocated and freed: ${minor} minor collections, ${major} major`);
 }
 
-const { rounds, operations, runtimes, libraries, gpu } = parseArgs(Deno.args, {
-  string: ["rounds", "operations", "runtimes", "libraries"],
+const { rounds, operations, runtimes, gpu } = parseArgs(Deno.args, {
+  string: ["rounds", "operations", "runtimes"],
   boolean: ["gpu"],
-  default: { rounds: "15", runtimes: "deno,bun,node", libraries: "both" },
+  default: { rounds: "15", runtimes: "deno,bun,node" },
 });
 const folder = gpu ? undefined : Deno.makeTempDirSync();
 try {
-  if (folder !== undefined) buildStandIns(folder);
+  if (folder !== undefined) buildStandIn(folder);
   const options = { rounds: Number(rounds), operations: Number(operations ?? (gpu ? 500 : 30_000)), folder };
   console.log(
     `${cpus()[0]?.model}; medians, and in brackets the least of each, which is what \`objects add\` is told from`,
   );
   for (const runtime of runtimes.split(",")) {
-    for (const each of libraries.split(",")) {
-      try {
-        printTimes(runtime, each, options);
-      } catch (error) {
-        console.log(`\n${runtime}, ${each}: not measured: ${error instanceof Error ? error.message : error}`);
-      }
+    try {
+      printTimes(runtime, options);
+    } catch (error) {
+      console.log(`\n${runtime}: not measured: ${error instanceof Error ? error.message : error}`);
     }
   }
   printGarbage(options);

@@ -2,11 +2,11 @@
  * Times the same calls at three heights: the native functions themselves, the methods of the driver, and the public
  * objects. A program of its own, which `overhead.ts` starts in each runtime. Prints one line of JSON.
  *
- *     overhead_layers.ts JOB ROUNDS OPERATIONS LIBRARIES
+ *     overhead_layers.ts JOB ROUNDS OPERATIONS
  *
  * JOB: `times`; `garbage` for the bytes that each operation leaves on the heap, which is right only while nothing is
- * collected; or `pairs` for nothing but so many allocations that are freed. LIBRARIES: `both`; `frequent` for both with
- * libcuda serving the frequent calls; or `libcuda` to do without libcudart.
+ * collected; or `pairs` for nothing but so many allocations that are freed. libcudart is
+ * done without, since none of these calls goes through it.
  *
  * @module
  */
@@ -15,6 +15,7 @@ import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { loadCudaLibraries } from "../ffi/cuda_libraries.ts";
 import { addressOf } from "../ffi/host.ts";
 import { Cuda } from "../src/cuda.ts";
+import type { DeviceBuffer } from "../src/device_buffer.ts";
 import { Session } from "../src/session.ts";
 
 /** How high above the native function a call is made. */
@@ -33,6 +34,7 @@ type Work = Readonly<Record<Layer, Loop>>;
 /** Engines make code fast once it has run for a while. */
 const warmUpRounds = 5;
 const byteLength = 2 ** 20;
+const smallByteLength = 2 ** 16;
 
 const parametersOf = (name: string, types: readonly string[]): string =>
   types.map((type, index) => `.param .${type} ${name}_${index}`).join(", ");
@@ -48,15 +50,9 @@ const ptx = `.version 7.0
 
 const [job, ...rest] = process.argv.slice(2) as [string, ...string[]];
 const [rounds, operations] = rest.map(Number) as [number, number];
-const librariesName = rest[2];
-const libraryOptions = librariesName === "libcuda"
-  ? { cudart: null }
-  : librariesName === "frequent"
-  ? { frequentCalls: "libcuda" } as const
-  : {};
 
-const libraries = loadCudaLibraries(libraryOptions);
-const driver = new CudaDriver(libraryOptions);
+const { driver: native } = loadCudaLibraries({ cudart: null });
+const driver = new CudaDriver({ cudart: null });
 using cuda = new Cuda(new Session(driver));
 const gpu = cuda.device(0);
 using stream = gpu.createStream({ nonBlocking: true });
@@ -65,16 +61,20 @@ using event = gpu.createEvent();
 using pool = gpu.createPool({ handleType: "posix-fd", releaseThreshold: Infinity });
 using buffer = pool.allocate(byteLength, stream);
 using four = pool.allocate(4, stream);
+const smallBuffers = Array.from({ length: 1000 }, () => pool.allocate(smallByteLength, stream));
 using hostBuffer = cuda.allocateHost(4);
 
 if (job === "pairs") allocateAndFree().objects(operations);
 else measureAll();
+for (const each of smallBuffers) each.free();
 
 function measureAll(): void {
   using module = gpu.loadModule(ptx);
   using poolHandle = pool.exportHandle();
   using imported = gpu.importPool(poolHandle);
   const exportData = buffer.exportPointer();
+  using _mapped = imported.importPointer(exportData, byteLength);
+  const manyExportData = smallBuffers.map((each) => each.exportPointer());
   const kernels = { none: module.kernel("none"), three: module.kernel("three"), twelve: module.kernel("twelve") };
 
   const launches = (layers: Pick<Work, "objects"> & { byteLength: number; handle: bigint }): Work => {
@@ -85,7 +85,7 @@ function measureAll(): void {
     return {
       raw(count) {
         for (let done = 0; done < count; done++) {
-          libraries.driver.cuLaunchKernel(handle, 1, 1, 1, 32, 1, 1, 0, streamHandle, 0n, extra);
+          native.cuLaunchKernel(handle, 1, 1, 1, 32, 1, 1, 0, streamHandle, 0n, extra);
         }
       },
       driver(count) {
@@ -133,30 +133,60 @@ function measureAll(): void {
         }
       },
     }),
-    "import and free": importAndFree(),
+    "import and free": importAndFree(1),
+    "import many and free": importAndFree(Math.min(smallBuffers.length, operations)),
+    "import again and free": importAgainAndFree(),
     "copy 4 bytes": copyFourBytes(),
     "copy 4 bytes to the host": copyFourBytesToHost(),
   };
   console.log(JSON.stringify(job === "garbage" ? garbageOf(works) : timesOf(works)));
   driver.moduleUnload(0, moduleHandle);
 
-  function importAndFree(): Work {
-    const { memPoolImportPointer, freeAsync } = libraries.frequent;
-    const { out, handleOut } = outParameter();
+  /** So many buffers at a time. The size of each is asked for, since what an exporter says of it is only a claim. */
+  function importAndFree(together: number): Work {
+    const { out, secondOut, handleOut } = outParameters();
     const poolHandle = imported.unsafeHandle;
     const streamHandle = stream.unsafeHandle;
+    const data = manyExportData.slice(0, together);
+    const addresses: bigint[] = new Array(together).fill(0n);
+    const buffers: DeviceBuffer[] = new Array(together).fill(buffer);
     return {
       raw(count) {
-        for (let done = 0; done < count; done++) {
-          memPoolImportPointer(out, poolHandle, exportData);
-          freeAsync(handleOut[0]!, streamHandle);
+        for (let done = 0; done < count; done += together) {
+          for (let index = 0; index < together; index++) {
+            native.cuMemPoolImportPointer(out, poolHandle, data[index]!);
+            const address = handleOut[0]!;
+            native.cuMemGetAddressRange_v2(out, secondOut, address);
+            addresses[index] = address;
+          }
+          for (const address of addresses) native.cuMemFreeAsync(address, streamHandle);
         }
       },
       driver(count) {
-        for (let done = 0; done < count; done++) {
-          driver.freeAsync(0, driver.memPoolImportPointer(0, poolHandle, exportData), streamHandle);
+        for (let done = 0; done < count; done += together) {
+          for (let index = 0; index < together; index++) {
+            const address = driver.memPoolImportPointer(0, poolHandle, data[index]!);
+            driver.memGetAddressRange(0, address);
+            addresses[index] = address;
+          }
+          for (const address of addresses) driver.freeAsync(0, address, streamHandle);
         }
       },
+      objects(count) {
+        for (let done = 0; done < count; done += together) {
+          for (let index = 0; index < together; index++) {
+            buffers[index] = imported.importPointer(data[index]!, smallByteLength);
+          }
+          for (const each of buffers) each.free(stream);
+        }
+      },
+    };
+  }
+
+  /** What is mapped already: an event on the stream of the free is all that the driver is asked for. */
+  function importAgainAndFree(): Work {
+    return {
+      ...recordEvent(),
       objects(count) {
         for (let done = 0; done < count; done++) imported.importPointer(exportData, byteLength).free(stream);
       },
@@ -201,21 +231,21 @@ function nanosecondsOf(loop: Loop): number {
   return elapsed * 1e6 / operations;
 }
 
-function outParameter(): { out: bigint; handleOut: BigUint64Array } {
-  const handleOut = new BigUint64Array(1);
-  return { out: addressOf(handleOut), handleOut };
+function outParameters(): { out: bigint; secondOut: bigint; handleOut: BigUint64Array } {
+  const handleOut = new BigUint64Array(2);
+  const out = addressOf(handleOut);
+  return { out, secondOut: out + 8n, handleOut };
 }
 
 function allocateAndFree(): Work {
-  const { mallocFromPoolAsync, freeAsync } = libraries.frequent;
-  const { out, handleOut } = outParameter();
+  const { out, handleOut } = outParameters();
   const poolHandle = pool.unsafeHandle;
   const streamHandle = stream.unsafeHandle;
   return {
     raw(count) {
       for (let done = 0; done < count; done++) {
-        mallocFromPoolAsync(out, 1048576n, poolHandle, streamHandle);
-        freeAsync(handleOut[0]!, streamHandle);
+        native.cuMemAllocFromPoolAsync(out, 1048576n, poolHandle, streamHandle);
+        native.cuMemFreeAsync(handleOut[0]!, streamHandle);
       }
     },
     driver(count) {
@@ -230,12 +260,11 @@ function allocateAndFree(): Work {
 }
 
 function recordEvent(): Work {
-  const { eventRecord } = libraries.frequent;
   const eventHandle = event.unsafeHandle;
   const streamHandle = stream.unsafeHandle;
   return {
     raw(count) {
-      for (let done = 0; done < count; done++) eventRecord(eventHandle, streamHandle);
+      for (let done = 0; done < count; done++) native.cuEventRecord(eventHandle, streamHandle);
     },
     driver(count) {
       for (let done = 0; done < count; done++) driver.eventRecord(0, eventHandle, streamHandle);
@@ -247,12 +276,11 @@ function recordEvent(): Work {
 }
 
 function waitForEvent(): Work {
-  const { streamWaitEvent } = libraries.frequent;
   const eventHandle = event.unsafeHandle;
   const streamHandle = other.unsafeHandle;
   return {
     raw(count) {
-      for (let done = 0; done < count; done++) streamWaitEvent(streamHandle, eventHandle, 0);
+      for (let done = 0; done < count; done++) native.cuStreamWaitEvent(streamHandle, eventHandle, 0);
     },
     driver(count) {
       for (let done = 0; done < count; done++) driver.streamWaitEvent(0, streamHandle, eventHandle);
@@ -264,11 +292,10 @@ function waitForEvent(): Work {
 }
 
 function queryEvent(): Work {
-  const { eventQuery } = libraries.frequent;
   const eventHandle = event.unsafeHandle;
   return {
     raw(count) {
-      for (let done = 0; done < count; done++) eventQuery(eventHandle);
+      for (let done = 0; done < count; done++) native.cuEventQuery(eventHandle);
     },
     driver(count) {
       for (let done = 0; done < count; done++) driver.eventQuery(eventHandle);
@@ -280,13 +307,12 @@ function queryEvent(): Work {
 }
 
 function copyFourBytes(): Work {
-  const { memcpyHtoDAsync } = libraries.frequent;
   const source = new Uint8Array(new Float32Array([2.5]).buffer);
   const { address } = buffer;
   const streamHandle = stream.unsafeHandle;
   return {
     raw(count) {
-      for (let done = 0; done < count; done++) memcpyHtoDAsync(address, source, 4n, streamHandle);
+      for (let done = 0; done < count; done++) native.cuMemcpyHtoDAsync_v2(address, source, 4n, streamHandle);
     },
     driver(count) {
       for (let done = 0; done < count; done++) driver.memcpyHtoDAsync(0, address, source, streamHandle);
@@ -298,13 +324,12 @@ function copyFourBytes(): Work {
 }
 
 function copyFourBytesToHost(): Work {
-  const { memcpyDtoHAsync } = libraries.frequent;
   const target = new Uint8Array(hostBuffer.buffer);
   const { address } = four;
   const streamHandle = stream.unsafeHandle;
   return {
     raw(count) {
-      for (let done = 0; done < count; done++) memcpyDtoHAsync(target, address, 4n, streamHandle);
+      for (let done = 0; done < count; done++) native.cuMemcpyDtoHAsync_v2(target, address, 4n, streamHandle);
     },
     driver(count) {
       for (let done = 0; done < count; done++) driver.memcpyDtoHAsync(0, target, address, streamHandle);

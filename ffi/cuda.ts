@@ -1,6 +1,10 @@
 /**
  * The CUDA driver's functions that are called, as in `cuda.h`. Each returns a `CUresult`; each parameter's C type and
- * name stand beside it. The second half are the runtime functions' twins, called where no runtime library serves.
+ * name stand beside it. The last part are the runtime functions' twins, called where no runtime library serves.
+ *
+ * The calls that programs make all the time are bound in the form that costs least: an out-parameter by its address in
+ * place of a view of it, and host memory as a view in place of its address, which in Deno takes far longer to find than
+ * the call takes.
  *
  * @module
  */
@@ -15,10 +19,6 @@ export const libcuda = {
   },
   cuDeviceGetUuid: { parameters: ["buffer", /* CUuuid *uuid */ "i32" /* CUdevice dev */], result: "i32" },
   cuDeviceGetUuid_v2: { parameters: ["buffer", /* CUuuid *uuid */ "i32" /* CUdevice dev */], result: "i32" },
-  cuMemGetAddressRange_v2: {
-    parameters: ["buffer", /* CUdeviceptr *pbase */ "buffer", /* size_t *psize */ "u64" /* CUdeviceptr dptr */],
-    result: "i32",
-  },
   cuPointerGetAttribute: {
     parameters: [
       "buffer", // void *data
@@ -27,6 +27,54 @@ export const libcuda = {
     ],
     result: "i32",
   },
+
+  cuMemAllocFromPoolAsync: {
+    parameters: [
+      "u64", // CUdeviceptr *dptr
+      "u64", // size_t bytesize
+      "u64", // CUmemoryPool pool
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemFreeAsync: { parameters: ["u64", /* CUdeviceptr dptr */ "u64" /* CUstream hStream */], result: "i32" },
+  cuMemPoolImportPointer: {
+    parameters: [
+      "u64", // CUdeviceptr *ptr_out
+      "u64", // CUmemoryPool pool
+      "buffer", // CUmemPoolPtrExportData *shareData
+    ],
+    result: "i32",
+  },
+  cuMemGetAddressRange_v2: {
+    parameters: ["u64", /* CUdeviceptr *pbase */ "u64", /* size_t *psize */ "u64" /* CUdeviceptr dptr */],
+    result: "i32",
+  },
+  cuEventRecord: { parameters: ["u64", /* CUevent hEvent */ "u64" /* CUstream hStream */], result: "i32" },
+  cuEventQuery: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
+  cuStreamWaitEvent: {
+    parameters: ["u64", /* CUstream hStream */ "u64", /* CUevent hEvent */ "u32" /* unsigned int Flags */],
+    result: "i32",
+  },
+  cuMemcpyHtoDAsync_v2: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "buffer", // const void *srcHost
+      "u64", // size_t ByteCount
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemcpyDtoHAsync_v2: {
+    parameters: [
+      "buffer", // void *dstHost
+      "u64", // CUdeviceptr srcDevice
+      "u64", // size_t ByteCount
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+
   cuModuleLoadDataEx: {
     parameters: [
       "buffer", // CUmodule *module
@@ -103,14 +151,8 @@ export const libcuda = {
   cuStreamDestroy_v2: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
   cuStreamQuery: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
   cuStreamSynchronize: { parameters: ["u64" /* CUstream hStream */], result: "i32" },
-  cuStreamWaitEvent: {
-    parameters: ["u64", /* CUstream hStream */ "u64", /* CUevent hEvent */ "u32" /* unsigned int Flags */],
-    result: "i32",
-  },
   cuEventCreate: { parameters: ["buffer", /* CUevent *phEvent */ "u32" /* unsigned int Flags */], result: "i32" },
   cuEventDestroy_v2: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
-  cuEventRecord: { parameters: ["u64", /* CUevent hEvent */ "u64" /* CUstream hStream */], result: "i32" },
-  cuEventQuery: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
   cuEventSynchronize: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
   cuEventElapsedTime: {
     parameters: ["buffer", /* float *pMilliseconds */ "u64", /* CUevent hStart */ "u64" /* CUevent hEnd */],
@@ -152,16 +194,6 @@ export const libcuda = {
     parameters: ["u64", /* CUmemoryPool pool */ "buffer", /* const CUmemAccessDesc *map */ "u64" /* size_t count */],
     result: "i32",
   },
-  cuMemAllocFromPoolAsync: {
-    parameters: [
-      "buffer", // CUdeviceptr *dptr
-      "u64", // size_t bytesize
-      "u64", // CUmemoryPool pool
-      "u64", // CUstream hStream
-    ],
-    result: "i32",
-  },
-  cuMemFreeAsync: { parameters: ["u64", /* CUdeviceptr dptr */ "u64" /* CUstream hStream */], result: "i32" },
   cuMemAlloc_v2: { parameters: ["buffer", /* CUdeviceptr *dptr */ "u64" /* size_t bytesize */], result: "i32" },
   cuIpcGetMemHandle: {
     parameters: ["buffer", /* CUipcMemHandle *pHandle */ "u64" /* CUdeviceptr dptr */],
@@ -189,14 +221,6 @@ export const libcuda = {
   },
   cuMemPoolExportPointer: {
     parameters: ["buffer", /* CUmemPoolPtrExportData *shareData_out */ "u64" /* CUdeviceptr ptr */],
-    result: "i32",
-  },
-  cuMemPoolImportPointer: {
-    parameters: [
-      "buffer", // CUdeviceptr *ptr_out
-      "u64", // CUmemoryPool pool
-      "buffer", // CUmemPoolPtrExportData *shareData
-    ],
     result: "i32",
   },
   cuMemHostAlloc: {

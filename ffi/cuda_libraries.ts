@@ -8,15 +8,6 @@ import { CudaError, cudaErrorName } from "../src/errors.ts";
 import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
 import { environmentVariable } from "./environment.ts";
-import {
-  type FrequentCallsLibrary,
-  frequentDriverSymbols,
-  type FrequentFunctions,
-  frequentRuntimeSymbols,
-  frequentRuntimeSymbolsToHost,
-  ofDriver,
-  ofRuntime,
-} from "./frequent_calls.ts";
 import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol } from "./host.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
 import { type DriverFunctions, type RuntimeFunctions, twinsOf } from "./twins.ts";
@@ -28,7 +19,6 @@ export class CudaUnavailableError extends Error {}
 export interface CudaLibraries {
   readonly runtime: RuntimeFunctions;
   readonly driver: DriverFunctions;
-  readonly frequent: FrequentFunctions;
   /** Undefined where the driver library alone serves. */
   readonly runtimeVersion: number | undefined;
   /** Where the runtime library was found. */
@@ -40,7 +30,6 @@ export interface CudaLibraries {
 
 /** The driver library has threads of its own: once loaded it stays. */
 let loadedDriver: NativeLibrary<typeof libcuda> | undefined;
-let frequentOfDriver: FrequentFunctions | undefined;
 /** Likewise the runtime library; null where none was found. */
 let loadedRuntime: FoundRuntime | null | undefined;
 
@@ -48,11 +37,8 @@ let loadedRuntime: FoundRuntime | null | undefined;
  * Loads the driver library, and the runtime library where a usable one is found.
  *
  * @param options.cudart Path of libcudart; `null` does without one.
- * @param options.frequentCalls Which library serves the calls that programs make all the time, where both are there.
  */
-export function loadCudaLibraries(
-  { cudart, frequentCalls = "libcudart" }: { cudart?: string | null; frequentCalls?: FrequentCallsLibrary },
-): CudaLibraries {
+export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaLibraries {
   const refusal = ffiRefusal();
   if (refusal !== undefined) throw new CudaUnavailableError(`Cannot use CUDA: ${refusal}`);
   loadedDriver ??= openDriver();
@@ -67,26 +53,18 @@ export function loadCudaLibraries(
   const found = findRuntime(cudart);
   if (found !== undefined) {
     const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
-    const frequent = frequentCalls === "libcuda" ? loadFrequentOfDriver() : found.frequent;
-    return { runtime, driver, frequent, runtimeVersion, runtimePath, lacks, close() {} };
+    return { runtime, driver, runtimeVersion, runtimePath, lacks, close() {} };
   }
   const twins = twinsOf(driver, loadedDriver);
   const unknown = { runtimeVersion: undefined, runtimePath: undefined };
-  const frequent = loadFrequentOfDriver();
-  return { runtime: twins.functions, driver, frequent, ...unknown, lacks, close: twins.release };
-}
-
-function loadFrequentOfDriver(): FrequentFunctions {
-  return frequentOfDriver ??= ofDriver(
-    complete(dlopen(driverName, frequentDriverSymbols), frequentDriverSymbols, "libcuda"),
-  );
+  return { runtime: twins.functions, driver, ...unknown, lacks, close: twins.release };
 }
 
 const driverName = "libcuda.so.1";
 
 function openDriver(): NativeLibrary<typeof libcuda> {
   try {
-    return dlopen(driverName, libcuda);
+    return dlopen(driverName, libcuda, { late: true });
   } catch (cause) {
     // Any other failure is of a driver that is there.
     if (!/cannot open shared object file: No such file/.test(String(cause))) throw cause;
@@ -96,7 +74,6 @@ function openDriver(): NativeLibrary<typeof libcuda> {
 
 interface FoundRuntime {
   readonly functions: RuntimeFunctions;
-  readonly frequent: FrequentFunctions;
   readonly version: number;
   readonly path: string;
 }
@@ -133,7 +110,7 @@ function runtimeCandidates(): string[] {
 function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
   let library: NativeLibrary<typeof cudart>;
   try {
-    library = dlopen(path, cudart);
+    library = dlopen(path, cudart, { late: true });
   } catch (error) {
     return { reason: (error as Error).message };
   }
@@ -148,19 +125,11 @@ function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
   };
   const out = new Int32Array(1);
   functions.cudaRuntimeGetVersion(new Uint8Array(out.buffer));
-  return { functions, frequent: frequentOfRuntime(path), version: out[0]!, path };
-}
-
-function frequentOfRuntime(path: string): FrequentFunctions {
-  const toHost = frequentRuntimeSymbolsToHost;
-  return ofRuntime(
-    complete(dlopen(path, frequentRuntimeSymbols), frequentRuntimeSymbols, path),
-    complete(dlopen(path, toHost), toHost, path),
-  );
+  return { functions, version: out[0]!, path };
 }
 
 function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | undefined {
-  if (symbols.cudaMallocFromPoolAsync === undefined || symbols.cudaMemPoolImportPointer === undefined) {
+  if (symbols.cudaMemPoolCreate === undefined || symbols.cudaMemPoolExportPointer === undefined) {
     return "it is older than CUDA 11.2 and has no memory pools";
   }
   const result = symbols.cudaGetDeviceCount!(new Uint8Array(4));

@@ -36,21 +36,12 @@ export const cudart = {
   cudaStreamDestroy: { parameters: ["u64" /* cudaStream_t stream */], result: "i32" },
   cudaStreamQuery: { parameters: ["u64" /* cudaStream_t stream */], result: "i32" },
   cudaStreamSynchronize: { parameters: ["u64" /* cudaStream_t stream */], result: "i32" },
-  cudaStreamWaitEvent: {
-    parameters: ["u64", /* cudaStream_t stream */ "u64", /* cudaEvent_t event */ "u32" /* unsigned int flags */],
-    result: "i32",
-  },
 
   cudaEventCreateWithFlags: {
     parameters: ["buffer", /* cudaEvent_t *event */ "u32" /* unsigned int flags */],
     result: "i32",
   },
   cudaEventDestroy: { parameters: ["u64" /* cudaEvent_t event */], result: "i32" },
-  cudaEventRecord: {
-    parameters: ["u64", /* cudaEvent_t event */ "u64" /* cudaStream_t stream */],
-    result: "i32",
-  },
-  cudaEventQuery: { parameters: ["u64" /* cudaEvent_t event */], result: "i32" },
   cudaEventSynchronize: { parameters: ["u64" /* cudaEvent_t event */], result: "i32" },
   cudaEventElapsedTime: {
     parameters: ["buffer", /* float *ms */ "u64", /* cudaEvent_t start */ "u64" /* cudaEvent_t end */],
@@ -100,16 +91,6 @@ export const cudart = {
     ],
     result: "i32",
   },
-  cudaMallocFromPoolAsync: {
-    parameters: [
-      "buffer", // void **ptr
-      "u64", // size_t size
-      "u64", // cudaMemPool_t memPool
-      "u64", // cudaStream_t stream
-    ],
-    result: "i32",
-  },
-  cudaFreeAsync: { parameters: ["u64", /* void *devPtr */ "u64" /* cudaStream_t hStream */], result: "i32" },
   cudaMalloc: { parameters: ["buffer", /* void **devPtr */ "u64" /* size_t size */], result: "i32" },
   cudaFree: { parameters: ["u64" /* void *devPtr */], result: "i32" },
   cudaIpcGetMemHandle: {
@@ -138,14 +119,6 @@ export const cudart = {
   },
   cudaMemPoolExportPointer: {
     parameters: ["buffer", /* struct cudaMemPoolPtrExportData *exportData */ "u64" /* void *ptr */],
-    result: "i32",
-  },
-  cudaMemPoolImportPointer: {
-    parameters: [
-      "buffer", // void **ptr
-      "u64", // cudaMemPool_t memPool
-      "buffer", // struct cudaMemPoolPtrExportData *exportData
-    ],
     result: "i32",
   },
 

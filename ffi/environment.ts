@@ -3,25 +3,40 @@
  *
  * @module
  */
-import { cString, shim, shimRefusal, unwrap } from "./shim/shim.ts";
+import { dlopen, ffiRefusal, foreignBuffer, type NativeFunctions } from "./host.ts";
+import { cString, shim, unwrap } from "./shim/shim.ts";
 
 interface Globals {
   Deno?: { permissions: { querySync(descriptor: { name: "env"; variable: string }): { state: string } } };
-  process?: { pid: number; env: Record<string, string | undefined> };
+  process?: { env: Record<string, string | undefined> };
 }
+
+const symbols = {
+  getenv: { parameters: ["buffer" /* const char *name */], result: "u64" },
+  strlen: { parameters: ["u64" /* const char *s */], result: "u64" },
+} as const;
+
+/** Null where there is no such library. */
+let libc: NativeFunctions<typeof symbols> | null | undefined;
 
 /**
  * The value of an environment variable, or undefined where it is not set. It is read as a C library such as CUDA's reads
  * it; where FFI cannot be used, as the runtime has it, and in Deno only if that is permitted already.
  */
 export function environmentVariable(name: string): string | undefined {
-  if (shimRefusal() !== undefined) return runtimeVariable(name);
-  let buffer = new Uint8Array(256);
-  for (;;) {
-    const length = shim().poolpass_getenv(cString(name), buffer, BigInt(buffer.length));
-    if (length < 0) return undefined;
-    if (length <= buffer.length) return new TextDecoder().decode(buffer.subarray(0, length));
-    buffer = new Uint8Array(length);
+  if (libc === undefined) libc = openLibc();
+  if (libc === null) return runtimeVariable(name);
+  const address = libc.getenv(cString(name));
+  if (address === 0n) return undefined;
+  return new TextDecoder().decode(foreignBuffer(address, Number(libc.strlen(address))));
+}
+
+function openLibc(): NativeFunctions<typeof symbols> | null {
+  if (ffiRefusal() !== undefined) return null;
+  try {
+    return dlopen("libc.so.6", symbols).symbols as NativeFunctions<typeof symbols>;
+  } catch {
+    return null;
   }
 }
 

@@ -56,9 +56,6 @@ export interface NativeLibrary<S extends Readonly<Record<string, NativeSymbol>>>
   close(): void;
 }
 
-/** The runtime that this is running in. */
-export const host: "deno" | "bun" | "node" = detectHost();
-
 /**
  * Why FFI may not be used here, or undefined when it may. In Deno this asks for the permission if nobody has decided on
  * it yet, once: never one prompt for each library.
@@ -68,9 +65,25 @@ export function ffiRefusal(): string | undefined {
   return refusal.reason;
 }
 
+/** The operating system and the processor, as the runtime calls them. */
+export function platform(): { readonly os: string; readonly processor: string } {
+  if (deno !== undefined) return { os: deno.build.os, processor: deno.build.arch };
+  return { os: process?.platform ?? "unknown", processor: process?.arch ?? "unknown" };
+}
+
+/** How a library is loaded. */
+export interface DlopenOptions {
+  /**
+   * Whether a function may be bound at its first call, where that pays: in Deno, where to bind one takes 75 microseconds
+   * and to find out whether the library has it takes two. The path must go on leading to the library.
+   */
+  readonly late?: boolean;
+}
+
 /**
  * Loads a library by name or path. A symbol that it lacks is undefined, not a failure.
  *
+ * @param options.late Whether to bind a function at its first call, for a table of many that few programs call.
  * @throws {Error} when the library cannot be loaded, or FFI may not be used
  *
  * @example
@@ -84,12 +97,13 @@ export function ffiRefusal(): string | undefined {
 export function dlopen<const S extends Readonly<Record<string, NativeSymbol>>>(
   path: string,
   symbols: S,
+  options: DlopenOptions = {},
 ): NativeLibrary<S> {
   const reason = ffiRefusal();
   if (reason !== undefined) throw new Error(`Cannot load the library ${path}: ${reason}`);
   let opened: OpenLibrary;
   try {
-    opened = backend().open(path, symbols);
+    opened = backend().open(path, symbols, options);
   } catch (cause) {
     throw new Error(`Cannot load the library ${path}: ${messageOf(cause)}`, { cause });
   }
@@ -127,22 +141,28 @@ interface OpenLibrary {
 }
 
 interface Backend {
-  open(path: string, symbols: Readonly<Record<string, NativeSymbol>>): OpenLibrary;
+  open(path: string, symbols: Readonly<Record<string, NativeSymbol>>, options: DlopenOptions): OpenLibrary;
   addressOf(view: ArrayBufferView): bigint;
   foreignBuffer(address: bigint, byteLength: number): ArrayBuffer;
+}
+
+interface DenoLibrary {
+  readonly symbols: Readonly<Record<string, unknown>>;
+  close(): void;
 }
 
 interface DenoNamespace {
   dlopen?(
     path: string,
     symbols: Record<string, (NativeSymbol | { type: "pointer" }) & { optional: true }>,
-  ): { symbols: Record<string, unknown>; close(): void };
+  ): DenoLibrary;
   UnsafePointer: {
     of(view: ArrayBufferView): object | null;
     create(address: bigint): object | null;
     value(pointer: object | null): bigint;
   };
   UnsafePointerView: new (pointer: object) => { getArrayBuffer(byteLength: number): ArrayBuffer };
+  build: { os: string; arch: string };
   permissions: {
     querySync(descriptor: { name: "ffi" }): { state: string };
     requestSync(descriptor: { name: "ffi" }): { state: string };
@@ -171,13 +191,21 @@ interface NodeFfi {
 interface Globals {
   Deno?: DenoNamespace;
   process?: {
+    platform: string;
+    arch: string;
     versions: Record<string, string | undefined>;
     getBuiltinModule?(name: string): unknown;
     permission?: { has(scope: string): boolean };
   };
 }
 
-const { Deno: deno, process } = globalThis as unknown as Globals;
+const globals = globalThis as unknown as Globals;
+const { Deno: deno } = globals;
+/** Deno has it as well, and loads much of Node's library when it is first touched: that alone takes 9 milliseconds. */
+const process = deno === undefined ? globals.process : undefined;
+
+/** The runtime that this is running in. */
+export const host: "deno" | "bun" | "node" = detectHost();
 
 /** A library is unloaded when it is closed, not when nobody holds its object: its functions may be held alone. */
 const openLibraries = new Set<OpenLibrary>();
@@ -186,9 +214,8 @@ let refusal: { readonly reason: string | undefined } | undefined;
 let loadedBackend: Backend | undefined;
 
 function detectHost(): "deno" | "bun" | "node" {
-  const globals = globalThis as unknown as Globals;
-  if (globals.Deno !== undefined) return "deno";
-  return globals.process?.versions.bun === undefined ? "node" : "bun";
+  if (deno !== undefined) return "deno";
+  return process?.versions.bun === undefined ? "node" : "bun";
 }
 
 function findRefusal(): string | undefined {
@@ -225,27 +252,53 @@ function backend(): Backend {
 
 function denoBackend(deno: DenoNamespace): Backend {
   return {
-    open(path, symbols) {
-      const optional: Record<string, NativeSymbol & { optional: true }> = {};
-      for (const [name, symbol] of Object.entries(symbols)) optional[name] = { ...symbol, optional: true };
-      const library = deno.dlopen!(path, optional);
+    open(path, symbols, { late = false }) {
+      const names = Object.keys(symbols);
+      const bind = (name: string) => ({ ...symbols[name]!, optional: true }) as const;
+      const find = () => ({ type: "pointer", optional: true }) as const;
+      const describe = late ? find : bind;
+      const library = deno.dlopen!(path, Object.fromEntries(names.map((name) => [name, describe(name)])));
+      const libraries = [library];
       const functions: Record<string, unknown> = {};
-      for (const name of Object.keys(symbols)) functions[name] = library.symbols[name] ?? undefined;
+      for (const name of names) {
+        const symbol = library.symbols[name] ?? undefined;
+        functions[name] = symbol === undefined || !late ? symbol : bindsItself(() => {
+          const opened = deno.dlopen!(path, { [name]: bind(name) });
+          libraries.push(opened);
+          return opened.symbols[name] as UnknownFunction;
+        });
+      }
       return {
         symbols: functions,
         addressOfFunction(name) {
-          const asPointer = deno.dlopen!(path, { [name]: { type: "pointer", optional: true } });
+          const asPointer = deno.dlopen!(path, { [name]: find() });
           const pointer = asPointer.symbols[name] as object | null | undefined;
           asPointer.close();
           return pointer ? deno.UnsafePointer.value(pointer) : undefined;
         },
-        close: () => library.close(),
+        close: () => libraries.forEach((library) => library.close()),
       };
     },
     addressOf: (view) => deno.UnsafePointer.value(deno.UnsafePointer.of(view)),
     foreignBuffer: (address, byteLength) =>
       new deno.UnsafePointerView(deno.UnsafePointer.create(address)!).getArrayBuffer(byteLength),
   };
+}
+
+type UnknownFunction = (...args: unknown[]) => unknown;
+
+/**
+ * Stands for a function that is bound when this is first called, and then puts that in its own place in the object that it
+ * is called on: from the second call on there is nothing between.
+ */
+function bindsItself(bind: () => UnknownFunction): UnknownFunction {
+  let bound: UnknownFunction | undefined;
+  function late(this: Record<string, unknown> | undefined, ...args: unknown[]): unknown {
+    const native = bound ??= bind();
+    for (const name in this) if (this[name] === late) this[name] = native;
+    return native(...args);
+  }
+  return late;
 }
 
 function bunBackend(ffi: BunFfi): Backend {

@@ -1,7 +1,8 @@
 /**
  * What NVIDIA's IPC samples call and this library does not, because it has another way: attributes in place of the device
  * properties, whose layout differs by version; explicit pools; the driver library's occupancy of kernels that have no host
- * function. Bound all the same, so that the tests hold what the samples name against the installed libraries.
+ * function, and its twins of the calls that programs make all the time. Bound all the same, so that the tests hold what
+ * the samples name against the installed libraries.
  *
  * @module
  */
@@ -19,6 +20,29 @@ export const sampleRuntimeSymbols = {
   cudaEventCreate: { parameters: ["buffer" /* cudaEvent_t *event */], result: "i32" },
   cudaMallocAsync: {
     parameters: ["buffer", /* void **devPtr */ "u64", /* size_t size */ "u64" /* cudaStream_t hStream */],
+    result: "i32",
+  },
+  cudaMallocFromPoolAsync: {
+    parameters: [
+      "buffer", // void **ptr
+      "u64", // size_t size
+      "u64", // cudaMemPool_t memPool
+      "u64", // cudaStream_t stream
+    ],
+    result: "i32",
+  },
+  cudaFreeAsync: { parameters: ["u64", /* void *devPtr */ "u64" /* cudaStream_t hStream */], result: "i32" },
+  cudaMemPoolImportPointer: {
+    parameters: [
+      "buffer", // void **ptr
+      "u64", // cudaMemPool_t memPool
+      "buffer", // struct cudaMemPoolPtrExportData *exportData
+    ],
+    result: "i32",
+  },
+  cudaEventRecord: { parameters: ["u64", /* cudaEvent_t event */ "u64" /* cudaStream_t stream */], result: "i32" },
+  cudaStreamWaitEvent: {
+    parameters: ["u64", /* cudaStream_t stream */ "u64", /* cudaEvent_t event */ "u32" /* unsigned int flags */],
     result: "i32",
   },
   cudaOccupancyMaxActiveBlocksPerMultiprocessor: {

@@ -43,12 +43,9 @@ export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Tw
     cudaStreamDestroy: driver.cuStreamDestroy_v2,
     cudaStreamQuery: driver.cuStreamQuery,
     cudaStreamSynchronize: driver.cuStreamSynchronize,
-    cudaStreamWaitEvent: driver.cuStreamWaitEvent,
 
     cudaEventCreateWithFlags: driver.cuEventCreate,
     cudaEventDestroy: driver.cuEventDestroy_v2,
-    cudaEventRecord: driver.cuEventRecord,
-    cudaEventQuery: driver.cuEventQuery,
     cudaEventSynchronize: driver.cuEventSynchronize,
     cudaEventElapsedTime: driver.cuEventElapsedTime,
     cudaIpcGetEventHandle: driver.cuIpcGetEventHandle,
@@ -65,8 +62,6 @@ export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Tw
     // The runtime takes no descriptions at all for nothing to do.
     cudaMemPoolSetAccess: (pool, descriptions, count) =>
       count === 0n ? 0 : driver.cuMemPoolSetAccess(pool, descriptions, count),
-    cudaMallocFromPoolAsync: driver.cuMemAllocFromPoolAsync,
-    cudaFreeAsync: driver.cuMemFreeAsync,
     // The runtime gives a null pointer for no bytes.
     cudaMalloc: (address, byteLength) =>
       byteLength === 0n ? writeNull(address) : driver.cuMemAlloc_v2(address, byteLength),
@@ -80,11 +75,10 @@ export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Tw
     cudaMemPoolImportFromShareableHandle: (pool, handle, type, flags) =>
       driver.cuMemPoolImportFromShareableHandle(pool, handle, type, BigInt(flags)),
     cudaMemPoolExportPointer: driver.cuMemPoolExportPointer,
-    cudaMemPoolImportPointer: driver.cuMemPoolImportPointer,
 
     cudaHostAlloc: driver.cuMemHostAlloc,
     cudaFreeHost: driver.cuMemFreeHost,
-    // Without a kind, as it is called: copies of a kind are among the frequent calls.
+    // Without a kind, as it is called.
     cudaMemcpyAsync: (destination, source, count, _kind, stream) =>
       driver.cuMemcpyAsync(destination, source, count, stream),
     cudaMemcpyPeerAsync: (destination, destinationDevice, source, sourceDevice, count, stream) =>

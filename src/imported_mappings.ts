@@ -1,25 +1,39 @@
 import type { CudaStream } from "./cuda_stream.ts";
 import { giveBack } from "./explain.ts";
-import { type ExportDataKey, ExportDataMap } from "./export_data.ts";
+import { type ExportDataEntry, ExportDataMap } from "./export_data.ts";
 import { FreedStreams } from "./freed_streams.ts";
+import { type HashEntry, HashTable, mixHash } from "./hash_table.ts";
+
+const addressScratch = new BigUint64Array(1);
+const addressWords = new Int32Array(addressScratch.buffer);
 
 /** Memory of another process, mapped here. */
-export interface ImportedMapping {
-  /** Its export data: two data may name the same memory. */
-  readonly keys: ExportDataKey[];
+export class ImportedMapping implements HashEntry<ImportedMapping> {
   readonly address: bigint;
   /** What the driver says of it. */
   readonly byteLength: number;
+  readonly hash: number;
+  next: ImportedMapping | undefined;
+  /** Its export data. */
+  datum: ExportDataEntry<ImportedMapping> | undefined;
+  /** Two data may name the same memory. */
+  otherData: ExportDataEntry<ImportedMapping>[] | undefined;
   /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
-  count: number;
+  count = 0;
   /** For each stream on which other buffers were freed, an event behind its work. */
   earlierFrees: Map<CudaStream, bigint> | undefined;
+
+  constructor(address: bigint, byteLength: number) {
+    this.address = address;
+    this.byteLength = byteLength;
+    this.hash = hashOf(address);
+  }
 }
 
 /** The mappings of one pool, by export data and by address, for all objects that have imported it. */
 export class ImportedMappings {
   readonly #byData = new ExportDataMap<ImportedMapping>();
-  readonly #byAddress = new Map<bigint, ImportedMapping>();
+  readonly #byAddress = new HashTable<ImportedMapping>();
   readonly #onAbandoned: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
   /** Objects that have imported the pool and not given it up. */
@@ -37,28 +51,31 @@ export class ImportedMappings {
     return this.#byAddress.size;
   }
 
-  withData(key: ExportDataKey): ImportedMapping | undefined {
-    return this.#byData.get(key);
+  withData(exportData: Uint8Array): ImportedMapping | undefined {
+    return this.#byData.get(exportData);
   }
 
   at(address: bigint): ImportedMapping | undefined {
-    return this.#byAddress.get(address);
-  }
-
-  /** Other export data name the same memory. */
-  alias(mapping: ImportedMapping, key: ExportDataKey): void {
-    mapping.keys.push(key);
-    this.#byData.add(key, mapping);
+    let mapping = this.#byAddress.first(hashOf(address));
+    while (mapping !== undefined && mapping.address !== address) mapping = mapping.next;
+    return mapping;
   }
 
   add(mapping: ImportedMapping): void {
-    for (const key of mapping.keys) this.#byData.add(key, mapping);
-    this.#byAddress.set(mapping.address, mapping);
+    this.#byAddress.add(mapping);
+  }
+
+  /** Lets the export data that `withData` has just not found name the memory, which others may name too. */
+  nameByLatest(mapping: ImportedMapping): void {
+    const entry = this.#byData.addLatest(mapping);
+    if (mapping.datum === undefined) mapping.datum = entry;
+    else (mapping.otherData ??= []).push(entry);
   }
 
   remove(mapping: ImportedMapping): void {
-    for (const key of mapping.keys) this.#byData.delete(key);
-    this.#byAddress.delete(mapping.address);
+    this.#byData.delete(mapping.datum!);
+    mapping.otherData?.forEach((entry) => this.#byData.delete(entry));
+    this.#byAddress.delete(mapping);
   }
 
   /** One more object has imported the pool. */
@@ -80,4 +97,10 @@ export class ImportedMappings {
     this.#onAbandoned();
     return true;
   }
+}
+
+/** Through memory, since engines are slow to make numbers of bigints. */
+function hashOf(address: bigint): number {
+  addressScratch[0] = address;
+  return mixHash(addressWords[0]! ^ Math.imul(addressWords[1]!, 31));
 }

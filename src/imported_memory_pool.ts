@@ -4,9 +4,9 @@ import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
-import { exportDataByteLength, type ExportDataKey, exportDataKey } from "./export_data.ts";
+import { exportDataByteLength } from "./export_data.ts";
 import { FreedStreams } from "./freed_streams.ts";
-import type { ImportedMapping, ImportedMappings } from "./imported_mappings.ts";
+import { ImportedMapping, type ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength, whatIs } from "./validation.ts";
@@ -90,8 +90,7 @@ export class ImportedMemoryPool implements Disposable {
     checkByteLength(byteLength, "the size of an imported buffer", 1);
     // Asked first: what another importer of the pool has mapped is not this one's any more.
     void this.unsafeHandle;
-    const key = exportDataKey(exportData);
-    const mapping = this.#mappings.withData(key) ?? this.#map(key, exportData);
+    const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData);
     if (mapping.byteLength < byteLength) {
       if (mapping.count === 0) this.#unmap(mapping, this.device.defaultStream);
       throw new SharingError(
@@ -142,7 +141,7 @@ export class ImportedMemoryPool implements Disposable {
     }
   }
 
-  #map(key: ExportDataKey, exportData: Uint8Array): ImportedMapping {
+  #map(exportData: Uint8Array): ImportedMapping {
     const { driver } = this.#session;
     const { ordinal } = this.device;
     let address: bigint;
@@ -155,13 +154,12 @@ export class ImportedMemoryPool implements Disposable {
         "its export data must come from the exporter of this pool",
       );
     }
-    const known = this.#mappings.at(address);
-    if (known !== undefined) {
-      this.#mappings.alias(known, key);
-      return known;
+    let mapping = this.#mappings.at(address);
+    if (mapping === undefined) {
+      mapping = new ImportedMapping(address, this.#sizeOf(address));
+      this.#mappings.add(mapping);
     }
-    const mapping = { keys: [key], address, byteLength: this.#sizeOf(address), count: 0, earlierFrees: undefined };
-    this.#mappings.add(mapping);
+    this.#mappings.nameByLatest(mapping);
     return mapping;
   }
 
@@ -192,7 +190,8 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     try {
       const { base, byteLength } = driver.memGetAddressRange(this.device.ordinal, address);
-      return Number(base + BigInt(byteLength) - address);
+      // Only the begin of an allocation can be exported.
+      return base === address ? byteLength : Number(base + BigInt(byteLength) - address);
     } catch (error) {
       driver.freeAsync(this.device.ordinal, address, this.device.defaultStream.unsafeHandle);
       throw cannot(`find the size of a pointer imported into ${this.#name}`, error);

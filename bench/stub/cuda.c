@@ -1,7 +1,6 @@
 /*
- * A CUDA that does nothing at once: what is left of the time of a call is the caller's own. Built into libcuda.so.1, and
- * with -DRUNTIME into libcudart.so.13, for bench/overhead.ts alone. There is one device, of which nothing is remembered:
- * handles and addresses are only told apart.
+ * A CUDA that does nothing at once: what is left of the time of a call is the caller's own. Built into libcuda.so.1 for
+ * bench/overhead.ts alone. There is one device, of which nothing is remembered: handles and addresses are only told apart.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -57,38 +56,6 @@ static int import_pointer(void *out, const void *data) {
   return 0;
 }
 
-#ifdef RUNTIME
-
-int cudaDriverGetVersion(int *version) { return tell(version, 13000); }
-int cudaRuntimeGetVersion(int *version) { return tell(version, 13000); }
-int cudaGetLastError(void) { return 0; }
-int cudaGetDeviceCount(int *count) { return tell(count, 1); }
-int cudaSetDevice(int device) { return 0; }
-int cudaStreamCreateWithPriority(void *stream, unsigned flags, int priority) { return hand_out(stream); }
-int cudaStreamDestroy(void *stream) { return 0; }
-int cudaStreamSynchronize(void *stream) { return 0; }
-int cudaStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
-int cudaEventCreateWithFlags(void *event, unsigned flags) { return hand_out(event); }
-int cudaEventDestroy(void *event) { return 0; }
-int cudaEventRecord(void *event, void *stream) { return 0; }
-int cudaEventQuery(void *event) { return 0; }
-int cudaMemPoolCreate(void *pool, const void *props) { return hand_out(pool); }
-int cudaMemPoolDestroy(void *pool) { return 0; }
-int cudaMemPoolSetAttribute(void *pool, int attribute, void *value) { return 0; }
-int cudaMemPoolGetAccess(int *flags, void *pool, const void *location) { return tell(flags, 3); }
-int cudaMallocFromPoolAsync(void *address, size_t size, void *pool, void *stream) { return hand_out_address(address); }
-int cudaFreeAsync(void *address, void *stream) { return 0; }
-int cudaFree(void *address) { return 0; }
-int cudaMemPoolExportToShareableHandle(void *handle, void *pool, int type, unsigned flags) { return export_pool(handle); }
-int cudaMemPoolImportFromShareableHandle(void *pool, void *handle, int type, unsigned flags) { return hand_out(pool); }
-int cudaMemPoolExportPointer(void *data, uint64_t address) { return export_pointer(data, address); }
-int cudaMemPoolImportPointer(void *address, void *pool, const void *data) { return import_pointer(address, data); }
-int cudaHostAlloc(void *address, size_t size, unsigned flags) { return allocate_host(address, size); }
-int cudaFreeHost(void *address) { return free_host(address); }
-int cudaMemcpyAsync(void *to, const void *from, size_t count, int kind, void *stream) { return 0; }
-
-#else
-
 int cuInit(unsigned flags) { return 0; }
 int cuDriverGetVersion(int *version) { return tell(version, 13000); }
 int cuDeviceGetCount(int *count) { return tell(count, 1); }
@@ -134,5 +101,3 @@ int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t address) {
   *size = 1 << 21;
   return 0;
 }
-
-#endif

@@ -279,13 +279,6 @@ EXPORT int poolpass_unmap(unsigned char *base, uint64_t at, uint64_t length) {
   return mmap(base + at, length, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED ? -errno : 0;
 }
 
-/* The value's length, copied only if the buffer holds it. */
-EXPORT int poolpass_getenv(const char *name, char *buffer, uint64_t capacity) {
-  const char *value = getenv(name);
-  if (!value) return -ENOENT;
-  if (strlen(value) <= capacity) memcpy(buffer, value, strlen(value));
-  return (int)at_most(strlen(value));
-}
 EXPORT int poolpass_getpid(void) { return getpid(); }
 EXPORT uint32_t poolpass_getuid(void) { return getuid(); }
 EXPORT uint32_t poolpass_geteuid(void) { return geteuid(); }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dlopen, ffiRefusal, type NativeFunctions } from "../host.ts";
+import { dlopen, ffiRefusal, type NativeFunctions, platform } from "../host.ts";
 import { library as aarch64 } from "./aarch64.ts";
 import { SystemError } from "./system_error.ts";
 import { library as x86_64 } from "./x86_64.ts";
@@ -115,10 +115,6 @@ const symbols = {
     parameters: ["buffer", /* unsigned char *base */ "u64", /* uint64_t at */ "u64" /* uint64_t length */],
     result: "i32",
   },
-  poolpass_getenv: {
-    parameters: ["buffer", /* const char *name */ "buffer", /* char *buffer */ "u64" /* uint64_t capacity */],
-    result: "i32",
-  },
   poolpass_getpid: { parameters: [], result: "i32" },
   poolpass_getuid: { parameters: [], result: "u32" },
   poolpass_geteuid: { parameters: [], result: "u32" },
@@ -144,8 +140,8 @@ const symbols = {
 /** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error. */
 export type Shim = NativeFunctions<typeof symbols>;
 
-/** The libraries by the name that the runtimes give the processor. */
-const libraries: Readonly<Record<string, string>> = { x64: x86_64, arm64: aarch64 };
+/** The libraries by the names that the runtimes give the processor: Deno's, and those of the others. */
+const libraries: Readonly<Record<string, string>> = { x86_64, x64: x86_64, aarch64, arm64: aarch64 };
 
 const closeOnExec = 1;
 const notExecutable = 8;
@@ -154,9 +150,9 @@ let loaded: Shim | undefined;
 
 /** Why the shim cannot be used here, or undefined when it can: it needs Linux on x86-64 or aarch64, and FFI. */
 export function shimRefusal(): string | undefined {
-  const { platform, arch } = (globalThis as { process?: { platform: string; arch: string } }).process ?? {};
-  if (platform !== "linux") return `it needs Linux, and this is ${platform}`;
-  if (libraries[arch!] === undefined) return `it needs an x86-64 or aarch64 processor, and this is ${arch}`;
+  const { os, processor } = platform();
+  if (os !== "linux") return `it needs Linux, and this is ${os}`;
+  if (libraries[processor] === undefined) return `it needs an x86-64 or aarch64 processor, and this is ${processor}`;
   return ffiRefusal();
 }
 
@@ -189,8 +185,7 @@ export function cString(text: string): Uint8Array<ArrayBuffer> {
 function load(): Shim {
   const refusal = shimRefusal();
   if (refusal !== undefined) throw new Error(`Cannot load poolpass's C library: ${refusal}`);
-  const { arch } = (globalThis as unknown as { process: { arch: string } }).process;
-  const image = Uint8Array.fromBase64(libraries[arch]!);
+  const image = Uint8Array.fromBase64(libraries[platform().processor]!);
   const libc = dlopen("libc.so.6", {
     memfd_create: { parameters: ["buffer", /* const char *name */ "u32" /* unsigned int flags */], result: "i32" },
     close: { parameters: ["i32" /* int fd */], result: "i32" },

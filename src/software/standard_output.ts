@@ -17,7 +17,8 @@ interface NodeFileSystem {
   writeSync(descriptor: number, bytes: Uint8Array): number;
 }
 
-const { Deno: deno, process } = globalThis as unknown as Globals;
+const globals = globalThis as unknown as Globals;
+const { Deno: deno } = globals;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 const retryMilliseconds = 1;
 /** What fits in the buffer that Deno has for its standard output, and what a pipe takes whole or not at all. */
@@ -87,7 +88,7 @@ function wait(): void {
 
 /** Not for Deno: there this function starts over where a pipe is full, and what was written before is there twice. */
 function toDescriptor(descriptor: number): WriteSome {
-  const fileSystem = process?.getBuiltinModule?.("node:fs") as NodeFileSystem | undefined;
+  const fileSystem = globals.process?.getBuiltinModule?.("node:fs") as NodeFileSystem | undefined;
   if (fileSystem === undefined) return (bytes) => bytes.length;
   return (bytes) => fileSystem.writeSync(descriptor, bytes);
 }

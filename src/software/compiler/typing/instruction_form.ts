@@ -46,39 +46,71 @@ export interface Slot {
 }
 
 /**
- * Reads a form's syntax: an opcode, then its modifiers in order, then its operands.
+ * A form by its syntax: an opcode, then its modifiers in order, then its operands.
  *
  * `.lo` is a modifier as it stands, `.<mode:lo|hi>` a choice with a name, a question mark makes either optional, and
  * operands in brackets may be left out: `"setp.<compare:eq|ne>.<combine:and|or>?.ftz?.<type:f32> p, a, b [, c]"`.
+ *
+ * @param refusedFor the modifier for which an instruction is refused, whatever else it has
  */
 export function instructionForm(
   syntax: string,
   section: string,
   meaning: Emit | SuspendingInstruction | { readonly flow: Flow },
+  refusedFor?: string,
 ): InstructionForm {
-  const [head = "", ...rest] = syntax.split(" ");
-  const tail = rest.join(" ");
-  const opcode = /^[a-z0-9]+/.exec(head)![0];
-  const slots: Slot[] = [];
-  for (const match of head.slice(opcode.length).matchAll(/\.(?:<(\w+):([^>]+)>|([\w:]+))(\?)?/g)) {
-    const [, name, choices, literal, optional] = match;
-    slots.push({
+  return new WrittenForm(syntax, section, meaning, refusedFor);
+}
+
+/** Its syntax is read when it is first needed: there are hundreds of forms, and few of them are in one program. */
+class WrittenForm implements InstructionForm {
+  readonly opcode: string;
+  readonly syntax: string;
+  readonly section: string;
+  readonly emit: Emit | undefined;
+  readonly flow: Flow | undefined;
+  readonly suspending: SuspendingInstruction | undefined;
+  readonly refusedFor?: string;
+  #slots: readonly Slot[] | undefined;
+  #operands: readonly [minimum: number, maximum: number] | undefined;
+
+  constructor(
+    syntax: string,
+    section: string,
+    meaning: Emit | SuspendingInstruction | { readonly flow: Flow },
+    refusedFor: string | undefined,
+  ) {
+    this.opcode = syntax.slice(0, syntax.search(/[^a-z0-9]|$/));
+    this.syntax = syntax;
+    this.section = section;
+    this.emit = typeof meaning === "function" ? meaning : undefined;
+    this.flow = typeof meaning === "function" ? undefined : "flow" in meaning ? meaning.flow : "suspend";
+    this.suspending = typeof meaning === "object" && "request" in meaning ? meaning : undefined;
+    if (refusedFor !== undefined) this.refusedFor = refusedFor;
+  }
+
+  get slots(): readonly Slot[] {
+    return this.#slots ??= readSlots(this.syntax.split(" ", 1)[0]!.slice(this.opcode.length));
+  }
+
+  get operands(): readonly [minimum: number, maximum: number] {
+    return this.#operands ??= this.refusedFor === undefined ? readOperands(this.syntax) : [0, Infinity];
+  }
+}
+
+function readSlots(modifiers: string): Slot[] {
+  return [...modifiers.matchAll(/\.(?:<(\w+):([^>]+)>|([\w:]+))(\?)?/g)].map(
+    ([, name, choices, literal, optional]) => ({
       name: name ?? literal!,
       choices: new Set((choices ?? literal!).split("|")),
       optional: optional !== undefined,
-    });
-  }
-  const required = countOperands(tail.replace(/\[.*?\]/g, ""));
-  return {
-    opcode,
-    syntax,
-    slots,
-    operands: [required, countOperands(tail.replace(/[[\]]/g, ""))],
-    section,
-    emit: typeof meaning === "function" ? meaning : undefined,
-    flow: typeof meaning === "function" ? undefined : "flow" in meaning ? meaning.flow : "suspend",
-    suspending: typeof meaning === "object" && "request" in meaning ? meaning : undefined,
-  };
+    }),
+  );
+}
+
+function readOperands(syntax: string): [minimum: number, maximum: number] {
+  const operands = syntax.split(" ").slice(1).join(" ");
+  return [countOperands(operands.replace(/\[.*?\]/g, "")), countOperands(operands.replace(/[[\]]/g, ""))];
 }
 
 function countOperands(text: string): number {

@@ -63,7 +63,9 @@ const withoutSync = [
 export const refusedForms: readonly InstructionForm[] = [
   ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
     opcodes.split(" ").flatMap((opcode) =>
-      modifiers.split(" ").map((modifier) => refusedForm({ opcode, modifier, section, reason }))
+      modifiers.split(" ").map((modifier) =>
+        instructionForm(`${opcode}.${modifier}`, section, (e) => e.fail(reason), modifier)
+      )
     )
   ),
   ...withoutSync.map(([syntax, section]) =>
@@ -75,13 +77,6 @@ export const refusedForms: readonly InstructionForm[] = [
     )
   ),
 ];
-
-function refusedForm(
-  { opcode, modifier, section, reason }: { opcode: string; modifier: string; section: string; reason: string },
-): InstructionForm {
-  const form = instructionForm(`${opcode}.${modifier}`, section, (e) => e.fail(reason));
-  return { ...form, refusedFor: modifier, operands: [0, Infinity] };
-}
 
 const noMemory = "kernels cannot allocate memory: allocate it before the launch, and pass its address";
 const noLaunches = "kernels cannot launch kernels: dynamic parallelism is not supported";
