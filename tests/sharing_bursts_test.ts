@@ -1,5 +1,5 @@
 import { test } from "node:test";
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import { closeDescriptor } from "../ffi/shim/descriptors.ts";
 import { receiveFrom } from "../ffi/shim/sockets.ts";
@@ -10,7 +10,10 @@ import type { Message, OfferMessage } from "../src/sharing/messages.ts";
 import { isReadable } from "../src/sharing/poller.ts";
 import { UnixListener } from "../src/sharing/unix_listener.ts";
 import { takeConnection, UnixSocket } from "../src/sharing/unix_socket.ts";
+import { Exporter } from "../src/sharing/exporter.ts";
+import { countCalls } from "./channel_peers.ts";
 import { leakTest } from "./resources.ts";
+import { sharingTest, soon } from "./sharing_peers.ts";
 import { warmUpSockets } from "./warm_up.ts";
 
 function offerOf(fields: Partial<OfferMessage>): OfferMessage {
@@ -109,3 +112,102 @@ leakTest("what is sent by one microtask after another arrives whole and in order
     assert((await far.receive(expected.length)).bytes.toHex() === expected.toHex());
   });
 }, { warmUp: warmUpSockets });
+
+sharingTest("a thousand offers of one run ask the driver as often as forty", async ({
+  driver,
+  pool,
+  stream,
+  gate,
+  path,
+  start,
+}) => {
+  const count = 1000;
+  const peer = await start();
+  await using exporter = Exporter.listen(path);
+  using buffer = pool.allocate(count, stream);
+  const numbers = Uint8Array.from({ length: count }, (_, index) => index);
+  await peer.call("connect", "one", path);
+  await soon(() => exporter.importers.length === 1, "it is connected");
+  for (const isBusy of [false, true]) {
+    buffer.fill(255);
+    if (isBusy) gate.hold(stream);
+    buffer.copyFrom(numbers);
+    if (!isBusy) await stream.finished();
+    const name = isBusy ? "busy " : "idle ";
+    const offers = [];
+    {
+      using counted = countCalls(driver);
+      for (let index = 0; index < count; index++) offers.push(exporter.offer(name + index, buffer.subarray(index)));
+      // The run ends here.
+      await undefined;
+      await undefined;
+      const { streamQuery = 0, eventRecord = 0, eventQuery = 0 } = counted.calls;
+      assert(streamQuery <= 40, `${streamQuery} queries of the stream`);
+      assert(eventRecord <= (isBusy ? 40 : 0), `${eventRecord} records`);
+      assert(eventQuery <= 1, `${eventQuery} queries of an event`);
+    }
+    if (isBusy) gate.open();
+    assert(await peer.call("mapMany", "one", name, count));
+    await peer.call("freeMany", name, count);
+    for (const offer of offers) offer.withdraw();
+    await offers.at(-1)!.ended();
+  }
+  await soon(() => exporter.leases.length === 0, "all is released");
+  await peer.call("close", "one");
+});
+
+sharingTest("of a burst, the first offers are readable before what the stream is given behind them", async ({
+  gpu,
+  pool,
+  stream,
+  gate,
+  path,
+  start,
+}) => {
+  const peer = await start();
+  await using exporter = Exporter.listen(path);
+  using buffer = pool.allocate(64, stream);
+  buffer.fill(7);
+  await stream.finished();
+  await peer.call("connect", "one", path);
+  for (let index = 0; index < 20; index++) exporter.offer(`part ${index}`, buffer.subarray(index, index + 1));
+  gate.hold(stream);
+  await peer.call("map", "one", "part 7");
+  const mapping = peer.call("map", "one", "part 19");
+  gate.open();
+  await mapping;
+
+  // A stream that goes within the run takes nothing with it.
+  using other = gpu.createStream({ nonBlocking: true });
+  for (let index = 0; index < 20; index++) {
+    exporter.offer(`late ${index}`, buffer.subarray(index, index + 1), { stream: other });
+  }
+  other[Symbol.dispose]();
+  assertThrows(() => exporter.offer("later", buffer, { stream: other }), ReferenceError, "it was disposed");
+  assertEquals(exporter.offers.length, 40);
+  await peer.call("map", "one", "late 19");
+  for (const name of ["part 7", "part 19", "late 19"]) {
+    assertEquals(await peer.call("read", name, 0, 1), Uint8Array.of(7));
+    await peer.call("free", name);
+  }
+  await peer.call("close", "one");
+});
+
+sharingTest("a buffer that is freed takes all its offers back, in whatever order others have gone", async ({
+  pool,
+  stream,
+  path,
+}) => {
+  await using exporter = Exporter.listen(path);
+  using neighbour = pool.allocate(64, stream);
+  exporter.offer("neighbour", neighbour);
+  const buffer = pool.allocate(64, stream);
+  const offers = Array.from({ length: 10 }, (_, index) => exporter.offer(`part ${index}`, buffer.subarray(index)));
+  for (const index of [0, 9, 4, 8]) offers[index]!.withdraw();
+  assertEquals(exporter.offers.length, 7);
+  buffer.free();
+  assertEquals(exporter.offers.map(({ name }) => name), ["neighbour"]);
+  await Promise.all(offers.map((offer) => offer.ended()));
+  await stream.finished();
+  assertEquals(pool.usage().used, 64);
+});

@@ -8,8 +8,8 @@ import time
 from typing import Callable
 
 # As in poolpass.ts.
-WARM_UP_OF_ONE = 50
-WARM_UP_OF_THOUSAND = 5
+WARM_UP_OF_ONE = 500
+WARM_UP_OF_THOUSAND = 20
 
 Work = Callable[[dict], list[int]]
 

@@ -20,8 +20,8 @@
 namespace {
 
 // As in poolpass.ts.
-constexpr int warmUpOfOne = 50;
-constexpr int warmUpOfThousand = 5;
+constexpr int warmUpOfOne = 500;
+constexpr int warmUpOfThousand = 20;
 // A peer that hangs must not hang this process.
 constexpr timeval socketTimeout = {20, 0};
 
@@ -34,10 +34,13 @@ void check(cudaError_t error, int line) {
 // So many buffers are shared together, so many times. What is told each time: that they are mapped, or that they are
 // mapped no more.
 enum class Told : int32_t { mapped, freed };
+// How it is waited for that they are mapped no more: by a synchronization, or by asking the stream until it is at rest.
+enum class Waiting : int32_t { synchronize, query };
 struct Job {
   int32_t count;
   int32_t repetitions;
   Told told;
+  Waiting waiting;
 };
 
 int64_t now() {
@@ -126,6 +129,14 @@ cudaMemPool_t createPool() {
   return pool;
 }
 
+void waitFor(cudaStream_t stream, Waiting waiting) {
+  if (waiting == Waiting::synchronize) return CHECK(cudaStreamSynchronize(stream));
+  cudaError_t error;
+  do error = cudaStreamQuery(stream);
+  while (error == cudaErrorNotReady);
+  CHECK(error);
+}
+
 // Maps what comes, says so, and lets go, until the other process has ended.
 void import(int socket) {
   cudaStream_t stream = createStream();
@@ -144,7 +155,7 @@ void import(int socket) {
       }
       if (job.told == Told::mapped) sendValue(socket, char());
       for (void *buffer : buffers) CHECK(cudaFreeAsync(buffer, stream));
-      CHECK(cudaStreamSynchronize(stream));
+      waitFor(stream, job.waiting);
       // A mapping is to be freed before the memory is.
       sendValue(socket, char());
     }
@@ -176,8 +187,8 @@ struct Exporter {
   }
 
   // From the allocation of a buffer until it was mapped and freed in the other process.
-  std::vector<int64_t> shareOne(size_t byteLength, int warmUp, int repetitions) {
-    sendValue(socket, Job{1, warmUp + repetitions, Told::freed});
+  std::vector<int64_t> shareOne(size_t byteLength, int warmUp, int repetitions, Waiting waiting) {
+    sendValue(socket, Job{1, warmUp + repetitions, Told::freed, waiting});
     std::vector<int64_t> times;
     for (int i = 0; i < warmUp + repetitions; i++) {
       int64_t start = now();
@@ -193,7 +204,7 @@ struct Exporter {
 
   // From the first export until all are mapped in the other process.
   std::vector<int64_t> shareMany(size_t byteLength, int count, int warmUp, int repetitions) {
-    sendValue(socket, Job{count, warmUp + repetitions, Told::mapped});
+    sendValue(socket, Job{count, warmUp + repetitions, Told::mapped, Waiting::synchronize});
     std::vector<int64_t> times;
     std::vector<void *> buffers(count);
     for (int i = 0; i < warmUp + repetitions; i++) {
@@ -251,7 +262,8 @@ void answerRequests(Exporter &exporter) {
     int repetitions = static_cast<int>(numberOf(request, "repetitions", 1));
     if (isOf(request, "share-one") || isOf(request, "share-one-offer")) {
       int warmUp = static_cast<int>(numberOf(request, "warmUp", warmUpOfOne));
-      answer(exporter.shareOne(numberOf(request, "byteLength", 64 << 20), warmUp, repetitions));
+      Waiting waiting = strstr(request, "\"waiting\":\"query\"") ? Waiting::query : Waiting::synchronize;
+      answer(exporter.shareOne(numberOf(request, "byteLength", 64 << 20), warmUp, repetitions, waiting));
     } else if (isOf(request, "share-thousand")) {
       int count = static_cast<int>(numberOf(request, "count", 1000));
       int warmUp = static_cast<int>(numberOf(request, "warmUp", warmUpOfThousand));

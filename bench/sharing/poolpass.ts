@@ -1,16 +1,32 @@
 /**
  * Sharing, by poolpass: this process allocates, and one that it starts maps. Answers requests by lines of JSON.
  *
+ * What a sample is, here and in the other programs:
+ *
+ * - "share-one": allocate, synchronize the stream, export the pointer, send its 64 bytes; the other process imports them,
+ *   frees the mapping, waits for the stream on which it did, and sends a byte, with which the sample ends. Then the memory
+ *   is freed. C++ and Python wait by `cudaStreamSynchronize`, as CUDA's own sample does; this waits by `stream.finished()`,
+ *   as a program with an event loop does: an event is recorded and asked for. To the driver, only the first is a
+ *   synchronization, at which it also takes apart the mappings that were freed. A request whose `waiting` is
+ *   "synchronize" has poolpass do that too; one whose `waiting` is "query" has C++ ask its stream until it is at rest.
+ * - "share-one-offer": the same by `Exporter.offer` until `Offer.released`: the other process has said that it holds the
+ *   offer, has imported the pointer, has freed the mapping (`cudaFreeAsync`), has asked its stream, which was at rest, and
+ *   then said that the offer is released; where a stream is not at rest, an event goes with that, and has fired. All
+ *   others do as in "share-one".
+ * - "share-thousand": a thousand buffers that were allocated and synchronized before; the sample begins with the first
+ *   export and ends with the byte that says that the other process has mapped all. C++ and Python export and import each;
+ *   here they lie in one slab, which is exported once for good, and imported once a sample: the buffers are parts of it.
+ *
  * @module
  */
 import { fileURLToPath } from "node:url";
 import { type CudaStream, Exporter, type MemoryPool, open, UnixListener } from "../../mod.ts";
 import { answerRequests, numberOf, type Request } from "./contract.ts";
-import { acknowledged, sendJob } from "./control.ts";
+import { acknowledged, sendJob, waitingOf } from "./control.ts";
 
 /** Samples that come first and are not counted, unless the request says how many: the same in all languages. */
-const warmUpOfOne = 50;
-const warmUpOfThousand = 5;
+const warmUpOfOne = 500;
+const warmUpOfThousand = 20;
 /** Milliseconds in which the other process must have come up, with its driver. */
 const startTimeout = 30_000;
 
@@ -40,7 +56,7 @@ async function shareOne(request: Request): Promise<number[]> {
   const byteLength = numberOf(request, "byteLength", 64 * 2 ** 20);
   const { warmUp = warmUpOfOne } = request;
   const repetitions = warmUp + request.repetitions;
-  await sendJob(control, { work: "share-one", repetitions, byteLength, count: 1 });
+  await sendJob(control, { work: "share-one", repetitions, byteLength, count: 1, waiting: waitingOf(request) });
   const times: number[] = [];
   for (let i = 0; i < repetitions; i++) {
     const start = performance.now();
@@ -58,7 +74,7 @@ async function shareOneByOffer(request: Request): Promise<number[]> {
   const byteLength = numberOf(request, "byteLength", 64 * 2 ** 20);
   const { warmUp = warmUpOfOne } = request;
   const repetitions = warmUp + request.repetitions;
-  await sendJob(control, { work: "share-one-offer", repetitions, byteLength, count: 1 });
+  await sendJob(control, { work: "share-one-offer", repetitions, byteLength, count: 1, waiting: "finished" });
   const times: number[] = [];
   for (let i = 0; i < repetitions; i++) {
     const start = performance.now();
@@ -79,7 +95,7 @@ async function shareThousand(request: Request): Promise<number[]> {
   const { warmUp = warmUpOfThousand } = request;
   const repetitions = warmUp + request.repetitions;
   using allocator = pool.createCachingAllocator({ slabByteLength: slabByteLengthOf(count * byteLength) });
-  await sendJob(control, { work: "share-thousand", repetitions, byteLength, count });
+  await sendJob(control, { work: "share-thousand", repetitions, byteLength, count, waiting: "finished" });
   const times: number[] = [];
   for (let i = 0; i < repetitions; i++) {
     const buffers = Array.from({ length: count }, () => allocator.allocate(byteLength, stream));

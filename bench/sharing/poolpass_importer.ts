@@ -23,12 +23,13 @@ await using importer = await Importer.connect(cuda, `${folder}/exporter.sock`);
 const { handles } = await control.receive(1, { handles: 1 });
 using pool: ImportedMemoryPool = device.importPool(handles[0]!);
 
-async function mapPointers({ repetitions, byteLength }: Job): Promise<void> {
+async function mapPointers({ repetitions, byteLength, waiting }: Job): Promise<void> {
   for (let i = 0; i < repetitions; i++) {
     const { bytes } = await control.receive(pointerByteLength);
     const buffer = pool.importPointer(bytes, byteLength);
     buffer.free(stream);
-    stream.synchronize();
+    if (waiting === "synchronize") stream.synchronize();
+    else await stream.finished();
     await acknowledge(control);
   }
 }

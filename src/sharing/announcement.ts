@@ -17,8 +17,8 @@ export class Announcement {
   held = 0;
   /** Releases whose events have not fired. */
   releasing = 0;
-  /** When the importer mapped it; when it was told, before. */
-  since: Date = new Date();
+  /** When the importer mapped it, in milliseconds since 1970; when it was told, before. */
+  since: number = Date.now();
   /** Whether the importer has mapped it, and, since then, let go of it at least once. */
   wasHeld = false;
   wasReleased = false;

@@ -171,15 +171,13 @@ export class ConnectedImporter {
 
   #pump(): void {
     const stream = this.#stream;
-    while (!stream.isBacklogged) {
-      if (this.#freeEvents.size > 0) {
-        const [event] = this.#freeEvents as unknown as [number];
-        this.#freeEvents.delete(event);
-        stream.send({ type: "event-free", event });
-        continue;
-      }
-      const [record] = this.#changed;
-      if (record === undefined) return;
+    for (const event of this.#freeEvents) {
+      if (stream.isBacklogged) return;
+      this.#freeEvents.delete(event);
+      stream.send({ type: "event-free", event });
+    }
+    for (const record of this.#changed) {
+      if (stream.isBacklogged) return;
       this.#changed.delete(record);
       this.#tellChange(record);
     }
@@ -214,11 +212,11 @@ export class ConnectedImporter {
     this.#tellOnce(pool.message.pool, pool.message);
     if (allocation !== undefined) this.#tellOnce(allocation.message.allocation, allocation.message);
     const message = record.message();
-    const events = message.readyEvent === 0 ? [] : [record.ready!.own.message];
-    for (const each of [...events, ...channel?.eventMessages ?? []]) this.#tellOnce(each.event, each);
+    if (message.readyEvent !== 0) this.#tellOnce(message.readyEvent, record.ready!.own.message);
+    if (channel !== undefined) { for (const each of channel.eventMessages) this.#tellOnce(each.event, each); }
     const announcement = new Announcement(record, this);
     this.announcements.set(record.identifier, announcement);
-    record.announcements.add(announcement);
+    record.announcements++;
     this.#stream.send(message);
     if (channel !== undefined) this.#stream.send(channel.message);
   }
@@ -237,7 +235,7 @@ export class ConnectedImporter {
       case "held": {
         const announcement = this.#announcement(message.offer);
         if (announcement.isAnswered) throw badMessage(`offer ${message.offer} is held after it was given up`);
-        if (announcement.held === 0) announcement.since = new Date();
+        if (announcement.held === 0) announcement.since = Date.now();
         announcement.held++;
         announcement.wasHeld = true;
         return;
@@ -310,7 +308,7 @@ export class ConnectedImporter {
     if (announcement.isOver) return;
     announcement.isOver = true;
     this.announcements.delete(announcement.record.identifier);
-    announcement.record.announcements.delete(announcement);
+    announcement.record.announcements--;
     this.#owner.onOver(announcement);
   }
 
@@ -344,7 +342,7 @@ export class ConnectedImporter {
       } else {
         known.absorb(announcement);
         known.isAnswered = false;
-        record.announcements.delete(announcement);
+        record.announcements--;
       }
     }
     other.announcements.clear();

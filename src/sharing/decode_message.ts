@@ -78,6 +78,8 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
 };
 
 const layoutsByNumber: readonly (MessageLayout | undefined)[] = inPlaces(Object.values(messageLayouts));
+/** Of a short text, on its way to a string. */
+const characters: number[] = [];
 const textDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** Bytes: of shorter text, looking at each costs less than a call of the decoder. */
 const shortTextByteLength = 64;
@@ -121,11 +123,25 @@ export function decodeHeader(bytes: Uint8Array, offset: number): Header {
  * @throws {SharingError} `bad-message` where the message breaks a rule
  */
 export function decodeMessage(header: Header, body: Uint8Array, handle: ShareableHandle | undefined): Message {
+  if (body.length !== header.bodyByteLength) {
+    const { type } = layoutsByNumber[header.type]!;
+    refuse(type, "body", `${body.length} bytes`, `${header.bodyByteLength}`);
+  }
+  return decodeMessageAt(body, 0, { header, handle });
+}
+
+/** As `decodeMessage`, of a body that begins somewhere in `bytes` and is there whole: a view of it would be garbage. */
+export function decodeMessageAt(
+  bytes: Uint8Array,
+  begin: number,
+  { header, handle }: { readonly header: Header; readonly handle: ShareableHandle | undefined },
+): Message {
+  const { bodyByteLength } = header;
   const { type } = layoutsByNumber[header.type]!;
-  if (body.length !== header.bodyByteLength) refuse(type, "body", `${body.length} bytes`, `${header.bodyByteLength}`);
   const handles = handle === undefined ? 0 : 1;
   if (handles !== header.descriptors) refuse(type, "count of descriptors that came", handles, `${header.descriptors}`);
-  const reader = new BodyReader(type, body);
+  bodyReader.begin(type, bytes, begin);
+  const reader = bodyReader;
   switch (type) {
     case "hello": {
       reader.greeting();
@@ -142,7 +158,7 @@ export function decodeMessage(header: Header, body: Uint8Array, handle: Shareabl
       return { type, version };
     }
     case "goodbye":
-      return decodeGoodbye(reader, body.length);
+      return decodeGoodbye(reader, bodyByteLength);
     case "pool":
       return decodePool(reader, handle!);
     case "allocation":
@@ -159,9 +175,9 @@ export function decodeMessage(header: Header, body: Uint8Array, handle: Shareabl
       return { type, event, deviceUuid: reader.bytes(16), handle: reader.bytes(64) };
     }
     case "offer":
-      return decodeOffer(reader, body.length);
+      return decodeOffer(reader, bodyByteLength);
     case "channel":
-      return decodeChannel(reader, body.length);
+      return decodeChannel(reader, bodyByteLength);
     case "withdraw":
     case "recall":
     case "end":
@@ -174,7 +190,7 @@ export function decodeMessage(header: Header, body: Uint8Array, handle: Shareabl
     case "event-free":
       return { type, event: reader.identifier("event") };
     case "frame":
-      return decodeFrame(reader, body.length);
+      return decodeFrame(reader, bodyByteLength);
     case "released":
       return { type, offer: reader.identifier("offer"), event: reader.number32("event") };
     case "taken":
@@ -264,40 +280,45 @@ function decodeFrame(reader: BodyReader, bodyByteLength: number): FrameMessage {
 
 /** Takes the fields of a body one after another, each only if it is what may be there. */
 class BodyReader {
-  readonly #type: Message["type"];
-  readonly #body: Uint8Array;
-  readonly #view: DataView;
-  /** In the view, where the body begins. */
-  readonly #begin: number;
+  #type: Message["type"] = "hello";
+  #bytes: Uint8Array = new Uint8Array(0);
+  /** Of all of the bytes' buffer. */
+  #view: DataView = latestView;
+  /** Where in the bytes' buffer the bytes begin. */
+  #base = 0;
+  /** Where in it the body begins. */
+  #bodyBegin = 0;
+  /** Where in it the next field begins. */
   #position = 0;
 
-  constructor(type: Message["type"], body: Uint8Array) {
+  /** Begins with a body that is somewhere in `bytes`. */
+  begin(type: Message["type"], bytes: Uint8Array, begin: number): void {
     this.#type = type;
-    this.#body = body;
-    this.#view = viewOf(body.buffer);
-    this.#begin = body.byteOffset;
+    this.#bytes = bytes;
+    this.#view = viewOf(bytes.buffer);
+    this.#base = bytes.byteOffset;
+    this.#bodyBegin = this.#position = bytes.byteOffset + begin;
   }
 
   number16(field: string, least = 0, most = 0xffff): number {
-    const value = this.#view.getUint16(this.#begin + this.#position, true);
+    const value = this.#view.getUint16(this.#position, true);
     if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
     this.#position += 2;
     return value;
   }
 
   number32(field: string, least = 0, most = 0xffff_ffff): number {
-    const value = this.#view.getUint32(this.#begin + this.#position, true);
+    const value = this.#view.getUint32(this.#position, true);
     if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
     this.#position += 4;
     return value;
   }
 
   number64(field: string, least = 0, most: number = Number.MAX_SAFE_INTEGER): number {
-    const position = this.#begin + this.#position;
-    const low = this.#view.getUint32(position, true);
-    const value = this.#view.getUint32(position + 4, true) * 2 ** 32 + low;
+    const low = this.#view.getUint32(this.#position, true);
+    const value = this.#view.getUint32(this.#position + 4, true) * 2 ** 32 + low;
     if (value < least || value > most) {
-      refuse(this.#type, field, this.#view.getBigUint64(position, true), range(least, most));
+      refuse(this.#type, field, this.#view.getBigUint64(this.#position, true), range(least, most));
     }
     this.#position += 8;
     return value;
@@ -312,9 +333,10 @@ class BodyReader {
   }
 
   zero(byteLength: 2 | 4): void {
-    const field = `zero field at ${this.#position}`;
-    if (byteLength === 2) this.number16(field, 0, 0);
-    else this.number32(field, 0, 0);
+    const value = byteLength === 2 ? this.number16("") : this.number32("");
+    if (value === 0) return;
+    const place = this.#position - byteLength - this.#bodyBegin;
+    refuse(this.#type, `zero field at ${place}`, value, "0");
   }
 
   bytes(byteLength: number): Uint8Array<ArrayBuffer> {
@@ -330,8 +352,11 @@ class BodyReader {
 
   text(field: string, byteLength: number): string {
     if (byteLength === 0) return "";
+    if (byteLength <= shortTextByteLength && this.#isPlain(byteLength)) {
+      this.#position += byteLength;
+      return String.fromCharCode.apply(null, characters);
+    }
     const bytes = this.#take(byteLength);
-    if (byteLength <= shortTextByteLength && isPlain(bytes)) return String.fromCharCode.apply(null, bytes as never);
     let text;
     try {
       text = textDecoder.decode(bytes);
@@ -349,9 +374,26 @@ class BodyReader {
   }
 
   #take(byteLength: number): Uint8Array {
-    return this.#body.subarray(this.#position, this.#position += byteLength);
+    const begin = this.#position - this.#base;
+    this.#position += byteLength;
+    return this.#bytes.subarray(begin, begin + byteLength);
+  }
+
+  /** Whether each of the next bytes is a character of ASCII other than NUL: they are in `characters` then. */
+  #isPlain(byteLength: number): boolean {
+    const begin = this.#position - this.#base;
+    characters.length = byteLength;
+    for (let i = 0; i < byteLength; i++) {
+      const character = this.#bytes[begin + i]!;
+      if ((character - 1) >>> 0 >= 0x7f) return false;
+      characters[i] = character;
+    }
+    return true;
   }
 }
+
+/** One for all messages, which are read one after another. */
+const bodyReader = new BodyReader();
 
 function layout(
   type: Message["type"],
@@ -371,12 +413,6 @@ function inPlaces(layouts: readonly MessageLayout[]): (MessageLayout | undefined
 function viewOf(buffer: ArrayBufferLike): DataView {
   if (latestView.buffer !== buffer) latestView = new DataView(buffer);
   return latestView;
-}
-
-/** Whether each byte is a character of ASCII other than NUL. */
-function isPlain(bytes: Uint8Array): boolean {
-  for (let i = 0; i < bytes.length; i++) if ((bytes[i]! - 1) >>> 0 >= 0x7f) return false;
-  return true;
 }
 
 function isJson(text: string): boolean {

@@ -26,7 +26,6 @@ import {
 } from "./messages.ts";
 
 const textEncoder = new TextEncoder();
-const noBytes = new Uint8Array(0);
 /** Characters: of shorter text, looking at each costs less than a call of the encoder. */
 const shortTextLength = 64;
 
@@ -39,16 +38,30 @@ const shortTextLength = 64;
  * @throws {RangeError} for a number, bytes or text that its field cannot have
  */
 export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
-  return borrowEncoded(message).slice();
+  const bytes = new Uint8Array(roomFor(message));
+  return bytes.slice(0, encodeInto(message, bytes, 0));
 }
 
-/** What `encodeMessage` gives, in memory that the next message is written to as well. */
-export function borrowEncoded(message: Message): Uint8Array<ArrayBuffer> {
+/**
+ * Writes a message into bytes, from `begin` on, where `roomFor` it is, and gives how many it has. Where this throws, what
+ * stood there may be overwritten.
+ */
+export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, begin: number): number {
+  writer.begin(message.type, bytes, begin);
   return writeBody(message).end();
 }
 
+/** Bytes that a message takes at most. */
+export function roomFor(message: Message): number {
+  let text = 0;
+  if (message.type === "offer") text = message.name.length + message.metadata.length;
+  else if (message.type === "frame") text = message.metadata.length;
+  else return headerByteLength + messageLayouts[message.type].most;
+  // A string has at most three bytes of UTF-8 for each of its units, and too long a one is refused.
+  return headerByteLength + Math.min(messageLayouts[message.type].least + 3 * text, maximumBodyByteLength);
+}
+
 function writeBody(message: Message): MessageWriter {
-  writer.begin(message.type);
   switch (message.type) {
     case "hello":
       return writer
@@ -117,8 +130,9 @@ function writeBody(message: Message): MessageWriter {
 }
 
 function writeOffer(message: OfferMessage): MessageWriter {
-  const name = writer.encode("name", message.name, maximumNameByteLength);
-  const metadata = writer.encode("metadata", message.metadata, maximumMetadataByteLength);
+  // Their lengths stand before them.
+  const name = writer.textAt(40, { field: "name", text: message.name, most: maximumNameByteLength });
+  const metadata = writer.metadataAt(40 + name, message.metadata);
   return writer
     .number32("offer", message.offer)
     .kind(offerKinds, message.kind)
@@ -127,10 +141,9 @@ function writeOffer(message: OfferMessage): MessageWriter {
     .number64("offset", message.byteOffset)
     .number64("size", message.byteLength)
     .number32("ready event", message.readyEvent)
-    .number16("length of the name", name.length)
-    .number16("length of the metadata", metadata.length)
-    .bytes("name", name, name.length)
-    .bytes("metadata", metadata, metadata.length);
+    .number16("length of the name", name)
+    .number16("length of the metadata", metadata)
+    .written(name + metadata);
 }
 
 function writeChannel({ offer, slotByteLength, slotStride, window, readyEvents }: ChannelMessage): MessageWriter {
@@ -146,31 +159,33 @@ function writeChannel({ offer, slotByteLength, slotStride, window, readyEvents }
 }
 
 function writeFrame(message: FrameMessage): MessageWriter {
-  const metadata = writer.encode("metadata", message.metadata, maximumMetadataByteLength);
+  const metadata = writer.metadataAt(32, message.metadata);
   return writer
     .number32("offer", message.offer)
     .number32("slot", message.slot)
     .number64("sequence number", message.sequence)
     .number64("size", message.byteLength)
     .number32("event flag", message.hasEvent ? 1 : 0)
-    .number32("length of the metadata", metadata.length)
-    .bytes("metadata", metadata, metadata.length);
+    .number32("length of the metadata", metadata)
+    .written(metadata);
 }
 
-/** Puts the fields of a message one after another, into room that all messages share. */
+/** Puts the fields of a message one after another. */
 class MessageWriter {
-  readonly #bytes = new Uint8Array(headerByteLength + maximumBodyByteLength);
-  readonly #view = new DataView(this.#bytes.buffer);
-  /** Short text on its way into the message, of which there are two at most. */
-  readonly #texts = new Uint8Array(2 * shortTextLength);
-  #textsEnd = 0;
+  #bytes = new Uint8Array(0);
+  #view = new DataView(this.#bytes.buffer);
   #type: Message["type"] = "hello";
+  /** Where the message begins. */
+  #begin = 0;
   #position = 0;
 
-  begin(type: Message["type"]): void {
+  begin(type: Message["type"], bytes: Uint8Array<ArrayBuffer>, begin: number): void {
     this.#type = type;
-    this.#position = headerByteLength;
-    this.#textsEnd = 0;
+    this.#begin = begin;
+    this.#position = begin + headerByteLength;
+    if (bytes === this.#bytes) return;
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset);
   }
 
   number16(field: string, value: number): this {
@@ -206,31 +221,39 @@ class MessageWriter {
     return this;
   }
 
-  /** The bytes of a text, for when its length stands before other fields. */
-  encode(field: string, text: string, most: number): Uint8Array {
-    if (text === "") return noBytes;
-    const plain = this.#encodePlain(text);
-    if (plain !== undefined) return plain;
+  /** Writes a text to a place in the body that comes later, and gives how many bytes it has. */
+  textAt(place: number, { field, text, most }: { field: string; text: string; most: number }): number {
+    const begin = this.#begin + headerByteLength + place;
+    if (this.#writePlain(begin, text)) return text.length;
     // An encoder would put another character in the place of what has no UTF-8.
     if (!text.isWellFormed() || text.includes("\0")) {
       this.#refuse(field, JSON.stringify(text), "text without a NUL or half a character");
     }
     const bytes = textEncoder.encode(text);
     if (bytes.length > most) this.#refuse(field, `${bytes.length} bytes of UTF-8`, `at most ${most}`);
-    return bytes;
+    this.#bytes.set(bytes, begin);
+    return bytes.length;
   }
 
-  /** Short text whose characters are all of ASCII, and none a NUL. */
-  #encodePlain(text: string): Uint8Array | undefined {
-    if (text.length > shortTextLength) return undefined;
-    const begin = this.#textsEnd;
+  metadataAt(place: number, text: string): number {
+    return this.textAt(place, { field: "metadata", text, most: maximumMetadataByteLength });
+  }
+
+  /** So many bytes that come next were written before. */
+  written(byteLength: number): this {
+    this.#position += byteLength;
+    return this;
+  }
+
+  /** Writes short text whose characters are all of ASCII, and none a NUL. */
+  #writePlain(begin: number, text: string): boolean {
+    if (text.length > shortTextLength) return false;
     for (let i = 0; i < text.length; i++) {
       const code = text.charCodeAt(i);
-      if (code === 0 || code > 0x7f) return undefined;
-      this.#texts[begin + i] = code;
+      if (code === 0 || code > 0x7f) return false;
+      this.#bytes[begin + i] = code;
     }
-    this.#textsEnd = begin + text.length;
-    return this.#texts.subarray(begin, this.#textsEnd);
+    return true;
   }
 
   /** As many characters as have room. */
@@ -240,14 +263,16 @@ class MessageWriter {
     return this;
   }
 
-  end(): Uint8Array<ArrayBuffer> {
+  /** Writes the header, and gives how many bytes there are with it. */
+  end(): number {
     const { number, descriptors, least, most } = messageLayouts[this.#type];
-    const bodyByteLength = this.#position - headerByteLength;
+    const begin = this.#begin;
+    const bodyByteLength = this.#position - begin - headerByteLength;
     if (bodyByteLength < least || bodyByteLength > most) this.#refuse("length", bodyByteLength, `${least} to ${most}`);
-    this.#view.setUint32(0, bodyByteLength, true);
-    this.#view.setUint16(4, number, true);
-    this.#view.setUint16(6, descriptors, true);
-    return this.#bytes.subarray(0, this.#position);
+    this.#view.setUint32(begin, bodyByteLength, true);
+    this.#view.setUint16(begin + 4, number, true);
+    this.#view.setUint16(begin + 6, descriptors, true);
+    return headerByteLength + bodyByteLength;
   }
 
   #refuse(field: string, value: number | string, needed: string): never {

@@ -4,6 +4,7 @@ import type { ShareableHandle } from "../shareable_handle.ts";
 import { parseUuid } from "../uuid.ts";
 import { Identifiers } from "./identifiers.ts";
 import type { AllocationMessage, ForgetMessage, PoolMessage } from "./messages.ts";
+import type { OfferRecord } from "./offer_record.ts";
 
 const noUuid = new Uint8Array(16);
 
@@ -34,13 +35,18 @@ export interface ExportedAllocation {
   readonly letGo: () => void;
 }
 
-/** A buffer that offers lie in. Its memory is nobody else's until they have ended. */
+/**
+ * A buffer that offers lie in. Its memory is nobody else's until they have ended. A part of a slab is not known any longer
+ * than that: to free what is kept takes an event, and to export it again takes nothing.
+ */
 export interface ExportedBuffer {
+  readonly whole: DeviceBuffer;
+  readonly isPart: boolean;
   readonly allocation: ExportedAllocation;
   /** Where in the allocation it begins. */
   readonly byteOffset: number;
-  /** Offers that lie in it and have not ended. */
-  users: number;
+  /** They lie in it and have not ended. */
+  readonly offers: OfferRecord[];
   isFreed: boolean;
   /** Lets the memory go, if its user has freed it. */
   readonly letGo: () => void;
@@ -86,17 +92,27 @@ export class ExportedMemory {
     if (exported.users === 0 && exported.isDisposed) this.#forgetPool(exported);
   }
 
-  /** Exports a buffer for an offer of it or of a part of it. */
-  useBuffer(whole: DeviceBuffer): ExportedBuffer {
-    const exported = this.#buffers.get(whole) ?? this.#exportBuffer(whole);
-    exported.users++;
-    return exported;
+  /** Exports a buffer for an offer of it or of a part of it, for which `useBuffer` is then called. */
+  exportBuffer(whole: DeviceBuffer): ExportedBuffer {
+    return this.#buffers.get(whole) ?? this.#exportBuffer(whole);
+  }
+
+  /** There is an offer of a buffer. */
+  useBuffer(exported: ExportedBuffer, offer: OfferRecord): void {
+    offer.place = exported.offers.push(offer) - 1;
   }
 
   /** An offer of a buffer has ended. */
-  leaveBuffer(exported: ExportedBuffer): void {
-    exported.users--;
-    if (exported.users === 0 && exported.isFreed) this.#forgetBuffer(exported);
+  leaveBuffer(exported: ExportedBuffer, offer: OfferRecord): void {
+    const { offers } = exported;
+    const last = offers.pop()!;
+    if (last !== offer) {
+      offers[offer.place] = last;
+      last.place = offer.place;
+    }
+    if (offers.length > 0) return;
+    if (exported.isPart && !exported.isFreed) this.#buffers.delete(exported.whole);
+    if (exported.isPart || exported.isFreed) this.#forgetBuffer(exported);
   }
 
   /** The device with a UUID, of those whose memory was exported. */
@@ -114,7 +130,7 @@ export class ExportedMemory {
     this.#allocations.clear();
     for (const exported of this.#buffers.values()) {
       exported.isFreed = true;
-      if (exported.users === 0) this.#forgetBuffer(exported);
+      if (exported.offers.length === 0) this.#forgetBuffer(exported);
     }
     this.#buffers.clear();
     for (const exported of [...this.#pools.values()]) {
@@ -155,19 +171,21 @@ export class ExportedMemory {
   }
 
   #exportBuffer(whole: DeviceBuffer): ExportedBuffer {
-    const { slab, byteOffset } = slabPartOf(whole) ?? { slab: whole, byteOffset: 0 };
+    const part = slabPartOf(whole);
+    const { slab, byteOffset } = part ?? { slab: whole, byteOffset: 0 };
     const allocation = this.#allocations.get(slab) ?? this.#exportAllocation(slab);
     const exported: ExportedBuffer = {
+      whole,
+      isPart: part !== undefined,
       allocation,
       byteOffset,
-      users: 0,
+      offers: [],
       isFreed: false,
       letGo: keepMemory(whole, () => {
         exported.isFreed = true;
         this.#buffers.delete(whole);
-        exported.users++;
-        this.#onFree(exported);
-        this.leaveBuffer(exported);
+        if (exported.offers.length === 0) this.#forgetBuffer(exported);
+        else this.#onFree(exported);
       }),
     };
     allocation.users++;

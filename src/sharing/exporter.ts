@@ -6,6 +6,7 @@ import { DeviceWatch } from "./device_watch.ts";
 import { SharingError } from "../errors.ts";
 import { MemoryPool } from "../memory_pool.ts";
 import { checkByteLength, checkMilliseconds } from "../validation.ts";
+import type { Announcement } from "./announcement.ts";
 import { type ChannelOptions, ChannelProducer } from "./channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
 import { ExportedMemory } from "./exported_memory.ts";
@@ -15,7 +16,7 @@ import { Lease } from "./lease.ts";
 import { MessageStream } from "./message_stream.ts";
 import { maximumIdentifiers, maximumSlots } from "./messages.ts";
 import { checkName, encodeMetadata, type JsonValue } from "./metadata.ts";
-import { Offer } from "./offer.ts";
+import { Offer, type OfferOwner } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
 import { type OwnEvent, OwnEvents } from "./own_events.ts";
 import { hasCome, ReadyEvents, whenCome } from "./ready_events.ts";
@@ -92,8 +93,16 @@ export class Exporter implements AsyncDisposable {
   readonly #records = new Set<OfferRecord>();
   readonly #memory: ExportedMemory;
   readonly #events = new OwnEvents();
-  readonly #ready = new ReadyEvents(this.#events);
+  readonly #ready = new ReadyEvents(this.#events, {
+    onKnown: (record) => this.#announce(record),
+    onFailure: (error) => this.#fail(error),
+  });
   readonly #watch = new DeviceWatch(() => this.#pendingEvents(), (error) => this.#fail(error));
+  /** What offers ask. */
+  readonly #owner: OfferOwner = {
+    withdraw: (record) => this.#withdraw(record),
+    announcementsOf: (record) => this.#announcementsOf(record),
+  };
   /** Why nobody is served any more: the device is lost. */
   #failure: string | undefined;
   readonly #identifiers = new Identifiers();
@@ -118,8 +127,12 @@ export class Exporter implements AsyncDisposable {
       onForget: (message) => {
         for (const importer of this.#importers) importer.forget(message);
       },
-      onFree: (buffer) => this.#withdrawAll((record) => record.buffer === buffer),
-      onPoolDisposed: (pool) => this.#withdrawAll((record) => record.kind === "pool" && record.pool === pool),
+      onFree: ({ offers }) => {
+        for (const record of [...offers]) this.#withdraw(record);
+      },
+      onPoolDisposed: (pool) => {
+        for (const record of this.#records) if (record.kind === "pool" && record.pool === pool) this.#withdraw(record);
+      },
     });
     this.#serving = this.#serve();
   }
@@ -162,7 +175,8 @@ export class Exporter implements AsyncDisposable {
   /**
    * Offers a buffer, a part of one, or a whole pool, to all importers, now and later. What is read there begins after
    * the work that the stream was given so far; while that is not done, offers that are made in one run of JavaScript
-   * become readable together.
+   * become readable together. Where they are more than eight, that may be after what the stream is given in the rest of
+   * the run, too.
    *
    * @param name of 1 to 255 bytes in UTF-8, which no other offer has
    * @throws {TypeError} for memory of a pool that was not created with handleType "posix-fd"
@@ -174,17 +188,19 @@ export class Exporter implements AsyncDisposable {
       throw new TypeError(`Cannot offer "${name}": the whole pool is ready at no moment; offer its buffers`);
     }
     const metadata = encodeMetadata(options.metadata);
-    const record = source instanceof MemoryPool
-      ? this.#recordOfPool(name, source, metadata)
-      : this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
+    if (source instanceof MemoryPool) {
+      const record = this.#recordOfPool(name, source, metadata);
+      this.#add(record);
+      this.#tell(record);
+      return this.#offerOf(record);
+    }
+    const record = this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
     try {
-      const stream = options.stream ?? (source instanceof DeviceBuffer ? source.stream : undefined);
-      if (stream !== undefined) record.ready = this.#ready.record(stream);
+      this.#publish(record, options.stream ?? source.stream);
     } catch (error) {
       this.#leave(record);
       throw error;
     }
-    this.#publish(record);
     return this.#offerOf(record);
   }
 
@@ -226,7 +242,7 @@ export class Exporter implements AsyncDisposable {
         leave();
       },
     }, (hub) => record.channel = hub);
-    record.ready = this.#ready.record(ring.stream);
+    this.#publish(record, ring.stream);
     undo.move();
     // Importers look at the events until the offer has ended, the producer until it is disposed.
     let users = 2;
@@ -235,7 +251,6 @@ export class Exporter implements AsyncDisposable {
       if (users === 0) events.forEach((event) => this.#events.giveBack(event));
     };
     record.whenEnded(leave);
-    this.#publish(record);
     return producer;
   }
 
@@ -268,7 +283,16 @@ export class Exporter implements AsyncDisposable {
 
   #recordOfPool(name: string, pool: MemoryPool, metadata: string): OfferRecord {
     const exported = this.#memory.usePool(pool);
-    return new OfferRecord({ identifier: this.#identifiers.take(), name, kind: "pool", metadata, pool: exported });
+    return new OfferRecord({
+      identifier: this.#identifiers.take(),
+      name,
+      kind: "pool",
+      metadata,
+      pool: exported,
+      buffer: undefined,
+      byteOffset: 0,
+      byteLength: 0,
+    });
   }
 
   #recordOfBuffer(
@@ -280,10 +304,9 @@ export class Exporter implements AsyncDisposable {
       throw new TypeError(`Cannot offer "${name}": it must be a DeviceBuffer or a MemoryPool`);
     }
     const { whole, byteOffset } = wholeOf(buffer);
-    const exported = this.#memory.useBuffer(whole);
-    const identifier = this.#identifiers.take();
-    return new OfferRecord({
-      identifier,
+    const exported = this.#memory.exportBuffer(whole);
+    const record = new OfferRecord({
+      identifier: this.#identifiers.take(),
       name,
       kind,
       metadata,
@@ -292,26 +315,43 @@ export class Exporter implements AsyncDisposable {
       byteOffset: exported.byteOffset + byteOffset,
       byteLength: buffer.byteLength,
     });
+    this.#memory.useBuffer(exported, record);
+    return record;
   }
 
-  #publish(record: OfferRecord): void {
+  /** Lets importers know of it as soon as it is known from when on it may be read. */
+  #publish(record: OfferRecord, stream: CudaStream): void {
+    this.#add(record);
+    try {
+      this.#ready.await(record, stream);
+    } catch (error) {
+      this.#remove(record);
+      throw error;
+    }
+  }
+
+  #add(record: OfferRecord): void {
     this.#offers.set(record.name, record);
     this.#records.add(record);
-    const { ready, pool } = record;
-    const isShared = ready !== undefined && ready.own.device === pool.pool.device;
-    if (isShared) this.#watch.start();
-    if (ready === undefined || isShared) return this.#announce(record);
-    // Importers may not see the other device: they are told when it is done.
-    whenCome(ready, (error) => {
-      if (error !== undefined) this.#fail(error);
-      else if (!record.isWithdrawn) this.#announce(record);
-    });
+  }
+
+  #remove(record: OfferRecord): void {
+    this.#offers.delete(record.name);
+    this.#records.delete(record);
   }
 
   #announce(record: OfferRecord): void {
-    // Until the end of the present run of JavaScript, the ready event may move.
-    if (record.ready === undefined) this.#tell(record);
-    else queueMicrotask(() => this.#tell(record));
+    const { ready, pool } = record;
+    if (ready === undefined) return this.#tell(record);
+    if (ready.own.device === pool.pool.device) {
+      this.#watch.start();
+      return this.#tell(record);
+    }
+    // Importers may not see the other device: they are told when it is done.
+    whenCome(ready, (error) => {
+      if (error !== undefined) this.#fail(error);
+      else this.#tell(record);
+    });
   }
 
   #tell(record: OfferRecord): void {
@@ -338,10 +378,6 @@ export class Exporter implements AsyncDisposable {
     for (const { channel } of this.#records) channel?.onLost(error);
   }
 
-  #withdrawAll(isConcerned: (record: OfferRecord) => boolean): void {
-    for (const record of this.#records) if (isConcerned(record)) this.#withdraw(record);
-  }
-
   #withdraw(record: OfferRecord): void {
     if (record.isWithdrawn) return;
     // Nobody can join any more: what was sent is the last.
@@ -353,7 +389,7 @@ export class Exporter implements AsyncDisposable {
   }
 
   #endIfOver(record: OfferRecord): void {
-    if (!record.isWithdrawn || record.announcements.size > 0 || record.hasEnded) return;
+    if (!record.isWithdrawn || record.announcements > 0 || record.hasEnded) return;
     this.#records.delete(record);
     this.#leave(record);
     record.end();
@@ -366,7 +402,7 @@ export class Exporter implements AsyncDisposable {
     record.ready = undefined;
     this.#identifiers.giveBack(record.identifier);
     if (record.buffer === undefined) this.#memory.leavePool(record.pool);
-    else this.#memory.leaveBuffer(record.buffer);
+    else this.#memory.leaveBuffer(record.buffer, record);
   }
 
   /** Nobody may look at them any more when nobody holds anything. */
@@ -375,7 +411,13 @@ export class Exporter implements AsyncDisposable {
   }
 
   #offerOf(record: OfferRecord): Offer {
-    return new Offer(record, (each) => this.#withdraw(each));
+    return new Offer(record, this.#owner);
+  }
+
+  #announcementsOf(record: OfferRecord): Announcement[] {
+    return [...this.#importers].flatMap(({ announcements }) => announcements.get(record.identifier) ?? [])
+      // The number may be another one's by now.
+      .filter((announcement) => announcement.record === record);
   }
 
   async #serve(): Promise<void> {

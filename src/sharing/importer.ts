@@ -281,17 +281,23 @@ export class Importer implements AsyncDisposable {
     return new RemoteOffer(state, this.#owner);
   }
 
-  async #map(state: RemoteOfferState, { stream, signal }: MapOptions): Promise<DeviceBuffer> {
-    signal?.throwIfAborted();
-    const { message } = state;
-    if (message.kind !== "buffer") {
-      throw new TypeError(
-        message.kind === "pool"
-          ? `Cannot map "${message.name}": it is a whole pool; use importPool`
-          : `Cannot map "${message.name}": it is a channel; use Importer.channel`,
-      );
+  #map(state: RemoteOfferState, { stream, signal }: MapOptions): Promise<DeviceBuffer> {
+    // Not an async function: of a thousand offers that may be read, each would take turns more than it needs.
+    try {
+      signal?.throwIfAborted();
+      const { message } = state;
+      if (message.kind !== "buffer") {
+        throw new TypeError(
+          message.kind === "pool"
+            ? `Cannot map "${message.name}": it is a whole pool; use importPool`
+            : `Cannot map "${message.name}": it is a channel; use Importer.channel`,
+        );
+      }
+      const mapped = this.#mapWhole(state, { signal: signal! }, (mapped) => this.#bufferOf(state, mapped, stream));
+      return Promise.resolve(mapped);
+    } catch (error) {
+      return Promise.reject(error);
     }
-    return await this.#mapWhole(state, { signal: signal! }, (mapped) => this.#bufferOf(state, mapped, stream));
   }
 
   /**
@@ -304,7 +310,7 @@ export class Importer implements AsyncDisposable {
     let mapped: Mapped | undefined;
     try {
       mapped = this.#memory.map(state.message.allocation);
-      if (state.isReady) return make(mapped);
+      if (state.isReady || this.#peerEvents.isKnownToHaveFired(state.message.readyEvent)) return make(mapped);
     } catch (error) {
       this.#letGo(state, mapped);
       throw error;
@@ -448,10 +454,9 @@ export class Importer implements AsyncDisposable {
 
   /** Waits until an offer may be read, or its exporter is gone. */
   async #ready(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
-    const event = this.#peerEvents.open(state.message.readyEvent);
     state.waiting++;
     try {
-      await this.#fired(() => event.query(), signal);
+      await this.#fired(state.message.readyEvent, signal);
       state.isReady = true;
     } finally {
       state.waiting--;
@@ -460,7 +465,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /** Waits for an event of the exporter's, no longer than there is an exporter: an event of a dead process never fires. */
-  #fired(hasFired: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+  #fired(event: number, signal: AbortSignal | undefined): Promise<void> {
+    const events = this.#peerEvents;
     return until<void>((resolve, reject) => {
       const forget = (): void => {
         cancel();
@@ -470,14 +476,14 @@ export class Importer implements AsyncDisposable {
         forget();
         // What fired before the exporter died stays so.
         try {
-          if (hasFired()) resolve();
+          if (events.open(event).query()) resolve();
           else reject(this.#gone("wait for it to be ready"));
         } catch (error) {
           reject(error);
         }
       };
       this.#waits.add(onEnd);
-      const cancel = whenDone(hasFired, (error) => {
+      const cancel = whenDone(() => events.hasFired(event), (error) => {
         this.#waits.delete(onEnd);
         if (error === undefined) resolve();
         else reject(error);

@@ -44,7 +44,7 @@ export class Lease {
 
   /** Since when it is held; while it is only known, since when that is so. */
   get since(): Date {
-    return this.#current.since;
+    return new Date(this.#current.since);
   }
 
   /** How far it is; `"ended"` where nobody holds it any more. */

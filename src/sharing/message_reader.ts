@@ -8,7 +8,7 @@ import { receiveFrom } from "../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { SharingError } from "../errors.ts";
 import { ShareableHandle } from "../shareable_handle.ts";
-import { decodeHeader, decodeMessage, type Header, headerByteLength } from "./decode_message.ts";
+import { decodeHeader, decodeMessageAt, type Header, headerByteLength } from "./decode_message.ts";
 import { maximumBodyByteLength, type Message } from "./messages.ts";
 import { outOfDescriptors, type Peer } from "./unix_socket.ts";
 
@@ -93,7 +93,7 @@ export class MessageReader {
     this.#header = undefined;
     const handle = header.descriptors > 0 ? this.#takeHandle() : undefined;
     try {
-      return decodeMessage(header, this.#buffer.subarray(bodyBegin, this.#begin), handle);
+      return decodeMessageAt(this.#buffer, bodyBegin, { header, handle });
     } catch (error) {
       handle?.[Symbol.dispose]();
       throw error;

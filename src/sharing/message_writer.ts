@@ -7,7 +7,7 @@ import { closeDescriptor, duplicateDescriptor } from "../../ffi/shim/descriptors
 import { sendTo } from "../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { SharingError } from "../errors.ts";
-import { borrowEncoded } from "./encode_message.ts";
+import { encodeInto, encodeMessage, roomFor } from "./encode_message.ts";
 import type { Message } from "./messages.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
@@ -78,17 +78,15 @@ export class MessageWriter {
    * borrowed.
    */
   add(message: Message): void {
-    const bytes = borrowEncoded(message);
     if (this.#failure !== undefined) return;
-    this.#byteLength += bytes.length;
-    if (message.type !== "pool") {
-      const outgoing = this.#roomFor(bytes.length);
-      outgoing.bytes.set(bytes, outgoing.end);
-      outgoing.end += bytes.length;
-      return;
-    }
-    const outgoing = { bytes: bytes.slice(), begin: 0, end: bytes.length, fd: message.handle.fd, isDuplicate: false };
+    const room = roomFor(message);
+    if (message.type !== "pool" && room <= joinedByteLength) return this.#join(message, room);
+    const bytes = encodeMessage(message);
+    const fd = message.type === "pool" ? message.handle.fd : undefined;
+    const outgoing: Outgoing = { bytes, begin: 0, end: bytes.length, fd, isDuplicate: false };
     this.#queue.push(outgoing);
+    this.#byteLength += bytes.length;
+    if (fd === undefined) return;
     this.flush();
     if (outgoing.fd !== undefined) this.#keepDescriptor(outgoing);
   }
@@ -113,18 +111,20 @@ export class MessageWriter {
     for (const outgoing of this.#queue.splice(0)) closeDuplicate(outgoing);
   }
 
-  /** What a message is put behind. */
-  #roomFor(byteLength: number): Outgoing {
+  /** Writes a message behind others, where there is room for it, else where others will find room. */
+  #join(message: Message, room: number): void {
     const last = this.#queue.at(-1);
-    if (last !== undefined && last.end + byteLength <= last.bytes.length) return last;
-    const isShort = byteLength <= joinedByteLength;
-    const bytes = isShort && spareRoom !== undefined
-      ? spareRoom
-      : new Uint8Array(isShort ? joinedByteLength : byteLength);
-    if (bytes === spareRoom) spareRoom = undefined;
-    const outgoing = { bytes, begin: 0, end: 0, fd: undefined, isDuplicate: false };
-    this.#queue.push(outgoing);
-    return outgoing;
+    if (last !== undefined && last.end + room <= last.bytes.length) {
+      const byteLength = encodeInto(message, last.bytes, last.end);
+      last.end += byteLength;
+      this.#byteLength += byteLength;
+      return;
+    }
+    const bytes = spareRoom ?? new Uint8Array(joinedByteLength);
+    const byteLength = encodeInto(message, bytes, 0);
+    spareRoom = undefined;
+    this.#queue.push({ bytes, begin: 0, end: byteLength, fd: undefined, isDuplicate: false });
+    this.#byteLength += byteLength;
   }
 
   #sent(first: Outgoing, byteLength: number): void {

@@ -1,9 +1,17 @@
 import { printAs } from "../custom_inspect.ts";
 import type { WaitOptions } from "../waiting.ts";
+import type { Announcement } from "./announcement.ts";
 import { Lease } from "./lease.ts";
 import { decodeMetadata, type JsonValue } from "./metadata.ts";
 import type { OfferRecord } from "./offer_record.ts";
 import { until } from "./until.ts";
+
+/** What an exporter does for its offers. */
+export interface OfferOwner {
+  withdraw(record: OfferRecord): void;
+  /** What each importer was told of it, where that is not over. */
+  announcementsOf(record: OfferRecord): readonly Announcement[];
+}
 
 /**
  * What an exporter offers: a buffer, a part of one, a whole pool, or the ring of a channel. Made by `Exporter.offer` and
@@ -13,7 +21,7 @@ import { until } from "./until.ts";
  */
 export class Offer {
   readonly #record: OfferRecord;
-  readonly #withdraw: (record: OfferRecord) => void;
+  readonly #owner: OfferOwner;
 
   static {
     printAs(this, (offer) => {
@@ -23,9 +31,9 @@ export class Offer {
   }
 
   /** Made by `Exporter.offer`. */
-  constructor(record: OfferRecord, withdraw: (record: OfferRecord) => void) {
+  constructor(record: OfferRecord, owner: OfferOwner) {
     this.#record = record;
-    this.#withdraw = withdraw;
+    this.#owner = owner;
   }
 
   /** The name by which importers find it. */
@@ -50,7 +58,7 @@ export class Offer {
 
   /** Who holds it, since when. */
   get leases(): readonly Lease[] {
-    return [...this.#record.announcements].filter((each) => each.isLease).map((each) => new Lease(each));
+    return this.#owner.announcementsOf(this.#record).filter((each) => each.isLease).map((each) => new Lease(each));
   }
 
   /**
@@ -58,7 +66,7 @@ export class Offer {
    * ends.
    */
   withdraw(): void {
-    this.#withdraw(this.#record);
+    this.#owner.withdraw(this.#record);
   }
 
   /**

@@ -1,11 +1,10 @@
-import type { Announcement } from "./announcement.ts";
 import type { ChannelHub } from "./channel_hub.ts";
 import type { ExportedAllocation, ExportedBuffer, ExportedPool } from "./exported_memory.ts";
 import type { OfferMessage } from "./messages.ts";
 import { hasCome, type ReadyMoment } from "./ready_events.ts";
 
-/** An offer as its exporter knows it. */
-export class OfferRecord {
+/** What an offer is of. */
+export interface OfferRecordParts {
   readonly identifier: number;
   readonly name: string;
   readonly kind: OfferMessage["kind"];
@@ -13,13 +12,21 @@ export class OfferRecord {
   readonly pool: ExportedPool;
   /** Undefined for a whole pool. */
   readonly buffer: ExportedBuffer | undefined;
-  /** Where in the allocation it begins. */
+  /** Where in the allocation it begins; 0 for a whole pool. */
   readonly byteOffset: number;
+  /** 0 for a whole pool. */
   readonly byteLength: number;
+}
+
+/** An offer as its exporter knows it. */
+export class OfferRecord {
+  readonly #parts: OfferRecordParts;
   /** Of a channel's ring, what its producer does. */
   channel: ChannelHub | undefined;
-  /** What each importer was told of it, until that is over. */
-  readonly announcements: Set<Announcement> = new Set();
+  /** Importers that were told of it and for whom that is not over. */
+  announcements = 0;
+  /** Where among the offers of its buffer it stands. */
+  place = 0;
   /** What must come before it may be read; undefined once that is known to have come. */
   ready: ReadyMoment | undefined;
   /** Whether importers can be told of it: `ready` is an event that they can open, or has come. */
@@ -31,24 +38,36 @@ export class OfferRecord {
   #waiting: Set<() => void> | undefined;
   #awaitingReleases: Set<() => void> | undefined;
 
-  constructor(parts: {
-    identifier: number;
-    name: string;
-    kind: OfferMessage["kind"];
-    metadata: string;
-    pool: ExportedPool;
-    buffer?: ExportedBuffer;
-    byteOffset?: number;
-    byteLength?: number;
-  }) {
-    this.identifier = parts.identifier;
-    this.name = parts.name;
-    this.kind = parts.kind;
-    this.metadata = parts.metadata;
-    this.pool = parts.pool;
-    this.buffer = parts.buffer;
-    this.byteOffset = parts.byteOffset ?? 0;
-    this.byteLength = parts.byteLength ?? 0;
+  constructor(parts: OfferRecordParts) {
+    this.#parts = parts;
+  }
+
+  get identifier(): number {
+    return this.#parts.identifier;
+  }
+
+  get name(): string {
+    return this.#parts.name;
+  }
+
+  get kind(): OfferMessage["kind"] {
+    return this.#parts.kind;
+  }
+
+  get metadata(): string {
+    return this.#parts.metadata;
+  }
+
+  get pool(): ExportedPool {
+    return this.#parts.pool;
+  }
+
+  get buffer(): ExportedBuffer | undefined {
+    return this.#parts.buffer;
+  }
+
+  get byteLength(): number {
+    return this.#parts.byteLength;
   }
 
   /** What its buffer lies in; undefined for a whole pool. */
@@ -58,18 +77,19 @@ export class OfferRecord {
 
   /** What tells an importer of it now. */
   message(): OfferMessage {
+    const { identifier, kind, buffer, pool, byteOffset, byteLength, name, metadata } = this.#parts;
     const isReady = this.ready === undefined || hasCome(this.ready);
     return {
       type: "offer",
-      offer: this.identifier,
-      kind: this.kind,
-      allocation: this.allocation?.message.allocation ?? 0,
-      pool: this.pool.message.pool,
-      byteOffset: this.byteOffset,
-      byteLength: this.byteLength,
+      offer: identifier,
+      kind,
+      allocation: buffer?.allocation.message.allocation ?? 0,
+      pool: pool.message.pool,
+      byteOffset,
+      byteLength,
       readyEvent: isReady ? 0 : this.ready!.own.message.event,
-      name: this.name,
-      metadata: this.metadata,
+      name,
+      metadata,
     };
   }
 

@@ -11,6 +11,10 @@ interface PeerEvent {
   /** Who may look at it at any time. */
   users: number;
   opened: CudaEvent | undefined;
+  /** Whether it is known to have fired: it stays so as long as somebody may look at it. */
+  hasFired: boolean;
+  /** Whether it was asked in the present run of JavaScript, and had not fired. */
+  isKnownToBeAhead: boolean;
 }
 
 /** The interprocess events that a peer has told of. They are opened when they are first looked at. */
@@ -28,7 +32,8 @@ export class PeerEvents {
     if (this.#events.size >= maximumIdentifiers) {
       throw badMessage(`more than ${maximumIdentifiers} events are announced`);
     }
-    this.#events.set(message.event, { message, users: 0, opened: undefined });
+    const event = { message, users: 0, opened: undefined, hasFired: false, isKnownToBeAhead: false };
+    this.#events.set(message.event, event);
   }
 
   /**
@@ -37,7 +42,10 @@ export class PeerEvents {
    * @throws {SharingError} `bad-message` for one that was not announced
    */
   use(identifier: number): void {
-    this.#known(identifier).users++;
+    const known = this.#known(identifier);
+    // Nobody has looked at it for what it stands for now.
+    if (known.users === 0) known.hasFired = false;
+    known.users++;
   }
 
   leave(identifier: number): void {
@@ -63,6 +71,28 @@ export class PeerEvents {
       known.opened = device.openEvent(known.message.handle);
     }
     return known.opened;
+  }
+
+  /** Whether the ready event of offers is known to have fired. The driver is not asked. */
+  isKnownToHaveFired(identifier: number): boolean {
+    return this.#known(identifier).hasFired;
+  }
+
+  /**
+   * Whether the ready event of offers has fired. However many offers have it, the driver is asked once in a run of
+   * JavaScript, and not at all any more once it has.
+   *
+   * @throws as `open` does, and where the device is lost
+   */
+  hasFired(identifier: number): boolean {
+    const known = this.#known(identifier);
+    if (known.hasFired || known.isKnownToBeAhead) return known.hasFired;
+    known.hasFired = this.open(identifier).query();
+    if (!known.hasFired) {
+      known.isKnownToBeAhead = true;
+      queueMicrotask(() => known.isKnownToBeAhead = false);
+    }
+    return known.hasFired;
   }
 
   forget(identifier: number): void {

@@ -47,7 +47,6 @@ export interface WatchHandlers {
 
 interface Waiter {
   readonly registrations: readonly WaiterRegistration[];
-  readonly isWatch: boolean;
   /** @param events one number for each registration, 0 where nothing happened */
   resolve(events: readonly number[]): void;
   reject(error: unknown): void;
@@ -95,7 +94,6 @@ export function waitFor(
   return new Promise((resolve, reject) => {
     for (const signal of signals) if (signal?.aborted) return reject(signal.reason);
     const waiter = addWaiter(interests, {
-      isWatch: false,
       resolve(events) {
         forget();
         resolve(events.map((event) => event !== 0));
@@ -123,7 +121,6 @@ export function waitFor(
  */
 export function watch(interest: Interest, handlers: WatchHandlers): Watch {
   const waiter = addWaiter([interest], {
-    isWatch: true,
     resolve: ([events]) => handlers.onReady(events!),
     reject(error) {
       removeWaiter(waiter);
@@ -201,9 +198,7 @@ async function serve(): Promise<void> {
   await undefined;
   while (waiters.size > 0) {
     await rest();
-    const resolved = await look();
-    // Most of those whose wait is over wait again at once: after them, there is nothing to interrupt.
-    if (resolved > 0 && waiters.size > 0) await nextTurn();
+    await look();
   }
   serving = false;
 }
@@ -244,28 +239,24 @@ async function pause(milliseconds: number): Promise<void> {
   interruptPause = undefined;
 }
 
-/** Looks at all descriptors, and serves who waits for them: gives how many waits have come to an end. */
-async function look(): Promise<number> {
+/** Looks at all descriptors, and serves who waits for them. */
+async function look(): Promise<void> {
   looks++;
-  let resolved = 0;
   for (let first = 1; first < table!.count; first += lookCount) {
-    const served = lookAt(first);
-    if (served.length === 0) continue;
-    resolved += served.filter((waiter) => !waiter.isWatch).length;
+    if (!lookAt(first)) continue;
     lastEvent = performance.now();
     // What those who were served send is written in microtasks: now, not when everything has been looked at.
     await undefined;
   }
-  return resolved;
 }
 
-/** Looks at the descriptors from one place in the table on, and gives the waiters that were served. */
-function lookAt(first: number): Waiter[] {
+/** Looks at the descriptors from one place in the table on. Whether somebody was served. */
+function lookAt(first: number): boolean {
   const count = Math.min(lookCount, table!.count - first);
   // The parked call tells nothing, so that it never writes to memory of a thread that is gone: this one does.
   const result = shim().poolpass_poll(table!.bytes(first), count, 0);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
-  if (result <= 0) return [];
+  if (result <= 0) return false;
   const happened = table!.happened(first, result);
   const ready = new Map<Waiter, readonly number[]>();
   for (const { waiter } of happened.keys()) {
@@ -273,13 +264,8 @@ function lookAt(first: number): Waiter[] {
     const events = waiter.registrations.map((registration) => fulfilled(registration, happened.get(registration) ?? 0));
     if (events.some((event) => event !== 0)) ready.set(waiter, events);
   }
-  const served: Waiter[] = [];
-  for (const [waiter, events] of ready) {
-    if (!waiters.has(waiter)) continue;
-    served.push(waiter);
-    callBack(() => waiter.resolve(events));
-  }
-  return served;
+  for (const [waiter, events] of ready) if (waiters.has(waiter)) callBack(() => waiter.resolve(events));
+  return ready.size > 0;
 }
 
 /** Whatever is not asked for and told all the same is an error or a hang-up. */

@@ -105,7 +105,7 @@ export class RemoteOffers {
     this.#byName.delete(state.message.name);
     if (state.holds > 0) this.#withdrawn.set(offer, state);
     else this.#forgetChannel(offer);
-    for (const iteration of this.#iterations) iteration.remove(state);
+    for (const iteration of this.#iterations) iteration.onWithdrawn();
     if (state.waiting === 0) this.giveUp(state);
     if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumIdentifiers) return;
     throw badMessage(`more than ${maximumIdentifiers} offers are withdrawn, and what is answered is not read`);
@@ -201,7 +201,12 @@ export class RemoteOffers {
 
 /** One iteration over offers: those that it has yet to give. */
 export class OfferIteration implements Disposable {
-  readonly #pending = new Set<RemoteOfferState>();
+  /** Some of them may have been withdrawn. */
+  #pending: RemoteOfferState[] = [];
+  /** Of these, so many were taken. */
+  #taken = 0;
+  /** So many were withdrawn since they were looked through. */
+  #withdrawn = 0;
   readonly #onDispose: (iteration: OfferIteration) => void;
   #onAdded: (() => void) | undefined;
 
@@ -210,18 +215,31 @@ export class OfferIteration implements Disposable {
   }
 
   add(state: RemoteOfferState): void {
-    this.#pending.add(state);
+    this.#pending.push(state);
     this.wake();
   }
 
-  remove(state: RemoteOfferState): void {
-    this.#pending.delete(state);
+  /** One of those that were added is withdrawn. */
+  onWithdrawn(): void {
+    this.#withdrawn++;
+    if (this.#withdrawn * 2 > this.#pending.length) this.#sweep();
   }
 
   take(): RemoteOfferState | undefined {
-    const [state] = this.#pending;
-    if (state !== undefined) this.#pending.delete(state);
-    return state;
+    while (this.#taken < this.#pending.length) {
+      const state = this.#pending[this.#taken++]!;
+      if (!state.isWithdrawn) return state;
+    }
+    this.#sweep();
+    return undefined;
+  }
+
+  /** Keeps no more than what is yet to be given. */
+  #sweep(): void {
+    if (this.#pending.length === 0) return;
+    this.#pending = this.#pending.slice(this.#taken).filter(({ isWithdrawn }) => !isWithdrawn);
+    this.#taken = 0;
+    this.#withdrawn = 0;
   }
 
   /** There is something to look at. */
@@ -237,7 +255,9 @@ export class OfferIteration implements Disposable {
     return () => this.#onAdded = undefined;
   }
 
+  /** Nothing more is given. */
   [Symbol.dispose](): void {
+    this.#pending = [];
     this.#onDispose(this);
   }
 }
