@@ -206,7 +206,7 @@ function sharingRows(isSoftware: boolean): Row[] {
       purpose: "sharing",
       work: "share-thousand",
       parameters: { byteLength: 2 ** 16, count: 1000 },
-      repetitions: isSoftware ? 2 : 5,
+      repetitions: isSoftware ? 2 : 20,
       rounds: 5,
       goal: { ofNative: 0.1 },
     },
