@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dlopen, ffiRefusal, foreignBuffer, type NativeFunctions } from "./host.ts";
+import { dlopen, ffiRefusal, foreignBuffer, type NativeFunctions, platform } from "./host.ts";
 import { cString, shim, unwrap } from "./shim/shim.ts";
 
 interface Globals {
@@ -32,7 +32,7 @@ export function environmentVariable(name: string): string | undefined {
 }
 
 function openLibc(): NativeFunctions<typeof symbols> | null {
-  if (ffiRefusal() !== undefined) return null;
+  if (platform().os !== "linux" || ffiRefusal() !== undefined) return null;
   try {
     return dlopen("libc.so.6", symbols).symbols as NativeFunctions<typeof symbols>;
   } catch {

@@ -17,7 +17,10 @@ import { checkByteLength } from "./validation.ts";
 
 /** How an allocator takes memory from its pool. */
 export interface CachingAllocatorOptions {
-  /** Bytes that it takes from the pool at a time, more where a buffer needs more; 32 MiB unless given. */
+  /**
+   * Bytes that it takes from the pool at a time: more where a buffer needs more, less where there is not as much. Unless
+   * given, it grows with what is needed, from 2 MiB to 32 MiB.
+   */
   slabByteLength?: number;
   /** Bytes that it may hold of the pool; 0 or omitted: the pool's own limit. */
   maxSize?: number;
@@ -25,11 +28,14 @@ export interface CachingAllocatorOptions {
 
 /** Bytes of an allocator, now and at most since `resetHigh`. */
 export interface CachingAllocatorUsage {
-  /** Bytes that the allocator holds of its pool: the sizes of its slabs. */
+  /**
+   * Bytes that the allocator holds of its pool: the sizes of its slabs. One that was given back is not among them, even if
+   * the pool has it only when a read of it is done, or other processes have let go of it.
+   */
   reserved: number;
   /** The most that `reserved` has been. */
   reservedHigh: number;
-  /** Bytes of buffers that are not freed, each rounded up to what it takes. */
+  /** Bytes of buffers that are not freed, or whose memory somebody keeps, each rounded up to 256 bytes. */
   used: number;
   /** The most that `used` has been. */
   usedHigh: number;
@@ -46,6 +52,10 @@ export interface CachingAllocatorUsage {
 const defaultSlabByteLength = 32 * 2 ** 20;
 /** How often a stream is given what others have freed before it gets a slab of its own. */
 const patience = 8;
+/** Allocations for which a pool that has refused memory is not asked again, if it got none back. */
+const unaskedAllocations = 64;
+/** How long is looked whether a stream is at rest that has just been given a free. */
+const millisecondsToLook = 2;
 /** What sizes of slabs are multiples of, where there is room for that: as the memory that CUDA maps. */
 const slabAlignment = 2 * 2 ** 20;
 
@@ -54,9 +64,12 @@ const slabAlignment = 2 * 2 ** 20;
  * call of the driver, once there is memory.
  *
  * It is in stream order, as the pool itself: memory that was freed on a stream is at once free for what follows on that
- * stream. Another stream gets it when its work is known to be done; when the pool has no memory left, or `maxSize` is
- * reached, also before that, behind an event for which it then waits. Memory goes back to the pool by `trimTo` and at the
- * end, or when there is too little for a large buffer otherwise. The host never waits for a stream.
+ * stream, and `free(stream)` may name another than the buffer's own. Another stream gets it when its work is known to be
+ * done; a stream for which that happens again and again gets memory of its own, as long as there is not far more than all
+ * streams need. When the pool has no memory left, or `maxSize` is reached, a stream also gets what others have freed and
+ * are not done with, behind an event for which it then waits. Slabs go back to the pool by `trimTo` and at the end, and
+ * when there is too little for a buffer otherwise, or when buffers that grow have left many behind. The host never waits
+ * for work.
  *
  * Its buffers are shared with other processes as parts of their slabs, each of which is exported and mapped once.
  *
@@ -81,6 +94,8 @@ export class CachingAllocator implements Disposable {
   readonly pool: MemoryPool;
   readonly #session: Session;
   readonly #slabByteLength: number;
+  /** Whether slabs may be smaller than that, where little is needed. */
+  readonly #mayBeSmaller: boolean;
   readonly #maxSize: number;
   readonly #slabs = new Set<Slab>();
   readonly #blockOwner: BlockOwner;
@@ -102,6 +117,10 @@ export class CachingAllocator implements Disposable {
   readonly #awaitingRelease = new Set<Block>();
   /** Where each buffer was allocated. */
   readonly #origins: Map<Block, string> | undefined;
+  /** For a buffer of how many bytes the pool had no slab; Infinity where it has not refused any since. */
+  #refusedByteLength = Infinity;
+  /** Allocations for which it is not asked again. */
+  #untilAsked = 0;
   readonly #stopWatching: () => void;
   #isDisposed = false;
 
@@ -119,8 +138,9 @@ export class CachingAllocator implements Disposable {
   constructor(
     session: Session,
     pool: MemoryPool,
-    { slabByteLength = defaultSlabByteLength, maxSize = 0 }: CachingAllocatorOptions = {},
+    options: CachingAllocatorOptions = {},
   ) {
+    const { slabByteLength = defaultSlabByteLength, maxSize = 0 } = options;
     checkByteLength(slabByteLength, "an allocator's slabByteLength", 1);
     checkByteLength(maxSize, "an allocator's maxSize");
     if (slabByteLength > maximumBlockByteLength) {
@@ -129,6 +149,7 @@ export class CachingAllocator implements Disposable {
     this.#session = session;
     this.pool = pool;
     this.#slabByteLength = roundUp(slabByteLength, blockAlignment);
+    this.#mayBeSmaller = options.slabByteLength === undefined;
     this.#maxSize = maxSize === 0 ? Infinity : maxSize;
     this.#done = new FreeMemory(session, undefined);
     this.#blockOwner = {
@@ -148,6 +169,7 @@ export class CachingAllocator implements Disposable {
    * Allocates in the stream's order: work given to it afterwards may use the memory. The device's default stream unless
    * given.
    *
+   * @throws {TypeError} for a pool in host memory without a stream
    * @throws {CudaError} `cudaErrorMemoryAllocation` where neither the allocator nor its pool has enough memory left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
@@ -199,13 +221,14 @@ export class CachingAllocator implements Disposable {
 
   /**
    * Gives slabs in which no buffer lies back to the pool, in stream order, until `byteLength` bytes are held or none can
-   * go. `MemoryPool.trimTo` then gives them back to the system.
+   * go. `MemoryPool.trimTo` then gives them back to the system. What streams need is counted anew from here.
    */
   trimTo(byteLength: number): void {
     checkByteLength(byteLength, "the bytes to keep");
     this.#checkUsable();
     try {
       this.#releaseSlabs(byteLength);
+      for (const memory of this.#ofStreams.values()) memory.usedHigh = memory.used;
     } catch (error) {
       throw cannot(`trim ${this.#name}`, error);
     }
@@ -230,11 +253,13 @@ export class CachingAllocator implements Disposable {
    * those buffers are reported as a pool's are.
    */
   [Symbol.dispose](): void {
-    if (this.#isDisposed) return;
-    this.#isDisposed = true;
-    this.#stopWatching();
-    if (this.#session.hasEnded) return;
-    this.#reportForgotten();
+    if (!this.#isDisposed) {
+      this.#isDisposed = true;
+      this.#stopWatching();
+      if (!this.#session.hasEnded) this.#reportForgotten();
+    }
+    // Where something fails, the next call goes on.
+    if (this.#session.hasEnded || this.#slabs.size === 0 && this.#ofStreams.size === 0) return;
     giveBack(() => this.#releaseSlabs(0));
     this.#closeUnlessUsed();
   }
@@ -280,13 +305,16 @@ export class CachingAllocator implements Disposable {
   #release(block: Block, stream: CudaStream): void {
     // The session's end is told as that of any other buffer.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
-    const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
-    memory.add(block);
-    block.user!.used -= block.byteLength;
-    this.#count--;
-    this.#used -= block.byteLength;
-    if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(block);
-    this.#origins?.delete(block);
+    // Where the slab could not be given back, the buffer is freed again.
+    if (block.home === undefined) {
+      const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
+      memory.add(block);
+      block.user!.used -= block.byteLength;
+      this.#count--;
+      this.#used -= block.byteLength;
+      if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(block);
+      this.#origins?.delete(block);
+    }
     if (!this.#isDisposed) return;
     giveBack(() => this.#releaseSlab(block.slab));
     this.#closeUnlessUsed();
@@ -308,11 +336,14 @@ export class CachingAllocator implements Disposable {
   /** A stream is about to be destroyed. */
   #retire(stream: CudaStream): void {
     const memory = this.#ofStreams.get(stream)!;
-    this.#ofStreams.delete(stream);
+    memory.retire();
+    this.#cancels.get(stream)!();
     this.#cancels.delete(stream);
+    this.#ofStreams.delete(stream);
     this.#lastStream = this.#lastMemory = undefined;
     this.#ofDisposed.add(memory);
-    memory.retire();
+    // There may be a stream for each of a program's tasks: those that are done go as others come.
+    for (const oldest of [...take(this.#ofDisposed, 2), memory]) this.#collectDisposed(oldest);
   }
 
   /** A block that is not just the last one of its size on its stream. */
@@ -333,7 +364,9 @@ export class CachingAllocator implements Disposable {
 
   /** A block that others have freed and are done with, unless the stream had better get a slab. */
   #borrow(byteLength: number, memory: FreeMemory): Block | undefined {
-    if (memory.borrowed >= patience && this.#mayGrow(byteLength, memory)) return undefined;
+    // Where buffers are freed on other streams than they are allocated on, this goes on for ever: the memory has a bound.
+    const needsOwn = memory.borrowed >= patience && this.#reserved < 2 * this.#neededFor(byteLength, memory);
+    if (needsOwn) return undefined;
     const block = this.#takeDone(byteLength, memory);
     if (block !== undefined) memory.borrowed++;
     return block;
@@ -347,46 +380,61 @@ export class CachingAllocator implements Disposable {
     return this.#done.takeBestFit(byteLength);
   }
 
-  /**
-   * Whether there is less than twice what the streams would need if each had memory of its own: then one that borrows
-   * again and again had better get some. Where buffers are freed on other streams than they are allocated on, borrowing
-   * goes on for ever, and this is what bounds the memory.
-   */
-  #mayGrow(byteLength: number, memory: FreeMemory): boolean {
-    let needed = Math.max(0, memory.used + byteLength - memory.usedHigh);
-    for (const { usedHigh } of this.#ofStreams.values()) needed += usedHigh;
-    return this.#reserved < 2 * needed;
-  }
-
   /** Moves what is known to be done to where all streams find it. */
   #collectDone(except?: FreeMemory): void {
-    for (const memory of this.#ofStreams.values()) if (memory !== except) memory.moveDoneTo(this.#done);
-    for (const memory of this.#ofDisposed) {
-      memory.moveDoneTo(this.#done);
-      if (!memory.isEmpty) continue;
-      memory.close();
-      this.#ofDisposed.delete(memory);
+    for (const memory of this.#ofStreams.values()) {
+      // That another device is lost, its own users are told.
+      if (memory !== except) giveBack(() => memory.moveDoneTo(this.#done));
     }
+    for (const memory of [...this.#ofDisposed]) this.#collectDisposed(memory);
+  }
+
+  #collectDisposed(memory: FreeMemory): void {
+    this.#ofDisposed.delete(memory);
+    giveBack(() => memory.moveDoneTo(this.#done));
+    if (memory.isEmpty) memory.close();
+    else this.#ofDisposed.add(memory);
+  }
+
+  /** Bytes that the streams would need if each had memory of its own. */
+  #neededFor(byteLength: number, memory: FreeMemory): number {
+    let needed = Math.max(0, memory.used + byteLength - memory.usedHigh);
+    for (const { usedHigh } of this.#ofStreams.values()) needed += usedHigh;
+    // Streams that are gone may have left buffers.
+    return Math.max(needed, this.#used + byteLength);
   }
 
   /** A block of a new slab; where there can be none, what other streams have freed, behind their work. */
   #takeNew(byteLength: number, memory: FreeMemory): Block {
     memory.borrowed = 0;
-    const refusal = this.#grow(byteLength, memory);
-    if (refusal === undefined) return memory.takeBestFit(byteLength)!;
+    this.#giveBackSurplus(byteLength, memory);
+    const isHopeless = this.#isHopeless(byteLength);
+    if (!isHopeless && this.#grow(byteLength, memory) === undefined) return memory.takeBestFit(byteLength)!;
     const block = this.#takeDone(byteLength, memory) ?? this.#takeBehindWork(byteLength, memory);
     if (block !== undefined) return block;
-    // Smaller slabs may make room for a larger one: at once, or once the pool is told that they are free. That is not
-    // waited for: what keeps a stream busy may be this very program.
-    const atRest = [...this.#ofStreams.keys()].filter((stream) => stream.query());
+    if (isHopeless && this.#grow(byteLength, memory) === undefined) return memory.takeBestFit(byteLength)!;
+    // Smaller slabs may make room for a larger one: at once, or once the pool is told that they are free.
     const streams = this.#releaseSlabs(0);
-    let lastRefusal = streams.size === 0 ? refusal : this.#grow(byteLength, memory);
+    let lastRefusal = this.#grow(byteLength, memory);
     if (lastRefusal !== undefined && streams.size > 0) {
-      for (const stream of atRest) if (streams.has(stream)) stream.synchronize();
+      const deadline = performance.now() + millisecondsToLook;
+      for (const stream of streams) if (isAtRest(stream, deadline)) stream.synchronize();
       lastRefusal = this.#grow(byteLength, memory);
     }
     if (lastRefusal !== undefined) throw lastRefusal;
     return memory.takeBestFit(byteLength)!;
+  }
+
+  /** Buffers that grow leave slabs behind that are too small for those to come: all slabs together have a bound. */
+  #giveBackSurplus(byteLength: number, memory: FreeMemory): void {
+    if (byteLength <= this.#slabByteLength) return;
+    const bound = 4 * this.#neededFor(byteLength, memory);
+    if (this.#reserved + byteLength > bound) this.#releaseSlabs(bound - byteLength);
+  }
+
+  /** Whether the pool has refused as much a short while ago, and got nothing back: to ask costs. */
+  #isHopeless(byteLength: number): boolean {
+    return byteLength >= this.#refusedByteLength && this.#untilAsked-- > 0;
   }
 
   /** A block that others have freed, for which the stream waits, if there is one. */
@@ -416,7 +464,7 @@ export class CachingAllocator implements Disposable {
     if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
     const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
     const most = Math.min(room, maximumBlockByteLength);
-    const sizes = [Math.max(aligned, this.#slabByteLength), aligned, byteLength]
+    const sizes = [Math.max(aligned, this.#usualSlab(byteLength, memory)), aligned, byteLength]
       .map((size) => Math.min(size, most - most % blockAlignment));
     let refusal: CudaError | undefined;
     for (const size of new Set(sizes)) {
@@ -427,13 +475,23 @@ export class CachingAllocator implements Disposable {
         this.#reserved += size;
         this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
         memory.insert(block);
+        this.#refusedByteLength = Infinity;
         return undefined;
       } catch (error) {
         if (!isOutOfMemory(error)) throw error;
         refusal = error.cause instanceof CudaError ? error.cause : error;
       }
     }
+    this.#refusedByteLength = byteLength;
+    this.#untilAsked = unaskedAllocations;
     return refusal;
+  }
+
+  /** Bytes of a slab that a small buffer is cut from: less than usual as long as little is needed. */
+  #usualSlab(byteLength: number, memory: FreeMemory): number {
+    if (!this.#mayBeSmaller) return this.#slabByteLength;
+    const needed = roundUp(2 * this.#neededFor(byteLength, memory), slabAlignment);
+    return Math.min(needed, this.#slabByteLength);
   }
 
   /** Gives slabs back in which nobody has a block, until so many bytes are held. Returns the streams that free them. */
@@ -462,6 +520,7 @@ export class CachingAllocator implements Disposable {
     const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
     for (const home of homes) if (home.stream !== stream) home.letWait(stream);
     freeAsKeeper(slab.buffer, stream);
+    this.#refusedByteLength = Infinity;
     for (const block of [...blocksOf(slab)]) block.home!.remove(block);
     this.#slabs.delete(slab);
     this.#reserved -= slab.buffer.byteLength;
@@ -478,6 +537,23 @@ export class CachingAllocator implements Disposable {
     this.#ofDisposed.clear();
     this.#lastStream = this.#lastMemory = undefined;
   }
+}
+
+/** Whether a stream has nothing to do, or soon has not. */
+function isAtRest(stream: CudaStream, deadline: number): boolean {
+  do {
+    if (stream.query()) return true;
+  } while (performance.now() < deadline);
+  return false;
+}
+
+function take<T>(values: Iterable<T>, count: number): T[] {
+  const taken: T[] = [];
+  for (const value of values) {
+    if (taken.length === count) break;
+    taken.push(value);
+  }
+  return taken;
 }
 
 function outOfMemory(why: string): CudaError {

@@ -367,7 +367,8 @@ export class DeviceBuffer implements Disposable {
    * 64 bytes by which another process that has imported the pool maps this buffer.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for a part of a buffer, and for memory that is not of a pool
+   * @throws {TypeError} for a part of a buffer, for an allocator's buffer, which is a part of a slab, and for memory that
+   * is not of a pool
    * @throws {CudaError} `cudaErrorInvalidValue` for memory of a pool that cannot be shared, or whose handle was not
    * exported yet
    */

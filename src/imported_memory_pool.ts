@@ -11,6 +11,9 @@ import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength, whatIs } from "./validation.ts";
 
+/** Streams that are remembered for a mapping before those that are gone are looked for. */
+const sweepSize = 64;
+
 /** Calls back once the pool was given up. */
 export let whenGivenUp: (pool: ImportedMemoryPool, callback: () => void) => void;
 
@@ -182,8 +185,18 @@ export class ImportedMemoryPool implements Disposable {
     if (event === undefined) {
       event = this.#session.createMarker(device);
       earlierFrees.set(stream, event);
+      if (earlierFrees.size % sweepSize === 0) this.#forgetDone(earlierFrees);
     }
     driver.eventRecord(device, event, handle);
+  }
+
+  /** There may be a stream for each of a program's tasks, and a mapping that stays through all of them. */
+  #forgetDone(earlierFrees: Map<CudaStream, bigint>): void {
+    for (const [stream, event] of earlierFrees) {
+      if (!stream.disposed || !this.#session.driver.eventQuery(event)) continue;
+      earlierFrees.delete(stream);
+      this.#session.destroyMarker(event);
+    }
   }
 
   #sizeOf(address: bigint): number {

@@ -187,7 +187,10 @@ export class MemoryPool implements Disposable {
     return new DeviceArray(type, this.#session, this.#owner, this, address, byteLength, onto);
   }
 
-  /** An allocator that hands out parts of larger allocations and keeps what is freed: far cheaper than the pool. */
+  /**
+   * An allocator that hands out parts of larger allocations and keeps what is freed: far cheaper than the pool, once there
+   * is memory of a stream.
+   */
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
     return new CachingAllocator(this.#session, this, options);
   }
@@ -293,9 +296,10 @@ export class MemoryPool implements Disposable {
 
   /**
    * Destroys the pool. This blocks until the streams on which its buffers were freed have got there: the driver does not
-   * survive less. Buffers that are not freed yet stay, and the pool with them, until they are; they are reported with
-   * `console.warn`: how many, how large and, with POOLPASS_DEBUG=1, allocated from where. Memory that was freed and is
-   * still being read, or that other processes were lent, keeps the pool as well, and is not reported.
+   * survive less. Its allocators are disposed with it. Buffers that are not freed yet stay, and the pool with them, until
+   * they are; they are reported with `console.warn`: how many, how large and, with POOLPASS_DEBUG=1, allocated from where.
+   * Memory that was freed and is still being read, or that other processes were lent, keeps the pool as well, and is not
+   * reported.
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || !this.#isOwned) return;
@@ -305,7 +309,9 @@ export class MemoryPool implements Disposable {
     this.#session.pools.delete(handle);
     this.#handleOfLiving = handle;
     try {
-      for (const { callback } of this.#disposeCallbacks ?? []) callback();
+      // One that fails keeps none of the others from it.
+      using callbacks = new DisposableStack();
+      for (const { callback } of [...this.#disposeCallbacks ?? []].reverse()) callbacks.defer(callback);
     } finally {
       this.#destroyUnlessLiving();
       if (this.#handleOfLiving !== undefined) giveBack(() => this.#retireAsCurrent(handle));

@@ -39,7 +39,8 @@ export function whatIs(value: unknown): string {
 
 /** The bytes under a view or a buffer. */
 export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<ArrayBuffer> {
-  if (source instanceof Uint8Array) return source as Uint8Array<ArrayBuffer>;
+  // Methods of a subclass, Node's Buffer say, may do other things.
+  if (source.constructor === Uint8Array) return source as Uint8Array<ArrayBuffer>;
   if (ArrayBuffer.isView(source)) {
     return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);
   }

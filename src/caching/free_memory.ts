@@ -1,4 +1,5 @@
 import type { CudaStream } from "../cuda_stream.ts";
+import { giveBack } from "../explain.ts";
 import type { Session } from "../session.ts";
 import type { Block } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./size_classes.ts";
@@ -160,13 +161,12 @@ export class FreeMemory {
     this.#letWait(stream, this.#epoch);
   }
 
-  /** The stream is about to be destroyed: from now on an event stands for it. */
+  /** The stream is about to be destroyed: from now on an event stands for it. Nothing has changed where this throws. */
   retire(): void {
-    try {
+    giveBack(() => {
       if (!this.isEmpty) this.#mark();
-    } finally {
-      this.stream = undefined;
-    }
+    });
+    this.stream = undefined;
   }
 
   /** Whether there is no block. */

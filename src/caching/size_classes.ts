@@ -5,6 +5,8 @@ export const blockAlignment = 256;
 
 /** Classes between a power of two and the next. */
 const classesPerDoubling = 16;
+/** Blocks of a class that are looked at, where there are larger ones. */
+const looks = 32;
 const classCount = 28 * classesPerDoubling;
 /** The largest block that there can be: 512 GiB. */
 export const maximumBlockByteLength: number = 2 ** 31 * blockAlignment - blockAlignment;
@@ -13,7 +15,7 @@ export const maximumBlockByteLength: number = 2 ** 31 * blockAlignment - blockAl
  * Free blocks by size, of which the smallest that is large enough is found: in lists of blocks of about the same size,
  * and a bit for each list that is not empty.
  *
- * Up to 4 KiB all blocks of a class are of the same size; from there on they differ by less than a sixteenth.
+ * Up to 8 KiB all blocks of a class are of the same size; from there on they differ by less than a sixteenth.
  */
 export class SizeClasses {
   readonly #lists: (Block | undefined)[] = new Array<Block | undefined>(classCount).fill(undefined);
@@ -47,10 +49,12 @@ export class SizeClasses {
     return this.#filledAfter(-1) === classCount;
   }
 
-  /** The smallest block of at least so many bytes. */
+  /** A block of at least so many bytes: the smallest, of those that are looked at where many are about as large. */
   bestFit(byteLength: number): Block | undefined {
-    const index = classOf(byteLength);
-    return smallestOf(this.#lists[index], byteLength) ?? smallestOf(this.#lists[this.#filledAfter(index)], byteLength);
+    const list = this.#lists[classOf(byteLength)];
+    const larger = this.#lists[this.#filledAfter(classOf(byteLength))];
+    return smallestOf(list, byteLength, larger === undefined ? Infinity : looks) ??
+      smallestOf(larger, byteLength, looks);
   }
 
   *[Symbol.iterator](): Generator<Block> {
@@ -75,9 +79,9 @@ export class SizeClasses {
   }
 }
 
-function smallestOf(list: Block | undefined, byteLength: number): Block | undefined {
+function smallestOf(list: Block | undefined, byteLength: number, looks: number): Block | undefined {
   let best: Block | undefined;
-  for (let block = list; block !== undefined; block = block.next) {
+  for (let block = list; block !== undefined && looks > 0; block = block.next, looks--) {
     if (block.byteLength === byteLength) return block;
     if (block.byteLength > byteLength && (best === undefined || block.byteLength < best.byteLength)) best = block;
   }

@@ -53,6 +53,8 @@ const bytesPerTurn = 65_536;
 const eagerByteLength = 4096;
 /** What is sent after so many writes of one turn goes together, in the next. */
 const writesPerTurn = 2;
+/** After a pause as long there was another turn. */
+const turnMilliseconds = 1;
 /** Bytes: a socket holds less, so that what comes behind them was not sent by a peer that has ended since. */
 const bytesAfterEnd = 2 ** 20;
 
@@ -85,6 +87,7 @@ export class MessageStream {
   /** Writes since the poller looked last, and when that was. */
   #writes = 0;
   #lastLook = 0;
+  #turnEnd = 0;
   #wasBacklogged = false;
   /** When the message that has come in part must have come whole. */
   #deadline: number | undefined;
@@ -144,7 +147,8 @@ export class MessageStream {
     this.#writer.add(message);
     if (this.#writer.isBacklogged) this.#wasBacklogged = true;
     if (this.#writer.byteLength >= eagerByteLength && !this.#writer.isBlocked) this.flush();
-    if (this.#willFlush || this.#writer.isEmpty) return;
+    // One that is empty because writing failed has that to tell.
+    if (this.#willFlush || (this.#writer.isEmpty && this.#writer.failure === undefined)) return;
     this.#willFlush = true;
     const flush = (): void => {
       this.#willFlush = false;
@@ -158,8 +162,11 @@ export class MessageStream {
   /** Whether enough was written in this turn: who sends as one promise resolves after another would make many writes. */
   #isLateInTurn(): boolean {
     const look = countLooks();
-    if (look !== this.#lastLook) this.#writes = 0;
+    const now = performance.now();
+    // Nobody looks while there is nothing to read.
+    if (look !== this.#lastLook || now > this.#turnEnd) this.#writes = 0;
     this.#lastLook = look;
+    this.#turnEnd = now + turnMilliseconds;
     return ++this.#writes > writesPerTurn;
   }
 

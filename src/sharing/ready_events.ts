@@ -99,8 +99,8 @@ export class ReadyEvents {
     const runs = [...this.#runs];
     for (const [stream, run] of runs) this.#askAgain(stream, run);
     this.#runs.clear();
-    for (const [, { awaiting, forgetStream }] of runs) {
-      forgetStream?.();
+    for (const [, { forgetStream }] of runs) forgetStream?.();
+    for (const [, { awaiting }] of runs) {
       for (const record of awaiting) if (!record.isWithdrawn) this.#handlers.onKnown(record);
     }
   }
@@ -108,12 +108,14 @@ export class ReadyEvents {
   /** Asks the stream for those for which it was not. */
   #askAgain(stream: CudaStream, run: Run): void {
     if (run.unasked.every(({ isWithdrawn }) => isWithdrawn)) return;
+    let moment: ReadyMoment | undefined;
     try {
-      this.#answer(run, this.#ask(stream, run));
+      moment = this.#ask(stream, run);
     } catch (error) {
       run.unasked = [];
-      this.#handlers.onFailure(error);
+      return this.#handlers.onFailure(error);
     }
+    this.#answer(run, moment);
   }
 
   /** The moment that is behind all that the stream was given so far; undefined where that is done. */

@@ -20,7 +20,7 @@ export class Copies {
 
   /** Takes the bytes of pageable memory at once, those of page-locked memory when the stream gets there. */
   fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
-    this.copy(stream, to, this.#hostMemory.has(from.buffer) ? this.#hostMemory.bytesOf(from) : from.slice());
+    this.copy(stream, to, this.#hostMemory.has(from.buffer) ? this.#hostMemory.bytesOf(from) : new Uint8Array(from));
   }
 
   /** Blocks until the copy is done where the memory is pageable. */
