@@ -42,6 +42,7 @@ const skipped: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "imported_memory_pool_test.ts": {
     "a part of a buffer is not exported, its whole is": "what to do is another thing for a part of a slab",
+    "a thousand buffers are mapped at once, and freed in another order": several,
   },
   "keep_memory_test.ts": {
     "a pool reports what is kept and was never freed, and nothing else": named,
@@ -58,6 +59,9 @@ const skipped: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   "sharing_abuse_test.ts": {
     "what is said of memory and is not so is told where it is mapped": exact,
+  },
+  "sharing_bursts_test.ts": {
+    "a buffer that is freed takes all its offers back, in whatever order others have gone": "it takes 256 bytes",
   },
   "sharing_process_faults_test.ts": {
     "an exporter lies about a size, and gives the pointer of another pool": several,

@@ -1,5 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { Buffer } from "node:buffer";
 import { testOnEachDriver } from "./drivers.ts";
+import { Gate } from "./sharing_gate.ts";
 
 testOnEachDriver("bytes go in from a typed array, are filled, and come out again", async (cuda) => {
   const gpu = cuda.device(0);
@@ -16,6 +18,43 @@ testOnEachDriver("bytes go in from a typed array, are filled, and come out again
   assertEquals(buffer.readSync(Uint8Array), expected);
   assertEquals(await buffer.read(Uint16Array, { byteOffset: 14 }), Uint16Array.of(0x2211));
   assertEquals(await buffer.read(Uint8Array, { byteOffset: 3, length: 2 }), Uint8Array.of(3, 255));
+});
+
+testOnEachDriver("the bytes of whatever view have been taken when copyFrom returns", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using gate = new Gate(cuda);
+  class Subclass extends Uint8Array {
+    override slice(): never {
+      throw new Error("Nobody is to call this");
+    }
+  }
+  const byteLength = 1000;
+  const expected = Uint8Array.from({ length: byteLength }, (_, index) => index * 7);
+  const views: [string, ArrayBufferView<ArrayBuffer>][] = [
+    ["a Buffer", Buffer.alloc(byteLength)],
+    ["a Buffer with an offset", Buffer.alloc(byteLength + 9).subarray(5, 5 + byteLength)],
+    ["a Uint8Array of a Buffer's memory", new Uint8Array(Buffer.alloc(byteLength + 9).buffer, 3, byteLength)],
+    ["a subclass of Uint8Array", new Subclass(byteLength)],
+    ["a Uint16Array with an offset", new Uint16Array(new ArrayBuffer(byteLength + 8), 2, byteLength / 2)],
+    ["a DataView with an offset", new DataView(new ArrayBuffer(byteLength + 8), 7, byteLength)],
+  ];
+  using buffer = pool.allocate(views.length * byteLength, stream);
+  await stream.finished();
+  gate.hold(stream);
+  for (const [index, [, view]] of views.entries()) {
+    const bytes = new Uint8Array(view.buffer, view.byteOffset, byteLength);
+    bytes.set(expected);
+    buffer.copyFrom(view, stream, { byteOffset: index * byteLength });
+    new Uint8Array(view.buffer).fill(99);
+  }
+  assert(!stream.query());
+  gate.open();
+  for (const [index, [name]] of views.entries()) {
+    const bytes = await buffer.read(Uint8Array, { byteOffset: index * byteLength, length: byteLength });
+    assertEquals(bytes, expected, name);
+  }
 });
 
 testOnEachDriver("an array reads as its own type, and counts in elements", async (cuda) => {

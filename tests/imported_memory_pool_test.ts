@@ -5,10 +5,14 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { inspect } from "node:util";
 import { openDescriptor } from "../ffi/shim/descriptors.ts";
+import { Cuda } from "../src/cuda.ts";
 import { CudaError, SharingError } from "../src/errors.ts";
 import { ImportedMapping, ImportedMappings } from "../src/imported_mappings.ts";
+import { Session } from "../src/session.ts";
 import { ShareableHandle } from "../src/shareable_handle.ts";
+import { countCalls } from "./channel_peers.ts";
 import { testOnEachDriver } from "./drivers.ts";
+import { Gate } from "./sharing_gate.ts";
 
 testOnEachDriver("an imported buffer is the same memory at another address", async (cuda) => {
   const gpu = cuda.device(0);
@@ -71,6 +75,45 @@ testOnEachDriver("one datum imported twice is one mapping, which the last free t
   second.free();
   using again = importedAgain.importPointer(exportData, 64);
   assertEquals(await again.read(Uint8Array), new Uint8Array(64).fill(7));
+});
+
+testOnEachDriver("a mapping that stays keeps no event of streams that are gone, but of those that are not done", (
+  _,
+  underTest,
+) => {
+  const driver = underTest.open();
+  using cuda = new Cuda(new Session(driver));
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(1024);
+  gpu.synchronize();
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  const exportData = buffer.exportPointer();
+  using last = gpu.createStream({ nonBlocking: true });
+  const staying = imported.importPointer(exportData, 1024);
+  using gate = new Gate(cuda);
+  using counted = countCalls(driver);
+  const kept = () => (counted.calls.eventCreateWithFlags ?? 0) - (counted.calls.eventDestroy ?? 0);
+  {
+    using held = gpu.createStream({ nonBlocking: true });
+    gate.hold(held);
+    imported.importPointer(exportData, 512).free(held);
+  }
+  let mostKept = 0;
+  for (let task = 0; task < 300; task++) {
+    using stream = gpu.createStream({ nonBlocking: true });
+    imported.importPointer(exportData, 512).free(stream);
+    stream.synchronize();
+    mostKept = Math.max(mostKept, kept());
+  }
+  assert(mostKept <= 100, `${mostKept} events were kept`);
+  // The stream that is gone has not got to its free.
+  staying.free(last);
+  for (let look = 0; look < 3; look++) assertEquals(last.query(), false);
+  gate.open();
+  last.synchronize();
+  assertEquals(kept(), 0);
 });
 
 testOnEachDriver("a thousand buffers are mapped at once, and freed in another order", (cuda) => {

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
-import { describeDescriptor } from "../ffi/shim/descriptors.ts";
+import { closeDescriptor, describeDescriptor } from "../ffi/shim/descriptors.ts";
 import { createMemoryFile } from "../ffi/shim/memory.ts";
 import { errno } from "../ffi/shim/system_error.ts";
 import { SharingError, type SharingErrorCode } from "../src/errors.ts";
@@ -20,6 +20,7 @@ import {
 import { PeerProcess } from "../src/sharing/peer_process.ts";
 import { UnixListener } from "../src/sharing/unix_listener.ts";
 import { UnixSocket } from "../src/sharing/unix_socket.ts";
+import { nextTurn } from "../src/turn.ts";
 import { type ChildProcess, startScript } from "./child_process.ts";
 import { leakTest } from "./resources.ts";
 import { warmUpSockets } from "./warm_up.ts";
@@ -565,6 +566,38 @@ pairTest("who sends to a peer that is gone learns it", async (near, far) => {
   await end.calls.endsWith("peer-gone");
   assertEquals(end.calls.ends.length, 1);
 });
+
+for (const when of ["at once", "when it is started"]) {
+  pairTest(`who sends a handle that cannot go learns it ${when}, and what follows is not lost unheard`, async (
+    near,
+    far,
+  ) => {
+    await using end = streamOf(near);
+    const { stream, calls } = end;
+    if (when === "at once") stream.start(calls);
+    stream.send(taken(1));
+    await far.send(encodeMessage(taken(2)));
+    // What was sent before has been written: nothing but the handle is left to go wrong.
+    assertEquals(await receiveMessage(far), taken(1));
+    const closed = memoryFile();
+    closeDescriptor(closed.fd);
+    stream.send(poolMessage(closed));
+    stream.send(taken(3));
+    assertEquals(calls.ends, []);
+    if (when === "when it is started") {
+      await nextTurn();
+      stream.start(calls);
+    }
+    await calls.endsWith("peer-gone", "sendmsg failed: EBADF");
+    // It is told once, behind what the peer has said.
+    stream.send(taken(4));
+    stream.flush();
+    await nextTurn();
+    assertEquals([calls.messages, calls.ends.length], [[taken(2)], 1]);
+    const error = await assertRejects(() => far.receive(1), SharingError);
+    assertEquals(error.code, "peer-gone");
+  });
+}
 
 pairTest("a pause keeps what comes, and the end, for who starts again", async (near, far) => {
   await using end = started(far);

@@ -11,6 +11,7 @@ import { isReadable } from "../src/sharing/poller.ts";
 import { UnixListener } from "../src/sharing/unix_listener.ts";
 import { takeConnection, UnixSocket } from "../src/sharing/unix_socket.ts";
 import { Exporter } from "../src/sharing/exporter.ts";
+import { nextTurn } from "../src/turn.ts";
 import { countCalls } from "./channel_peers.ts";
 import { leakTest } from "./resources.ts";
 import { sharingTest, soon } from "./sharing_peers.ts";
@@ -96,6 +97,31 @@ leakTest("what makes a write of its own is written at once, and what does not wh
       closeDescriptor(fd);
       closeDescriptor(pidfd);
     }
+  });
+}, { warmUp: warmUpSockets });
+
+leakTest("who sends now and then, and is not answered, is not kept waiting for the next turn", async () => {
+  await withStream(async (stream, far) => {
+    const { fd, pidfd } = takeConnection(far);
+    const order: string[] = [];
+    try {
+      stream.start({ onMessage() {}, onDrain() {}, onEnd() {} });
+      const room = new Uint8Array(4096);
+      for (let count = 1; count <= 6; count++) {
+        // Nothing wakes the sender but its own timer.
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        stream.send(offerOf({ name: `offer ${count}` }));
+        const turn = nextTurn().then(() => order.push(`turn ${count}`));
+        for (let microtask = 0; microtask < 5; microtask++) await undefined;
+        if (isReadable(fd)) order.push(`message ${count}`);
+        await turn;
+        receiveFrom(fd, room, 0);
+      }
+    } finally {
+      closeDescriptor(fd);
+      closeDescriptor(pidfd);
+    }
+    assertEquals(order, [1, 2, 3, 4, 5, 6].flatMap((count) => [`message ${count}`, `turn ${count}`]));
   });
 }, { warmUp: warmUpSockets });
 
