@@ -259,7 +259,7 @@ export class CachingAllocator implements Disposable {
       if (!this.#session.hasEnded) this.#reportForgotten();
     }
     // Where something fails, the next call goes on.
-    if (this.#session.hasEnded || this.#slabs.size === 0 && this.#ofStreams.size === 0) return;
+    if (this.#session.hasEnded) return;
     giveBack(() => this.#releaseSlabs(0));
     this.#closeUnlessUsed();
   }
@@ -429,7 +429,7 @@ export class CachingAllocator implements Disposable {
   #giveBackSurplus(byteLength: number, memory: FreeMemory): void {
     if (byteLength <= this.#slabByteLength) return;
     const bound = 4 * this.#neededFor(byteLength, memory);
-    if (this.#reserved + byteLength > bound) this.#releaseSlabs(bound - byteLength);
+    if (this.#reserved + byteLength > bound) this.#releaseIdle(bound - byteLength);
   }
 
   /** Whether the pool has refused as much a short while ago, and got nothing back: to ask costs. */
@@ -442,7 +442,8 @@ export class CachingAllocator implements Disposable {
     const stream = memory.stream!;
     const others = [...this.#ofStreams.values(), ...this.#ofDisposed].filter((other) => other !== memory);
     for (const other of others) {
-      const block = other.takeBestFitFor(stream, byteLength);
+      let block: Block | undefined;
+      giveBack(() => block = other.takeBestFitFor(stream, byteLength));
       if (block !== undefined) return block;
     }
     if (this.usage().largestFree < byteLength) return undefined;
@@ -452,8 +453,10 @@ export class CachingAllocator implements Disposable {
       const block = memory.takeBestFit(byteLength);
       if (block !== undefined) return block;
       if (other.isEmpty) continue;
-      other.letWait(stream);
-      other.moveTo(memory);
+      giveBack(() => {
+        other.letWait(stream);
+        other.moveTo(memory);
+      });
     }
     return memory.takeBestFit(byteLength);
   }
@@ -497,11 +500,18 @@ export class CachingAllocator implements Disposable {
   /** Gives slabs back in which nobody has a block, until so many bytes are held. Returns the streams that free them. */
   #releaseSlabs(byteLength: number): Set<CudaStream> {
     this.#collectDone();
+    return this.#releaseIdle(byteLength);
+  }
+
+  #releaseIdle(byteLength: number): Set<CudaStream> {
     const streams = new Set<CudaStream>();
     for (const slab of [...this.#slabs].reverse()) {
       if (this.#reserved <= byteLength) break;
-      const stream = this.#releaseSlab(slab);
-      if (stream !== undefined) streams.add(stream);
+      // One that a lost device has worked with stays.
+      giveBack(() => {
+        const stream = this.#releaseSlab(slab);
+        if (stream !== undefined) streams.add(stream);
+      });
     }
     return streams;
   }
