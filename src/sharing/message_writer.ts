@@ -143,6 +143,7 @@ export class MessageWriter {
       outgoing.isDuplicate = true;
     } catch (cause) {
       this.#queue.pop();
+      this.#byteLength -= outgoing.bytes.length;
       const action = `keep a descriptor for ${this.#peerName} until it reads`;
       if (isOutOfDescriptors(cause)) this.#fail(outOfDescriptors(action, cause));
       else throw cause;
