@@ -14,7 +14,7 @@ const slots = 4;
 /** Milliseconds in which something that must not happen would have. */
 const moment = 50;
 /** Ends of processes in turn; `POOLPASS_LONG=1` has all of them. */
-const ends = process.env.POOLPASS_LONG === "1" ? 200 : 20;
+const ends = process.env.POOLPASS_LONG === "1" ? 200 : 10;
 /** Processes that are started before they are needed. */
 const startedAhead = 3;
 

@@ -77,7 +77,7 @@ testPrograms("stream_ordered_allocation_ipc: a child that does not see a device 
 }, { only: "software" });
 
 for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
-  for (const milliseconds of [0, 200, 500, 800, 1100]) {
+  for (const milliseconds of [0, 150, 400, 900]) {
     testPrograms(`${program}: when a child dies after ${milliseconds} ms, everybody ends`, async (start) => {
       const parent = start(program);
       await parent.nextLine();

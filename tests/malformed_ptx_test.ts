@@ -1,5 +1,6 @@
 import { assert } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
+import process from "node:process";
 import { test } from "node:test";
 import { Cuda } from "../src/cuda.ts";
 import { CudaError } from "../src/errors.ts";
@@ -11,6 +12,9 @@ import { compilePtx } from "../src/software/compiler/compile.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 import { testModule } from "./compiler_device.ts";
 import { mutate, randomFor, wordsOf } from "./ptx_mutations.ts";
+
+/** Characters of each module's mutations together; `POOLPASS_LONG=1` has more of them. */
+const mutatedLength = process.env.POOLPASS_LONG === "1" ? 50_000 : 25_000;
 
 interface Source {
   readonly name: string;
@@ -156,7 +160,7 @@ test("mutated PTX loads and runs, or is refused with its line", () => {
   let cuda = openDevice();
   for (const [index, { name, text }] of sources.entries()) {
     // The smaller a text, the more of it a mutation reaches, and the less it takes to try.
-    for (let count = Math.max(2, Math.round(50_000 / text.length)); count > 0; count--) {
+    for (let count = Math.max(2, Math.round(mutatedLength / text.length)); count > 0; count--) {
       const random = randomFor(`${name} ${count}`);
       const { text: mutated, applied } = mutate(words[index]!, { random, vocabulary });
       const mutation = `${name}, mutation ${count} (${applied.join(", ")})`;

@@ -18,7 +18,7 @@ import { differences, loadProgram, runProgram } from "./ptx/corpus.ts";
 /** Whether all are run that there are, and not only the first variants and some of the operations. */
 const isLong = process.env.POOLPASS_LONG !== undefined;
 /** How many of the random programs are run. */
-const programCount = 300;
+const programCount = isLong ? 300 : 150;
 /** One in so many operations is run. */
 const operationStep = isLong ? 1 : 3;
 
