@@ -497,7 +497,6 @@ pairTest("what waits in the queue is dropped with the stream", async (near, far)
     stream.flush();
   }
   stream.end("done");
-  assert(!stream.isBacklogged);
   stream.send(poolMessage(handle));
   await far[Symbol.asyncDispose]();
 });
@@ -628,6 +627,20 @@ pairTest("a socket that was taken over counts as disposed", async (near, far) =>
   assertThrows(() => new MessageStream(far, { messageTimeout }), ReferenceError, "disposed");
   await near.send(encodeMessage(taken(1)));
   assertEquals(await _end.calls.next(), taken(1));
+});
+
+pairTest("who sends until there is a backlog stops where nothing can be sent any more", async (near, far) => {
+  await using end = started(near);
+  const flood = (): number => {
+    let sent = 0;
+    for (; !end.stream.isBacklogged && sent < 100_000; sent++) end.stream.send(taken(sent + 1));
+    return sent;
+  };
+  await far[Symbol.asyncDispose]();
+  const sent = flood();
+  assert(sent < 100_000, `${sent} messages`);
+  await end.calls.endsWith("peer-gone");
+  assertEquals(flood(), 0);
 });
 
 peerTest("a peer that sends without end does not keep the event loop from turning", "flood", async (child, end) => {

@@ -119,9 +119,9 @@ export class MessageStream {
     this.#writer = new MessageWriter(fd, peer);
   }
 
-  /** Whether over 256 KiB wait to be sent. */
+  /** Whether over 256 KiB wait to be sent, or nothing can be sent any more: whoever sends as long as it is not stops. */
   get isBacklogged(): boolean {
-    return this.#writer.isBacklogged;
+    return this.#isEnded || this.#writer.failure !== undefined || this.#writer.isBacklogged;
   }
 
   /** Begins to read, or goes on after a pause. What came meanwhile is called back in a microtask. */
