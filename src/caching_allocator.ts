@@ -173,7 +173,7 @@ export class CachingAllocator implements Disposable {
    * @throws {CudaError} `cudaErrorMemoryAllocation` where neither the allocator nor its pool has enough memory left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
-    const onto = stream ?? allocationStream(this.pool, undefined);
+    const onto = allocationStream(this.pool, stream);
     const block = this.#take(byteLength, onto);
     return new DeviceBuffer(this.#session, block, this.pool, block.address, byteLength, onto);
   }
@@ -184,7 +184,7 @@ export class CachingAllocator implements Disposable {
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T> {
-    const onto = stream ?? allocationStream(this.pool, undefined);
+    const onto = allocationStream(this.pool, stream);
     const byteLength = byteLengthOfArray(type, length);
     const block = this.#take(byteLength, onto);
     return new DeviceArray(type, this.#session, block, this.pool, block.address, byteLength, onto);
@@ -303,7 +303,7 @@ export class CachingAllocator implements Disposable {
   }
 
   #release(block: Block, stream: CudaStream): void {
-    // The session's end is told as that of any other buffer.
+    // That the Cuda object was disposed is told as of any other buffer.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
     // Where the slab could not be given back, the buffer is freed again.
     if (block.home === undefined) {

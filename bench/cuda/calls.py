@@ -55,6 +55,31 @@ def time_batches(
     return times
 
 
+class TimedCalls:
+    """How a library's calls are timed: which waits for its streams, and for the first of them, as it does that."""
+
+    def synchronize(self) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        raise NotImplementedError
+
+    def time_calls(self, request: Request, call: Callable, *arguments) -> list[float]:
+        def run(operations):
+            for _ in range(operations):
+                call(*arguments)
+
+        return time_batches(request, run, settle=self.synchronize)
+
+    def time_until_done(self, request: Request, give: Callable[[], None]) -> list[float]:
+        def run(operations):
+            for _ in range(operations):
+                give()
+            self.finish()
+
+        return time_batches(request, run)
+
+
 def format_uuid(digits: bytes) -> str:
     text = digits.hex()
     return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -8,6 +8,7 @@ from calls import (
     PTX,
     STREAMS,
     VECTOR_BYTE_LENGTH,
+    TimedCalls,
     answer_requests,
     format_uuid,
     say_missing,
@@ -52,7 +53,7 @@ def create_pool(device, *, is_shared=False):
     return pool
 
 
-class Bench:
+class Bench(TimedCalls):
     def __init__(self):
         self.device = Device()
         self.device.set_current()
@@ -85,20 +86,8 @@ class Bench:
         for stream in self.streams:
             stream.sync()
 
-    def time_calls(self, request, call, *arguments):
-        def run(operations):
-            for _ in range(operations):
-                call(*arguments)
-
-        return time_batches(request, run, settle=self.synchronize)
-
-    def time_until_done(self, request, give):
-        def run(operations):
-            for _ in range(operations):
-                give()
-            self.stream.sync()
-
-        return time_batches(request, run)
+    def finish(self):
+        self.stream.sync()
 
     def allocate_free(self, request):
         size, count = request["byteLength"], request["streams"]

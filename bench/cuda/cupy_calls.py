@@ -7,6 +7,7 @@ from calls import (
     PTX,
     STREAMS,
     VECTOR_BYTE_LENGTH,
+    TimedCalls,
     answer_requests,
     format_uuid,
     say_missing,
@@ -20,7 +21,7 @@ except ImportError as error:
     say_missing(error)
 
 
-class Bench:
+class Bench(TimedCalls):
     def __init__(self):
         self.streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(STREAMS)]
         self.stream = self.streams[0]
@@ -52,20 +53,8 @@ class Bench:
         for stream in self.streams:
             stream.synchronize()
 
-    def time_calls(self, request, call, *arguments):
-        def run(operations):
-            for _ in range(operations):
-                call(*arguments)
-
-        return time_batches(request, run, settle=self.synchronize)
-
-    def time_until_done(self, request, give):
-        def run(operations):
-            for _ in range(operations):
-                give()
-            self.stream.synchronize()
-
-        return time_batches(request, run)
+    def finish(self):
+        self.stream.synchronize()
 
     def allocate_free(self, request, allocate):
         size, streams = request["byteLength"], self.streams[: request["streams"]]

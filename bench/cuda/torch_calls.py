@@ -6,7 +6,7 @@ The calls of the benchmark with PyTorch. Its memory comes from a pool of CUDA wh
 import os
 import platform
 
-from calls import STREAMS, answer_requests, say_missing, time_batches
+from calls import STREAMS, TimedCalls, answer_requests, say_missing, time_batches
 
 try:
     import torch
@@ -14,7 +14,7 @@ except ImportError as error:
     say_missing(error)
 
 
-class Bench:
+class Bench(TimedCalls):
     def __init__(self):
         self.is_of_pool = "cudaMallocAsync" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
@@ -40,20 +40,8 @@ class Bench:
     def synchronize(self):
         torch.cuda.synchronize()
 
-    def time_calls(self, request, call, *arguments):
-        def run(operations):
-            for _ in range(operations):
-                call(*arguments)
-
-        return time_batches(request, run, settle=self.synchronize)
-
-    def time_until_done(self, request, give):
-        def run(operations):
-            for _ in range(operations):
-                give()
-            self.stream.synchronize()
-
-        return time_batches(request, run)
+    def finish(self):
+        self.stream.synchronize()
 
     def allocate_free(self, request):
         size, streams = request["byteLength"], self.streams[: request["streams"]]

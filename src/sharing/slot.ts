@@ -96,5 +96,6 @@ export function bufferOfSlot(
   { begin, byteLength, stream, keeper }: { begin: number; byteLength: number; stream: CudaStream; keeper: string },
 ): DeviceBuffer {
   const [session, owner, pool, address] = partsOf(ring, begin, begin + byteLength);
+  // Its use ends without a free, which nobody could await: whoever keeps memory keeps the ring.
   return new DeviceBuffer(session, { ...owner, keeper, awaitRelease: undefined }, pool, address, byteLength, stream);
 }
