@@ -6,7 +6,7 @@
 import { Contender, type Program } from "../contender.ts";
 import type { Answer, Greeting } from "../sharing/contract.ts";
 import { timeStart } from "./process_starts.ts";
-import { buildNative, missingPackage, programOf, type ProgramSource, programSources } from "./programs.ts";
+import { buildBundle, buildNative, missingPackage, programOf, type ProgramSource, programSources } from "./programs.ts";
 import { type ContenderName, contenderNames, type Purpose, type Row } from "./rows.ts";
 
 /** A program that can be asked. */
@@ -14,7 +14,7 @@ interface Member {
   readonly source: ProgramSource;
   readonly program: Program;
   /** What it can do: all, where it says nothing. */
-  readonly works?: readonly string[];
+  readonly works?: readonly string[] | undefined;
   /** The running program; one that is started anew for each sample has none. */
   running?: Contender;
 }
@@ -98,9 +98,8 @@ export class Roster {
         this.#noteAbsence(contender, missing);
         return;
       }
-      const built = file.endsWith(".cu") ? await buildNative(file, this.#folder) : undefined;
-      const program = programOf(source, built);
-      if (purpose === "start") return await this.#tryStart({ source, program });
+      const program = programOf(source, await this.#build(source));
+      if (purpose === "start") return await this.#tryStart({ source, program, works: source.works });
       const running = new Contender(program);
       const greeting = await running.greeting<Greeting | { missing: string } | { error: string }>().catch(
         async (error) => {
@@ -125,6 +124,11 @@ export class Roster {
       if (hasNoPython) this.#noteAbsence(contender, "there is no Python");
       else this.failures.push(`${contender}, ${file}: ${messageOf(error)}`);
     }
+  }
+
+  #build({ file, isBundled }: ProgramSource): Promise<string> | undefined {
+    if (isBundled) return buildBundle(file, this.#folder);
+    return file.endsWith(".cu") ? buildNative(file, this.#folder) : undefined;
   }
 
   /** Not timed: files that are read for the first time take long, and engines keep what they make of code. */

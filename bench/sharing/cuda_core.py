@@ -124,7 +124,12 @@ def main():
         device=device.name,
         uuid=device.uuid,
         versions=f"cuda.core {version('cuda-core')}, Python {platform.python_version()}",
-        works={"share-one": share_one, "share-one-offer": share_one, "share-thousand": share_thousand},
+        works={
+            "share-one": share_one,
+            "share-one-offer": share_one,
+            "share-thousand": share_thousand,
+            "share-thousand-offer": share_thousand,
+        },
     )
     connection.close()
     process.join(5)

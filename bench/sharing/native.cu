@@ -232,7 +232,8 @@ void greet() {
     uuid += digits;
   }
   printf("{\"name\":\"C++\",\"device\":\"%s\",\"uuid\":\"%s\",\"isSoftware\":false,\"versions\":\"CUDA %d.%d\","
-         "\"works\":[\"share-one\",\"share-one-offer\",\"share-thousand\"]}\n",
+         "\"works\":[\"share-one\",\"share-one-asked\",\"share-one-offer\",\"share-thousand\","
+         "\"share-thousand-offer\"]}\n",
          properties.name, uuid.c_str(), CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
   fflush(stdout);
 }
@@ -260,11 +261,12 @@ void answerRequests(Exporter &exporter) {
   char request[4096];
   while (fgets(request, sizeof request, stdin) != nullptr) {
     int repetitions = static_cast<int>(numberOf(request, "repetitions", 1));
-    if (isOf(request, "share-one") || isOf(request, "share-one-offer")) {
+    bool isAsked = isOf(request, "share-one-asked");
+    if (isOf(request, "share-one") || isAsked || isOf(request, "share-one-offer")) {
       int warmUp = static_cast<int>(numberOf(request, "warmUp", warmUpOfOne));
-      Waiting waiting = strstr(request, "\"waiting\":\"query\"") ? Waiting::query : Waiting::synchronize;
+      Waiting waiting = isAsked ? Waiting::query : Waiting::synchronize;
       answer(exporter.shareOne(numberOf(request, "byteLength", 64 << 20), warmUp, repetitions, waiting));
-    } else if (isOf(request, "share-thousand")) {
+    } else if (isOf(request, "share-thousand") || isOf(request, "share-thousand-offer")) {
       int count = static_cast<int>(numberOf(request, "count", 1000));
       int warmUp = static_cast<int>(numberOf(request, "warmUp", warmUpOfThousand));
       answer(exporter.shareMany(numberOf(request, "byteLength", 64 << 10), count, warmUp, repetitions));

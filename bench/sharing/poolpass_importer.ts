@@ -12,7 +12,7 @@ import {
   SharingError,
   UnixSocket,
 } from "../../mod.ts";
-import { acknowledge, type Job, pointerByteLength, receiveJob } from "./control.ts";
+import { acknowledge, type Job, numberByteLength, pointerByteLength, receiveJob } from "./control.ts";
 
 const [folder] = Deno.args;
 await using control = await UnixSocket.connect(`${folder}/control.sock`);
@@ -23,13 +23,13 @@ await using importer = await Importer.connect(cuda, `${folder}/exporter.sock`);
 const { handles } = await control.receive(1, { handles: 1 });
 using pool: ImportedMemoryPool = device.importPool(handles[0]!);
 
-async function mapPointers({ repetitions, byteLength, waiting }: Job): Promise<void> {
+async function mapPointers({ work, repetitions, byteLength }: Job): Promise<void> {
   for (let i = 0; i < repetitions; i++) {
     const { bytes } = await control.receive(pointerByteLength);
     const buffer = pool.importPointer(bytes, byteLength);
     buffer.free(stream);
-    if (waiting === "synchronize") stream.synchronize();
-    else await stream.finished();
+    if (work === "share-one-asked") await stream.finished();
+    else stream.synchronize();
     await acknowledge(control);
   }
 }
@@ -41,6 +41,22 @@ async function mapOffers({ repetitions }: Job): Promise<void> {
     buffer.free();
   }
   await offers.return();
+}
+
+async function mapSlabs({ repetitions, byteLength, count }: Job): Promise<void> {
+  for (let i = 0; i < repetitions; i++) {
+    const { bytes } = await control.receive(pointerByteLength + (1 + count) * numberByteLength);
+    const [slabByteLength, ...offsets] = new Float64Array(bytes.buffer, pointerByteLength);
+    const slab = pool.importPointer(bytes.subarray(0, pointerByteLength), slabByteLength!);
+    const buffers: DeviceBuffer[] = [];
+    for (const offset of offsets) buffers.push(slab.subarray(offset, offset + byteLength));
+    await acknowledge(control);
+    checkBuffers(buffers, byteLength);
+    slab.free(stream);
+    stream.synchronize();
+    // A mapping is to be freed before the memory is.
+    await acknowledge(control);
+  }
 }
 
 async function mapManyOffers({ repetitions, byteLength, count }: Job): Promise<void> {
@@ -68,7 +84,13 @@ function checkBuffers(buffers: readonly DeviceBuffer[], byteLength: number): voi
   if (!areRight) throw new Error("Cannot go on: what was mapped is not what was shared");
 }
 
-const works = { "share-one": mapPointers, "share-one-offer": mapOffers, "share-thousand": mapManyOffers };
+const works = {
+  "share-one": mapPointers,
+  "share-one-asked": mapPointers,
+  "share-one-offer": mapOffers,
+  "share-thousand": mapSlabs,
+  "share-thousand-offer": mapManyOffers,
+};
 try {
   for (;;) {
     const job = await receiveJob(control);

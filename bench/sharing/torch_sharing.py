@@ -83,7 +83,12 @@ def main():
             device=torch.cuda.get_device_name(),
             uuid=str(torch.cuda.get_device_properties(0).uuid),
             versions=f"torch {torch.__version__}, Python {platform.python_version()}",
-            works={"share-one": share_one, "share-one-offer": share_one, "share-thousand": share_thousand},
+            works={
+                "share-one": share_one,
+                "share-one-offer": share_one,
+                "share-thousand": share_thousand,
+                "share-thousand-offer": share_thousand,
+            },
         )
     tensors.put(None)
     process.join(5)
