@@ -40,6 +40,11 @@ export class Contender {
     this.#lines = createInterface({ input: Readable.fromWeb(this.#child.stdout as never) })[Symbol.asyncIterator]();
   }
 
+  /** Its process's number. */
+  get pid(): number {
+    return this.#child.pid;
+  }
+
   /** What it says when it is ready. */
   async greeting<Greeting>(): Promise<Greeting> {
     return JSON.parse(await this.#line());

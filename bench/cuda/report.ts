@@ -28,7 +28,7 @@ export interface MeasuredRow {
 export interface Summary {
   readonly rounds: readonly number[];
   readonly median: number;
-  /** The median divided by C++'s. */
+  /** The median of what each round's number is divided by C++'s of the same round. */
   readonly ofNative?: number;
 }
 
@@ -58,14 +58,14 @@ export interface Report {
 export function measuredRow(row: Row, rounds: Rounds): MeasuredRow {
   const { name, work, parameters, goal, bytesMoved, isOfMemory = false } = row;
   const unit = bytesMoved === undefined ? "nanoseconds" : "bytesPerSecond";
-  const native = rounds["C++"] === undefined ? undefined : median(rounds["C++"]);
+  const native = rounds["C++"];
   const contenders: Partial<Record<ContenderName, Summary>> = {};
   for (const contender of contenderNames) {
     const of = rounds[contender];
     if (of === undefined) continue;
-    const middle = median(of);
-    const ofNative = native === undefined ? undefined : rounded(middle / native);
-    contenders[contender] = { rounds: of.map(rounded), median: rounded(middle), ...ofNative && { ofNative } };
+    const ratios = of.flatMap((value, round) => native?.[round] === undefined ? [] : value / native[round]);
+    const ofNative = ratios.length === 0 ? undefined : rounded(median(ratios));
+    contenders[contender] = { rounds: of.map(rounded), median: rounded(median(of)), ...ofNative && { ofNative } };
   }
   const measured = { name, work, parameters, unit, isOfMemory, ...goal && { goal }, contenders } as const;
   const isMet = reachesGoal(measured);
@@ -89,7 +89,7 @@ function reachesGoal({ goal, unit, contenders }: MeasuredRow): boolean | undefin
   return timesFaster >= goal.faster.by;
 }
 
-/** The table: for each contender the median with the quartiles of the rounds, and the ratio to C++. */
+/** The table: for each contender the median with the quartiles of the rounds, and the median of the ratios to C++. */
 export function formatRows(rows: readonly MeasuredRow[]): string {
   const present = contenderNames.filter((name) => rows.some(({ contenders }) => contenders[name] !== undefined));
   const heads = present.flatMap((name) => name === "C++" ? [name] : [name, "/ C++"]);

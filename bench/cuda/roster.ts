@@ -6,8 +6,14 @@
 import { Contender, type Program } from "../contender.ts";
 import type { Answer, Greeting } from "../sharing/contract.ts";
 import { timeStart } from "./process_starts.ts";
+import { allowedProcessors, pinTo } from "./processors.ts";
 import { buildBundle, buildNative, missingPackage, programOf, type ProgramSource, programSources } from "./programs.ts";
 import { type ContenderName, contenderNames, type Purpose, type Row } from "./rows.ts";
+
+/** With fewer processors, a program that is kept on one would wait for what else runs there. */
+const leastProcessors = 4;
+/** From one round to the next, so that they are of different cores: neighbours often are not. */
+const processorStep = 3;
 
 /** A program that can be asked. */
 interface Member {
@@ -34,6 +40,7 @@ export class Roster {
   readonly #uuid: string;
   readonly #folder: string;
   readonly #members = new Map<Purpose, Member[]>();
+  #processors = allowedProcessors();
 
   /** `folder`: where programs are built. On the software device, poolpass is alone. */
   constructor({ isSoftware, uuid, folder }: { isSoftware: boolean; uuid: string; folder: string }) {
@@ -63,10 +70,11 @@ export class Roster {
   }
 
   /** Asks for the samples of a round. A contender that fails is given another chance by the next row. */
-  async ask(row: Row, name: ContenderName): Promise<readonly number[] | undefined> {
+  async ask(row: Row, { name, round }: { name: ContenderName; round: number }): Promise<readonly number[] | undefined> {
     const member = this.#memberFor(row, name)!;
     try {
       if (row.purpose !== "start") member.running ??= new Contender(member.program);
+      if (row.purpose === "calls") await this.#pin(member.running!, round);
       const answer = await this.#answerOf(row, member);
       if ("error" in answer) throw new Error(answer.error);
       return answer.nanoseconds;
@@ -75,6 +83,14 @@ export class Roster {
       await member.running?.end();
       await this.#restart(member);
     }
+  }
+
+  /** All make their calls of a round on the same processor: some are slower than others by half. */
+  async #pin({ pid }: Contender, round: number): Promise<void> {
+    if (this.#processors.length < leastProcessors) return;
+    if (await pinTo(this.#processors[round * processorStep % this.#processors.length]!, pid)) return;
+    this.#processors = [];
+    this.absences.push("There is no taskset: each program runs where the system puts it");
   }
 
   #memberFor(row: Row, name: ContenderName): Member | undefined {

@@ -79,7 +79,7 @@ export function formatBytes(bytes: number): string {
 
 function start(name: string, work: string): Row {
   const goal: Goal = { ofNative: 1.3, faster: { than: pythonNames, by: 1.7 } };
-  return { name, purpose: "start", work, parameters: {}, repetitions: 1, rounds: 7, goal };
+  return { name, purpose: "start", work, parameters: {}, repetitions: 1, rounds: 5, goal };
 }
 
 function calls(name: string, work: string, batch: number): Row {
@@ -201,8 +201,8 @@ function sharingRows(isSoftware: boolean): Row[] {
     name: `${name} 1000 buffers of a slab, 64 KiB each`,
     purpose: "sharing",
     work,
-    parameters: { byteLength: 2 ** 16, count: 1000 },
-    repetitions: isSoftware ? 2 : 20,
+    parameters: { byteLength: 2 ** 16, count: 1000, warmUp: isSoftware ? 20 : 10 },
+    repetitions: isSoftware ? 2 : 10,
     rounds: 5,
     goal: { ofNative: 0.1 },
   });

@@ -46,7 +46,7 @@ async function measure(row: Row, { roster, rounds }: { roster: Roster; rounds: n
   let participants = roster.participants(row);
   for (let round = 0; round < Math.min(rounds, row.rounds ?? rounds); round++) {
     for (const name of participants.map((_, turn) => participants[(round + turn) % participants.length]!)) {
-      const times = await roster.ask(row, name);
+      const times = await roster.ask(row, { name, round });
       if (times === undefined) participants = participants.filter((other) => other !== name);
       else (found[name] ??= []).push(valueOf(row, median(times)));
     }

@@ -17,7 +17,7 @@
  *   export and ends with the byte that says that the other process has mapped all. C++ and Python export and import each;
  *   here they lie in one slab, which is exported and imported once, and where in it each begins is sent beside that.
  * - "share-thousand-offer": the same by a thousand offers, each with a name and a lease of its own; the slab is exported
- *   once for good, and imported once a sample. All others do as in "share-thousand".
+ *   once for good, and imported once a sample. C++ does as in "share-thousand".
  *
  * @module
  */

@@ -87,7 +87,6 @@ def main():
                 "share-one": share_one,
                 "share-one-offer": share_one,
                 "share-thousand": share_thousand,
-                "share-thousand-offer": share_thousand,
             },
         )
     tensors.put(None)
