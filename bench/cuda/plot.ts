@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { type MeasuredRow, quartiles, type Report } from "./report.ts";
+import { type MeasuredRow, quartiles, ratiosOf, type Report } from "./report.ts";
 import { type ContenderName, contenderNames as names, formatBytes } from "./rows.ts";
 
 /** What is used of Apache ECharts. */
@@ -82,7 +82,7 @@ function ratios(report: Report): Picture | undefined {
   const top = (row: MeasuredRow) => rows.indexOf(row);
   const laneOf = (row: MeasuredRow, name: ContenderName) => {
     const ofRow = contenders.filter((each) => row.contenders[each] !== undefined);
-    return top(row) + (name === "C++" ? 0.5 : (ofRow.indexOf(name) + 1) / (ofRow.length + 1));
+    return top(row) + (ofRow.indexOf(name) + 1) / (ofRow.length + 1);
   };
   const at = (row: MeasuredRow, ratio: number) => Math.log2(asTime(ratio, row));
   const medians = (name: ContenderName) =>
@@ -93,10 +93,10 @@ function ratios(report: Report): Picture | undefined {
   /** Lines with nothing between them. */
   const spreads = (name: ContenderName) =>
     rows.flatMap((row) => {
-      const rounds = row.contenders[name]?.rounds;
-      if (rounds === undefined) return [];
-      const ends = quartiles(rounds).map((end) => [at(row, end / row.contenders["C++"]!.median), laneOf(row, name)]);
-      return [...ends, [null, null]];
+      const found = ratiosOf(row.contenders[name]?.rounds ?? [], row.contenders["C++"]!.rounds);
+      return found.length === 0
+        ? []
+        : [...quartiles(found).map((end) => [at(row, end), laneOf(row, name)]), [null, null]];
     });
   const goals = rows.flatMap((row) => {
     if (row.goal === undefined) return [];
@@ -136,17 +136,6 @@ function ratios(report: Report): Picture | undefined {
       data: medians(name),
     },
   ]);
-  const nativeSpread = {
-    name: "C++",
-    type: "line",
-    yAxisIndex: 1,
-    symbol: "none",
-    silent: true,
-    z: 1,
-    lineStyle: { color: looks["C++"].color, width: ratioRowHeight - 8, opacity: 0.25, cap: "butt" },
-    itemStyle: { color: looks["C++"].color },
-    data: spreads("C++"),
-  };
   const native = {
     name: "C++",
     type: "line",
@@ -170,13 +159,13 @@ function ratios(report: Report): Picture | undefined {
   const bar = (name: string) => ({ name, icon: "path://M0,0h3v14h-3z" });
   return {
     name: "ratios",
-    width: 1100,
+    width: 1140,
     height: 150 + ratioRowHeight * rows.length,
     option: {
       ...head(
         report,
         "Time of each, divided by C++'s: left of C++ is faster, right of it is slower",
-        "marks: medians, lines and grey: the middle half of the rounds",
+        "marks: medians of the ratios of the same round, lines: their middle half",
       ),
       legend: {
         top: 54,
@@ -186,7 +175,7 @@ function ratios(report: Report): Picture | undefined {
         itemGap: 22,
         data: [bar("C++"), ...contenders.map(icon), bar(goalName)],
       },
-      grid: { left: 290, right: 30, top: 110, bottom: 40 },
+      grid: { left: 330, right: 30, top: 110, bottom: 40 },
       xAxis: [{ ...axis, position: "bottom" }, { ...axis, position: "top", splitLine: { show: false } }],
       yAxis: [
         {
@@ -199,7 +188,7 @@ function ratios(report: Report): Picture | undefined {
         },
         { type: "value", inverse: true, min: 0, max: rows.length, show: false },
       ],
-      series: [nativeSpread, native, goal, ...series],
+      series: [native, goal, ...series],
     },
   };
 }

@@ -58,18 +58,22 @@ export interface Report {
 export function measuredRow(row: Row, rounds: Rounds): MeasuredRow {
   const { name, work, parameters, goal, bytesMoved, isOfMemory = false } = row;
   const unit = bytesMoved === undefined ? "nanoseconds" : "bytesPerSecond";
-  const native = rounds["C++"];
   const contenders: Partial<Record<ContenderName, Summary>> = {};
   for (const contender of contenderNames) {
     const of = rounds[contender];
     if (of === undefined) continue;
-    const ratios = of.flatMap((value, round) => native?.[round] === undefined ? [] : value / native[round]);
+    const ratios = ratiosOf(of, rounds["C++"]);
     const ofNative = ratios.length === 0 ? undefined : rounded(median(ratios));
     contenders[contender] = { rounds: of.map(rounded), median: rounded(median(of)), ...ofNative && { ofNative } };
   }
   const measured = { name, work, parameters, unit, isOfMemory, ...goal && { goal }, contenders } as const;
   const isMet = reachesGoal(measured);
   return isMet === undefined ? measured : { ...measured, isMet };
+}
+
+/** What was measured in each round, divided by what was measured of another in the same round. */
+export function ratiosOf(rounds: readonly number[], others: readonly number[] = []): number[] {
+  return rounds.slice(0, others.length).map((value, round) => value / others[round]!);
 }
 
 /** To as many digits as say something. */
