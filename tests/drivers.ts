@@ -17,6 +17,8 @@ export interface DriverUnderTest {
   readonly name: string;
   /** Why it cannot be tested here; false where it can. */
   readonly skip: string | false;
+  /** Rows of the conformance table that one process may run: one where a row may cost the process its context. */
+  readonly rowsTogether: number;
   open(): Driver;
 }
 
@@ -24,9 +26,9 @@ const noGpu = reasonWithoutGpu();
 
 /** All of them; those of a GPU are skipped where there is none. */
 export const driversUnderTest: readonly DriverUnderTest[] = [
-  { name: "software", skip: false, open: () => new SoftwareDriver({ devices: 2, peers: true }) },
-  { name: "cuda", skip: noGpu, open: () => new CudaDriver() },
-  { name: "cuda without libcudart", skip: noGpu, open: () => new CudaDriver({ cudart: null }) },
+  { name: "software", skip: false, rowsTogether: 12, open: () => new SoftwareDriver({ devices: 2, peers: true }) },
+  { name: "cuda", skip: noGpu, rowsTogether: 1, open: () => new CudaDriver() },
+  { name: "cuda without libcudart", skip: noGpu, rowsTogether: 1, open: () => new CudaDriver({ cudart: null }) },
 ];
 
 /** What a test may need to run at all. */

@@ -45,7 +45,9 @@ function testOn(driver: DriverUnderTest): void {
   const equipment = driver.skip ? undefined : findEquipment(driver);
   const reasonToSkip = (situation: Situation) =>
     equipment === undefined ? driver.skip : reasonNotToRun(situation, equipment);
-  const rows = new RowsAhead(situations.filter((situation) => !reasonToSkip(situation)), driver.name);
+  const rows = new RowsAhead(situations.filter((situation) => !reasonToSkip(situation)), driver.name, {
+    together: driver.rowsTogether,
+  });
   for (const situation of situations) {
     const { name } = situation;
     const expected = expectedOutcome(situation, driver);

@@ -1,5 +1,5 @@
 /**
- * Rows, each run in a process of its own, several at once.
+ * Rows, run in processes of their own, several at once.
  *
  * @module
  */
@@ -19,29 +19,53 @@ const env = { NODE_COMPILE_CACHE: `${tmpdir()}/node-compile-cache` };
 
 /** Runs a row on a driver. */
 export async function runInOwnProcess(situation: Situation, driverName: string): Promise<Result> {
-  const child = startScript("conformance/run_situation.ts", [driverName, situation.name, fileOf(situation)], {
-    permissions: ["--allow-all"],
-    env,
-  });
+  const [result] = await runTogether([situation], driverName);
+  return result!;
+}
+
+/**
+ * Runs rows of one file on a driver, one after the other in one process. Gives what came of each, up to the first that did
+ * not answer.
+ */
+export async function runTogether(situations: readonly Situation[], driverName: string): Promise<Result[]> {
+  const names = situations.map(({ name }) => name);
+  const args = [driverName, ...names, "--file", fileOf(situations[0]!)];
+  const child = startScript("conformance/run_situation.ts", args, { permissions: ["--allow-all"], env });
   const peers: number[] = [];
+  const results: Result[] = [];
   let isOver = false;
-  const timer = setTimeout(() => {
-    isOver = true;
-    child.kill("SIGKILL");
-  }, situation.limit ?? defaultLimit);
+  let timer: ReturnType<typeof setTimeout> | undefined;
   try {
-    for (;;) {
-      const line = await child.nextLine();
-      if (line === undefined) return isOver ? { hang: true } : await resultOfEnd(child);
-      const message = JSON.parse(line) as Result | { readonly peer: number };
-      if (!("peer" in message)) return message;
-      peers.push(message.peer);
+    for (const { limit = defaultLimit } of situations) {
+      timer = setTimeout(() => {
+        isOver = true;
+        child.kill("SIGKILL");
+      }, limit);
+      const result = await nextResult(child, peers);
+      clearTimeout(timer);
+      if (result === undefined) {
+        results.push(isOver ? { hang: true } : await resultOfEnd(child));
+        break;
+      }
+      results.push(result);
     }
+    return results;
   } finally {
     clearTimeout(timer);
     child.kill("SIGKILL");
     peers.forEach(endProcess);
     await soon(child[Symbol.asyncDispose]());
+  }
+}
+
+/** What came of the next row, undefined where its process has ended; and the second processes that it told of. */
+async function nextResult(child: ChildProcess, peers: number[]): Promise<Result | undefined> {
+  for (;;) {
+    const line = await child.nextLine();
+    if (line === undefined) return undefined;
+    const message = JSON.parse(line) as Result | { readonly peer: number };
+    if (!("peer" in message)) return message;
+    peers.push(message.peer);
   }
 }
 
