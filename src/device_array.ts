@@ -8,9 +8,14 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   /** What it is read as. */
   readonly type: TypedArrayConstructor<T>;
 
-  /** Made by `MemoryPool.allocateArray`. */
+  /**
+   * Made by `MemoryPool.allocateArray`.
+   *
+   * @ignore
+   */
   constructor(type: TypedArrayConstructor<T>, ...parts: DeviceBufferParts) {
-    super(...parts);
+    const [session, owner, pool, address, byteLength, stream, whole] = parts;
+    super(session, owner, pool, address, byteLength, stream, whole);
     this.type = type;
     this.length = this.byteLength / type.BYTES_PER_ELEMENT;
   }

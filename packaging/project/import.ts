@@ -1,0 +1,18 @@
+/**
+ * Computes in place with the buffer that the process at the other end of a socket path shares.
+ *
+ * @module
+ */
+import process from "node:process";
+import { Importer, open } from "../../mod.ts";
+import { ptx } from "../../kernels/saxpy.ts";
+
+using cuda = open({ driver: "software" });
+const gpu = cuda.device(0);
+using stream = gpu.createStream();
+await using importer = await Importer.connect(cuda, process.argv[2]!);
+const offer = await importer.offer("numbers");
+using numbers = await offer.map({ stream });
+using module = gpu.loadModule(ptx);
+module.kernel("saxpy").launch({ grid: 1, block: 32, stream }, 3, 2, numbers, numbers);
+console.log((await numbers.read(Float32Array)).join(" "));

@@ -1,0 +1,26 @@
+/**
+ * What TypeScript must know of the package: each line that it must refuse is one that it accepts where it finds no types.
+ *
+ * @module
+ */
+import { type Cuda, CudaError, type DeviceArray, open, type PoolOptions } from "../../mod.ts";
+import { ptx } from "../../kernels/fill.ts";
+
+/** Is checked, and never called. */
+export async function check(): Promise<Float32Array> {
+  // @ts-expect-error: no such driver
+  open({ driver: "opencl" });
+  // @ts-expect-error: PTX is text
+  ptx.toFixed();
+  // @ts-expect-error: `driver` is read-only
+  open().driver = "cuda";
+
+  const options: PoolOptions = { handleType: "posix-fd", releaseThreshold: Infinity };
+  using cuda: Cuda = open();
+  using array: DeviceArray<Float32Array> = cuda.device(0).createPool(options).allocateArray(Float32Array, 4);
+  try {
+    return await array.toTypedArray({ signal: AbortSignal.timeout(1000) });
+  } catch (error) {
+    throw error instanceof CudaError ? new Error(`${error.code} ${error.number}`) : error;
+  }
+}
