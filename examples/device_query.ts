@@ -37,6 +37,7 @@ function describeDevice(cuda: Cuda, device: CudaDevice): [property: string, cell
   const support = supportOf({
     driverVersion: cuda.driverVersion,
     attribute: (name) => device.attribute(name),
+    createSharedPool: () => device.createPool({ handleType: "posix-fd" })[Symbol.dispose](),
   });
   return [
     ["device", String(device.ordinal)],

@@ -11,6 +11,8 @@ export interface SupportSource {
   readonly driverVersion: number;
   /** The value of a device attribute, as `CudaDevice.attribute` gives it. */
   attribute(name: string): number;
+  /** Creates a pool that can be shared by descriptor, and gives it up: throws where that cannot be. */
+  createSharedPool(): void;
 }
 
 /** One thing that a device supports or does not. */
@@ -30,6 +32,8 @@ interface Question {
   readonly bit?: number;
   /** What "no" means. */
   readonly reason: string;
+  /** Tries it, where a device may say that it can what it cannot. */
+  readonly attempt?: (source: SupportSource) => void;
 }
 
 const questions: readonly Question[] = [
@@ -45,6 +49,8 @@ const questions: readonly Question[] = [
     since: 11030,
     bit: 1,
     reason: "not here, as under WSL 2 or where FFI is not permitted",
+    // Under WSL 2 the attribute may say that it can.
+    attempt: (source) => source.createSharedPool(),
   },
   {
     property: "pools shared as fabric",
@@ -75,14 +81,25 @@ const questions: readonly Question[] = [
 
 /** Asks a device for all there is to ask. */
 export function supportOf(source: SupportSource): Support[] {
-  return questions.map(({ property, attribute, since, bit, reason }) => {
+  return questions.map(({ property, attribute, since, bit, reason, attempt }) => {
     if (source.driverVersion < since) {
       return { property, value: "not asked", reason: `needs CUDA ${formatVersion(since)}` };
     }
     const value = source.attribute(attribute);
     const isSupported = bit === undefined ? value !== 0 : (value & bit) !== 0;
-    return isSupported ? { property, value: "yes", reason: undefined } : { property, value: "no", reason };
+    return isSupported && (attempt === undefined || succeeds(() => attempt(source)))
+      ? { property, value: "yes", reason: undefined }
+      : { property, value: "no", reason };
   });
+}
+
+function succeeds(attempt: () => void): boolean {
+  try {
+    attempt();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** `yes`, or `no: ` and why. */

@@ -18,7 +18,8 @@ import type {
 import { memHandleType, memLocationType } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../src/errors.ts";
-import { type CudaLibraries, loadCudaLibraries } from "./cuda_libraries.ts";
+import { type CudaLibraries, CudaUnavailableError, loadCudaLibraries } from "./cuda_libraries.ts";
+import { firstVersionOfPoolOptions, newerNeeded } from "./first_versions.ts";
 import { addressOf, foreignBuffer } from "./host.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import {
@@ -93,6 +94,9 @@ export class CudaDriver implements Driver {
     this.#outAddress = addressOf(this.#handleOut);
     this.#secondOutAddress = this.#outAddress + 8n;
     this.runtimeVersion = this.#libraries.runtimeVersion;
+    if (this.getDeviceCount() > 0) return;
+    this.#libraries.close();
+    throw new CudaUnavailableError("Cannot use CUDA: the driver reports no device");
   }
 
   close(): void {
@@ -244,6 +248,7 @@ export class CudaDriver implements Driver {
   }
 
   memPoolCreate(props: MemPoolProps): bigint {
+    this.#checkPoolOptions(props);
     if (props.location.type === memLocationType.device) this.#makeCurrent(props.location.id);
     else this.#makeAnyCurrent();
     const bytes = new Uint8Array(memPoolPropsLayout.byteLength);
@@ -258,6 +263,18 @@ export class CudaDriver implements Driver {
     });
     this.#check(this.#runtime.cudaMemPoolCreate(this.#out, bytes), "cudaMemPoolCreate");
     return this.#handleOut[0]!;
+  }
+
+  /** Older libraries have no room for these in the struct, and could make the pool without them. */
+  #checkPoolOptions({ location, maxSize }: MemPoolProps): void {
+    const isOnDevice = location.type === memLocationType.device;
+    if (isOnDevice && maxSize === 0n) return;
+    const what = isOnDevice ? "maxSize" : "a pool in host memory";
+    const versions = { driver: this.driverGetVersion(), libcudart: this.runtimeVersion ?? Infinity };
+    for (const [library, version] of Object.entries(versions)) {
+      if (version >= firstVersionOfPoolOptions) continue;
+      throw newerNeeded("cudaMemPoolCreate", { what, first: firstVersionOfPoolOptions, version, library });
+    }
   }
 
   memPoolDestroy(pool: bigint): void {

@@ -5,10 +5,14 @@
  */
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../src/errors.ts";
+import { formatVersion } from "../src/version.ts";
 import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
+import { forbiddenDeviceFile } from "./device_files.ts";
 import { environmentVariable } from "./environment.ts";
-import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol } from "./host.ts";
+import { missingFunction } from "./first_versions.ts";
+import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol, platform } from "./host.ts";
+import { initializationError, otherwise } from "./initialization_error.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
 import { type DriverFunctions, type RuntimeFunctions, twinsOf } from "./twins.ts";
 
@@ -43,13 +47,13 @@ export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaL
   if (refusal !== undefined) throw new CudaUnavailableError(`Cannot use CUDA: ${refusal}`);
   loadedDriver ??= openDriver();
   const { symbols } = loadedDriver;
-  const driver = complete(loadedDriver, libcuda, "libcuda");
+  const version = () => versionBy(symbols.cuDriverGetVersion);
+  const driver = complete(loadedDriver, libcuda, version);
   const result = driver.cuInit(0);
-  if (result === cudaErrorNumbers.cudaErrorNoDevice) {
-    throw new CudaUnavailableError("Cannot use CUDA: the driver reports no device");
-  }
-  if (result !== 0) throw new CudaError(result, "cuInit");
+  if (result === cudaErrorNumbers.cudaErrorNoDevice) throw noDeviceError();
+  if (result !== 0) throw initializationError(result);
   const lacks = (name: keyof typeof libcuda) => symbols[name] === undefined;
+  if (lacks("cuDevicePrimaryCtxRelease_v2")) throw tooOldError(version());
   const found = findRuntime(cudart);
   if (found !== undefined) {
     const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
@@ -63,13 +67,51 @@ export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaL
 const driverName = "libcuda.so.1";
 
 function openDriver(): NativeLibrary<typeof libcuda> {
+  const { os } = platform();
+  if (os !== "linux") throw new CudaUnavailableError(`Cannot use CUDA: it is used on Linux alone, and this is ${os}`);
   try {
     return dlopen(driverName, libcuda, { late: true });
   } catch (cause) {
-    // Any other failure is of a driver that is there.
-    if (!/cannot open shared object file: No such file/.test(String(cause))) throw cause;
-    throw new CudaUnavailableError(`Cannot use CUDA: no ${driverName} was found, install the NVIDIA driver`, { cause });
+    if (isAbsence(cause)) {
+      const message = `Cannot use CUDA: no ${driverName} was found; install the NVIDIA driver, or name its folder in ` +
+        "LD_LIBRARY_PATH: /usr/lib/wsl/lib under WSL 2";
+      throw new CudaUnavailableError(message, { cause });
+    }
+    throw new Error(`Cannot use CUDA: ${(cause as Error).message}; ${otherwise}`, { cause });
   }
+}
+
+/** Whether there is no driver library; any other failure is of one that is there, or of what that one needs. */
+function isAbsence(error: unknown): boolean {
+  const text = String(error);
+  // As glibc and musl say it.
+  return text.includes(`${driverName}: cannot open shared object file: No such file`) ||
+    text.includes(`Error loading shared library ${driverName}: No such file`);
+}
+
+/** libcuda says the same of a machine with no GPU and of one whose device files it may not open. */
+function noDeviceError(): Error {
+  const file = forbiddenDeviceFile();
+  if (file !== undefined) {
+    const message =
+      `Cannot use CUDA: the driver reports no device, and this process may not open ${file}; let its user ` +
+      `read and write the files /dev/nvidia*, ${otherwise}`;
+    return new CudaError(cudaErrorNumbers.cudaErrorNoDevice, "cuInit", message);
+  }
+  const visible = environmentVariable("CUDA_VISIBLE_DEVICES");
+  const hidden = visible === undefined ? "" : `, and CUDA_VISIBLE_DEVICES="${visible}" may hide what there is`;
+  return new CudaUnavailableError(`Cannot use CUDA: the driver reports no device${hidden}`);
+}
+
+function tooOldError(version: number): Error {
+  const what = `the installed driver is of CUDA ${formatVersion(version)}, and pools need 11.2`;
+  return new Error(`Cannot use CUDA: ${what}; install a newer driver, ${otherwise}`);
+}
+
+function versionBy(getVersion: ((out: Uint8Array) => number) | undefined): number {
+  const out = new Int32Array(1);
+  getVersion?.(new Uint8Array(out.buffer));
+  return out[0]!;
 }
 
 interface FoundRuntime {
@@ -119,13 +161,12 @@ function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
     library.close();
     return { reason };
   }
+  const version = versionBy(library.symbols.cudaRuntimeGetVersion);
   const functions = {
-    ...complete(library, cudart, path),
+    ...complete(library, cudart, () => version),
     ...ipcFunctions(library, { openEvent: "cudaIpcOpenEventHandle", openMemory: "cudaIpcOpenMemHandle" }),
   };
-  const out = new Int32Array(1);
-  functions.cudaRuntimeGetVersion(new Uint8Array(out.buffer));
-  return { functions, version: out[0]!, path };
+  return { functions, version, path };
 }
 
 function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | undefined {
@@ -141,13 +182,12 @@ function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | und
 function complete<const S extends Record<string, NativeSymbol>>(
   library: NativeLibrary<S>,
   symbols: S,
-  libraryName: string,
+  version: () => number,
 ): NativeFunctions<S> {
   const functions: Record<string, unknown> = {};
   for (const name of Object.keys(symbols)) {
     functions[name] = library.symbols[name] ?? (() => {
-      const message = `Cannot call ${name}: the installed ${libraryName} has no such function, install a newer CUDA`;
-      throw new CudaError(cudaErrorNumbers.cudaErrorNotSupported, name, message);
+      throw missingFunction(name, version());
     });
   }
   return functions as NativeFunctions<S>;

@@ -323,7 +323,9 @@ function bunBackend(ffi: BunFfi): Backend {
         const library = ffi.dlopen(path, definitions);
         return { symbols: library.symbols, addressOfFunction, close: () => library.close() };
       } catch (error) {
-        if ((error as { code?: string }).code === "ERR_DLOPEN_FAILED") throw error;
+        if ((error as { code?: string }).code === "ERR_DLOPEN_FAILED") {
+          throw new Error(loaderError(ffi, path) ?? messageOf(error), { cause: error });
+        }
       }
       // Bun fails as a whole where one symbol is missing: what the library has is found one by one.
       const functions: Record<string, unknown> = {};
@@ -342,6 +344,26 @@ function bunBackend(ffi: BunFfi): Backend {
     addressOf: (view) => BigInt(ffi.ptr(view)),
     foreignBuffer: (address, byteLength) => ffi.toArrayBuffer(Number(address), 0, byteLength),
   };
+}
+
+/**
+ * Why the system does not load a library. Bun tries the current folder in the end, and tells what came of that: not that
+ * the library was found and lacks another, say.
+ */
+function loaderError(ffi: BunFfi, path: string): string | undefined {
+  let libc: ReturnType<BunFfi["dlopen"]>;
+  try {
+    libc = ffi.dlopen("libc.so.6", {
+      dlopen: { args: ["ptr", "i32"], returns: "u64" },
+      dlerror: { args: [], returns: "cstring" },
+    });
+  } catch {
+    return undefined;
+  }
+  const { dlopen, dlerror } = libc.symbols as unknown as Record<string, (...args: unknown[]) => unknown>;
+  const lazily = 1;
+  const isLoaded = BigInt(dlopen!(new TextEncoder().encode(`${path}\0`), lazily) as bigint) !== 0n;
+  return isLoaded ? undefined : String(dlerror!());
 }
 
 function nodeBackend(ffi: NodeFfi): Backend {

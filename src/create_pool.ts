@@ -1,5 +1,6 @@
 import type { CudaDevice } from "./cuda_device.ts";
 import { memHandleType, type MemLocation } from "./driver.ts";
+import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
 import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
@@ -41,7 +42,11 @@ export function createPool(
   try {
     handle = session.driver.memPoolCreate({ handleTypes, location, maxSize: BigInt(maxSize) });
   } catch (error) {
-    throw cannot(`create a pool with handleType "${handleType}" ${name}`, error, hint);
+    throw cannot(
+      `create a pool with handleType "${handleType}" ${name}`,
+      error,
+      hint ?? sharingHint(handleType, error),
+    );
   }
   const pool = new MemoryPool(session, { device, handle, handleType, isOwned: true });
   if (releaseThreshold === undefined) return pool;
@@ -52,4 +57,14 @@ export function createPool(
     throw error;
   }
   return pool;
+}
+
+/** What to try where the driver has pools, but none that can be shared so. */
+function sharingHint(handleType: PoolHandleType, error: unknown): string | undefined {
+  if (handleType === "none" || !(error instanceof CudaError)) return undefined;
+  if (error.code !== "cudaErrorInvalidValue" && error.code !== "cudaErrorNotSupported") return undefined;
+  const alone = 'use handleType "none", whose pools no other process can import';
+  return handleType === "fabric"
+    ? `the device may not be connected by fabric: use handleType "posix-fd" on one machine, or ${alone}`
+    : `this driver may have no pools that can be shared, as under WSL 2: ${alone}`;
 }

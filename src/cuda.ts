@@ -1,4 +1,4 @@
-import { printAs } from "./custom_inspect.ts";
+import { countOf, printAs } from "./custom_inspect.ts";
 import { createPool } from "./create_pool.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { memLocationType } from "./driver.ts";
@@ -7,6 +7,7 @@ import { HostBuffer } from "./host_buffer.ts";
 import type { MemoryPool, PoolOptions } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength } from "./validation.ts";
+import { formatVersion } from "./version.ts";
 
 /** What `open` gives: the devices that there are. */
 export class Cuda implements Disposable {
@@ -21,13 +22,18 @@ export class Cuda implements Disposable {
   readonly #session: Session;
 
   static {
-    printAs(
-      this,
-      (cuda) => `Cuda { ${cuda.driver}, ${cuda.devices.length} devices, CUDA ${formatVersion(cuda.driverVersion)} }`,
-    );
+    printAs(this, (cuda) => {
+      const version = `CUDA ${formatVersion(cuda.driverVersion)}`;
+      const state = cuda.#session.hasEnded ? "disposed" : `${countOf(cuda.devices.length, "device")}, ${version}`;
+      return `Cuda { ${cuda.driver}, ${state} }`;
+    });
   }
 
-  /** Made by `open`. */
+  /**
+   * Made by `open`.
+   *
+   * @ignore
+   */
   constructor(session: Session) {
     const { driver } = session;
     this.#session = session;
@@ -89,8 +95,4 @@ export class Cuda implements Disposable {
   [Symbol.dispose](): void {
     this.#session.end();
   }
-}
-
-function formatVersion(version: number): string {
-  return `${Math.floor(version / 1000)}.${version % 1000 / 10}`;
 }

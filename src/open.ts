@@ -22,11 +22,15 @@ const defaultSoftwareDevices = 2;
  * Opens CUDA, or the software device.
  *
  * "auto" takes a GPU when libcuda loads and reports a device, and the software device only where FFI is not permitted,
- * there is no libcuda, or it reports no device: any other failure is thrown. What these variables of the environment say
- * holds where the options say nothing: POOLPASS_DRIVER, POOLPASS_SOFTWARE_DEVICES, POOLPASS_SOFTWARE_PEERS (`all`,
- * `none`), POOLPASS_SOFTWARE_STEPS (how often a block of a kernel may go around loops before it is
- * stopped), CUDA_VISIBLE_DEVICES,
- * and POOLPASS_DEBUG (`1` remembers where each buffer was allocated).
+ * there is no libcuda, or it reports no device: any other failure is thrown. Where the options say nothing, these
+ * variables of the environment hold:
+ *
+ * - `POOLPASS_DRIVER`: `auto`, `cuda` or `software`
+ * - `POOLPASS_SOFTWARE_DEVICES`: how many devices the software driver shows
+ * - `POOLPASS_SOFTWARE_PEERS`: `all` or `none`, whether those can reach each other's memory
+ * - `POOLPASS_SOFTWARE_STEPS`: how often a block of a kernel may go around loops before it is stopped there
+ * - `CUDA_VISIBLE_DEVICES`: which devices are seen, and in which order; of the software driver too
+ * - `POOLPASS_DEBUG`: `1` remembers where each buffer was allocated, for the report of those that were forgotten
  *
  * @throws {CudaError} where CUDA is there and fails
  *

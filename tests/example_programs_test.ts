@@ -80,7 +80,11 @@ testPrograms("device_query has a column for each device, and a row for each thin
   assertEquals(rows.get("memory pools"), devices.map(() => "yes"));
   assertEquals(rows.get("pools shared as posix-fd"), devices.map(() => "yes"));
   for (const [ordinal, device] of devices.entries()) {
-    const support = supportOf({ driverVersion: cuda.driverVersion, attribute: (name) => device.attribute(name) });
+    const support = supportOf({
+      driverVersion: cuda.driverVersion,
+      attribute: (name) => device.attribute(name),
+      createSharedPool: () => device.createPool({ handleType: "posix-fd" })[Symbol.dispose](),
+    });
     for (const item of support) assertEquals(rows.get(item.property)![ordinal], formatSupport(item), item.property);
     const peers = devices.filter((other) => other !== device && device.canAccessPeer(other));
     assertMatch(
@@ -198,13 +202,18 @@ const knownSince: Readonly<Record<string, number>> = {
 };
 
 /** What a driver of a version answers, which has all that it knows of; an older one fails as CUDA does. */
-function cellsOfDriver(driverVersion: number, values: Readonly<Record<string, number>> = {}): Map<string, string> {
+function cellsOfDriver(
+  driverVersion: number,
+  values: Readonly<Record<string, number>> = {},
+  createSharedPool = () => {},
+): Map<string, string> {
   const support = supportOf({
     driverVersion,
     attribute(name) {
       if (!(driverVersion >= knownSince[name]!)) throw new Error(`A driver ${driverVersion} was asked for ${name}`);
       return values[name] ?? 0xff;
     },
+    createSharedPool,
   });
   return new Map(support.map((item) => [item.property, formatSupport(item)]));
 }
@@ -240,4 +249,12 @@ test("what a device does not support has a reason, and handle types are told apa
 
 test("a table's columns are as wide as their widest cell, and its lines end with their last", () => {
   assertEquals(formatTable([["a", "b", "c"], ["long", "", "x"], ["1", "22"]]), "a     b   c\nlong      x\n1     22");
+});
+
+test("a device that says that its pools can be shared, and cannot create one, does not support it", () => {
+  const cells = cellsOfDriver(13000, {}, () => {
+    throw new Error("cudaMemPoolCreate failed: cudaErrorInvalidValue (1)");
+  });
+  assertMatch(cells.get("pools shared as posix-fd")!, /^no: .*WSL 2/);
+  assertEquals(cells.get("pools shared as fabric"), "yes");
 });

@@ -1,7 +1,7 @@
 import { type DeviceBuffer, keepMemory, slabPartOf } from "../device_buffer.ts";
 import { MemoryPool, whenDisposed } from "../memory_pool.ts";
 import type { ShareableHandle } from "../shareable_handle.ts";
-import { parseUuid } from "../uuid.ts";
+import { isSameUuid, parseUuid } from "../uuid.ts";
 import { Identifiers } from "./identifiers.ts";
 import type { AllocationMessage, ForgetMessage, PoolMessage } from "./messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
@@ -117,7 +117,9 @@ export class ExportedMemory {
 
   /** The device with a UUID, of those whose memory was exported. */
   findDevice(uuid: string): MemoryPool["device"] {
-    for (const { device } of this.#pools.keys()) if (device?.uuid === uuid) return device;
+    for (const { device } of this.#pools.keys()) {
+      if (device !== undefined && isSameUuid(device.uuid, uuid)) return device;
+    }
     return undefined;
   }
 

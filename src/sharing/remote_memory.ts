@@ -3,7 +3,7 @@ import type { CudaDevice } from "../cuda_device.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import type { ImportedMemoryPool } from "../imported_memory_pool.ts";
-import { formatUuid } from "../uuid.ts";
+import { formatUuid, isSameUuid } from "../uuid.ts";
 import { type AllocationMessage, maximumIdentifiers, type OfferMessage, type PoolMessage } from "./messages.ts";
 import { badMessage } from "./peer_events.ts";
 
@@ -39,7 +39,7 @@ export class RemoteMemory {
 
   /** The device with a UUID, if this process sees it. */
   findDevice(uuid: string): CudaDevice | undefined {
-    return this.#cuda.devices.find((device) => device.uuid === uuid);
+    return this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
   }
 
   definePool(message: PoolMessage): void {
