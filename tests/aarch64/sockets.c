@@ -1,0 +1,82 @@
+/* Sockets that listen at a path. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "shim_functions.h"
+
+static void check_peer(int fd) {
+  struct socket_peer peer;
+  CHECK(poolpass_peer(fd, &peer), 0);
+  CHECK(peer.pid, getpid());
+  CHECK(peer.uid, getuid());
+  CHECK(peer.gid, getgid());
+  /* An emulator may have no pidfds: then there is an error number, and never another descriptor. */
+  if (peer.pidfd < 0) return;
+  struct pollfd interest = { peer.pidfd, POLLIN, 0 };
+  CHECK(poolpass_poll(&interest, 1, 0), 0);
+  CHECK(poolpass_close(peer.pidfd), 0);
+}
+
+static void check_connection(const char *path, int listener) {
+  struct pollfd interest = { listener, POLLIN, 0 };
+  struct received out;
+  char byte = 'y';
+  int handed = -1;
+  CHECK(poolpass_accept(listener), -EAGAIN);
+  int near = poolpass_connect(path);
+  CHECK(near >= 0, 1);
+  CHECK(poolpass_poll(&interest, 1, -1), 1);
+  int far = poolpass_accept(listener);
+  CHECK(far >= 0, 1);
+  CHECK(fcntl(near, F_GETFD) & fcntl(far, F_GETFD), FD_CLOEXEC);
+  check_peer(near);
+  check_peer(far);
+  CHECK(poolpass_send(near, &byte, 1, &listener, 1), 1);
+  CHECK(poolpass_receive(far, &byte, 1, &handed, 1, &out), 1);
+  CHECK(out.handed_out, 1);
+  CHECK(poolpass_accept(handed), -EAGAIN);
+  CHECK(poolpass_close(handed) + poolpass_close(near) + poolpass_close(far), 0);
+}
+
+void check_sockets(const char *folder) {
+  char path[4096], other[4096], too_long[200];
+  struct file_identity identity, probed, another;
+  struct stat status;
+  snprintf(path, sizeof path, "%s/socket", folder);
+  snprintf(other, sizeof other, "%s/other", folder);
+  CHECK(poolpass_connect(path), -ENOENT);
+  CHECK(poolpass_probe(path, &probed), -ENOENT);
+  int listener = poolpass_listen(path, ".temporary", 0600, &identity);
+  CHECK(listener >= 0, 1);
+  CHECK(stat(path, &status), 0);
+  CHECK(status.st_mode, S_IFSOCK | 0600);
+  CHECK(identity.inode, status.st_ino);
+  CHECK(identity.device, status.st_dev);
+  CHECK(poolpass_listen(path, ".temporary", 0600, &another), -EADDRINUSE);
+  CHECK(poolpass_probe(path, &probed), 1);
+  CHECK(probed.inode, identity.inode);
+  check_connection(path, listener);
+
+  CHECK(poolpass_remove(path, ".aside", &identity, 0), 0);
+  CHECK(poolpass_close(listener), 0);
+  CHECK(poolpass_connect(path), -ECONNREFUSED);
+  CHECK(poolpass_probe(path, &probed), 0);
+  another = (struct file_identity){ identity.device, identity.inode + 1 };
+  CHECK(poolpass_remove(path, ".aside", &another, 0), 0);
+  CHECK(poolpass_remove(path, ".aside", &identity, 0), 1);
+  CHECK(stat(path, &status), -1);
+  listener = poolpass_listen(other, ".temporary", 0666, &identity);
+  CHECK(poolpass_remove(other, ".aside", &identity, 1), 1);
+  CHECK(poolpass_close(listener), 0);
+
+  memset(too_long, 'a', sizeof too_long - 1);
+  too_long[sizeof too_long - 1] = 0;
+  CHECK(poolpass_connect(too_long), -ENAMETOOLONG);
+  CHECK(poolpass_probe(too_long, &probed), -ENAMETOOLONG);
+  snprintf(path, sizeof path, "%s/file", folder);
+  CHECK(poolpass_probe(path, &probed), -ENOTSOCK);
+}
