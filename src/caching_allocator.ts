@@ -4,7 +4,7 @@ import { blockAlignment, maximumBlockByteLength } from "./caching/size_classes.t
 import type { CudaDevice } from "./cuda_device.ts";
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
 import { type CudaStream, whenStreamDisposed } from "./cuda_stream.ts";
-import { printAs } from "./custom_inspect.ts";
+import { countOf, placeOf, printAs } from "./custom_inspect.ts";
 import { DeviceArray } from "./device_array.ts";
 import { DeviceBuffer, freeAsKeeper, type SlabPart, slabPartOf } from "./device_buffer.ts";
 import { CudaError } from "./errors.ts";
@@ -71,7 +71,8 @@ const slabAlignment = 2 * 2 ** 20;
  * when there is too little for a buffer otherwise, or when buffers that grow have left many behind. The host never waits
  * for work.
  *
- * Its buffers are shared with other processes as parts of their slabs, each of which is exported and mapped once.
+ * Its buffers are shared with other processes as parts of their slabs, each of which is exported and mapped once. Made by
+ * `MemoryPool.createCachingAllocator`.
  *
  * @example
  * ```ts
@@ -126,15 +127,17 @@ export class CachingAllocator implements Disposable {
 
   static {
     printAs(this, (allocator) => {
-      const { pool: { device } } = allocator;
-      const place = device === undefined ? "host" : `device ${device.ordinal}`;
       const bytes = `${allocator.#used} of ${allocator.#reserved} bytes`;
-      const state = allocator.#isDisposed ? "disposed" : `${allocator.#count} buffers, ${bytes} in use`;
-      return `CachingAllocator { ${place}, ${state} }`;
+      const state = allocator.#isDisposed ? "disposed" : `${countOf(allocator.#count, "buffer")}, ${bytes} in use`;
+      return `CachingAllocator { ${placeOf(allocator.pool.device)}, ${state} }`;
     });
   }
 
-  /** Made by `MemoryPool.createCachingAllocator`. */
+  /**
+   * Made by `MemoryPool.createCachingAllocator`.
+   *
+   * @ignore
+   */
   constructor(
     session: Session,
     pool: MemoryPool,

@@ -1,4 +1,4 @@
-import { printAs } from "./custom_inspect.ts";
+import { printAs, stateOf } from "./custom_inspect.ts";
 import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
@@ -21,7 +21,7 @@ import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 const ipcHandleByteLength = 64;
 
-/** A GPU, or a software device. */
+/** A GPU, or a software device. One of `Cuda.devices`. */
 export class CudaDevice {
   /** The number by which CUDA calls it in this process. */
   readonly ordinal: number;
@@ -39,20 +39,30 @@ export class CudaDevice {
   static {
     printAs(this, (device) => {
       const { hasEnded } = device.#session;
-      return `CudaDevice { ${device.ordinal}, ${hasEnded ? "disposed" : `${device.name}, ${device.uuid}`} }`;
+      return `CudaDevice { device ${device.ordinal}, ` +
+        `${hasEnded ? "disposed" : stateOf(() => `${device.name}, ${device.uuid}`)} }`;
     });
   }
 
-  /** Made by `open`. */
+  /**
+   * Made by `open`.
+   *
+   * @ignore
+   */
   constructor(session: Session, ordinal: number) {
     this.#session = session;
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
   }
 
-  /** The same in every process: "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49". */
+  /** The same in every process: "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49"; "MIG-" and so on for a part of a GPU. */
   get uuid(): string {
-    return this.#uuid ??= formatUuid(this.#session.driver.deviceGetUuid(this.ordinal));
+    return this.#uuid ??= formatUuid(this.#session.driver.deviceGetUuid(this.ordinal), this.#kind);
+  }
+
+  /** CUDA says it by the name alone: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+  get #kind(): "GPU" | "MIG" {
+    return / MIG \d/.test(this.name) ? "MIG" : "GPU";
   }
 
   /** What its maker calls it. */
@@ -144,7 +154,8 @@ export class CudaDevice {
       const handle = this.#session.driver.eventCreateWithFlags(this.ordinal, flags);
       return new CudaEvent(this.#session, { device: this, handle });
     } catch (error) {
-      throw cannot(`create an event on device ${this.ordinal}`, error);
+      const hint = interprocess ? 'attribute("ipcEventSupport") tells whether other processes can open it' : undefined;
+      throw cannot(`create an event on device ${this.ordinal}`, error, hint);
     }
   }
 

@@ -1,4 +1,4 @@
-import { printAs } from "./custom_inspect.ts";
+import { printAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
@@ -15,7 +15,8 @@ export interface EventOptions {
 }
 
 /**
- * A point in a stream's work, which the host and other streams can wait for.
+ * A point in a stream's work, which the host and other streams can wait for. Made by `CudaDevice.createEvent` and
+ * `CudaDevice.openEvent`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
  */
@@ -26,13 +27,19 @@ export class CudaEvent implements Disposable {
   #handle: bigint | undefined;
 
   static {
-    printAs(
-      this,
-      (event) => `CudaEvent { device ${event.device.ordinal}${event.#handle === undefined ? ", disposed" : ""} }`,
-    );
+    printAs(this, (event) => {
+      const state = event.#handle === undefined || event.#session.hasEnded
+        ? "disposed"
+        : stateOf(() => event.query() ? "done" : "pending");
+      return `CudaEvent { device ${event.device.ordinal}, ${state} }`;
+    });
   }
 
-  /** Made by `CudaDevice.createEvent` and `CudaDevice.openEvent`. */
+  /**
+   * Made by `CudaDevice.createEvent` and `CudaDevice.openEvent`.
+   *
+   * @ignore
+   */
   constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {
     this.#session = session;
     this.device = device;

@@ -23,7 +23,7 @@ export interface LaunchOptions {
   sharedMemoryBytes?: number;
 }
 
-/** A function that runs on a device, as many times at once as a launch says. */
+/** A function that runs on a device, as many times at once as a launch says. Made by `CudaModule.kernel`. */
 export class CudaKernel {
   /** The name by which it was found. */
   readonly name: string;
@@ -38,11 +38,16 @@ export class CudaKernel {
   static {
     printAs(this, (kernel) => {
       const types = kernel.#types.map((type) => typeof type === "string" ? type : `${type.byteLength} bytes`);
-      return `CudaKernel { ${kernel.name}(${types.join(", ")}) }`;
+      const state = kernel.#isLoaded() && !kernel.#session.hasEnded ? "" : ", disposed";
+      return `CudaKernel { device ${kernel.#device.ordinal}, ${kernel.name}(${types.join(", ")})${state} }`;
     });
   }
 
-  /** Made by `CudaModule.kernel`. */
+  /**
+   * Made by `CudaModule.kernel`.
+   *
+   * @ignore
+   */
   constructor(
     session: Session,
     { device, handle, signature, isLoaded }: {

@@ -1,4 +1,4 @@
-import { printAs } from "./custom_inspect.ts";
+import { listOf, printAs } from "./custom_inspect.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { type BufferOwner, DeviceBuffer, retire } from "./device_buffer.ts";
@@ -9,7 +9,7 @@ import type { Session } from "./session.ts";
 const ownerOfGlobals: BufferOwner = { release() {}, keeper: "it is a module's variable, and goes with the module" };
 
 /**
- * Kernels that are loaded on a device.
+ * Kernels that are loaded on a device. Made by `CudaDevice.loadModule`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
  */
@@ -23,12 +23,18 @@ export class CudaModule implements Disposable {
 
   static {
     printAs(this, (module) => {
-      const state = module.#handle === undefined ? "disposed" : module.kernelNames.join(", ");
-      return `CudaModule { device ${module.#device.ordinal}: ${state} }`;
+      const { kernelNames } = module;
+      const kernels = kernelNames.length === 0 ? "no kernels known" : `kernels: ${listOf(kernelNames)}`;
+      const state = module.#handle === undefined || module.#session.hasEnded ? "disposed" : kernels;
+      return `CudaModule { device ${module.#device.ordinal}, ${state} }`;
     });
   }
 
-  /** Made by `CudaDevice.loadModule`. */
+  /**
+   * Made by `CudaDevice.loadModule`.
+   *
+   * @ignore
+   */
   constructor(
     session: Session,
     { device, handle, signatures }: { device: CudaDevice; handle: bigint; signatures: readonly KernelSignature[] },

@@ -1,4 +1,4 @@
-import { printAs } from "./custom_inspect.ts";
+import { printAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaEvent } from "./cuda_event.ts";
 import { defaultStream } from "./driver.ts";
@@ -18,7 +18,7 @@ export interface StreamOptions {
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
 
 /**
- * A queue of work for a device, done in order.
+ * A queue of work for a device, done in order. Made by `CudaDevice.createStream`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
  */
@@ -40,12 +40,19 @@ export class CudaStream implements Disposable {
       return () => void entries.delete(entry);
     };
     printAs(this, (stream) => {
-      const kind = stream.#handle === defaultStream ? ", default" : stream.#handle === undefined ? ", disposed" : "";
-      return `CudaStream { device ${stream.device.ordinal}${kind} }`;
+      const kind = stream.#handle === defaultStream ? "default, " : "";
+      const state = stream.disposed || stream.#session.hasEnded
+        ? "disposed"
+        : stateOf(() => stream.query() ? "idle" : "busy");
+      return `CudaStream { device ${stream.device.ordinal}, ${kind}${state} }`;
     });
   }
 
-  /** Made by `CudaDevice.createStream`. */
+  /**
+   * Made by `CudaDevice.createStream`.
+   *
+   * @ignore
+   */
   constructor(
     session: Session,
     { device, handle, onDispose }: {

@@ -1,8 +1,12 @@
 /**
- * How objects print themselves in a REPL and in `console.log`.
+ * How objects print themselves in a REPL and in `console.log`: `MemoryPool { device 0, 3 buffers, ... }`, that is where it
+ * is, what it is, how large, and in which state, in this order.
  *
  * @module
  */
+
+/** As many names as are printed of a longer list. */
+const maxNames = 8;
 
 /**
  * Sets what Deno, Bun and Node print for a class's objects.
@@ -17,10 +21,43 @@
  * }
  * ```
  */
-export function printAs<T>(constructor: { readonly prototype: T }, text: (object: T) => string): void {
+export function printAs<T>(
+  constructor: { readonly name: string; readonly prototype: T },
+  text: (object: T) => string,
+): void {
   Object.defineProperty(constructor.prototype, Symbol.for("nodejs.util.inspect.custom"), {
     value(this: T): string {
-      return text(this);
+      try {
+        return text(this);
+      } catch {
+        // It has none of the private fields: a prototype, or what is made with an object as its prototype, or a Proxy.
+        return `${constructor.name} { a prototype or a Proxy }`;
+      }
     },
   });
+}
+
+/** "device 0", or "host" for what is in host memory. */
+export function placeOf(device: { readonly ordinal: number } | undefined): string {
+  return device === undefined ? "host" : `device ${device.ordinal}`;
+}
+
+/** "1 buffer", "2 buffers". */
+export function countOf(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** The first of some names, and how many more there are. */
+export function listOf(names: readonly string[]): string {
+  const more = names.length - maxNames;
+  return more > 0 ? `${names.slice(0, maxNames).join(", ")} and ${more} more` : names.join(", ");
+}
+
+/** What somebody says who may throw: else the error of the driver, which is as good to know. To print never fails. */
+export function stateOf(ask: () => string, otherwise: string = "not known"): string {
+  try {
+    return ask();
+  } catch (error) {
+    return error instanceof Error && "code" in error ? String(error.code) : otherwise;
+  }
 }

@@ -1,7 +1,7 @@
 import { DeviceBuffer, type DeviceBufferParts, partsOf, type ReadOptions } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
 
-/** Memory of a device whose elements have a type. */
+/** Memory of a device whose elements have a type. Made by `allocateArray` of a pool or an allocator. */
 export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   /** How many elements there are. */
   readonly length: number;

@@ -1,4 +1,4 @@
-import { printAs } from "./custom_inspect.ts";
+import { countOf, placeOf, printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { CudaError } from "./errors.ts";
@@ -125,7 +125,8 @@ interface MoreOfBuffer {
 }
 
 /**
- * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait.
+ * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait. Made
+ * by what allocates, imports and opens memory: `MemoryPool.allocate` for one.
  *
  * @example Fill a buffer and read it back
  * ```ts
@@ -191,12 +192,21 @@ export class DeviceBuffer implements Disposable {
     printAs(this, (buffer) => {
       const whole = buffer.#whole;
       const freed = whole.#more?.laterRelease === undefined ? "freed" : "freed, still kept";
-      const state = whole.#isFreed ? freed : `0x${buffer.#address.toString(16)}`;
-      return `${buffer.constructor.name} { device ${buffer.device.ordinal}, ${buffer.byteLength} bytes, ${state} }`;
+      const living = buffer.#session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
+      const place = placeOf(buffer.#owner.isHostMemory ? undefined : buffer.device);
+      // Those of an array, which is a buffer too.
+      const { length, type } = buffer as { readonly length?: number; readonly type?: { readonly name: string } };
+      const elements = type === undefined ? "" : `${type.name}(${length}), `;
+      const state = whole.#isFreed ? freed : living;
+      return `${buffer.constructor.name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
     });
   }
 
-  /** Made by what allocates, imports and opens memory. */
+  /**
+   * Made by what allocates, imports and opens memory.
+   *
+   * @ignore
+   */
   constructor(
     session: Session,
     owner: BufferOwner,

@@ -1,10 +1,10 @@
-import { printAs } from "./custom_inspect.ts";
+import { countOf, printAs } from "./custom_inspect.ts";
 import type { HostAllocation } from "./driver.ts";
 import { giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
 
 /**
- * Page-locked host memory: copies to and from it run beside the host's own work.
+ * Page-locked host memory: copies to and from it run beside the host's own work. Made by `Cuda.allocateHost`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
  */
@@ -16,10 +16,17 @@ export class HostBuffer implements Disposable {
   #isDisposed = false;
 
   static {
-    printAs(this, (buffer) => `HostBuffer { ${buffer.byteLength} bytes${buffer.#isDisposed ? ", disposed" : ""} }`);
+    printAs(this, (buffer) => {
+      const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
+      return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;
+    });
   }
 
-  /** Made by `Cuda.allocateHost`. */
+  /**
+   * Made by `Cuda.allocateHost`.
+   *
+   * @ignore
+   */
   constructor(session: Session, byteLength: number) {
     this.#session = session;
     this.#allocation = session.allocateHost(byteLength);

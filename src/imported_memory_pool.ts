@@ -18,7 +18,7 @@ const sweepSize = 64;
 export let whenGivenUp: (pool: ImportedMemoryPool, callback: () => void) => void;
 
 /**
- * A pool of another process. It cannot allocate: only map what that process allocated.
+ * A pool of another process. It cannot allocate: only map what that process allocated. Made by `CudaDevice.importPool`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  */
@@ -39,12 +39,17 @@ export class ImportedMemoryPool implements Disposable {
       pool.#onGivenUp = callback;
     };
     printAs(this, (pool) => {
-      const state = pool.#handle === undefined ? "disposed" : `${pool.#mappings.size} mapped`;
+      const isDisposed = pool.#handle === undefined || pool.#session.hasEnded;
+      const state = isDisposed ? "disposed" : `${pool.#mappings.size} mapped`;
       return `ImportedMemoryPool { device ${pool.device.ordinal}, ${state} }`;
     });
   }
 
-  /** Made by `CudaDevice.importPool`. */
+  /**
+   * Made by `CudaDevice.importPool`.
+   *
+   * @ignore
+   */
   constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {
     this.#session = session;
     this.device = device;

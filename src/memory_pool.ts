@@ -1,5 +1,5 @@
 import { CachingAllocator, type CachingAllocatorOptions } from "./caching_allocator.ts";
-import { printAs } from "./custom_inspect.ts";
+import { countOf, placeOf, printAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
@@ -67,7 +67,7 @@ export let allocationStream: (pool: MemoryPool, stream: CudaStream | undefined) 
 const allReleased = 2n ** 64n - 1n;
 
 /**
- * A pool that memory is allocated from in stream order.
+ * A pool that memory is allocated from in stream order. Made by `CudaDevice.createPool` and `Cuda.createHostPool`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  *
@@ -123,13 +123,25 @@ export class MemoryPool implements Disposable {
     };
     allocationStream = (pool, stream) => pool.#streamOr(stream);
     printAs(this, (pool) => {
-      const place = pool.device === undefined ? "host" : `device ${pool.device.ordinal}`;
-      const state = pool.#handle === undefined ? "disposed" : `${pool.#liveCount} buffers, ${pool.#liveBytes} bytes`;
-      return `MemoryPool { ${place}, ${pool.handleType}, ${state} }`;
+      const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
+      const buffers = countOf(pool.#liveCount, "buffer");
+      const living = pool.#liveCount === 0 ? "disposed" : `disposed, ${buffers} not freed`;
+      const state = pool.#handle === undefined || pool.#session.hasEnded ? living : `${buffers}, ${
+        stateOf(() => {
+          const used = pool.#getAttribute(memPoolAttribute.usedMemCurrent);
+          return `${used} of ${pool.#getAttribute(memPoolAttribute.reservedMemCurrent)} bytes in use`;
+        })
+      }`;
+      return `MemoryPool { ${placeOf(pool.device)}, ${kind}${state} }`;
     });
   }
 
-  /** Made by `CudaDevice.createPool` and `Cuda.createHostPool`. `isOwned` is false for a device's default pool, which stays when disposed. */
+  /**
+   * Made by `CudaDevice.createPool` and `Cuda.createHostPool`. `isOwned` is false for a device's default pool, which
+   * stays when disposed.
+   *
+   * @ignore
+   */
   constructor(
     session: Session,
     { device, handle, handleType, isOwned }: {

@@ -743,7 +743,7 @@ testOnEachDriver("an allocator prints itself usefully", (cuda) => {
   using allocator = create(pool);
   assertEquals(inspect(allocator), "CachingAllocator { device 0, 0 buffers, 0 of 0 bytes in use }");
   using buffer = allocator.allocate(1000);
-  assertEquals(inspect(allocator), "CachingAllocator { device 0, 1 buffers, 1024 of 2097152 bytes in use }");
+  assertEquals(inspect(allocator), "CachingAllocator { device 0, 1 buffer, 1024 of 2097152 bytes in use }");
   assertMatch(inspect(buffer), /^DeviceBuffer { device 0, 1000 bytes, 0x[0-9a-f]+ }$/);
 });
 

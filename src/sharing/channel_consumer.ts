@@ -1,6 +1,6 @@
 import type { CudaEvent } from "../cuda_event.ts";
 import type { CudaStream } from "../cuda_stream.ts";
-import { printAs } from "../custom_inspect.ts";
+import { countOf, printAs } from "../custom_inspect.ts";
 import { awaitCopies, type DeviceBuffer, endUse, isBeingRead } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import { FreedStreams } from "../freed_streams.ts";
@@ -86,13 +86,18 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
 
   static {
     printAs(this, (consumer) => {
-      const state = consumer.#disposal !== undefined ? ", disposed" : consumer.#end !== undefined ? ", ended" : "";
-      return `ChannelConsumer { ${consumer.name}, ${consumer.#ready.length} frames ready, ` +
+      if (consumer.#disposal !== undefined) return `ChannelConsumer { ${consumer.name}, disposed }`;
+      const state = consumer.#end === undefined ? "" : ", ended";
+      return `ChannelConsumer { ${consumer.name}, ${countOf(consumer.#ready.length, "frame")} ready, ` +
         `${consumer.#held.size} held${state} }`;
     });
   }
 
-  /** Made by `Importer.channel`. `onHub` is given what the connection talks to. */
+  /**
+   * Made by `Importer.channel`. `onHub` is given what the connection talks to.
+   *
+   * @ignore
+   */
   constructor(parts: ConsumerParts, onHub: (hub: ConsumerHub) => void) {
     this.#parts = parts;
     const { readyEvents, window } = parts.channel;

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../cuda_stream.ts";
-import { printAs } from "../custom_inspect.ts";
+import { countOf, printAs } from "../custom_inspect.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import type { MemoryPool } from "../memory_pool.ts";
 import type { WaitOptions } from "../waiting.ts";
@@ -94,13 +94,18 @@ export class ChannelProducer implements AsyncDisposable {
 
   static {
     printAs(this, (channel) => {
-      const state = channel.#disposal !== undefined ? ", disposed" : channel.#end !== undefined ? ", ended" : "";
+      if (channel.#disposal !== undefined) return `ChannelProducer { ${channel.name}, disposed }`;
+      const state = channel.#end === undefined ? "" : ", ended";
       return `ChannelProducer { ${channel.name}, ${channel.freeSlots} of ${channel.#parts.options.slots} slots free, ` +
-        `${channel.consumers.length} consumers, ${channel.#sequence} frames${state} }`;
+        `${countOf(channel.consumers.length, "consumer")}, ${countOf(channel.#sequence, "frame")}${state} }`;
     });
   }
 
-  /** Made by `Exporter.createChannel`. `onHub` is given what connections talk to. */
+  /**
+   * Made by `Exporter.createChannel`. `onHub` is given what connections talk to.
+   *
+   * @ignore
+   */
   constructor(parts: ChannelParts, onHub: (hub: ChannelHub) => void) {
     const { name, offer, ring, stride, events, options } = parts;
     const { slots, slotByteLength, overflow } = options;

@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaStream } from "../cuda_stream.ts";
-import { printAs } from "../custom_inspect.ts";
+import { countOf, printAs } from "../custom_inspect.ts";
 import { DeviceBuffer, wholeOf } from "../device_buffer.ts";
 import { DeviceWatch } from "./device_watch.ts";
 import { SharingError } from "../errors.ts";
@@ -112,8 +112,8 @@ export class Exporter implements AsyncDisposable {
 
   static {
     printAs(this, (exporter) => {
-      const state = exporter.#closing.signal.aborted ? ", disposed" : "";
-      return `Exporter { ${exporter.path}, ${exporter.#offers.size} offers, ${exporter.#importers.size} importers${state} }`;
+      const counts = `${countOf(exporter.#offers.size, "offer")}, ${countOf(exporter.#importers.size, "importer")}`;
+      return `Exporter { ${exporter.path}, ${exporter.#closing.signal.aborted ? "disposed" : counts} }`;
     });
   }
 

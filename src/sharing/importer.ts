@@ -1,6 +1,6 @@
 import type { Cuda } from "../cuda.ts";
 import type { CudaStream } from "../cuda_stream.ts";
-import { printAs } from "../custom_inspect.ts";
+import { countOf, printAs } from "../custom_inspect.ts";
 import { DeviceBuffer, partsOf } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import { giveBack } from "../explain.ts";
@@ -86,8 +86,9 @@ export class Importer implements AsyncDisposable {
 
   static {
     printAs(this, (importer) => {
-      const state = importer.#isDisposed ? ", disposed" : importer.#end !== undefined ? ", disconnected" : "";
-      return `Importer { process ${importer.peer.pid}, ${importer.#offers.size} offers, ` +
+      if (importer.#isDisposed) return `Importer { process ${importer.peer.pid}, disposed }`;
+      const state = importer.#end === undefined ? "" : ", disconnected";
+      return `Importer { process ${importer.peer.pid}, ${countOf(importer.#offers.size, "offer")}, ` +
         `${importer.#mapped.size} mapped${state} }`;
     });
   }

@@ -13,7 +13,8 @@ export interface RecallOptions extends WaitOptions {
 }
 
 /**
- * An importer's hold on what was offered. The memory stays for as long, whatever the exporter's application does.
+ * An importer's hold on what was offered. The memory stays for as long, whatever the exporter's application does. One of
+ * `Exporter.leases` and `Offer.leases`.
  *
  * @example Ask whoever holds anything to let go, and cut off who does not within a second
  * ```ts ignore
@@ -27,7 +28,11 @@ export class Lease {
     printAs(this, (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`);
   }
 
-  /** Made by `Exporter.leases`. */
+  /**
+   * Made by `Exporter.leases`.
+   *
+   * @ignore
+   */
   constructor(announcement: Announcement) {
     this.#announcement = announcement;
   }

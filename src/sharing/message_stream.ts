@@ -94,7 +94,7 @@ export class MessageStream {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   static {
-    printAs(this, (stream) => `MessageStream { peer: ${stream.#peerName()}${stream.#isEnded ? ", ended" : ""} }`);
+    printAs(this, (stream) => `MessageStream { ${stream.#peerName()}${stream.#isEnded ? ", ended" : ""} }`);
   }
 
   /**

@@ -1,4 +1,4 @@
-import { printAs } from "../custom_inspect.ts";
+import { countOf, printAs } from "../custom_inspect.ts";
 import type { WaitOptions } from "../waiting.ts";
 import type { Announcement } from "./announcement.ts";
 import { Lease } from "./lease.ts";
@@ -26,11 +26,17 @@ export class Offer {
   static {
     printAs(this, (offer) => {
       const state = offer.isWithdrawn ? ", withdrawn" : "";
-      return `Offer { ${offer.name}, ${offer.byteLength} bytes, ${offer.leases.length} leases${state} }`;
+      const { byteLength, kind } = offer.#record;
+      const what = kind === "pool" ? "whole pool" : `${kind}, ${countOf(byteLength, "byte")}`;
+      return `Offer { ${offer.name}, ${what}, ${countOf(offer.leases.length, "lease")}${state} }`;
     });
   }
 
-  /** Made by `Exporter.offer`. */
+  /**
+   * Made by `Exporter.offer`.
+   *
+   * @ignore
+   */
   constructor(record: OfferRecord, owner: OfferOwner) {
     this.#record = record;
     this.#owner = owner;

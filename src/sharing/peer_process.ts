@@ -37,7 +37,7 @@ export class PeerProcess implements Disposable {
 
   static {
     look = (process) => process.#look();
-    printAs(this, (process) => `PeerProcess { ${process.peer.pid}${process.#hasEnded ? ", ended" : ""} }`);
+    printAs(this, (process) => `PeerProcess { process ${process.peer.pid}${process.#hasEnded ? ", ended" : ""} }`);
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../cuda_stream.ts";
-import { printAs } from "../custom_inspect.ts";
+import { countOf, printAs } from "../custom_inspect.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import type { SharingError } from "../errors.ts";
 import type { ImportedMemoryPool } from "../imported_memory_pool.ts";
@@ -77,11 +77,16 @@ export class RemoteOffer {
   static {
     printAs(this, (offer) => {
       const state = offer.isWithdrawn ? ", withdrawn" : "";
-      return `RemoteOffer { ${offer.name}, ${offer.kind}, ${offer.byteLength} bytes${state} }`;
+      const what = offer.kind === "pool" ? "whole pool" : `${offer.kind}, ${countOf(offer.byteLength, "byte")}`;
+      return `RemoteOffer { ${offer.name}, ${what}${state} }`;
     });
   }
 
-  /** Made by `Importer`. */
+  /**
+   * Made by `Importer`.
+   *
+   * @ignore
+   */
   constructor(state: RemoteOfferState, owner: RemoteOfferOwner) {
     this.#state = state;
     this.#owner = owner;

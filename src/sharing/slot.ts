@@ -1,4 +1,4 @@
-import { printAs } from "../custom_inspect.ts";
+import { countOf, placeOf, printAs, stateOf } from "../custom_inspect.ts";
 import type { CudaStream } from "../cuda_stream.ts";
 import { DeviceBuffer, partsOf } from "../device_buffer.ts";
 import { giveBack } from "../explain.ts";
@@ -6,7 +6,7 @@ import type { JsonValue } from "./metadata.ts";
 
 /**
  * A slot of a channel that its producer has reserved: to be written, and sent. One that is not sent is given back by its
- * disposal.
+ * disposal. Made by `ChannelProducer.reserve`.
  */
 export class Slot implements Disposable {
   /** Its memory, until the slot is sent or given back. */
@@ -16,10 +16,18 @@ export class Slot implements Disposable {
   readonly #giveBack: (slot: Slot) => void;
 
   static {
-    printAs(this, (slot) => `Slot { ${slot.index}, ${slot.buffer.byteLength} bytes }`);
+    printAs(this, (slot) => {
+      const { buffer: { device, byteLength }, index } = slot;
+      const state = stateOf(() => `0x${slot.buffer.address.toString(16)}`, "sent or given back");
+      return `Slot { ${placeOf(device)}, slot ${index}, ${countOf(byteLength, "byte")}, ${state} }`;
+    });
   }
 
-  /** Made by `ChannelProducer.reserve`. */
+  /**
+   * Made by `ChannelProducer.reserve`.
+   *
+   * @ignore
+   */
   constructor(buffer: DeviceBuffer, index: number, giveBack: (slot: Slot) => void) {
     this.buffer = buffer;
     this.index = index;
@@ -54,11 +62,16 @@ export class ReceivedSlot implements Disposable {
   static {
     printAs(this, (slot) => {
       const state = slot.#owner.isHeld(slot) ? "" : ", released";
-      return `ReceivedSlot { ${slot.index}, frame ${slot.sequence}, ${slot.buffer.byteLength} bytes${state} }`;
+      const what = `slot ${slot.index}, frame ${slot.sequence}, ${countOf(slot.buffer.byteLength, "byte")}`;
+      return `ReceivedSlot { ${placeOf(slot.buffer.device)}, ${what}${state} }`;
     });
   }
 
-  /** Made by `ChannelConsumer`. */
+  /**
+   * Made by `ChannelConsumer`.
+   *
+   * @ignore
+   */
   constructor(
     parts: { buffer: DeviceBuffer; index: number; sequence: number; metadata: JsonValue | undefined },
     owner: ReceivedSlotOwner,

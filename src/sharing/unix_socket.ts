@@ -84,7 +84,7 @@ export const operationsPerTurn = 64;
  * ```ts
  * await using socket = await UnixSocket.connect("/run/frames.sock");
  * const { bytes, handles } = await socket.receive(64, { handles: 1, signal: AbortSignal.timeout(1000) });
- * using pool = handles[0];
+ * using handle = handles[0];
  * ```
  */
 export class UnixSocket implements AsyncDisposable {
@@ -103,7 +103,7 @@ export class UnixSocket implements AsyncDisposable {
 
   static {
     takeConnection = (socket) => socket.#take();
-    printAs(this, (socket) => `UnixSocket { peer: ${socket.#peerName()}${socket.#fd < 0 ? ", disposed" : ""} }`);
+    printAs(this, (socket) => `UnixSocket { ${socket.#peerName()}${socket.#fd < 0 ? ", disposed" : ""} }`);
   }
 
   private constructor(fd: number) {
