@@ -1,0 +1,60 @@
+/**
+ * The command lines that the pages show.
+ *
+ * @module
+ */
+import { existsSync } from "node:fs";
+import type { Block } from "./blocks.ts";
+import { readProjectFile, root } from "./scripts.ts";
+
+/** Whether a block is one of commands for a shell. */
+export function isShell({ language, text }: Block): boolean {
+  return language === "sh" || (language === "" && /^(deno|npx|npm|bun|node|nvcc|python3) /m.test(text));
+}
+
+/** The commands of a block, each without its comment and in one line. */
+export function commandsOf({ text }: Block): string[] {
+  return text.replaceAll(/\\\n\s*/g, "").split("\n").map((line) => line.replace(/(^|\s)#.*$/, "").trim())
+    .filter((line) => line !== "");
+}
+
+interface Configuration {
+  readonly tasks: Readonly<Record<string, { readonly command: string }>>;
+}
+
+/** What is wrong with a command: a file or a task that there is not, or an option that its program does not know. */
+export function problemOf(command: string): string | undefined {
+  // What is set before it, and where its output goes, is the shell's; npx starts what it names.
+  const [program, verb, ...rest] = command.replace(/^(\w+=\S* +)+/, "").replace(/ [|&>].*$/, "")
+    .replace(/^npx -y deno@\S+/, "deno").split(/ +/);
+  const missing = [verb, ...rest].find((word) => isFileOfProject(word) && !existsSync(new URL(word!, root)));
+  if (missing !== undefined) return `there is no ${missing}`;
+  if (program !== "deno") return undefined;
+  if (verb === "run") return problemOfRun(rest);
+  return verb === "task" ? problemOfTask(rest[0]!, rest.slice(1)) : undefined;
+}
+
+function isFileOfProject(word: string | undefined): boolean {
+  return word !== undefined && /^[\w.-][\w./-]*\/[\w.-]+\.\w+$/.test(word);
+}
+
+/** A task, and what it is given beside its own arguments. */
+export function problemOfTask(name: string, args: readonly string[]): string | undefined {
+  const { tasks } = JSON.parse(readProjectFile("deno.json")) as Configuration;
+  const task = tasks[name];
+  if (task === undefined) return `there is no task ${name}`;
+  const words = task.command.split(" ");
+  return words[1] === "run" ? problemOfRun([...words.slice(2), ...args]) : undefined;
+}
+
+/** The arguments of `deno run`: its own options, the file, and the file's. */
+function problemOfRun(words: readonly string[]): string | undefined {
+  const index = words.findIndex((word) => /\.ts$/.test(word));
+  const file = words[index];
+  if (file === undefined || !existsSync(new URL(file, root))) return undefined;
+  const program = readProjectFile(file);
+  for (const option of words.slice(index + 1).filter((word) => word.startsWith("--"))) {
+    if (!program.includes(option)) return `${file} says nothing of ${option}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,53 @@
+/**
+ * What blocks that begin in the middle may use: names that a reader has by then.
+ *
+ * @module
+ */
+import {
+  type Cuda,
+  type CudaDevice,
+  type CudaError,
+  type CudaEvent,
+  type CudaKernel,
+  type CudaModule,
+  type CudaStream,
+  type DeviceArray,
+  type DeviceBuffer,
+  type Exporter,
+  type HostBuffer,
+  type ImportedMemoryPool,
+  type Importer,
+  type MemoryPool,
+  open,
+  type ShareableHandle,
+  type UnixSocket,
+} from "../../mod.ts";
+import { ptx } from "../../kernels/fill.ts";
+
+export { ptx } from "../../kernels/fill.ts";
+
+export const cuda: Cuda = open();
+export const gpu: CudaDevice = cuda.device(0);
+export const stream: CudaStream = gpu.createStream();
+export const pool: MemoryPool = gpu.createPool({ handleType: "posix-fd" });
+export const buffer: DeviceBuffer = pool.allocate(2 ** 20, stream);
+export const kernel: CudaKernel = gpu.loadModule(ptx).kernel("fill");
+export const grid = 4;
+export const block = 256;
+
+// These need another process: a block that uses one is checked, and not run.
+export declare const exporter: Exporter;
+export declare const importer: Importer;
+export declare const socket: UnixSocket;
+export declare const imported: ImportedMemoryPool;
+export declare const handle: ShareableHandle;
+export declare const bytes: Uint8Array<ArrayBuffer>;
+
+// These are named in tables, which are checked, and not run.
+export declare const peer: CudaDevice;
+export declare const event: CudaEvent;
+export declare const start: CudaEvent;
+export declare const array: DeviceArray<Float32Array>;
+export declare const host: HostBuffer;
+export declare const module: CudaModule;
+export declare const error: CudaError;
