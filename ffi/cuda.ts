@@ -144,6 +144,10 @@ export const libcuda = {
     result: "i32",
   },
   cuMemGetInfo_v2: { parameters: ["buffer", /* size_t *free */ "buffer" /* size_t *total */], result: "i32" },
+  cuCtxGetStreamPriorityRange: {
+    parameters: ["buffer", /* int *leastPriority */ "buffer" /* int *greatestPriority */],
+    result: "i32",
+  },
   cuStreamCreateWithPriority: {
     parameters: ["buffer", /* CUstream *phStream */ "u32", /* unsigned int flags */ "i32" /* int priority */],
     result: "i32",

@@ -162,6 +162,14 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaDeviceDisablePeerAccess(peer), "cudaDeviceDisablePeerAccess");
   }
 
+  deviceGetStreamPriorityRange(device: number): { least: number; greatest: number } {
+    this.#makeCurrent(device);
+    const result = this.#runtime.cudaDeviceGetStreamPriorityRange(this.#out, this.#secondOut);
+    this.#check(result, "cudaDeviceGetStreamPriorityRange");
+    // The second is written to the second half.
+    return { least: this.#intOut[0]!, greatest: this.#intOut[2]! };
+  }
+
   streamCreateWithPriority(device: number, flags: number, priority: number): bigint {
     this.#makeCurrent(device);
     const result = this.#runtime.cudaStreamCreateWithPriority(this.#out, flags, priority);

@@ -29,6 +29,10 @@ export const cudart = {
   cudaDeviceDisablePeerAccess: { parameters: ["i32" /* int peerDevice */], result: "i32" },
   cudaMemGetInfo: { parameters: ["buffer", /* size_t *free */ "buffer" /* size_t *total */], result: "i32" },
 
+  cudaDeviceGetStreamPriorityRange: {
+    parameters: ["buffer", /* int *leastPriority */ "buffer" /* int *greatestPriority */],
+    result: "i32",
+  },
   cudaStreamCreateWithPriority: {
     parameters: ["buffer", /* cudaStream_t *pStream */ "u32", /* unsigned int flags */ "i32" /* int priority */],
     result: "i32",

@@ -39,6 +39,7 @@ export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Tw
     cudaDeviceDisablePeerAccess: (peer) => contexts.with(peer, (context) => driver.cuCtxDisablePeerAccess(context)),
     cudaMemGetInfo: driver.cuMemGetInfo_v2,
 
+    cudaDeviceGetStreamPriorityRange: driver.cuCtxGetStreamPriorityRange,
     cudaStreamCreateWithPriority: driver.cuStreamCreateWithPriority,
     cudaStreamDestroy: driver.cuStreamDestroy_v2,
     cudaStreamQuery: driver.cuStreamQuery,

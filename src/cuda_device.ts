@@ -107,6 +107,25 @@ export class CudaDevice {
     }
   }
 
+  /**
+   * The priorities that streams can have, from the least to the greatest, which is the lower number: 0 and -5 on an H200.
+   * Both are 0 where the device does not tell streams apart so. A stream that is created with another gets the nearest.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   *
+   * @example
+   * ```ts ignore
+   * using urgent = gpu.createStream({ nonBlocking: true, priority: gpu.streamPriorityRange().greatest });
+   * ```
+   */
+  streamPriorityRange(): { least: number; greatest: number } {
+    try {
+      return this.#session.driver.deviceGetStreamPriorityRange(this.ordinal);
+    } catch (error) {
+      throw cannot(`tell the priorities of streams on device ${this.ordinal}`, error);
+    }
+  }
+
   /** A new queue for the device's work. */
   createStream({ priority = 0, nonBlocking = false }: StreamOptions = {}): CudaStream {
     if (!Number.isSafeInteger(priority)) {

@@ -8,7 +8,7 @@ import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 /** How a stream is made. */
 export interface StreamOptions {
-  /** Lower numbers go first; 0 unless given. */
+  /** Lower numbers go first; 0 unless given. `CudaDevice.streamPriorityRange` tells which there are. */
   priority?: number;
   /** Whether it is free of the device's default stream, which otherwise waits for it and it for that. */
   nonBlocking?: boolean;

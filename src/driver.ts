@@ -98,6 +98,7 @@ export interface Driver {
   deviceEnablePeerAccess(device: number, peer: number): void;
   deviceDisablePeerAccess(device: number, peer: number): void;
 
+  deviceGetStreamPriorityRange(device: number): { least: number; greatest: number };
   streamCreateWithPriority(device: number, flags: number, priority: number): bigint;
   streamDestroy(device: number, stream: bigint): void;
   streamQuery(device: number, stream: bigint): boolean;

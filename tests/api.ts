@@ -114,6 +114,7 @@ export declare class CudaDevice {
   /** A device attribute under CUDA's name, "multiProcessorCount" for cudaDevAttrMultiProcessorCount. */
   attribute(name: string): number;
   memoryInfo(): { free: number; total: number };
+  streamPriorityRange(): { least: number; greatest: number };
   readonly defaultStream: CudaStream;
   readonly defaultPool: MemoryPool;
   currentPool: MemoryPool;

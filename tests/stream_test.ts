@@ -124,3 +124,14 @@ testOnEachDriver("devices tell what they are", (cuda) => {
   assertThrows(() => cuda.device(99), RangeError, "Cannot find device 99");
   assertThrows(() => cuda.device("GPU-0"), RangeError, cuda.device(0).uuid);
 });
+
+testOnEachDriver("streams have the priorities that their device tells of", (cuda) => {
+  const gpu = cuda.device(0);
+  const { least, greatest } = gpu.streamPriorityRange();
+  assertEquals(least, 0);
+  assert(Number.isInteger(greatest) && greatest <= least, `from ${least} to ${greatest}`);
+  for (const priority of [least, greatest]) {
+    using stream = gpu.createStream({ nonBlocking: true, priority });
+    assert(stream.query());
+  }
+});

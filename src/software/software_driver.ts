@@ -70,6 +70,9 @@ interface LoadedKernel {
   readonly kernel: SoftwareKernel;
 }
 
+/** Those of an H200; to the software device, all are the same. */
+const streamPriorities = { least: 0, greatest: -5 } as const;
+
 /** A minute or two of a kernel that has no end. */
 const defaultStepLimit = 2 ** 36;
 
@@ -193,6 +196,11 @@ export class SoftwareDriver implements Driver {
     // Kernels that were launched before have the access that there was then.
     this.#finishWorkOf(device, call);
     peerAccess.disable(device, peer);
+  }
+
+  deviceGetStreamPriorityRange(device: number): { least: number; greatest: number } {
+    this.#devices.check(device, "cudaDeviceGetStreamPriorityRange");
+    return streamPriorities;
   }
 
   streamCreateWithPriority(device: number, flags: number, _priority: number): bigint {

@@ -22,6 +22,7 @@ TWIN(cudaGetDeviceCount, cuDeviceGetCount, (int *out), (out))
 TWIN(cudaDeviceGetAttribute, cuDeviceGetAttribute, (int *out, int attribute, int device), (out, attribute, device))
 TWIN(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *out, int device, int peer), (out, device, peer))
 TWIN(cudaMemGetInfo, cuMemGetInfo_v2, (size_t *free, size_t *total), (free, total))
+TWIN(cudaDeviceGetStreamPriorityRange, cuCtxGetStreamPriorityRange, (int *least, int *greatest), (least, greatest))
 TWIN(cudaStreamCreateWithPriority, cuStreamCreateWithPriority, (void *out, unsigned flags, int priority),
      (out, flags, priority))
 TWIN(cudaEventCreateWithFlags, cuEventCreate, (void *out, unsigned flags), (out, flags))
