@@ -1,10 +1,10 @@
 /**
- * The environment and the identity of this process, with no permission but that for FFI.
+ * The environment of this process, with no permission but that for FFI.
  *
  * @module
  */
 import { dlopen, ffiRefusal, foreignBuffer, type NativeFunctions, platform } from "./host.ts";
-import { cString, shim, unwrap } from "./shim/shim.ts";
+import { cString } from "./shim/shim.ts";
 
 interface Globals {
   Deno?: { permissions: { querySync(descriptor: { name: "env"; variable: string }): { state: string } } };
@@ -38,16 +38,6 @@ function openLibc(): NativeFunctions<typeof symbols> | null {
   } catch {
     return null;
   }
-}
-
-/** The number of this process. */
-export function processId(): number {
-  return unwrap(shim().poolpass_getpid(), "getpid");
-}
-
-/** The number of the user that this process runs as. */
-export function userId(): number {
-  return shim().poolpass_getuid();
 }
 
 function runtimeVariable(name: string): string | undefined {

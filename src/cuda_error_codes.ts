@@ -141,6 +141,3 @@ export const cudaErrorNumbers = {
   cudaErrorUnknown: 999,
   cudaErrorApiFailureBase: 10000,
 } as const;
-
-/** A name of `enum cudaError`. */
-export type CudaErrorCode = keyof typeof cudaErrorNumbers;

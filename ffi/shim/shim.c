@@ -280,7 +280,6 @@ EXPORT int poolpass_unmap(unsigned char *base, uint64_t at, uint64_t length) {
 }
 
 EXPORT int poolpass_getpid(void) { return getpid(); }
-EXPORT uint32_t poolpass_getuid(void) { return getuid(); }
 EXPORT uint32_t poolpass_geteuid(void) { return geteuid(); }
 
 /* cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take their 64 bytes by value. These return the CUDA error. */

@@ -116,7 +116,6 @@ const symbols = {
     result: "i32",
   },
   poolpass_getpid: { parameters: [], result: "i32" },
-  poolpass_getuid: { parameters: [], result: "u32" },
   poolpass_geteuid: { parameters: [], result: "u32" },
   poolpass_ipc_open_mem_handle: {
     parameters: [

@@ -49,7 +49,6 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_map, (unsigned char *, uint64_t, uint64_t, int, uint64_t)) \
   function(int, poolpass_unmap, (unsigned char *, uint64_t, uint64_t)) \
   function(int, poolpass_getpid, (void)) \
-  function(uint32_t, poolpass_getuid, (void)) \
   function(uint32_t, poolpass_geteuid, (void)) \
   function(int, poolpass_ipc_open_mem_handle, (uint64_t, void *, const void *, uint32_t)) \
   function(int, poolpass_ipc_open_event_handle, (uint64_t, void *, const void *))

@@ -48,9 +48,6 @@ export const contextFields = [
 /** One of the numbers of a launch. */
 export type ContextField = typeof contextFields[number];
 
-/** Bytes of a launch's record. */
-export const contextByteLength: number = contextFields.length * 4;
-
 const contextOffsets: ReadonlyMap<ContextField, number> = new Map(
   contextFields.map((field, index) => [field, index * 4]),
 );
