@@ -18,7 +18,7 @@ import {
   protocolVersion,
 } from "./messages.ts";
 import { PeerProcess } from "./peer_process.ts";
-import { countLooks, preparePolling, readable, type Watch, watch, writable } from "./poller.ts";
+import { countLooks, expectAnswer, preparePolling, readable, type Watch, watch, writable } from "./poller.ts";
 import {
   isOutOfDescriptors,
   operationsPerTurn,
@@ -174,6 +174,7 @@ export class MessageStream {
   flush(): void {
     if (this.#isEnded) return;
     this.#writer.flush();
+    expectAnswer();
     const { failure, isEmpty } = this.#writer;
     if (failure !== undefined) {
       if (this.#lastError === undefined) queueMicrotask(() => this.#onSendFailure(failure));

@@ -153,6 +153,14 @@ export function preparePolling(): void {
   table = new PollTable(eventfd);
 }
 
+/** Looks more often for a while, where it looks now and then: something was sent, and an answer may come. */
+export function expectAnswer(): void {
+  if (host === "deno" || !serving) return;
+  const wasIdle = performance.now() - lastEvent >= attentiveMilliseconds;
+  lastEvent = Math.max(lastEvent, performance.now() - spinMilliseconds);
+  if (wasIdle) interruptPause?.();
+}
+
 /** A number that is another one after the descriptors were looked at again: it tells one turn of the thread from another. */
 export function countLooks(): number {
   return looks;

@@ -1,0 +1,74 @@
+/**
+ * What it costs to wait for another process, in each runtime: how soon who waits is woken, and what waiting takes of a
+ * processor.
+ *
+ *     deno task bench:waking [--rounds 40] [--runtimes deno,bun,node]
+ *
+ * Needs no GPU: memory is that of the software device. A runtime is found by its name, or where the variables BUN and NODE
+ * say. Prints a table for each, writes nothing.
+ *
+ * @module
+ */
+import { cpus } from "node:os";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "@std/cli/parse-args";
+import { formatTable } from "../examples/table.ts";
+import { quantile } from "./channel/statistics.ts";
+import { median, type Times } from "./measurement.ts";
+import { restMilliseconds, type WakingResult } from "./waking/results.ts";
+
+const permissions = ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write", "--allow-env"];
+
+function commandOf(runtime: string): readonly [command: string, ...args: string[]] {
+  const program = fileURLToPath(new URL("waking/measure.ts", import.meta.url));
+  if (runtime === "bun") return [Deno.env.get("BUN") ?? "bun", program];
+  if (runtime === "node") return [Deno.env.get("NODE") ?? "node", "--no-warnings", program];
+  return [Deno.execPath(), "run", "--no-prompt", "--no-check", ...permissions, program];
+}
+
+function measure(runtime: string, rounds: string): WakingResult {
+  const [command, ...args] = commandOf(runtime);
+  const { success, stdout } = new Deno.Command(command, { args: [...args, rounds], stderr: "inherit" }).outputSync();
+  if (!success) throw new Error("it failed");
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+function print(runtime: string, { waits, deaths, idle }: WakingResult): void {
+  const rests = restMilliseconds.map((rest) => rest === 0 ? "back to back" : `after ${rest} ms of rest`);
+  const rows = Object.entries(waits).map(([name, perRest]) => [name, ...perRest.map(formatWaits)]);
+  console.log(`\n${runtime}: milliseconds, median (99th percentile)\n`);
+  console.log(formatTable([["", ...rests], ...rows]));
+  const deathRows = Object.entries(deaths).map(([name, times]) => [name, formatDeaths(times)]);
+  console.log(`\n${formatTable([["a process is killed, milliseconds until", "median (most)"], ...deathRows])}`);
+  const idleRows = idle.map(({ connections, exporter, importer }) => [
+    connections.toString(),
+    formatShare(exporter),
+    formatShare(importer),
+  ]);
+  console.log(`\n${formatTable([["connections at rest, share of a processor", "exporter", "importer"], ...idleRows])}`);
+}
+
+function formatWaits(times: Times): string {
+  return `${median(times).toFixed(3)} (${quantile(times, 0.99).toFixed(3)})`;
+}
+
+function formatDeaths(times: Times): string {
+  return `${median(times).toFixed(2)} (${Math.max(...times).toFixed(2)})`;
+}
+
+function formatShare(share: number): string {
+  return `${(share * 100).toFixed(2)} %`;
+}
+
+const { rounds, runtimes } = parseArgs(Deno.args, {
+  string: ["rounds", "runtimes"],
+  default: { rounds: "40", runtimes: "deno,bun,node" },
+});
+console.log(`${cpus().length} cores of ${cpus()[0]?.model}`);
+for (const runtime of runtimes.split(",")) {
+  try {
+    print(runtime, measure(runtime, rounds));
+  } catch (error) {
+    console.log(`\n${runtime}: not measured: ${error instanceof Error ? error.message : error}`);
+  }
+}
