@@ -266,12 +266,16 @@ export class DeviceBuffer implements Disposable {
    * have got there.
    *
    * @throws {RangeError} where the target is too small
+   * @throws {TypeError} for a typed array: `read` gives one
    */
   copyTo(
     target: HostBuffer | DeviceBuffer,
     stream: CudaStream = this.stream,
     { byteOffset = 0 }: CopyOptions = {},
   ): void {
+    if (!(target instanceof HostBuffer || target instanceof DeviceBuffer)) {
+      throw new TypeError("Cannot copy to what is no HostBuffer and no DeviceBuffer: read gives typed arrays");
+    }
     checkRange("the buffer", { byteOffset, length: 0, byteLength: this.byteLength });
     const length = this.byteLength - byteOffset;
     checkRange("the target", { byteOffset: 0, length, byteLength: target.byteLength });

@@ -108,6 +108,7 @@ testOnEachDriver("ranges past the end are refused, and say by how much", async (
   assertThrows(() => buffer.copyFrom(new Uint8Array(11)), RangeError, "it has 10 bytes");
   assertThrows(() => buffer.copyFrom(new Uint8Array(1), undefined, { byteOffset: 10 }), RangeError, "10 to 11");
   assertThrows(() => buffer.copyTo(small), RangeError, "the target");
+  assertThrows(() => buffer.copyTo(new Uint8Array(4096) as never), TypeError, "read gives typed arrays");
   assertThrows(() => buffer.fill(0, undefined, { byteOffset: -1 }), RangeError, "byteOffset");
   assertThrows(() => buffer.fill(256), RangeError, "256");
   assertThrows(() => buffer.subarray(4, 11), RangeError);
