@@ -44,8 +44,9 @@ export async function buildPackage(): Promise<void> {
     await write(`kernels/${name}.d.ts`, rollUp(declarations, `kernels/${name}.d.ts`));
   }
   await write("package.json", `${JSON.stringify(manifest, null, 2)}\n`);
-  await write("README.md", forUsers(await read("README.md")));
-  for (const file of ["CHANGELOG.md", "LICENSE"]) await write(file, await read(file));
+  const pages = ["CHANGELOG.md", "LICENSE"];
+  await write("README.md", withLinksTo(pages, forUsers(await read("README.md"))));
+  for (const file of pages) await write(file, await read(file));
 }
 
 /** The package's manifest, from those of the sources. */
@@ -65,6 +66,9 @@ export function packageManifest(
   });
   return {
     ...Object.fromEntries(kept),
+    // For what does not know exports.
+    main: "./poolpass.js",
+    types: "./poolpass.d.ts",
     exports: {
       ".": { types: "./poolpass.d.ts", default: "./poolpass.js" },
       "./kernels/*.js": { types: "./kernels/*.d.ts", default: "./kernels/*.js" },
@@ -132,6 +136,13 @@ async function readTree(folder: URL, path = ""): Promise<Map<string, string>> {
     else for (const file of await readTree(folder, `${path}${name}/`)) files.set(...file);
   }
   return files;
+}
+
+/** A page whose links lead to files that are in the package, or on the web: the others are their text alone. */
+function withLinksTo(files: readonly string[], page: string): string {
+  return page
+    .replaceAll(/^!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n?/gm, "")
+    .replaceAll(/\[([^\]]*)\]\((?!https?:)([^)]*)\)/g, (link, text, to) => files.includes(to) ? link : text);
 }
 
 function withDeclarations(code: string, declarations: string): string {

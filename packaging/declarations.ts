@@ -79,6 +79,8 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string): strin
     const modifiers = (publicNames.has(name) ? "export " : "") + (isType ? "" : "declare ");
     return `${documentation}${modifiers}${text}`;
   });
+  const ignored = texts.find((text) => text.includes("@ignore"));
+  if (ignored !== undefined) throw new Error(`Cannot roll up ${entry}: users are shown what is @ignore: ${ignored}`);
   // Without "export {}", TypeScript would take all declarations of the file for exported. Where it stands, it keeps the
   // module's documentation from being the first declaration's.
   return `${documentation}export {};\n${texts.join("\n")}\n`;
@@ -147,8 +149,8 @@ function parseModule(text: string, path: string): DeclarationModule {
  */
 function withoutInnerConstructor(text: string): string {
   return text.replace(
-    /(\n {4}\/\*\* Made by [^]*?)\. [^]*?\*\/\n {4}constructor\([^]*?\n?(?: {4}\}.*)?\);/,
-    "$1. */\n    protected constructor();",
+    /(\n {4}\/\*\*)\s+(?:\* )?(Made by (?:(?!\*\/)[^])*?)\.\s(?:(?!\*\/)[^])*\*\/\n {4}constructor\([^]*?\n?(?: {4}\}.*)?\);/,
+    "$1 $2. */\n    protected constructor();",
   );
 }
 

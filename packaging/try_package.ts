@@ -132,7 +132,7 @@ async function importFromUrl(folder: string): Promise<void> {
   await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, serveFile);
   const host = `127.0.0.1:${server.addr.port}`;
   await copyScripts(folder, { main: `http://${host}/poolpass.js`, kernels: `http://${host}/kernels` });
-  const options: RunOptions = { cwd: folder, env: { DENO_DIR: `${folder}/cache` } };
+  const options: RunOptions = { cwd: folder, env: { DENO_DIR: `${folder}/cache`, NO_PROXY: "127.0.0.1" } };
   const output = await run(
     [Deno.execPath(), "run", "--no-prompt", "--no-lock", "--allow-ffi", `--allow-import=${host}`, "compute.ts"],
     options,

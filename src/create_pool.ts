@@ -45,7 +45,7 @@ export function createPool(
     throw cannot(
       `create a pool with handleType "${handleType}" ${name}`,
       error,
-      hint ?? sharingHint(handleType, error),
+      hint ?? (device === undefined ? undefined : sharingHint(handleType, error)),
     );
   }
   const pool = new MemoryPool(session, { device, handle, handleType, isOwned: true });

@@ -30,7 +30,7 @@ export class CudaEvent implements Disposable {
     printAs(this, (event) => {
       const state = event.#handle === undefined || event.#session.hasEnded
         ? "disposed"
-        : stateOf(() => event.query() ? "done" : "pending");
+        : stateOf(() => event.#session.driver.eventQuery(event.unsafeHandle, { onlyLook: true }) ? "done" : "pending");
       return `CudaEvent { device ${event.device.ordinal}, ${state} }`;
     });
   }

@@ -41,9 +41,10 @@ export class CudaStream implements Disposable {
     };
     printAs(this, (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : "";
-      const state = stream.disposed || stream.#session.hasEnded
-        ? "disposed"
-        : stateOf(() => stream.query() ? "idle" : "busy");
+      const state = stream.disposed || stream.#session.hasEnded ? "disposed" : stateOf(() => {
+        const { device: { ordinal }, unsafeHandle } = stream;
+        return stream.#session.driver.streamQuery(ordinal, unsafeHandle, { onlyLook: true }) ? "idle" : "busy";
+      });
       return `CudaStream { device ${stream.device.ordinal}, ${kind}${state} }`;
     });
   }

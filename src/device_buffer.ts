@@ -198,7 +198,9 @@ export class DeviceBuffer implements Disposable {
       const { length, type } = buffer as { readonly length?: number; readonly type?: { readonly name: string } };
       const elements = type === undefined ? "" : `${type.name}(${length}), `;
       const state = whole.#isFreed ? freed : living;
-      return `${buffer.constructor.name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
+      // A bundler may have given the class another name.
+      const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
+      return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
     });
   }
 

@@ -100,7 +100,12 @@ declare const secret: unique symbol;
 /** Seen by users. */
 export declare class Public extends Base {
     #private;
-    /** Made by \`make\`. Its parts are inner. */
+    /**
+     * Made by \`make\`. Its parts are inner, and nobody
+     * else's.
+     *
+     * @ignore
+     */
     constructor(inner: Inner, { size }: {
         size: number;
     });

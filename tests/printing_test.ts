@@ -101,6 +101,27 @@ test("an object whose driver fails prints the error that it gives", { skip }, ()
   void failing;
 });
 
+test("to print a stream or an event is no work: what is queued is done as late as without it", { skip }, async () => {
+  using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using event = gpu.createEvent();
+  using from = cuda.allocateHost(1);
+  using to = cuda.allocateHost(1);
+  using buffer = gpu.allocate(1);
+  new Uint8Array(from.buffer).fill(1);
+  buffer.copyFrom(from, stream);
+  buffer.copyTo(to, stream);
+  stream.record(event);
+  for (let count = 0; count < 10; count++) {
+    assertEquals(inspect(stream), "CudaStream { device 0, busy }");
+    assertEquals(inspect(event), "CudaEvent { device 0, pending }");
+  }
+  assertEquals(new Uint8Array(to.buffer)[0], 0);
+  await stream.finished();
+  assertEquals(new Uint8Array(to.buffer)[0], 1);
+});
+
 /** Lets what printing asks of a driver fail, until disposed. */
 function failWith(driver: SoftwareDriver, error: Error): Disposable {
   const fail = () => {

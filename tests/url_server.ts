@@ -100,6 +100,8 @@ function run(
       DENO_DIR: join(folder, "cache"),
       DENO_AUDIT_PERMISSIONS: audit,
       NO_COLOR: "1",
+      // The server is this machine's own, whatever leads elsewhere.
+      NO_PROXY: "127.0.0.1",
       ...variables,
       ...env,
     },

@@ -200,7 +200,7 @@ export class SoftwareDriver implements Driver {
 
   deviceGetStreamPriorityRange(device: number): { least: number; greatest: number } {
     this.#devices.check(device, "cudaDeviceGetStreamPriorityRange");
-    return streamPriorities;
+    return { ...streamPriorities };
   }
 
   streamCreateWithPriority(device: number, flags: number, _priority: number): bigint {
@@ -220,10 +220,10 @@ export class SoftwareDriver implements Driver {
     this.#streams.delete(stream);
   }
 
-  streamQuery(device: number, stream: bigint): boolean {
+  streamQuery(device: number, stream: bigint, options?: { onlyLook: boolean }): boolean {
     const found = this.#stream(device, stream, "cudaStreamQuery");
     // A program that polls without returning to the event loop still gets there.
-    if (!this.#scheduler.isDone(found)) this.#scheduler.step();
+    if (!options?.onlyLook && !this.#scheduler.isDone(found)) this.#scheduler.step();
     this.#devices.check(found.device, "cudaStreamQuery");
     return this.#scheduler.isDone(found);
   }
@@ -279,9 +279,9 @@ export class SoftwareDriver implements Driver {
     if (found instanceof InterprocessEvent) found.uses.note(work);
   }
 
-  eventQuery(event: bigint): boolean {
+  eventQuery(event: bigint, options?: { onlyLook: boolean }): boolean {
     const { latest, device } = this.#event(event, "cudaEventQuery");
-    if (latest !== undefined && !latest.done) this.#scheduler.step();
+    if (!options?.onlyLook && latest !== undefined && !latest.done) this.#scheduler.step();
     this.#devices.check(device, "cudaEventQuery");
     return latest === undefined || latest.done;
   }

@@ -58,9 +58,13 @@ export class RowsAhead {
     while (results.length < batch.length) {
       const rest = batch.slice(results.length);
       const found = await runTogether(rest, this.#driverName);
-      // One that ended its process may have done so for what ran there before.
-      if (found.length > 1 && !isAnswer(found.at(-1)!)) {
-        found[found.length - 1] = await runInOwnProcess(rest[found.length - 1]!, this.#driverName);
+      const last = found.at(-1)!;
+      if (found.length > 1 && !isAnswer(last)) {
+        // Its own answer is of more use than that, but what ran there before must not matter either.
+        const alone = await runInOwnProcess(rest[found.length - 1]!, this.#driverName);
+        const before = rest.slice(0, found.length - 1).map(({ name }) => name).join("; ");
+        const failure = `${JSON.stringify(last)} in one process after: ${before}; alone ${JSON.stringify(alone)}`;
+        found[found.length - 1] = isAnswer(alone) ? { failure } : alone;
       }
       results.push(...found);
     }
