@@ -38,6 +38,7 @@ const everything: Look = {
   open: "CUDA 13000, libcudart undefined",
   device: `Simulated GPU, ${wholeGpu}`,
   "find by UUID": "works",
+  "stream priorities": "0 to -5",
   allocate: "works",
   launch: "works",
   "interprocess event": "works",

@@ -82,6 +82,10 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
   const attempts: Record<string, () => string | void | Promise<void>> = {
     device: () => `${gpu.name}, ${gpu.uuid}`,
     "find by UUID": () => void cuda.device(gpu.uuid),
+    "stream priorities"() {
+      const { least, greatest } = gpu.streamPriorityRange();
+      return `${least} to ${greatest}`;
+    },
     allocate() {
       using buffer = gpu.allocate(1024);
       buffer.copyFrom(new Float32Array(256));
