@@ -237,8 +237,8 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Copies all of `source` into the buffer. A typed array's bytes have been taken when this returns, a `HostBuffer`'s
-   * have not.
+   * Copies all of `source` into the buffer. A typed array's bytes have been taken when this returns, for which CUDA may
+   * wait for the stream's earlier work; a `HostBuffer`'s have not.
    *
    * @throws {RangeError} where the source does not fit
    */

@@ -24,7 +24,7 @@ export interface PoolOptions {
   handleType?: PoolHandleType;
   /** Bytes; 0 or omitted: the system's own limit. */
   maxSize?: number;
-  /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
+  /** Bytes that the pool keeps reserved at a blocking synchronization (`finished` is none); Infinity keeps all. */
   releaseThreshold?: number;
 }
 
@@ -207,7 +207,7 @@ export class MemoryPool implements Disposable {
     return new CachingAllocator(this.#session, this, options);
   }
 
-  /** Bytes that the pool keeps reserved at a synchronisation; Infinity keeps all. */
+  /** Bytes that the pool keeps reserved at a blocking synchronization (`finished` is none); Infinity keeps all. */
   get releaseThreshold(): number {
     const value = this.#getAttribute(memPoolAttribute.releaseThreshold);
     return value === allReleased ? Infinity : Number(value);

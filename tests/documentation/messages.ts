@@ -27,7 +27,17 @@ export function textsOfSource(source: string): string {
   return text.replaceAll(/\bcannot\(\s*(["'`])/g, "$1Cannot ").replaceAll(/\\(["'`])/g, "$1");
 }
 
-/** Whether a heading is a message of the sources, or a part of one, in their order: "…" stands for anything in a text. */
+/** What a runtime says before poolpass can: Node 20 or older of a script, and Node 26 of its FFI. */
+const messagesOfRuntimes: readonly string[] = [
+  'Unknown file extension ".ts"',
+  "ExperimentalWarning: FFI is an experimental feature and might change at any time",
+];
+
+/**
+ * Whether a heading is a message of the sources, or a part of one, in their order, or one of a runtime: "…" stands for
+ * anything in a text.
+ */
 export function isMessageOf(heading: string, texts: string): boolean {
+  if (messagesOfRuntimes.includes(heading)) return true;
   return new RegExp(heading.split("…").map((piece) => RegExp.escape(piece)).join("[^\\n]*?")).test(texts);
 }
