@@ -16,6 +16,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../examples/table.ts";
 import { median, type Times } from "./measurement.ts";
 import type { OverheadGarbage, OverheadTimes } from "./overhead_layers.ts";
+import { commandIn } from "./runtimes.ts";
 
 interface Options {
   readonly rounds: number;
@@ -38,20 +39,13 @@ function buildStandIn(folder: string): void {
   if (!success) throw new Error("Cannot build libcuda.so.1: gcc failed");
 }
 
-function commandOf(runtime: string, v8Flags: string): readonly [command: string, ...args: string[]] {
-  const program = path("overhead_layers.ts");
-  if (runtime === "bun") return [Deno.env.get("BUN") ?? "bun", program];
-  if (runtime === "node") return [Deno.env.get("NODE") ?? "node", "--no-warnings", program];
-  const flags = v8Flags === "" ? [] : [`--v8-flags=${v8Flags}`];
-  return [Deno.execPath(), "run", "--no-prompt", "--no-check", "--allow-ffi", ...flags, program];
-}
-
 /** The output of the program that measures, in a runtime. */
 function run(
   runtime: string,
   { args, folder, v8Flags = "" }: { args: readonly (string | number)[]; folder?: string | undefined; v8Flags?: string },
 ): string {
-  const [command, ...commandArgs] = commandOf(runtime, v8Flags);
+  const flags = v8Flags === "" ? [] : [`--v8-flags=${v8Flags}`];
+  const [command, ...commandArgs] = commandIn(runtime, path("overhead_layers.ts"), ["--allow-ffi", ...flags]);
   const { success, stdout } = new Deno.Command(command, {
     args: [...commandArgs, ...args.map(String)],
     env: folder === undefined ? {} : { LD_LIBRARY_PATH: folder },

@@ -15,19 +15,14 @@ import { parseArgs } from "@std/cli/parse-args";
 import { formatTable } from "../examples/table.ts";
 import { quantile } from "./channel/statistics.ts";
 import { median, type Times } from "./measurement.ts";
+import { commandIn } from "./runtimes.ts";
 import { restMilliseconds, type WakingResult } from "./waking/results.ts";
 
 const permissions = ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write", "--allow-env"];
 
-function commandOf(runtime: string): readonly [command: string, ...args: string[]] {
-  const program = fileURLToPath(new URL("waking/measure.ts", import.meta.url));
-  if (runtime === "bun") return [Deno.env.get("BUN") ?? "bun", program];
-  if (runtime === "node") return [Deno.env.get("NODE") ?? "node", "--no-warnings", program];
-  return [Deno.execPath(), "run", "--no-prompt", "--no-check", ...permissions, program];
-}
-
 function measure(runtime: string, rounds: string): WakingResult {
-  const [command, ...args] = commandOf(runtime);
+  const program = fileURLToPath(new URL("waking/measure.ts", import.meta.url));
+  const [command, ...args] = commandIn(runtime, program, permissions);
   const { success, stdout } = new Deno.Command(command, { args: [...args, rounds], stderr: "inherit" }).outputSync();
   if (!success) throw new Error("it failed");
   return JSON.parse(new TextDecoder().decode(stdout));

@@ -346,7 +346,7 @@ export class CachingAllocator implements Disposable {
     this.#lastStream = this.#lastMemory = undefined;
     this.#ofDisposed.add(memory);
     // There may be a stream for each of a program's tasks: those that are done go as others come.
-    for (const oldest of [...take(this.#ofDisposed, 2), memory]) this.#collectDisposed(oldest);
+    for (const oldest of [...this.#ofDisposed.values().take(2), memory]) this.#collectDisposed(oldest);
   }
 
   /** A block that is not just the last one of its size on its stream. */
@@ -558,15 +558,6 @@ function isAtRest(stream: CudaStream, deadline: number): boolean {
     if (stream.query()) return true;
   } while (performance.now() < deadline);
   return false;
-}
-
-function take<T>(values: Iterable<T>, count: number): T[] {
-  const taken: T[] = [];
-  for (const value of values) {
-    if (taken.length === count) break;
-    taken.push(value);
-  }
-  return taken;
 }
 
 function outOfMemory(why: string): CudaError {

@@ -1,7 +1,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { test } from "node:test";
@@ -15,6 +15,7 @@ import {
   opaqueStructSizes,
   type StructLayout,
 } from "../ffi/structs.ts";
+import { cudaHeaders } from "./cuda_headers.ts";
 
 /** A processor on which the shim's functions are called by a program in C. */
 interface Machine {
@@ -27,9 +28,6 @@ interface Machine {
 }
 
 const sources = fileURLToPath(new URL("aarch64", import.meta.url));
-const cudaHeaders = ["/usr/local/cuda/include", "/usr/include"].find((folder) =>
-  existsSync(join(folder, "cuda_runtime_api.h"))
-);
 const crossCompiler = "aarch64-linux-gnu-gcc";
 const noCrossCompiler = !hasProgram(crossCompiler) && `there is no ${crossCompiler}`;
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -11,10 +11,8 @@ import {
   opaqueStructSizes,
   type StructLayout,
 } from "../ffi/structs.ts";
+import { cudaHeaders } from "./cuda_headers.ts";
 
-const include = ["/usr/local/cuda/include", "/usr/include"].find((folder) =>
-  existsSync(join(folder, "cuda_runtime_api.h"))
-);
 const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
 /** The driver's twins of the same structs, with its own names for the fields that differ. */
 const driverNames: Readonly<Record<string, string>> = {
@@ -56,7 +54,7 @@ function valuesInC(lines: readonly string[]): Record<string, number> {
     const headers = ["stddef.h", "stdio.h", "cuda.h", "cuda_runtime_api.h"].map((header) => `#include <${header}>`);
     writeFileSync(source, `${headers.join("\n")}\nint main(void) {\n${lines.join("\n")}\nreturn 0; }\n`);
     const program = join(folder, "structs");
-    execFileSync("gcc", ["-I", include!, "-o", program, source]);
+    execFileSync("gcc", ["-I", cudaHeaders!, "-o", program, source]);
     const printed = execFileSync(program, { encoding: "utf8" }).trim().split("\n");
     return Object.fromEntries(printed.map((line) => {
       const [expression, value] = line.split("=");
@@ -68,7 +66,7 @@ function valuesInC(lines: readonly string[]): Record<string, number> {
 }
 
 function reasonToSkip(): string | false {
-  if (include === undefined) return "CUDA's headers are not installed";
+  if (cudaHeaders === undefined) return "CUDA's headers are not installed";
   try {
     execFileSync("gcc", ["--version"]);
     return false;

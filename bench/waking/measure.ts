@@ -9,7 +9,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import process from "node:process";
-import { Exporter, open, UnixListener } from "../../mod.ts";
+import { Exporter, type Offer, open, UnixListener } from "../../mod.ts";
 import { startChild } from "../../examples/child_process.ts";
 import type { Times } from "../measurement.ts";
 import type { Role } from "./partner.ts";
@@ -85,21 +85,30 @@ async function timeBytes(): Promise<Times[]> {
   return times;
 }
 
+/** How long it takes from an offer until what is waited for; then the offer is taken back. */
+async function timeOffer(
+  { exporter, signal, isThere }: {
+    exporter: Exporter;
+    signal: AbortSignal;
+    isThere: (offer: Offer) => Promise<unknown>;
+  },
+): Promise<number> {
+  const start = performance.now();
+  const offer = exporter.offer("buffer", buffer);
+  await isThere(offer);
+  const time = performance.now() - start;
+  await offer.released({ signal });
+  offer.withdraw();
+  await offer.ended();
+  return time;
+}
+
 /** Until the other process has said by a byte that it has mapped the offer. */
 async function timeMappings(): Promise<Times[]> {
   await using exporter = listen();
   const { signal, ended } = startPartner("mapAndSay");
   await using socket = await listener.accept({ signal });
-  const times = await timeWaits(async () => {
-    const start = performance.now();
-    const offer = exporter.offer("buffer", buffer);
-    await socket.receive(1);
-    const time = performance.now() - start;
-    await offer.released({ signal });
-    offer.withdraw();
-    await offer.ended();
-    return time;
-  });
+  const times = await timeWaits(() => timeOffer({ exporter, signal, isThere: () => socket.receive(1) }));
   await exporter[Symbol.asyncDispose]();
   await ended;
   return times;
@@ -109,15 +118,8 @@ async function timeMappings(): Promise<Times[]> {
 async function timeReleases(): Promise<Times[]> {
   await using exporter = listen();
   const { signal, ended } = startPartner("map");
-  const times = await timeWaits(async () => {
-    const start = performance.now();
-    const offer = exporter.offer("buffer", buffer);
-    await offer.released({ signal });
-    const time = performance.now() - start;
-    offer.withdraw();
-    await offer.ended();
-    return time;
-  });
+  const isThere = (offer: Offer) => offer.released({ signal });
+  const times = await timeWaits(() => timeOffer({ exporter, signal, isThere }));
   await exporter[Symbol.asyncDispose]();
   await ended;
   return times;

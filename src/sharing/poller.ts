@@ -156,8 +156,9 @@ export function preparePolling(): void {
 /** Looks more often for a while, where it looks now and then: something was sent, and an answer may come. */
 export function expectAnswer(): void {
   if (host === "deno" || !serving) return;
-  const wasIdle = performance.now() - lastEvent >= attentiveMilliseconds;
-  lastEvent = Math.max(lastEvent, performance.now() - spinMilliseconds);
+  const now = performance.now();
+  const wasIdle = now - lastEvent >= attentiveMilliseconds;
+  lastEvent = Math.max(lastEvent, now - spinMilliseconds);
   if (wasIdle) interruptPause?.();
 }
 
