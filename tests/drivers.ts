@@ -17,8 +17,10 @@ export interface DriverUnderTest {
   readonly name: string;
   /** Why it cannot be tested here; false where it can. */
   readonly skip: string | false;
-  /** Rows of the conformance table that one process may run: one where a row may cost the process its context. */
+  /** Rows of the conformance table that one process may run. */
   readonly rowsTogether: number;
+  /** Whether rows in one process have the same devices, of which those before may leave something. */
+  readonly rowsShareDevices: boolean;
   open(): Driver;
 }
 
@@ -26,9 +28,15 @@ const noGpu = reasonWithoutGpu();
 
 /** All of them; those of a GPU are skipped where there is none. */
 export const driversUnderTest: readonly DriverUnderTest[] = [
-  { name: "software", skip: false, rowsTogether: 12, open: () => new SoftwareDriver({ devices: 2, peers: true }) },
-  { name: "cuda", skip: noGpu, rowsTogether: 1, open: () => new CudaDriver() },
-  { name: "cuda without libcudart", skip: noGpu, rowsTogether: 1, open: () => new CudaDriver({ cudart: null }) },
+  {
+    name: "software",
+    skip: false,
+    rowsTogether: 12,
+    rowsShareDevices: false,
+    open: () => new SoftwareDriver({ devices: 2, peers: true }),
+  },
+  onGpu("cuda", () => new CudaDriver()),
+  onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),
 ];
 
 /** What a test may need to run at all. */
@@ -63,6 +71,10 @@ export function testOnEachDriver(
       }
     });
   }
+}
+
+function onGpu(name: string, open: () => Driver): DriverUnderTest {
+  return { name, skip: noGpu, rowsTogether: 8, rowsShareDevices: true, open };
 }
 
 function reasonWithoutGpu(): string | false {

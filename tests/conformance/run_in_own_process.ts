@@ -25,7 +25,7 @@ export async function runInOwnProcess(situation: Situation, driverName: string):
 
 /**
  * Runs rows of one file on a driver, one after the other in one process. Gives what came of each, up to the first that did
- * not answer.
+ * not answer or that left devices on which no other can run.
  */
 export async function runTogether(situations: readonly Situation[], driverName: string): Promise<Result[]> {
   const names = situations.map(({ name }) => name);
@@ -44,7 +44,8 @@ export async function runTogether(situations: readonly Situation[], driverName: 
       const result = await nextResult(child, peers);
       clearTimeout(timer);
       if (result === undefined) {
-        results.push(isOver ? { hang: true } : await resultOfEnd(child));
+        if (isOver) results.push({ hang: true });
+        else if (results.length === 0 || await child.ended !== 0) results.push(await resultOfEnd(child));
         break;
       }
       results.push(result);

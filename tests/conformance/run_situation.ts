@@ -1,11 +1,13 @@
 // Runs rows, one after the other, in a process of their own: run_situation.ts DRIVER NAME... [--file FILE]. It prints a
 // line of JSON for each second process that it starts, and one with what came of each row, and ends without giving
-// anything back: a lost context cannot be. Its second processes end when they find it gone. Rows are looked for in FILE.ts
-// alone where that is given: most of a row's time is that of loading code.
+// anything back: a lost context cannot be. It ends early, with 0, after a row that has lost it. Its second processes end
+// when they find it gone. Rows are looked for in FILE.ts alone where that is given: most of a row's time is that of loading
+// code.
 import { writeSync } from "node:fs";
 import module from "node:module";
 import process from "node:process";
 import { parseArgs } from "node:util";
+import type { Driver } from "../../src/driver.ts";
 import { loadDriver } from "./load_driver.ts";
 import { outcomeOfAnswer, type Result, resultOfError } from "./outcome.ts";
 import type { Situation, Stage } from "./situation.ts";
@@ -22,22 +24,23 @@ const { situations } = await import(`./${file}.ts`) as { situations: readonly Si
 for (const [index, name] of names.entries()) {
   const situation = situations.find((situation) => situation.name === name);
   if (situation === undefined) throw new RangeError(`Cannot run "${name}": there is no such row`);
-  const result = await run(situation, driverName);
+  const openDriver = await loadDriver(driverName, { peers: situation.peers ?? true });
+  const driver = openDriver();
+  const result = await run(situation, { driver, driverName, openDriver });
+  const isLast = index === names.length - 1 || !leavesDevices(driver);
   // What has the last result may end this process at once.
-  if (index === names.length - 1) (module as { flushCompileCache?: () => void }).flushCompileCache?.();
+  if (isLast) (module as { flushCompileCache?: () => void }).flushCompileCache?.();
   print(result);
+  if (isLast) break;
 }
 process.exit(0);
 
-async function run(situation: Situation, driverName: string): Promise<Result> {
-  const openDriver = await loadDriver(driverName, { peers: situation.peers ?? true });
+async function run(situation: Situation, given: Omit<Stage, "startPeer">): Promise<Result> {
   const stage: Stage = {
-    driver: openDriver(),
-    driverName,
-    openDriver,
+    ...given,
     async startPeer(role) {
       const { startPeer } = await import("./start_peer.ts");
-      const peer = await startPeer(driverName, role);
+      const peer = await startPeer(given.driverName, role);
       print({ peer: peer.pid });
       return peer;
     },
@@ -46,6 +49,18 @@ async function run(situation: Situation, driverName: string): Promise<Result> {
     return outcomeOfAnswer(await situation.run(stage));
   } catch (error) {
     return resultOfError(error);
+  }
+}
+
+/** Whether the process's devices are left as another row may have them: with no failure, and with nothing to do. */
+function leavesDevices(driver: Driver): boolean {
+  // Each software driver has devices of its own.
+  if (driver.kind === "software") return true;
+  try {
+    const devices = Array.from({ length: driver.getDeviceCount() }, (_, device) => device);
+    return devices.every((device) => driver.streamQuery(device, 0n, { onlyLook: true }));
+  } catch {
+    return false;
   }
 }
 
