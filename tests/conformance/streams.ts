@@ -37,10 +37,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the range of streams' priorities: the least, and whether the greatest is the lower number",
-    documented: {
-      answer: { least: 0, isLower: true },
-      because: "it came after the recording; devices of today have several priorities, of which 0 is the least",
-    },
     run({ driver }) {
       const { least, greatest } = driver.deviceGetStreamPriorityRange(0);
       return { least, isLower: greatest < least };
