@@ -64,11 +64,8 @@ export function testOnEachDriver(
     test(`${name} [${driver.name}]`, { skip }, async () => {
       await run();
       const before = countResources();
-      try {
-        await run();
-      } finally {
-        await assertNothingLeft(before);
-      }
+      await run();
+      await assertNothingLeft(before);
     });
   }
 }

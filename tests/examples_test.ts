@@ -44,8 +44,8 @@ function testPrograms(
         assert(!existsSync(socketPath), "The socket's file was left behind");
       } finally {
         rmSync(folder, { recursive: true });
-        await assertNothingLeft(before);
       }
+      await assertNothingLeft(before);
     });
   }
 }

@@ -89,11 +89,8 @@ function testClient(
         await inPlace(setting, body);
       }
       const before = countResources();
-      try {
-        await inPlace(setting, body);
-      } finally {
-        await assertNothingLeft(before);
-      }
+      await inPlace(setting, body);
+      await assertNothingLeft(before);
     });
   }
 }

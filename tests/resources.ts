@@ -42,8 +42,8 @@ export async function assertNothingLeft(before: Resources): Promise<void> {
 }
 
 /**
- * A test that fails if its body leaves anything behind, whether it fails itself or not. What the runtime and the library
- * make once and keep must have been made before: see `options.warmUp`, which is run outside the count.
+ * A test that also fails if its body leaves anything behind. What the runtime and the library make once and keep must have
+ * been made before: see `options.warmUp`, which is run outside the count.
  */
 export function leakTest(
   name: string,
@@ -53,11 +53,8 @@ export function leakTest(
   test(name, options.skip === undefined ? {} : { skip: options.skip }, async () => {
     await options.warmUp?.();
     const before = await countAtRest();
-    try {
-      await body();
-    } finally {
-      await assertNothingLeft(before);
-    }
+    await body();
+    await assertNothingLeft(before);
   });
 }
 

@@ -234,12 +234,12 @@ sharingTest("an importer is killed, and a child of its own keeps its socket open
   }
 });
 
-sharingTest("the device of an offer is not visible to an importer", async ({ pool, stream, path, start }) => {
+sharingTest("the device of an offer is not visible to an importer", async ({ cuda, pool, stream, path, start }) => {
   await using exporter = Exporter.listen(path);
   using buffer = pool.allocate(size, stream);
   buffer.fill(9);
   const [whole, part] = [exporter.offer("pool", pool), exporter.offer("buffer", buffer)];
-  const env = { CUDA_VISIBLE_DEVICES: "1", POOLPASS_SOFTWARE_DEVICES: "2" };
+  const env = { CUDA_VISIBLE_DEVICES: cuda.device(1).uuid, POOLPASS_SOFTWARE_DEVICES: "2" };
   const [neighbour, blind] = await Promise.all([
     startNeighbour(start, path, "buffer"),
     start({ byEnvironment: true, env }),
