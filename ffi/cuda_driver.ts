@@ -389,7 +389,8 @@ export class CudaDriver implements Driver {
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
     this.#makeCurrent(device);
     this.#hostMemory = typeof handle === "number" ? undefined : handle;
-    const value = typeof handle === "number" ? BigInt(handle) : addressOf(handle);
+    // As an int becomes a pointer: Node refuses a negative number.
+    const value = typeof handle === "number" ? BigInt.asUintN(64, BigInt(handle)) : addressOf(handle);
     const result = this.#runtime.cudaMemPoolImportFromShareableHandle(this.#out, value, handleType, 0);
     this.#check(result, "cudaMemPoolImportFromShareableHandle");
     return this.#handleOut[0]!;
