@@ -17,8 +17,8 @@ import type {
 } from "../src/driver.ts";
 import { memHandleType, memLocationType } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
-import { CudaError, cudaErrorName } from "../src/errors.ts";
-import { type CudaLibraries, CudaUnavailableError, loadCudaLibraries } from "./cuda_libraries.ts";
+import { CudaError, explainedError } from "../src/errors.ts";
+import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { firstVersionOfPoolOptions, newerNeeded } from "./first_versions.ts";
 import { addressOf, foreignBuffer } from "./host.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
@@ -96,7 +96,7 @@ export class CudaDriver implements Driver {
     this.runtimeVersion = this.#libraries.runtimeVersion;
     if (this.getDeviceCount() > 0) return;
     this.#libraries.close();
-    throw new CudaUnavailableError("Cannot use CUDA: the driver reports no device");
+    throw noDeviceError();
   }
 
   close(): void {
@@ -532,7 +532,7 @@ export class CudaDriver implements Driver {
     if (result !== 0) {
       const text = new TextDecoder().decode(log.subarray(0, log.indexOf(0))).trim();
       const call = "cuModuleLoadDataEx";
-      throw new CudaError(result, call, text === "" ? undefined : `${call} failed: ${cudaErrorName(result)}: ${text}`);
+      throw text === "" ? new CudaError(result, call) : explainedError(result, call, text);
     }
     return this.#handleOut[0]!;
   }

@@ -90,7 +90,7 @@ function isAbsence(error: unknown): boolean {
 }
 
 /** libcuda says the same of a machine with no GPU and of one whose device files it may not open. */
-function noDeviceError(): Error {
+export function noDeviceError(): Error {
   const file = forbiddenDeviceFile();
   if (file !== undefined) {
     const message =

@@ -78,7 +78,8 @@ export class Cuda implements Disposable {
    *
    * @throws {CudaError} where the driver has no such pools
    */
-  createHostPool({ numaNode, ...options }: PoolOptions & { numaNode?: number } = {}): MemoryPool {
+  createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
+    const { numaNode } = options;
     if (numaNode !== undefined && (!Number.isInteger(numaNode) || numaNode < 0)) {
       throw new RangeError(`Cannot create a pool on NUMA node ${numaNode}: nodes are whole numbers from 0`);
     }

@@ -127,7 +127,8 @@ export class CudaDevice {
   }
 
   /** A new queue for the device's work. */
-  createStream({ priority = 0, nonBlocking = false }: StreamOptions = {}): CudaStream {
+  createStream(options: StreamOptions = {}): CudaStream {
+    const { priority = 0, nonBlocking = false } = options;
     if (!Number.isSafeInteger(priority)) {
       throw new RangeError(`Cannot use ${priority} as a stream's priority: it must be whole`);
     }
@@ -163,7 +164,8 @@ export class CudaDevice {
    *
    * @throws {TypeError} where it is to be both timing and interprocess
    */
-  createEvent({ timing = false, blockingSync = false, interprocess = false }: EventOptions = {}): CudaEvent {
+  createEvent(options: EventOptions = {}): CudaEvent {
+    const { timing = false, blockingSync = false, interprocess = false } = options;
     if (timing && interprocess) {
       throw new TypeError("Cannot create an interprocess event with timing: CUDA has no such events, leave timing out");
     }

@@ -25,14 +25,21 @@ export function printAs<T>(
   constructor: { readonly name: string; readonly prototype: T },
   text: (object: T) => string,
 ): void {
-  Object.defineProperty(constructor.prototype, Symbol.for("nodejs.util.inspect.custom"), {
+  printObjectAs(constructor.prototype, (object) => {
+    try {
+      return text(object);
+    } catch {
+      // It has none of the private fields: a prototype, or what is made with an object as its prototype, or a Proxy.
+      return `${constructor.name} { a prototype or a Proxy }`;
+    }
+  });
+}
+
+/** Sets what Deno, Bun and Node print for one object. */
+export function printObjectAs<T>(object: T, text: (object: T) => string): void {
+  Object.defineProperty(object, Symbol.for("nodejs.util.inspect.custom"), {
     value(this: T): string {
-      try {
-        return text(this);
-      } catch {
-        // It has none of the private fields: a prototype, or what is made with an object as its prototype, or a Proxy.
-        return `${constructor.name} { a prototype or a Proxy }`;
-      }
+      return text(this);
     },
   });
 }

@@ -245,8 +245,9 @@ export class DeviceBuffer implements Disposable {
   copyFrom(
     source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
     stream: CudaStream = this.stream,
-    { byteOffset = 0 }: CopyOptions = {},
+    options: CopyOptions = {},
   ): void {
+    const { byteOffset = 0 } = options;
     const length = source.byteLength;
     checkRange("the buffer", { byteOffset, length, byteLength: this.byteLength });
     const destination = this.address + BigInt(byteOffset);
@@ -273,8 +274,9 @@ export class DeviceBuffer implements Disposable {
   copyTo(
     target: HostBuffer | DeviceBuffer,
     stream: CudaStream = this.stream,
-    { byteOffset = 0 }: CopyOptions = {},
+    options: CopyOptions = {},
   ): void {
+    const { byteOffset = 0 } = options;
     if (!(target instanceof HostBuffer || target instanceof DeviceBuffer)) {
       throw new TypeError("Cannot copy to what is no HostBuffer and no DeviceBuffer: read gives typed arrays");
     }
@@ -299,8 +301,9 @@ export class DeviceBuffer implements Disposable {
   fill(
     byte: number,
     stream: CudaStream = this.stream,
-    { byteOffset = 0, byteLength = this.byteLength - byteOffset }: CopyOptions & { byteLength?: number } = {},
+    options: CopyOptions & { byteLength?: number } = {},
   ): void {
+    const { byteOffset = 0, byteLength = this.byteLength - byteOffset } = options;
     if (!Number.isInteger(byte) || byte < 0 || byte > 255) {
       throw new RangeError(`Cannot fill with ${byte}: a byte is a whole number from 0 to 255`);
     }

@@ -48,6 +48,11 @@ export class CudaError extends Error {
   }
 }
 
+/** The error of a call that also says why, as the compiler of PTX does. */
+export function explainedError(number: number, call: string, why: string, options?: ErrorOptions): CudaError {
+  return new CudaError(number, call, `${call} failed: ${cudaErrorName(number)}: ${why}`, options);
+}
+
 /** Why something could not be shared. The set is open: more codes may come. */
 export type SharingErrorCode =
   | "peer-gone"

@@ -1,5 +1,5 @@
 import { CachingAllocator, type CachingAllocatorOptions } from "./caching_allocator.ts";
-import { countOf, placeOf, printAs, stateOf } from "./custom_inspect.ts";
+import { countOf, placeOf, printAs, printObjectAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
@@ -223,7 +223,7 @@ export class MemoryPool implements Disposable {
   get reuse(): ReusePolicies {
     const get = (attribute: number) => this.#getAttribute(attribute) !== 0n;
     const set = (attribute: number, value: boolean) => this.#setAttribute(attribute, value ? 1n : 0n);
-    return {
+    const policies: ReusePolicies = {
       get followEventDependencies() {
         return get(memPoolAttribute.reuseFollowEventDependencies);
       },
@@ -243,6 +243,8 @@ export class MemoryPool implements Disposable {
         set(memPoolAttribute.reuseAllowInternalDependencies, value);
       },
     };
+    printObjectAs(policies, printPolicies);
+    return policies;
   }
 
   /** How much the pool has reserved and how much of it is allocated, in bytes. */
@@ -415,4 +417,9 @@ export class MemoryPool implements Disposable {
       throw cannot(`set an attribute of ${this.#name}`, error);
     }
   }
+}
+
+function printPolicies(policies: ReusePolicies): string {
+  const names = ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies"] as const;
+  return `ReusePolicies { ${names.map((name) => `${name}: ${stateOf(() => String(policies[name]))}`).join(", ")} }`;
 }

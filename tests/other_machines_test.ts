@@ -238,16 +238,14 @@ simulationTest("a driver that reports no device leaves the software device", asy
   using libraries = new Libraries().addDriver(13000);
   const software = { open: "the software device" };
   const wanted = { POOLPASS_DRIVER: "cuda", CUDA_VISIBLE_DEVICES: "-1" };
-  const none = "Error: Cannot use CUDA: the driver reports no device";
+  const none =
+    'Error: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide what there is';
   const [looks, refusals] = await Promise.all([
     lookAt(libraries, noDevice),
     lookAt(libraries, noDevice, wanted),
   ]);
   assertEquals(looks, [software, software]);
-  assertEquals(refusals, [
-    { open: `${none}, and CUDA_VISIBLE_DEVICES="-1" may hide what there is` },
-    { open: none },
-  ]);
+  assertEquals(refusals, [{ open: none }, { open: none }]);
 }, noCompiler ?? forbidsDeviceFiles);
 
 const hasDriver = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;

@@ -86,6 +86,19 @@ test("whatever is asked of a class, printing throws nothing", () => {
   }
 });
 
+test("a pool's policies of reuse print as what they are, once the pool is disposed too", { skip }, () => {
+  using cuda = poolpass.open({ driver: "software" });
+  const pool = cuda.device(0).createPool();
+  const { reuse } = pool;
+  reuse.allowOpportunistic = false;
+  const printed = (follow: string, opportunistic: string, internal: string) =>
+    `ReusePolicies { followEventDependencies: ${follow}, allowOpportunistic: ${opportunistic}, ` +
+    `allowInternalDependencies: ${internal} }`;
+  for (const show of inspectors) assertEquals(show(reuse), printed("true", "false", "true"));
+  pool[Symbol.dispose]();
+  assertEquals(inspect(reuse), printed("not known", "not known", "not known"));
+});
+
 test("an object whose driver fails prints the error that it gives", { skip }, () => {
   const driver = new SoftwareDriver({ devices: 1, peers: true });
   using cuda = new Cuda(new Session(driver));

@@ -4,7 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "../cuda_error_codes.ts";
-import { CudaError } from "../errors.ts";
+import { explainedError } from "../errors.ts";
 import { isPtx, ptxText } from "../ptx/ptx_text.ts";
 import { PtxError } from "../ptx/syntax.ts";
 import { AccessibleRange } from "./accessible_range.ts";
@@ -58,7 +58,7 @@ export class LoadedModule {
       if (!(cause instanceof PtxError)) throw cause;
       const { cudaErrorInvalidPtx, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
       const number = cause instanceof PtxVersionError ? cudaErrorUnsupportedPtxVersion : cudaErrorInvalidPtx;
-      throw new CudaError(number, loadCall, `Cannot load the module: ${cause.message}`, { cause });
+      throw explainedError(number, loadCall, cause.message, { cause });
     }
   }
 
@@ -79,7 +79,7 @@ function textOf(image: string | Uint8Array): string {
   const reason = isCode
     ? "the software device runs PTX, and this image is binary"
     : "PTX begins with its .version, and this image does not";
-  throw new CudaError(number, loadCall, `Cannot load the module: ${reason}`);
+  throw explainedError(number, loadCall, reason);
 }
 
 /** Whether an image is a cubin or a fatbin. */
