@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { parseArgs } from "@std/cli/parse-args";
 import process from "node:process";
+import { parseArgs } from "node:util";
 
 /** A program was called with arguments that it cannot use. Its message is shown with the usage. */
 export class UsageError extends Error {}
@@ -50,16 +50,24 @@ export function messageOf(error: unknown): string {
 export function readArguments<const N extends string>(
   names: readonly N[],
 ): { positional: string[]; named: { readonly [K in N]?: string } } {
-  const parsed = parseArgs(process.argv.slice(2), {
-    string: [...names, "_"],
-    unknown: (argument: string) => {
-      if (!argument.startsWith("-")) return true;
-      throw new UsageError(
-        /^-\d/.test(argument) ? `Cannot use ${argument}: it must not be negative` : `There is no option ${argument}`,
-      );
-    },
+  const args = process.argv.slice(2);
+  const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]));
+  // It is not strict because its own errors advise what these programs do not know.
+  const { values, positionals, tokens } = parseArgs({
+    args,
+    options,
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
   });
-  return { positional: parsed._.map(String), named: parsed };
+  for (const token of tokens) {
+    if (token.kind !== "option") continue;
+    const argument = args[token.index]!;
+    if (/^-\d/.test(argument)) throw new UsageError(`Cannot use ${argument}: it must not be negative`);
+    if (!Object.hasOwn(options, token.name)) throw new UsageError(`There is no option ${argument}`);
+    if (token.value === undefined) throw new UsageError(`${argument} needs a value`);
+  }
+  return { positional: positionals, named: values as { [K in N]?: string } };
 }
 
 /** Throws where there are arguments that nothing is done with. */

@@ -9,6 +9,7 @@
  *   the code.
  * - `poolpass.d.ts`: what `mod.ts` exports, with its documentation, in one file.
  * - `kernels/*.js`, `kernels/*.d.ts`: the PTX that is shipped.
+ * - `README.md`, `docs/` and what else is for users to read.
  * - `package.json`: the name and what describes the package from `package.json` here, the version from `deno.json`.
  *
  * Each file of JavaScript names its declarations in its first line, which is how Deno finds them by URL.
@@ -44,9 +45,9 @@ export async function buildPackage(): Promise<void> {
     await write(`kernels/${name}.d.ts`, rollUp(declarations, `kernels/${name}.d.ts`));
   }
   await write("package.json", `${JSON.stringify(manifest, null, 2)}\n`);
-  const pages = ["CHANGELOG.md", "LICENSE"];
-  await write("README.md", withLinksTo(pages, forUsers(await read("README.md"))));
-  for (const file of pages) await write(file, await read(file));
+  const pages = await packagePages();
+  await Deno.mkdir(new URL("docs/", destination));
+  for (const page of pages) await write(page, forUsers(withLinksTo(pages, { page, text: await read(page) })));
 }
 
 /** The package's manifest, from those of the sources. */
@@ -75,8 +76,15 @@ export function packageManifest(
       "./package.json": "./package.json",
     },
     sideEffects: false,
-    files: ["poolpass.js", "poolpass.d.ts", "kernels", "CHANGELOG.md"],
+    files: ["poolpass.js", "poolpass.d.ts", "kernels", "docs", "CHANGELOG.md"],
   };
+}
+
+/** The paths of the pages that are for users. */
+async function packagePages(): Promise<string[]> {
+  const pages = ["README.md", "CHANGELOG.md", "LICENSE"];
+  for await (const { name } of Deno.readDir(new URL("docs/", root))) pages.push(`docs/${name}`);
+  return pages.sort();
 }
 
 /** The paths of the modules that export PTX. */
@@ -138,11 +146,12 @@ async function readTree(folder: URL, path = ""): Promise<Map<string, string>> {
   return files;
 }
 
-/** A page whose links lead to files that are in the package, or on the web: the others are their text alone. */
-function withLinksTo(files: readonly string[], page: string): string {
-  return page
+/** A page whose links lead to pages that are in the package, or to the web: the others are their text alone. */
+function withLinksTo(pages: readonly string[], { page, text }: { page: string; text: string }): string {
+  const isThere = (to: string) => pages.includes(new URL(to, new URL(page, root)).pathname.slice(root.pathname.length));
+  return text
     .replaceAll(/^!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n?/gm, "")
-    .replaceAll(/\[([^\]]*)\]\((?!https?:)([^)]*)\)/g, (link, text, to) => files.includes(to) ? link : text);
+    .replaceAll(/\[([^\]]*)\]\((?!https?:)([^)]*)\)/g, (link, name, to) => isThere(to) ? link : name);
 }
 
 function withDeclarations(code: string, declarations: string): string {

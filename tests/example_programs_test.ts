@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { formatSupport, formatVersion, supportOf } from "../examples/device_support.ts";
 import { formatTable } from "../examples/table.ts";
@@ -54,6 +55,16 @@ function cellsOf(line: string): string[] {
 function rowsOf(lines: readonly string[]): Map<string, string[]> {
   return new Map(lines.map(cellsOf).map(([property, ...cells]) => [property!, cells]));
 }
+
+test("the programs need nothing installed, on any runtime", () => {
+  const folder = new URL("../examples/", import.meta.url);
+  const files = readdirSync(folder).filter((name) => name.endsWith(".ts"));
+  const imported = files.flatMap((name) =>
+    [...readFileSync(new URL(name, folder), "utf8").matchAll(/\bfrom "([^"]+)"/g)].map(([, path]) => path!)
+  );
+  assert(imported.length > files.length, "Imports were found");
+  assertEquals(imported.filter((path) => !/^(\.\.?\/|node:)/.test(path)), []);
+});
 
 testPrograms("saxpy prints what the kernel computed", async ({ run }) => {
   const { code, lines, errors } = await run("saxpy");

@@ -19,9 +19,10 @@ test("a module published on JSR has all that it imports, and nothing else", { sk
   const entries = ["mod.ts", ...kernels.map((name) => `kernels/${name.slice(0, -3)}.ts`)];
   const imported = new Set((await Promise.all(entries.map(importedFiles))).flat());
   assertEquals(modules.sort(), [...imported].sort());
+  const docs = readdirSync(new URL("docs/", root)).map((name) => `docs/${name}`);
   assertEquals(
     [...published.difference(imported)].sort(),
-    ["CHANGELOG.md", "LICENSE", "README.md", "deno.json", "src/sharing/PROTOCOL.md"],
+    ["CHANGELOG.md", "LICENSE", "README.md", "deno.json", ...docs, "src/sharing/PROTOCOL.md"].sort(),
   );
 });
 
