@@ -5,9 +5,9 @@
  * @module
  */
 import { dlopen, ffiRefusal, type NativeFunctions, platform } from "../host.ts";
-import { library as aarch64 } from "./aarch64.ts";
+import * as aarch64 from "./aarch64.ts";
 import { SystemError } from "./system_error.ts";
-import { library as x86_64 } from "./x86_64.ts";
+import * as x86_64 from "./x86_64.ts";
 
 const symbols = {
   poolpass_listen: {
@@ -140,7 +140,12 @@ const symbols = {
 export type Shim = NativeFunctions<typeof symbols>;
 
 /** The libraries by the names that the runtimes give the processor: Deno's, and those of the others. */
-const libraries: Readonly<Record<string, string>> = { x86_64, x64: x86_64, aarch64, arm64: aarch64 };
+const libraries: Readonly<Record<string, { readonly library: string; readonly digest: number }>> = {
+  x86_64,
+  x64: x86_64,
+  aarch64,
+  arm64: aarch64,
+};
 
 const closeOnExec = 1;
 const notExecutable = 8;
@@ -184,7 +189,8 @@ export function cString(text: string): Uint8Array<ArrayBuffer> {
 function load(): Shim {
   const refusal = shimRefusal();
   if (refusal !== undefined) throw new Error(`Cannot load poolpass's C library: ${refusal}`);
-  const image = Uint8Array.fromBase64(libraries[platform().processor]!);
+  const { library, digest } = libraries[platform().processor]!;
+  const image = Uint8Array.fromBase64(library);
   const libc = dlopen("libc.so.6", {
     memfd_create: { parameters: ["buffer", /* const char *name */ "u32" /* unsigned int flags */], result: "i32" },
     close: { parameters: ["i32" /* int fd */], result: "i32" },
@@ -200,9 +206,18 @@ function load(): Shim {
     if (write!(fd, image, BigInt(image.length)) !== BigInt(image.length)) {
       throw new Error("Cannot load poolpass's C library: no memory is left for it");
     }
-    return dlopen(`/proc/self/fd/${fd}`, symbols).symbols as Shim;
+    return dlopen(pathOf(fd, digest), symbols).symbols as Shim;
   } finally {
     if (fd >= 0) close!(fd);
     libc.close();
   }
+}
+
+/**
+ * A path of a descriptor, spelled in a way that only the same library has: the loader takes a path that it has loaded
+ * before for the same library, though another copy of this module may have had the descriptor for its own.
+ */
+function pathOf(fd: number, digest: number): string {
+  const spelling = Array.from({ length: 32 }, (_, bit) => (digest >>> bit & 1) === 1 ? "./" : "/").join("");
+  return `/proc/self/fd/${spelling}${fd}`;
 }

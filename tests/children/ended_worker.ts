@@ -1,0 +1,30 @@
+// Ends Workers that wait for a connection, and then has their waits return: ended_worker.ts SOCKET. Prints what this thread
+// receives afterwards, and ends by itself. In a process of its own, because a mistake there is the end of it.
+import process from "node:process";
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { UnixListener } from "../../src/sharing/unix_listener.ts";
+import { UnixSocket } from "../../src/sharing/unix_socket.ts";
+
+const workers = 10;
+
+if (isMainThread) {
+  const path = process.argv[2]!;
+  for (let index = 0; index < workers; index++) {
+    const worker = new Worker(new URL(import.meta.url), { workerData: `${path}${index}` });
+    await new Promise((resolve) => worker.once("message", resolve));
+    await worker.terminate();
+  }
+  for (let index = 0; index < workers; index++) {
+    await using socket = await UnixSocket.connect(`${path}${index}`);
+    void socket;
+  }
+  await using listener = UnixListener.listen(path);
+  await using socket = await UnixSocket.connect(path);
+  await using accepted = await listener.accept();
+  await socket.send(new Uint8Array([7]));
+  console.log("received", (await accepted.receive(1)).bytes[0]);
+} else {
+  const listener = UnixListener.listen(workerData as string);
+  void listener.accept();
+  parentPort!.postMessage("waiting");
+}

@@ -1,0 +1,64 @@
+import { assert, assertEquals } from "@std/assert";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import process from "node:process";
+import { test } from "node:test";
+import { dlopen, platform } from "../ffi/host.ts";
+import { compilerVersion, targets } from "../ffi/shim/build.ts";
+import { shim, shimRefusal } from "../ffi/shim/shim.ts";
+import * as x86_64 from "../ffi/shim/x86_64.ts";
+import { startScript } from "./child_process.ts";
+
+const refusal = shimRefusal();
+const target = targets[0]!;
+const skip = refusal ??
+  (["x86_64", "x64"].includes(platform().processor) ? undefined : "the compiler here makes another processor's code");
+const skipWithoutCompiler = skip ?? (compilerVersion(target.compiler) === undefined ? "there is no gcc" : undefined);
+
+/** A folder that goes at the end. */
+class Folder implements Disposable {
+  readonly path: string = mkdtempSync("/tmp/poolpass-shim-");
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true });
+  }
+}
+
+test("the library stays loaded when it is closed: a thread may be in a call of it", skip ? { skip } : {}, () => {
+  using folder = new Folder();
+  const path = `${folder.path}/shim.so`;
+  writeFileSync(path, Uint8Array.fromBase64(x86_64.library));
+  dlopen(path, { poolpass_getpid: { parameters: [], result: "i32" } }).close();
+  assert(readFileSync("/proc/self/maps", "utf8").includes(path));
+});
+
+test("a Worker that ends while it waits leaves the other threads as they were", skip ? { skip } : {}, async () => {
+  using folder = new Folder();
+  await using child = startScript("children/ended_worker.ts", [`${folder.path}/socket`], {
+    permissions: ["--allow-all"],
+  });
+  assertEquals([await child.nextLine(), await child.ended], ["received 7", 0]);
+});
+
+test(
+  "another version of poolpass in the same process calls its own library",
+  skipWithoutCompiler
+    ? {
+      skip: skipWithoutCompiler,
+    }
+    : {},
+  async () => {
+    using folder = new Folder();
+    for (const part of ["ffi", "src"]) {
+      cpSync(new URL(`../${part}`, import.meta.url), `${folder.path}/${part}`, { recursive: true });
+    }
+    const own = `${folder.path}/ffi/shim`;
+    const source = readFileSync(`${own}/shim.c`, "utf8");
+    writeFileSync(`${own}/shim.c`, source.replace(/(EXPORT int poolpass_getpid\(void\)).*/, "$1 { return 42; }"));
+    const { buildModule } = await import(`${own}/build.ts`) as typeof import("../ffi/shim/build.ts");
+    writeFileSync(`${own}/x86_64.ts`, buildModule(target));
+    assertEquals(shim().poolpass_getpid(), process.pid);
+    const other = await import(`${own}/shim.ts`) as typeof import("../ffi/shim/shim.ts");
+    assertEquals(other.shim().poolpass_getpid(), 42);
+    assertEquals(shim().poolpass_getpid(), process.pid);
+  },
+);
