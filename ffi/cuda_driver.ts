@@ -20,7 +20,7 @@ import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
 import { CudaError, explainedError } from "../src/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { firstVersionOfPoolOptions, newerNeeded } from "./first_versions.ts";
-import { addressOf, foreignBuffer } from "./host.ts";
+import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import {
   memAccessDescLayout,
@@ -43,10 +43,13 @@ const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
 const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
 
 /**
- * The device that is current on this thread, as CUDA knows it: all drivers of the thread share it. -1 where none is. Who
- * calls cudaSetDevice by other means must set it back.
+ * The device that is current on this thread, as CUDA knows it: -1 where none is. All drivers of the thread share it, those
+ * of other copies of this library too. Who calls cudaSetDevice by other means must set it back.
  */
-let currentDevice = -1;
+const current: { device: number } =
+  (globalThis as unknown as Record<symbol, { device: number }>)[Symbol.for("poolpass.currentDevice")] ??= {
+    device: -1,
+  };
 
 /** Packed parameters beside the `extra` array by which `cuLaunchKernel` finds them. */
 interface CudaKernelParameters extends KernelParameters {
@@ -102,7 +105,7 @@ export class CudaDriver implements Driver {
   close(): void {
     this.#libraries.close();
     // Without the runtime library the context that was current is gone now.
-    currentDevice = -1;
+    current.device = -1;
   }
 
   driverGetVersion(): number {
@@ -172,7 +175,7 @@ export class CudaDriver implements Driver {
 
   streamCreateWithPriority(device: number, flags: number, priority: number): bigint {
     this.#makeCurrent(device);
-    const result = this.#runtime.cudaStreamCreateWithPriority(this.#out, flags, priority);
+    const result = this.#runtime.cudaStreamCreateWithPriority(this.#out, flags, withoutSign(priority));
     this.#check(result, "cudaStreamCreateWithPriority");
     return this.#handleOut[0]!;
   }
@@ -518,7 +521,8 @@ export class CudaDriver implements Driver {
 
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void {
     this.#makeCurrent(device);
-    this.#check(this.#runtime.cudaMemsetAsync(address, byte, BigInt(byteLength), stream), "cudaMemsetAsync");
+    const result = this.#runtime.cudaMemsetAsync(address, withoutSign(byte), BigInt(byteLength), stream);
+    this.#check(result, "cudaMemsetAsync");
   }
 
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
@@ -594,7 +598,7 @@ export class CudaDriver implements Driver {
       blockX,
       blockY,
       blockZ,
-      sharedMemoryBytes,
+      withoutSign(sharedMemoryBytes),
       stream,
       0n,
       (parameters as CudaKernelParameters).extra,
@@ -618,20 +622,20 @@ export class CudaDriver implements Driver {
   }
 
   #makeCurrent(device: number): void {
-    if (device === currentDevice && this.#initialized[device]) return;
+    if (device === current.device && this.#initialized[device]) return;
     this.#check(this.#runtime.cudaSetDevice(device), "cudaSetDevice");
-    currentDevice = device;
+    current.device = device;
     if (!this.#initialized[device]) {
       // Before CUDA 12, cudaSetDevice alone made no context for the driver library's calls to find.
-      currentDevice = -1;
+      current.device = -1;
       this.#check(this.#runtime.cudaFree(0n), "cudaFree");
-      currentDevice = device;
+      current.device = device;
       this.#initialized[device] = true;
     }
   }
 
   #makeAnyCurrent(): void {
-    this.#makeCurrent(currentDevice === -1 ? 0 : currentDevice);
+    this.#makeCurrent(current.device === -1 ? 0 : current.device);
   }
 
   #check(result: number, call: string): void {

@@ -65,6 +65,11 @@ export function ffiRefusal(): string | undefined {
   return refusal.reason;
 }
 
+/** An integer as native functions take it: of Deno and Node these do not take -0. */
+export function withoutSign(integer: number): number {
+  return integer + 0;
+}
+
 /** The operating system and the processor, as the runtime calls them. */
 export function platform(): { readonly os: string; readonly processor: string } {
   if (deno !== undefined) return { os: deno.build.os, processor: deno.build.arch };
@@ -200,7 +205,8 @@ interface Globals {
 }
 
 const globals = globalThis as unknown as Globals;
-const { Deno: deno } = globals;
+/** What stands in for Deno's namespace in another runtime has no permissions. */
+const deno = globals.Deno?.permissions === undefined ? undefined : globals.Deno;
 /** Deno has it as well, and loads much of Node's library when it is first touched: that alone takes 9 milliseconds. */
 const process = deno === undefined ? globals.process : undefined;
 

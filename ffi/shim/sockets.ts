@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { withoutSign } from "../host.ts";
 import { cString, shim, unwrap } from "./shim.ts";
 
 /** As many descriptors as one message can carry. */
@@ -47,7 +48,7 @@ const receivedBytes = new Uint8Array(receivedTable.buffer);
  */
 export function listenAt(path: string, mode: number): { readonly fd: number; readonly identity: FileIdentity } {
   const identity = new BigUint64Array(2);
-  const fd = shim().poolpass_listen(cString(path), temporaryName(), mode, new Uint8Array(identity.buffer));
+  const fd = shim().poolpass_listen(cString(path), temporaryName(), withoutSign(mode), new Uint8Array(identity.buffer));
   return { fd, identity };
 }
 
@@ -103,7 +104,7 @@ export function receiveFrom(fd: number, bytes: Uint8Array, capacity: number): Re
     bytes,
     BigInt(bytes.length),
     descriptorBytes,
-    Math.min(capacity, maximumDescriptors),
+    withoutSign(Math.min(capacity, maximumDescriptors)),
     receivedBytes,
   );
   const [handedOut, arrived, truncated] = receivedTable as unknown as [number, number, number];

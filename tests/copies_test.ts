@@ -7,6 +7,7 @@ import { compilerVersion, targets } from "../ffi/shim/build.ts";
 import { shim, shimRefusal } from "../ffi/shim/shim.ts";
 import * as x86_64 from "../ffi/shim/x86_64.ts";
 import { startScript } from "./child_process.ts";
+import { driversUnderTest, tooFewDevices } from "./drivers.ts";
 
 const refusal = shimRefusal();
 const target = targets[0]!;
@@ -17,6 +18,14 @@ const skipWithoutCompiler = skip ?? (compilerVersion(target.compiler) === undefi
 /** A folder that goes at the end. */
 class Folder implements Disposable {
   readonly path: string = mkdtempSync("/tmp/poolpass-shim-");
+
+  /** Puts a copy of the library there. */
+  copyLibrary(): this {
+    for (const part of ["ffi", "src"]) {
+      cpSync(new URL(`../${part}`, import.meta.url), `${this.path}/${part}`, { recursive: true });
+    }
+    return this;
+  }
 
   [Symbol.dispose](): void {
     rmSync(this.path, { recursive: true });
@@ -62,3 +71,24 @@ test(
     assertEquals(shim().poolpass_getpid(), process.pid);
   },
 );
+
+for (const driver of driversUnderTest.filter(({ name }) => name !== "software")) {
+  const skip = driver.skip || tooFewDevices(driver, 2);
+  test(`two copies of poolpass on one thread reach the devices that they name [${driver.name}]`, { skip }, async () => {
+    using folder = new Folder().copyLibrary();
+    const { CudaDriver } = await import(`${folder.path}/ffi/cuda_driver.ts`) as typeof import("../ffi/cuda_driver.ts");
+    const [one, other] = [driver.open(), new CudaDriver(driver.name === "cuda" ? {} : { cudart: null })];
+    // So that the devices can be told apart by what they have left.
+    const held = one.malloc(0, 2 ** 32);
+    const nearly = (bytes: number) => Math.round(bytes / 2 ** 30);
+    const free = [one.memGetInfo(0).free, one.memGetInfo(1).free].map(nearly);
+    assert(free[0]! < free[1]!);
+    for (let round = 0; round < 2; round++) {
+      assertEquals(nearly(one.memGetInfo(0).free), free[0]);
+      assertEquals(nearly(other.memGetInfo(1).free), free[1]);
+    }
+    one.free(0, held);
+    one.close();
+    other.close();
+  });
+}
