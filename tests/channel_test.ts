@@ -2,7 +2,11 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { dirname } from "node:path";
 import { test } from "node:test";
 import { inspect } from "node:util";
+import { Cuda } from "../src/cuda.ts";
+import type { CudaStream } from "../src/cuda_stream.ts";
+import { Session } from "../src/session.ts";
 import { Exporter } from "../src/sharing/exporter.ts";
+import { Importer } from "../src/sharing/importer.ts";
 import { ChannelFrames } from "../src/sharing/channel_frames.ts";
 import type { ChannelOptions, ChannelProducer } from "../src/sharing/channel_producer.ts";
 import type { ConnectedImporter } from "../src/sharing/connected_importer.ts";
@@ -759,7 +763,50 @@ test("a frame that one connection of a process has released and another holds is
   assertEquals(done, [7]);
 });
 
-sharingTest("options that a channel cannot have are refused, and nothing is left of it", async ({ path, pool }) => {
+sharingTest("a stream that cannot be used costs neither a slot nor the channel", async (scene) => {
+  const { cuda, gpu, openDriver, path, pool, stream } = scene;
+  using other = new Cuda(new Session(openDriver()));
+  using foreign = other.device(0).createStream();
+  const disposed = gpu.createStream();
+  disposed[Symbol.dispose]();
+  const refusals = [
+    [5, TypeError, "Cannot use 5 as a stream"],
+    [foreign, TypeError, "Cannot use a stream of another Cuda object"],
+    [disposed, ReferenceError, "it was disposed"],
+  ] as const;
+  await using exporter = Exporter.listen(path);
+  const options: ChannelOptions = { pool, slots: 2, slotByteLength: 64 };
+  for (const [wrong, type, message] of refusals) {
+    const unusable = { ...options, stream: wrong as CudaStream };
+    assertThrows(() => exporter.createChannel("frames", unusable), type, message);
+  }
+  assertEquals([exporter.offers, pool.usage().used], [[], 0]);
+  await using channel = exporter.createChannel("frames", { ...options, stream });
+  await using importer = await Importer.connect(cuda, path);
+  for (const [wrong, type, message] of refusals) {
+    await assertRejects(() => importer.channel("frames", { stream: wrong as CudaStream }), type, message);
+  }
+  await using frames = await importer.channel("frames", { stream });
+  const slot = await channel.reserve();
+  for (const [wrong, type, message] of refusals) {
+    assertThrows(() => channel.send(slot, { stream: wrong as CudaStream }), type, message);
+  }
+  for (const wrong of [5, slot.buffer, undefined]) {
+    assertThrows(() => channel.send(wrong as never), TypeError, "give a slot that its reserve gave");
+  }
+  assertThrows(() => channel.send(slot, { byteLength: "1" as never }), TypeError, "byteLength");
+  channel.send(slot, { stream });
+  const frame = (await frames.next())!;
+  for (const [wrong, type, message] of refusals) {
+    assertThrows(() => frame.release(wrong as CudaStream), type, message);
+  }
+  await soon(() => channel.freeSlots === 1, "the slot is still held");
+  frame.release();
+  await soon(() => channel.freeSlots === 2, "the slot is free");
+});
+
+sharingTest("options that a channel cannot have are refused, and nothing is left of it", async (scene) => {
+  const { gpu, path, pool } = scene;
   await using exporter = Exporter.listen(path);
   const good: ChannelOptions = { pool, slots: 2, slotByteLength: 4 };
   for (const slots of [0, 1025, 1.5, NaN]) {
@@ -768,8 +815,25 @@ sharingTest("options that a channel cannot have are refused, and nothing is left
   for (const window of [0, 3]) {
     assertThrows(() => exporter.createChannel("frames", { ...good, window }), RangeError, "window");
   }
-  assertThrows(() => exporter.createChannel("frames", { ...good, minimumConsumers: -1 }), RangeError);
-  assertThrows(() => exporter.createChannel("frames", { ...good, slotByteLength: 0 }), RangeError, "slot's size");
+  assertThrows(
+    () => exporter.createChannel("frames", { ...good, minimumConsumers: -5 }),
+    RangeError,
+    'Cannot create channel "frames": minimumConsumers is -5, and must be a whole number of at least 0',
+  );
+  assertThrows(() => exporter.createChannel("frames", { ...good, slotByteLength: 0 }), RangeError, "slotByteLength");
+  assertThrows(
+    () => exporter.createChannel("frames", { ...good, slots: 1024, slotByteLength: 2 ** 50 }),
+    RangeError,
+    "the size of the 1024 slots",
+  );
+  assertThrows(() => exporter.createChannel("frames", { ...good, slots: "2" as never }), TypeError, "slots is a text");
+  assertThrows(() => exporter.createChannel("frames", undefined as never), TypeError, "give its pool, slots and");
+  using unshared = gpu.createPool();
+  assertThrows(
+    () => exporter.createChannel("frames", { ...good, pool: unshared }),
+    TypeError,
+    'Cannot create channel "frames": its pool was created with handleType "none"; create it with "posix-fd"',
+  );
   assertThrows(() => exporter.createChannel("frames", { ...good, overflow: "drop" as "wait" }), TypeError, "overflow");
   assertThrows(() => exporter.createChannel("frames", { ...good, metadata: "x".repeat(40_000) }), RangeError);
   assertEquals(pool.usage().used, 0);

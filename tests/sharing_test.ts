@@ -1,9 +1,11 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { Cuda } from "../src/cuda.ts";
+import type { CudaStream } from "../src/cuda_stream.ts";
 import { SharingError } from "../src/errors.ts";
 import { Session } from "../src/session.ts";
 import { Exporter } from "../src/sharing/exporter.ts";
 import { Importer } from "../src/sharing/importer.ts";
+import type { JsonValue } from "../src/sharing/metadata.ts";
 import { UnixListener } from "../src/sharing/unix_listener.ts";
 import { assertFailsSoon, PeerError, sharingTest, soon } from "./sharing_peers.ts";
 
@@ -44,12 +46,20 @@ sharingTest("what is offered comes by name and as an iterator, with what is said
   using unshareable = unshared.allocate(size);
   assertThrows(() => exporter.offer("first", second), RangeError, "there is an offer of this name");
   assertThrows(() => exporter.offer("", second), RangeError, "1 to 255 bytes");
+  assertThrows(() => exporter.offer(3 as never, second), TypeError, "Cannot use 3 as the name of an offer");
+  assertThrows(() => exporter.offer("x", new Float32Array(1) as never), TypeError, "Cannot offer a Float32Array");
   assertThrows(() => exporter.offer("x", unshareable), TypeError, 'create it with "posix-fd"');
   assertThrows(
     () => exporter.offer("x", second, { metadata: "x".repeat(32_768) }),
     RangeError,
     "send them in a buffer",
   );
+  const circle: JsonValue[] = [];
+  circle.push(circle);
+  for (const unsayable of [{ shape: [5n] }, circle]) {
+    const refused = () => exporter.offer("x", second, { metadata: unsayable as JsonValue });
+    assertThrows(refused, TypeError, "a bigint or a circle");
+  }
   assertEquals(exporter.offers.length, 3);
   await peer.call("close", "one");
 });
@@ -547,4 +557,55 @@ sharingTest("a process shares with itself", async ({ cuda, pool, stream, gate, p
   assertEquals(exporter.leases.length, 1);
   gate.open();
   await offer.ended();
+});
+
+sharingTest("what no offer can be mapped with, or found by, is refused at once", async ({
+  cuda,
+  driver,
+  gpu,
+  openDriver,
+  pool,
+  stream,
+  path,
+}) => {
+  using other = new Cuda(new Session(openDriver()));
+  using foreign = other.device(0).createStream();
+  const disposed = gpu.createStream();
+  disposed[Symbol.dispose]();
+  const refusals = [
+    [5, TypeError, "Cannot use 5 as a stream"],
+    [foreign, TypeError, "Cannot use a stream of another Cuda object"],
+    [disposed, ReferenceError, "it was disposed"],
+  ] as const;
+  let imports = 0;
+  const { memPoolImportPointer } = driver;
+  driver.memPoolImportPointer = (...given) => {
+    imports++;
+    return memPoolImportPointer.apply(driver, given);
+  };
+  await using exporter = Exporter.listen(path);
+  using buffer = pool.allocate(size, stream);
+  for (const [wrong, type, message] of refusals) {
+    assertThrows(() => exporter.offer("buffer", buffer, { stream: wrong as CudaStream }), type, message);
+  }
+  assertEquals(exporter.offers, []);
+  const offer = exporter.offer("buffer", buffer);
+  await assertRejects(() => Importer.connect({} as Cuda, path), TypeError, "Cannot map memory with an Object");
+  await using importer = await Importer.connect(cuda, path);
+  const remote = await importer.offer("buffer");
+  for (const [wrong, type, message] of refusals) {
+    await assertRejects(() => remote.map({ stream: wrong as CudaStream }), type, message);
+  }
+  const signal = new AbortController() as unknown as AbortSignal;
+  await assertRejects(() => remote.map({ signal }), TypeError, "Cannot use an AbortController as a signal");
+  await assertRejects(() => offer.released({ signal }), TypeError, "Cannot use an AbortController as a signal");
+  for (const [name, type] of [[3, TypeError], ["", RangeError], ["x".repeat(256), RangeError]] as const) {
+    await assertRejects(() => importer.offer(name as string), type, "as the name of an offer");
+    await assertRejects(() => importer.channel(name as string), type, "as the name of an offer");
+  }
+  await assertRejects(() => offer.released({ importers: -1 }), RangeError, "Cannot wait for -1 importers");
+  await assertRejects(() => offer.released({ importers: "2" as never }), TypeError, "as a count of importers");
+  assertEquals([imports, exporter.leases], [0, []]);
+  (await remote.map({ stream })).free();
+  await offer.released();
 });

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
 import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../ffi/shim/descriptors.ts";
@@ -252,6 +252,8 @@ messageTest("wrong arguments are refused before anything is sent", async (near, 
   await assertRejects(() => near.send("text" as unknown as Uint8Array), TypeError, "Uint8Array");
   await assertRejects(() => near.send(new Uint8Array(0), { handles: [handle] }), TypeError, "first byte");
   await assertRejects(() => near.send(Uint8Array.of(1), { handles: [fabric] }), TypeError, "fabric");
+  const number = 5 as unknown as ShareableHandle;
+  await assertRejects(() => near.send(Uint8Array.of(1), { handles: [number] }), TypeError, "Cannot send 5 as a handle");
   await assertRejects(() => near.send(Uint8Array.of(1), { handles: [disposed] }), ReferenceError, "disposed");
   await assertRejects(() => near.send(Uint8Array.of(1), { handles: new Array(254).fill(handle) }), RangeError, "253");
   for (const byteLength of [-1, 1.5, NaN, 2 ** 32, Infinity]) {
@@ -300,5 +302,9 @@ messageTest("many connections wait at once", async () => {
 messageTest("a descriptor that is no socket is not taken over", async () => {
   const fd = createMemoryFile("poolpass-test", 1);
   await assertRejects(async () => await Promise.resolve(UnixSocket.fromFd(fd)), TypeError, "no connected socket");
+  // The runtimes would make descriptors of these.
+  assertThrows(() => UnixSocket.fromFd(fd + 0.5), TypeError, "it is no integer");
+  assertThrows(() => UnixSocket.fromFd(BigInt(fd) as never), TypeError, "it is no integer");
+  assertThrows(() => UnixSocket.fromFd(2 ** 32 + fd), RangeError, "it is out of range");
   closeDescriptor(fd);
 });

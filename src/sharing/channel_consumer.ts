@@ -1,10 +1,11 @@
 import type { CudaEvent } from "../cuda_event.ts";
 import type { CudaStream } from "../cuda_stream.ts";
 import { countOf, printAs } from "../custom_inspect.ts";
-import { awaitCopies, type DeviceBuffer, endUse, isBeingRead } from "../device_buffer.ts";
+import { awaitCopies, type DeviceBuffer, endUse, isBeingRead, partsOf } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import { FreedStreams } from "../freed_streams.ts";
-import { type WaitOptions, waitUntil, whenDone } from "../waiting.ts";
+import { checkOptions } from "../validation.ts";
+import { throwIfAborted, type WaitOptions, waitUntil, whenDone } from "../waiting.ts";
 import type { ChannelMessage, FrameMessage, Message, OfferMessage, OfferNotice } from "./messages.ts";
 import { decodeMetadata, type JsonValue } from "./metadata.ts";
 import { badMessage } from "./peer_events.ts";
@@ -104,6 +105,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     this.#isDrops = window < readyEvents.length;
     this.#events = readyEvents.map((event) => parts.openEvent(event));
     this.#slotOwner = {
+      session: partsOf(parts.whole, 0, 0)[0],
       isHeld: (slot) => this.#held.has(slot),
       release: (slot, stream) => this.#release(slot, stream),
     };
@@ -144,11 +146,14 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   /**
    * The next frame: once it may be read. Undefined when the producer has ended the channel.
    *
+   * @param options a signal ends the wait
+   * @throws {ReferenceError} where the consumer was disposed
    * @throws {SharingError} `peer-gone` and others, when the connection ends otherwise
    * @throws {CudaError} when the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot | undefined> {
-    options.signal?.throwIfAborted();
+    checkOptions(options, "ChannelConsumer.next");
+    throwIfAborted(options.signal);
     for (;;) {
       if (this.#disposal !== undefined) {
         throw new ReferenceError(`Cannot read "${this.name}": the consumer was disposed`);

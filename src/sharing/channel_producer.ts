@@ -2,6 +2,7 @@ import type { CudaStream } from "../cuda_stream.ts";
 import { countOf, printAs } from "../custom_inspect.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import type { MemoryPool } from "../memory_pool.ts";
+import { checkOptions, whatIs } from "../validation.ts";
 import type { WaitOptions } from "../waiting.ts";
 import { ChannelFrames } from "./channel_frames.ts";
 import type { ChannelHub } from "./channel_hub.ts";
@@ -9,7 +10,7 @@ import { ChannelSlots } from "./channel_slots.ts";
 import type { ChannelMessage } from "./messages.ts";
 import { encodeMetadata, type JsonValue } from "./metadata.ts";
 import type { OwnEvent } from "./own_events.ts";
-import type { Slot } from "./slot.ts";
+import { Slot } from "./slot.ts";
 import type { Peer } from "./unix_socket.ts";
 
 /** Options of `Exporter.createChannel`. */
@@ -182,6 +183,7 @@ export class ChannelProducer implements AsyncDisposable {
    * A slot to write, on any stream: at once where one is free, else when consumers have released one and their work with
    * it is done. A slot whose buffer is read here, too, is free when that is done.
    *
+   * @param options a signal ends the wait
    * @throws {ReferenceError} when the channel has ended
    * @throws {CudaError} when the device was lost
    */
@@ -192,15 +194,27 @@ export class ChannelProducer implements AsyncDisposable {
   /**
    * Sends what the stream writes into a slot, in the stream's order. The slot is the channel's again.
    *
+   * @param slot that `reserve` gave
+   * @param options the stream that writes it, how much of it the frame is, and what consumers should know
+   * @throws {TypeError} for what is no slot; for metadata that JSON cannot say; for what is no stream, one of another `Cuda`
+   * object, and one of another device that is still at work
+   * @throws {RangeError} for a frame that is longer than a slot, and for metadata that are too long
    * @throws {ReferenceError} for a slot that was sent, or given back, and when the channel has ended
    * @throws {CudaError} where the stream cannot be marked; the slot is still reserved then
    */
   send(slot: Slot, options: SendFrameOptions = {}): void {
     if (this.#end !== undefined) throw this.#end.error;
+    if (!(slot instanceof Slot)) {
+      throw new TypeError(`Cannot send ${whatIs(slot)} in "${this.name}": give a slot that its reserve gave`);
+    }
+    checkOptions(options, "ChannelProducer.send");
     if (!this.#slots.isReserved(slot)) {
       throw new ReferenceError(`Cannot send slot ${slot.index} of "${this.name}": it is not reserved, or was sent`);
     }
     const { byteLength = this.slotByteLength, stream = slot.buffer.stream } = options;
+    if (typeof byteLength !== "number") {
+      throw new TypeError(`Cannot use ${whatIs(byteLength)} as a frame's byteLength: it is no number`);
+    }
     if (!Number.isSafeInteger(byteLength) || byteLength < 0 || byteLength > this.slotByteLength) {
       throw new RangeError(`Cannot send ${byteLength} bytes of a slot: it has ${this.slotByteLength}`);
     }

@@ -1,7 +1,8 @@
 import type { CudaDevice } from "../cuda_device.ts";
-import type { CudaStream } from "../cuda_stream.ts";
-import { type DeviceBuffer, endUse, isBeingRead } from "../device_buffer.ts";
+import { checkStream, type CudaStream } from "../cuda_stream.ts";
+import { type DeviceBuffer, endUse, isBeingRead, partsOf } from "../device_buffer.ts";
 import { giveBack } from "../explain.ts";
+import type { Session } from "../session.ts";
 import { type WaitOptions, waitUntil, whenDone } from "../waiting.ts";
 import type { OwnEvent } from "./own_events.ts";
 import { bufferOfSlot, Slot } from "./slot.ts";
@@ -31,6 +32,7 @@ export interface ChannelSlotsParts {
  */
 export class ChannelSlots {
   readonly #parts: ChannelSlotsParts;
+  readonly #session: Session;
   readonly #free: number[] = [];
   readonly #reserved = new Map<number, Slot>();
   /** Slots that nobody reads and that are still written, with what ends the wait for that. */
@@ -47,7 +49,8 @@ export class ChannelSlots {
 
   constructor(parts: ChannelSlotsParts) {
     this.#parts = parts;
-    const { ring: { stream }, events } = parts;
+    const { ring, ring: { stream }, events } = parts;
+    [this.#session] = partsOf(ring, 0, 0);
     // Until the stream gets to the ring's allocation, its memory may be another buffer's.
     const isAllocated = stream.query() ? () => true : doneBehind(stream).isDone;
     for (const index of events.keys()) this.#settle(index, isAllocated);
@@ -77,6 +80,7 @@ export class ChannelSlots {
    * done already, and there is nothing to mark.
    */
   fill(slot: Slot, stream: CudaStream): boolean {
+    checkStream(stream, this.#session);
     const { device, event } = this.#parts.events[slot.index]!;
     // A record costs less than to ask whether the stream is done.
     const hasEvent = stream.device === device;

@@ -1,11 +1,11 @@
 import type { CudaDevice } from "../cuda_device.ts";
-import type { CudaStream } from "../cuda_stream.ts";
+import { checkStream, type CudaStream } from "../cuda_stream.ts";
 import { countOf, printAs } from "../custom_inspect.ts";
-import { DeviceBuffer, wholeOf } from "../device_buffer.ts";
+import { DeviceBuffer, partsOf, wholeOf } from "../device_buffer.ts";
 import { DeviceWatch } from "./device_watch.ts";
 import { SharingError } from "../errors.ts";
 import { MemoryPool } from "../memory_pool.ts";
-import { checkByteLength, checkMilliseconds } from "../validation.ts";
+import { checkByteLength, checkMilliseconds, checkOptions, whatIs } from "../validation.ts";
 import type { Announcement } from "./announcement.ts";
 import { type ChannelOptions, ChannelProducer } from "./channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
@@ -141,6 +141,9 @@ export class Exporter implements AsyncDisposable {
    * Listens at a path.
    *
    * @param path of at most 107 bytes in UTF-8, in a folder that no other user can change
+   * @param options who may connect, how many, and how long they may take
+   * @throws {TypeError} for a path that is empty or no string, and for options of the wrong type
+   * @throws {RangeError} for options out of their range
    * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` where another user could replace the socket
    */
   static listen(path: string, options: ExporterOptions = {}): Exporter {
@@ -179,11 +182,18 @@ export class Exporter implements AsyncDisposable {
    * the run, too.
    *
    * @param name of 1 to 255 bytes in UTF-8, which no other offer has
-   * @throws {TypeError} for memory of a pool that was not created with handleType "posix-fd"
+   * @param source memory of a pool that was created with handleType "posix-fd", in which an allocator's counts too, or
+   * such a pool
+   * @param options what importers are told of it, and which stream writes it
+   * @throws {TypeError} for memory of any other pool, and of none; for metadata that JSON cannot say, and for what is no
+   * stream, or one of another `Cuda` object
    * @throws {RangeError} for a name that is taken, and for metadata that are too long
+   * @throws {ReferenceError} where the exporter or the pool was disposed, or the buffer freed
+   * @throws {CudaError} where the driver does not export the memory, or the device was lost
    */
   offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
     this.#checkNew(name);
+    checkOptions(options, "Exporter.offer");
     if (options.stream !== undefined && source instanceof MemoryPool) {
       throw new TypeError(`Cannot offer "${name}": the whole pool is ready at no moment; offer its buffers`);
     }
@@ -196,6 +206,7 @@ export class Exporter implements AsyncDisposable {
     }
     const record = this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
     try {
+      if (options.stream !== undefined) checkStream(options.stream, partsOf(source, 0, 0)[0]);
       this.#publish(record, options.stream ?? source.stream);
     } catch (error) {
       this.#leave(record);
@@ -209,7 +220,11 @@ export class Exporter implements AsyncDisposable {
    * the exporter's end does not free the ring.
    *
    * @param name of 1 to 255 bytes in UTF-8, which no other offer has
-   * @throws {TypeError} for a pool that is in host memory or was not created with handleType "posix-fd"
+   * @param options the ring: where it is, how many slots it has, of which size, and what happens when all are in use
+   * @throws {TypeError} for a pool that is in host memory or was not created with handleType "posix-fd", and as `offer`
+   * does
+   * @throws {RangeError} for options out of their range, and as `offer` does
+   * @throws {ReferenceError} where the exporter, the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` where the ring does not fit
    */
   createChannel(name: string, options: ChannelOptions): ChannelProducer {
@@ -218,7 +233,7 @@ export class Exporter implements AsyncDisposable {
     const { pool, slots, slotByteLength } = options;
     const device = pool.device!;
     const metadata = encodeMetadata(options.metadata);
-    const stride = Math.ceil(slotByteLength / slotAlignment) * slotAlignment;
+    const stride = strideOf(slotByteLength);
     using undo = new DisposableStack();
     const ring = undo.use(pool.allocate(slots * stride, options.stream));
     const record = this.#recordOfBuffer(name, ring, { metadata, kind: "channel" });
@@ -301,7 +316,7 @@ export class Exporter implements AsyncDisposable {
     { metadata, kind }: { metadata: string; kind: "buffer" | "channel" },
   ): OfferRecord {
     if (!(buffer instanceof DeviceBuffer)) {
-      throw new TypeError(`Cannot offer "${name}": it must be a DeviceBuffer or a MemoryPool`);
+      throw new TypeError(`Cannot offer ${whatIs(buffer)} as "${name}": it must be a DeviceBuffer or a MemoryPool`);
     }
     const { whole, byteOffset } = wholeOf(buffer);
     const exported = this.#memory.exportBuffer(whole);
@@ -527,9 +542,16 @@ export class Exporter implements AsyncDisposable {
 }
 
 function completeOptions(options: ExporterOptions): CompleteOptions {
+  checkOptions(options, "Exporter.listen");
   const { users = [], maximumImporters = 1024, onDisconnect } = options;
+  if (typeof maximumImporters !== "number") {
+    throw new TypeError(`Cannot use ${whatIs(maximumImporters)} as maximumImporters: it is no number`);
+  }
   if (!(maximumImporters >= 1)) {
     throw new RangeError(`Cannot serve ${maximumImporters} importers at once: maximumImporters must be 1 or more`);
+  }
+  if (onDisconnect !== undefined && typeof onDisconnect !== "function") {
+    throw new TypeError(`Cannot use ${whatIs(onDisconnect)} as onDisconnect: it is no function`);
   }
   return {
     users,
@@ -541,28 +563,45 @@ function completeOptions(options: ExporterOptions): CompleteOptions {
   };
 }
 
-function checkChannelOptions(
-  name: string,
-  { pool, slots, slotByteLength, overflow = "wait", window, minimumConsumers }: ChannelOptions,
-): void {
+function checkChannelOptions(name: string, options: ChannelOptions): void {
+  if (typeof options !== "object" || options === null) {
+    throw new TypeError(`Cannot create channel "${name}" without options: give its pool, slots and slotByteLength`);
+  }
+  const { pool, slots, slotByteLength, overflow = "wait", window, minimumConsumers } = options;
   if (overflow !== "wait" && overflow !== "drop-oldest") {
     throw new TypeError(
-      `Cannot create channel "${name}": overflow is "${overflow}", and must be "wait" or "drop-oldest"`,
+      `Cannot create channel "${name}": overflow is "${String(overflow)}", and must be "wait" or "drop-oldest"`,
     );
   }
   if (!(pool instanceof MemoryPool) || pool.device === undefined) {
     throw new TypeError(`Cannot create channel "${name}": its pool must be a MemoryPool of a device`);
   }
-  checkWhole(`channel "${name}"`, { value: slots, what: "slots", least: 1, most: maximumSlots });
-  checkByteLength(slotByteLength, "a slot's size", 1);
-  checkWhole(`channel "${name}"`, { value: window ?? 1, what: "window", least: 1, most: slots });
-  checkWhole(`channel "${name}"`, { value: minimumConsumers ?? 0, what: "minimumConsumers", least: 0, most: Infinity });
+  if (pool.handleType !== "posix-fd") {
+    throw new TypeError(
+      `Cannot create channel "${name}": its pool was created with handleType "${pool.handleType}"; create it with ` +
+        '"posix-fd"',
+    );
+  }
+  const channel = `channel "${name}"`;
+  checkWhole(channel, { value: slots, what: "slots", least: 1, most: maximumSlots });
+  checkByteLength(slotByteLength, `slotByteLength of ${channel}`, 1);
+  checkByteLength(slots * strideOf(slotByteLength), `the size of the ${slots} slots of ${channel}`);
+  checkWhole(channel, { value: window ?? 1, what: "window", least: 1, most: slots });
+  checkWhole(channel, { value: minimumConsumers ?? 0, what: "minimumConsumers", least: 0 });
+}
+
+/** Bytes from one slot to the next. */
+function strideOf(slotByteLength: number): number {
+  return Math.ceil(slotByteLength / slotAlignment) * slotAlignment;
 }
 
 function checkWhole(
   of: string,
-  { value, what, least, most }: { value: number; what: string; least: number; most: number },
+  { value, what, least, most = Infinity }: { value: number; what: string; least: number; most?: number },
 ): void {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  throw new RangeError(`Cannot create ${of}: ${what} is ${value}, and must be a whole number from ${least} to ${most}`);
+  const needed = `a whole number ${most === Infinity ? `of at least ${least}` : `from ${least} to ${most}`}`;
+  const isNumber = typeof value === "number";
+  const message = `Cannot create ${of}: ${what} is ${isNumber ? value : whatIs(value)}, and must be ${needed}`;
+  throw isNumber ? new RangeError(message) : new TypeError(message);
 }

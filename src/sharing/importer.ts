@@ -1,4 +1,4 @@
-import type { Cuda } from "../cuda.ts";
+import { Cuda } from "../cuda.ts";
 import type { CudaStream } from "../cuda_stream.ts";
 import { countOf, printAs } from "../custom_inspect.ts";
 import { DeviceBuffer, partsOf } from "../device_buffer.ts";
@@ -6,12 +6,13 @@ import { SharingError } from "../errors.ts";
 import { giveBack } from "../explain.ts";
 import { FreedStreams } from "../freed_streams.ts";
 import { type ImportedMemoryPool, whenGivenUp } from "../imported_memory_pool.ts";
-import { checkMilliseconds } from "../validation.ts";
-import { type WaitOptions, whenDone } from "../waiting.ts";
+import { checkMilliseconds, checkOptions, whatIs } from "../validation.ts";
+import { throwIfAborted, type WaitOptions, whenDone } from "../waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "./channel_consumer.ts";
 import { greet } from "./handshake.ts";
 import { MessageStream } from "./message_stream.ts";
 import type { ChannelMessage, ForgetMessage, Message } from "./messages.ts";
+import { checkName } from "./metadata.ts";
 import type { OwnEvent } from "./own_events.ts";
 import { badMessage, PeerEvents } from "./peer_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
@@ -94,6 +95,9 @@ export class Importer implements AsyncDisposable {
   }
 
   private constructor(cuda: Cuda, stream: MessageStream, closeTimeout: number) {
+    if (!(stream instanceof MessageStream)) {
+      throw new TypeError("Cannot make an importer by hand: use Importer.connect");
+    }
     this.#stream = stream;
     this.#closeTimeout = closeTimeout;
     this.peer = stream.peer;
@@ -119,10 +123,20 @@ export class Importer implements AsyncDisposable {
   /**
    * Connects to the exporter that listens at a path.
    *
+   * @param cuda what `open` gave: its devices map the exporter's memory
+   * @param path the exporter's, of at most 107 bytes in UTF-8
+   * @param options whose exporters are trusted, and how long they may take
+   * @throws {TypeError} for what is no `Cuda` object, for a path that is empty or no string, and for options of the wrong
+   * type
+   * @throws {RangeError} for options out of their range
    * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` where either does not serve the other's user,
    * `version-mismatch`, `timed-out`, `bad-message` where something else listens there, `peer-gone`
    */
   static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
+    if (!(cuda instanceof Cuda)) {
+      throw new TypeError(`Cannot map memory with ${whatIs(cuda)}: give Importer.connect what open gave, and a path`);
+    }
+    checkOptions(options, "Importer.connect");
     const { signal, users = [] } = options;
     const handshakeTimeout = checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout");
     const messageTimeout = checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout");
@@ -153,13 +167,15 @@ export class Importer implements AsyncDisposable {
   /**
    * The offers that there are and those to come, until the exporter closes; withdrawn ones are left out.
    *
+   * @param options a signal ends the wait for the next offer
+   * @throws {ReferenceError} where the importer was disposed
    * @throws {SharingError} `peer-gone` and others, when the connection ends otherwise
    */
   async *offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
     this.#check("see what is offered");
     using iteration = this.#offers.iterate();
     for (;;) {
-      options.signal?.throwIfAborted();
+      throwIfAborted(options.signal);
       const state = iteration.take();
       if (state !== undefined) {
         yield this.#offerOf(state);
@@ -179,13 +195,20 @@ export class Importer implements AsyncDisposable {
   /**
    * The offer of a name: at once, or as soon as it is made.
    *
+   * @param name of 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @param options a signal ends the wait
+   * @throws {TypeError} for a name that is no string
+   * @throws {RangeError} for one that no offer can have
+   * @throws {ReferenceError} where the importer was disposed
    * @throws {SharingError} `not-found` when the exporter closes before it is, `peer-gone` and others
    */
   async offer(name: string, options: WaitOptions = {}): Promise<RemoteOffer> {
+    checkName(name);
+    checkOptions(options, "Importer.offer");
     this.#check(`wait for "${name}"`);
     const known = this.#offers.named(name);
     if (known !== undefined) {
-      options.signal?.throwIfAborted();
+      throwIfAborted(options.signal);
       return this.#offerOf(known);
     }
     for await (const offer of this.offers(options)) if (offer.name === name) return offer;
@@ -197,10 +220,17 @@ export class Importer implements AsyncDisposable {
    * Joins the channel of a name: at once, or as soon as it is made. Frames that are sent from then on come here too. A
    * channel is joined once in a connection: to join it again, connect again.
    *
-   * @throws {TypeError} where a buffer or a pool has the name, and for a channel that this importer has joined before
+   * @param name of 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @param options the stream of the slots' buffers; a signal ends the wait
+   * @throws {TypeError} where a buffer or a pool has the name, for a channel that this importer has joined before, and for
+   * what is no stream, or one of another `Cuda` object
+   * @throws {RangeError} for a name that no offer can have
+   * @throws {ReferenceError} where the importer or the stream was disposed
    * @throws {SharingError} as `offer` and `RemoteOffer.map` do
+   * @throws {CudaError} where the driver does not map the ring
    */
   async channel(name: string, options: ConsumerOptions = {}): Promise<ChannelConsumer> {
+    if (options?.stream !== undefined) this.#memory.checkStream(options.stream);
     await this.offer(name, options);
     const state = this.#offers.named(name);
     if (state === undefined) throw new SharingError("not-found", `Cannot join "${name}": it was withdrawn`);
@@ -282,10 +312,13 @@ export class Importer implements AsyncDisposable {
     return new RemoteOffer(state, this.#owner);
   }
 
-  #map(state: RemoteOfferState, { stream, signal }: MapOptions): Promise<DeviceBuffer> {
+  #map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer> {
     // Not an async function: of a thousand offers that may be read, each would take turns more than it needs.
     try {
-      signal?.throwIfAborted();
+      checkOptions(options, "RemoteOffer.map");
+      const { stream, signal } = options;
+      throwIfAborted(signal);
+      if (stream !== undefined) this.#memory.checkStream(stream);
       const { message } = state;
       if (message.kind !== "buffer") {
         throw new TypeError(

@@ -73,13 +73,16 @@ export class Lease {
    * connection is closed, and it gets nothing more. What it still has mapped stays, `"quarantined"`, until its process
    * has ended, because nothing can take a mapping away from a process.
    *
-   * @throws {SharingError} `cut-off`
+   * @param options the deadline; a signal ends the wait, and what was asked stays asked
+   * @throws {TypeError} for a deadline that is no number
+   * @throws {RangeError} for one that is negative
+   * @throws {SharingError} `cut-off` where the importer has not let go by the deadline
    */
   recall(options: RecallOptions = {}): Promise<void> {
     const announcement = this.#current;
     const { importer, record } = announcement;
-    const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
     return until((resolve, reject) => {
+      const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
       if (announcement.isReleased) return resolve();
       let timer: ReturnType<typeof setTimeout> | undefined;
       const cancel = announcement.whenReleased(() => {

@@ -1,3 +1,4 @@
+import { whatIs } from "../validation.ts";
 import { maximumMetadataByteLength, maximumNameByteLength } from "./messages.ts";
 
 /** What JSON can say. */
@@ -10,12 +11,16 @@ export type JsonValue =
   | { readonly [key: string]: JsonValue };
 
 const encoder = new TextEncoder();
+/** Of a name that is refused, so many characters are quoted. */
+const quotedLength = 40;
 
 /** Metadata as they are sent: empty where there are none. */
 export function encodeMetadata(metadata: JsonValue | undefined): string {
   if (metadata === undefined) return "";
-  const text = JSON.stringify(metadata) as string | undefined;
-  if (text === undefined) throw new TypeError(`Cannot send ${typeof metadata} as metadata: it must be JSON`);
+  const text = textOf(metadata);
+  if (text === undefined) {
+    throw new TypeError(`Cannot send ${whatIs(metadata)} as metadata: give what JSON can say`);
+  }
   // A string has at most three bytes of UTF-8 for each of its units.
   if (text.length * 3 > maximumMetadataByteLength) {
     const { length } = encoder.encode(text);
@@ -26,6 +31,21 @@ export function encodeMetadata(metadata: JsonValue | undefined): string {
     }
   }
   return text;
+}
+
+/** The JSON of metadata; undefined where there is none of them. */
+function textOf(metadata: JsonValue): string | undefined {
+  try {
+    return JSON.stringify(metadata);
+  } catch (cause) {
+    // What else is thrown, a method of the application's has.
+    if (!(cause instanceof TypeError)) throw cause;
+    throw new TypeError(
+      "Cannot send metadata that JSON cannot say: they have a bigint or a circle in them; give numbers and texts, and " +
+        "lists and objects of these",
+      { cause },
+    );
+  }
 }
 
 /** What was given to `encodeMetadata`. */
@@ -45,12 +65,16 @@ function isPlain(name: string): boolean {
 
 /** Refuses names that an offer cannot have. */
 export function checkName(name: string): void {
-  if (typeof name !== "string") throw new TypeError("Cannot offer anything without a name: it must be a string");
+  if (typeof name !== "string") {
+    throw new TypeError(`Cannot use ${whatIs(name)} as the name of an offer: it must be a string`);
+  }
   if (isPlain(name)) return;
   const { length } = encoder.encode(name);
   if (length === 0 || length > maximumNameByteLength || name.includes("\0") || !name.isWellFormed()) {
+    const quoted = JSON.stringify(name.length > quotedLength ? `${name.slice(0, quotedLength)}...` : name);
     throw new RangeError(
-      `Cannot offer ${JSON.stringify(name)}: a name has 1 to ${maximumNameByteLength} bytes of UTF-8 and no NUL`,
+      `Cannot use ${quoted} as the name of an offer: it has ${length} bytes of UTF-8; a name has 1 to ` +
+        `${maximumNameByteLength} bytes, no NUL and no half of a character`,
     );
   }
 }

@@ -1,4 +1,5 @@
 import { countOf, printAs } from "../custom_inspect.ts";
+import { whatIs } from "../validation.ts";
 import type { WaitOptions } from "../waiting.ts";
 import type { Announcement } from "./announcement.ts";
 import { Lease } from "./lease.ts";
@@ -79,12 +80,21 @@ export class Offer {
    * Resolves when an importer has mapped it and released it, and its work with it is done; or has ended. As many
    * importers as `importers` says, 1 unless given. They may map it again until it is withdrawn.
    *
+   * @param options how many importers; a signal ends the wait
+   * @throws {TypeError} for a count that is no number
+   * @throws {RangeError} for one that is not whole, or negative
    * @throws {ReferenceError} when it is withdrawn, and nobody holds it, before there were as many
    */
   released(options: WaitOptions & { importers?: number } = {}): Promise<void> {
     const record = this.#record;
-    const { importers = 1 } = options;
     return until((resolve, reject) => {
+      const { importers = 1 } = options;
+      if (typeof importers !== "number") {
+        throw new TypeError(`Cannot use ${whatIs(importers)} as a count of importers: it is no number`);
+      }
+      if (!Number.isSafeInteger(importers) || importers < 0) {
+        throw new RangeError(`Cannot wait for ${importers} importers: it must be a whole number of at least 0`);
+      }
       if (record.releases >= importers) return resolve();
       const stop = (): void => {
         stopReleases();
@@ -103,7 +113,11 @@ export class Offer {
     }, options);
   }
 
-  /** Resolves when it was withdrawn and nobody holds it any more. */
+  /**
+   * Resolves when it was withdrawn and nobody holds it any more.
+   *
+   * @param options a signal ends the wait
+   */
   ended(options: WaitOptions = {}): Promise<void> {
     return until((callback) => this.#record.whenEnded(callback), options);
   }

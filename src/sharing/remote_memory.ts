@@ -1,5 +1,6 @@
-import type { Cuda } from "../cuda.ts";
+import { type Cuda, sessionOf } from "../cuda.ts";
 import type { CudaDevice } from "../cuda_device.ts";
+import { checkStream, type CudaStream } from "../cuda_stream.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import type { ImportedMemoryPool } from "../imported_memory_pool.ts";
@@ -40,6 +41,12 @@ export class RemoteMemory {
   /** The device with a UUID, if this process sees it. */
   findDevice(uuid: string): CudaDevice | undefined {
     return this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
+  }
+
+  /** Throws unless it is a stream of the `Cuda` object that the memory is for, and was not disposed. */
+  checkStream(stream: CudaStream): void {
+    checkStream(stream, sessionOf(this.#cuda));
+    void stream.unsafeHandle;
   }
 
   definePool(message: PoolMessage): void {

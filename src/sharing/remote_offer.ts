@@ -129,6 +129,9 @@ export class RemoteOffer {
    * Maps the buffer, and resolves when it may be read: what its stream is given from then on sees what the exporter wrote.
    * Freeing the buffer releases it, in stream order: the exporter has the memory back when the stream has got there.
    *
+   * @param options the stream of the buffer; a signal ends the wait
+   * @throws {TypeError} for an offer of a pool or a channel, and for what is no stream, or one of another `Cuda` object
+   * @throws {ReferenceError} where the importer or the stream was disposed
    * @throws {SharingError} `not-found` when the offer was withdrawn, `peer-gone` when the exporter is gone,
    * `device-not-visible`, `size-mismatch` when the memory is smaller than the exporter says
    * @throws {CudaError} where the driver does not map it
@@ -141,8 +144,10 @@ export class RemoteOffer {
    * Imports the pool of an offer of a whole pool, to map what it holds by data that come on another way. It is held until
    * it is disposed.
    *
-   * @throws {TypeError} for an offer of a buffer
+   * @throws {TypeError} for an offer of a buffer or a channel
+   * @throws {ReferenceError} where the importer was disposed
    * @throws {SharingError} as `map` does
+   * @throws {CudaError} where the driver does not import it
    */
   importPool(): ImportedMemoryPool {
     return this.#owner.importPool(this.#state);

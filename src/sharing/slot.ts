@@ -1,7 +1,8 @@
 import { countOf, placeOf, printAs, stateOf } from "../custom_inspect.ts";
-import type { CudaStream } from "../cuda_stream.ts";
+import { checkStream, type CudaStream } from "../cuda_stream.ts";
 import { DeviceBuffer, partsOf } from "../device_buffer.ts";
 import { giveBack } from "../explain.ts";
+import type { Session } from "../session.ts";
 import type { JsonValue } from "./metadata.ts";
 
 /**
@@ -42,6 +43,7 @@ export class Slot implements Disposable {
 
 /** What a received slot needs of its consumer. */
 export interface ReceivedSlotOwner {
+  readonly session: Session;
   isHeld(slot: ReceivedSlot): boolean;
   /** Nothing has changed where it throws. */
   release(slot: ReceivedSlot, stream: CudaStream): void;
@@ -87,11 +89,14 @@ export class ReceivedSlot implements Disposable {
    * Gives the slot back in the stream's order: the producer writes it again once the stream has got there. The buffer's
    * own stream unless given.
    *
-   * @throws {ReferenceError} where it was released, or the consumer disposed
+   * @param stream behind whose work so far the slot is free; the buffer's own unless given
+   * @throws {TypeError} for what is no stream, or one of another `Cuda` object
+   * @throws {ReferenceError} where it was released, or the consumer or the stream disposed
    * @throws {CudaError} where the stream cannot be marked; the slot is still held then
    */
   release(stream: CudaStream = this.buffer.stream): void {
     if (!this.#owner.isHeld(this)) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);
+    checkStream(stream, this.#owner.session);
     // Asked first: a stream that was disposed must not cost the slot.
     void stream.unsafeHandle;
     this.#owner.release(this, stream);

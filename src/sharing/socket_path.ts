@@ -5,6 +5,7 @@
  */
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { SharingError } from "../errors.ts";
+import { whatIs } from "../validation.ts";
 
 /** As many bytes as the kernel has room for, less the NUL. */
 const maximumByteLength = 107;
@@ -15,7 +16,9 @@ const maximumByteLength = 107;
  * @param action what is to be done there, `"listen at"`
  */
 export function checkSocketPath(action: string, path: string): void {
-  if (typeof path !== "string") throw new TypeError(`Cannot ${action} a socket: its path must be a string`);
+  if (typeof path !== "string") {
+    throw new TypeError(`Cannot ${action} ${whatIs(path)}: a socket's path must be a string`);
+  }
   if (path === "") throw new TypeError(`Cannot ${action} a socket with an empty path: give the path of a file`);
   if (path.includes("\0")) {
     throw new TypeError(`Cannot ${action} ${JSON.stringify(path)}: it has a NUL, and abstract sockets are not taken`);

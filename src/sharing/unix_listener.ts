@@ -8,7 +8,8 @@ import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale 
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
-import type { WaitOptions } from "../waiting.ts";
+import { checkOptions, whatIs } from "../validation.ts";
+import { throwIfAborted, type WaitOptions } from "../waiting.ts";
 import { readable, settled, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { Turns } from "./turns.ts";
@@ -56,11 +57,16 @@ export class UnixListener implements AsyncDisposable {
    * file, is left alone.
    *
    * @param path of at most 107 bytes in UTF-8
+   * @param options the permissions of its file
+   * @throws {TypeError} for a path that is empty or no string, and for a mode that is no number
+   * @throws {RangeError} for a mode that is none
    * @throws {SharingError} `address-in-use`, `not-found` when there is no such folder, `not-permitted`,
    * `path-too-long`, `out-of-descriptors`, or `not-supported` where there are no such sockets
    */
   static listen(path: string, options: ListenOptions = {}): UnixListener {
+    checkOptions(options, "UnixListener.listen");
     const { mode = 0o600 } = options;
+    if (typeof mode !== "number") throw new TypeError(`Cannot listen with ${whatIs(mode)} as mode: it is no number`);
     if (!Number.isInteger(mode) || mode < 0 || mode > 0o777) {
       throw new RangeError(`Cannot listen with mode ${mode}: it takes an integer from 0 to 0o777`);
     }
@@ -77,12 +83,15 @@ export class UnixListener implements AsyncDisposable {
   /**
    * Waits for the next process that connects. Pending calls are served in the order in which they were made.
    *
+   * @param options a signal ends the wait
+   * @throws {ReferenceError} where the listener was disposed
    * @throws {SharingError} `out-of-descriptors`; where none was left for the connection itself, it goes on waiting
    */
   async accept(options: WaitOptions = {}): Promise<UnixSocket> {
     if (this.#fd < 0) throw new ReferenceError(`Cannot accept at ${this.path}: the listener was disposed`);
+    checkOptions(options, "UnixListener.accept");
     const { signal } = options;
-    signal?.throwIfAborted();
+    throwIfAborted(signal);
     const signals = [signal, this.#closing.signal];
     await this.#accepting.take(signals);
     try {

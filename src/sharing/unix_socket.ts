@@ -16,8 +16,9 @@ import {
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
-import { ShareableHandle } from "../shareable_handle.ts";
-import type { WaitOptions } from "../waiting.ts";
+import { checkDescriptor, ShareableHandle } from "../shareable_handle.ts";
+import { checkOptions, whatIs } from "../validation.ts";
+import { throwIfAborted, type WaitOptions } from "../waiting.ts";
 import { type Interest, readable, settled, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
 import { Turns } from "./turns.ts";
@@ -120,12 +121,15 @@ export class UnixSocket implements AsyncDisposable {
    * waits for it, until the signal is aborted.
    *
    * @param path of at most 107 bytes in UTF-8
+   * @param options a signal ends the wait
+   * @throws {TypeError} for a path that is empty or no string
    * @throws {SharingError} `not-found`, `not-listening`, `not-permitted`, `path-too-long`, `out-of-descriptors`, or
    * `not-supported` where there are no such sockets
    */
   static async connect(path: string, options: WaitOptions = {}): Promise<UnixSocket> {
+    checkOptions(options, "UnixSocket.connect");
     const { signal } = options;
-    signal?.throwIfAborted();
+    throwIfAborted(signal);
     checkSocketPath("connect to", path);
     for (;;) {
       const fd = connectTo(path);
@@ -138,10 +142,12 @@ export class UnixSocket implements AsyncDisposable {
   /**
    * Takes over the descriptor of a connected socket, such as one that was inherited: from now on this closes it.
    *
+   * @param fd the descriptor's number
    * @throws {TypeError} when it is no connected socket; it stays the caller's
    * @throws {SharingError} `out-of-descriptors`, and it stays the caller's
    */
   static fromFd(fd: number): UnixSocket {
+    fd = checkDescriptor(fd);
     checkSocketSupport(`take over descriptor ${fd}`);
     try {
       return new UnixSocket(fd);
@@ -155,15 +161,20 @@ export class UnixSocket implements AsyncDisposable {
    * Sends all bytes, and with the first of them the handles. The bytes have been taken when this returns: the array may
    * be changed while the promise is pending.
    *
-   * @throws {TypeError} for handles without a byte to go with, or that are fabric handles
+   * @param bytes any number of them
+   * @param options the handles; a signal ends the wait
+   * @throws {TypeError} for handles without a byte to go with, for what is no handle, and for fabric handles
+   * @throws {RangeError} for more than 253 handles
+   * @throws {ReferenceError} where the connection was disposed
    * @throws {SharingError} `peer-gone`, or `out-of-descriptors` when too many are on their way
    */
   async send(bytes: Uint8Array, options: SendOptions = {}): Promise<void> {
     this.#check("send to");
-    const { signal } = options;
-    const handles = [...options.handles ?? []];
-    checkMessage(bytes, handles);
-    signal?.throwIfAborted();
+    checkOptions(options, "UnixSocket.send");
+    const { signal, handles: given = [] } = options;
+    checkMessage(bytes, given);
+    const handles = [...given];
+    throwIfAborted(signal);
     if (bytes.length === 0) return;
     if (this.#sending.tryTake()) {
       await this.#sendNow(bytes, handles, signal);
@@ -179,14 +190,16 @@ export class UnixSocket implements AsyncDisposable {
    * descriptor that came is closed.
    *
    * @param byteLength at most 1 GiB; memory is taken as bytes come, not as they are asked for
+   * @param options how many handles come with them; a signal ends the wait
    * @throws {SharingError} `peer-gone`; `bad-message` when other than so many handles came with the bytes;
    * `out-of-descriptors`
    */
   async receive(byteLength: number, options: ReceiveOptions = {}): Promise<Received> {
     this.#check("receive from");
+    checkOptions(options, "UnixSocket.receive");
     const { signal, handles = 0 } = options;
     checkRequest(byteLength, handles);
-    signal?.throwIfAborted();
+    throwIfAborted(signal);
     if (byteLength === 0) return { bytes: new Uint8Array(0), handles: [] };
     await this.#receiving.take([signal, this.#closing.signal]);
     try {
@@ -334,7 +347,8 @@ export function isOutOfDescriptors(error: unknown): boolean {
 const nothingYet: ReceivedMessage = { byteLength: -errno.EAGAIN, arrived: 0, fds: [], truncated: false };
 
 function checkMessage(bytes: Uint8Array, handles: readonly ShareableHandle[]): void {
-  if (!(bytes instanceof Uint8Array)) throw new TypeError("Cannot send: the bytes must be a Uint8Array");
+  if (!(bytes instanceof Uint8Array)) throw new TypeError(`Cannot send ${whatIs(bytes)}: it must be a Uint8Array`);
+  if (!Array.isArray(handles)) throw new TypeError(`Cannot send ${whatIs(handles)} as handles: give an array of them`);
   if (handles.length > 0 && bytes.length === 0) {
     throw new TypeError("Cannot send handles without bytes: they go with the first byte; send at least one");
   }
@@ -357,6 +371,9 @@ function checkRequest(byteLength: number, handles: number): void {
 }
 
 function fdOf(handle: ShareableHandle): number {
+  if (!(handle instanceof ShareableHandle)) {
+    throw new TypeError(`Cannot send ${whatIs(handle)} as a handle: give what exportHandle or fromFd gave`);
+  }
   if (handle.type === "fabric") throw new TypeError("Cannot send a fabric handle as a descriptor: send its bytes");
   return handle.fd;
 }

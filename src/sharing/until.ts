@@ -1,4 +1,5 @@
-import type { WaitOptions } from "../waiting.ts";
+import { checkOptions } from "../validation.ts";
+import { throwIfAborted, type WaitOptions } from "../waiting.ts";
 
 /**
  * A promise of a callback, which an aborted signal rejects.
@@ -7,10 +8,12 @@ import type { WaitOptions } from "../waiting.ts";
  */
 export function until<T = void>(
   subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,
-  { signal }: WaitOptions = {},
+  options: WaitOptions = {},
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
+    checkOptions(options, "a wait");
+    const { signal } = options;
+    throwIfAborted(signal);
     let isOver = false;
     const onAbort = (): void => {
       unsubscribe?.();

@@ -66,7 +66,7 @@ export function checkUser(action: string, peer: Peer, users: readonly number[]):
 }
 
 /** Throws unless these are numbers of users. */
-export function checkUsers(users: readonly number[]): void {
+function checkUsers(users: readonly number[]): void {
   if (!Array.isArray(users)) {
     throw new TypeError(`Cannot use ${String(users)} as users: list their numbers in an array`);
   }
