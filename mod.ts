@@ -31,7 +31,7 @@ export { CudaModule } from "./src/cuda_module.ts";
 export { CudaStream, type StreamOptions } from "./src/cuda_stream.ts";
 export { DeviceArray } from "./src/device_array.ts";
 export { type CopyOptions, DeviceBuffer, type ReadOptions, type SlabPart } from "./src/device_buffer.ts";
-export { CudaError, SharingError, type SharingErrorCode } from "./src/errors.ts";
+export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/errors.ts";
 export { HostBuffer } from "./src/host_buffer.ts";
 export { ImportedMemoryPool } from "./src/imported_memory_pool.ts";
 export { type KernelArgument } from "./src/kernel_arguments.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
-import { CudaError, cudaErrorName } from "../src/errors.ts";
+import { CudaError, cudaErrorName, CudaUnavailableError } from "../src/errors.ts";
 import { formatVersion } from "../src/version.ts";
 import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
@@ -15,9 +15,6 @@ import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type Nati
 import { initializationError, otherwise } from "./initialization_error.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
 import { type DriverFunctions, type RuntimeFunctions, twinsOf } from "./twins.ts";
-
-/** There is no CUDA here to be used: no permission, no driver, or no device. Any other failure is another error. */
-export class CudaUnavailableError extends Error {}
 
 /** CUDA's functions, ready to be called, and what is known of where they came from. */
 export interface CudaLibraries {
@@ -77,8 +74,14 @@ function openDriver(): NativeLibrary<typeof libcuda> {
         "LD_LIBRARY_PATH: /usr/lib/wsl/lib under WSL 2";
       throw new CudaUnavailableError(message, { cause });
     }
-    throw new Error(`Cannot use CUDA: ${(cause as Error).message}; ${otherwise}`, { cause });
+    throw new Error(`Cannot use CUDA: ${driverName} does not load: ${loaderMessage(cause)}; ${otherwise}`, { cause });
   }
+}
+
+/** What the system's loader said, without what `dlopen` has put before it. */
+function loaderMessage(error: unknown): string {
+  const { cause = error } = error as Error;
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 /** Whether there is no driver library; any other failure is of one that is there, or of what that one needs. */
@@ -154,7 +157,7 @@ function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
   try {
     library = dlopen(path, cudart, { late: true });
   } catch (error) {
-    return { reason: (error as Error).message };
+    return { reason: loaderMessage(error) };
   }
   const reason = runtimeRefusal(library);
   if (reason !== undefined) {

@@ -43,6 +43,6 @@ export function ipcFunctions(
 function find(library: FunctionAddresses, name: string): bigint {
   const address = library.addressOfFunction(name);
   if (address !== undefined) return address;
-  const message = `Cannot call ${name}: the installed CUDA has no such function, install a newer CUDA`;
-  throw new CudaError(cudaErrorNumbers.cudaErrorNotSupported, name, message);
+  const message = `the installed CUDA has no ${name}; install a newer CUDA`;
+  throw new CudaError(cudaErrorNumbers.cudaErrorCallRequiresNewerDriver, name, message);
 }

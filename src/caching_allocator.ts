@@ -3,17 +3,17 @@ import { FreeMemory } from "./caching/free_memory.ts";
 import { blockAlignment, maximumBlockByteLength } from "./caching/size_classes.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
-import { type CudaStream, whenStreamDisposed } from "./cuda_stream.ts";
+import { checkStream, type CudaStream, whenStreamDisposed } from "./cuda_stream.ts";
 import { countOf, placeOf, printAs } from "./custom_inspect.ts";
 import { DeviceArray } from "./device_array.ts";
 import { DeviceBuffer, freeAsKeeper, type SlabPart, slabPartOf } from "./device_buffer.ts";
 import { CudaError } from "./errors.ts";
-import { cannot, giveBack } from "./explain.ts";
+import { cannot, giveBack, givenByDriver } from "./explain.ts";
 import { originOf, reportForgotten } from "./forgotten.ts";
 import { allocateSlab, allocationStream, type MemoryPool, whenDisposed } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "./typed_array.ts";
-import { checkByteLength } from "./validation.ts";
+import { checkByteLength, whatIs } from "./validation.ts";
 
 /** How an allocator takes memory from its pool. */
 export interface CachingAllocatorOptions {
@@ -172,7 +172,10 @@ export class CachingAllocator implements Disposable {
    * Allocates in the stream's order: work given to it afterwards may use the memory. The device's default stream unless
    * given.
    *
-   * @throws {TypeError} for a pool in host memory without a stream
+   * @param byteLength Bytes, at least 1. The memory begins at a multiple of 256.
+   * @throws {TypeError} for a pool in host memory without a stream; for what is no stream of the same `Cuda` object
+   * @throws {RangeError} for a size that is none
+   * @throws {ReferenceError} where the allocator or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` where neither the allocator nor its pool has enough memory left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
@@ -181,7 +184,12 @@ export class CachingAllocator implements Disposable {
     return new DeviceBuffer(this.#session, block, this.pool, block.address, byteLength, onto);
   }
 
-  /** Allocates memory for `length` elements of a type, in the stream's order. */
+  /**
+   * Allocates memory for `length` elements of a type, in the stream's order. Throws as `allocate` does.
+   *
+   * @param type The constructor of a typed array: `Float32Array`.
+   * @throws {RangeError} for a length that is none
+   */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
     length: number,
@@ -225,6 +233,8 @@ export class CachingAllocator implements Disposable {
   /**
    * Gives slabs in which no buffer lies back to the pool, in stream order, until `byteLength` bytes are held or none can
    * go. `MemoryPool.trimTo` then gives them back to the system. What streams need is counted anew from here.
+   *
+   * @throws {ReferenceError} where the allocator was disposed
    */
   trimTo(byteLength: number): void {
     checkByteLength(byteLength, "the bytes to keep");
@@ -233,7 +243,7 @@ export class CachingAllocator implements Disposable {
       this.#releaseSlabs(byteLength);
       for (const memory of this.#ofStreams.values()) memory.usedHigh = memory.used;
     } catch (error) {
-      throw cannot(`trim ${this.#name}`, error);
+      throw cannot(`trim ${this.#name}`, givenByDriver(error));
     }
   }
 
@@ -241,10 +251,14 @@ export class CachingAllocator implements Disposable {
    * What another process needs to map a buffer by hand: the slab's `exportPointer`, and where in it the buffer begins. An
    * `Exporter` does this by itself.
    *
+   * @param buffer One of this allocator's, or a part of one.
    * @throws {ReferenceError} for a buffer that was freed
    * @throws {TypeError} for a buffer that is not of this allocator
    */
   slabOf(buffer: DeviceBuffer): SlabPart {
+    if (!(buffer instanceof DeviceBuffer)) {
+      throw new TypeError(`Cannot tell the slab of ${whatIs(buffer)}: give a buffer of this allocator`);
+    }
     void buffer.address;
     const part = slabPartOf(buffer);
     for (const { buffer: slab } of this.#slabs) if (slab === part?.slab) return part;
@@ -324,6 +338,7 @@ export class CachingAllocator implements Disposable {
   }
 
   #memoryOf(stream: CudaStream): FreeMemory {
+    checkStream(stream, this.#session);
     void stream.unsafeHandle;
     let memory = this.#ofStreams.get(stream);
     if (memory === undefined) {
@@ -361,7 +376,7 @@ export class CachingAllocator implements Disposable {
       const hint = isOutOfMemory(error)
         ? `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`
         : undefined;
-      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error, hint);
+      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, givenByDriver(error), hint);
     }
   }
 
@@ -485,7 +500,7 @@ export class CachingAllocator implements Disposable {
         return undefined;
       } catch (error) {
         if (!isOutOfMemory(error)) throw error;
-        refusal = error.cause instanceof CudaError ? error.cause : error;
+        refusal = error;
       }
     }
     this.#refusedByteLength = byteLength;

@@ -29,8 +29,7 @@ export function createPool(
   { location, device, name, hint }: PoolPlace,
   { handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions,
 ): MemoryPool {
-  const handleTypes = handleTypeBits[handleType];
-  if (handleTypes === undefined) {
+  if (!Object.hasOwn(handleTypeBits, handleType)) {
     throw new TypeError(`Cannot create a pool with handleType "${handleType}": it is "none", "posix-fd" or "fabric"`);
   }
   checkByteLength(maxSize, "a pool's maxSize");
@@ -40,7 +39,11 @@ export function createPool(
   }
   let handle: bigint;
   try {
-    handle = session.driver.memPoolCreate({ handleTypes, location, maxSize: BigInt(maxSize) });
+    handle = session.driver.memPoolCreate({
+      handleTypes: handleTypeBits[handleType],
+      location,
+      maxSize: BigInt(maxSize),
+    });
   } catch (error) {
     throw cannot(
       `create a pool with handleType "${handleType}" ${name}`,

@@ -6,8 +6,11 @@ import { cannot } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { MemoryPool, PoolOptions } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength } from "./validation.ts";
+import { checkByteLength, whatIs } from "./validation.ts";
 import { formatVersion } from "./version.ts";
+
+/** What a `Cuda` object's own objects are of. */
+export let sessionOf: (cuda: Cuda) => Session;
 
 /** What `open` gives: the devices that there are. */
 export class Cuda implements Disposable {
@@ -22,6 +25,7 @@ export class Cuda implements Disposable {
   readonly #session: Session;
 
   static {
+    sessionOf = (cuda) => cuda.#session;
     printAs(this, (cuda) => {
       const version = `CUDA ${formatVersion(cuda.driverVersion)}`;
       const state = cuda.#session.hasEnded ? "disposed" : `${countOf(cuda.devices.length, "device")}, ${version}`;
@@ -47,22 +51,34 @@ export class Cuda implements Disposable {
    * A device by its ordinal or its UUID.
    *
    * @throws {RangeError} where there is no such device
+   * @throws {TypeError} for what is neither a number nor a text
+   * @throws {ReferenceError} where the `Cuda` object was disposed
    */
   device(ordinalOrUuid: number | string): CudaDevice {
     if (this.#session.hasEnded) throw new ReferenceError("Cannot use the devices: the Cuda object was disposed");
-    const found = typeof ordinalOrUuid === "number"
-      ? this.devices[ordinalOrUuid]
-      : this.devices.find(({ uuid }) => uuid === ordinalOrUuid);
+    const isOrdinal = typeof ordinalOrUuid === "number";
+    if (!isOrdinal && typeof ordinalOrUuid !== "string") {
+      throw new TypeError(`Cannot find a device by ${whatIs(ordinalOrUuid)}: give its ordinal, a number, or its UUID`);
+    }
+    const found = isOrdinal ? this.devices[ordinalOrUuid] : this.devices.find(({ uuid }) => uuid === ordinalOrUuid);
     if (found === undefined) {
-      const known = typeof ordinalOrUuid === "number"
+      const wanted = isOrdinal ? ordinalOrUuid : `"${ordinalOrUuid}"`;
+      const known = isOrdinal
         ? this.devices.length === 1 ? "0" : `0 to ${this.devices.length - 1}`
         : this.devices.map(({ uuid }) => uuid).join(", ");
-      throw new RangeError(`Cannot find device ${ordinalOrUuid}: the devices are ${known}`);
+      throw new RangeError(`Cannot find device ${wanted}: the devices are ${known}`);
     }
     return found;
   }
 
-  /** Page-locked host memory. */
+  /**
+   * Page-locked host memory, from which and to which all devices copy without the host waiting.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} for a size that is no number
+   * @throws {RangeError} for a size that is no whole number of bytes, at least 1
+   * @throws {CudaError} `cudaErrorMemoryAllocation` where the host has too little memory left
+   */
   allocateHost(byteLength: number): HostBuffer {
     checkByteLength(byteLength, "a host buffer's size", 1);
     try {
@@ -74,15 +90,18 @@ export class Cuda implements Disposable {
 
   /**
    * A pool in host memory, on one NUMA node or, where the driver takes it, anywhere. The host sees its buffers in place,
-   * by `hostView`; the kernels of a device only after `setAccess`.
+   * by `hostView`; the kernels of a device only after `setAccess`. It needs CUDA 12.2.
    *
-   * @throws {CudaError} where the driver has no such pools
+   * @param options As of `CudaDevice.createPool`, and the number of the node.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for a `handleType` that there is not, or one that other processes can import where nothing can be
+   * shared
+   * @throws {RangeError} for a size, or a node, that is none
+   * @throws {CudaError} where the driver has no such pools: `cudaErrorCallRequiresNewerDriver` where a newer one has
    */
   createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
     const { numaNode } = options;
-    if (numaNode !== undefined && (!Number.isInteger(numaNode) || numaNode < 0)) {
-      throw new RangeError(`Cannot create a pool on NUMA node ${numaNode}: nodes are whole numbers from 0`);
-    }
+    if (numaNode !== undefined) checkNumaNode(numaNode);
     const location = numaNode === undefined
       ? { type: memLocationType.host, id: 0 }
       : { type: memLocationType.hostNuma, id: numaNode };
@@ -95,5 +114,16 @@ export class Cuda implements Disposable {
   /** Gives the driver up. Nothing that came from this object can be used any more. */
   [Symbol.dispose](): void {
     this.#session.end();
+  }
+}
+
+const maximumInt = 2 ** 31 - 1;
+
+function checkNumaNode(node: number): void {
+  if (typeof node !== "number") {
+    throw new TypeError(`Cannot use ${whatIs(node)} as a NUMA node: it is a number`);
+  }
+  if (!Number.isInteger(node) || node < 0 || node > maximumInt) {
+    throw new RangeError(`Cannot create a pool on NUMA node ${node}: nodes are whole numbers from 0 to ${maximumInt}`);
   }
 }

@@ -4,7 +4,16 @@ import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "./device_attributes.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
-import { defaultStream, eventFlags, memAccessFlags, memHandleType, memLocationType, streamFlags } from "./driver.ts";
+import { checkDevice, noteDevice } from "./device_sessions.ts";
+import {
+  defaultStream,
+  eventFlags,
+  ipcHandleByteLength,
+  memAccessFlags,
+  memHandleType,
+  memLocationType,
+  streamFlags,
+} from "./driver.ts";
 import { createPool } from "./create_pool.ts";
 import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
@@ -19,7 +28,9 @@ import { formatUuid } from "./uuid.ts";
 import { whatIs } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
-const ipcHandleByteLength = 64;
+const attributePrefix = "cudaDevAttr";
+/** What a C int holds: runtimes make different things of a number that is none. */
+const priorityBits = 32;
 
 /** A GPU, or a software device. One of `Cuda.devices`. */
 export class CudaDevice {
@@ -53,6 +64,7 @@ export class CudaDevice {
     this.#session = session;
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
+    noteDevice(this, session);
   }
 
   /** The same in every process: "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49"; "MIG-" and so on for a part of a GPU. */
@@ -76,14 +88,16 @@ export class CudaDevice {
   }
 
   /**
-   * A device attribute under CUDA's name, "multiProcessorCount" for cudaDevAttrMultiProcessorCount.
+   * A device attribute under CUDA's name, "multiProcessorCount" for cudaDevAttrMultiProcessorCount. It is in the unit that
+   * CUDA gives it in: sizes are bytes, clock rates kilohertz; what a device can or cannot is 1 or 0.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {RangeError} for a name that CUDA does not have
+   * @throws {CudaError} `cudaErrorInvalidValue` for an attribute that the driver is too old for
    */
   attribute(name: string): number {
     if (!Object.hasOwn(deviceAttributes, name)) {
-      throw new RangeError(`Cannot tell the attribute "${name}": CUDA has no cudaDevAttr of that name`);
+      throw new RangeError(`Cannot tell the attribute "${name}": ${whyNoAttribute(String(name))}`);
     }
     const number = deviceAttributes[name as DeviceAttributeName];
     let value = this.#attributes.get(number);
@@ -98,7 +112,12 @@ export class CudaDevice {
     return value;
   }
 
-  /** Bytes of the device's memory, and of what is left of it. */
+  /**
+   * Bytes of the device's memory, and of what is left of it.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {CudaError} where the device is lost
+   */
   memoryInfo(): { free: number; total: number } {
     try {
       return this.#session.driver.memGetInfo(this.ordinal);
@@ -126,12 +145,17 @@ export class CudaDevice {
     }
   }
 
-  /** A new queue for the device's work. */
+  /**
+   * A new queue for the device's work.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {TypeError} for a priority that is no number
+   * @throws {RangeError} for one that is not whole, or not of 32 bits
+   * @throws {CudaError} where the device has no room for it, or is lost
+   */
   createStream(options: StreamOptions = {}): CudaStream {
     const { priority = 0, nonBlocking = false } = options;
-    if (!Number.isSafeInteger(priority)) {
-      throw new RangeError(`Cannot use ${priority} as a stream's priority: it must be whole`);
-    }
+    checkPriority(priority);
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
     let handle: bigint;
     try {
@@ -162,7 +186,9 @@ export class CudaDevice {
   /**
    * A new event.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} where it is to be both timing and interprocess
+   * @throws {CudaError} `cudaErrorNotSupported` for an interprocess one where other processes cannot open it
    */
   createEvent(options: EventOptions = {}): CudaEvent {
     const { timing = false, blockingSync = false, interprocess = false } = options;
@@ -181,16 +207,24 @@ export class CudaDevice {
   }
 
   /**
-   * A new memory pool on the device.
+   * A new memory pool on the device. A `maxSize` needs CUDA 12.2.
    *
-   * @throws {CudaError} where the device has no such pools
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for a `handleType` that there is not, or one that other processes can import where nothing can be
+   * shared: without FFI, or elsewhere than on Linux
+   * @throws {RangeError} for a size that is none
+   * @throws {CudaError} where the device has no such pools: `cudaErrorCallRequiresNewerDriver` where a newer driver has
    */
   createPool(options: PoolOptions = {}): MemoryPool {
     const location = { type: memLocationType.device, id: this.ordinal };
     return createPool(this.#session, { location, device: this, name: `on device ${this.ordinal}` }, options);
   }
 
-  /** The pool that the device has from the start. It cannot be shared, and disposing it does nothing. */
+  /**
+   * The pool that the device has from the start. It cannot be shared, and disposing it does nothing.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   */
   get defaultPool(): MemoryPool {
     return this.#poolOf(() => this.#session.driver.deviceGetDefaultMemPool(this.ordinal));
   }
@@ -200,6 +234,9 @@ export class CudaDevice {
    * disposed the default pool takes its place.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {TypeError} when it is set to what is no `MemoryPool`, an `ImportedMemoryPool` for one
+   * @throws {RangeError} when it is set to a pool of another device, or in host memory
+   * @throws {ReferenceError} when it is set to a pool that was disposed
    */
   get currentPool(): MemoryPool {
     return this.#poolOf(() => this.#session.driver.deviceGetMemPool(this.ordinal));
@@ -212,9 +249,8 @@ export class CudaDevice {
       );
     }
     if (pool.device !== this) {
-      const place = pool.device === undefined ? "in host memory" : `of device ${pool.device.ordinal}`;
       throw new RangeError(
-        `Cannot make a pool ${place} the current pool of device ${this.ordinal}: it must be its own`,
+        `Cannot make a pool ${this.#placeOf(pool)} the current pool of device ${this.ordinal}: it must be its own`,
       );
     }
     try {
@@ -222,6 +258,11 @@ export class CudaDevice {
     } catch (error) {
       throw cannot(`set the current pool of device ${this.ordinal}`, error);
     }
+  }
+
+  #placeOf({ device }: MemoryPool): string {
+    if (device === undefined) return "in host memory";
+    return device.ordinal === this.ordinal ? "of another Cuda object" : `of device ${device.ordinal}`;
   }
 
   #poolOf(ask: () => bigint): MemoryPool {
@@ -239,6 +280,10 @@ export class CudaDevice {
    * Memory that is not from a pool, by `cudaMalloc`: what legacy IPC handles need. Freeing it blocks until the device's
    * work is done.
    *
+   * @param byteLength Bytes, at least 1.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} for a size that is no number
+   * @throws {RangeError} for one that is no whole number, or 0
    * @throws {CudaError} `cudaErrorMemoryAllocation` where there is too little memory left
    */
   allocate(byteLength: number): DeviceBuffer {
@@ -248,6 +293,7 @@ export class CudaDevice {
   /**
    * Loads kernels: PTX text, or the bytes of PTX, a cubin or a fatbin.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @throws {CudaError} `cudaErrorInvalidPtx` with the compiler's words where the PTX is not right
    */
   loadModule(image: string | Uint8Array): CudaModule {
@@ -270,6 +316,7 @@ export class CudaDevice {
   /**
    * Takes a pool of another process, by what its `exportHandle` gave. The handle stays the caller's.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} for what is no `ShareableHandle`: a descriptor's number becomes one by `ShareableHandle.fromFd`
    * @throws {RangeError} where the pool's memory is of another device
    * @throws {CudaError} where the descriptor is no pool's
@@ -293,9 +340,11 @@ export class CudaDevice {
       );
     } catch (error) {
       const what = isFd ? `the descriptor ${handle.fd}` : "a fabric handle";
-      const isOfHandle = !(error instanceof CudaError && error.code === "cudaErrorOperatingSystem");
-      const hint = isOfHandle ? "it must be what a pool's exportHandle gave on the same machine" : undefined;
-      throw cannot(`import a pool from ${what}`, error, hint);
+      throw cannot(
+        `import a pool from ${what}`,
+        error,
+        "it must be what a pool's exportHandle gave on the same machine",
+      );
     }
     try {
       this.#checkResident(imported);
@@ -318,7 +367,7 @@ export class CudaDevice {
       "host";
     if (mappings.resident === "host" || mappings.resident === this.ordinal) return;
     throw new RangeError(
-      `Cannot import the pool on device ${this.ordinal}: its memory is of device ${mappings.resident}`,
+      `Cannot import the pool on device ${this.ordinal}: its memory is of device ${mappings.resident}; import it there`,
     );
   }
 
@@ -327,7 +376,12 @@ export class CudaDevice {
    *
    * A stream that waits for a record that the other process died before reaching never goes on.
    *
-   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that made the event
+   * @param handle The 64 bytes of `CudaEvent.exportHandle`.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {TypeError} for what is no `Uint8Array`
+   * @throws {RangeError} for another number of bytes than 64
+   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that made the event,
+   * `cudaErrorMapBufferObjectFailed` where that has gone
    */
   openEvent(handle: Uint8Array): CudaEvent {
     checkIpcHandle(handle, "an event");
@@ -345,7 +399,11 @@ export class CudaDevice {
    * other process must not free the memory before this one has. Freeing blocks until the stream has got there, and nothing
    * interrupts that: not where the stream waits for an event of a process that has died.
    *
+   * @param handle The 64 bytes of `DeviceBuffer.exportHandle`.
    * @param byteLength How long the memory is said to be; it may be less than there is.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {TypeError} for what is no `Uint8Array`
+   * @throws {RangeError} for another number of bytes than 64, or a size that is none
    * @throws {SharingError} `size-mismatch` where the memory is smaller than that
    * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that allocated the memory
    */
@@ -354,8 +412,14 @@ export class CudaDevice {
     return openMemory(this.#session, this, { handle, byteLength });
   }
 
-  /** Whether kernels of this device could reach memory of `peer`. */
+  /**
+   * Whether kernels of this device could reach memory of `peer`; false for the device itself.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html
+   * @throws {TypeError} for what is no device of the same `Cuda` object
+   */
   canAccessPeer(peer: CudaDevice): boolean {
+    checkDevice(peer, this.#session);
     try {
       return this.#session.driver.deviceCanAccessPeer(this.ordinal, peer.ordinal);
     } catch (error) {
@@ -363,25 +427,47 @@ export class CudaDevice {
     }
   }
 
-  /** Lets this device reach the memory of `peer` that is not of a pool. Pools have `setAccess`. */
+  /**
+   * Lets this device reach the memory of `peer` that is not of a pool. Pools have `setAccess`.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html
+   * @throws {TypeError} for what is no device of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorPeerAccessAlreadyEnabled` the second time, `cudaErrorPeerAccessUnsupported` where the two
+   * are no peers
+   */
   enablePeerAccess(peer: CudaDevice): void {
+    checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceEnablePeerAccess(this.ordinal, peer.ordinal);
     } catch (error) {
-      throw cannot(`let device ${this.ordinal} access the memory of device ${peer.ordinal}`, error);
+      const what = `let device ${this.ordinal} access the memory of device ${peer.ordinal}`;
+      throw cannot(what, error, peer === this ? "a device has access to its own memory" : peerHint(error));
     }
   }
 
-  /** Takes back what `enablePeerAccess` gave. */
+  /**
+   * Takes back what `enablePeerAccess` gave.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html
+   * @throws {TypeError} for what is no device of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorPeerAccessNotEnabled` where it is not enabled
+   */
   disablePeerAccess(peer: CudaDevice): void {
+    checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceDisablePeerAccess(this.ordinal, peer.ordinal);
     } catch (error) {
-      throw cannot(`keep device ${this.ordinal} from the memory of device ${peer.ordinal}`, error);
+      const what = `keep device ${this.ordinal} from the memory of device ${peer.ordinal}`;
+      throw cannot(what, error, peer === this ? "a device has access to its own memory" : peerHint(error));
     }
   }
 
-  /** Blocks until all work of the device is done. */
+  /**
+   * Blocks until all work of the device is done.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   * @throws {CudaError} that of the work, where it has failed
+   */
   synchronize(): void {
     try {
       this.#session.driver.deviceSynchronize(this.ordinal);
@@ -390,12 +476,21 @@ export class CudaDevice {
     }
   }
 
-  /** Resolves when all work given to the device's streams so far is done; rejects with its CudaError. */
+  /**
+   * Resolves when all work given to the device's streams so far is done; rejects with its CudaError. To pools this is no
+   * synchronization: they give nothing back to the system at it, as they do at `synchronize`.
+   *
+   * @throws {CudaError} that of the work, where it has failed
+   */
   async finished(options?: WaitOptions): Promise<void> {
     // The default stream comes after all streams but these.
     const streams = [this.defaultStream, ...this.#independentStreams.values()];
     const departures = [...this.#departures].map(async (event) => {
-      await waitUntil(() => !this.#departures.has(event) || this.#session.driver.eventQuery(event), options);
+      try {
+        await waitUntil(() => !this.#departures.has(event) || this.#session.driver.eventQuery(event), options);
+      } catch (error) {
+        throw cannot(`wait for device ${this.ordinal}`, error);
+      }
       this.#forget(event);
     });
     await Promise.all([...streams.map((stream) => stream.finished(options)), ...departures]);
@@ -406,4 +501,37 @@ function checkIpcHandle(handle: Uint8Array, what: string): void {
   if (!(handle instanceof Uint8Array)) throw new TypeError(`Cannot open ${what}: its handle is a Uint8Array`);
   if (handle.byteLength === ipcHandleByteLength) return;
   throw new RangeError(`Cannot open ${what} by ${handle.byteLength} bytes: its handle has ${ipcHandleByteLength}`);
+}
+
+function checkPriority(priority: number): void {
+  if (typeof priority !== "number") {
+    throw new TypeError(`Cannot use ${whatIs(priority)} as a stream's priority: it is a number`);
+  }
+  if (!Number.isInteger(priority) || BigInt.asIntN(priorityBits, BigInt(priority)) !== BigInt(priority)) {
+    throw new RangeError(
+      `Cannot use ${priority} as a stream's priority: it must be a whole number of ${priorityBits} bits, ` +
+        "CudaDevice.streamPriorityRange tells which there are",
+    );
+  }
+}
+
+function whyNoAttribute(name: string): string {
+  const rest = name.startsWith(attributePrefix) ? name.slice(attributePrefix.length) : "";
+  const plain = rest.charAt(0).toLowerCase() + rest.slice(1);
+  return Object.hasOwn(deviceAttributes, plain)
+    ? `leave the prefix out: "${plain}"`
+    : `CUDA has no ${attributePrefix} of that name`;
+}
+
+/** What to try where the access of a peer cannot be enabled or disabled. */
+function peerHint(error: unknown): string | undefined {
+  switch (error instanceof CudaError ? error.code : undefined) {
+    case "cudaErrorPeerAccessAlreadyEnabled":
+      return "it is enabled already, and once is enough";
+    case "cudaErrorPeerAccessNotEnabled":
+      return "it is not enabled, so there is nothing to take back";
+    case "cudaErrorPeerAccessUnsupported":
+      return "the two are no peers, copy the memory instead";
+  }
+  return undefined;
 }

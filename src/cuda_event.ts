@@ -2,6 +2,7 @@ import { printAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
+import { whatIs } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 /** What an event is for. */
@@ -13,6 +14,9 @@ export interface EventOptions {
   /** Whether another process may open it. Such an event has no timing. */
   interprocess?: boolean;
 }
+
+/** Throws unless it is an event, and of the same `Cuda` object as what it is to be used with. */
+export let checkEvent: (event: CudaEvent, session: Session) => void;
 
 /**
  * A point in a stream's work, which the host and other streams can wait for. Made by `CudaDevice.createEvent` and
@@ -27,6 +31,16 @@ export class CudaEvent implements Disposable {
   #handle: bigint | undefined;
 
   static {
+    checkEvent = (event, session) => {
+      if (!(event instanceof CudaEvent)) {
+        throw new TypeError(
+          `Cannot use ${whatIs(event, "CudaEvent")} as an event: give what CudaDevice.createEvent made`,
+        );
+      }
+      if (event.#session !== session) {
+        throw new TypeError("Cannot use an event of another Cuda object: open once, and make everything from that");
+      }
+    };
     printAs(this, (event) => {
       const state = event.#handle === undefined || event.#session.hasEnded
         ? "disposed"
@@ -61,7 +75,11 @@ export class CudaEvent implements Disposable {
     }
   }
 
-  /** Blocks until that work is done. */
+  /**
+   * Blocks until that work is done.
+   *
+   * @throws {CudaError} that of the work, where it has failed
+   */
   synchronize(): void {
     try {
       this.#session.driver.eventSynchronize(this.unsafeHandle);
@@ -70,7 +88,12 @@ export class CudaEvent implements Disposable {
     }
   }
 
-  /** Resolves when that work is done. */
+  /**
+   * Resolves when that work is done; rejects with its CudaError. Where the event is recorded again meanwhile, it is that
+   * record which is waited for.
+   *
+   * @throws {CudaError} that of the work, where it has failed
+   */
   finished(options?: WaitOptions): Promise<void> {
     return waitUntil(() => this.query(), options);
   }
@@ -78,10 +101,14 @@ export class CudaEvent implements Disposable {
   /**
    * Milliseconds from `start` to this event, with a resolution of about half a microsecond.
    *
+   * @param start An event with timing, as this one, and of the same device.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
+   * @throws {TypeError} for what is no event of the same `Cuda` object
    * @throws {CudaError} `cudaErrorNotReady` while either is not reached, `cudaErrorInvalidResourceHandle` where either
    * has no timing or was never recorded
    */
   elapsedTime(start: CudaEvent): number {
+    checkEvent(start, this.#session);
     try {
       return this.#session.driver.eventElapsedTime(start.unsafeHandle, this.unsafeHandle);
     } catch (error) {

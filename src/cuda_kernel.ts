@@ -1,12 +1,20 @@
 import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import type { CudaStream } from "./cuda_stream.ts";
+import { checkStream, type CudaStream } from "./cuda_stream.ts";
 import type { KernelParameters } from "./driver.ts";
+import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
-import { type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
+import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
+import { shownType } from "./kernel_parameters.ts";
+import { exceededLimit, extentOf, refuseShape, shapeOf } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength } from "./validation.ts";
+import { checkByteLength, whatIs } from "./validation.ts";
+
+/** The most that fits the C type, an unsigned int. */
+const maximumSharedMemoryBytes = 2 ** 32 - 1;
+/** The most that fits the C type, an int. */
+const maximumBlockSize = 2 ** 31 - 1;
 
 /** Number of blocks or threads in each dimension; a plain number is that of the first. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];
@@ -37,7 +45,7 @@ export class CudaKernel {
 
   static {
     printAs(this, (kernel) => {
-      const types = kernel.#types.map((type) => typeof type === "string" ? type : `${type.byteLength} bytes`);
+      const types = kernel.#types.map(shownType);
       const state = kernel.#isLoaded() && !kernel.#session.hasEnded ? "" : ", disposed";
       return `CudaKernel { device ${kernel.#device.ordinal}, ${kernel.name}(${types.join(", ")})${state} }`;
     });
@@ -76,10 +84,17 @@ export class CudaKernel {
    * Gives the kernel to a stream. The arguments have been taken when this returns.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
+   * @param options How many blocks of how many threads, and on which stream.
+   * @param args One for each parameter, in order.
    * @throws {TypeError} where the arguments are not as many as the parameters, or of another kind
-   * @throws {RangeError} where a number does not fit its parameter
+   * @throws {RangeError} where a number does not fit its parameter, or is no extent
+   * @throws {ReferenceError} where the module, the stream or a buffer is gone
+   * @throws {CudaError} `cudaErrorInvalidValue` for more blocks, threads or shared memory than there can be
    */
   launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
+    if (!options) {
+      throw new TypeError(`Cannot launch ${this.name} with ${whatIs(options)} as its options: give { grid, block }`);
+    }
     const { grid, block, stream = this.#device.defaultStream, sharedMemoryBytes = 0 } = options;
     const writers = this.#writers;
     if (args.length !== writers.length) {
@@ -87,43 +102,68 @@ export class CudaKernel {
         `Cannot launch ${this.name} with ${args.length} arguments: it has ${writers.length} parameters`,
       );
     }
+    checkStream(stream, this.#session);
     if (stream.device !== this.#device) {
       const devices = `device ${this.#device.ordinal} on a stream of device ${stream.device.ordinal}`;
       throw new TypeError(`Cannot launch ${this.name} of ${devices}: load its module there`);
     }
-    checkByteLength(sharedMemoryBytes, "a launch's sharedMemoryBytes");
-    if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${this.name}: its module was disposed`);
+    const { name } = this;
+    const gridX = extentOf(grid, 0);
+    const gridY = extentOf(grid, 1);
+    const gridZ = extentOf(grid, 2);
+    const blockX = extentOf(block, 0);
+    const blockY = extentOf(block, 1);
+    const blockZ = extentOf(block, 2);
+    if (gridX * gridY * gridZ * blockX * blockY * blockZ === 0) refuseShape(name, options);
+    if (sharedMemoryBytes !== 0) checkSharedMemory(sharedMemoryBytes);
+    if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${name}: its module was disposed`);
     const { view } = this.#parameters;
     for (let index = 0; index < writers.length; index++) {
-      const problem = writers[index]!(view, args[index]!);
-      if (problem !== undefined) this.#refuse(index, args[index]!, problem);
+      const refusal = writers[index]!(view, args[index]!);
+      if (refusal !== undefined) this.#refuse(index, args[index]!, refusal);
     }
     try {
       this.#session.driver.launchKernel(
         this.#device.ordinal,
         this.#handle,
-        extent(grid, 0),
-        extent(grid, 1),
-        extent(grid, 2),
-        extent(block, 0),
-        extent(block, 1),
-        extent(block, 2),
+        gridX,
+        gridY,
+        gridZ,
+        blockX,
+        blockY,
+        blockZ,
         sharedMemoryBytes,
         stream.unsafeHandle,
         this.#parameters,
       );
     } catch (error) {
-      const shape = (dimensions: Dim3) => typeof dimensions === "number" ? dimensions : dimensions.join(" x ");
-      throw cannot(`launch ${this.name} with a grid of ${shape(grid)} blocks of ${shape(block)} threads`, error);
+      const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
+      throw cannot(
+        `launch ${name} with a grid of ${shapeOf(grid)} blocks of ${shapeOf(block)} threads${shared}`,
+        error,
+        this.#hintOf(error, options),
+      );
     }
   }
 
-  /** How many blocks of a size fit on one multiprocessor at once, which is what an occupancy-sized grid is made from. */
+  /**
+   * How many blocks of a size fit on one multiprocessor at once, which is what an occupancy-sized grid is made from.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
+   * @param blockSize Threads of a block.
+   * @param sharedMemoryBytes Bytes of dynamic shared memory for each block.
+   * @throws {RangeError} where there can be no such block
+   * @throws {ReferenceError} where the module was disposed
+   */
   maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes: number = 0): number {
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
-    checkByteLength(sharedMemoryBytes, "a block's shared memory");
-    if (!Number.isSafeInteger(blockSize) || blockSize < 1) {
-      throw new RangeError(`Cannot use a block of ${blockSize} threads: it must be a whole number, at least 1`);
+    checkSharedMemory(sharedMemoryBytes);
+    if (typeof blockSize !== "number") {
+      throw new TypeError(`Cannot use ${whatIs(blockSize)} as the size of a block: it is a number of threads`);
+    }
+    if (!Number.isInteger(blockSize) || blockSize < 1 || blockSize > maximumBlockSize) {
+      const bounds = `at least 1 and at most ${maximumBlockSize}`;
+      throw new RangeError(`Cannot use a block of ${blockSize} threads: it must be a whole number, ${bounds}`);
     }
     const { driver } = this.#session;
     try {
@@ -133,20 +173,27 @@ export class CudaKernel {
     }
   }
 
-  #refuse(index: number, argument: KernelArgument, problem: string): never {
-    const type = this.#types[index]!;
-    const shown = typeof type === "string" ? type : `${type.byteLength} bytes`;
-    const given = typeof argument === "object" ? "the argument" : String(argument);
-    const message = `Cannot pass ${given} as parameter ${index} (${shown}) of ${this.name}: ${problem}`;
-    if (typeof argument === "number" || typeof argument === "bigint") throw new RangeError(message);
-    throw new TypeError(message);
+  /** What of a launch that the driver refuses is more than the device takes. */
+  #hintOf(error: unknown, options: LaunchOptions): string | undefined {
+    if (!(error instanceof CudaError && error.code === "cudaErrorInvalidValue")) return undefined;
+    return exceededLimit(this.#device, options) ??
+      "the kernel itself may allow less: maxActiveBlocksPerMultiprocessor is 0 for a block that does not fit";
+  }
+
+  #refuse(index: number, argument: KernelArgument, { isOfRange, reason }: ArgumentRefusal): never {
+    const given = typeof argument === "number" || (isOfRange && typeof argument === "bigint")
+      ? String(argument)
+      : whatIs(argument);
+    const message = `Cannot pass ${given} as parameter ${index} (${shownType(this.#types[index]!)}) of ${this.name}: ` +
+      reason;
+    throw isOfRange ? new RangeError(message) : new TypeError(message);
   }
 }
 
-function extent(dimensions: Dim3, axis: 0 | 1 | 2): number {
-  const value = typeof dimensions === "number" ? (axis === 0 ? dimensions : 1) : dimensions[axis] ?? 1;
-  if (!Number.isInteger(value) || value < 1 || value > 2 ** 31 - 1) {
-    throw new RangeError(`Cannot launch with an extent of ${value}: it must be a whole number, at least 1`);
-  }
-  return value;
+function checkSharedMemory(byteLength: number): void {
+  checkByteLength(byteLength, "a launch's sharedMemoryBytes");
+  if (byteLength <= maximumSharedMemoryBytes) return;
+  throw new RangeError(
+    `Cannot use ${byteLength} as a launch's sharedMemoryBytes: it must be at most ${maximumSharedMemoryBytes}`,
+  );
 }

@@ -3,10 +3,14 @@ import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { type BufferOwner, DeviceBuffer, retire } from "./device_buffer.ts";
 import { cannot, giveBack } from "./explain.ts";
-import { type KernelSignature, layoutParameters, type ParameterType } from "./ptx/kernel_signature.ts";
+import { givenSignature } from "./kernel_parameters.ts";
+import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
+import { checkOptions, whatIs } from "./validation.ts";
 
 const ownerOfGlobals: BufferOwner = { release() {}, keeper: "it is a module's variable, and goes with the module" };
+
+const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
 /**
  * Kernels that are loaded on a device. Made by `CudaDevice.loadModule`.
@@ -53,16 +57,23 @@ export class CudaModule implements Disposable {
   /**
    * A kernel by its name. C++ mangles the names of kernels that are not `extern "C"`.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+   * @param name The name in the PTX.
    * @param options.parameters Needed where the image is binary and does not say.
-   * @throws {RangeError} where PTX has no such kernel
+   * @throws {RangeError} where PTX has no such kernel, and for sizes that parameters cannot have
+   * @throws {TypeError} for types that parameters cannot have, and for ones that contradict the PTX
+   * @throws {CudaError} `cudaErrorSymbolNotFound` where there is no such kernel and the parameters are given
+   * @throws {ReferenceError} where the module was disposed
    */
   kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    checkName(name, "kernel");
+    checkOptions(options, "a kernel");
     const known = this.#kernels.get(name);
     if (known !== undefined && options.parameters === undefined) return known;
     const signature = options.parameters === undefined
       ? this.#signatures.get(name)
-      : layoutParameters(name, options.parameters);
+      : givenSignature(name, options.parameters, this.#signatures.get(name));
     if (signature === undefined) {
       const alternatives = this.#signatures.size === 0
         ? 'its image does not say which kernels there are, give their "parameters"'
@@ -76,17 +87,22 @@ export class CudaModule implements Disposable {
       if (options.parameters === undefined) this.#kernels.set(name, kernel);
       return kernel;
     } catch (error) {
-      throw cannot(`find the kernel "${name}" in the module`, error);
+      const hint = this.#signatures.size === 0 ? manglingHint : `its kernels are ${this.kernelNames.join(", ")}`;
+      throw cannot(`find the kernel "${name}" in the module`, error, hint);
     }
   }
 
   /**
    * A variable of the module, by its name. It goes with the module, and cannot be freed.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+   * @param name The name in the PTX.
    * @throws {CudaError} `cudaErrorSymbolNotFound` where there is no such variable
+   * @throws {ReferenceError} where the module was disposed
    */
   getGlobal(name: string): DeviceBuffer {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    checkName(name, "variable");
     let global = this.#globals.get(name);
     if (global === undefined) {
       try {
@@ -94,11 +110,7 @@ export class CudaModule implements Disposable {
         const stream = this.#device.defaultStream;
         global = new DeviceBuffer(this.#session, ownerOfGlobals, undefined, address, byteLength, stream);
       } catch (error) {
-        throw cannot(
-          `find the variable "${name}" in the module`,
-          error,
-          'C++ mangles names, unless declared extern "C"',
-        );
+        throw cannot(`find the variable "${name}" in the module`, error, manglingHint);
       }
       this.#globals.set(name, global);
     }
@@ -113,4 +125,9 @@ export class CudaModule implements Disposable {
     for (const global of this.#globals.values()) retire(global);
     giveBack(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
   }
+}
+
+function checkName(name: string, what: string): void {
+  if (typeof name !== "string") throw new TypeError(`Cannot find a ${what} by ${whatIs(name)}: a name is a text`);
+  if (name.includes("\0")) throw new RangeError(`Cannot find the ${what} ${JSON.stringify(name)}: no name has a NUL`);
 }

@@ -1,9 +1,10 @@
 import { printAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import type { CudaEvent } from "./cuda_event.ts";
+import { checkEvent, type CudaEvent } from "./cuda_event.ts";
 import { defaultStream } from "./driver.ts";
 import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
+import { whatIs } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 /** How a stream is made. */
@@ -16,6 +17,9 @@ export interface StreamOptions {
 
 /** Calls back when the stream is disposed, before it is destroyed. The function that it returns cancels. */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
+
+/** Throws unless it is a stream, and of the same `Cuda` object as what it is to be used with. */
+export let checkStream: (stream: CudaStream, session: Session) => void;
 
 /**
  * A queue of work for a device, done in order. Made by `CudaDevice.createStream`.
@@ -38,6 +42,16 @@ export class CudaStream implements Disposable {
       const entries = stream.#disposeCallbacks ??= new Set();
       entries.add(entry);
       return () => void entries.delete(entry);
+    };
+    checkStream = (stream, session) => {
+      if (!(stream instanceof CudaStream)) {
+        throw new TypeError(
+          `Cannot use ${whatIs(stream, "CudaStream")} as a stream: give what CudaDevice.createStream made`,
+        );
+      }
+      if (stream.#session !== session) {
+        throw new TypeError("Cannot use a stream of another Cuda object: open once, and make everything from that");
+      }
     };
     printAs(this, (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : "";
@@ -81,20 +95,37 @@ export class CudaStream implements Disposable {
     return this.#handle === undefined;
   }
 
-  /** Records an event behind the work given so far. */
+  /**
+   * Records an event behind the work given so far.
+   *
+   * @param event One of the stream's own device.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
+   * @throws {TypeError} for what is no event of the same `Cuda` object
+   * @throws {ReferenceError} where the stream or the event was disposed
+   * @throws {CudaError} `cudaErrorInvalidResourceHandle` for an event of another device
+   */
   record(event: CudaEvent): void {
+    checkEvent(event, this.#session);
     try {
       this.#session.driver.eventRecord(this.device.ordinal, event.unsafeHandle, this.unsafeHandle);
     } catch (error) {
-      throw cannot(
-        `record an event of device ${event.device.ordinal} on a stream of device ${this.device.ordinal}`,
-        error,
-      );
+      const own = this.device.ordinal;
+      const hint = event.device === this.device
+        ? undefined
+        : `record an event of device ${own}, for which streams of any device can wait`;
+      throw cannot(`record an event of device ${event.device.ordinal} on a stream of device ${own}`, error, hint);
     }
   }
 
-  /** Lets the work given from now on wait for the event as it was last recorded, whichever device it belongs to. */
+  /**
+   * Lets the work given from now on wait for the event as it was last recorded, whichever device it belongs to.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {TypeError} for what is no event of the same `Cuda` object
+   * @throws {ReferenceError} where the stream or the event was disposed
+   */
   wait(event: CudaEvent): void {
+    checkEvent(event, this.#session);
     try {
       this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, event.unsafeHandle);
     } catch (error) {
@@ -102,7 +133,11 @@ export class CudaStream implements Disposable {
     }
   }
 
-  /** Whether all work so far is done. */
+  /**
+   * Whether all work so far is done.
+   *
+   * @throws {CudaError} that of the device's work, where it has failed
+   */
   query(): boolean {
     try {
       return this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
@@ -111,7 +146,11 @@ export class CudaStream implements Disposable {
     }
   }
 
-  /** Blocks until all work so far is done. */
+  /**
+   * Blocks until all work so far is done.
+   *
+   * @throws {CudaError} that of the device's work, where it has failed
+   */
   synchronize(): void {
     try {
       this.#session.driver.streamSynchronize(this.device.ordinal, this.unsafeHandle);
@@ -120,7 +159,12 @@ export class CudaStream implements Disposable {
     }
   }
 
-  /** Resolves when all work given so far is done; rejects with the device's error. */
+  /**
+   * Resolves when all work given so far is done; rejects with the device's error. To pools this is no synchronization: they
+   * give nothing back to the system at it, as they do at `synchronize`.
+   *
+   * @throws {CudaError} that of the device's work, where it has failed
+   */
   async finished(options?: WaitOptions): Promise<void> {
     const { driver } = this.#session;
     const { ordinal } = this.device;

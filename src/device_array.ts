@@ -20,16 +20,30 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
     this.length = this.byteLength / type.BYTES_PER_ELEMENT;
   }
 
-  /** A view of a part, counted in elements as in a typed array, but never from the end. */
+  /**
+   * A view of a part, counted in elements as in a typed array, but never from the end.
+   *
+   * @param begin Its first element.
+   * @param end The element behind its last; all the rest unless given.
+   * @throws {RangeError} where the array does not have these elements
+   */
   override subarray(begin: number, end: number = this.length): DeviceArray<T> {
     if (!Number.isInteger(begin) || !Number.isInteger(end) || begin < 0 || begin > end || end > this.length) {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
-    return new DeviceArray(this.type, ...partsOf(this, begin * size, end * size));
+    const part = new DeviceArray(this.type, ...partsOf(this, begin * size, end * size));
+    part.stream = this.stream;
+    return part;
   }
 
-  /** Copies the array out, without blocking the event loop. */
+  /**
+   * Copies the array out, without blocking the event loop.
+   *
+   * @param options Which elements, and on which stream.
+   * @throws {RangeError} where the range is not in the array
+   * @throws {ReferenceError} where the array was freed
+   */
   toTypedArray(options?: ReadOptions): Promise<T> {
     return this.read(this.type, options);
   }

@@ -1,6 +1,6 @@
 import { countOf, placeOf, printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import type { CudaStream } from "./cuda_stream.ts";
+import { checkStream, type CudaStream } from "./cuda_stream.ts";
 import { CudaError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
@@ -8,13 +8,15 @@ import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
-import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
-import { bytesOf, checkByteLength, checkRange } from "./validation.ts";
+import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "./typed_array.ts";
+import { bytesOf, checkByteLength, checkOptions, whatIs } from "./validation.ts";
 import { nextTurn } from "./turn.ts";
-import { type WaitOptions, waitUntil } from "./waiting.ts";
+import { throwIfAborted, type WaitOptions, waitUntil } from "./waiting.ts";
 
 /** Pieces of a read that are given to the stream before the first is waited for. */
 const piecesAtOnce = 4;
+/** Those of most copies, made once. */
+const noOptions: CopyOptions = {};
 
 /** Where in the buffer whose method is called a copy starts, in bytes; never in the other. */
 export interface CopyOptions {
@@ -59,7 +61,7 @@ export interface BufferOwner {
 /** What the constructor of a buffer takes. */
 export type DeviceBufferParts = ConstructorParameters<typeof DeviceBuffer>;
 
-/** What a view of a part of a buffer is made of, for the classes that are buffers too. */
+/** What a view of a part of a buffer is made of, but for its stream, for the classes that are buffers too. */
 export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParts;
 
 /** Ends the use of a module's global, whose memory is gone without having been freed: reads cannot go on. */
@@ -145,13 +147,12 @@ export class DeviceBuffer implements Disposable {
   readonly byteLength: number;
   /** The pool that it is from; undefined for memory that is from none. */
   readonly pool: MemoryPool | ImportedMemoryPool | undefined;
-  /** The device whose memory it is; for memory of a host pool, that of the stream it was allocated on. */
-  readonly device: CudaDevice;
   /**
-   * The stream that its methods use and on which it is freed, until set to another: the allocating one, or the device's
-   * default stream for memory that was imported.
+   * The device whose memory it is; for memory of a host pool, that of the stream it was allocated on, or through which it
+   * was imported.
    */
-  stream: CudaStream;
+  readonly device: CudaDevice;
+  #stream: CudaStream;
   readonly #session: Session;
   readonly #owner: BufferOwner;
   readonly #address: bigint;
@@ -224,8 +225,23 @@ export class DeviceBuffer implements Disposable {
     this.#whole = whole ?? this;
     this.pool = pool;
     this.byteLength = byteLength;
-    this.stream = stream;
+    this.#stream = stream;
     this.device = pool?.device ?? stream.device;
+  }
+
+  /**
+   * The stream that its methods use and on which it is freed, until set to another: the allocating one, or the device's
+   * default stream for memory that was imported, opened, a module's global or from `CudaDevice.allocate`.
+   *
+   * @throws {TypeError} where it is set to what is no stream, or to one of another `Cuda` object
+   */
+  get stream(): CudaStream {
+    return this.#stream;
+  }
+
+  set stream(stream: CudaStream) {
+    checkStream(stream, this.#session);
+    this.#stream = stream;
   }
 
   /** Where the memory lies: what a kernel gets when the buffer is passed to it. */
@@ -238,18 +254,28 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * Copies all of `source` into the buffer. A typed array's bytes have been taken when this returns, for which CUDA may
-   * wait for the stream's earlier work; a `HostBuffer`'s have not.
+   * wait for the stream's earlier work. A `HostBuffer`'s have not, nor have those of a typed array over page-locked memory,
+   * which is `HostBuffer.buffer` and what `hostView` gives: leave them as they are until the stream has got there.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer, of any device.
+   * @param stream The buffer's own unless given.
+   * @param options Where in this buffer the copy begins.
    * @throws {RangeError} where the source does not fit
+   * @throws {TypeError} for another kind of source
+   * @throws {ReferenceError} where the buffer, the source or the stream is gone
    */
   copyFrom(
     source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
     stream: CudaStream = this.stream,
-    options: CopyOptions = {},
+    options: CopyOptions = noOptions,
   ): void {
+    if (stream !== this.#stream) checkStream(stream, this.#session);
+    checkOptions(options, "copyFrom");
     const { byteOffset = 0 } = options;
+    if (!ArrayBuffer.isView(source)) this.#checkSource(source);
     const length = source.byteLength;
-    checkRange("the buffer", { byteOffset, length, byteLength: this.byteLength });
+    this.#checkRange(byteOffset, length);
     const destination = this.address + BigInt(byteOffset);
     if (length === 0) return;
     try {
@@ -268,21 +294,28 @@ export class DeviceBuffer implements Disposable {
    * Copies the buffer from `byteOffset` on to the begin of `target`. Before a `HostBuffer` is looked at, the stream must
    * have got there.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @param target What has at least as many bytes.
+   * @param stream The buffer's own unless given.
+   * @param options Where in this buffer the copy begins.
    * @throws {RangeError} where the target is too small
    * @throws {TypeError} for a typed array: `read` gives one
+   * @throws {ReferenceError} where the buffer, the target or the stream is gone
    */
   copyTo(
     target: HostBuffer | DeviceBuffer,
     stream: CudaStream = this.stream,
-    options: CopyOptions = {},
+    options: CopyOptions = noOptions,
   ): void {
+    if (stream !== this.#stream) checkStream(stream, this.#session);
+    checkOptions(options, "copyTo");
     const { byteOffset = 0 } = options;
-    if (!(target instanceof HostBuffer || target instanceof DeviceBuffer)) {
-      throw new TypeError("Cannot copy to what is no HostBuffer and no DeviceBuffer: read gives typed arrays");
-    }
-    checkRange("the buffer", { byteOffset, length: 0, byteLength: this.byteLength });
+    this.#checkTarget(target);
+    this.#checkRange(byteOffset, 0);
     const length = this.byteLength - byteOffset;
-    checkRange("the target", { byteOffset: 0, length, byteLength: target.byteLength });
+    if (length > target.byteLength) {
+      throw new RangeError(`Cannot reach bytes 0 to ${length} of the target: it has ${target.byteLength} bytes`);
+    }
     const source = this.address + BigInt(byteOffset);
     if (length === 0) return;
     try {
@@ -297,17 +330,33 @@ export class DeviceBuffer implements Disposable {
     }
   }
 
-  /** Sets bytes of the buffer, from `byteOffset` on, `byteLength` of them or all the rest. */
+  /**
+   * Sets bytes of the buffer, from `byteOffset` on, `byteLength` of them or all the rest.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @param byte From 0 to 255.
+   * @param stream The buffer's own unless given.
+   * @param options Which bytes; all unless given.
+   * @throws {RangeError} where it is no byte, or the range is not in the buffer
+   * @throws {TypeError} where an argument is of another kind
+   * @throws {ReferenceError} where the buffer or the stream is gone
+   */
   fill(
     byte: number,
     stream: CudaStream = this.stream,
-    options: CopyOptions & { byteLength?: number } = {},
+    options: CopyOptions & { byteLength?: number } = noOptions,
   ): void {
-    const { byteOffset = 0, byteLength = this.byteLength - byteOffset } = options;
+    if (stream !== this.#stream) checkStream(stream, this.#session);
+    checkOptions(options, "fill");
+    const { byteOffset = 0 } = options;
+    if (typeof byte !== "number") throw new TypeError(`Cannot fill with ${whatIs(byte)}: a byte is a number`);
     if (!Number.isInteger(byte) || byte < 0 || byte > 255) {
       throw new RangeError(`Cannot fill with ${byte}: a byte is a whole number from 0 to 255`);
     }
-    checkRange("the buffer", { byteOffset, length: byteLength, byteLength: this.byteLength });
+    this.#checkRange(byteOffset, 0);
+    const { byteLength = this.byteLength - byteOffset } = options;
+    checkByteLength(byteLength, "the byteLength to fill");
+    this.#checkRange(byteOffset, byteLength);
     const address = this.address + BigInt(byteOffset);
     if (byteLength === 0) return;
     try {
@@ -323,11 +372,15 @@ export class DeviceBuffer implements Disposable {
    * promise resolves may be seen either way. A buffer that is freed meanwhile, on whichever stream, stays until it is
    * read.
    *
+   * @param type What to read the bytes as: a typed array's constructor.
+   * @param options Which elements, and on which stream.
    * @throws {RangeError} where the range is not in the buffer or no multiple of the element's size
+   * @throws {TypeError} where an argument is of another kind
+   * @throws {ReferenceError} where the buffer or the stream is gone
    */
   async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
-    options.signal?.throwIfAborted();
     const { stream, byteOffset, byteLength } = this.#readRange(type, options);
+    throwIfAborted(options.signal);
     const result = new Uint8Array(byteLength);
     const pieces = piecesOf(byteLength);
     const sent: { begin: number; length: number; staging: StagingBuffer }[] = [];
@@ -356,7 +409,15 @@ export class DeviceBuffer implements Disposable {
     return new type(result.buffer);
   }
 
-  /** Copies the buffer out and blocks until that is done. */
+  /**
+   * Copies the buffer out and blocks until that is done.
+   *
+   * @param type What to read the bytes as: a typed array's constructor.
+   * @param options Which elements, and on which stream.
+   * @throws {RangeError} where the range is not in the buffer or no multiple of the element's size
+   * @throws {TypeError} where an argument is of another kind
+   * @throws {ReferenceError} where the buffer or the stream is gone
+   */
   readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options: Omit<ReadOptions, "signal"> = {}): T {
     const { stream, byteOffset, byteLength } = this.#readRange(type, options);
     const result = new Uint8Array(byteLength);
@@ -376,10 +437,24 @@ export class DeviceBuffer implements Disposable {
     return new type(result.buffer);
   }
 
-  /** A view of a part, from `byteBegin` up to but not including `byteEnd`. Freeing is the whole buffer's alone. */
+  /**
+   * A view of a part, from `byteBegin` up to but not including `byteEnd`. Freeing is the whole buffer's alone.
+   *
+   * @param byteBegin Its first byte, counted from the begin, never from the end.
+   * @param byteEnd The byte behind its last; all the rest unless given.
+   * @throws {RangeError} where the buffer does not have these bytes
+   */
   subarray(byteBegin: number, byteEnd: number = this.byteLength): DeviceBuffer {
-    checkRange("the buffer", { byteOffset: byteBegin, length: byteEnd - byteBegin, byteLength: this.byteLength });
-    return new DeviceBuffer(...this.#partsOf(byteBegin, byteEnd));
+    checkByteLength(byteBegin, "a byteBegin");
+    this.#checkRange(byteBegin, 0);
+    checkByteLength(byteEnd, "a byteEnd");
+    if (byteEnd < byteBegin) {
+      throw new RangeError(`Cannot view bytes ${byteBegin} to ${byteEnd} of the buffer: they end before they begin`);
+    }
+    this.#checkRange(byteBegin, byteEnd - byteBegin);
+    const part = new DeviceBuffer(...this.#partsOf(byteBegin, byteEnd));
+    part.#stream = this.#stream;
+    return part;
   }
 
   /**
@@ -455,10 +530,12 @@ export class DeviceBuffer implements Disposable {
    * has no such order: freeing it blocks until that work is done. Memory that is being read, or that other processes were
    * lent, stays until they are done with it.
    *
+   * @param stream The buffer's own unless given.
    * @throws {ReferenceError} where it has been freed already
-   * @throws {TypeError} for a part of a buffer, and for a module's global
+   * @throws {TypeError} for a part of a buffer, for a module's global, and for what is no stream
    */
   free(stream: CudaStream = this.stream): void {
+    if (stream !== this.#stream) checkStream(stream, this.#session);
     if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole");
     if (this.#owner.keeper !== undefined) throw new TypeError(`Cannot free the buffer: ${this.#owner.keeper}`);
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
@@ -514,9 +591,48 @@ export class DeviceBuffer implements Disposable {
     this.#more.hostViews = undefined;
   }
 
+  /** Throws unless the range, whose length is a whole number, lies within the buffer. */
+  #checkRange(byteOffset: number, length: number): void {
+    // At once, because every copy asks.
+    if (Number.isSafeInteger(byteOffset) && byteOffset >= 0 && byteOffset + length <= this.byteLength) return;
+    checkByteLength(byteOffset, "a byteOffset");
+    if (byteOffset > this.byteLength) {
+      throw new RangeError(`Cannot start at byte ${byteOffset} of the buffer: it has ${this.byteLength} bytes`);
+    }
+    throw new RangeError(
+      `Cannot reach bytes ${byteOffset} to ${byteOffset + length} of the buffer: it has ${this.byteLength} bytes`,
+    );
+  }
+
+  /** Throws unless it is what bytes can be copied from, other than a view. */
+  #checkSource(source: unknown): void {
+    if (source instanceof DeviceBuffer) return this.#checkSameCuda(source);
+    if (source instanceof HostBuffer || source instanceof ArrayBuffer) return;
+    const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
+    throw new TypeError(`Cannot copy from ${whatIs(source, "DeviceBuffer")}: give ${sources}`);
+  }
+
+  /** Throws unless it is what bytes can be copied to. */
+  #checkTarget(target: unknown): void {
+    if (target instanceof DeviceBuffer) return this.#checkSameCuda(target);
+    if (target instanceof HostBuffer) return;
+    throw new TypeError(
+      `Cannot copy to ${whatIs(target, "DeviceBuffer")}: give a HostBuffer or a DeviceBuffer, read gives typed arrays`,
+    );
+  }
+
+  #checkSameCuda(other: DeviceBuffer): void {
+    if (other.#session === this.#session) return;
+    throw new TypeError(
+      "Cannot copy to or from a buffer of another Cuda object: open once, and make everything from that",
+    );
+  }
+
   #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
     const address = this.address + BigInt(byteBegin);
-    return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, this.stream, this.#whole];
+    // By which a part is of the same device. Its own stream, which may be of another, is set when it is made.
+    const { defaultStream } = this.device;
+    return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, defaultStream, this.#whole];
   }
 
   get #moreToHave(): MoreOfBuffer {
@@ -572,16 +688,24 @@ export class DeviceBuffer implements Disposable {
     byteOffset: number;
     byteLength: number;
   } {
+    checkArrayType(type);
+    checkOptions(options, "a read");
     const { stream = this.stream, byteOffset = 0, length } = options;
-    checkRange("the buffer", { byteOffset, length: 0, byteLength: this.byteLength });
+    if (stream !== this.#stream) checkStream(stream, this.#session);
+    this.#checkRange(byteOffset, 0);
     const size = type.BYTES_PER_ELEMENT;
     if (length === undefined && (this.byteLength - byteOffset) % size !== 0) {
       const rest = this.byteLength - byteOffset;
       throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length`);
     }
     const elements = length ?? (this.byteLength - byteOffset) / size;
-    checkByteLength(elements, "the number of elements");
-    checkRange("the buffer", { byteOffset, length: elements * size, byteLength: this.byteLength });
+    if (typeof elements !== "number") {
+      throw new TypeError(`Cannot read as many elements as ${whatIs(elements)}: a length is a number`);
+    }
+    if (!Number.isSafeInteger(elements) || elements < 0) {
+      throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
+    }
+    this.#checkRange(byteOffset, elements * size);
     // A freed buffer must not be read.
     void this.address;
     return { stream, byteOffset, byteLength: elements * size };

@@ -37,6 +37,12 @@ export const streamFlags = { default: 0, nonBlocking: 1 } as const;
 /** The flags of `cudaEventCreateWithFlags`. */
 export const eventFlags = { default: 0, blockingSync: 1, disableTiming: 2, interprocess: 4 } as const;
 
+/** Bytes of `cudaMemPoolPtrExportData`. */
+export const exportDataByteLength = 64;
+
+/** Bytes of `cudaIpcMemHandle_t` and of `cudaIpcEventHandle_t`. */
+export const ipcHandleByteLength = 64;
+
 /** The default stream of whichever device a call names. */
 export const defaultStream = 0n;
 

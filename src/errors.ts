@@ -53,7 +53,34 @@ export function explainedError(number: number, call: string, why: string, option
   return new CudaError(number, call, `${call} failed: ${cudaErrorName(number)}: ${why}`, options);
 }
 
-/** Why something could not be shared. The set is open: more codes may come. */
+/** There is no CUDA here to be used: no permission, no driver, or no device. Any other failure is another error. */
+export class CudaUnavailableError extends Error {
+  /** Always `"CudaUnavailableError"`. */
+  declare readonly name: "CudaUnavailableError";
+
+  static {
+    nameClass(this, "CudaUnavailableError");
+  }
+}
+
+/**
+ * Why something could not be shared. The set is open: more codes may come.
+ *
+ * - `"peer-gone"`: the other process has ended, has closed the connection, or has lost its device;
+ * - `"timed-out"`: it did not greet, or did not complete a message, in the time that there is for that;
+ * - `"bad-message"`: it said what the protocol does not allow, or is no poolpass;
+ * - `"version-mismatch"`: there is no version of the protocol that both know;
+ * - `"not-permitted"`: a user that is not allowed, a folder that other users can change, or as many importers as may be;
+ * - `"device-not-visible"`: the memory is of a device that this process does not see;
+ * - `"size-mismatch"`: the memory is smaller than it was said to be;
+ * - `"address-in-use"`: something else is at the path, or listens there;
+ * - `"path-too-long"`: a socket's path has at most 107 bytes in UTF-8;
+ * - `"not-found"`: there is no such file or folder, or the offer was withdrawn or never made;
+ * - `"not-listening"`: there is a file at the path, and nobody listens there;
+ * - `"cut-off"`: the exporter asks for its memory back, or has ended the connection of an importer that kept it;
+ * - `"out-of-descriptors"`: the process may open no more descriptors;
+ * - `"not-supported"`: the system, or this build for it, has not what sharing needs.
+ */
 export type SharingErrorCode =
   | "peer-gone"
   | "timed-out"

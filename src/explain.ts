@@ -1,16 +1,21 @@
 import { CudaError } from "./errors.ts";
 
 const lost = "the device's context is lost: nothing more can be done with CUDA in this process, end it";
-/** What to try where a call gave an error. */
+/** What to try where a call gave an error, if nothing is known of the call. */
 const advice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
   cudaErrorInvalidDeviceFunction: "build the module for this device, or load its PTX",
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
-  cudaErrorOperatingSystem: "the process may have no descriptor left: close some, or raise ulimit -n",
   cudaErrorNotSupported: "CudaDevice.attribute tells what a device supports",
+};
+/** What to try whatever the call was. Undefined where the error's own message says it. */
+const certainAdvice: Readonly<Record<string, string | undefined>> = {
+  cudaErrorOperatingSystem: "the process may have no descriptor left: close some, or raise ulimit -n",
   cudaErrorDeviceUninitialized: "what a process has exported it cannot open itself, only another process can",
+  cudaErrorCallRequiresNewerDriver: undefined,
   cudaErrorECCUncorrectable: lost,
   cudaErrorNvlinkUncorrectable: lost,
+  cudaErrorContained: lost,
   cudaErrorContextIsDestroyed: lost,
   cudaErrorMpsClientTerminated: lost,
   cudaErrorIllegalAddress: lost,
@@ -22,6 +27,8 @@ const advice: Readonly<Record<string, string>> = {
   cudaErrorInvalidAddressSpace: lost,
   cudaErrorInvalidPc: lost,
   cudaErrorLaunchFailure: lost,
+  cudaErrorTensorMemoryLeak: lost,
+  cudaErrorExternalDevice: lost,
 };
 
 /**
@@ -31,19 +38,28 @@ const advice: Readonly<Record<string, string>> = {
  */
 export function cannot(what: string, error: unknown, hint?: string): unknown {
   if (!(error instanceof CudaError)) return error;
-  const usual = advice[error.code];
-  const tried = usual === lost ? lost : hint ?? usual;
+  const tried = Object.hasOwn(certainAdvice, error.code) ? certainAdvice[error.code] : hint ?? advice[error.code];
   const message = `Cannot ${what}: ${error.message}${tried === undefined ? "" : `; ${tried}`}`;
   return new CudaError(error.number, error.call, message, { cause: error });
 }
 
+/** What the driver gave, of an error that `cannot` has made of it: whoever can say more of it begins from that. */
+export function givenByDriver(error: unknown): unknown {
+  return error instanceof CudaError && error.cause instanceof CudaError ? error.cause : error;
+}
+
 /** Whether an error says that the device's context is lost. */
 export function isLoss(error: unknown): boolean {
-  return error instanceof CudaError && advice[error.code] === lost;
+  return error instanceof CudaError && certainAdvice[error.code] === lost;
 }
 
 /** The `Cuda` object that something came from was disposed: it went with that. */
-export class EndedError extends ReferenceError {}
+export class EndedError extends ReferenceError {
+  static {
+    // What is printed of an uncaught error begins with its class: the user knows this one as a ReferenceError.
+    Object.defineProperty(this, "name", { value: "ReferenceError" });
+  }
+}
 
 /**
  * Gives something back. Where the device was lost meanwhile there is nothing to give back, and the error that says so has

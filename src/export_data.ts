@@ -4,10 +4,8 @@
  *
  * @module
  */
+import { exportDataByteLength } from "./driver.ts";
 import { type HashEntry, HashTable, mixHash } from "./hash_table.ts";
-
-/** What export data have, in bytes. */
-export const exportDataByteLength = 64;
 
 /** What some export data stand for. */
 export interface ExportDataEntry<V> extends HashEntry<ExportDataEntry<V>> {

@@ -2,9 +2,9 @@ import { printAs } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
+import { exportDataByteLength } from "./driver.ts";
 import { SharingError } from "./errors.ts";
 import { cannot, giveBack } from "./explain.ts";
-import { exportDataByteLength } from "./export_data.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import { ImportedMapping, type ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
@@ -73,14 +73,22 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Maps a buffer of the exporting process. Its owner must not free it before this process has freed the mapping.
+   * Maps a buffer of the exporting process. Two things are between the processes, and CUDA sees to neither:
+   *
+   * - The memory may be used once its allocation in the exporter is done: in the order of the exporter's stream, which an
+   *   interprocess event carries over, or after a synchronization there.
+   * - The exporter may free it when the free of the mapping here is done, and not merely given to a stream: after a
+   *   synchronization here, or behind an event recorded after that free.
    *
    * The same data map once, and are counted, however often they are imported through one `Cuda` object. A driver has one
    * mapping for a whole process: let only one `Cuda` object, and only one Worker, map what one exporter shares.
    *
    * @param exportData The 64 bytes of `DeviceBuffer.exportPointer`.
    * @param byteLength How long the buffer is said to be; it may be less than there is.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} for what is no `Uint8Array`, the exporter's buffer for one
+   * @throws {RangeError} for another number of bytes than 64, or a size that is none
+   * @throws {ReferenceError} where the pool was given up
    * @throws {SharingError} `size-mismatch` where the buffer is smaller than that
    * @throws {CudaError} `cudaErrorInvalidValue` for data that are not of this pool
    */
@@ -112,15 +120,27 @@ export class ImportedMemoryPool implements Disposable {
     return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, this.device.defaultStream);
   }
 
-  /** What kernels of a device may do with the pool's memory. */
+  /**
+   * What kernels of a device may do with the pool's memory.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for what is no device of the same `Cuda` object
+   */
   getAccess(device: CudaDevice): Access {
-    return getPoolAccess(this.#session.driver, this.unsafeHandle, { device });
+    return getPoolAccess(this.#session, this.unsafeHandle, { device });
   }
 
-  /** Says what kernels of some devices of this process may do with the pool's memory; it is not inherited. */
+  /**
+   * Says what kernels of some devices of this process may do with the pool's memory; it is not inherited.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for an access that there is not, and for what is no device of the same `Cuda` object
+   * @throws {ReferenceError} where the pool was given up
+   * @throws {CudaError} as `MemoryPool.setAccess`
+   */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
     const resident = this.#mappings.resident === "host" ? undefined : this.device;
-    setPoolAccess(this.#session.driver, this.unsafeHandle, { devices, access, resident });
+    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, resident });
   }
 
   /**

@@ -25,7 +25,7 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
   const owner: BufferOwner = {
     ...ownerOfLoose(session, byteLength, (stream) => {
       // cudaFree waits for the work of its own device alone.
-      if (stream.device !== device) stream.synchronize();
+      if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
       session.driver.free(ordinal, address);
     }),
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
@@ -42,12 +42,12 @@ export function openMemory(
   checkByteLength(byteLength, "the size of opened memory", 1);
   const { driver } = session;
   const { ordinal } = device;
+  const what = `open memory of another process on device ${ordinal}`;
   let address: bigint;
   try {
     address = driver.ipcOpenMemHandle(ordinal, handle);
   } catch (error) {
-    const hint = "it must be what exportHandle gave in another process, which still has the memory";
-    throw cannot(`open memory of another process on device ${ordinal}`, error, hint);
+    throw cannot(what, error, "it must be what exportHandle gave in another process, which still has the memory");
   }
   try {
     const range = driver.memGetAddressRange(ordinal, address);
@@ -60,10 +60,10 @@ export function openMemory(
     }
   } catch (error) {
     driver.ipcCloseMemHandle(ordinal, address);
-    throw error;
+    throw cannot(what, error);
   }
   const owner = ownerOfLoose(session, byteLength, (stream) => {
-    stream.synchronize();
+    session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
     session.driver.ipcCloseMemHandle(ordinal, address);
   });
   return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);

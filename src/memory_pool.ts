@@ -1,7 +1,7 @@
 import { CachingAllocator, type CachingAllocatorOptions } from "./caching_allocator.ts";
 import { countOf, placeOf, printAs, printObjectAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import type { CudaStream } from "./cuda_stream.ts";
+import { checkStream, type CudaStream } from "./cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "./driver.ts";
@@ -61,7 +61,7 @@ export let whenDisposed: (pool: MemoryPool, callback: () => void) => () => void;
 /** Memory of the pool for an allocator, which frees it by `freeAsKeeper`: nobody else may, or has forgotten it. */
 export let allocateSlab: (pool: MemoryPool, byteLength: number, stream: CudaStream) => DeviceBuffer;
 
-/** The stream to allocate on: the one that is given, else the default stream of the pool's device. */
+/** The stream to allocate on: the one that is given, unchecked, else the default stream of the pool's device. */
 export let allocationStream: (pool: MemoryPool, stream: CudaStream | undefined) => CudaStream;
 
 const allReleased = 2n ** 64n - 1n;
@@ -179,21 +179,33 @@ export class MemoryPool implements Disposable {
    * Allocates in the stream's order: work given to it afterwards may use the memory. The device's default stream unless
    * given.
    *
+   * @param byteLength Bytes, at least 1.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for a pool in host memory without a stream; for what is no stream of the same `Cuda` object
+   * @throws {RangeError} for a size that is none
+   * @throws {ReferenceError} where the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` where there is too little memory left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
     const onto = this.#streamOr(stream);
+    checkStream(onto, this.#session);
     const address = this.#allocate(byteLength, onto);
     return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, onto);
   }
 
-  /** Allocates memory for `length` elements of a type, in the stream's order. */
+  /**
+   * Allocates memory for `length` elements of a type, in the stream's order. Throws as `allocate` does.
+   *
+   * @param type The constructor of a typed array: `Float32Array`.
+   * @throws {RangeError} for a length that is none
+   */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T> {
     const onto = this.#streamOr(stream);
+    checkStream(onto, this.#session);
     const byteLength = byteLengthOfArray(type, length);
     const address = this.#allocate(byteLength, onto);
     return new DeviceArray(type, this.#session, this.#owner, this, address, byteLength, onto);
@@ -202,6 +214,10 @@ export class MemoryPool implements Disposable {
   /**
    * An allocator that hands out parts of larger allocations and keeps what is freed: far cheaper than the pool, once there
    * is memory of a stream.
+   *
+   * @throws {TypeError} for sizes that are no numbers
+   * @throws {RangeError} for sizes that are none
+   * @throws {ReferenceError} where the pool was disposed
    */
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
     return new CachingAllocator(this.#session, this, options);
@@ -263,7 +279,14 @@ export class MemoryPool implements Disposable {
     this.#setAttribute(memPoolAttribute.usedMemHigh, 0n);
   }
 
-  /** Gives memory that is not allocated back to the system, until `byteLength` bytes are reserved or none can go. */
+  /**
+   * Gives memory that is not allocated back to the system, until `byteLength` bytes are reserved or none can go.
+   *
+   * @param byteLength Bytes to keep; 0 gives back all that can go.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {RangeError} for a size that is none
+   * @throws {ReferenceError} where the pool was disposed
+   */
   trimTo(byteLength: number): void {
     checkByteLength(byteLength, "the bytes to keep");
     try {
@@ -273,24 +296,35 @@ export class MemoryPool implements Disposable {
     }
   }
 
-  /** What kernels of a device may do with the pool's memory. */
+  /**
+   * What kernels of a device may do with the pool's memory.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for what is no device of the same `Cuda` object
+   */
   getAccess(device: CudaDevice): Access {
-    return getPoolAccess(this.#session.driver, this.unsafeHandle, { device });
+    return getPoolAccess(this.#session, this.unsafeHandle, { device });
   }
 
   /**
    * Says what kernels of some devices may do with the pool's memory, that already allocated and that to come.
    *
-   * @throws {CudaError} `cudaErrorPeerAccessUnsupported` where a device is no peer of the pool's
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} for an access that there is not, and for what is no device of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorNotSupported` for "read" where the driver has only "read-write",
+   * `cudaErrorInvalidDevice` where a pool's own device is to lose its access, `cudaErrorPeerAccessUnsupported` where a device is no peer of the pool's
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
-    setPoolAccess(this.#session.driver, this.unsafeHandle, { devices, access, resident: this.device });
+    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, resident: this.device });
   }
 
   /**
    * What another process needs to import the pool. Whoever holds it can reach all of the pool's memory.
    *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} where the pool was created with handleType "none"
+   * @throws {CudaError} `cudaErrorOperatingSystem` where no descriptor is left, `cudaErrorNotPermitted` for "fabric" without
+   * a channel of IMEX
    */
   exportHandle(): ShareableHandle {
     if (this.handleType === "none") {

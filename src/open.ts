@@ -1,10 +1,11 @@
 import { CudaDriver } from "../ffi/cuda_driver.ts";
-import { CudaUnavailableError } from "../ffi/cuda_libraries.ts";
 import { environmentVariable } from "../ffi/environment.ts";
 import { Cuda } from "./cuda.ts";
 import type { Driver } from "./driver.ts";
+import { CudaUnavailableError } from "./errors.ts";
 import { Session } from "./session.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
+import { whatIs } from "./validation.ts";
 
 /** Which driver to use, and how. */
 export interface OpenOptions {
@@ -21,9 +22,9 @@ const defaultSoftwareDevices = 2;
 /**
  * Opens CUDA, or the software device.
  *
- * "auto" takes a GPU when libcuda loads and reports a device, and the software device only where FFI is not permitted,
- * there is no libcuda, or it reports no device: any other failure is thrown. Where the options say nothing, these
- * variables of the environment hold:
+ * "auto" takes a GPU when libcuda loads and reports a device, and the software device only where FFI is not permitted or
+ * the runtime has none, there is no libcuda, or it reports no device: any other failure is thrown. Where the options say
+ * nothing, these variables of the environment hold:
  *
  * - `POOLPASS_DRIVER`: `auto`, `cuda` or `software`
  * - `POOLPASS_SOFTWARE_DEVICES`: how many devices the software driver shows
@@ -32,7 +33,13 @@ const defaultSoftwareDevices = 2;
  * - `CUDA_VISIBLE_DEVICES`: which devices are seen, and in which order; of the software driver too
  * - `POOLPASS_DEBUG`: `1` remembers where each buffer was allocated, for the report of those that were forgotten
  *
+ * @throws {TypeError} for a driver that there is not, and for a `cudart` that is no text
+ * @throws {RangeError} for a variable of the environment that means nothing, and for `softwareDevices` that cannot be
+ * @throws {CudaUnavailableError} with "cuda": there is no GPU to be used, as FFI is not permitted, there is no libcuda, or
+ * it reports no device
  * @throws {CudaError} where CUDA is there and fails
+ * @throws {Error} for a `cudart` that cannot be used, a libcuda that does not load or that is older than CUDA 11.0, and a
+ * runtime that is too old
  *
  * @example
  * ```ts
@@ -43,6 +50,9 @@ const defaultSoftwareDevices = 2;
  * ```
  */
 export function open(options: OpenOptions = {}): Cuda {
+  if (!("toHex" in Uint8Array.prototype)) {
+    throw new Error("Cannot run here: this runtime is too old; use Deno 2.9, Bun 1.4 or Node 26.10, or a newer one");
+  }
   const driver = openDriver(options);
   try {
     return new Cuda(new Session(driver, { debug: environmentVariable("POOLPASS_DEBUG") === "1" }));
@@ -58,8 +68,12 @@ function openDriver(options: OpenOptions): Driver {
   if (wanted !== "auto" && wanted !== "cuda") {
     throw new TypeError(`Cannot open the driver "${wanted}": it is "auto", "cuda" or "software"`);
   }
+  const { cudart } = options;
+  if (cudart !== undefined && typeof cudart !== "string") {
+    throw new TypeError(`Cannot use ${whatIs(cudart)} as libcudart: give the path of a library`);
+  }
   try {
-    return new CudaDriver(options.cudart === undefined ? {} : { cudart: options.cudart });
+    return new CudaDriver(cudart === undefined ? {} : { cudart });
   } catch (error) {
     if (wanted === "cuda" || !(error instanceof CudaUnavailableError)) throw error;
     return openSoftwareDriver(options);

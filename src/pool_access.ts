@@ -1,8 +1,10 @@
 import type { CudaDevice } from "./cuda_device.ts";
-import { type Driver, memAccessFlags, memLocationType } from "./driver.ts";
+import { checkDevice } from "./device_sessions.ts";
+import { memAccessFlags, memLocationType } from "./driver.ts";
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
 import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
+import type { Session } from "./session.ts";
 
 /** What a device may do with a pool's memory. CUDA names "read"; the driver (580) gives `cudaErrorNotSupported` for it. */
 export type Access = "none" | "read" | "read-write";
@@ -14,10 +16,11 @@ const flagsByAccess: Readonly<Record<Access, number>> = {
 };
 
 /** `cudaMemPoolGetAccess`. */
-export function getPoolAccess(driver: Driver, pool: bigint, { device }: { device: CudaDevice }): Access {
+export function getPoolAccess(session: Session, pool: bigint, { device }: { device: CudaDevice }): Access {
+  checkDevice(device, session);
   let flags: number;
   try {
-    flags = driver.memPoolGetAccess(pool, { type: memLocationType.device, id: device.ordinal });
+    flags = session.driver.memPoolGetAccess(pool, { type: memLocationType.device, id: device.ordinal });
   } catch (error) {
     throw cannot(`tell what device ${device.ordinal} may do with a pool`, error);
   }
@@ -31,7 +34,7 @@ export function getPoolAccess(driver: Driver, pool: bigint, { device }: { device
  * @param options.resident The pool's own device; undefined for host memory.
  */
 export function setPoolAccess(
-  driver: Driver,
+  session: Session,
   pool: bigint,
   { devices, access, resident }: {
     devices: CudaDevice | readonly CudaDevice[];
@@ -39,15 +42,16 @@ export function setPoolAccess(
     resident: CudaDevice | undefined;
   },
 ): void {
-  const flags = flagsByAccess[access];
-  if (flags === undefined) {
+  if (!Object.hasOwn(flagsByAccess, access)) {
     throw new TypeError(`Cannot set the access "${access}": it is "none", "read" or "read-write"`);
   }
+  const flags = flagsByAccess[access];
   const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];
+  for (const device of list) checkDevice(device, session);
   const ordinals = list.map(({ ordinal }) => ordinal).join(", ");
   for (const device of list) if (access !== "none") checkIsPeer(device, resident);
   try {
-    driver.memPoolSetAccess(
+    session.driver.memPoolSetAccess(
       pool,
       list.map(({ ordinal }) => ({ location: { type: memLocationType.device, id: ordinal }, flags })),
     );

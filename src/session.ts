@@ -122,7 +122,9 @@ export class Session {
 }
 
 const endedDriver = new Proxy({} as Driver, {
-  get(_, name) {
-    throw new EndedError(`Cannot call ${String(name)}: the Cuda object was disposed`);
+  get() {
+    throw new EndedError(
+      "Cannot use this object: the Cuda object was disposed, and all that came from it went with it",
+    );
   },
 });

@@ -58,8 +58,7 @@ export class ShareableHandle implements Disposable {
    * @throws {SharingError} `not-supported` where descriptors cannot be used
    */
   static fromFd(fd: number): ShareableHandle {
-    if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is no integer`);
-    if (fd < 0 || fd > 0x7fffffff) throw new RangeError(`Cannot take over descriptor ${fd}: it is out of range`);
+    fd = checkDescriptor(fd);
     const refusal = shimRefusal();
     if (refusal !== undefined) throw new SharingError("not-supported", `Cannot take over a descriptor: ${refusal}`);
     try {
@@ -107,4 +106,11 @@ export class ShareableHandle implements Disposable {
   #check(): void {
     if (this.#disposed) throw new ReferenceError(`Cannot use the ${this.type} handle: it was disposed`);
   }
+}
+
+/** The number of a descriptor. Throws unless there can be one of it: the runtimes make what they like of the others. */
+export function checkDescriptor(fd: number): number {
+  if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is no integer`);
+  if (fd < 0 || fd > 0x7fffffff) throw new RangeError(`Cannot take over descriptor ${fd}: it is out of range`);
+  return fd === 0 ? 0 : fd;
 }

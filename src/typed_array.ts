@@ -1,3 +1,5 @@
+import { whatIs } from "./validation.ts";
+
 /** The typed arrays that a device's memory can be read as. */
 export type TypedArray =
   | Int8Array
@@ -21,8 +23,22 @@ export interface TypedArrayConstructor<T extends TypedArray> {
   new (buffer: ArrayBuffer, byteOffset?: number, length?: number): T;
 }
 
+/** Throws unless it makes typed arrays. */
+export function checkArrayType(type: TypedArrayConstructor<TypedArray>): void {
+  // Bun's DataView has elements of one byte.
+  const isArray = typeof type === "function" && type.BYTES_PER_ELEMENT >= 1 && type.name !== "DataView";
+  if (isArray) return;
+  throw new TypeError(
+    `Cannot use ${whatIs(type)} as the type of elements: give a typed array's constructor, Float32Array say`,
+  );
+}
+
 /** Bytes of an array that is to be allocated. */
 export function byteLengthOfArray(type: TypedArrayConstructor<TypedArray>, length: number): number {
+  checkArrayType(type);
+  if (typeof length !== "number") {
+    throw new TypeError(`Cannot allocate an array with ${whatIs(length)} as its length: it is no number`);
+  }
   if (!Number.isSafeInteger(length) || length < 1) {
     throw new RangeError(`Cannot allocate an array of ${length} elements: it must be a whole number, at least 1`);
   }

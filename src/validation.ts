@@ -1,21 +1,15 @@
 /** Throws unless `value` is a whole number of bytes from `least` on. */
 export function checkByteLength(value: number, what: string, least = 0): void {
-  if (typeof value !== "number") throw new TypeError(`Cannot use ${String(value)} as ${what}: it is no number`);
+  checkNumber(value, what);
   if (!Number.isSafeInteger(value) || value < least) {
     throw new RangeError(`Cannot use ${value} as ${what}: it must be a whole number of bytes, at least ${least}`);
   }
 }
 
-/** Throws unless the range lies within `byteLength` bytes. */
-export function checkRange(what: string, range: { byteOffset: number; length: number; byteLength: number }): void {
-  checkByteLength(range.byteOffset, `${what}'s byteOffset`);
-  checkByteLength(range.length, `${what}'s length`);
-  if (range.byteOffset + range.length > range.byteLength) {
-    const end = range.byteOffset + range.length;
-    throw new RangeError(
-      `Cannot reach bytes ${range.byteOffset} to ${end} of ${what}: it has ${range.byteLength} bytes`,
-    );
-  }
+/** Throws unless it is an object that options can be read of. */
+export function checkOptions(options: object, ofWhat: string): void {
+  if (typeof options === "object" && options !== null) return;
+  throw new TypeError(`Cannot use ${whatIs(options)} as the options of ${ofWhat}: give an object, or leave it out`);
 }
 
 /** 24 days: what a timer can count. */
@@ -23,18 +17,28 @@ const maximumMilliseconds = 2 ** 31 - 1;
 
 /** A time as a timer can count it. Throws unless it is one, or longer, or Infinity. */
 export function checkMilliseconds(value: number, what: string): number {
-  if (typeof value !== "number") throw new TypeError(`Cannot use ${String(value)} as ${what}: it is no number`);
+  checkNumber(value, what);
   if (!(value >= 0)) throw new RangeError(`Cannot use ${value} as ${what}: it is in milliseconds, from 0 on`);
   return Math.min(value, maximumMilliseconds);
 }
 
-/** What a caller gave in place of what it should have, as an error calls it. */
-export function whatIs(value: unknown): string {
+function checkNumber(value: unknown, what: string): void {
+  if (typeof value === "number") return;
+  throw new TypeError(`Cannot use ${typeof value === "string" ? value : whatIs(value)} as ${what}: it is no number`);
+}
+
+/**
+ * What a caller gave in place of what it should have, as an error calls it.
+ *
+ * @param wanted The class of which it is no object, but may be of one of that name.
+ */
+export function whatIs(value: unknown, wanted?: string): string {
   if (typeof value === "object" && value !== null) {
     const name = value.constructor?.name ?? "Object";
-    return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}`;
+    return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}${name === wanted ? " of another copy of poolpass" : ""}`;
   }
-  return typeof value === "string" ? "a text" : typeof value === "function" ? "a function" : String(value);
+  if (typeof value === "function") return value.name === "" ? "a function" : `the function ${value.name}`;
+  return typeof value === "string" ? "a text" : typeof value === "bigint" ? "a bigint" : String(value);
 }
 
 /** The bytes under a view or a buffer. */

@@ -10,6 +10,7 @@
  */
 
 import { atNextTurn } from "./turn.ts";
+import { checkOptions, whatIs } from "./validation.ts";
 
 /** May be ended early. */
 export interface WaitOptions {
@@ -32,8 +33,10 @@ let isNextTurnAwaited = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 /** Resolves once `isDone` returns true. Rejects with what it throws, and at once with the reason of an aborted signal. */
-export async function waitUntil(isDone: () => boolean, { signal }: WaitOptions = {}): Promise<void> {
-  signal?.throwIfAborted();
+export async function waitUntil(isDone: () => boolean, options: WaitOptions = {}): Promise<void> {
+  checkOptions(options, "a wait");
+  const { signal } = options;
+  throwIfAborted(signal);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const onAbort = () => reject(signal!.reason);
   signal?.addEventListener("abort", onAbort);
@@ -107,4 +110,13 @@ function schedule(): void {
 function stopTimer(): void {
   clearTimeout(timer);
   timer = undefined;
+}
+
+/** Throws the reason of a signal that is aborted, and a `TypeError` for what is no signal. */
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal === undefined) return;
+  if (typeof signal?.throwIfAborted !== "function") {
+    throw new TypeError(`Cannot use ${whatIs(signal)} as a signal: give an AbortSignal, as a controller's signal is`);
+  }
+  signal.throwIfAborted();
 }

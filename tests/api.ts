@@ -487,6 +487,10 @@ export declare class CudaError extends Error {
   /** "cudaMemPoolImportPointer" */
   readonly call: string;
 }
+/** There is no GPU to be used here. */
+export declare class CudaUnavailableError extends Error {
+  override readonly name: "CudaUnavailableError";
+}
 export declare class SharingError extends Error {
   override readonly name: "SharingError";
   /** An open set: handle codes that you do not know. */

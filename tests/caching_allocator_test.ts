@@ -717,6 +717,26 @@ testOnEachDriver("sizes and options that are none are refused before the driver 
   assertNotEquals(again.address, other.address);
 });
 
+testOnEachDriver("what is no stream or buffer of an allocator's Cuda object is refused", (cuda, { open }) => {
+  using other = new Cuda(new Session(open()));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using foreign = other.device(0).createStream();
+  using pool = gpu.createPool();
+  using allocator = create(pool);
+  for (const wrong of [{ stream }, 5] as never[]) {
+    assertThrows(
+      () => allocator.allocate(16, wrong),
+      TypeError,
+      " as a stream: give what CudaDevice.createStream made",
+    );
+    assertThrows(() => allocator.allocateArray(Uint8Array, 16, wrong), TypeError, " as a stream: ");
+    assertThrows(() => allocator.slabOf(wrong), TypeError, "Cannot tell the slab of ");
+  }
+  assertThrows(() => allocator.allocate(16, foreign), TypeError, "Cannot use a stream of another Cuda object");
+  assertEquals(allocator.usage().slabs, 0);
+});
+
 testOnEachDriver("in a debug mode an allocator reports where its buffers were allocated", (_, { open }) => {
   using recorded = recordWarnings();
   using cuda = new Cuda(new Session(open(), { debug: true }));
@@ -778,6 +798,20 @@ testOnEachDriver("a buffer tells where it lies in its slab, which nobody else ma
 });
 
 // A GPU's context would be lost for all tests of the process.
+test("what the driver refuses an allocator is said once, and of the allocator [software]", () => {
+  using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using allocator = create(pool);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using module = gpu.loadModule(trapPtx);
+  module.kernel("trap").launch({ grid: 1, block: 1, stream });
+  assertThrows(() => stream.synchronize(), CudaError);
+  const { message } = assertThrows(() => allocator.allocate(1000, stream), CudaError);
+  assertMatch(message, /^Cannot allocate 1024 bytes from the allocator on device 0: cudaMallocFromPoolAsync failed: /);
+});
+
+// Likewise.
 test("an allocator whose device is lost is given back without another error [software]", () => {
   using recorded = recordWarnings();
   for (const disposedFirst of ["stream", "allocator", "pool", "nothing"]) {

@@ -1,5 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
+import { Cuda } from "../src/cuda.ts";
+import { Session } from "../src/session.ts";
 import { testOnEachDriver } from "./drivers.ts";
 import { Gate } from "./sharing_gate.ts";
 
@@ -115,6 +117,89 @@ testOnEachDriver("ranges past the end are refused, and say by how much", async (
   await assertRejects(() => buffer.read(Uint32Array), RangeError, "give a length");
   await assertRejects(() => buffer.read(Uint8Array, { length: 11 }), RangeError);
 });
+
+/** What a program without types may give. */
+// deno-lint-ignore no-explicit-any
+type Anything = any;
+
+testOnEachDriver("what is no source, target, type, length or option is named as what it is", async (cuda) => {
+  const gpu = cuda.device(0);
+  const stream = gpu.defaultStream;
+  using pool = gpu.createPool();
+  using owned = pool.allocate(1024);
+  const [buffer, pools] = [owned, pool] as Anything[];
+  const bytes = new Uint8Array(1);
+  const refusals: [call: () => unknown, error: new () => Error, message: string][] = [
+    [() => buffer.copyFrom([1, 2, 3]), TypeError, "Cannot copy from an Array: give a typed array"],
+    [() => buffer.copyFrom("abc"), TypeError, "Cannot copy from a text"],
+    [() => buffer.copyFrom(null), TypeError, "Cannot copy from null"],
+    [() => buffer.copyFrom(bytes, stream, 8), TypeError, "Cannot use 8 as the options of copyFrom"],
+    [() => buffer.copyFrom(bytes, stream, { byteOffset: 4n }), TypeError, "Cannot use a bigint as a byteOffset"],
+    [() => buffer.copyTo(undefined), TypeError, "Cannot copy to undefined: give a HostBuffer or a DeviceBuffer"],
+    [() => buffer.fill("1"), TypeError, "Cannot fill with a text"],
+    [() => buffer.fill(1, stream, { byteOffset: 2000 }), RangeError, "Cannot start at byte 2000 of the buffer"],
+    [() => buffer.fill(1, stream, { byteLength: -1 }), RangeError, "Cannot use -1 as the byteLength to fill"],
+    [() => buffer.subarray(10, 5), RangeError, "Cannot view bytes 10 to 5 of the buffer"],
+    [() => buffer.subarray(-4), RangeError, "Cannot use -4 as a byteBegin"],
+    [() => buffer.subarray(0, -4), RangeError, "Cannot use -4 as a byteEnd"],
+    [() => buffer.readSync(), TypeError, "Cannot use undefined as the type of elements"],
+    [() => buffer.readSync(Array), TypeError, "Cannot use the function Array as the type of elements"],
+    [() => buffer.readSync(DataView), TypeError, "Cannot use the function DataView as the type of elements"],
+    [() => buffer.readSync(Uint8Array, null), TypeError, "Cannot use null as the options of a read"],
+    [() => buffer.readSync(Uint8Array, { length: 1.5 }), RangeError, "Cannot read 1.5 elements"],
+    [() => buffer.readSync(Uint8Array, { length: "3" }), TypeError, "Cannot read as many elements as a text"],
+    [() => pools.allocateArray(16, Float32Array), TypeError, "Cannot use 16 as the type of elements"],
+    [() => pools.allocateArray(Array, 16), TypeError, "Cannot use the function Array as the type of elements"],
+    [() => pools.allocateArray(Float32Array, "16"), TypeError, "an array with a text as its length"],
+  ];
+  for (const [call, error, message] of refusals) assertThrows(call, error, message);
+  await assertRejects(() => buffer.read(), TypeError, "Cannot use undefined as the type of elements");
+  owned.fill(-0, stream, { byteOffset: -0, byteLength: 1 });
+  assertEquals(owned.readSync(Uint8Array, { stream, length: 1 }), new Uint8Array(1));
+});
+
+testOnEachDriver("what is no stream of the same Cuda object is refused by all that takes one", async (cuda, driver) => {
+  using another = new Cuda(new Session(driver.open()));
+  using pool = cuda.device(0).createPool();
+  using host = cuda.allocateHost(16);
+  using foreign = another.device(0).allocate(16);
+  using buffer = pool.allocate(16);
+  const streams: [stream: Anything, message: string][] = [
+    [{ byteOffset: 8 }, "Cannot use an Object as a stream"],
+    [null, "Cannot use null as a stream"],
+    [another.device(0).defaultStream, "Cannot use a stream of another Cuda object"],
+  ];
+  for (const [stream, message] of streams) {
+    const uses = [
+      () => buffer.copyFrom(new Uint8Array(1), stream),
+      () => buffer.copyTo(host, stream),
+      () => buffer.fill(1, stream),
+      () => buffer.readSync(Uint8Array, { stream }),
+      () => buffer.free(stream),
+      () => buffer.stream = stream,
+    ];
+    for (const use of uses) assertThrows(use, TypeError, message);
+    await assertRejects(() => buffer.read(Uint8Array, { stream }), TypeError, message);
+  }
+  assert(buffer.stream === cuda.device(0).defaultStream);
+  assertThrows(() => buffer.copyFrom(foreign), TypeError, "a buffer of another Cuda object");
+  assertThrows(() => buffer.copyTo(foreign), TypeError, "a buffer of another Cuda object");
+});
+
+testOnEachDriver("a part is of the whole's device and on the whole's stream, of whichever device that is", (cuda) => {
+  const [gpu, other] = [cuda.device(0), cuda.device(1)];
+  using hostPool = cuda.createHostPool({ numaNode: 0 });
+  using stream = other.createStream();
+  using ofNoPool = gpu.allocate(64);
+  using onHost = hostPool.allocateArray(Float32Array, 16, gpu.defaultStream);
+  gpu.synchronize();
+  for (const buffer of [ofNoPool, onHost]) {
+    buffer.stream = stream;
+    const part = buffer.subarray(0, 8).subarray(4);
+    assert(part.device === gpu && part.stream === stream);
+    buffer.stream = gpu.defaultStream;
+  }
+}, { devices: 2 });
 
 testOnEachDriver("a long read does not block the event loop and is right to the last byte", async (cuda) => {
   const gpu = cuda.device(0);

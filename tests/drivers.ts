@@ -5,9 +5,9 @@
  */
 import { test } from "node:test";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
-import { CudaUnavailableError } from "../ffi/cuda_libraries.ts";
 import { Cuda } from "../src/cuda.ts";
 import type { Driver } from "../src/driver.ts";
+import { CudaUnavailableError } from "../src/errors.ts";
 import { Session } from "../src/session.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 import { assertNothingLeft, countResources } from "./resources.ts";

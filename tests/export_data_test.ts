@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
-import { exportDataByteLength, type ExportDataEntry, ExportDataMap } from "../src/export_data.ts";
+import { exportDataByteLength } from "../src/driver.ts";
+import { type ExportDataEntry, ExportDataMap } from "../src/export_data.ts";
 
 function dataOf(...words: readonly number[]): Uint8Array {
   const data = new Int32Array(exportDataByteLength / Int32Array.BYTES_PER_ELEMENT);

@@ -165,7 +165,7 @@ testOnEachDriver("a pool imported on the wrong device is refused, and nothing of
   using handle = pool.exportHandle();
   using imported = first.importPool(handle);
   using _mapped = imported.importPointer(buffer.exportPointer(), 64);
-  assertThrows(() => second.importPool(handle), RangeError, "its memory is of device 0");
+  assertThrows(() => second.importPool(handle), RangeError, "its memory is of device 0; import it there");
 }, { devices: 2 });
 
 testOnEachDriver("what is no pool, and data of another pool, are refused", (cuda) => {

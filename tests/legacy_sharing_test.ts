@@ -59,7 +59,10 @@ testOnEachDriver("what a process has exported it cannot open itself", (cuda) => 
   using event = gpu.createEvent({ interprocess: true });
   const ofMemory = assertThrows(() => gpu.openMemory(memory.exportHandle(), 1000), CudaError);
   const ofEvent = assertThrows(() => gpu.openEvent(event.exportHandle()), CudaError);
-  assertEquals([ofMemory.code, ofEvent.code], ["cudaErrorDeviceUninitialized", "cudaErrorDeviceUninitialized"]);
+  for (const { code, message } of [ofMemory, ofEvent]) {
+    assertEquals(code, "cudaErrorDeviceUninitialized");
+    assert(message.endsWith("; what a process has exported it cannot open itself, only another process can"), message);
+  }
 });
 
 testOnEachDriver("another process opens memory and waits for an event on its stream", async (cuda, driver) => {
@@ -98,7 +101,13 @@ testOnEachDriver("peers reach memory of no pool once that is enabled", async (cu
   assertEquals(await memory.read(Uint8Array), new Uint8Array(4096).fill(7));
   const error = assertThrows(() => peer.enablePeerAccess(gpu), CudaError);
   assertEquals(error.code, "cudaErrorPeerAccessAlreadyEnabled");
+  assertStringIncludes(error.message, "; it is enabled already");
   peer.disablePeerAccess(gpu);
+  const disabled = assertThrows(() => peer.disablePeerAccess(gpu), CudaError);
+  assertEquals(disabled.code, "cudaErrorPeerAccessNotEnabled");
+  assertStringIncludes(disabled.message, "; it is not enabled");
+  const own = assertThrows(() => gpu.enablePeerAccess(gpu), CudaError);
+  assertStringIncludes(own.message, "; a device has access to its own memory");
 }, { devices: 2 });
 
 /** What was warned of while `body` ran. */
@@ -151,6 +160,20 @@ testSoftware("what a lost context keeps from being freed is not reported as forg
     for (const each of [module, memory, buffer, pool, cuda]) each[Symbol.dispose]();
   });
   assertEquals(warnings, []);
+});
+
+testSoftware("what a lost context keeps from being freed is said once", (cuda) => {
+  const [gpu, other] = [cuda.device(0), cuda.device(1)];
+  using memory = gpu.allocate(1000);
+  using stream = other.createStream();
+  using module = gpu.loadModule(ptx);
+  module.kernel("fill").launch({ grid: 1, block: 32 }, memory, 2000, 1);
+  assertThrows(() => gpu.synchronize(), CudaError, "the device's context is lost");
+  const { message } = assertThrows(() => memory.free(stream), CudaError);
+  assertMatch(
+    message,
+    /^Cannot free the buffer of 1000 bytes on device 0: cudaStreamSynchronize failed: cudaError/,
+  );
 });
 
 testSoftware(

@@ -1,5 +1,8 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { Cuda } from "../src/cuda.ts";
+import type { CudaDevice } from "../src/cuda_device.ts";
 import { CudaError } from "../src/errors.ts";
+import { Session } from "../src/session.ts";
 import { testOnEachDriver } from "./drivers.ts";
 
 testOnEachDriver("a pool allocates in stream order and counts what it has given", (cuda) => {
@@ -69,6 +72,46 @@ testOnEachDriver("sizes that are none are refused before the driver is asked", (
   }
   assertThrows(() => pool.allocate("4" as unknown as number), TypeError, "no number");
   assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("streams and devices that are none, or of another Cuda object, are refused", (cuda, { open }) => {
+  using other = new Cuda(new Session(open()));
+  const [gpu, foreign] = [cuda.device(0), other.device(0)];
+  using stream = gpu.createStream();
+  using foreignStream = foreign.createStream();
+  using pool = gpu.createPool();
+  for (const wrong of [{ stream }, 5, "0", foreign] as never[]) {
+    assertThrows(() => pool.allocate(16, wrong), TypeError, " as a stream: give what CudaDevice.createStream made");
+    assertThrows(() => pool.allocateArray(Uint8Array, 16, wrong), TypeError, " as a stream: ");
+  }
+  for (const wrong of [foreignStream, foreign.defaultStream]) {
+    assertThrows(() => pool.allocate(16, wrong), TypeError, "Cannot use a stream of another Cuda object");
+    assertThrows(() => pool.allocateArray(Uint8Array, 16, wrong), TypeError, "a stream of another Cuda object");
+  }
+  assertEquals(pool.usage().used, 0);
+  const uses: ((device: CudaDevice) => unknown)[] = [
+    (device) => pool.getAccess(device),
+    (device) => pool.setAccess(device, "read-write"),
+    (device) => pool.setAccess([gpu, device], "none"),
+    (device) => gpu.canAccessPeer(device),
+    (device) => gpu.enablePeerAccess(device),
+    (device) => gpu.disablePeerAccess(device),
+  ];
+  for (const use of uses) {
+    assertThrows(() => use(1 as never), TypeError, "Cannot use 1 as a device: give one of Cuda.devices");
+    assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as a device");
+    assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as a device");
+    assertThrows(() => use(foreign), TypeError, "Cannot use a device of another Cuda object");
+  }
+});
+
+testOnEachDriver("names that every object has are no options", (cuda) => {
+  const gpu = cuda.device(0);
+  for (const name of ["toString", "constructor", "__proto__"] as never[]) {
+    assertThrows(() => gpu.createPool({ handleType: name }), TypeError, `with handleType "${name}": it is "none"`);
+    using pool = gpu.createPool();
+    assertThrows(() => pool.setAccess(gpu, name), TypeError, `Cannot set the access "${name}": it is "none"`);
+  }
 });
 
 testOnEachDriver("a pool that was not created to be shared cannot be exported", (cuda) => {
@@ -150,7 +193,10 @@ testOnEachDriver("nothing can be used once the Cuda object is disposed", async (
   pool[Symbol.dispose]();
   cuda[Symbol.dispose]();
   assertThrows(() => cuda.device(0), ReferenceError, "Cuda object was disposed");
-  assertThrows(() => gpu.createStream(), ReferenceError, "Cuda object was disposed");
+  for (const use of [() => gpu.createStream(), () => gpu.name, () => gpu.createPool()]) {
+    const error = assertThrows(use, ReferenceError, "Cannot use this object: the Cuda object was disposed");
+    assertEquals([error.name, error.constructor.name], ["ReferenceError", "ReferenceError"]);
+  }
   await assertRejects(() => gpu.finished(), ReferenceError, "Cuda object was disposed");
 });
 
@@ -197,6 +243,12 @@ testOnEachDriver("a device's current pool is its own", (cuda) => {
   using pool = cuda.device(1).createPool();
   assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "of device 1 the current pool of device 0");
 }, { devices: 2 });
+
+testOnEachDriver("a pool of another Cuda object is no current pool", (cuda, { open }) => {
+  using other = new Cuda(new Session(open()));
+  using pool = other.device(0).createPool();
+  assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "a pool of another Cuda object the current pool");
+});
 
 testOnEachDriver("a buffer that is freed while it is read is not reported as forgotten", async (cuda) => {
   const gpu = cuda.device(0);

@@ -120,3 +120,64 @@ testOnEachDriver("an image of bytes is taken as text where it is PTX, and refuse
   const error = assertThrows(() => gpu.loadModule(Uint8Array.of(1, 2, 3, 4)), CudaError);
   assertEquals(error.code, "cudaErrorInvalidKernelImage");
 });
+
+/** What a program without types may give. */
+// deno-lint-ignore no-explicit-any
+type Anything = any;
+
+testOnEachDriver("parameters that are none, or others than the PTX says, are refused before any launch", (cuda) => {
+  using module = cuda.device(0).loadModule(ptx);
+  const find = (parameters: Anything, name = "store") => () => module.kernel(name, { parameters });
+  const triple = { byteLength: 12, alignment: 4 };
+  const refusals: [call: () => unknown, error: new () => Error, message: string][] = [
+    [find(["int"]), TypeError, 'Cannot use "int" as the type of parameter 0 of store: it is one of b8, u8, '],
+    [find(["u64", "u31"]), TypeError, 'Cannot use "u31" as the type of parameter 1 of store'],
+    [find(["toString"]), TypeError, 'Cannot use "toString" as the type of parameter 0 of store'],
+    [find("u32"), TypeError, "Cannot use a text as the parameters of store"],
+    [find([{ byteLength: 4 }]), TypeError, "Cannot use byteLength 4 and alignment undefined as the type"],
+    [find([{ byteLength: -1, alignment: 3 }]), RangeError, "Cannot use -1 as the byteLength of parameter 0 of store"],
+    [find([{ byteLength: 4, alignment: 3 }]), RangeError, "Cannot use 3 as the alignment of parameter 0 of store"],
+    [find([{ byteLength: 40000, alignment: 1 }]), RangeError, "40000 bytes of parameters to store: 32764 is the most"],
+    [find(["u32"]), TypeError, "Cannot give store 1 parameters: its PTX says that it has 5"],
+    [
+      find(["u32", triple, "f16", "f16", "f64"]),
+      TypeError,
+      "Cannot take parameter 0 of store as u32: its PTX says u64",
+    ],
+    [
+      find(["f64", triple, "f16", "f16", "f64"]),
+      TypeError,
+      "Cannot take parameter 0 of store as f64: its PTX says u64",
+    ],
+    [find(["u64", "u64", "f16", "f16", "f64"]), TypeError, "parameter 1 of store as u64: its PTX says 12 bytes"],
+    [() => module.kernel("store", null as Anything), TypeError, "Cannot use null as the options of a kernel"],
+  ];
+  for (const [call, error, message] of refusals) assertThrows(call, error, message);
+  const given = ["b64", triple, "u16", "s16", "b64"] as const;
+  assertEquals(module.kernel("store", { parameters: given }).parameters, given);
+  const absent = assertThrows(find(["u32"], "nonesuch"), CudaError);
+  assertEquals(absent.code, "cudaErrorSymbolNotFound");
+  assert(absent.message.endsWith("; its kernels are count, store"), absent.message);
+});
+
+testOnEachDriver("what can be no name finds no kernel and no variable", (cuda) => {
+  using module = cuda.device(0).loadModule(ptx);
+  const uses: ((name: string) => unknown)[] = [
+    (name) => module.kernel(name),
+    (name) => module.kernel(name, { parameters: [] }),
+    (name) => module.getGlobal(name),
+  ];
+  for (const use of uses) {
+    assertThrows(() => use(5 as never), TypeError, "by 5: a name is a text");
+    assertThrows(() => use("a\0b"), RangeError, "Cannot find the");
+  }
+});
+
+testOnEachDriver("a path, a number and an ArrayBuffer are no images", (cuda) => {
+  const load = (image?: Anything) => () => cuda.device(0).loadModule(image);
+  const path = 'Cannot load "kernels/fill.ptx" as a module: give the text of the PTX, not a path';
+  assertThrows(load("kernels/fill.ptx"), TypeError, path);
+  assertThrows(load(5), TypeError, "Cannot load a module from what is of type Number: give PTX as text");
+  assertThrows(load(new ArrayBuffer(8)), TypeError, "from what is of type ArrayBuffer: give PTX as text");
+  assertThrows(load(), TypeError, "Cannot load a module from what is of type Undefined");
+});

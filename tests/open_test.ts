@@ -24,9 +24,20 @@ test("auto takes a GPU where there is one, and the software device otherwise", (
   assertEquals(cuda.driver, hasGpu ? "cuda" : "software");
 });
 
+test("a runtime that is too old is refused by name, whatever driver was asked for", () => {
+  const property = Object.getOwnPropertyDescriptor(Uint8Array.prototype, "toHex")!;
+  delete (Uint8Array.prototype as { toHex?: unknown }).toHex;
+  try {
+    assertThrows(() => open({ driver: "software" }), Error, "Cannot run here: this runtime is too old");
+  } finally {
+    Object.defineProperty(Uint8Array.prototype, "toHex", property);
+  }
+});
+
 test("a driver that was asked for is not replaced by another", { skip: hasGpu && "there is a GPU" }, () => {
   const error = assertThrows(() => open({ driver: "cuda" }), Error);
   assertMatch(error.message, /^Cannot use CUDA: /);
+  assertEquals(error.name, "CudaUnavailableError");
 });
 
 test("the environment says which driver, how many devices and which of them", async () => {
@@ -48,4 +59,5 @@ test("what the environment and the options cannot mean is refused, with the valu
   assertMatch(wrongCount.error ?? "", /POOLPASS_SOFTWARE_DEVICES="many"/);
   assertThrows(() => open({ driver: "software", softwareDevices: 0 }), RangeError, "0 software devices");
   assertThrows(() => open({ driver: "metal" as "cuda" }), TypeError, '"metal"');
+  assertThrows(() => open({ driver: "cuda", cudart: 13 as never }), TypeError, "Cannot use 13 as libcudart");
 });

@@ -239,7 +239,8 @@ simulationTest("a driver that reports no device leaves the software device", asy
   const software = { open: "the software device" };
   const wanted = { POOLPASS_DRIVER: "cuda", CUDA_VISIBLE_DEVICES: "-1" };
   const none =
-    'Error: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide what there is';
+    'CudaUnavailableError: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide what ' +
+    "there is";
   const [looks, refusals] = await Promise.all([
     lookAt(libraries, noDevice),
     lookAt(libraries, noDevice, wanted),
@@ -254,15 +255,15 @@ simulationTest("with no libcuda at all it says where to get one, if CUDA was ask
   using libraries = new Libraries();
   const [look] = await lookAt(libraries, ["as it is"], { POOLPASS_DRIVER: "cuda" });
   assertEquals(look, {
-    open: "Error: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or name its folder in " +
-      "LD_LIBRARY_PATH: /usr/lib/wsl/lib under WSL 2",
+    open: "CudaUnavailableError: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or name its " +
+      "folder in LD_LIBRARY_PATH: /usr/lib/wsl/lib under WSL 2",
   });
 }, hasDriver ? "there is a driver" : undefined);
 
 simulationTest("a libcuda that is there and does not load is an error, not the software device", async () => {
   using parts = new Libraries().addDriverWithoutItsParts();
   const [look] = await lookAt(parts, ["as it is"]);
-  assert(look!.open!.startsWith("Error: Cannot use CUDA: Cannot load the library libcuda.so.1: "), look!.open);
+  assert(look!.open!.startsWith("Error: Cannot use CUDA: libcuda.so.1 does not load: "), look!.open);
   assert(look!.open!.includes("libpart.so: cannot open shared object file: No such file or directory"), look!.open);
   assert(look!.open!.endsWith(`; ${instead}`), look!.open);
 });
@@ -271,7 +272,7 @@ simulationTest("elsewhere than on Linux there is the software device, and CUDA s
   using libraries = new Libraries();
   assertEquals(await lookAt(libraries, ["darwin"]), [{
     open: "the software device",
-    cuda: "Error: Cannot use CUDA: it is used on Linux alone, and this is darwin",
+    cuda: "CudaUnavailableError: Cannot use CUDA: it is used on Linux alone, and this is darwin",
   }]);
 }, undefined);
 

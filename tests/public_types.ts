@@ -38,6 +38,7 @@ export type Instances = [
   Assignable<declared.ChannelConsumer, ours.ChannelConsumer>,
   Assignable<declared.ReceivedSlot, ours.ReceivedSlot>,
   Assignable<declared.CudaError, ours.CudaError>,
+  Assignable<declared.CudaUnavailableError, ours.CudaUnavailableError>,
   Assignable<declared.SharingError, ours.SharingError>,
 ];
 
@@ -68,6 +69,7 @@ export type StaticMembers = [
   Assignable<Statics<typeof declared.ChannelConsumer>, Statics<typeof ours.ChannelConsumer>>,
   Assignable<Statics<typeof declared.ReceivedSlot>, Statics<typeof ours.ReceivedSlot>>,
   Assignable<Statics<typeof declared.CudaError>, Statics<typeof ours.CudaError>>,
+  Assignable<Statics<typeof declared.CudaUnavailableError>, Statics<typeof ours.CudaUnavailableError>>,
   Assignable<Statics<typeof declared.SharingError>, Statics<typeof ours.SharingError>>,
 ];
 

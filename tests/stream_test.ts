@@ -1,9 +1,12 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../kernels/fill.ts";
+import { Cuda } from "../src/cuda.ts";
+import type { CudaEvent } from "../src/cuda_event.ts";
 import type { CudaKernel } from "../src/cuda_kernel.ts";
 import type { CudaStream } from "../src/cuda_stream.ts";
 import type { DeviceBuffer } from "../src/device_buffer.ts";
 import { CudaError } from "../src/errors.ts";
+import { Session } from "../src/session.ts";
 import { testOnEachDriver } from "./drivers.ts";
 
 const megabytes = 2 ** 20;
@@ -94,6 +97,17 @@ testOnEachDriver("a wait is ended by its signal, with the signal's reason", asyn
   await gpu.finished();
 });
 
+testOnEachDriver("what is no signal does not begin a wait", async (cuda) => {
+  using stream = cuda.device(0).createStream();
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(1, stream);
+  for (const signal of [5, {}, new AbortController()] as unknown as AbortSignal[]) {
+    for (const wait of [() => stream.finished({ signal }), () => buffer.read(Uint8Array, { signal })]) {
+      await assertRejects(wait, TypeError, "as a signal: give an AbortSignal");
+    }
+  }
+});
+
 testOnEachDriver("a device is finished when the streams that were disposed are too", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
@@ -123,6 +137,42 @@ testOnEachDriver("devices tell what they are", (cuda) => {
   assertThrows(() => cuda.device(0).attribute("nonesuch"), RangeError, "nonesuch");
   assertThrows(() => cuda.device(99), RangeError, "Cannot find device 99");
   assertThrows(() => cuda.device("GPU-0"), RangeError, cuda.device(0).uuid);
+  assertThrows(() => cuda.device("0"), RangeError, 'Cannot find device "0"');
+  assertThrows(() => cuda.device({} as never), TypeError, "Cannot find a device by an Object");
+  const withPrefix = "cudaDevAttrMultiProcessorCount";
+  assertThrows(() => cuda.device(0).attribute(withPrefix), RangeError, 'leave the prefix out: "multiProcessorCount"');
+});
+
+testOnEachDriver("an event is recorded on a stream of its own device, and waited for on any", (cuda) => {
+  const [gpu, other] = [cuda.device(0), cuda.device(1)];
+  using stream = gpu.createStream();
+  using otherStream = other.createStream();
+  using event = gpu.createEvent();
+  const error = assertThrows(() => otherStream.record(event), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidResourceHandle");
+  const advice = "record an event of device 1, for which streams of any device can wait";
+  assert(error.message.endsWith(`; ${advice}`), error.message);
+  stream.record(event);
+  otherStream.wait(event);
+  otherStream.synchronize();
+}, { devices: 2 });
+
+testOnEachDriver("what is no stream or event of the same Cuda object is refused by name", (cuda, { open }) => {
+  using other = new Cuda(new Session(open()));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using event = gpu.createEvent({ timing: true });
+  using foreign = other.device(0).createEvent({ timing: true });
+  const uses: ((event: CudaEvent) => unknown)[] = [
+    (event) => stream.record(event),
+    (event) => stream.wait(event),
+    (start) => event.elapsedTime(start),
+  ];
+  for (const use of uses) {
+    assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as an event");
+    assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as an event");
+    assertThrows(() => use(foreign), TypeError, "Cannot use an event of another Cuda object");
+  }
 });
 
 testOnEachDriver("streams have the priorities that their device tells of", (cuda) => {
@@ -134,4 +184,10 @@ testOnEachDriver("streams have the priorities that their device tells of", (cuda
     using stream = gpu.createStream({ nonBlocking: true, priority });
     assert(stream.query());
   }
+  using _nearest = gpu.createStream({ priority: -(2 ** 31) });
+  using _plain = gpu.createStream({ priority: -0 });
+  for (const priority of [2 ** 31, 2 ** 40, -(2 ** 31) - 1, 0.5, NaN, Infinity]) {
+    assertThrows(() => gpu.createStream({ priority }), RangeError, `Cannot use ${priority} as a stream's priority`);
+  }
+  assertThrows(() => gpu.createStream({ priority: "0" as never }), TypeError, "a text as a stream's priority");
 });

@@ -37,7 +37,8 @@ export interface KernelSignature {
   readonly parameterBytes: number;
 }
 
-const scalarBytes: Readonly<Record<string, number>> = {
+/** Bytes of each {@linkcode ParameterType} that has a name. */
+export const scalarBytes: Readonly<Record<string, number>> = {
   b8: 1,
   u8: 1,
   s8: 1,
@@ -65,7 +66,7 @@ const otherBytes: Readonly<Record<string, number>> = {
   surfref: 8,
 };
 /** The most that any device takes: 32764 bytes since PTX 8.1. */
-const maximumParameterBytes = 32764;
+export const maximumParameterBytes: number = 32764;
 
 /**
  * The kernels that PTX text defines, in its order, with their parameters.
@@ -105,7 +106,7 @@ export function kernelSignature(kernel: FunctionDeclaration): KernelSignature {
   return signature;
 }
 
-/** The signature of a kernel whose parameters' types are known otherwise than from PTX. */
+/** The signature of a kernel whose parameters' types, which must be ones, are known otherwise than from PTX. */
 export function layoutParameters(name: string, types: readonly ParameterType[]): KernelSignature {
   const layouts = types.map((type) => {
     if (typeof type === "object") return { type, byteLength: type.byteLength, alignment: type.alignment };

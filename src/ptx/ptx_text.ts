@@ -1,8 +1,25 @@
-/** The text of a module's image that is PTX, as a string or as bytes; undefined for a cubin or a fatbin. */
+/**
+ * The text of a module's image that is PTX, as a string or as bytes; undefined for a cubin or a fatbin. Throws a
+ * `TypeError` for what is no image.
+ */
 export function ptxText(image: string | Uint8Array): string | undefined {
-  if (typeof image === "string") return image;
+  if (typeof image === "string") {
+    if (isPath(image)) throw new TypeError(`Cannot load "${image}" as a module: give the text of the PTX, not a path`);
+    return image;
+  }
+  if (!(image instanceof Uint8Array)) {
+    const given = Object.prototype.toString.call(image).slice("[object ".length, -1);
+    throw new TypeError(
+      `Cannot load a module from what is of type ${given}: give PTX as text, or the bytes of an image as a Uint8Array`,
+    );
+  }
   const text = image.at(-1) === 0 ? image.subarray(0, -1) : image;
   return text.includes(0) ? undefined : new TextDecoder().decode(text);
+}
+
+/** Whether it names a file of kernels: no PTX ends like that. */
+function isPath(text: string): boolean {
+  return /^[^\n]+\.(ptx|cubin|fatbin)$/i.test(text);
 }
 
 /** Whether text is PTX: it begins with its version, after space and comments. */

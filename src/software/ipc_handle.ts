@@ -9,13 +9,12 @@
  *
  * @module
  */
+import { ipcHandleByteLength } from "../driver.ts";
 import type { ProcessIdentity } from "./process_identity.ts";
 
 /** What a handle names: its magic. */
 export const ipcKind = { memory: 0x31304d454d504c50n, event: 0x3130544e56504c50n } as const;
 
-/** Bytes of a handle. */
-export const ipcHandleByteLength = 64;
 /** Bytes of the file's header that mean something. */
 export const ipcHeaderByteLength = 40;
 

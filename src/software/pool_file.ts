@@ -10,14 +10,12 @@
  *
  * @module
  */
-import { memLocationType } from "../driver.ts";
+import { exportDataByteLength, memLocationType } from "../driver.ts";
 
 /** Bytes at the begin of the file that hold no allocation. */
 export const poolFileHeaderByteLength = 65536;
 /** Bytes of the header that mean something. */
 export const poolFileHeaderUsedByteLength = 48;
-/** Bytes of `cudaMemPoolPtrExportData`. */
-export const exportDataByteLength = 64;
 
 const headerMagic = 0x31304c4f4f504c50n;
 const exportMagic = 0x3130525450504c50n;
