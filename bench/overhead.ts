@@ -5,8 +5,8 @@
  *     deno task bench:overhead --gpu [--operations 500]
  *
  * Needs gcc, and no GPU: the calls go to a CUDA that does nothing, which is built from `stub/cuda.c` into a temporary
- * folder. With `--gpu` they go to the one that is installed. A runtime is found by its name, or where the variables BUN and
- * NODE say. Prints tables, writes nothing.
+ * folder. With `--gpu` they go to the one that is installed. A runtime is found by its name, or where the variables
+ * POOLPASS_BUN and POOLPASS_NODE say. Prints tables, writes nothing.
  *
  * @module
  */

@@ -4,8 +4,8 @@
  *
  *     deno task bench:waking [--rounds 40] [--runtimes deno,bun,node]
  *
- * Needs no GPU: memory is that of the software device. A runtime is found by its name, or where the variables BUN and NODE
- * say. Prints a table for each, writes nothing.
+ * Needs no GPU: memory is that of the software device. A runtime is found by its name, or where the variables
+ * POOLPASS_BUN and POOLPASS_NODE say. Prints a table for each, writes nothing.
  *
  * @module
  */

@@ -146,10 +146,14 @@ async function readTree(folder: URL, path = ""): Promise<Map<string, string>> {
   return files;
 }
 
-/** A page whose links lead to pages that are in the package, or to the web: the others are their text alone. */
+/**
+ * A page whose links lead to pages that are in the package, or to the web: the others are their text alone, and a row of a
+ * table that is about one is left out.
+ */
 function withLinksTo(pages: readonly string[], { page, text }: { page: string; text: string }): string {
   const isThere = (to: string) => pages.includes(new URL(to, new URL(page, root)).pathname.slice(root.pathname.length));
   return text
+    .replaceAll(/^\| \[[^\]]*\]\((?!https?:)([^)]*)\).*\n/gm, (row, to) => isThere(to) ? row : "")
     .replaceAll(/^!\[[^\]]*\]\((?!https?:)[^)]*\)\n\n?/gm, "")
     .replaceAll(/\[([^\]]*)\]\((?!https?:)([^)]*)\)/g, (link, name, to) => isThere(to) ? link : name);
 }

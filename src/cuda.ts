@@ -6,7 +6,7 @@ import { cannot } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { MemoryPool, PoolOptions } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength, whatIs } from "./validation.ts";
+import { checkByteLength, checkNumber, checkOptions, whatIs } from "./validation.ts";
 import { formatVersion } from "./version.ts";
 
 /** What a `Cuda` object's own objects are of. */
@@ -100,6 +100,7 @@ export class Cuda implements Disposable {
    * @throws {CudaError} where the driver has no such pools: `cudaErrorCallRequiresNewerDriver` where a newer one has
    */
   createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
+    checkOptions(options, "createHostPool");
     const { numaNode } = options;
     if (numaNode !== undefined) checkNumaNode(numaNode);
     const location = numaNode === undefined
@@ -120,9 +121,7 @@ export class Cuda implements Disposable {
 const maximumInt = 2 ** 31 - 1;
 
 function checkNumaNode(node: number): void {
-  if (typeof node !== "number") {
-    throw new TypeError(`Cannot use ${whatIs(node)} as a NUMA node: it is a number`);
-  }
+  checkNumber(node, "a NUMA node");
   if (!Number.isInteger(node) || node < 0 || node > maximumInt) {
     throw new RangeError(`Cannot create a pool on NUMA node ${node}: nodes are whole numbers from 0 to ${maximumInt}`);
   }

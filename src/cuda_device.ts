@@ -16,7 +16,7 @@ import {
 } from "./driver.ts";
 import { createPool } from "./create_pool.ts";
 import { CudaError } from "./errors.ts";
-import { cannot } from "./explain.ts";
+import { cannot, openingHint } from "./explain.ts";
 import { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "./legacy_memory.ts";
 import { MemoryPool, type PoolOptions } from "./memory_pool.ts";
@@ -25,7 +25,7 @@ import { ptxText } from "./ptx/ptx_text.ts";
 import type { Session } from "./session.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 import { formatUuid } from "./uuid.ts";
-import { whatIs } from "./validation.ts";
+import { checkNumber, checkOptions, whatIs } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
@@ -154,6 +154,7 @@ export class CudaDevice {
    * @throws {CudaError} where the device has no room for it, or is lost
    */
   createStream(options: StreamOptions = {}): CudaStream {
+    checkOptions(options, "createStream");
     const { priority = 0, nonBlocking = false } = options;
     checkPriority(priority);
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
@@ -191,6 +192,7 @@ export class CudaDevice {
    * @throws {CudaError} `cudaErrorNotSupported` for an interprocess one where other processes cannot open it
    */
   createEvent(options: EventOptions = {}): CudaEvent {
+    checkOptions(options, "createEvent");
     const { timing = false, blockingSync = false, interprocess = false } = options;
     if (timing && interprocess) {
       throw new TypeError("Cannot create an interprocess event with timing: CUDA has no such events, leave timing out");
@@ -245,7 +247,9 @@ export class CudaDevice {
   set currentPool(pool: MemoryPool) {
     if (!(pool instanceof MemoryPool)) {
       throw new TypeError(
-        `Cannot make ${whatIs(pool)} the current pool of device ${this.ordinal}: it must be a MemoryPool of its own`,
+        `Cannot make ${
+          whatIs(pool, "MemoryPool")
+        } the current pool of device ${this.ordinal}: it must be a MemoryPool of its own`,
       );
     }
     if (pool.device !== this) {
@@ -324,10 +328,8 @@ export class CudaDevice {
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     if (!(handle instanceof ShareableHandle)) {
       throw new TypeError(
-        `Cannot import a pool from ${
-          whatIs(handle)
-        }: give the ShareableHandle of the exporter's exportHandle, or one ` +
-          "that ShareableHandle.fromFd made of a descriptor",
+        `Cannot import a pool from ${whatIs(handle, "ShareableHandle")}: give the ShareableHandle of the exporter's ` +
+          "exportHandle, or one that ShareableHandle.fromFd made of a descriptor",
       );
     }
     const isFd = handle.type === "posix-fd";
@@ -389,7 +391,7 @@ export class CudaDevice {
       const opened = this.#session.driver.ipcOpenEventHandle(this.ordinal, handle);
       return new CudaEvent(this.#session, { device: this, handle: opened });
     } catch (error) {
-      const hint = "it must be what exportHandle gave in another process, which still has the event";
+      const hint = openingHint(error, "event");
       throw cannot(`open an event of another process on device ${this.ordinal}`, error, hint);
     }
   }
@@ -504,10 +506,8 @@ function checkIpcHandle(handle: Uint8Array, what: string): void {
 }
 
 function checkPriority(priority: number): void {
-  if (typeof priority !== "number") {
-    throw new TypeError(`Cannot use ${whatIs(priority)} as a stream's priority: it is a number`);
-  }
-  if (!Number.isInteger(priority) || BigInt.asIntN(priorityBits, BigInt(priority)) !== BigInt(priority)) {
+  checkNumber(priority, "a stream's priority");
+  if ((priority | 0) !== priority) {
     throw new RangeError(
       `Cannot use ${priority} as a stream's priority: it must be a whole number of ${priorityBits} bits, ` +
         "CudaDevice.streamPriorityRange tells which there are",

@@ -9,7 +9,7 @@ import { shownType } from "./kernel_parameters.ts";
 import { exceededLimit, extentOf, refuseShape, shapeOf } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength, whatIs } from "./validation.ts";
+import { checkByteLength, checkNumber, whatIs } from "./validation.ts";
 
 /** The most that fits the C type, an unsigned int. */
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
@@ -158,9 +158,7 @@ export class CudaKernel {
   maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes: number = 0): number {
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
     checkSharedMemory(sharedMemoryBytes);
-    if (typeof blockSize !== "number") {
-      throw new TypeError(`Cannot use ${whatIs(blockSize)} as the size of a block: it is a number of threads`);
-    }
+    checkNumber(blockSize, "the size of a block");
     if (!Number.isInteger(blockSize) || blockSize < 1 || blockSize > maximumBlockSize) {
       const bounds = `at least 1 and at most ${maximumBlockSize}`;
       throw new RangeError(`Cannot use a block of ${blockSize} threads: it must be a whole number, ${bounds}`);

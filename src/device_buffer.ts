@@ -9,7 +9,7 @@ import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "./typed_array.ts";
-import { bytesOf, checkByteLength, checkOptions, whatIs } from "./validation.ts";
+import { bytesOf, checkByteLength, checkNumber, checkOptions, whatIs } from "./validation.ts";
 import { nextTurn } from "./turn.ts";
 import { throwIfAborted, type WaitOptions, waitUntil } from "./waiting.ts";
 
@@ -349,13 +349,13 @@ export class DeviceBuffer implements Disposable {
     if (stream !== this.#stream) checkStream(stream, this.#session);
     checkOptions(options, "fill");
     const { byteOffset = 0 } = options;
-    if (typeof byte !== "number") throw new TypeError(`Cannot fill with ${whatIs(byte)}: a byte is a number`);
+    checkNumber(byte, "a byte to fill with");
     if (!Number.isInteger(byte) || byte < 0 || byte > 255) {
       throw new RangeError(`Cannot fill with ${byte}: a byte is a whole number from 0 to 255`);
     }
-    this.#checkRange(byteOffset, 0);
+    if (byteOffset !== 0) this.#checkRange(byteOffset, 0);
     const { byteLength = this.byteLength - byteOffset } = options;
-    checkByteLength(byteLength, "the byteLength to fill");
+    if (byteLength !== this.byteLength) checkByteLength(byteLength, "the byteLength to fill");
     this.#checkRange(byteOffset, byteLength);
     const address = this.address + BigInt(byteOffset);
     if (byteLength === 0) return;
@@ -607,7 +607,8 @@ export class DeviceBuffer implements Disposable {
   /** Throws unless it is what bytes can be copied from, other than a view. */
   #checkSource(source: unknown): void {
     if (source instanceof DeviceBuffer) return this.#checkSameCuda(source);
-    if (source instanceof HostBuffer || source instanceof ArrayBuffer) return;
+    // An ArrayBuffer of another realm is one too.
+    if (source instanceof HostBuffer || Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
     const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
     throw new TypeError(`Cannot copy from ${whatIs(source, "DeviceBuffer")}: give ${sources}`);
   }
@@ -699,9 +700,7 @@ export class DeviceBuffer implements Disposable {
       throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length`);
     }
     const elements = length ?? (this.byteLength - byteOffset) / size;
-    if (typeof elements !== "number") {
-      throw new TypeError(`Cannot read as many elements as ${whatIs(elements)}: a length is a number`);
-    }
+    checkNumber(elements, "a number of elements");
     if (!Number.isSafeInteger(elements) || elements < 0) {
       throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
     }

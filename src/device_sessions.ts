@@ -20,7 +20,7 @@ export function checkDevice(device: CudaDevice, session: Session): void {
   if (own === session) return;
   if (own === undefined) {
     throw new TypeError(
-      `Cannot use ${whatIs(device)} as a device: give one of Cuda.devices, or what Cuda.device finds`,
+      `Cannot use ${whatIs(device, "CudaDevice")} as a device: give one of Cuda.devices, or what Cuda.device finds`,
     );
   }
   throw new TypeError("Cannot use a device of another Cuda object: open once, and make everything from that");

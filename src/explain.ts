@@ -11,7 +11,6 @@ const advice: Readonly<Record<string, string>> = {
 /** What to try whatever the call was. Undefined where the error's own message says it. */
 const certainAdvice: Readonly<Record<string, string | undefined>> = {
   cudaErrorOperatingSystem: "the process may have no descriptor left: close some, or raise ulimit -n",
-  cudaErrorDeviceUninitialized: "what a process has exported it cannot open itself, only another process can",
   cudaErrorCallRequiresNewerDriver: undefined,
   cudaErrorECCUncorrectable: lost,
   cudaErrorNvlinkUncorrectable: lost,
@@ -41,6 +40,14 @@ export function cannot(what: string, error: unknown, hint?: string): unknown {
   const tried = Object.hasOwn(certainAdvice, error.code) ? certainAdvice[error.code] : hint ?? advice[error.code];
   const message = `Cannot ${what}: ${error.message}${tried === undefined ? "" : `; ${tried}`}`;
   return new CudaError(error.number, error.call, message, { cause: error });
+}
+
+/** What to try where something of another process could not be opened. */
+export function openingHint(error: unknown, what: string): string {
+  if (error instanceof CudaError && error.code === "cudaErrorDeviceUninitialized") {
+    return "what a process has exported it cannot open itself, only another process can";
+  }
+  return `it must be what exportHandle gave in another process, which still has the ${what}`;
 }
 
 /** What the driver gave, of an error that `cannot` has made of it: whoever can say more of it begins from that. */

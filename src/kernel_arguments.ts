@@ -79,7 +79,7 @@ function wordWriter(offset: number): ParameterWriter {
     if (typeof argument === "object" && argument !== null && "address" in argument) {
       const { address } = argument;
       if (typeof address !== "bigint") return wrongKind("its address is no bigint");
-      if (address < 0n || address > mostWord) return outOfRange("its address is none of 64 bits");
+      if (BigInt.asUintN(64, address) !== address) return outOfRange("its address is none of 64 bits");
       view.setBigUint64(offset, address, true);
     } else if (typeof argument === "bigint") {
       if (argument < leastWord || argument > mostWord) return outOfRange("it takes a whole number of 64 bits");

@@ -28,7 +28,7 @@ export function givenSignature(
   }
   for (const [index, type] of types.entries()) checkType(type, `parameter ${index} of ${name}`);
   // What the caller has given may change afterwards.
-  const copies = types.map((type) => typeof type === "object" ? { ...type } : type);
+  const copies = types.map(copyOf);
   const signature = layoutParameters(name, copies);
   if (signature.parameterBytes > maximumParameterBytes) {
     throw new RangeError(
@@ -90,4 +90,8 @@ function kindOf(type: ParameterType): "float" | "integer" | "bits" {
 /** A parameter's type as messages name it. */
 export function shownType(type: ParameterType): string {
   return typeof type === "string" ? type : `${type.byteLength} bytes`;
+}
+
+function copyOf(type: ParameterType): ParameterType {
+  return typeof type === "object" ? { byteLength: type.byteLength, alignment: type.alignment } : type;
 }

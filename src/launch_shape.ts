@@ -16,7 +16,7 @@ export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
   let value: unknown;
   if (typeof dimensions === "number") value = axis === 0 ? dimensions : 1;
   else if (axis === 0) value = Array.isArray(dimensions) && dimensions.length <= 3 ? dimensions[0] : 0;
-  else value = dimensions?.[axis] ?? 1;
+  else value = dimensions?.[axis] === undefined ? 1 : dimensions[axis];
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= maximumExtent ? value as number : 0;
 }
 
@@ -48,7 +48,9 @@ export function refuseShape(kernel: string, { grid, block }: LaunchOptions): nev
 
 /** "4", or "4 x 2 x 1". */
 export function shapeOf(dimensions: Dim3): string {
-  return typeof dimensions === "number" ? String(dimensions) : dimensions.map((extent) => extent ?? 1).join(" x ");
+  return typeof dimensions === "number"
+    ? String(dimensions)
+    : Array.from(dimensions, (extent, axis) => axis > 0 && extent === undefined ? 1 : extent).join(" x ");
 }
 
 /** Which of a device's limits a launch is past, if it is. */
@@ -72,5 +74,5 @@ export function exceededLimit(
 }
 
 function extentsOf(dimensions: Dim3): [x: number, y: number, z: number] {
-  return typeof dimensions === "number" ? [dimensions, 1, 1] : [dimensions[0], dimensions[1] ?? 1, dimensions[2] ?? 1];
+  return [extentOf(dimensions, 0), extentOf(dimensions, 1), extentOf(dimensions, 2)];
 }

@@ -8,7 +8,7 @@ import type { CudaDevice } from "./cuda_device.ts";
 import type { CudaStream } from "./cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "./errors.ts";
-import { cannot, isLoss } from "./explain.ts";
+import { cannot, isLoss, openingHint } from "./explain.ts";
 import type { Session } from "./session.ts";
 import { checkByteLength } from "./validation.ts";
 
@@ -47,7 +47,7 @@ export function openMemory(
   try {
     address = driver.ipcOpenMemHandle(ordinal, handle);
   } catch (error) {
-    throw cannot(what, error, "it must be what exportHandle gave in another process, which still has the memory");
+    throw cannot(what, error, openingHint(error, "memory"));
   }
   try {
     const range = driver.memGetAddressRange(ordinal, address);

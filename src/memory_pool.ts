@@ -312,7 +312,8 @@ export class MemoryPool implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} for an access that there is not, and for what is no device of the same `Cuda` object
    * @throws {CudaError} `cudaErrorNotSupported` for "read" where the driver has only "read-write",
-   * `cudaErrorInvalidDevice` where a pool's own device is to lose its access, `cudaErrorPeerAccessUnsupported` where a device is no peer of the pool's
+   * `cudaErrorInvalidDevice` where a pool's own device is to lose its access, `cudaErrorPeerAccessUnsupported` where a
+   * device is no peer of the pool's
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
     setPoolAccess(this.#session, this.unsafeHandle, { devices, access, resident: this.device });
@@ -429,7 +430,7 @@ export class MemoryPool implements Disposable {
   }
 
   #streamOr(stream: CudaStream | undefined): CudaStream {
-    const onto = stream ?? this.device?.defaultStream;
+    const onto = stream === undefined ? this.device?.defaultStream : stream;
     if (onto === undefined) {
       throw new TypeError("Cannot allocate from a pool in host memory without a stream: give one");
     }

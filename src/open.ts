@@ -5,7 +5,7 @@ import type { Driver } from "./driver.ts";
 import { CudaUnavailableError } from "./errors.ts";
 import { Session } from "./session.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
-import { whatIs } from "./validation.ts";
+import { checkOptions, whatIs } from "./validation.ts";
 
 /** Which driver to use, and how. */
 export interface OpenOptions {
@@ -50,6 +50,7 @@ const defaultSoftwareDevices = 2;
  * ```
  */
 export function open(options: OpenOptions = {}): Cuda {
+  checkOptions(options, "open");
   if (!("toHex" in Uint8Array.prototype)) {
     throw new Error("Cannot run here: this runtime is too old; use Deno 2.9, Bun 1.4 or Node 26.10, or a newer one");
   }

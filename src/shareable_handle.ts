@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { withoutSign } from "../ffi/host.ts";
 import { closeDescriptor, describeDescriptor } from "../ffi/shim/descriptors.ts";
 import { shimRefusal } from "../ffi/shim/shim.ts";
 import { printAs } from "./custom_inspect.ts";
@@ -112,5 +113,5 @@ export class ShareableHandle implements Disposable {
 export function checkDescriptor(fd: number): number {
   if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is no integer`);
   if (fd < 0 || fd > 0x7fffffff) throw new RangeError(`Cannot take over descriptor ${fd}: it is out of range`);
-  return fd === 0 ? 0 : fd;
+  return withoutSign(fd);
 }

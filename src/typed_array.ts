@@ -1,4 +1,4 @@
-import { whatIs } from "./validation.ts";
+import { checkNumber, whatIs } from "./validation.ts";
 
 /** The typed arrays that a device's memory can be read as. */
 export type TypedArray =
@@ -36,9 +36,7 @@ export function checkArrayType(type: TypedArrayConstructor<TypedArray>): void {
 /** Bytes of an array that is to be allocated. */
 export function byteLengthOfArray(type: TypedArrayConstructor<TypedArray>, length: number): number {
   checkArrayType(type);
-  if (typeof length !== "number") {
-    throw new TypeError(`Cannot allocate an array with ${whatIs(length)} as its length: it is no number`);
-  }
+  checkNumber(length, "the length of an array");
   if (!Number.isSafeInteger(length) || length < 1) {
     throw new RangeError(`Cannot allocate an array of ${length} elements: it must be a whole number, at least 1`);
   }

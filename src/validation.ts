@@ -22,9 +22,9 @@ export function checkMilliseconds(value: number, what: string): number {
   return Math.min(value, maximumMilliseconds);
 }
 
-function checkNumber(value: unknown, what: string): void {
-  if (typeof value === "number") return;
-  throw new TypeError(`Cannot use ${typeof value === "string" ? value : whatIs(value)} as ${what}: it is no number`);
+/** Throws unless `value` is a number. */
+export function checkNumber(value: unknown, what: string): void {
+  if (typeof value !== "number") throw new TypeError(`Cannot use ${whatIs(value)} as ${what}: it is no number`);
 }
 
 /**
@@ -34,10 +34,13 @@ function checkNumber(value: unknown, what: string): void {
  */
 export function whatIs(value: unknown, wanted?: string): string {
   if (typeof value === "object" && value !== null) {
-    const name = value.constructor?.name ?? "Object";
+    const named: unknown = value.constructor?.name;
+    const name = typeof named === "string" && named !== "" ? named : "Object";
     return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}${name === wanted ? " of another copy of poolpass" : ""}`;
   }
-  if (typeof value === "function") return value.name === "" ? "a function" : `the function ${value.name}`;
+  if (typeof value === "function") {
+    return typeof value.name !== "string" || value.name === "" ? "a function" : `the function ${value.name}`;
+  }
   return typeof value === "string" ? "a text" : typeof value === "bigint" ? "a bigint" : String(value);
 }
 

@@ -113,9 +113,10 @@ function stopTimer(): void {
 }
 
 /** Throws the reason of a signal that is aborted, and a `TypeError` for what is no signal. */
-export function throwIfAborted(signal: AbortSignal | undefined): void {
-  if (signal === undefined) return;
-  if (typeof signal?.throwIfAborted !== "function") {
+export function throwIfAborted(signal: AbortSignal | null | undefined): void {
+  // The web's own functions take null as well.
+  if (signal === undefined || signal === null) return;
+  if (typeof signal.throwIfAborted !== "function") {
     throw new TypeError(`Cannot use ${whatIs(signal)} as a signal: give an AbortSignal, as a controller's signal is`);
   }
   signal.throwIfAborted();

@@ -690,7 +690,7 @@ testOnEachDriver("sizes and options that are none are refused before the driver 
     assertThrows(
       () => allocator.allocate("4" as unknown as number),
       TypeError,
-      "4 as an allocation's size: it is no number",
+      "a text as an allocation's size: it is no number",
     );
     assertThrows(() => allocator.allocateArray(Float32Array, 0.5), RangeError);
     for (const maxSize of [-1, 1.5, NaN, Infinity]) {

@@ -1,5 +1,7 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { Buffer } from "node:buffer";
+import { runInNewContext } from "node:vm";
+import { ptx as saxpyPtx } from "../kernels/saxpy.ts";
 import { Cuda } from "../src/cuda.ts";
 import { Session } from "../src/session.ts";
 import { testOnEachDriver } from "./drivers.ts";
@@ -136,7 +138,7 @@ testOnEachDriver("what is no source, target, type, length or option is named as 
     [() => buffer.copyFrom(bytes, stream, 8), TypeError, "Cannot use 8 as the options of copyFrom"],
     [() => buffer.copyFrom(bytes, stream, { byteOffset: 4n }), TypeError, "Cannot use a bigint as a byteOffset"],
     [() => buffer.copyTo(undefined), TypeError, "Cannot copy to undefined: give a HostBuffer or a DeviceBuffer"],
-    [() => buffer.fill("1"), TypeError, "Cannot fill with a text"],
+    [() => buffer.fill("1"), TypeError, "Cannot use a text as a byte to fill with"],
     [() => buffer.fill(1, stream, { byteOffset: 2000 }), RangeError, "Cannot start at byte 2000 of the buffer"],
     [() => buffer.fill(1, stream, { byteLength: -1 }), RangeError, "Cannot use -1 as the byteLength to fill"],
     [() => buffer.subarray(10, 5), RangeError, "Cannot view bytes 10 to 5 of the buffer"],
@@ -147,10 +149,10 @@ testOnEachDriver("what is no source, target, type, length or option is named as 
     [() => buffer.readSync(DataView), TypeError, "Cannot use the function DataView as the type of elements"],
     [() => buffer.readSync(Uint8Array, null), TypeError, "Cannot use null as the options of a read"],
     [() => buffer.readSync(Uint8Array, { length: 1.5 }), RangeError, "Cannot read 1.5 elements"],
-    [() => buffer.readSync(Uint8Array, { length: "3" }), TypeError, "Cannot read as many elements as a text"],
+    [() => buffer.readSync(Uint8Array, { length: "3" }), TypeError, "Cannot use a text as a number of elements"],
     [() => pools.allocateArray(16, Float32Array), TypeError, "Cannot use 16 as the type of elements"],
     [() => pools.allocateArray(Array, 16), TypeError, "Cannot use the function Array as the type of elements"],
-    [() => pools.allocateArray(Float32Array, "16"), TypeError, "an array with a text as its length"],
+    [() => pools.allocateArray(Float32Array, "16"), TypeError, "Cannot use a text as the length of an array"],
   ];
   for (const [call, error, message] of refusals) assertThrows(call, error, message);
   await assertRejects(() => buffer.read(), TypeError, "Cannot use undefined as the type of elements");
@@ -313,3 +315,19 @@ testOnEachDriver("copies to and from the host go by any device's stream", async 
   stream.synchronize();
   assertEquals(new Uint8Array(pinned.buffer)[999], 4);
 }, { devices: 2 });
+
+testOnEachDriver("memory of another realm is copied and loaded as one's own", async (cuda) => {
+  const { data, image } = runInNewContext(
+    `({
+    data: new Uint8Array([1, 2, 3, 4]).buffer,
+    image: Uint8Array.from(ptx, (character) => character.charCodeAt(0)),
+  })`,
+    { ptx: saxpyPtx },
+  ) as { data: ArrayBuffer; image: Uint8Array };
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(4);
+  buffer.copyFrom(data);
+  assertEquals(await buffer.read(Uint8Array), new Uint8Array([1, 2, 3, 4]));
+  using module = cuda.device(0).loadModule(image);
+  assertEquals(module.kernelNames, ["saxpy"]);
+});

@@ -58,7 +58,7 @@ sharingTest("what is offered comes by name and as an iterator, with what is said
   circle.push(circle);
   for (const unsayable of [{ shape: [5n] }, circle]) {
     const refused = () => exporter.offer("x", second, { metadata: unsayable as JsonValue });
-    assertThrows(refused, TypeError, "a bigint or a circle");
+    assertThrows(refused, TypeError, "Cannot send metadata that JSON cannot say");
   }
   assertEquals(exporter.offers.length, 3);
   await peer.call("close", "one");

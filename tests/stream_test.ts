@@ -6,10 +6,14 @@ import type { CudaKernel } from "../src/cuda_kernel.ts";
 import type { CudaStream } from "../src/cuda_stream.ts";
 import type { DeviceBuffer } from "../src/device_buffer.ts";
 import { CudaError } from "../src/errors.ts";
+import { open } from "../src/open.ts";
 import { Session } from "../src/session.ts";
 import { testOnEachDriver } from "./drivers.ts";
 
 const megabytes = 2 ** 20;
+
+// deno-lint-ignore no-explicit-any -- what programs without types may do
+type Anything = any;
 
 /** Keeps a stream busy for a while on any device: one thread writes all of the buffer. */
 function occupy(stream: CudaStream, buffer: DeviceBuffer, fill: CudaKernel): void {
@@ -95,6 +99,17 @@ testOnEachDriver("a wait is ended by its signal, with the signal's reason", asyn
   controller.abort(reason);
   assertEquals(await assertRejects(() => waiting), reason);
   await gpu.finished();
+});
+
+testOnEachDriver("options of null, numbers and texts are refused, wherever they are taken", (cuda) => {
+  const gpu = cuda.device(0) as Anything;
+  for (const options of [null, 5, "cuda"]) {
+    for (const take of [gpu.createStream, gpu.createEvent, gpu.createPool]) {
+      assertThrows(() => take.call(gpu, options), TypeError, "as the options of create");
+    }
+    assertThrows(() => (cuda as Anything).createHostPool(options), TypeError, "as the options of createHostPool");
+    assertThrows(() => open(options as never), TypeError, "as the options of open");
+  }
 });
 
 testOnEachDriver("what is no signal does not begin a wait", async (cuda) => {

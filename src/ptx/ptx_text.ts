@@ -7,7 +7,8 @@ export function ptxText(image: string | Uint8Array): string | undefined {
     if (isPath(image)) throw new TypeError(`Cannot load "${image}" as a module: give the text of the PTX, not a path`);
     return image;
   }
-  if (!(image instanceof Uint8Array)) {
+  // A Uint8Array of another realm is one too.
+  if (Object.prototype.toString.call(image) !== "[object Uint8Array]") {
     const given = Object.prototype.toString.call(image).slice("[object ".length, -1);
     throw new TypeError(
       `Cannot load a module from what is of type ${given}: give PTX as text, or the bytes of an image as a Uint8Array`,

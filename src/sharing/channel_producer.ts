@@ -2,7 +2,7 @@ import type { CudaStream } from "../cuda_stream.ts";
 import { countOf, printAs } from "../custom_inspect.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import type { MemoryPool } from "../memory_pool.ts";
-import { checkOptions, whatIs } from "../validation.ts";
+import { checkNumber, checkOptions, whatIs } from "../validation.ts";
 import type { WaitOptions } from "../waiting.ts";
 import { ChannelFrames } from "./channel_frames.ts";
 import type { ChannelHub } from "./channel_hub.ts";
@@ -205,16 +205,14 @@ export class ChannelProducer implements AsyncDisposable {
   send(slot: Slot, options: SendFrameOptions = {}): void {
     if (this.#end !== undefined) throw this.#end.error;
     if (!(slot instanceof Slot)) {
-      throw new TypeError(`Cannot send ${whatIs(slot)} in "${this.name}": give a slot that its reserve gave`);
+      throw new TypeError(`Cannot send ${whatIs(slot, "Slot")} in "${this.name}": give a slot that its reserve gave`);
     }
     checkOptions(options, "ChannelProducer.send");
     if (!this.#slots.isReserved(slot)) {
       throw new ReferenceError(`Cannot send slot ${slot.index} of "${this.name}": it is not reserved, or was sent`);
     }
     const { byteLength = this.slotByteLength, stream = slot.buffer.stream } = options;
-    if (typeof byteLength !== "number") {
-      throw new TypeError(`Cannot use ${whatIs(byteLength)} as a frame's byteLength: it is no number`);
-    }
+    checkNumber(byteLength, "a frame's byteLength");
     if (!Number.isSafeInteger(byteLength) || byteLength < 0 || byteLength > this.slotByteLength) {
       throw new RangeError(`Cannot send ${byteLength} bytes of a slot: it has ${this.slotByteLength}`);
     }

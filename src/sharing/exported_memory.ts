@@ -142,11 +142,7 @@ export class ExportedMemory {
   }
 
   #exportPool(pool: MemoryPool): ExportedPool {
-    if (pool.handleType !== "posix-fd") {
-      throw new TypeError(
-        `Cannot offer memory of a pool created with handleType "${pool.handleType}": create it with "posix-fd"`,
-      );
-    }
+    checkShareable(pool, "offer memory");
     const handle = pool.exportHandle();
     const { device } = pool;
     const exported: ExportedPool = {
@@ -254,4 +250,12 @@ export class ExportedMemory {
     this.#poolIdentifiers.giveBack(identifier);
     exported.handle[Symbol.dispose]();
   }
+}
+
+/** Throws unless the pool is one that other processes can have. */
+export function checkShareable(pool: MemoryPool, what: string): void {
+  if (pool.handleType === "posix-fd") return;
+  throw new TypeError(
+    `Cannot ${what}: its pool was created with handleType "${pool.handleType}"; create it with "posix-fd"`,
+  );
 }

@@ -5,11 +5,11 @@ import { DeviceBuffer, partsOf, wholeOf } from "../device_buffer.ts";
 import { DeviceWatch } from "./device_watch.ts";
 import { SharingError } from "../errors.ts";
 import { MemoryPool } from "../memory_pool.ts";
-import { checkByteLength, checkMilliseconds, checkOptions, whatIs } from "../validation.ts";
+import { checkByteLength, checkMilliseconds, checkNumber, checkOptions, whatIs } from "../validation.ts";
 import type { Announcement } from "./announcement.ts";
 import { type ChannelOptions, ChannelProducer } from "./channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
-import { ExportedMemory } from "./exported_memory.ts";
+import { checkShareable, ExportedMemory } from "./exported_memory.ts";
 import { answerGreeting } from "./handshake.ts";
 import { Identifiers } from "./identifiers.ts";
 import { Lease } from "./lease.ts";
@@ -316,7 +316,9 @@ export class Exporter implements AsyncDisposable {
     { metadata, kind }: { metadata: string; kind: "buffer" | "channel" },
   ): OfferRecord {
     if (!(buffer instanceof DeviceBuffer)) {
-      throw new TypeError(`Cannot offer ${whatIs(buffer)} as "${name}": it must be a DeviceBuffer or a MemoryPool`);
+      throw new TypeError(
+        `Cannot offer ${whatIs(buffer, "DeviceBuffer")} as "${name}": it must be a DeviceBuffer or a MemoryPool`,
+      );
     }
     const { whole, byteOffset } = wholeOf(buffer);
     const exported = this.#memory.exportBuffer(whole);
@@ -544,9 +546,7 @@ export class Exporter implements AsyncDisposable {
 function completeOptions(options: ExporterOptions): CompleteOptions {
   checkOptions(options, "Exporter.listen");
   const { users = [], maximumImporters = 1024, onDisconnect } = options;
-  if (typeof maximumImporters !== "number") {
-    throw new TypeError(`Cannot use ${whatIs(maximumImporters)} as maximumImporters: it is no number`);
-  }
+  checkNumber(maximumImporters, "maximumImporters");
   if (!(maximumImporters >= 1)) {
     throw new RangeError(`Cannot serve ${maximumImporters} importers at once: maximumImporters must be 1 or more`);
   }
@@ -576,12 +576,7 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   if (!(pool instanceof MemoryPool) || pool.device === undefined) {
     throw new TypeError(`Cannot create channel "${name}": its pool must be a MemoryPool of a device`);
   }
-  if (pool.handleType !== "posix-fd") {
-    throw new TypeError(
-      `Cannot create channel "${name}": its pool was created with handleType "${pool.handleType}"; create it with ` +
-        '"posix-fd"',
-    );
-  }
+  checkShareable(pool, `create channel "${name}"`);
   const channel = `channel "${name}"`;
   checkWhole(channel, { value: slots, what: "slots", least: 1, most: maximumSlots });
   checkByteLength(slotByteLength, `slotByteLength of ${channel}`, 1);

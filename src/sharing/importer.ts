@@ -134,7 +134,9 @@ export class Importer implements AsyncDisposable {
    */
   static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
     if (!(cuda instanceof Cuda)) {
-      throw new TypeError(`Cannot map memory with ${whatIs(cuda)}: give Importer.connect what open gave, and a path`);
+      throw new TypeError(
+        `Cannot map memory with ${whatIs(cuda, "Cuda")}: give Importer.connect what open gave, and a path`,
+      );
     }
     checkOptions(options, "Importer.connect");
     const { signal, users = [] } = options;
@@ -173,6 +175,7 @@ export class Importer implements AsyncDisposable {
    */
   async *offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
     this.#check("see what is offered");
+    checkOptions(options, "Importer.offers");
     using iteration = this.#offers.iterate();
     for (;;) {
       throwIfAborted(options.signal);

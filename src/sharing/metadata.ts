@@ -41,8 +41,9 @@ function textOf(metadata: JsonValue): string | undefined {
     // What else is thrown, a method of the application's has.
     if (!(cause instanceof TypeError)) throw cause;
     throw new TypeError(
-      "Cannot send metadata that JSON cannot say: they have a bigint or a circle in them; give numbers and texts, and " +
-        "lists and objects of these",
+      `Cannot send metadata that JSON cannot say (${
+        cause.message.split("\n")[0]
+      }); give numbers and texts, and lists and objects of these`,
       { cause },
     );
   }

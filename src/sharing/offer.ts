@@ -1,5 +1,5 @@
 import { countOf, printAs } from "../custom_inspect.ts";
-import { whatIs } from "../validation.ts";
+import { checkNumber } from "../validation.ts";
 import type { WaitOptions } from "../waiting.ts";
 import type { Announcement } from "./announcement.ts";
 import { Lease } from "./lease.ts";
@@ -89,9 +89,7 @@ export class Offer {
     const record = this.#record;
     return until((resolve, reject) => {
       const { importers = 1 } = options;
-      if (typeof importers !== "number") {
-        throw new TypeError(`Cannot use ${whatIs(importers)} as a count of importers: it is no number`);
-      }
+      checkNumber(importers, "a count of importers");
       if (!Number.isSafeInteger(importers) || importers < 0) {
         throw new RangeError(`Cannot wait for ${importers} importers: it must be a whole number of at least 0`);
       }

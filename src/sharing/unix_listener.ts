@@ -8,7 +8,7 @@ import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale 
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
-import { checkOptions, whatIs } from "../validation.ts";
+import { checkNumber, checkOptions } from "../validation.ts";
 import { throwIfAborted, type WaitOptions } from "../waiting.ts";
 import { readable, settled, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
@@ -66,7 +66,7 @@ export class UnixListener implements AsyncDisposable {
   static listen(path: string, options: ListenOptions = {}): UnixListener {
     checkOptions(options, "UnixListener.listen");
     const { mode = 0o600 } = options;
-    if (typeof mode !== "number") throw new TypeError(`Cannot listen with ${whatIs(mode)} as mode: it is no number`);
+    checkNumber(mode, "a socket's mode");
     if (!Number.isInteger(mode) || mode < 0 || mode > 0o777) {
       throw new RangeError(`Cannot listen with mode ${mode}: it takes an integer from 0 to 0o777`);
     }

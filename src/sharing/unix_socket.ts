@@ -372,7 +372,9 @@ function checkRequest(byteLength: number, handles: number): void {
 
 function fdOf(handle: ShareableHandle): number {
   if (!(handle instanceof ShareableHandle)) {
-    throw new TypeError(`Cannot send ${whatIs(handle)} as a handle: give what exportHandle or fromFd gave`);
+    throw new TypeError(
+      `Cannot send ${whatIs(handle, "ShareableHandle")} as a handle: give what exportHandle or fromFd gave`,
+    );
   }
   if (handle.type === "fabric") throw new TypeError("Cannot send a fabric handle as a descriptor: send its bytes");
   return handle.fd;
