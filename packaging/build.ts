@@ -46,7 +46,7 @@ export async function buildPackage(): Promise<void> {
   }
   await write("package.json", `${JSON.stringify(manifest, null, 2)}\n`);
   const pages = await packagePages();
-  await Deno.mkdir(new URL("docs/", destination));
+  for (const folder of ["docs/", "src/sharing/"]) await Deno.mkdir(new URL(folder, destination), { recursive: true });
   for (const page of pages) await write(page, forUsers(withLinksTo(pages, { page, text: await read(page) })));
 }
 
@@ -76,13 +76,13 @@ export function packageManifest(
       "./package.json": "./package.json",
     },
     sideEffects: false,
-    files: ["poolpass.js", "poolpass.d.ts", "kernels", "docs", "CHANGELOG.md"],
+    files: ["poolpass.js", "poolpass.d.ts", "kernels", "docs", "src/sharing/PROTOCOL.md", "CHANGELOG.md"],
   };
 }
 
 /** The paths of the pages that are for users. */
 async function packagePages(): Promise<string[]> {
-  const pages = ["README.md", "CHANGELOG.md", "LICENSE"];
+  const pages = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/PROTOCOL.md"];
   for await (const { name } of Deno.readDir(new URL("docs/", root))) pages.push(`docs/${name}`);
   return pages.sort();
 }

@@ -126,7 +126,7 @@ export class CachingAllocator implements Disposable {
   #isDisposed = false;
 
   static {
-    printAs(this, (allocator) => {
+    printAs(this, "CachingAllocator", (allocator) => {
       const bytes = `${allocator.#used} of ${allocator.#reserved} bytes`;
       const state = allocator.#isDisposed ? "disposed" : `${countOf(allocator.#count, "buffer")}, ${bytes} in use`;
       return `CachingAllocator { ${placeOf(allocator.pool.device)}, ${state} }`;

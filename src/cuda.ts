@@ -26,7 +26,7 @@ export class Cuda implements Disposable {
 
   static {
     sessionOf = (cuda) => cuda.#session;
-    printAs(this, (cuda) => {
+    printAs(this, "Cuda", (cuda) => {
       const version = `CUDA ${formatVersion(cuda.driverVersion)}`;
       const state = cuda.#session.hasEnded ? "disposed" : `${countOf(cuda.devices.length, "device")}, ${version}`;
       return `Cuda { ${cuda.driver}, ${state} }`;

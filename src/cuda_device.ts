@@ -48,7 +48,7 @@ export class CudaDevice {
   #name: string | undefined;
 
   static {
-    printAs(this, (device) => {
+    printAs(this, "CudaDevice", (device) => {
       const { hasEnded } = device.#session;
       return `CudaDevice { device ${device.ordinal}, ` +
         `${hasEnded ? "disposed" : stateOf(() => `${device.name}, ${device.uuid}`)} }`;

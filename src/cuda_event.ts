@@ -41,7 +41,7 @@ export class CudaEvent implements Disposable {
         throw new TypeError("Cannot use an event of another Cuda object: open once, and make everything from that");
       }
     };
-    printAs(this, (event) => {
+    printAs(this, "CudaEvent", (event) => {
       const state = event.#handle === undefined || event.#session.hasEnded
         ? "disposed"
         : stateOf(() => event.#session.driver.eventQuery(event.unsafeHandle, { onlyLook: true }) ? "done" : "pending");

@@ -44,7 +44,7 @@ export class CudaKernel {
   readonly #parameters: KernelParameters;
 
   static {
-    printAs(this, (kernel) => {
+    printAs(this, "CudaKernel", (kernel) => {
       const types = kernel.#types.map(shownType);
       const state = kernel.#isLoaded() && !kernel.#session.hasEnded ? "" : ", disposed";
       return `CudaKernel { device ${kernel.#device.ordinal}, ${kernel.name}(${types.join(", ")})${state} }`;

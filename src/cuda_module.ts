@@ -26,7 +26,7 @@ export class CudaModule implements Disposable {
   #handle: bigint | undefined;
 
   static {
-    printAs(this, (module) => {
+    printAs(this, "CudaModule", (module) => {
       const { kernelNames } = module;
       const kernels = kernelNames.length === 0 ? "no kernels known" : `kernels: ${listOf(kernelNames)}`;
       const state = module.#handle === undefined || module.#session.hasEnded ? "disposed" : kernels;

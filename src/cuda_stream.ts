@@ -53,7 +53,7 @@ export class CudaStream implements Disposable {
         throw new TypeError("Cannot use a stream of another Cuda object: open once, and make everything from that");
       }
     };
-    printAs(this, (stream) => {
+    printAs(this, "CudaStream", (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : "";
       const state = stream.disposed || stream.#session.hasEnded ? "disposed" : stateOf(() => {
         const { device: { ordinal }, unsafeHandle } = stream;

@@ -9,30 +9,33 @@
 const maxNames = 8;
 
 /**
- * Sets what Deno, Bun and Node print for a class's objects.
+ * Sets what Deno, Bun and Node print for a class's objects, and the class's name.
  *
  * @example
  * ```ts
  * class Point {
  *   #x = 1;
  *   static {
- *     printAs(this, (point) => `Point { x: ${point.#x} }`);
+ *     printAs(this, "Point", (point) => `Point { x: ${point.#x} }`);
  *   }
  * }
  * ```
  */
-export function printAs<T>(
-  constructor: { readonly name: string; readonly prototype: T },
-  text: (object: T) => string,
-): void {
+export function printAs<T>(constructor: { readonly prototype: T }, name: string, text: (object: T) => string): void {
+  nameClass(constructor, name);
   printObjectAs(constructor.prototype, (object) => {
     try {
       return text(object);
     } catch {
       // It has none of the private fields: a prototype, or what is made with an object as its prototype, or a Proxy.
-      return `${constructor.name} { a prototype or a Proxy }`;
+      return `${name} { a prototype or a Proxy }`;
     }
   });
+}
+
+/** Gives a class its name, in programs too whose bundler has given it another. */
+export function nameClass(constructor: object, name: string): void {
+  Object.defineProperty(constructor, "name", { value: name, configurable: true });
 }
 
 /** Sets what Deno, Bun and Node print for one object. */

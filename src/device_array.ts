@@ -1,3 +1,4 @@
+import { nameClass } from "./custom_inspect.ts";
 import { DeviceBuffer, type DeviceBufferParts, partsOf, type ReadOptions } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "./typed_array.ts";
 
@@ -7,6 +8,10 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   readonly length: number;
   /** What it is read as. */
   readonly type: TypedArrayConstructor<T>;
+
+  static {
+    nameClass(this, "DeviceArray");
+  }
 
   /**
    * Made by `MemoryPool.allocateArray`.

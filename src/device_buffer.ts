@@ -17,6 +17,7 @@ import { throwIfAborted, type WaitOptions, waitUntil } from "./waiting.ts";
 const piecesAtOnce = 4;
 /** Those of most copies, made once. */
 const noOptions: CopyOptions = {};
+const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
 
 /** Where in the buffer whose method is called a copy starts, in bytes; never in the other. */
 export interface CopyOptions {
@@ -190,7 +191,7 @@ export class DeviceBuffer implements Disposable {
       const whole = buffer.#whole;
       return { whole, byteOffset: Number(buffer.#address - whole.#address) };
     };
-    printAs(this, (buffer) => {
+    printAs(this, "DeviceBuffer", (buffer) => {
       const whole = buffer.#whole;
       const freed = whole.#more?.laterRelease === undefined ? "freed" : "freed, still kept";
       const living = buffer.#session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
@@ -610,7 +611,7 @@ export class DeviceBuffer implements Disposable {
     // An ArrayBuffer of another realm is one too.
     if (source instanceof HostBuffer || Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
     const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
-    throw new TypeError(`Cannot copy from ${whatIs(source, "DeviceBuffer")}: give ${sources}`);
+    throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}`);
   }
 
   /** Throws unless it is what bytes can be copied to. */
@@ -618,7 +619,9 @@ export class DeviceBuffer implements Disposable {
     if (target instanceof DeviceBuffer) return this.#checkSameCuda(target);
     if (target instanceof HostBuffer) return;
     throw new TypeError(
-      `Cannot copy to ${whatIs(target, "DeviceBuffer")}: give a HostBuffer or a DeviceBuffer, read gives typed arrays`,
+      `Cannot copy to ${
+        whatIs(target, ...bufferClasses)
+      }: give a HostBuffer or a DeviceBuffer, read gives typed arrays`,
     );
   }
 

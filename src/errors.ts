@@ -4,6 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
+import { nameClass } from "./custom_inspect.ts";
 
 const namesByNumber: ReadonlyMap<number, string> = new Map(
   Object.entries(cudaErrorNumbers).map(([name, number]) => [number, name]),
@@ -29,7 +30,7 @@ export class CudaError extends Error {
   readonly call: string;
 
   static {
-    nameClass(this, "CudaError");
+    nameErrors(this, "CudaError");
   }
 
   /**
@@ -59,7 +60,7 @@ export class CudaUnavailableError extends Error {
   declare readonly name: "CudaUnavailableError";
 
   static {
-    nameClass(this, "CudaUnavailableError");
+    nameErrors(this, "CudaUnavailableError");
   }
 }
 
@@ -105,7 +106,7 @@ export class SharingError extends Error {
   readonly code: SharingErrorCode;
 
   static {
-    nameClass(this, "SharingError");
+    nameErrors(this, "SharingError");
   }
 
   /**
@@ -121,6 +122,7 @@ export class SharingError extends Error {
 }
 
 /** On the prototype, not on each error, the name is in the stack's first line, and is not printed once more after it. */
-function nameClass(constructor: { readonly prototype: Error }, name: string): void {
+function nameErrors(constructor: { readonly prototype: Error }, name: string): void {
+  nameClass(constructor, name);
   Object.defineProperty(constructor.prototype, "name", { value: name, configurable: true, writable: true });
 }

@@ -16,7 +16,7 @@ export class HostBuffer implements Disposable {
   #isDisposed = false;
 
   static {
-    printAs(this, (buffer) => {
+    printAs(this, "HostBuffer", (buffer) => {
       const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
       return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;
     });

@@ -38,7 +38,7 @@ export class ImportedMemoryPool implements Disposable {
     whenGivenUp = (pool, callback) => {
       pool.#onGivenUp = callback;
     };
-    printAs(this, (pool) => {
+    printAs(this, "ImportedMemoryPool", (pool) => {
       const isDisposed = pool.#handle === undefined || pool.#session.hasEnded;
       const state = isDisposed ? "disposed" : `${pool.#mappings.size} mapped`;
       return `ImportedMemoryPool { device ${pool.device.ordinal}, ${state} }`;

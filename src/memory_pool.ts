@@ -122,7 +122,7 @@ export class MemoryPool implements Disposable {
       return new DeviceBuffer(pool.#session, owner, pool, address, byteLength, stream);
     };
     allocationStream = (pool, stream) => pool.#streamOr(stream);
-    printAs(this, (pool) => {
+    printAs(this, "MemoryPool", (pool) => {
       const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
       const buffers = countOf(pool.#liveCount, "buffer");
       const living = pool.#liveCount === 0 ? "disposed" : `disposed, ${buffers} not freed`;

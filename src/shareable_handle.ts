@@ -31,7 +31,7 @@ export class ShareableHandle implements Disposable {
   #disposed = false;
 
   static {
-    printAs(this, (handle) => {
+    printAs(this, "ShareableHandle", (handle) => {
       const fd = handle.type === "posix-fd" && !handle.#disposed ? ` ${handle.#fd}` : "";
       return `ShareableHandle { ${handle.type}${fd}${handle.#disposed ? ", disposed" : ""} }`;
     });

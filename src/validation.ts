@@ -30,13 +30,13 @@ export function checkNumber(value: unknown, what: string): void {
 /**
  * What a caller gave in place of what it should have, as an error calls it.
  *
- * @param wanted The class of which it is no object, but may be of one of that name.
+ * @param wanted Classes of which it is no object, but may be of one with such a name.
  */
-export function whatIs(value: unknown, wanted?: string): string {
+export function whatIs(value: unknown, ...wanted: readonly string[]): string {
   if (typeof value === "object" && value !== null) {
     const named: unknown = value.constructor?.name;
     const name = typeof named === "string" && named !== "" ? named : "Object";
-    return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}${name === wanted ? " of another copy of poolpass" : ""}`;
+    return `${/^[AEIO]/.test(name) ? "an" : "a"} ${name}${wanted.includes(name) ? " of another copy of poolpass" : ""}`;
   }
   if (typeof value === "function") {
     return typeof value.name !== "string" || value.name === "" ? "a function" : `the function ${value.name}`;

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { test } from "node:test";
@@ -6,6 +6,9 @@ import { dlopen, platform } from "../ffi/host.ts";
 import { compilerVersion, targets } from "../ffi/shim/build.ts";
 import { shim, shimRefusal } from "../ffi/shim/shim.ts";
 import * as x86_64 from "../ffi/shim/x86_64.ts";
+import { ptx as fillPtx } from "../kernels/fill.ts";
+import { CudaError } from "../src/errors.ts";
+import { open } from "../src/open.ts";
 import { startScript } from "./child_process.ts";
 import { driversUnderTest, tooFewDevices } from "./drivers.ts";
 
@@ -58,6 +61,20 @@ test("another version of poolpass in the same process calls its own library", { 
   const other = await import(`${own}/shim.ts`) as typeof import("../ffi/shim/shim.ts");
   assertEquals(other.shim().poolpass_getpid(), 42);
   assertEquals(shim().poolpass_getpid(), process.pid);
+});
+
+test("memory of another copy's software device is none of this one's", { skip }, async () => {
+  using folder = new Folder().copyLibrary();
+  const { open: openOther } = await import(`${folder.path}/src/open.ts`) as typeof import("../src/open.ts");
+  using cuda = open({ driver: "software" });
+  using other = openOther({ driver: "software" });
+  using module = cuda.device(0).loadModule(fillPtx);
+  using own = cuda.device(0).allocate(64);
+  using foreign = other.device(0).allocate(64);
+  module.kernel("fill").launch({ grid: 1, block: 1 }, own, 64, 1);
+  cuda.device(0).synchronize();
+  module.kernel("fill").launch({ grid: 1, block: 1 }, foreign, 64, 1);
+  assertThrows(() => cuda.device(0).synchronize(), CudaError, "cudaErrorIllegalAddress");
 });
 
 for (const driver of driversUnderTest.filter(({ name }) => name !== "software")) {

@@ -86,7 +86,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   #hasLeft = false;
 
   static {
-    printAs(this, (consumer) => {
+    printAs(this, "ChannelConsumer", (consumer) => {
       if (consumer.#disposal !== undefined) return `ChannelConsumer { ${consumer.name}, disposed }`;
       const state = consumer.#end === undefined ? "" : ", ended";
       return `ChannelConsumer { ${consumer.name}, ${countOf(consumer.#ready.length, "frame")} ready, ` +

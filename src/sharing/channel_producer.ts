@@ -94,7 +94,7 @@ export class ChannelProducer implements AsyncDisposable {
   #disposal: Promise<void> | undefined;
 
   static {
-    printAs(this, (channel) => {
+    printAs(this, "ChannelProducer", (channel) => {
       if (channel.#disposal !== undefined) return `ChannelProducer { ${channel.name}, disposed }`;
       const state = channel.#end === undefined ? "" : ", ended";
       return `ChannelProducer { ${channel.name}, ${channel.freeSlots} of ${channel.#parts.options.slots} slots free, ` +

@@ -111,7 +111,7 @@ export class Exporter implements AsyncDisposable {
   #closed: Promise<void> | undefined;
 
   static {
-    printAs(this, (exporter) => {
+    printAs(this, "Exporter", (exporter) => {
       const counts = `${countOf(exporter.#offers.size, "offer")}, ${countOf(exporter.#importers.size, "importer")}`;
       return `Exporter { ${exporter.path}, ${exporter.#closing.signal.aborted ? "disposed" : counts} }`;
     });
@@ -317,7 +317,9 @@ export class Exporter implements AsyncDisposable {
   ): OfferRecord {
     if (!(buffer instanceof DeviceBuffer)) {
       throw new TypeError(
-        `Cannot offer ${whatIs(buffer, "DeviceBuffer")} as "${name}": it must be a DeviceBuffer or a MemoryPool`,
+        `Cannot offer ${
+          whatIs(buffer, "DeviceBuffer", "DeviceArray", "MemoryPool")
+        } as "${name}": it must be a DeviceBuffer or a MemoryPool`,
       );
     }
     const { whole, byteOffset } = wholeOf(buffer);

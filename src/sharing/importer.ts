@@ -86,7 +86,7 @@ export class Importer implements AsyncDisposable {
   #closed: Promise<void> | undefined;
 
   static {
-    printAs(this, (importer) => {
+    printAs(this, "Importer", (importer) => {
       if (importer.#isDisposed) return `Importer { process ${importer.peer.pid}, disposed }`;
       const state = importer.#end === undefined ? "" : ", disconnected";
       return `Importer { process ${importer.peer.pid}, ${countOf(importer.#offers.size, "offer")}, ` +

@@ -25,7 +25,7 @@ export class Lease {
   #announcement: Announcement;
 
   static {
-    printAs(this, (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`);
+    printAs(this, "Lease", (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`);
   }
 
   /**

@@ -94,7 +94,11 @@ export class MessageStream {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   static {
-    printAs(this, (stream) => `MessageStream { ${stream.#peerName()}${stream.#isEnded ? ", ended" : ""} }`);
+    printAs(
+      this,
+      "MessageStream",
+      (stream) => `MessageStream { ${stream.#peerName()}${stream.#isEnded ? ", ended" : ""} }`,
+    );
   }
 
   /**

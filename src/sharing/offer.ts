@@ -25,7 +25,7 @@ export class Offer {
   readonly #owner: OfferOwner;
 
   static {
-    printAs(this, (offer) => {
+    printAs(this, "Offer", (offer) => {
       const state = offer.isWithdrawn ? ", withdrawn" : "";
       const { byteLength, kind } = offer.#record;
       const what = kind === "pool" ? "whole pool" : `${kind}, ${countOf(byteLength, "byte")}`;

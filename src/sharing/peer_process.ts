@@ -37,7 +37,11 @@ export class PeerProcess implements Disposable {
 
   static {
     look = (process) => process.#look();
-    printAs(this, (process) => `PeerProcess { process ${process.peer.pid}${process.#hasEnded ? ", ended" : ""} }`);
+    printAs(
+      this,
+      "PeerProcess",
+      (process) => `PeerProcess { process ${process.peer.pid}${process.#hasEnded ? ", ended" : ""} }`,
+    );
   }
 
   /**

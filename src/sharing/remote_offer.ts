@@ -75,7 +75,7 @@ export class RemoteOffer {
   readonly #owner: RemoteOfferOwner;
 
   static {
-    printAs(this, (offer) => {
+    printAs(this, "RemoteOffer", (offer) => {
       const state = offer.isWithdrawn ? ", withdrawn" : "";
       const what = offer.kind === "pool" ? "whole pool" : `${offer.kind}, ${countOf(offer.byteLength, "byte")}`;
       return `RemoteOffer { ${offer.name}, ${what}${state} }`;

@@ -17,7 +17,7 @@ export class Slot implements Disposable {
   readonly #giveBack: (slot: Slot) => void;
 
   static {
-    printAs(this, (slot) => {
+    printAs(this, "Slot", (slot) => {
       const { buffer: { device, byteLength }, index } = slot;
       const state = stateOf(() => `0x${slot.buffer.address.toString(16)}`, "sent or given back");
       return `Slot { ${placeOf(device)}, slot ${index}, ${countOf(byteLength, "byte")}, ${state} }`;
@@ -62,7 +62,7 @@ export class ReceivedSlot implements Disposable {
   readonly #owner: ReceivedSlotOwner;
 
   static {
-    printAs(this, (slot) => {
+    printAs(this, "ReceivedSlot", (slot) => {
       const state = slot.#owner.isHeld(slot) ? "" : ", released";
       const what = `slot ${slot.index}, frame ${slot.sequence}, ${countOf(slot.buffer.byteLength, "byte")}`;
       return `ReceivedSlot { ${placeOf(slot.buffer.device)}, ${what}${state} }`;

@@ -43,7 +43,11 @@ export class UnixListener implements AsyncDisposable {
   readonly #closing = new AbortController();
 
   static {
-    printAs(this, (listener) => `UnixListener { ${listener.path}${listener.#fd < 0 ? ", disposed" : ""} }`);
+    printAs(
+      this,
+      "UnixListener",
+      (listener) => `UnixListener { ${listener.path}${listener.#fd < 0 ? ", disposed" : ""} }`,
+    );
   }
 
   private constructor(path: string, fd: number, identity: FileIdentity) {

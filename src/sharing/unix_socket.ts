@@ -104,7 +104,11 @@ export class UnixSocket implements AsyncDisposable {
 
   static {
     takeConnection = (socket) => socket.#take();
-    printAs(this, (socket) => `UnixSocket { ${socket.#peerName()}${socket.#fd < 0 ? ", disposed" : ""} }`);
+    printAs(
+      this,
+      "UnixSocket",
+      (socket) => `UnixSocket { ${socket.#peerName()}${socket.#fd < 0 ? ", disposed" : ""} }`,
+    );
   }
 
   private constructor(fd: number) {

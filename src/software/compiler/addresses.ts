@@ -6,15 +6,15 @@
  */
 
 /** The address of the first byte of the memory: low half 0, so that an address's low half is the offset into it. */
-export const addressBase = 0x7a00_0000_0000n;
+export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();
 /** Where generic addresses of the block's shared memory begin. */
-export const sharedAddressBase = 0x7a01_0000_0000n;
+export const sharedAddressBase: bigint = addressBase + 0x1_0000_0000n;
 /** Where generic addresses of the thread's local memory begin. */
-export const localAddressBase = 0x7a02_0000_0000n;
+export const localAddressBase: bigint = addressBase + 0x2_0000_0000n;
 /** Where generic addresses of a kernel's parameters begin. */
-export const parameterAddressBase = 0x7a03_0000_0000n;
+export const parameterAddressBase: bigint = addressBase + 0x3_0000_0000n;
 /** Where the addresses of functions begin: not those of any memory. */
-const functionAddressBase = 0x7a05_0000_0000n;
+const functionAddressBase = addressBase + 0x5_0000_0000n;
 const functionAddressStride = 16n;
 
 /** The address of the function with an index in its module. */
@@ -52,3 +52,15 @@ export const limitGranuleShift = 9;
  * where an allocation begins, tells its bytes. `lengths` is where the second half begins.
  */
 export const limitTable = { lengths: 0x200_0000, byteLength: 0x400_0000 } as const;
+
+/**
+ * Copies of the library on a thread have memories of their own: what belongs to one must be no address in another. Each is
+ * given the next of 64 ranges.
+ */
+function addressesOfThisCopy(): bigint {
+  const copies = globalThis as unknown as Record<symbol, number>;
+  const key = Symbol.for("poolpass.addressSpaces");
+  const index = copies[key] ?? 0;
+  copies[key] = index + 1;
+  return BigInt(index % 64) * 0x8_0000_0000n;
+}
