@@ -18,7 +18,7 @@ import { operationAnswer, programAnswer, questionOf } from "./differential/trial
 import { driversUnderTest } from "./drivers.ts";
 
 /** How many programs are run, from seed 0 on, beside those that once differed; `compare.ts` runs all that were recorded. */
-const programs = { software: 800, cuda: 200 } as const;
+const programs = { software: 400, cuda: 200 } as const;
 /** On a GPU, whose compiler takes its time, one in so many operations. */
 const operationsStep = { software: 1, cuda: 10 } as const;
 /** How much a failure shows. */

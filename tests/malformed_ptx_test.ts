@@ -14,7 +14,7 @@ import { testModule } from "./compiler_device.ts";
 import { mutate, randomFor, wordsOf } from "./ptx_mutations.ts";
 
 /** Characters of each module's mutations together; `POOLPASS_LONG=1` has more of them. */
-const mutatedLength = process.env.POOLPASS_LONG === "1" ? 50_000 : 25_000;
+const mutatedLength = process.env.POOLPASS_LONG === "1" ? 50_000 : 18_000;
 
 interface Source {
   readonly name: string;

@@ -6,8 +6,8 @@
 import { defaultStream, type Driver } from "../../src/driver.ts";
 import { fillParameters, loadFill } from "./launch.ts";
 
-/** One warp takes about a millisecond for it on any device. A software device that is asked how far it is does a piece. */
-const pieceByteLength = 4 * 2 ** 20;
+/** One warp takes about a millisecond for it on any GPU. A software device does a piece each time it is asked how far it is. */
+const pieceByteLengths = { cuda: 4 * 2 ** 20, software: 2 ** 20 } as const;
 const threads = 32;
 const usualPieces = 128;
 
@@ -19,6 +19,7 @@ export interface LongWork {
 
 /** Makes ready to keep streams of a device busy. */
 export function prepareLongWork(driver: Driver, device: number): LongWork {
+  const pieceByteLength = pieceByteLengths[driver.kind];
   const address = driver.malloc(device, pieceByteLength);
   const kernel = loadFill(driver, device);
   const piece = fillParameters(driver, { address, byteLength: pieceByteLength });
