@@ -9,7 +9,7 @@ import { loadCudaLibraries } from "../ffi/cuda_libraries.ts";
 import { cudart } from "../ffi/cudart.ts";
 import { dlopen } from "../ffi/host.ts";
 import { ipcFunctions } from "../ffi/ipc_functions.ts";
-import { sampleDriverSymbols, sampleRuntimeSymbols } from "../ffi/sample_symbols.ts";
+import { sampleDriverSymbols, sampleRuntimeSymbols } from "./sample_symbol_tables.ts";
 
 /** What the description of `streamOrderedAllocationIPC` lists. */
 export const streamOrderedAllocationIpcSymbols: readonly string[] = [
