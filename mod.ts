@@ -16,7 +16,7 @@
  * x.copyFrom(new Float32Array(1024).fill(1));
  * y.copyFrom(new Float32Array(1024).fill(2));
  * using module = gpu.loadModule(ptx);
- * module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 3, x, y);
+ * module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, 2.5, x, y);
  * console.log(await y.toTypedArray());
  * ```
  *
