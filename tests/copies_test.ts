@@ -42,12 +42,13 @@ test("the library stays loaded when it is closed: a thread may be in a call of i
   assert(readFileSync("/proc/self/maps", "utf8").includes(path));
 });
 
-test("a Worker that ends while it waits leaves the other threads as they were", { skip }, async () => {
+test("Workers that end while they wait leave the other threads as they were, and one library", { skip }, async () => {
   using folder = new Folder();
   await using child = startScript("children/ended_worker.ts", [`${folder.path}/socket`], {
     permissions: ["--allow-all"],
   });
-  assertEquals([await child.nextLine(), await child.ended], ["received 7", 0]);
+  assertEquals([await child.nextLine(), await child.nextLine()], ["received 7", "libraries 1"]);
+  assertEquals(await child.ended, 0);
 });
 
 test("another version of poolpass in the same process calls its own library", { skip: withoutCompiler }, async () => {

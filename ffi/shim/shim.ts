@@ -149,6 +149,10 @@ const libraries: Readonly<Record<string, { readonly library: string; readonly di
 
 const closeOnExec = 1;
 const notExecutable = 8;
+/** `F_DUPFD_CLOEXEC`. */
+const duplicateCloseOnExec = 1030;
+/** Most programs have none so high, and may: or else any will do. */
+const usualDescriptor = 1000;
 
 let loaded: Shim | undefined;
 
@@ -195,19 +199,24 @@ function load(): Shim {
     memfd_create: { parameters: ["buffer", /* const char *name */ "u32" /* unsigned int flags */], result: "i32" },
     close: { parameters: ["i32" /* int fd */], result: "i32" },
     write: { parameters: ["i32", /* int fd */ "buffer", /* const void *buf */ "u64" /* size_t n */], result: "i64" },
+    fcntl: { parameters: ["i32", /* int fd */ "i32", /* int op */ "i32" /* int arg */], result: "i32" },
   });
-  const { memfd_create: memfdCreate, write, close } = libc.symbols;
+  const { memfd_create: memfdCreate, write, close, fcntl } = libc.symbols;
   const name = cString("poolpass-shim");
   // Kernels before 6.3 do not know the second flag; some later ones are set up to refuse a memory file without it.
   let fd = memfdCreate!(name, closeOnExec | notExecutable);
   if (fd < 0) fd = memfdCreate!(name, closeOnExec);
+  let loadedFrom = fd;
   try {
     if (fd < 0) throw new Error("Cannot load poolpass's C library: this system gives no memory file (memfd_create)");
     if (write!(fd, image, BigInt(image.length)) !== BigInt(image.length)) {
       throw new Error("Cannot load poolpass's C library: no memory is left for it");
     }
-    return dlopen(pathOf(fd, digest), symbols).symbols as Shim;
+    const usual = fcntl!(fd, duplicateCloseOnExec, usualDescriptor);
+    if (usual >= 0) loadedFrom = usual;
+    return dlopen(pathOf(loadedFrom, digest), symbols).symbols as Shim;
   } finally {
+    if (loadedFrom !== fd) close!(loadedFrom);
     if (fd >= 0) close!(fd);
     libc.close();
   }
@@ -215,7 +224,8 @@ function load(): Shim {
 
 /**
  * A path of a descriptor, spelled in a way that only the same library has: the loader takes a path that it has loaded
- * before for the same library, though another copy of this module may have had the descriptor for its own.
+ * before for the same library. So the threads of a process share one, for which they use the same descriptor, and another
+ * copy of this module, which uses it too, has its own.
  */
 function pathOf(fd: number, digest: number): string {
   const spelling = Array.from({ length: 32 }, (_, bit) => (digest >>> bit & 1) === 1 ? "./" : "/").join("");

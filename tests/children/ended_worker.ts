@@ -1,5 +1,7 @@
 // Ends Workers that wait for a connection, and then has their waits return: ended_worker.ts SOCKET. Prints what this thread
-// receives afterwards, and ends by itself. In a process of its own, because a mistake there is the end of it.
+// receives afterwards, and how many of the shim's libraries are loaded, and ends by itself. In a process of its own, because
+// a mistake there is the end of it.
+import { readFileSync } from "node:fs";
 import process from "node:process";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { UnixListener } from "../../src/sharing/unix_listener.ts";
@@ -23,6 +25,8 @@ if (isMainThread) {
   await using accepted = await listener.accept();
   await socket.send(new Uint8Array([7]));
   console.log("received", (await accepted.receive(1)).bytes[0]);
+  const mappings = readFileSync("/proc/self/maps", "utf8").matchAll(/ (\d+) +\/memfd:poolpass-shim/g);
+  console.log("libraries", new Set([...mappings].map(([, inode]) => inode)).size);
 } else {
   const listener = UnixListener.listen(workerData as string);
   void listener.accept();
