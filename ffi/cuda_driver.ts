@@ -17,6 +17,7 @@ import type {
 } from "../src/driver.ts";
 import { memHandleType, memLocationType } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
+import { ofAllCopies } from "../src/copies.ts";
 import { CudaError, explainedError } from "../src/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { firstVersionOfPoolOptions, newerNeeded } from "./first_versions.ts";
@@ -46,10 +47,7 @@ const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
  * The device that is current on this thread, as CUDA knows it: -1 where none is. All drivers of the thread share it, those
  * of other copies of this library too. Who calls cudaSetDevice by other means must set it back.
  */
-const current: { device: number } =
-  (globalThis as unknown as Record<symbol, { device: number }>)[Symbol.for("poolpass.currentDevice")] ??= {
-    device: -1,
-  };
+const current: { device: number } = ofAllCopies("currentDevice", () => ({ device: -1 }));
 
 /** Packed parameters beside the `extra` array by which `cuLaunchKernel` finds them. */
 interface CudaKernelParameters extends KernelParameters {

@@ -4,7 +4,7 @@ import { CudaError } from "./errors.ts";
 import { cannot } from "./explain.ts";
 import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength, checkOptions } from "./validation.ts";
+import { checkByteLength } from "./validation.ts";
 
 const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
   "none": memHandleType.none,
@@ -27,10 +27,8 @@ export interface PoolPlace {
 export function createPool(
   session: Session,
   { location, device, name, hint }: PoolPlace,
-  options: PoolOptions,
+  { handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions,
 ): MemoryPool {
-  checkOptions(options, "createPool");
-  const { handleType = "none", maxSize = 0, releaseThreshold } = options;
   if (!Object.hasOwn(handleTypeBits, handleType)) {
     throw new TypeError(
       `Cannot create a pool with handleType "${String(handleType)}": it is "none", "posix-fd" or "fabric"`,

@@ -6,7 +6,7 @@ import { cannot } from "./explain.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { MemoryPool, PoolOptions } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength, checkNumber, checkOptions, whatIs } from "./validation.ts";
+import { checkByteLength, checkNumber, checkOptions, maximumInt, whatIs } from "./validation.ts";
 import { formatVersion } from "./version.ts";
 
 /** What a `Cuda` object's own objects are of. */
@@ -117,8 +117,6 @@ export class Cuda implements Disposable {
     this.#session.end();
   }
 }
-
-const maximumInt = 2 ** 31 - 1;
 
 function checkNumaNode(node: number): void {
   checkNumber(node, "a NUMA node");

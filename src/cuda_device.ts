@@ -218,6 +218,7 @@ export class CudaDevice {
    * @throws {CudaError} where the device has no such pools: `cudaErrorCallRequiresNewerDriver` where a newer driver has
    */
   createPool(options: PoolOptions = {}): MemoryPool {
+    checkOptions(options, "createPool");
     const location = { type: memLocationType.device, id: this.ordinal };
     return createPool(this.#session, { location, device: this, name: `on device ${this.ordinal}` }, options);
   }

@@ -2,7 +2,7 @@ import { printAs, stateOf } from "./custom_inspect.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
-import { whatIs } from "./validation.ts";
+import { errorOfAnotherCuda, whatIs } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 /** What an event is for. */
@@ -37,9 +37,7 @@ export class CudaEvent implements Disposable {
           `Cannot use ${whatIs(event, "CudaEvent")} as an event: give what CudaDevice.createEvent made`,
         );
       }
-      if (event.#session !== session) {
-        throw new TypeError("Cannot use an event of another Cuda object: open once, and make everything from that");
-      }
+      if (event.#session !== session) throw errorOfAnotherCuda("use an event");
     };
     printAs(this, "CudaEvent", (event) => {
       const state = event.#handle === undefined || event.#session.hasEnded

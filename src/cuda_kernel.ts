@@ -9,12 +9,10 @@ import { shownType } from "./kernel_parameters.ts";
 import { exceededLimit, extentOf, refuseShape, shapeOf } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "./ptx/kernel_signature.ts";
 import type { Session } from "./session.ts";
-import { checkByteLength, checkNumber, whatIs } from "./validation.ts";
+import { checkByteLength, checkNumber, maximumInt, whatIs } from "./validation.ts";
 
 /** The most that fits the C type, an unsigned int. */
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
-/** The most that fits the C type, an int. */
-const maximumBlockSize = 2 ** 31 - 1;
 
 /** Number of blocks or threads in each dimension; a plain number is that of the first. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];
@@ -159,8 +157,8 @@ export class CudaKernel {
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
     checkSharedMemory(sharedMemoryBytes);
     checkNumber(blockSize, "the size of a block");
-    if (!Number.isInteger(blockSize) || blockSize < 1 || blockSize > maximumBlockSize) {
-      const bounds = `at least 1 and at most ${maximumBlockSize}`;
+    if (!Number.isInteger(blockSize) || blockSize < 1 || blockSize > maximumInt) {
+      const bounds = `at least 1 and at most ${maximumInt}`;
       throw new RangeError(`Cannot use a block of ${blockSize} threads: it must be a whole number, ${bounds}`);
     }
     const { driver } = this.#session;

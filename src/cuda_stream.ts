@@ -4,7 +4,7 @@ import { checkEvent, type CudaEvent } from "./cuda_event.ts";
 import { defaultStream } from "./driver.ts";
 import { cannot, giveBack } from "./explain.ts";
 import type { Session } from "./session.ts";
-import { whatIs } from "./validation.ts";
+import { errorOfAnotherCuda, whatIs } from "./validation.ts";
 import { type WaitOptions, waitUntil } from "./waiting.ts";
 
 /** How a stream is made. */
@@ -49,9 +49,7 @@ export class CudaStream implements Disposable {
           `Cannot use ${whatIs(stream, "CudaStream")} as a stream: give what CudaDevice.createStream made`,
         );
       }
-      if (stream.#session !== session) {
-        throw new TypeError("Cannot use a stream of another Cuda object: open once, and make everything from that");
-      }
+      if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
     };
     printAs(this, "CudaStream", (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : "";

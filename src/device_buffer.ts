@@ -9,7 +9,7 @@ import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "./session.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "./typed_array.ts";
-import { bytesOf, checkByteLength, checkNumber, checkOptions, whatIs } from "./validation.ts";
+import { bytesOf, checkByteLength, checkNumber, checkOptions, errorOfAnotherCuda, whatIs } from "./validation.ts";
 import { nextTurn } from "./turn.ts";
 import { throwIfAborted, type WaitOptions, waitUntil } from "./waiting.ts";
 
@@ -100,6 +100,9 @@ export let slabPartOf: (buffer: DeviceBuffer) => SlabPart | undefined;
 /** The buffer that this is a part of, or itself, and where in it the part begins. */
 export let wholeOf: (buffer: DeviceBuffer) => { whole: DeviceBuffer; byteOffset: number };
 
+/** What a buffer is of. */
+export let sessionOfBuffer: (buffer: DeviceBuffer) => Session;
+
 /** Somebody who needs the memory for longer than its user may: `onFree` tells when that is. */
 interface MemoryKeeper {
   readonly onFree: (() => void) | undefined;
@@ -164,6 +167,7 @@ export class DeviceBuffer implements Disposable {
   #more: MoreOfBuffer | undefined;
 
   static {
+    sessionOfBuffer = (buffer) => buffer.#session;
     partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
     retire = (buffer) => {
       buffer.#moreToHave.isRetired = true;
@@ -627,9 +631,7 @@ export class DeviceBuffer implements Disposable {
 
   #checkSameCuda(other: DeviceBuffer): void {
     if (other.#session === this.#session) return;
-    throw new TypeError(
-      "Cannot copy to or from a buffer of another Cuda object: open once, and make everything from that",
-    );
+    throw errorOfAnotherCuda("copy to or from a buffer");
   }
 
   #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {

@@ -5,7 +5,7 @@
  */
 import type { CudaDevice } from "./cuda_device.ts";
 import type { Session } from "./session.ts";
-import { whatIs } from "./validation.ts";
+import { errorOfAnotherCuda, whatIs } from "./validation.ts";
 
 const sessions = new WeakMap<CudaDevice, Session>();
 
@@ -23,5 +23,5 @@ export function checkDevice(device: CudaDevice, session: Session): void {
       `Cannot use ${whatIs(device, "CudaDevice")} as a device: give one of Cuda.devices, or what Cuda.device finds`,
     );
   }
-  throw new TypeError("Cannot use a device of another Cuda object: open once, and make everything from that");
+  throw errorOfAnotherCuda("use a device");
 }

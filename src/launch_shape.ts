@@ -8,7 +8,7 @@ import type { Dim3, LaunchOptions } from "./cuda_kernel.ts";
 import type { DeviceAttributeName } from "./device_attributes.ts";
 import { whatIs } from "./validation.ts";
 
-/** The most that fits the C type of the driver's parameters as well as an `int`. */
+/** `maximumInt` once more: each launch asks for it six times, and what is imported takes longer to read. */
 const maximumExtent = 2 ** 31 - 1;
 
 /** The blocks or threads in one dimension; 0 where there cannot be so many: then `refuseShape` says why. */

@@ -8,6 +8,7 @@ import { closeDescriptor, describeDescriptor } from "../ffi/shim/descriptors.ts"
 import { shimRefusal } from "../ffi/shim/shim.ts";
 import { printAs } from "./custom_inspect.ts";
 import { SharingError } from "./errors.ts";
+import { maximumInt } from "./validation.ts";
 
 const fabricByteLength = 64;
 /** Types alone keep nobody from the constructor, and a handle closes whatever descriptor it is made of. */
@@ -112,6 +113,6 @@ export class ShareableHandle implements Disposable {
 /** The number of a descriptor. Throws unless there can be one of it: the runtimes make what they like of the others. */
 export function checkDescriptor(fd: number): number {
   if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is no integer`);
-  if (fd < 0 || fd > 0x7fffffff) throw new RangeError(`Cannot take over descriptor ${fd}: it is out of range`);
+  if (fd < 0 || fd > maximumInt) throw new RangeError(`Cannot take over descriptor ${fd}: it is out of range`);
   return withoutSign(fd);
 }

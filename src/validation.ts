@@ -12,8 +12,10 @@ export function checkOptions(options: object, ofWhat: string): void {
   throw new TypeError(`Cannot use ${whatIs(options)} as the options of ${ofWhat}: give an object, or leave it out`);
 }
 
+/** The most that a C int holds. */
+export const maximumInt: number = 2 ** 31 - 1;
 /** 24 days: what a timer can count. */
-const maximumMilliseconds = 2 ** 31 - 1;
+const maximumMilliseconds = maximumInt;
 
 /** A time as a timer can count it. Throws unless it is one, or longer, or Infinity. */
 export function checkMilliseconds(value: number, what: string): number {
@@ -52,4 +54,9 @@ export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<Array
     return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);
   }
   return new Uint8Array(source);
+}
+
+/** The error of using what another `Cuda` object has made: `what` is what cannot be done to what. */
+export function errorOfAnotherCuda(what: string): TypeError {
+  return new TypeError(`Cannot ${what} of another Cuda object: open once, and make everything from that`);
 }

@@ -2,9 +2,6 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { dirname } from "node:path";
 import { test } from "node:test";
 import { inspect } from "node:util";
-import { Cuda } from "../src/cuda.ts";
-import type { CudaStream } from "../src/cuda_stream.ts";
-import { Session } from "../src/session.ts";
 import { Exporter } from "../src/sharing/exporter.ts";
 import { Importer } from "../src/sharing/importer.ts";
 import { ChannelFrames } from "../src/sharing/channel_frames.ts";
@@ -15,7 +12,7 @@ import type { Slot } from "../src/sharing/slot.ts";
 import { waitUntil } from "../src/waiting.ts";
 import { type ChannelPeer, countCalls, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "./children/channel_kernels.ts";
-import { type Scene, sharingTest, soon } from "./sharing_peers.ts";
+import { type Scene, sharingTest, soon, unusableStreams } from "./sharing_peers.ts";
 
 const slotByteLength = 16_384;
 /** More than a read gives to its stream at once. */
@@ -764,32 +761,25 @@ test("a frame that one connection of a process has released and another holds is
 });
 
 sharingTest("a stream that cannot be used costs neither a slot nor the channel", async (scene) => {
-  const { cuda, gpu, openDriver, path, pool, stream } = scene;
-  using other = new Cuda(new Session(openDriver()));
-  using foreign = other.device(0).createStream();
-  const disposed = gpu.createStream();
-  disposed[Symbol.dispose]();
-  const refusals = [
-    [5, TypeError, "Cannot use 5 as a stream"],
-    [foreign, TypeError, "Cannot use a stream of another Cuda object"],
-    [disposed, ReferenceError, "it was disposed"],
-  ] as const;
+  const { cuda, path, pool, stream } = scene;
+  using made = new DisposableStack();
+  const refusals = unusableStreams(scene, made);
   await using exporter = Exporter.listen(path);
   const options: ChannelOptions = { pool, slots: 2, slotByteLength: 64 };
   for (const [wrong, type, message] of refusals) {
-    const unusable = { ...options, stream: wrong as CudaStream };
+    const unusable = { ...options, stream: wrong };
     assertThrows(() => exporter.createChannel("frames", unusable), type, message);
   }
   assertEquals([exporter.offers, pool.usage().used], [[], 0]);
   await using channel = exporter.createChannel("frames", { ...options, stream });
   await using importer = await Importer.connect(cuda, path);
   for (const [wrong, type, message] of refusals) {
-    await assertRejects(() => importer.channel("frames", { stream: wrong as CudaStream }), type, message);
+    await assertRejects(() => importer.channel("frames", { stream: wrong }), type, message);
   }
   await using frames = await importer.channel("frames", { stream });
   const slot = await channel.reserve();
   for (const [wrong, type, message] of refusals) {
-    assertThrows(() => channel.send(slot, { stream: wrong as CudaStream }), type, message);
+    assertThrows(() => channel.send(slot, { stream: wrong }), type, message);
   }
   for (const wrong of [5, slot.buffer, undefined]) {
     assertThrows(() => channel.send(wrong as never), TypeError, "give a slot that its reserve gave");
@@ -798,7 +788,7 @@ sharingTest("a stream that cannot be used costs neither a slot nor the channel",
   channel.send(slot, { stream });
   const frame = (await frames.next())!;
   for (const [wrong, type, message] of refusals) {
-    assertThrows(() => frame.release(wrong as CudaStream), type, message);
+    assertThrows(() => frame.release(wrong), type, message);
   }
   await soon(() => channel.freeSlots === 1, "the slot is still held");
   frame.release();

@@ -35,7 +35,10 @@ export function difference(before: Resources, after: Resources): string {
 
 /** Fails unless everything is as it was counted before, at once or soon. */
 export async function assertNothingLeft(before: Resources): Promise<void> {
-  const left = await findLeft(before);
+  refuseLeft(await findLeft(before));
+}
+
+function refuseLeft(left: string): void {
   if (left !== "") throw new Error(`Not everything was given back: ${left}`);
 }
 
@@ -53,8 +56,7 @@ export function leakTest(
     const before = await countAtRest();
     await body();
     const left = await findLeft(before);
-    if (left === "") return;
-    if (!onlyDevices.test(left)) throw new Error(`Not everything was given back: ${left}`);
+    if (!onlyDevices.test(left)) return refuseLeft(left);
     const again = await countAtRest();
     await body();
     await assertNothingLeft(again);

@@ -81,6 +81,21 @@ export interface PeerOptions extends StartOptions {
   readonly byEnvironment?: boolean;
 }
 
+/** What cannot be used as a stream, with the errors that say so; what was made for it goes with `made`. */
+export function unusableStreams(
+  { gpu, openDriver }: Scene,
+  made: DisposableStack,
+): readonly [wrong: CudaStream, type: new () => Error, message: string][] {
+  const foreign = made.use(new Cuda(new Session(openDriver()))).device(0).createStream();
+  const disposed = gpu.createStream();
+  disposed[Symbol.dispose]();
+  return [
+    [5 as unknown as CudaStream, TypeError, "Cannot use 5 as a stream"],
+    [made.use(foreign), TypeError, "Cannot use a stream of another Cuda object"],
+    [disposed, ReferenceError, "it was disposed"],
+  ];
+}
+
 /** What a test is like. */
 export interface SharingTestOptions {
   /** Whether it can be arranged on the software device alone. */

@@ -1,7 +1,7 @@
 import type { CudaEvent } from "../cuda_event.ts";
 import type { CudaStream } from "../cuda_stream.ts";
 import { countOf, printAs } from "../custom_inspect.ts";
-import { awaitCopies, type DeviceBuffer, endUse, isBeingRead, partsOf } from "../device_buffer.ts";
+import { awaitCopies, type DeviceBuffer, endUse, isBeingRead, sessionOfBuffer } from "../device_buffer.ts";
 import { SharingError } from "../errors.ts";
 import { FreedStreams } from "../freed_streams.ts";
 import { checkOptions } from "../validation.ts";
@@ -105,7 +105,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     this.#isDrops = window < readyEvents.length;
     this.#events = readyEvents.map((event) => parts.openEvent(event));
     this.#slotOwner = {
-      session: partsOf(parts.whole, 0, 0)[0],
+      session: sessionOfBuffer(parts.whole),
       isHeld: (slot) => this.#held.has(slot),
       release: (slot, stream) => this.#release(slot, stream),
     };

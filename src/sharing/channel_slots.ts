@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../cuda_device.ts";
 import { checkStream, type CudaStream } from "../cuda_stream.ts";
-import { type DeviceBuffer, endUse, isBeingRead, partsOf } from "../device_buffer.ts";
+import { type DeviceBuffer, endUse, isBeingRead, sessionOfBuffer } from "../device_buffer.ts";
 import { giveBack } from "../explain.ts";
 import type { Session } from "../session.ts";
 import { type WaitOptions, waitUntil, whenDone } from "../waiting.ts";
@@ -50,7 +50,7 @@ export class ChannelSlots {
   constructor(parts: ChannelSlotsParts) {
     this.#parts = parts;
     const { ring, ring: { stream }, events } = parts;
-    [this.#session] = partsOf(ring, 0, 0);
+    this.#session = sessionOfBuffer(ring);
     // Until the stream gets to the ring's allocation, its memory may be another buffer's.
     const isAllocated = stream.query() ? () => true : doneBehind(stream).isDone;
     for (const index of events.keys()) this.#settle(index, isAllocated);

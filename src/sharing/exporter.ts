@@ -1,7 +1,7 @@
 import type { CudaDevice } from "../cuda_device.ts";
 import { checkStream, type CudaStream } from "../cuda_stream.ts";
 import { countOf, printAs } from "../custom_inspect.ts";
-import { DeviceBuffer, partsOf, wholeOf } from "../device_buffer.ts";
+import { DeviceBuffer, sessionOfBuffer, wholeOf } from "../device_buffer.ts";
 import { DeviceWatch } from "./device_watch.ts";
 import { SharingError } from "../errors.ts";
 import { MemoryPool } from "../memory_pool.ts";
@@ -206,7 +206,7 @@ export class Exporter implements AsyncDisposable {
     }
     const record = this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
     try {
-      if (options.stream !== undefined) checkStream(options.stream, partsOf(source, 0, 0)[0]);
+      if (options.stream !== undefined) checkStream(options.stream, sessionOfBuffer(source));
       this.#publish(record, options.stream ?? source.stream);
     } catch (error) {
       this.#leave(record);

@@ -1,6 +1,6 @@
 import { printAs } from "../custom_inspect.ts";
 import { SharingError } from "../errors.ts";
-import { checkMilliseconds, checkOptions } from "../validation.ts";
+import { checkMilliseconds } from "../validation.ts";
 import type { WaitOptions } from "../waiting.ts";
 import type { Announcement, LeaseState } from "./announcement.ts";
 import type { Peer } from "./unix_socket.ts";
@@ -82,7 +82,6 @@ export class Lease {
     const announcement = this.#current;
     const { importer, record } = announcement;
     return until((resolve, reject) => {
-      checkOptions(options, "Lease.recall");
       const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
       if (announcement.isReleased) return resolve();
       let timer: ReturnType<typeof setTimeout> | undefined;

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { ofAllCopies } from "../../copies.ts";
 
 /** The address of the first byte of the memory: low half 0, so that an address's low half is the offset into it. */
 export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();
@@ -58,9 +59,6 @@ export const limitTable = { lengths: 0x200_0000, byteLength: 0x400_0000 } as con
  * given the next of 64 ranges.
  */
 function addressesOfThisCopy(): bigint {
-  const copies = globalThis as unknown as Record<symbol, number>;
-  const key = Symbol.for("poolpass.addressSpaces");
-  const index = copies[key] ?? 0;
-  copies[key] = index + 1;
-  return BigInt(index % 64) * 0x8_0000_0000n;
+  const spaces = ofAllCopies("addressSpaces", () => ({ taken: 0 }));
+  return BigInt(spaces.taken++ % 64) * 0x8_0000_0000n;
 }
