@@ -22,47 +22,51 @@
  *
  * @module
  */
-export { CachingAllocator, type CachingAllocatorOptions, type CachingAllocatorUsage } from "./src/caching_allocator.ts";
-export { Cuda } from "./src/cuda.ts";
-export { CudaDevice } from "./src/cuda_device.ts";
-export { CudaEvent, type EventOptions } from "./src/cuda_event.ts";
-export { CudaKernel, type Dim3, type LaunchOptions } from "./src/cuda_kernel.ts";
-export { CudaModule } from "./src/cuda_module.ts";
-export { CudaStream, type StreamOptions } from "./src/cuda_stream.ts";
-export { DeviceArray } from "./src/device_array.ts";
-export { type CopyOptions, DeviceBuffer, type ReadOptions, type SlabPart } from "./src/device_buffer.ts";
-export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/errors.ts";
-export { HostBuffer } from "./src/host_buffer.ts";
-export { ImportedMemoryPool } from "./src/imported_memory_pool.ts";
-export { type KernelArgument } from "./src/kernel_arguments.ts";
+export {
+  CachingAllocator,
+  type CachingAllocatorOptions,
+  type CachingAllocatorUsage,
+} from "./src/memory/caching/caching_allocator.ts";
+export { Cuda } from "./src/objects/cuda.ts";
+export { CudaDevice } from "./src/objects/cuda_device.ts";
+export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";
+export { CudaKernel, type Dim3, type LaunchOptions } from "./src/objects/cuda_kernel.ts";
+export { CudaModule } from "./src/objects/cuda_module.ts";
+export { CudaStream, type StreamOptions } from "./src/objects/cuda_stream.ts";
+export { DeviceArray } from "./src/memory/device_array.ts";
+export { type CopyOptions, DeviceBuffer, type ReadOptions, type SlabPart } from "./src/memory/device_buffer.ts";
+export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/support/errors.ts";
+export { HostBuffer } from "./src/memory/host_buffer.ts";
+export { ImportedMemoryPool } from "./src/memory/imported_memory_pool.ts";
+export { type KernelArgument } from "./src/objects/kernel_arguments.ts";
 export {
   MemoryPool,
   type PoolHandleType,
   type PoolOptions,
   type PoolUsage,
   type ReusePolicies,
-} from "./src/memory_pool.ts";
+} from "./src/memory/memory_pool.ts";
 export { open, type OpenOptions } from "./src/open.ts";
-export { type Access } from "./src/pool_access.ts";
+export { type Access } from "./src/memory/pool_access.ts";
 export { type ParameterType } from "./src/ptx/kernel_signature.ts";
-export { ShareableHandle } from "./src/shareable_handle.ts";
-export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel_consumer.ts";
-export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel_producer.ts";
-export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter.ts";
-export { Importer, type ImporterOptions } from "./src/sharing/importer.ts";
-export { Lease, type RecallOptions } from "./src/sharing/lease.ts";
-export { type LeaseState } from "./src/sharing/announcement.ts";
-export { type JsonValue } from "./src/sharing/metadata.ts";
-export { Offer } from "./src/sharing/offer.ts";
-export { type MapOptions, RemoteOffer } from "./src/sharing/remote_offer.ts";
-export { ReceivedSlot, Slot } from "./src/sharing/slot.ts";
-export { type ListenOptions, UnixListener } from "./src/sharing/unix_listener.ts";
+export { ShareableHandle } from "./src/memory/shareable_handle.ts";
+export { ChannelConsumer, type ConsumerOptions } from "./src/sharing/channel/channel_consumer.ts";
+export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./src/sharing/channel/channel_producer.ts";
+export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
+export { Importer, type ImporterOptions } from "./src/sharing/importer/importer.ts";
+export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
+export { type LeaseState } from "./src/sharing/exporter/announcement.ts";
+export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
+export { Offer } from "./src/sharing/exporter/offer.ts";
+export { type MapOptions, RemoteOffer } from "./src/sharing/importer/remote_offer.ts";
+export { ReceivedSlot, Slot } from "./src/sharing/channel/slot.ts";
+export { type ListenOptions, UnixListener } from "./src/sharing/transport/unix_listener.ts";
 export {
   type Peer,
   type Received,
   type ReceiveOptions,
   type SendOptions,
   UnixSocket,
-} from "./src/sharing/unix_socket.ts";
-export { type TypedArray, type TypedArrayConstructor } from "./src/typed_array.ts";
-export { type WaitOptions } from "./src/waiting.ts";
+} from "./src/sharing/transport/unix_socket.ts";
+export { type TypedArray, type TypedArrayConstructor } from "./src/support/typed_array.ts";
+export { type WaitOptions } from "./src/support/waiting/waiting.ts";

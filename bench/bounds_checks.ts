@@ -5,8 +5,8 @@
  * @module
  */
 import { ptx as fill } from "../kernels/fill.ts";
-import { Cuda } from "../src/cuda.ts";
-import { CudaError } from "../src/errors.ts";
+import { Cuda } from "../src/objects/cuda.ts";
+import { CudaError } from "../src/support/errors.ts";
 import { Session } from "../src/session.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 

@@ -36,7 +36,7 @@ export function loadCLoops(): LoadedLoops {
   const folder = Deno.makeTempDirSync();
   try {
     const library = `${folder}/loops.so`;
-    const source = fileURLToPath(new URL("loops.c", import.meta.url));
+    const source = fileURLToPath(new URL("./loops.c", import.meta.url));
     runCompiler([...compilerOptions, "-shared", "-fPIC", "-o", library, source]);
     const opened = Deno.dlopen(library, symbols);
     const version = runCompiler(["--version"]).split("\n", 1)[0]!;

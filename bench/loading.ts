@@ -32,7 +32,7 @@ export async function timeLoading({ modules }: Loading, { rounds }: { rounds: nu
 }
 
 async function loadInNewProcess(input: Uint8Array<ArrayBuffer>): Promise<number> {
-  const program = new URL("load_modules.ts", import.meta.url).href;
+  const program = new URL("./load_modules.ts", import.meta.url).href;
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-prompt", "--allow-ffi", program],
     env: { NO_COLOR: "1" },

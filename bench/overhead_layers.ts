@@ -14,8 +14,8 @@ import process from "node:process";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { loadCudaLibraries } from "../ffi/cuda_libraries.ts";
 import { addressOf } from "../ffi/host.ts";
-import { Cuda } from "../src/cuda.ts";
-import type { DeviceBuffer } from "../src/device_buffer.ts";
+import { Cuda } from "../src/objects/cuda.ts";
+import type { DeviceBuffer } from "../src/memory/device_buffer.ts";
 import { Session } from "../src/session.ts";
 
 /** How high above the native function a call is made. */

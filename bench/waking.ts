@@ -21,7 +21,7 @@ import { restMilliseconds, type WakingResult } from "./waking/results.ts";
 const permissions = ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write", "--allow-env"];
 
 function measure(runtime: string, rounds: string): WakingResult {
-  const program = fileURLToPath(new URL("waking/measure.ts", import.meta.url));
+  const program = fileURLToPath(new URL("./waking/measure.ts", import.meta.url));
   const [command, ...args] = commandIn(runtime, program, permissions);
   const { success, stdout } = new Deno.Command(command, { args: [...args, rounds], stderr: "inherit" }).outputSync();
   if (!success) throw new Error("it failed");

@@ -16,9 +16,9 @@ import type {
   OsHandle,
 } from "../src/driver.ts";
 import { memHandleType, memLocationType } from "../src/driver.ts";
-import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
-import { ofAllCopies } from "../src/copies.ts";
-import { CudaError, explainedError } from "../src/errors.ts";
+import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
+import { ofAllCopies } from "../src/support/copies.ts";
+import { CudaError, explainedError } from "../src/support/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
 import { firstVersionOfPoolOptions, newerNeeded } from "./first_versions.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./host.ts";

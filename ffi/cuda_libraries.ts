@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
-import { CudaError, cudaErrorName, CudaUnavailableError } from "../src/errors.ts";
-import { formatVersion } from "../src/version.ts";
+import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
+import { CudaError, cudaErrorName, CudaUnavailableError } from "../src/support/errors.ts";
+import { formatVersion } from "../src/support/version.ts";
 import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
 import { forbiddenDeviceFile } from "./device_files.ts";

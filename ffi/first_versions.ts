@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
-import { CudaError } from "../src/errors.ts";
-import { formatVersion } from "../src/version.ts";
+import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
+import { CudaError } from "../src/support/errors.ts";
+import { formatVersion } from "../src/support/version.ts";
 
 /** 11020 for CUDA 11.2. Those functions of `ffi/cuda.ts` that CUDA 10.0 had are left out. */
 export const firstVersions: Readonly<Record<string, number>> = {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { CudaError, cudaErrorName } from "../src/errors.ts";
+import { CudaError, cudaErrorName } from "../src/support/errors.ts";
 
 /** What is left to whoever cannot mend the driver. */
 export const otherwise = "or set POOLPASS_DRIVER=software to do without a GPU";

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../src/cuda_error_codes.ts";
-import { CudaError } from "../src/errors.ts";
+import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
+import { CudaError } from "../src/support/errors.ts";
 import { shim } from "./shim/shim.ts";
 
 /** Where the functions of a library lie. */

@@ -46,7 +46,9 @@ export async function buildPackage(): Promise<void> {
   }
   await write("package.json", `${JSON.stringify(manifest, null, 2)}\n`);
   const pages = await packagePages();
-  for (const folder of ["docs/", "src/sharing/"]) await Deno.mkdir(new URL(folder, destination), { recursive: true });
+  for (const folder of ["docs/", "src/sharing/protocol/"]) {
+    await Deno.mkdir(new URL(folder, destination), { recursive: true });
+  }
   for (const page of pages) await write(page, forUsers(withLinksTo(pages, { page, text: await read(page) })));
 }
 
@@ -76,13 +78,13 @@ export function packageManifest(
       "./package.json": "./package.json",
     },
     sideEffects: false,
-    files: ["poolpass.js", "poolpass.d.ts", "kernels", "docs", "src/sharing/PROTOCOL.md", "CHANGELOG.md"],
+    files: ["poolpass.js", "poolpass.d.ts", "kernels", "docs", "src/sharing/protocol/PROTOCOL.md", "CHANGELOG.md"],
   };
 }
 
 /** The paths of the pages that are for users. */
 async function packagePages(): Promise<string[]> {
-  const pages = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/PROTOCOL.md"];
+  const pages = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/protocol/PROTOCOL.md"];
   for await (const { name } of Deno.readDir(new URL("docs/", root))) pages.push(`docs/${name}`);
   return pages.sort();
 }

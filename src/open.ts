@@ -1,11 +1,11 @@
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { environmentVariable } from "../ffi/environment.ts";
-import { Cuda } from "./cuda.ts";
+import { Cuda } from "./objects/cuda.ts";
 import type { Driver } from "./driver.ts";
-import { CudaUnavailableError } from "./errors.ts";
+import { CudaUnavailableError } from "./support/errors.ts";
 import { Session } from "./session.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
-import { checkOptions, whatIs } from "./validation.ts";
+import { checkOptions, whatIs } from "./support/validation.ts";
 
 /** Which driver to use, and how. */
 export interface OpenOptions {

@@ -1,9 +1,9 @@
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
-import { EndedError, giveBack } from "./explain.ts";
-import { reportForgotten } from "./forgotten.ts";
-import { ImportedMappings } from "./imported_mappings.ts";
-import type { MemoryPool } from "./memory_pool.ts";
-import { Staging } from "./staging.ts";
+import { EndedError, giveBack } from "./support/explain.ts";
+import { reportForgotten } from "./support/forgotten.ts";
+import { ImportedMappings } from "./memory/imported_mappings.ts";
+import type { MemoryPool } from "./memory/memory_pool.ts";
+import { Staging } from "./memory/staging.ts";
 
 /** Memory that is of no pool, which would report it, and that nobody has freed yet. */
 export interface LooseMemory {

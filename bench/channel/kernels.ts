@@ -21,7 +21,7 @@ export interface FrameLaunch {
 
 /** A kernel, whose module stays loaded as long as the device is open. */
 export function loadKernel(device: CudaDevice, name: "write_frame" | "read_frame" | "read_clock"): CudaKernel {
-  const ptx = Deno.readTextFileSync(new URL("frames.ptx", import.meta.url));
+  const ptx = Deno.readTextFileSync(new URL("./frames.ptx", import.meta.url));
   return device.loadModule(ptx).kernel(name);
 }
 

@@ -71,7 +71,7 @@ async function run(job: Job): Promise<RoundTimes> {
 }
 
 const consumer = new Deno.Command(Deno.execPath(), {
-  args: ["run", "--allow-ffi", "--allow-read", fileURLToPath(new URL("consumer.ts", import.meta.url)), path],
+  args: ["run", "--allow-ffi", "--allow-read", fileURLToPath(new URL("./consumer.ts", import.meta.url)), path],
   stdin: "null",
   stdout: "null",
   stderr: "inherit",

@@ -16,7 +16,7 @@ interface Allocator {
 /** All of them. */
 export function callWorks({ device, pool, streams, stream, synchronize }: Subject): Works {
   const x = pool.allocate(1024, stream);
-  const module = device.loadModule(Deno.readTextFileSync(new URL("kernels.ptx", import.meta.url)));
+  const module = device.loadModule(Deno.readTextFileSync(new URL("./kernels.ptx", import.meta.url)));
   const event = device.createEvent();
 
   function timeCalls(request: Request, call: () => void): number[] {

@@ -13,7 +13,7 @@ const block = 256;
 
 /** All of them. */
 export function copyWorks({ cuda, device, pool, stream }: Subject): Works {
-  const module = device.loadModule(Deno.readTextFileSync(new URL("kernels.ptx", import.meta.url)));
+  const module = device.loadModule(Deno.readTextFileSync(new URL("./kernels.ptx", import.meta.url)));
   const fill = module.kernel("fill_vectors");
   const copy = module.kernel("copy_vectors");
   // Host memory lives from one round to the next: getting it takes long.

@@ -34,7 +34,7 @@ export async function measureGarbage(operations: number): Promise<GarbageRow[]> 
 }
 
 async function collectionsOf(work: string, operations: number): Promise<Collection[]> {
-  const program = fileURLToPath(new URL("garbage_work.ts", import.meta.url));
+  const program = fileURLToPath(new URL("./garbage_work.ts", import.meta.url));
   const flags = "--v8-flags=--expose-gc,--trace-gc,--trace-gc-nvp";
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-prompt", "--allow-ffi", "--allow-read", flags, program, work, String(operations)],

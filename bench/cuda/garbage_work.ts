@@ -14,7 +14,7 @@ declare const gc: () => void;
 const warmUp = 50_000;
 
 const { device, pool, streams, stream, synchronize } = openSubject();
-const module = device.loadModule(Deno.readTextFileSync(new URL("kernels.ptx", import.meta.url)));
+const module = device.loadModule(Deno.readTextFileSync(new URL("./kernels.ptx", import.meta.url)));
 const empty3 = module.kernel("empty_3");
 const allocator = pool.createCachingAllocator();
 const event = device.createEvent();

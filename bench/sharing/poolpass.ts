@@ -48,7 +48,13 @@ const folder = Deno.makeTempDirSync();
 await using exporter = Exporter.listen(`${folder}/exporter.sock`);
 await using listener = UnixListener.listen(`${folder}/control.sock`);
 const importer = new Deno.Command(Deno.execPath(), {
-  args: ["run", "--no-prompt", "--allow-ffi", fileURLToPath(new URL("poolpass_importer.ts", import.meta.url)), folder],
+  args: [
+    "run",
+    "--no-prompt",
+    "--allow-ffi",
+    fileURLToPath(new URL("./poolpass_importer.ts", import.meta.url)),
+    folder,
+  ],
   stdin: "null",
   stdout: "null",
   stderr: "inherit",

@@ -1,6 +1,6 @@
 /*
  * A CUDA that does nothing at once: what is left of the time of a call is the caller's own. Built into libcuda.so.1 for
- * bench/overhead.ts, and for tests/other_machines_test.ts beside what other machines' libraries do. There is one device, of which nothing is remembered: handles and addresses are only told apart.
+ * bench/overhead.ts, and for tests/ffi/other_machines_test.ts beside what other machines' libraries do. There is one device, of which nothing is remembered: handles and addresses are only told apart.
  */
 #include <fcntl.h>
 #include <stddef.h>

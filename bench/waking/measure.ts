@@ -45,7 +45,7 @@ interface Partner {
 }
 
 function startPartner(role: Role, connections = 0): Partner {
-  const program = new URL("partner.ts", import.meta.url);
+  const program = new URL("./partner.ts", import.meta.url);
   const { exited, kill } = startChild(program, { args: [role, folder, connections.toString()] });
   const failed = new AbortController();
   const ended = exited.then((code) => {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client of poolpass's sharing protocol in Python, written from src/sharing/PROTOCOL.md and nothing else of poolpass.
+"""A client of poolpass's sharing protocol in Python, written from src/sharing/protocol/PROTOCOL.md and nothing else of poolpass.
 
     poolpass_client.py list PATH [--follow]                       what an exporter offers; needs no CUDA
     poolpass_client.py import PATH [NAME] [--verify PATTERN] [--hold]

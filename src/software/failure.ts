@@ -1,7 +1,7 @@
 import { SystemError } from "../../ffi/shim/system_error.ts";
-import { cudaErrorNumbers } from "../cuda_error_codes.ts";
-import { CudaError, cudaErrorName } from "../errors.ts";
-import { sharedMemoryRefusal } from "./shared_file.ts";
+import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
+import { CudaError, cudaErrorName } from "../support/errors.ts";
+import { sharedMemoryRefusal } from "./memory/shared_file.ts";
 
 /** Ends a call with the error that the real driver gives. */
 export function fail(number: number, call: string): never {

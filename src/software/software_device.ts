@@ -1,4 +1,4 @@
-import { type DeviceAttributeName, deviceAttributes } from "../device_attributes.ts";
+import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import { memHandleType } from "../driver.ts";
 
 /** Limits of a launch, as `cudaDeviceGetAttribute` tells them. */

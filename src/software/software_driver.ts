@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { cudaErrorNumbers } from "../cuda_error_codes.ts";
+import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import {
   type Driver,
   eventFlags,
@@ -19,25 +19,25 @@ import {
   type OsHandle,
   streamFlags,
 } from "../driver.ts";
-import { Allocations, type DeviceAllocation } from "./allocations.ts";
-import { Copies } from "./copies.ts";
-import type { DeviceMemory } from "./device_memory.ts";
+import { Allocations, type DeviceAllocation } from "./memory/allocations.ts";
+import { Copies } from "./execution/copies.ts";
+import type { DeviceMemory } from "./memory/device_memory.ts";
 import { checkSharing, fail, outOfSystem } from "./failure.ts";
-import { HostMemory, type LockedMemory } from "./host_memory.ts";
-import { ImportedPool, type Mapping } from "./imported_pool.ts";
-import { InterprocessEvent } from "./interprocess_event.ts";
-import { LegacyMemory } from "./legacy_memory.ts";
-import type { OpenedMemory } from "./opened_memory.ts";
-import { poolAttribute, setPoolAttribute } from "./pool_attributes.ts";
-import { createPoolId, decodeExportData, encodeExportData } from "./pool_file.ts";
-import { SharedFile, sharedMemoryRefusal } from "./shared_file.ts";
+import { HostMemory, type LockedMemory } from "./memory/host_memory.ts";
+import { ImportedPool, type Mapping } from "./ipc/imported_pool.ts";
+import { InterprocessEvent } from "./ipc/interprocess_event.ts";
+import { LegacyMemory } from "./ipc/legacy_memory.ts";
+import type { OpenedMemory } from "./ipc/opened_memory.ts";
+import { poolAttribute, setPoolAttribute } from "./memory/pool_attributes.ts";
+import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_file.ts";
+import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { softwareAttribute } from "./software_device.ts";
-import type { SoftwareKernel } from "./kernel_launch.ts";
-import { launchOf, LoadedModule, type ModuleVariable, occupancyOf } from "./software_modules.ts";
-import { type Block, SoftwarePool } from "./software_pool.ts";
-import { Event, Scheduler, Stream, Work } from "./streams.ts";
+import type { SoftwareKernel } from "./execution/kernel_launch.ts";
+import { launchOf, LoadedModule, type ModuleVariable, occupancyOf } from "./execution/software_modules.ts";
+import { type Block, SoftwarePool } from "./memory/software_pool.ts";
+import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
 import { type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
-import { addressOfOffset, offsetOfAddress, scratch, Window, windowByteLength } from "./window.ts";
+import { addressOfOffset, offsetOfAddress, scratch, Window, windowByteLength } from "./memory/window.ts";
 
 const emulatedCudaVersion = 13000;
 const onlyNumaNode = 0;

@@ -1,10 +1,10 @@
-import { cudaErrorNumbers } from "../cuda_error_codes.ts";
-import { CudaError, cudaErrorName } from "../errors.ts";
-import { formatUuid } from "../uuid.ts";
+import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
+import { CudaError, cudaErrorName } from "../support/errors.ts";
+import { formatUuid } from "../support/uuid.ts";
 import { faultKind } from "./compiler/compile.ts";
 import { fail } from "./failure.ts";
 import { softwareUuid, visibleDevices } from "./software_device.ts";
-import { KernelFault } from "./kernel_fault.ts";
+import { KernelFault } from "./execution/kernel_fault.ts";
 
 const deviceLimit = 16;
 

@@ -4,8 +4,8 @@
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { UnixListener } from "../../src/sharing/unix_listener.ts";
-import { UnixSocket } from "../../src/sharing/unix_socket.ts";
+import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
+import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 
 const workers = 10;
 

@@ -2,7 +2,7 @@
 // line to its standard error.
 import process from "node:process";
 import { dlopen } from "../../ffi/host.ts";
-import { writeStandardError, writeStandardOutput } from "../../src/software/standard_output.ts";
+import { writeStandardError, writeStandardOutput } from "../../src/software/execution/standard_output.ts";
 
 const setStatusFlags = 4;
 const nonblocking = 0o4000;

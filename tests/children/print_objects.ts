@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { visitObjects } from "../printed_objects.ts";
+import { visitObjects } from "../objects/printed_objects.ts";
 
 await visitObjects((object, text) => {
   console.log(text);

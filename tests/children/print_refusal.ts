@@ -1,7 +1,7 @@
 // Prints why FFI may not be used, and what is thrown by whoever tries all the same.
 import { environmentVariable } from "../../ffi/environment.ts";
 import { dlopen, ffiRefusal } from "../../ffi/host.ts";
-import { UnixListener } from "../../src/sharing/unix_listener.ts";
+import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 
 console.log(ffiRefusal());
 console.log(environmentVariable("HOME"));

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { driversUnderTest, type DriverUnderTest } from "../drivers.ts";
+import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
 import { differences } from "./differences.ts";
 import { type Equipment, equipmentOf, reasonNotToRun } from "./needs.ts";
 import { documentedOutcome, isSame, type Outcome } from "./outcome.ts";
@@ -22,10 +22,10 @@ test("conformance: the table has enough rows, each with a name of its own", () =
 });
 
 test("conformance: the table has every file of rows", () => {
-  const found = readdirSync(new URL(".", import.meta.url)).filter((file) => {
-    const text = readFileSync(new URL(file, import.meta.url), "utf8");
-    return file !== "table.ts" && /^export const situations/m.test(text);
-  });
+  const folder = new URL("situations/", import.meta.url);
+  const found = readdirSync(folder).filter((file) =>
+    /^export const situations/m.test(readFileSync(new URL(file, folder), "utf8"))
+  );
   assertEquals(found.sort(), files.map((name) => `${name}.ts`).sort());
 });
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { isDeepStrictEqual } from "node:util";
-import { CudaError, SharingError } from "../../src/errors.ts";
+import { CudaError, SharingError } from "../../src/support/errors.ts";
 import type { Answer, Situation } from "./situation.ts";
 
 /** What can be recorded of a row. */

@@ -1,7 +1,7 @@
 // The second process of a row: peer.ts DRIVER ROLE SOCKET. It answers until the row's process is gone.
 import process from "node:process";
-import { CudaError, SharingError } from "../../src/errors.ts";
-import { UnixSocket } from "../../src/sharing/unix_socket.ts";
+import { CudaError, SharingError } from "../../src/support/errors.ts";
+import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { loadDriver } from "./load_driver.ts";
 import { receiveMessage, sendMessage } from "./peer_messages.ts";
 import { roles } from "./roles.ts";

@@ -5,8 +5,8 @@
  * @module
  */
 import { duplicateDescriptor } from "../../ffi/shim/descriptors.ts";
-import { ShareableHandle } from "../../src/shareable_handle.ts";
-import type { UnixSocket } from "../../src/sharing/unix_socket.ts";
+import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
+import type { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import type { PeerMessage } from "./situation.ts";
 
 /** A message, and what kind it is. */

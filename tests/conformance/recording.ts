@@ -24,5 +24,5 @@ export interface Recording {
 
 /** Reads `recorded.json`. */
 export function readRecording(): Recording {
-  return JSON.parse(readFileSync(new URL("recorded.json", import.meta.url), "utf8"));
+  return JSON.parse(readFileSync(new URL("./recorded.json", import.meta.url), "utf8"));
 }

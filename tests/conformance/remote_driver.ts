@@ -4,7 +4,7 @@
  * @module
  */
 import type { Driver } from "../../src/driver.ts";
-import { decodeValue, encodeValue } from "../call_values.ts";
+import { decodeValue, encodeValue } from "../support/call_values.ts";
 import { type Fill, launchFill, readBytes } from "./launch.ts";
 import { type LongWork, prepareLongWork } from "./long_work.ts";
 import type { Peer, Role, Stage } from "./situation.ts";

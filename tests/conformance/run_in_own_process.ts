@@ -5,7 +5,7 @@
  */
 import { tmpdir } from "node:os";
 import process from "node:process";
-import { type ChildProcess, startScript } from "../child_process.ts";
+import { type ChildProcess, startScript } from "../support/child_process.ts";
 import type { Result } from "./outcome.ts";
 import type { Situation } from "./situation.ts";
 import { fileOf } from "./table.ts";

@@ -20,7 +20,7 @@ const { values: { file }, positionals: [driverName, ...names] } = parseArgs({
 if (driverName === undefined || names.length === 0) {
   throw new TypeError("Cannot run: usage: run_situation.ts DRIVER NAME... [--file FILE]");
 }
-const { situations } = await import(`./${file}.ts`) as { situations: readonly Situation[] };
+const { situations } = await import(`./situations/${file}.ts`) as { situations: readonly Situation[] };
 for (const [index, name] of names.entries()) {
   const situation = situations.find((situation) => situation.name === name);
   if (situation === undefined) throw new RangeError(`Cannot run "${name}": there is no such row`);

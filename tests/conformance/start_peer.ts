@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
-import { CudaError, SharingError } from "../../src/errors.ts";
-import { UnixListener } from "../../src/sharing/unix_listener.ts";
-import { type ChildProcess, startScript } from "../child_process.ts";
+import { CudaError, SharingError } from "../../src/support/errors.ts";
+import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
+import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { receiveMessage, sendMessage } from "./peer_messages.ts";
 import type { Peer } from "./situation.ts";
 

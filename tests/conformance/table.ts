@@ -3,30 +3,30 @@
  *
  * @module
  */
-import { situations as allocations } from "./allocations.ts";
-import { situations as copies } from "./copies.ts";
-import { situations as defaultPools } from "./default_pools.ts";
-import { situations as devices } from "./devices.ts";
-import { situations as events } from "./events.ts";
-import { situations as hostPools } from "./host_pools.ts";
-import { situations as ipcEvents } from "./ipc_events.ts";
-import { situations as ipcMemory } from "./ipc_memory.ts";
-import { situations as launches } from "./launches.ts";
-import { situations as modules } from "./modules.ts";
-import { situations as nullPools } from "./null_pools.ts";
-import { situations as poolAccess } from "./pool_access.ts";
-import { situations as poolAttributes } from "./pool_attributes.ts";
-import { situations as poolCreation } from "./pool_creation.ts";
-import { situations as poolExport } from "./pool_export.ts";
-import { situations as poolImport } from "./pool_import.ts";
-import { situations as poolUsage } from "./pool_usage.ts";
-import { situations as poolsBetweenProcesses } from "./pools_between_processes.ts";
-import { situations as publicObjects } from "./public_objects.ts";
-import { situations as publicPools } from "./public_pools.ts";
-import { situations as reuse } from "./reuse.ts";
+import { situations as allocations } from "./situations/allocations.ts";
+import { situations as copies } from "./situations/copies.ts";
+import { situations as defaultPools } from "./situations/default_pools.ts";
+import { situations as devices } from "./situations/devices.ts";
+import { situations as events } from "./situations/events.ts";
+import { situations as hostPools } from "./situations/host_pools.ts";
+import { situations as ipcEvents } from "./situations/ipc_events.ts";
+import { situations as ipcMemory } from "./situations/ipc_memory.ts";
+import { situations as launches } from "./situations/launches.ts";
+import { situations as modules } from "./situations/modules.ts";
+import { situations as nullPools } from "./situations/null_pools.ts";
+import { situations as poolAccess } from "./situations/pool_access.ts";
+import { situations as poolAttributes } from "./situations/pool_attributes.ts";
+import { situations as poolCreation } from "./situations/pool_creation.ts";
+import { situations as poolExport } from "./situations/pool_export.ts";
+import { situations as poolImport } from "./situations/pool_import.ts";
+import { situations as poolUsage } from "./situations/pool_usage.ts";
+import { situations as poolsBetweenProcesses } from "./situations/pools_between_processes.ts";
+import { situations as publicObjects } from "./situations/public_objects.ts";
+import { situations as publicPools } from "./situations/public_pools.ts";
+import { situations as reuse } from "./situations/reuse.ts";
 import type { Situation } from "./situation.ts";
-import { situations as strangers } from "./strangers.ts";
-import { situations as streams } from "./streams.ts";
+import { situations as strangers } from "./situations/strangers.ts";
+import { situations as streams } from "./situations/streams.ts";
 
 const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   devices,

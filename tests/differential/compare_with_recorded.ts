@@ -4,7 +4,7 @@
  * @module
  */
 import { writeFileSync } from "node:fs";
-import { Cuda } from "../../src/cuda.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { compareOperation, compareProgram, type Difference } from "./comparison.ts";

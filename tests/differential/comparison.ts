@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Cuda } from "../../src/cuda.ts";
+import type { Cuda } from "../../src/objects/cuda.ts";
 import type { Operation } from "./operation.ts";
 import { logEntryBytes, type Program, randomProgram } from "./program.ts";
 import { operandSets } from "./operands.ts";

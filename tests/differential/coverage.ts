@@ -4,7 +4,7 @@
  * @module
  */
 import { type InstructionForm, matchForm } from "../../src/software/compiler/typing/instruction_form.ts";
-import { formsByOpcode, instructions } from "../../src/software/compiler/instructions.ts";
+import { formsByOpcode, instructions } from "../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../src/software/compiler/typing/refused_instructions.ts";
 import { type Exclusion, exclusions } from "./exclusions.ts";
 import { operations } from "./operations.ts";

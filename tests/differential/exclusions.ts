@@ -50,7 +50,7 @@ export const exclusions: readonly Exclusion[] = [
     reason: "addresses differ from device to device",
   },
   { opcodes: ["bra", "brx", "ret"], modifiers: ["uni"], reason: "control: a promise to the compiler" },
-  { opcodes: ["call"], reason: "control: the kernels of tests/ptx call" },
+  { opcodes: ["call"], reason: "control: the kernels of tests/corpus call" },
   { opcodes: ["trap"], reason: "control: it ends the kernel with an error" },
   { opcodes: ["activemask"], reason: "which threads are together is up to the machine" },
   {

@@ -4,7 +4,7 @@
 // first error that may have made the device useless.
 import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
-import { Cuda } from "../../src/cuda.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { loadDriver } from "../conformance/load_driver.ts";
 import { frameOf } from "./frames.ts";

@@ -5,7 +5,7 @@
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { startScript } from "../child_process.ts";
+import { startScript } from "../support/child_process.ts";
 import { readFrames } from "./frames.ts";
 import { batchSize, type Subject } from "./subjects.ts";
 import type { Outcome } from "./trial.ts";

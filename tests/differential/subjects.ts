@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Cuda } from "../../src/cuda.ts";
+import type { Cuda } from "../../src/objects/cuda.ts";
 import { operations } from "./operations.ts";
 import { randomProgram } from "./program.ts";
 import { singleOperation } from "./single_operation.ts";

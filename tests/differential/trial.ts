@@ -4,7 +4,7 @@
  * @module
  */
 import { createHash } from "node:crypto";
-import type { Cuda } from "../../src/cuda.ts";
+import type { Cuda } from "../../src/objects/cuda.ts";
 import { moduleHeader } from "./kernel_text.ts";
 
 /** A kernel that reads an input and writes an output, and how to launch it. */

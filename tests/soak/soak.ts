@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "@std/cli/parse-args";
 import { Exporter, open } from "../../mod.ts";
-import { type ChildProcess, startScript } from "../child_process.ts";
+import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { type Figures, Growth, measure } from "./growth.ts";
 
 const atOnce = 32;

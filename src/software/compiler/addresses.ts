@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ofAllCopies } from "../../copies.ts";
+import { ofAllCopies } from "../../support/copies.ts";
 
 /** The address of the first byte of the memory: low half 0, so that an address's low half is the offset into it. */
 export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();

@@ -2,7 +2,7 @@ import { PtxError } from "../../../ptx/syntax.ts";
 import { hostCalls, passArguments, readTarget, takeResults } from "../instructions/call_instructions.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import type { SuspensionRequest } from "../launch_context.ts";
 import type { LabelName } from "../typing/names.ts";

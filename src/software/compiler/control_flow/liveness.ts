@@ -1,5 +1,5 @@
 import { type BasicBlock, postorder } from "./control_flow_graph.ts";
-import type { RegisterUse } from "../function_emitter.ts";
+import type { RegisterUse } from "../codegen/function_emitter.ts";
 import type { Register } from "../typing/names.ts";
 
 /** A block whose registers are looked at, and where control goes from it: to where it goes on later, too. */

@@ -11,7 +11,7 @@
  * @module
  */
 import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
-import { type FunctionEmitter, imageAddressGlobal } from "../function_emitter.ts";
+import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
 import type { Variable } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";

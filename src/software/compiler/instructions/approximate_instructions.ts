@@ -7,7 +7,7 @@
  * @module
  */
 import { assignFloat, canonicalizeNaN, pushFloat } from "./float_instructions.ts";
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Helper } from "../helpers/helper_functions.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 

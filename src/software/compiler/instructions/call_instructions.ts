@@ -10,7 +10,7 @@ import type { FunctionDeclaration } from "../../../ptx/syntax.ts";
 import { faultKind, functionAddress } from "../addresses.ts";
 import { pushSpaces } from "./address_checks.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import { loadOp, storeOp } from "./memory_instructions.ts";
 import type { FunctionName, Prototype } from "../typing/names.ts";

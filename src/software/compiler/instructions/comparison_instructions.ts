@@ -4,7 +4,7 @@
  * @module
  */
 import { pushFloat } from "./float_instructions.ts";
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { flushHalfBits, holdBits, isHalf, lanesOf, packLanes, pushLane, widenHalf } from "./half_instructions.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import { typeNamed } from "../typing/scalar_types.ts";

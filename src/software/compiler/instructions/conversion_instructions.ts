@@ -7,7 +7,7 @@
  * @module
  */
 import { canonicalizeNaN, flushSubnormal, roundToSingle, saturate } from "./float_instructions.ts";
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { clampDouble, isHalf, largestHalves, narrowToHalf, widenHalf } from "./half_instructions.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";

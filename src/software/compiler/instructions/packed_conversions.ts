@@ -5,7 +5,7 @@
  * @module
  */
 import { eightBitFormats } from "./eight_bit_floats.ts";
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
   clampDouble,
   lanesOf,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "../typing/instruction_form.ts";
 import { constantOf, isSameOperand, repeatable, u32 } from "./integer_operations.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";

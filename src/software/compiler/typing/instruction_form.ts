@@ -1,4 +1,4 @@
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { SuspensionRequest } from "../launch_context.ts";
 import type { TypedInstruction } from "./typed_instruction.ts";
 

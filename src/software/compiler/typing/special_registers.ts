@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { FunctionEmitter } from "../function_emitter.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 
 const warpSize = 32;
 

@@ -10,7 +10,7 @@ import {
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
 import { type InstructionForm, matchForm } from "./instruction_form.ts";
-import { formsByOpcode, refusalOf } from "../instructions.ts";
+import { formsByOpcode, refusalOf } from "../instructions/instructions.ts";
 import { type ModuleImage, operandOf } from "./module_image.ts";
 import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
 import {

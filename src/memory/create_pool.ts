@@ -1,0 +1,75 @@
+import type { CudaDevice } from "../objects/cuda_device.ts";
+import { memHandleType, type MemLocation } from "../driver.ts";
+import { CudaError } from "../support/errors.ts";
+import { cannot } from "../support/explain.ts";
+import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
+import type { Session } from "../session.ts";
+import { checkByteLength } from "../support/validation.ts";
+
+const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
+  "none": memHandleType.none,
+  "posix-fd": memHandleType.posixFileDescriptor,
+  "fabric": memHandleType.fabric,
+};
+
+/** Where a new pool's memory is to lie. */
+export interface PoolPlace {
+  readonly location: MemLocation;
+  /** Undefined for host memory. */
+  readonly device: CudaDevice | undefined;
+  /** As the error says it: "on device 0". */
+  readonly name: string;
+  /** What to try where the driver refuses the place. */
+  readonly hint?: string;
+}
+
+/** `cudaMemPoolCreate`. */
+export function createPool(
+  session: Session,
+  { location, device, name, hint }: PoolPlace,
+  { handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions,
+): MemoryPool {
+  if (!Object.hasOwn(handleTypeBits, handleType)) {
+    throw new TypeError(
+      `Cannot create a pool with handleType "${String(handleType)}": it is "none", "posix-fd" or "fabric"`,
+    );
+  }
+  checkByteLength(maxSize, "a pool's maxSize");
+  const refusal = session.driver.sharingRefusal;
+  if (handleType !== "none" && refusal !== undefined) {
+    throw new TypeError(`Cannot create a pool that other processes can share: ${refusal}`);
+  }
+  let handle: bigint;
+  try {
+    handle = session.driver.memPoolCreate({
+      handleTypes: handleTypeBits[handleType],
+      location,
+      maxSize: BigInt(maxSize),
+    });
+  } catch (error) {
+    throw cannot(
+      `create a pool with handleType "${handleType}" ${name}`,
+      error,
+      hint ?? (device === undefined ? undefined : sharingHint(handleType, error)),
+    );
+  }
+  const pool = new MemoryPool(session, { device, handle, handleType, isOwned: true });
+  if (releaseThreshold === undefined) return pool;
+  try {
+    pool.releaseThreshold = releaseThreshold;
+  } catch (error) {
+    pool[Symbol.dispose]();
+    throw error;
+  }
+  return pool;
+}
+
+/** What to try where the driver has pools, but none that can be shared so. */
+function sharingHint(handleType: PoolHandleType, error: unknown): string | undefined {
+  if (handleType === "none" || !(error instanceof CudaError)) return undefined;
+  if (error.code !== "cudaErrorInvalidValue" && error.code !== "cudaErrorNotSupported") return undefined;
+  const alone = 'use handleType "none", whose pools no other process can import';
+  return handleType === "fabric"
+    ? `the device may not be connected by fabric: use handleType "posix-fd" on one machine, or ${alone}`
+    : `this driver may have no pools that can be shared, as under WSL 2: ${alone}`;
+}

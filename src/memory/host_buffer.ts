@@ -1,0 +1,50 @@
+import { countOf, printAs } from "../support/custom_inspect.ts";
+import type { HostAllocation } from "../driver.ts";
+import { giveBack } from "../support/explain.ts";
+import type { Session } from "../session.ts";
+
+/**
+ * Page-locked host memory: copies to and from it run beside the host's own work. Made by `Cuda.allocateHost`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+ */
+export class HostBuffer implements Disposable {
+  /** How many bytes there are. */
+  readonly byteLength: number;
+  readonly #session: Session;
+  readonly #allocation: HostAllocation;
+  #isDisposed = false;
+
+  static {
+    printAs(this, "HostBuffer", (buffer) => {
+      const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
+      return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;
+    });
+  }
+
+  /**
+   * Made by `Cuda.allocateHost`.
+   *
+   * @ignore
+   */
+  constructor(session: Session, byteLength: number) {
+    this.#session = session;
+    this.#allocation = session.allocateHost(byteLength);
+    this.byteLength = byteLength;
+  }
+
+  /** The memory, seen in place. It is detached when this is disposed: views of it then have no elements. */
+  get buffer(): ArrayBuffer {
+    if (this.#isDisposed || this.#session.hasEnded) {
+      throw new ReferenceError("Cannot use the host buffer: it was disposed");
+    }
+    return this.#allocation.buffer;
+  }
+
+  /** Frees the memory. CUDA waits for the copies that use it. */
+  [Symbol.dispose](): void {
+    if (this.#isDisposed || this.#session.hasEnded) return;
+    this.#isDisposed = true;
+    giveBack(() => this.#session.freeHost(this.#allocation));
+  }
+}

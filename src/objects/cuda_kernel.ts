@@ -1,0 +1,195 @@
+import { printAs } from "../support/custom_inspect.ts";
+import type { CudaDevice } from "./cuda_device.ts";
+import { checkStream, type CudaStream } from "./cuda_stream.ts";
+import type { KernelParameters } from "../driver.ts";
+import { CudaError } from "../support/errors.ts";
+import { cannot } from "../support/explain.ts";
+import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
+import { shownType } from "./kernel_parameters.ts";
+import { exceededLimit, extentOf, refuseShape, shapeOf } from "./launch_shape.ts";
+import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
+import type { Session } from "../session.ts";
+import { checkByteLength, checkNumber, maximumInt, whatIs } from "../support/validation.ts";
+
+/** The most that fits the C type, an unsigned int. */
+const maximumSharedMemoryBytes = 2 ** 32 - 1;
+
+/** Number of blocks or threads in each dimension; a plain number is that of the first. */
+export type Dim3 = number | readonly [x: number, y?: number, z?: number];
+
+/** How many threads run a kernel, and where. */
+export interface LaunchOptions {
+  /** Blocks. */
+  grid: Dim3;
+  /** Threads of a block. */
+  block: Dim3;
+  /** The device's default stream unless given. */
+  stream?: CudaStream;
+  /** Bytes of dynamic shared memory for each block; 0 unless given. */
+  sharedMemoryBytes?: number;
+}
+
+/** A function that runs on a device, as many times at once as a launch says. Made by `CudaModule.kernel`. */
+export class CudaKernel {
+  /** The name by which it was found. */
+  readonly name: string;
+  readonly #session: Session;
+  readonly #device: CudaDevice;
+  readonly #handle: bigint;
+  readonly #isLoaded: () => boolean;
+  readonly #types: readonly ParameterType[];
+  readonly #writers: readonly ParameterWriter[];
+  readonly #parameters: KernelParameters;
+
+  static {
+    printAs(this, "CudaKernel", (kernel) => {
+      const types = kernel.#types.map(shownType);
+      const state = kernel.#isLoaded() && !kernel.#session.hasEnded ? "" : ", disposed";
+      return `CudaKernel { device ${kernel.#device.ordinal}, ${kernel.name}(${types.join(", ")})${state} }`;
+    });
+  }
+
+  /**
+   * Made by `CudaModule.kernel`.
+   *
+   * @ignore
+   */
+  constructor(
+    session: Session,
+    { device, handle, signature, isLoaded }: {
+      device: CudaDevice;
+      handle: bigint;
+      signature: KernelSignature;
+      isLoaded: () => boolean;
+    },
+  ) {
+    this.#session = session;
+    this.#device = device;
+    this.#handle = handle;
+    this.#isLoaded = isLoaded;
+    this.name = signature.name;
+    this.#types = signature.parameters.map(({ type }) => type);
+    this.#writers = signature.parameters.map(({ type, offset }) => writerOf(type, offset));
+    this.#parameters = session.driver.createKernelParameters(signature.parameterBytes);
+  }
+
+  /** The types of its parameters, in order. */
+  get parameters(): readonly ParameterType[] {
+    return this.#types;
+  }
+
+  /**
+   * Gives the kernel to a stream. The arguments have been taken when this returns.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
+   * @param options How many blocks of how many threads, and on which stream.
+   * @param args One for each parameter, in order.
+   * @throws {TypeError} where the arguments are not as many as the parameters, or of another kind
+   * @throws {RangeError} where a number does not fit its parameter, or is no extent
+   * @throws {ReferenceError} where the module, the stream or a buffer is gone
+   * @throws {CudaError} `cudaErrorInvalidValue` for more blocks, threads or shared memory than there can be
+   */
+  launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
+    if (!options) {
+      throw new TypeError(`Cannot launch ${this.name} with ${whatIs(options)} as its options: give { grid, block }`);
+    }
+    const { grid, block, stream = this.#device.defaultStream, sharedMemoryBytes = 0 } = options;
+    const writers = this.#writers;
+    if (args.length !== writers.length) {
+      throw new TypeError(
+        `Cannot launch ${this.name} with ${args.length} arguments: it has ${writers.length} parameters`,
+      );
+    }
+    checkStream(stream, this.#session);
+    if (stream.device !== this.#device) {
+      const devices = `device ${this.#device.ordinal} on a stream of device ${stream.device.ordinal}`;
+      throw new TypeError(`Cannot launch ${this.name} of ${devices}: load its module there`);
+    }
+    const { name } = this;
+    const gridX = extentOf(grid, 0);
+    const gridY = extentOf(grid, 1);
+    const gridZ = extentOf(grid, 2);
+    const blockX = extentOf(block, 0);
+    const blockY = extentOf(block, 1);
+    const blockZ = extentOf(block, 2);
+    if (gridX * gridY * gridZ * blockX * blockY * blockZ === 0) refuseShape(name, options);
+    if (sharedMemoryBytes !== 0) checkSharedMemory(sharedMemoryBytes);
+    if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${name}: its module was disposed`);
+    const { view } = this.#parameters;
+    for (let index = 0; index < writers.length; index++) {
+      const refusal = writers[index]!(view, args[index]!);
+      if (refusal !== undefined) this.#refuse(index, args[index]!, refusal);
+    }
+    try {
+      this.#session.driver.launchKernel(
+        this.#device.ordinal,
+        this.#handle,
+        gridX,
+        gridY,
+        gridZ,
+        blockX,
+        blockY,
+        blockZ,
+        sharedMemoryBytes,
+        stream.unsafeHandle,
+        this.#parameters,
+      );
+    } catch (error) {
+      const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
+      throw cannot(
+        `launch ${name} with a grid of ${shapeOf(grid)} blocks of ${shapeOf(block)} threads${shared}`,
+        error,
+        this.#hintOf(error, options),
+      );
+    }
+  }
+
+  /**
+   * How many blocks of a size fit on one multiprocessor at once, which is what an occupancy-sized grid is made from.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
+   * @param blockSize Threads of a block.
+   * @param sharedMemoryBytes Bytes of dynamic shared memory for each block.
+   * @throws {RangeError} where there can be no such block
+   * @throws {ReferenceError} where the module was disposed
+   */
+  maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes: number = 0): number {
+    if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
+    checkSharedMemory(sharedMemoryBytes);
+    checkNumber(blockSize, "the size of a block");
+    if (!Number.isInteger(blockSize) || blockSize < 1 || blockSize > maximumInt) {
+      const bounds = `at least 1 and at most ${maximumInt}`;
+      throw new RangeError(`Cannot use a block of ${blockSize} threads: it must be a whole number, ${bounds}`);
+    }
+    const { driver } = this.#session;
+    try {
+      return driver.occupancyMaxActiveBlocksPerMultiprocessor(this.#handle, blockSize, sharedMemoryBytes);
+    } catch (error) {
+      throw cannot(`tell how many blocks of ${blockSize} threads of ${this.name} fit`, error);
+    }
+  }
+
+  /** What of a launch that the driver refuses is more than the device takes. */
+  #hintOf(error: unknown, options: LaunchOptions): string | undefined {
+    if (!(error instanceof CudaError && error.code === "cudaErrorInvalidValue")) return undefined;
+    return exceededLimit(this.#device, options) ??
+      "the kernel itself may allow less: maxActiveBlocksPerMultiprocessor is 0 for a block that does not fit";
+  }
+
+  #refuse(index: number, argument: KernelArgument, { isOfRange, reason }: ArgumentRefusal): never {
+    const given = typeof argument === "number" || (isOfRange && typeof argument === "bigint")
+      ? String(argument)
+      : whatIs(argument);
+    const message = `Cannot pass ${given} as parameter ${index} (${shownType(this.#types[index]!)}) of ${this.name}: ` +
+      reason;
+    throw isOfRange ? new RangeError(message) : new TypeError(message);
+  }
+}
+
+function checkSharedMemory(byteLength: number): void {
+  checkByteLength(byteLength, "a launch's sharedMemoryBytes");
+  if (byteLength <= maximumSharedMemoryBytes) return;
+  throw new RangeError(
+    `Cannot use ${byteLength} as a launch's sharedMemoryBytes: it must be at most ${maximumSharedMemoryBytes}`,
+  );
+}

@@ -1,0 +1,133 @@
+import { listOf, printAs } from "../support/custom_inspect.ts";
+import { CudaKernel } from "./cuda_kernel.ts";
+import type { CudaDevice } from "./cuda_device.ts";
+import { type BufferOwner, DeviceBuffer, retire } from "../memory/device_buffer.ts";
+import { cannot, giveBack } from "../support/explain.ts";
+import { givenSignature } from "./kernel_parameters.ts";
+import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
+import type { Session } from "../session.ts";
+import { checkOptions, whatIs } from "../support/validation.ts";
+
+const ownerOfGlobals: BufferOwner = { release() {}, keeper: "it is a module's variable, and goes with the module" };
+
+const manglingHint = 'C++ mangles names, unless declared extern "C"';
+
+/**
+ * Kernels that are loaded on a device. Made by `CudaDevice.loadModule`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+ */
+export class CudaModule implements Disposable {
+  readonly #session: Session;
+  readonly #device: CudaDevice;
+  readonly #signatures: ReadonlyMap<string, KernelSignature>;
+  readonly #kernels = new Map<string, CudaKernel>();
+  readonly #globals = new Map<string, DeviceBuffer>();
+  #handle: bigint | undefined;
+
+  static {
+    printAs(this, "CudaModule", (module) => {
+      const { kernelNames } = module;
+      const kernels = kernelNames.length === 0 ? "no kernels known" : `kernels: ${listOf(kernelNames)}`;
+      const state = module.#handle === undefined || module.#session.hasEnded ? "disposed" : kernels;
+      return `CudaModule { device ${module.#device.ordinal}, ${state} }`;
+    });
+  }
+
+  /**
+   * Made by `CudaDevice.loadModule`.
+   *
+   * @ignore
+   */
+  constructor(
+    session: Session,
+    { device, handle, signatures }: { device: CudaDevice; handle: bigint; signatures: readonly KernelSignature[] },
+  ) {
+    this.#session = session;
+    this.#device = device;
+    this.#handle = handle;
+    this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
+  }
+
+  /** The names of the kernels in the module's PTX; none are known of a binary image. */
+  get kernelNames(): readonly string[] {
+    return [...this.#signatures.keys()];
+  }
+
+  /**
+   * A kernel by its name. C++ mangles the names of kernels that are not `extern "C"`.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+   * @param name The name in the PTX.
+   * @param options.parameters Needed where the image is binary and does not say.
+   * @throws {RangeError} where PTX has no such kernel, and for sizes that parameters cannot have
+   * @throws {TypeError} for types that parameters cannot have, and for ones that contradict the PTX
+   * @throws {CudaError} `cudaErrorSymbolNotFound` where there is no such kernel and the parameters are given
+   * @throws {ReferenceError} where the module was disposed
+   */
+  kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
+    if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    checkName(name, "kernel");
+    checkOptions(options, "a kernel");
+    const known = this.#kernels.get(name);
+    if (known !== undefined && options.parameters === undefined) return known;
+    const signature = options.parameters === undefined
+      ? this.#signatures.get(name)
+      : givenSignature(name, options.parameters, this.#signatures.get(name));
+    if (signature === undefined) {
+      const alternatives = this.#signatures.size === 0
+        ? 'its image does not say which kernels there are, give their "parameters"'
+        : `its kernels are ${this.kernelNames.join(", ")}`;
+      throw new RangeError(`Cannot find the kernel "${name}" in the module: ${alternatives}`);
+    }
+    try {
+      const handle = this.#session.driver.moduleGetFunction(this.#handle, name);
+      const isLoaded = () => this.#handle !== undefined;
+      const kernel = new CudaKernel(this.#session, { device: this.#device, handle, signature, isLoaded });
+      if (options.parameters === undefined) this.#kernels.set(name, kernel);
+      return kernel;
+    } catch (error) {
+      const hint = this.#signatures.size === 0 ? manglingHint : `its kernels are ${this.kernelNames.join(", ")}`;
+      throw cannot(`find the kernel "${name}" in the module`, error, hint);
+    }
+  }
+
+  /**
+   * A variable of the module, by its name. It goes with the module, and cannot be freed.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+   * @param name The name in the PTX.
+   * @throws {CudaError} `cudaErrorSymbolNotFound` where there is no such variable
+   * @throws {ReferenceError} where the module was disposed
+   */
+  getGlobal(name: string): DeviceBuffer {
+    if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
+    checkName(name, "variable");
+    let global = this.#globals.get(name);
+    if (global === undefined) {
+      try {
+        const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, name);
+        const stream = this.#device.defaultStream;
+        global = new DeviceBuffer(this.#session, ownerOfGlobals, undefined, address, byteLength, stream);
+      } catch (error) {
+        throw cannot(`find the variable "${name}" in the module`, error, manglingHint);
+      }
+      this.#globals.set(name, global);
+    }
+    return global;
+  }
+
+  /** Unloads the module. Work that uses its kernels must be done. */
+  [Symbol.dispose](): void {
+    if (this.#handle === undefined) return;
+    const handle = this.#handle;
+    this.#handle = undefined;
+    for (const global of this.#globals.values()) retire(global);
+    giveBack(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
+  }
+}
+
+function checkName(name: string, what: string): void {
+  if (typeof name !== "string") throw new TypeError(`Cannot find a ${what} by ${whatIs(name)}: a name is a text`);
+  if (name.includes("\0")) throw new RangeError(`Cannot find the ${what} ${JSON.stringify(name)}: no name has a NUL`);
+}

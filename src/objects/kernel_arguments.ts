@@ -1,0 +1,100 @@
+/**
+ * How JavaScript values become the bytes of a kernel's parameters.
+ *
+ * @module
+ */
+import type { ParameterType } from "../ptx/kernel_signature.ts";
+
+/** Anything with an address for a pointer; a scalar; a view for an aggregate, of exactly its size. */
+export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
+
+/** Why an argument is not taken. */
+export interface ArgumentRefusal {
+  /** Whether it is of the right kind, and does not fit. */
+  readonly isOfRange: boolean;
+  /** What the parameter takes. */
+  readonly reason: string;
+}
+
+/** Writes one argument to its place among the packed parameters. What is wrong with it, where it cannot. */
+export type ParameterWriter = (view: DataView, argument: KernelArgument) => ArgumentRefusal | undefined;
+
+/** The writer for a parameter of a type that starts `offset` bytes into the packed parameters. */
+export function writerOf(type: ParameterType, offset: number): ParameterWriter {
+  if (typeof type === "object") return aggregateWriter(type.byteLength, offset);
+  const bits = Number(type.slice(1));
+  if (type.startsWith("f")) return floatWriter(bits, offset);
+  return bits === 64 ? wordWriter(offset) : integerWriter(bits, offset);
+}
+
+function wrongKind(reason: string): ArgumentRefusal {
+  return { isOfRange: false, reason };
+}
+
+function outOfRange(reason: string): ArgumentRefusal {
+  return { isOfRange: true, reason };
+}
+
+function aggregateWriter(byteLength: number, offset: number): ParameterWriter {
+  return (view, argument) => {
+    if (!ArrayBuffer.isView(argument)) return wrongKind(`it takes a typed array or DataView of ${byteLength} bytes`);
+    if (argument.byteLength !== byteLength) {
+      return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);
+    }
+    const bytes = new Uint8Array(argument.buffer, argument.byteOffset, byteLength);
+    new Uint8Array(view.buffer, view.byteOffset + offset, byteLength).set(bytes);
+  };
+}
+
+function floatWriter(bits: number, offset: number): ParameterWriter {
+  return (view, argument) => {
+    if (typeof argument !== "number") return wrongKind("it takes a number");
+    if (bits === 64) view.setFloat64(offset, argument, true);
+    else if (bits === 32) view.setFloat32(offset, argument, true);
+    else view.setFloat16(offset, argument, true);
+  };
+}
+
+/** Compilers name signed and unsigned parameters alike, so the range is that of both together. */
+function integerWriter(bits: number, offset: number): ParameterWriter {
+  const least = -(2 ** (bits - 1));
+  const most = 2 ** bits - 1;
+  return (view, argument) => {
+    const value = typeof argument === "bigint" || typeof argument === "boolean" ? Number(argument) : argument;
+    if (typeof value !== "number") return wrongKind("it takes a whole number");
+    if (!Number.isInteger(value)) return outOfRange("it takes a whole number, and this is none");
+    if (value < least || value > most) return outOfRange(`it takes a whole number from ${least} to ${most}`);
+    if (bits === 32) view.setUint32(offset, value, true);
+    else if (bits === 16) view.setUint16(offset, value, true);
+    else view.setUint8(offset, value);
+  };
+}
+
+const leastWord = -(2n ** 63n);
+const mostWord = 2n ** 64n - 1n;
+
+/** 64 bits: a pointer or an integer. */
+function wordWriter(offset: number): ParameterWriter {
+  return (view, argument) => {
+    if (typeof argument === "object" && argument !== null && "address" in argument) {
+      const { address } = argument;
+      if (typeof address !== "bigint") return wrongKind("its address is no bigint");
+      if (BigInt.asUintN(64, address) !== address) return outOfRange("its address is none of 64 bits");
+      view.setBigUint64(offset, address, true);
+    } else if (typeof argument === "bigint") {
+      if (argument < leastWord || argument > mostWord) return outOfRange("it takes a whole number of 64 bits");
+      view.setBigUint64(offset, argument, true);
+    } else {
+      if (typeof argument !== "number" && typeof argument !== "boolean") {
+        const hint = typeof argument === "object" && argument !== null ? "; allocate a buffer and copyFrom it" : "";
+        return wrongKind(`it takes a buffer, a bigint or a whole number${hint}`);
+      }
+      const value = Number(argument);
+      if (!Number.isSafeInteger(value)) {
+        return outOfRange("it takes a whole number, as a bigint where it is past 2 ** 53");
+      }
+      view.setInt32(offset, value % 2 ** 32, true);
+      view.setInt32(offset + 4, Math.floor(value / 2 ** 32), true);
+    }
+  };
+}

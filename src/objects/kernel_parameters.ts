@@ -1,0 +1,97 @@
+/**
+ * What a caller says of a kernel's parameters, where its image does not.
+ *
+ * @module
+ */
+import {
+  type KernelParameter,
+  type KernelSignature,
+  layoutParameters,
+  maximumParameterBytes,
+  type ParameterType,
+  scalarBytes,
+} from "../ptx/kernel_signature.ts";
+import { whatIs } from "../support/validation.ts";
+
+/**
+ * The signature of a kernel whose parameters' types its caller gives.
+ *
+ * @param known What the module's PTX says of the kernel, which the types must not contradict.
+ */
+export function givenSignature(
+  name: string,
+  types: readonly ParameterType[],
+  known: KernelSignature | undefined,
+): KernelSignature {
+  if (!Array.isArray(types)) {
+    throw new TypeError(`Cannot use ${whatIs(types)} as the parameters of ${name}: give an array of their types`);
+  }
+  for (const [index, type] of types.entries()) checkType(type, `parameter ${index} of ${name}`);
+  // What the caller has given may change afterwards.
+  const copies = types.map(copyOf);
+  const signature = layoutParameters(name, copies);
+  if (signature.parameterBytes > maximumParameterBytes) {
+    throw new RangeError(
+      `Cannot pass ${signature.parameterBytes} bytes of parameters to ${name}: ${maximumParameterBytes} is the most`,
+    );
+  }
+  if (known !== undefined) checkAgainst(known, signature);
+  return signature;
+}
+
+function checkType(type: ParameterType, what: string): void {
+  if (typeof type === "string" && Object.hasOwn(scalarBytes, type)) return;
+  if (typeof type !== "object" || type === null) {
+    const shown = typeof type === "string" ? `"${type}"` : whatIs(type);
+    const names = Object.keys(scalarBytes).join(", ");
+    throw new TypeError(
+      `Cannot use ${shown} as the type of ${what}: it is one of ${names}, or { byteLength, alignment }`,
+    );
+  }
+  const { byteLength, alignment } = type;
+  if (typeof byteLength !== "number" || typeof alignment !== "number") {
+    const given = `byteLength ${whatIs(byteLength)} and alignment ${whatIs(alignment)}`;
+    throw new TypeError(`Cannot use ${given} as the type of ${what}: both are numbers of bytes`);
+  }
+  if (!Number.isSafeInteger(byteLength) || byteLength < 1) {
+    throw new RangeError(`Cannot use ${byteLength} as the byteLength of ${what}: it is a whole number, at least 1`);
+  }
+  if (!Number.isInteger(Math.log2(alignment)) || alignment < 1) {
+    throw new RangeError(`Cannot use ${alignment} as the alignment of ${what}: it is a power of two`);
+  }
+}
+
+/** A launch with other parameters than the kernel's would have it read what was never meant for it. */
+function checkAgainst(known: KernelSignature, given: KernelSignature): void {
+  const { name } = known;
+  const [expected, count] = [known.parameters.length, given.parameters.length];
+  if (count !== expected) {
+    throw new TypeError(`Cannot give ${name} ${count} parameters: its PTX says that it has ${expected}`);
+  }
+  for (const [index, parameter] of known.parameters.entries()) {
+    if (areAlike(parameter, given.parameters[index]!)) continue;
+    const [said, meant] = [shownType(parameter.type), shownType(given.parameters[index]!.type)];
+    throw new TypeError(`Cannot take parameter ${index} of ${name} as ${meant}: its PTX says ${said}`);
+  }
+}
+
+/** Bits may stand for whatever has as many; a float and an integer are no other view of each other. */
+function areAlike(known: KernelParameter, given: KernelParameter): boolean {
+  const kinds = [kindOf(known.type), kindOf(given.type)];
+  const isMixed = kinds.includes("float") && kinds.includes("integer");
+  return known.offset === given.offset && known.byteLength === given.byteLength && !isMixed;
+}
+
+function kindOf(type: ParameterType): "float" | "integer" | "bits" {
+  if (typeof type === "object" || type.startsWith("b")) return "bits";
+  return type.startsWith("f") ? "float" : "integer";
+}
+
+/** A parameter's type as messages name it. */
+export function shownType(type: ParameterType): string {
+  return typeof type === "string" ? type : `${type.byteLength} bytes`;
+}
+
+function copyOf(type: ParameterType): ParameterType {
+  return typeof type === "object" ? { byteLength: type.byteLength, alignment: type.alignment } : type;
+}

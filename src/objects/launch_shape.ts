@@ -1,0 +1,78 @@
+/**
+ * How many blocks and threads a launch has.
+ *
+ * @module
+ */
+import type { CudaDevice } from "./cuda_device.ts";
+import type { Dim3, LaunchOptions } from "./cuda_kernel.ts";
+import type { DeviceAttributeName } from "../support/device_attributes.ts";
+import { whatIs } from "../support/validation.ts";
+
+/** `maximumInt` once more: each launch asks for it six times, and what is imported takes longer to read. */
+const maximumExtent = 2 ** 31 - 1;
+
+/** The blocks or threads in one dimension; 0 where there cannot be so many: then `refuseShape` says why. */
+export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
+  let value: unknown;
+  if (typeof dimensions === "number") value = axis === 0 ? dimensions : 1;
+  else if (axis === 0) value = Array.isArray(dimensions) && dimensions.length <= 3 ? dimensions[0] : 0;
+  else value = dimensions?.[axis] === undefined ? 1 : dimensions[axis];
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= maximumExtent ? value as number : 0;
+}
+
+/** Throws the error of a launch that has an extent of 0. */
+export function refuseShape(kernel: string, { grid, block }: LaunchOptions): never {
+  const isOfGrid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
+  const [what, dimensions] = isOfGrid ? ["grid", grid] : ["block", block];
+  if (typeof dimensions === "object" && Array.isArray(dimensions)) {
+    const { length } = dimensions;
+    if (length < 1 || length > 3) {
+      throw new RangeError(`Cannot launch ${kernel} with a ${what} of ${length} dimensions: it has from one to three`);
+    }
+    const other = dimensions.find((extent) => extent !== undefined && typeof extent !== "number");
+    if (other !== undefined) {
+      throw new TypeError(`Cannot launch ${kernel} with ${whatIs(other)} as an extent of its ${what}: it is a number`);
+    }
+  } else if (typeof dimensions !== "number") {
+    throw new TypeError(
+      `Cannot launch ${kernel} with ${whatIs(dimensions)} as its ${what}: give a number, or an array of up to three`,
+    );
+  }
+  throw new RangeError(
+    `Cannot launch ${kernel} with a ${what} of ${
+      shapeOf(dimensions as Dim3)
+    }: each extent is a whole number from 1 to ` +
+      maximumExtent,
+  );
+}
+
+/** "4", or "4 x 2 x 1". */
+export function shapeOf(dimensions: Dim3): string {
+  return typeof dimensions === "number"
+    ? String(dimensions)
+    : Array.from(dimensions, (extent, axis) => axis > 0 && extent === undefined ? 1 : extent).join(" x ");
+}
+
+/** Which of a device's limits a launch is past, if it is. */
+export function exceededLimit(
+  device: CudaDevice,
+  { grid, block, sharedMemoryBytes = 0 }: LaunchOptions,
+): string | undefined {
+  const [blocks, threads] = [extentsOf(grid), extentsOf(block)];
+  const sizes: [DeviceAttributeName, number][] = [
+    ["maxThreadsPerBlock", threads[0] * threads[1] * threads[2]],
+    ["maxBlockDimX", threads[0]],
+    ["maxBlockDimY", threads[1]],
+    ["maxBlockDimZ", threads[2]],
+    ["maxGridDimX", blocks[0]],
+    ["maxGridDimY", blocks[1]],
+    ["maxGridDimZ", blocks[2]],
+    ["maxSharedMemoryPerBlock", sharedMemoryBytes],
+  ];
+  const exceeded = sizes.find(([name, size]) => size > device.attribute(name));
+  return exceeded && `the device's attribute("${exceeded[0]}") is ${device.attribute(exceeded[0])}`;
+}
+
+function extentsOf(dimensions: Dim3): [x: number, y: number, z: number] {
+  return [extentOf(dimensions, 0), extentOf(dimensions, 1), extentOf(dimensions, 2)];
+}

@@ -1,0 +1,80 @@
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import type { CudaEvent } from "../../objects/cuda_event.ts";
+import { giveBack } from "../../support/explain.ts";
+import { parseUuid } from "../../support/uuid.ts";
+import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
+
+/** The events of all ends in this process, by handle: CUDA opens no event in the process that made it. */
+const eventsHere = new Map<string, CudaEvent>();
+
+/** The event of a handle, where this process has made it. */
+export function findOwnEvent(handle: Uint8Array): CudaEvent | undefined {
+  return eventsHere.get(handle.toHex());
+}
+
+/** An interprocess event of this process, which its peers know by number. */
+export interface OwnEvent {
+  readonly device: CudaDevice;
+  readonly event: CudaEvent;
+  /** What tells a peer of it. */
+  readonly message: EventMessage;
+}
+
+/**
+ * The interprocess events of one end of sharing. They cost a hundred times what recording one does, so they are used
+ * again, and destroyed only when no peer can look at them any more.
+ */
+export class OwnEvents {
+  readonly #all = new Map<number, OwnEvent>();
+  readonly #free = new Map<CudaDevice, OwnEvent[]>();
+  #last = 0;
+
+  /** An event of a device that nobody uses. */
+  take(device: CudaDevice): OwnEvent {
+    return this.#free.get(device)?.pop() ?? this.#create(device);
+  }
+
+  /** No peer looks at it any more, until it is told of it again. */
+  giveBack(event: OwnEvent): void {
+    const free = this.#free.get(event.device);
+    if (free === undefined) this.#free.set(event.device, [event]);
+    else free.push(event);
+  }
+
+  get(identifier: number): OwnEvent | undefined {
+    return this.#all.get(identifier);
+  }
+
+  close(): void {
+    for (const { event, message } of this.#all.values()) {
+      eventsHere.delete(message.handle.toHex());
+      giveBack(() => event[Symbol.dispose]());
+    }
+    this.#all.clear();
+    this.#free.clear();
+  }
+
+  #create(device: CudaDevice): OwnEvent {
+    if (this.#all.size >= maximumIdentifiers) {
+      throw new RangeError(
+        `Cannot share with more than ${maximumIdentifiers} events: end channels, or wait for offers that are on their way`,
+      );
+    }
+    const event = device.createEvent({ interprocess: true });
+    try {
+      const message: EventMessage = {
+        type: "event",
+        event: ++this.#last,
+        deviceUuid: parseUuid(device.uuid),
+        handle: event.exportHandle(),
+      };
+      const own = { device, event, message };
+      this.#all.set(this.#last, own);
+      eventsHere.set(message.handle.toHex(), event);
+      return own;
+    } catch (error) {
+      event[Symbol.dispose]();
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,604 @@
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
+import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { DeviceBuffer, sessionOfBuffer, wholeOf } from "../../memory/device_buffer.ts";
+import { DeviceWatch } from "../events/device_watch.ts";
+import { SharingError } from "../../support/errors.ts";
+import { MemoryPool } from "../../memory/memory_pool.ts";
+import { checkByteLength, checkMilliseconds, checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
+import type { Announcement } from "./announcement.ts";
+import { type ChannelOptions, ChannelProducer } from "../channel/channel_producer.ts";
+import { ConnectedImporter } from "./connected_importer.ts";
+import { checkShareable, ExportedMemory } from "./exported_memory.ts";
+import { answerGreeting } from "../protocol/handshake.ts";
+import { Identifiers } from "./identifiers.ts";
+import { Lease } from "./lease.ts";
+import { MessageStream } from "../protocol/message_stream.ts";
+import { maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
+import { checkName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
+import { Offer, type OfferOwner } from "./offer.ts";
+import { OfferRecord } from "./offer_record.ts";
+import { type OwnEvent, OwnEvents } from "../events/own_events.ts";
+import { hasCome, ReadyEvents, whenCome } from "../events/ready_events.ts";
+import { Settlement } from "../../support/waiting/settlement.ts";
+import { UnixListener } from "../transport/unix_listener.ts";
+import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
+import { until } from "../../support/waiting/until.ts";
+import { checkUser, listenFor } from "../transport/users.ts";
+
+/** Options of `Exporter.listen`. */
+export interface ExporterOptions {
+  /**
+   * Numbers of other users whose processes may connect. Without any, the socket's file can be opened by this user alone
+   * (0600); with any it can be by all (0666), and who connects is asked for by its number.
+   */
+  users?: readonly number[];
+  /** How many importers may be connected at once: 1024 unless given. */
+  maximumImporters?: number;
+  /** Milliseconds that an importer has to introduce itself: 5000 unless given. */
+  handshakeTimeout?: number;
+  /** Milliseconds in which a message must be complete once it has begun: 5000 unless given. */
+  messageTimeout?: number;
+  /** Milliseconds that importers have to let go when this is disposed, before they are cut off: 5000 unless given. */
+  closeTimeout?: number;
+  /** Is told of each connection that ends: of whom, and why unless it ended as it should. */
+  onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
+}
+
+/** Options of `Exporter.offer`. */
+export interface OfferOptions {
+  /** What importers should know of it: type, shape, anything that JSON can say, of at most 32 KiB. */
+  metadata?: JsonValue;
+  /** The stream whose work so far must be done before it may be read: the buffer's own unless given. */
+  stream?: CudaStream;
+}
+
+type CompleteOptions = Required<Omit<ExporterOptions, "onDisconnect">> & Pick<ExporterOptions, "onDisconnect">;
+
+/** Milliseconds until it is tried again to accept where there were no descriptors. */
+const listenPause = 100;
+/** Characters of what is told to importers of a failure. */
+const maximumTextLength = 300;
+/** Of so many connections of one process that are at their end, each is kept by itself. */
+const maximumLingering = 16;
+/** Bytes: where slots begin. */
+const slotAlignment = 512;
+
+/**
+ * Offers memory to other processes, for as long as it lives: buffers, parts of buffers and whole pools, at any time, to
+ * any number of importers.
+ *
+ * The boundary is the pool: whoever maps one buffer of a pool could reach all of it. What an importer must not see
+ * belongs in another pool.
+ *
+ * @example
+ * ```ts ignore
+ * using pool = gpu.createPool({ handleType: "posix-fd" });
+ * await using exporter = Exporter.listen("/run/user/1000/frames.sock");
+ * using weights = pool.allocateArray(Float32Array, 1024, stream);
+ * exporter.offer("weights", weights, { metadata: { dtype: "float32", shape: [32, 32] } });
+ * ```
+ */
+export class Exporter implements AsyncDisposable {
+  readonly #listener: UnixListener;
+  readonly #options: CompleteOptions;
+  readonly #closing = new AbortController();
+  readonly #serving: Promise<void>;
+  readonly #importers = new Set<ConnectedImporter>();
+  /** Connections that have not introduced themselves. */
+  #strangers = 0;
+  /** By name, those that were not withdrawn. */
+  readonly #offers = new Map<string, OfferRecord>();
+  /** All that have not ended. */
+  readonly #records = new Set<OfferRecord>();
+  readonly #memory: ExportedMemory;
+  readonly #events = new OwnEvents();
+  readonly #ready = new ReadyEvents(this.#events, {
+    onKnown: (record) => this.#announce(record),
+    onFailure: (error) => this.#fail(error),
+  });
+  readonly #watch = new DeviceWatch(() => this.#pendingEvents(), (error) => this.#fail(error));
+  /** What offers ask. */
+  readonly #owner: OfferOwner = {
+    withdraw: (record) => this.#withdraw(record),
+    announcementsOf: (record) => this.#announcementsOf(record),
+  };
+  /** Why nobody is served any more: the device is lost. */
+  #failure: string | undefined;
+  readonly #identifiers = new Identifiers();
+  /** Of what its end waits for. */
+  readonly #settlement = new Settlement();
+  #closed: Promise<void> | undefined;
+
+  static {
+    printAs(this, "Exporter", (exporter) => {
+      const counts = `${countOf(exporter.#offers.size, "offer")}, ${countOf(exporter.#importers.size, "importer")}`;
+      return `Exporter { ${exporter.path}, ${exporter.#closing.signal.aborted ? "disposed" : counts} }`;
+    });
+  }
+
+  private constructor(listener: UnixListener, options: CompleteOptions) {
+    if (!(listener instanceof UnixListener)) {
+      throw new TypeError("Cannot make an exporter by hand: use Exporter.listen");
+    }
+    this.#listener = listener;
+    this.#options = options;
+    this.#memory = new ExportedMemory({
+      onForget: (message) => {
+        for (const importer of this.#importers) importer.forget(message);
+      },
+      onFree: ({ offers }) => {
+        for (const record of [...offers]) this.#withdraw(record);
+      },
+      onPoolDisposed: (pool) => {
+        for (const record of this.#records) if (record.kind === "pool" && record.pool === pool) this.#withdraw(record);
+      },
+    });
+    this.#serving = this.#serve();
+  }
+
+  /**
+   * Listens at a path.
+   *
+   * @param path of at most 107 bytes in UTF-8, in a folder that no other user can change
+   * @param options who may connect, how many, and how long they may take
+   * @throws {TypeError} for a path that is empty or no string, and for options of the wrong type
+   * @throws {RangeError} for options out of their range
+   * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` where another user could replace the socket
+   */
+  static listen(path: string, options: ExporterOptions = {}): Exporter {
+    const complete = completeOptions(options);
+    return new Exporter(listenFor(path, complete.users), complete);
+  }
+
+  /** Where it listens. */
+  get path(): string {
+    return this.#listener.path;
+  }
+
+  /** The offers that importers can map. */
+  get offers(): readonly Offer[] {
+    return [...this.#offers.values()].map((record) => this.#offerOf(record));
+  }
+
+  /** Who holds what, since when. */
+  get leases(): readonly Lease[] {
+    const leases: Lease[] = [];
+    for (const { announcements } of this.#importers) {
+      for (const announcement of announcements.values()) if (announcement.isLease) leases.push(new Lease(announcement));
+    }
+    return leases;
+  }
+
+  /** The processes that are connected. */
+  get importers(): readonly Peer[] {
+    return [...this.#importers].filter(({ isConnected }) => isConnected).map(({ peer }) => peer);
+  }
+
+  /**
+   * Offers a buffer, a part of one, or a whole pool, to all importers, now and later. What is read there begins after
+   * the work that the stream was given so far; while that is not done, offers that are made in one run of JavaScript
+   * become readable together. Where they are more than eight, that may be after what the stream is given in the rest of
+   * the run, too.
+   *
+   * @param name of 1 to 255 bytes in UTF-8, which no other offer has
+   * @param source memory of a pool that was created with handleType "posix-fd", in which an allocator's counts too, or
+   * such a pool
+   * @param options what importers are told of it, and which stream writes it
+   * @throws {TypeError} for memory of any other pool, and of none; for metadata that JSON cannot say, and for what is no
+   * stream, or one of another `Cuda` object
+   * @throws {RangeError} for a name that is taken, and for metadata that are too long
+   * @throws {ReferenceError} where the exporter or the pool was disposed, or the buffer freed
+   * @throws {CudaError} where the driver does not export the memory, or the device was lost
+   */
+  offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
+    this.#checkNew(name);
+    checkOptions(options, "Exporter.offer");
+    if (options.stream !== undefined && source instanceof MemoryPool) {
+      throw new TypeError(`Cannot offer "${name}": the whole pool is ready at no moment; offer its buffers`);
+    }
+    const metadata = encodeMetadata(options.metadata);
+    if (source instanceof MemoryPool) {
+      const record = this.#recordOfPool(name, source, metadata);
+      this.#add(record);
+      this.#tell(record);
+      return this.#offerOf(record);
+    }
+    const record = this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
+    try {
+      if (options.stream !== undefined) checkStream(options.stream, sessionOfBuffer(source));
+      this.#publish(record, options.stream ?? source.stream);
+    } catch (error) {
+      this.#leave(record);
+      throw error;
+    }
+    return this.#offerOf(record);
+  }
+
+  /**
+   * Offers a channel: a ring of slots, allocated here, that this process writes and others read. It is to be disposed of:
+   * the exporter's end does not free the ring.
+   *
+   * @param name of 1 to 255 bytes in UTF-8, which no other offer has
+   * @param options the ring: where it is, how many slots it has, of which size, and what happens when all are in use
+   * @throws {TypeError} for a pool that is in host memory or was not created with handleType "posix-fd", and as `offer`
+   * does
+   * @throws {RangeError} for options out of their range, and as `offer` does
+   * @throws {ReferenceError} where the exporter, the pool or the stream was disposed
+   * @throws {CudaError} `cudaErrorMemoryAllocation` where the ring does not fit
+   */
+  createChannel(name: string, options: ChannelOptions): ChannelProducer {
+    this.#checkNew(name);
+    checkChannelOptions(name, options);
+    const { pool, slots, slotByteLength } = options;
+    const device = pool.device!;
+    const metadata = encodeMetadata(options.metadata);
+    const stride = strideOf(slotByteLength);
+    using undo = new DisposableStack();
+    const ring = undo.use(pool.allocate(slots * stride, options.stream));
+    const record = this.#recordOfBuffer(name, ring, { metadata, kind: "channel" });
+    undo.defer(() => this.#leave(record));
+    const events = Array.from({ length: slots }, () => {
+      const event = this.#events.take(device);
+      undo.defer(() => this.#events.giveBack(event));
+      return event;
+    });
+    const producer = new ChannelProducer({
+      name,
+      offer: record.identifier,
+      ring,
+      stride,
+      options,
+      events,
+      closeTimeout: this.#options.closeTimeout,
+      onSend: () => this.#watch.start(),
+      withdraw: () => {
+        this.#withdraw(record);
+        leave();
+      },
+    }, (hub) => record.channel = hub);
+    this.#publish(record, ring.stream);
+    undo.move();
+    // Importers look at the events until the offer has ended, the producer until it is disposed.
+    let users = 2;
+    const leave = (): void => {
+      users--;
+      if (users === 0) events.forEach((event) => this.#events.giveBack(event));
+    };
+    record.whenEnded(leave);
+    return producer;
+  }
+
+  /**
+   * Stops listening, takes all offers back and asks who holds anything to let go. Importers that have not within
+   * `closeTimeout` are cut off: what they hold stays until their processes have ended.
+   */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#closed ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    this.#closing.abort(new ReferenceError(`The exporter at ${this.path} was disposed`));
+    await this.#listener[Symbol.asyncDispose]();
+    await this.#serving;
+    this.#watch.stop();
+    for (const record of this.#offers.values()) this.#withdraw(record);
+    this.#memory.close();
+    for (const { announcements } of this.#importers) {
+      for (const announcement of announcements.values()) void new Lease(announcement).recall().catch(() => {});
+    }
+    await this.#settlement.wait(() => this.#isIdle(), this.#options.closeTimeout);
+    for (const importer of this.#importers) {
+      if (importer.announcements.size === 0) importer.cutOff("done", "the exporter was closed");
+      else importer.cutOff("cut-off", "the exporter was closed, and this process still holds memory of it");
+      importer.abandon();
+    }
+    this.#closeEvents();
+  }
+
+  #recordOfPool(name: string, pool: MemoryPool, metadata: string): OfferRecord {
+    const exported = this.#memory.usePool(pool);
+    return new OfferRecord({
+      identifier: this.#identifiers.take(),
+      name,
+      kind: "pool",
+      metadata,
+      pool: exported,
+      buffer: undefined,
+      byteOffset: 0,
+      byteLength: 0,
+    });
+  }
+
+  #recordOfBuffer(
+    name: string,
+    buffer: DeviceBuffer,
+    { metadata, kind }: { metadata: string; kind: "buffer" | "channel" },
+  ): OfferRecord {
+    if (!(buffer instanceof DeviceBuffer)) {
+      throw new TypeError(
+        `Cannot offer ${
+          whatIs(buffer, "DeviceBuffer", "DeviceArray", "MemoryPool")
+        } as "${name}": it must be a DeviceBuffer or a MemoryPool`,
+      );
+    }
+    const { whole, byteOffset } = wholeOf(buffer);
+    const exported = this.#memory.exportBuffer(whole);
+    const record = new OfferRecord({
+      identifier: this.#identifiers.take(),
+      name,
+      kind,
+      metadata,
+      pool: exported.allocation.pool,
+      buffer: exported,
+      byteOffset: exported.byteOffset + byteOffset,
+      byteLength: buffer.byteLength,
+    });
+    this.#memory.useBuffer(exported, record);
+    return record;
+  }
+
+  /** Lets importers know of it as soon as it is known from when on it may be read. */
+  #publish(record: OfferRecord, stream: CudaStream): void {
+    this.#add(record);
+    try {
+      this.#ready.await(record, stream);
+    } catch (error) {
+      this.#remove(record);
+      throw error;
+    }
+  }
+
+  #add(record: OfferRecord): void {
+    this.#offers.set(record.name, record);
+    this.#records.add(record);
+  }
+
+  #remove(record: OfferRecord): void {
+    this.#offers.delete(record.name);
+    this.#records.delete(record);
+  }
+
+  #announce(record: OfferRecord): void {
+    const { ready, pool } = record;
+    if (ready === undefined) return this.#tell(record);
+    if (ready.own.device === pool.pool.device) {
+      this.#watch.start();
+      return this.#tell(record);
+    }
+    // Importers may not see the other device: they are told when it is done.
+    whenCome(ready, (error) => {
+      if (error !== undefined) this.#fail(error);
+      else this.#tell(record);
+    });
+  }
+
+  #tell(record: OfferRecord): void {
+    if (record.isWithdrawn) return;
+    record.isPublic = true;
+    for (const importer of this.#importers) importer.tell(record);
+  }
+
+  /** For each device, an event that importers may wait for. */
+  #pendingEvents(): Iterable<OwnEvent> {
+    const pending = new Map<CudaDevice, OwnEvent>();
+    for (const { ready, channel } of this.#records) {
+      const own = ready === undefined || hasCome(ready) ? channel?.pendingEvent() : ready.own;
+      if (own !== undefined) pending.set(own.device, own);
+    }
+    return pending.values();
+  }
+
+  /** The device is lost: importers must not wait for its work, nor may any more come. */
+  #fail(error: unknown): void {
+    const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
+    this.#failure = text.slice(0, maximumTextLength);
+    for (const importer of this.#importers) importer.cutOff("failed", this.#failure);
+    for (const { channel } of this.#records) channel?.onLost(error);
+  }
+
+  #withdraw(record: OfferRecord): void {
+    if (record.isWithdrawn) return;
+    // Nobody can join any more: what was sent is the last.
+    record.channel?.close();
+    record.isWithdrawn = true;
+    this.#offers.delete(record.name);
+    for (const importer of [...this.#importers]) importer.tell(record);
+    this.#endIfOver(record);
+  }
+
+  #endIfOver(record: OfferRecord): void {
+    if (!record.isWithdrawn || record.announcements > 0 || record.hasEnded) return;
+    this.#records.delete(record);
+    this.#leave(record);
+    record.end();
+    if (this.#closing.signal.aborted) this.#closeEvents();
+  }
+
+  /** Gives back what an offer uses. */
+  #leave(record: OfferRecord): void {
+    if (record.ready !== undefined) this.#ready.leave(record.ready);
+    record.ready = undefined;
+    this.#identifiers.giveBack(record.identifier);
+    if (record.buffer === undefined) this.#memory.leavePool(record.pool);
+    else this.#memory.leaveBuffer(record.buffer, record);
+  }
+
+  /** Nobody may look at them any more when nobody holds anything. */
+  #closeEvents(): void {
+    if (this.#records.size === 0) this.#events.close();
+  }
+
+  #offerOf(record: OfferRecord): Offer {
+    return new Offer(record, this.#owner);
+  }
+
+  #announcementsOf(record: OfferRecord): Announcement[] {
+    return [...this.#importers].flatMap(({ announcements }) => announcements.get(record.identifier) ?? [])
+      // The number may be another one's by now.
+      .filter((announcement) => announcement.record === record);
+  }
+
+  async #serve(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      try {
+        const socket = await this.#listener.accept({ signal });
+        void this.#welcome(socket);
+      } catch (error) {
+        if (signal.aborted) return;
+        // Without descriptors, connections wait in the kernel until there are some again; so does what is not foreseen.
+        void error;
+        await until((resolve) => {
+          const timer = setTimeout(resolve, listenPause);
+          return () => clearTimeout(timer);
+        }, { signal }).catch(() => {});
+      }
+    }
+  }
+
+  async #welcome(socket: UnixSocket): Promise<void> {
+    const { peer } = socket;
+    const { handshakeTimeout, messageTimeout, maximumImporters, users, onDisconnect } = this.#options;
+    let stream: MessageStream | undefined;
+    this.#strangers++;
+    try {
+      stream = new MessageStream(socket, { messageTimeout });
+      try {
+        checkUser(`serve process ${peer.pid} at ${this.path}`, peer, users);
+      } catch (error) {
+        stream.end("not-permitted", `User ${peer.uid} may not connect to ${this.path}`);
+        throw error;
+      }
+      if (this.importers.length + this.#strangers > maximumImporters) {
+        const text = `${this.path} serves ${maximumImporters} importers, as many as it may`;
+        stream.end("full", text);
+        throw new SharingError("not-permitted", `Cannot serve process ${peer.pid}: ${text}`);
+      }
+      if (this.#failure !== undefined) {
+        stream.end("failed", this.#failure);
+        throw new SharingError("cut-off", `Cannot serve process ${peer.pid}: ${this.#failure}`);
+      }
+      await answerGreeting(stream, { handshakeTimeout, signal: this.#closing.signal });
+    } catch (error) {
+      stream?.process[Symbol.dispose]();
+      if (!this.#closing.signal.aborted) queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
+      return;
+    } finally {
+      this.#strangers--;
+    }
+    this.#adopt(stream);
+  }
+
+  #adopt(stream: MessageStream): void {
+    const importer = new ConnectedImporter(stream, {
+      findDevice: (uuid) => this.#memory.findDevice(uuid),
+      onOver: ({ record }) => {
+        this.#endIfOver(record);
+        this.#settlement.look();
+      },
+      // What the application throws is not the connection's to suffer.
+      onDisconnect: ({ peer }, error) => {
+        this.#settlement.look();
+        queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
+      },
+      onLinger: (lingering) => this.#absorb(lingering),
+      onGone: (gone) => this.#importers.delete(gone),
+    });
+    this.#importers.add(importer);
+    if (this.#failure !== undefined) return importer.cutOff("failed", this.#failure);
+    for (const record of this.#offers.values()) if (record.isPublic) importer.tell(record);
+  }
+
+  /** However often a process connects, what it leaves behind is kept in as few places. */
+  #absorb(importer: ConnectedImporter): void {
+    const { peer: { pid }, process } = importer;
+    // Of a process that cannot be seen from here, the number is 0.
+    if (pid === 0 || process.hasEnded) return;
+    const others = [...this.#importers].filter((other) =>
+      other !== importer && other.peer.pid === pid && !other.isConnected && !other.process.hasEnded
+    );
+    if (others.length >= maximumLingering) others[0]!.absorb(importer);
+  }
+
+  /** Whether no importer that is connected holds anything. */
+  #isIdle(): boolean {
+    for (const { isConnected, announcements } of this.#importers) {
+      if (isConnected && announcements.size > 0) return false;
+    }
+    return true;
+  }
+
+  #checkNew(name: string): void {
+    checkName(name);
+    if (this.#closing.signal.aborted) {
+      throw new ReferenceError(`Cannot offer "${name}" at ${this.path}: the exporter was disposed`);
+    }
+    if (this.#records.size >= maximumIdentifiers) {
+      throw new RangeError(
+        `Cannot offer "${name}": there are ${this.#records.size} offers, as many as importers take; withdraw some`,
+      );
+    }
+    if (this.#offers.has(name)) {
+      throw new RangeError(`Cannot offer "${name}": there is an offer of this name; withdraw it, or take another name`);
+    }
+  }
+}
+
+function completeOptions(options: ExporterOptions): CompleteOptions {
+  checkOptions(options, "Exporter.listen");
+  const { users = [], maximumImporters = 1024, onDisconnect } = options;
+  checkNumber(maximumImporters, "maximumImporters");
+  if (!(maximumImporters >= 1)) {
+    throw new RangeError(`Cannot serve ${maximumImporters} importers at once: maximumImporters must be 1 or more`);
+  }
+  if (onDisconnect !== undefined && typeof onDisconnect !== "function") {
+    throw new TypeError(`Cannot use ${whatIs(onDisconnect)} as onDisconnect: it is no function`);
+  }
+  return {
+    users,
+    maximumImporters,
+    handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
+    messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
+    closeTimeout: checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout"),
+    onDisconnect,
+  };
+}
+
+function checkChannelOptions(name: string, options: ChannelOptions): void {
+  if (typeof options !== "object" || options === null) {
+    throw new TypeError(`Cannot create channel "${name}" without options: give its pool, slots and slotByteLength`);
+  }
+  const { pool, slots, slotByteLength, overflow = "wait", window, minimumConsumers } = options;
+  if (overflow !== "wait" && overflow !== "drop-oldest") {
+    throw new TypeError(
+      `Cannot create channel "${name}": overflow is "${String(overflow)}", and must be "wait" or "drop-oldest"`,
+    );
+  }
+  if (!(pool instanceof MemoryPool) || pool.device === undefined) {
+    throw new TypeError(`Cannot create channel "${name}": its pool must be a MemoryPool of a device`);
+  }
+  checkShareable(pool, `create channel "${name}"`);
+  const channel = `channel "${name}"`;
+  checkWhole(channel, { value: slots, what: "slots", least: 1, most: maximumSlots });
+  checkByteLength(slotByteLength, `slotByteLength of ${channel}`, 1);
+  checkByteLength(slots * strideOf(slotByteLength), `the size of the ${slots} slots of ${channel}`);
+  checkWhole(channel, { value: window ?? 1, what: "window", least: 1, most: slots });
+  checkWhole(channel, { value: minimumConsumers ?? 0, what: "minimumConsumers", least: 0 });
+}
+
+/** Bytes from one slot to the next. */
+function strideOf(slotByteLength: number): number {
+  return Math.ceil(slotByteLength / slotAlignment) * slotAlignment;
+}
+
+function checkWhole(
+  of: string,
+  { value, what, least, most = Infinity }: { value: number; what: string; least: number; most?: number },
+): void {
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
+  const needed = `a whole number ${most === Infinity ? `of at least ${least}` : `from ${least} to ${most}`}`;
+  const isNumber = typeof value === "number";
+  const message = `Cannot create ${of}: ${what} is ${isNumber ? value : whatIs(value)}, and must be ${needed}`;
+  throw isNumber ? new RangeError(message) : new TypeError(message);
+}

@@ -1,0 +1,613 @@
+import { Cuda } from "../../objects/cuda.ts";
+import type { CudaStream } from "../../objects/cuda_stream.ts";
+import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { DeviceBuffer, partsOf } from "../../memory/device_buffer.ts";
+import { SharingError } from "../../support/errors.ts";
+import { giveBack } from "../../support/explain.ts";
+import { FreedStreams } from "../../memory/freed_streams.ts";
+import { type ImportedMemoryPool, whenGivenUp } from "../../memory/imported_memory_pool.ts";
+import { checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
+import { throwIfAborted, type WaitOptions, whenDone } from "../../support/waiting/waiting.ts";
+import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
+import { greet } from "../protocol/handshake.ts";
+import { MessageStream } from "../protocol/message_stream.ts";
+import type { ChannelMessage, ForgetMessage, Message } from "../protocol/messages.ts";
+import { checkName } from "../protocol/metadata.ts";
+import type { OwnEvent } from "../events/own_events.ts";
+import { badMessage, PeerEvents } from "../events/peer_events.ts";
+import { RemoteMemory } from "./remote_memory.ts";
+import { type Release, ReleaseEvents, type TellRelease } from "../events/release_events.ts";
+import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
+import { RemoteOffers } from "./remote_offers.ts";
+import { Settlement } from "../../support/waiting/settlement.ts";
+import { type Peer, UnixSocket } from "../transport/unix_socket.ts";
+import { until } from "../../support/waiting/until.ts";
+import { checkUser } from "../transport/users.ts";
+
+/** Options of `Importer.connect`. */
+export interface ImporterOptions extends WaitOptions {
+  /** Numbers of other users whose exporters may be connected to; none but this user's own unless given. */
+  users?: readonly number[];
+  /** Milliseconds that the exporter has to answer: 5000 unless given. */
+  handshakeTimeout?: number;
+  /** Milliseconds in which a message must be complete once it has begun: 5000 unless given. */
+  messageTimeout?: number;
+  /** Milliseconds that the exporter has to acknowledge releases when this is disposed: 5000 unless given. */
+  closeTimeout?: number;
+}
+
+/** An allocation of the exporter's, here. */
+interface Mapped {
+  readonly whole: DeviceBuffer;
+  readonly pool: ImportedMemoryPool;
+}
+
+/**
+ * A connection to an exporter: what it offers, and what of that is mapped here.
+ *
+ * When the exporter dies, what is mapped stays readable until it is freed; every wait is rejected.
+ *
+ * @example
+ * ```ts ignore
+ * await using importer = await Importer.connect(cuda, "/run/user/1000/frames.sock");
+ * for await (const offer of importer.offers()) console.log(offer.name, offer.metadata);
+ * ```
+ */
+export class Importer implements AsyncDisposable {
+  /** The exporter's process. */
+  readonly peer: Peer;
+  readonly #stream: MessageStream;
+  readonly #closeTimeout: number;
+  readonly #memory: RemoteMemory;
+  readonly #peerEvents: PeerEvents;
+  readonly #offers: RemoteOffers;
+  readonly #releases: ReleaseEvents;
+  /** Whether the exporter is in this very process, where no event can be opened. */
+  readonly #isOwnProcess: boolean;
+  readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
+  readonly #consumers = new Set<ChannelConsumer>();
+  readonly #freedOn = new FreedStreams();
+  /** Offers that are about to be mapped. */
+  #mapping = 0;
+  /** Ends waits for events of the exporter's. */
+  readonly #waits = new Set<() => void>();
+  /** Of what a disposal waits for. */
+  readonly #settlement = new Settlement();
+  /** What offers are mapped by. */
+  readonly #owner: RemoteOfferOwner = {
+    map: (state, options) => this.#map(state, options),
+    importPool: (state) => this.#importPool(state),
+  };
+  /** Whether something could not be released: the device is lost, or its `Cuda` object was disposed. */
+  #isStuck = false;
+  /** Set when the connection is at its end: why, where that is not the exporter's own wish. */
+  #end: { readonly error: SharingError | undefined } | undefined;
+  #isDisposed = false;
+  #closed: Promise<void> | undefined;
+
+  static {
+    printAs(this, "Importer", (importer) => {
+      if (importer.#isDisposed) return `Importer { process ${importer.peer.pid}, disposed }`;
+      const state = importer.#end === undefined ? "" : ", disconnected";
+      return `Importer { process ${importer.peer.pid}, ${countOf(importer.#offers.size, "offer")}, ` +
+        `${importer.#mapped.size} mapped${state} }`;
+    });
+  }
+
+  private constructor(cuda: Cuda, stream: MessageStream, closeTimeout: number) {
+    if (!(stream instanceof MessageStream)) {
+      throw new TypeError("Cannot make an importer by hand: use Importer.connect");
+    }
+    this.#stream = stream;
+    this.#closeTimeout = closeTimeout;
+    this.peer = stream.peer;
+    this.#isOwnProcess = stream.process.isOwn;
+    const send = (message: Message): void => this.#send(message);
+    const memory = new RemoteMemory(cuda);
+    const events = new PeerEvents((uuid) => memory.findDevice(uuid));
+    this.#memory = memory;
+    this.#peerEvents = events;
+    this.#offers = new RemoteOffers({ memory, events, send, isBacklogged: () => stream.isBacklogged });
+    this.#releases = new ReleaseEvents({
+      send,
+      onSettled: () => this.#settlement.look(),
+      onStuck: () => this.#isStuck = true,
+    });
+    stream.start({
+      onMessage: (message) => this.#onMessage(message),
+      onDrain: () => this.#offers.onDrain(),
+      onEnd: (error) => this.#disconnected(error),
+    });
+  }
+
+  /**
+   * Connects to the exporter that listens at a path.
+   *
+   * @param cuda what `open` gave: its devices map the exporter's memory
+   * @param path the exporter's, of at most 107 bytes in UTF-8
+   * @param options whose exporters are trusted, and how long they may take
+   * @throws {TypeError} for what is no `Cuda` object, for a path that is empty or no string, and for options of the wrong
+   * type
+   * @throws {RangeError} for options out of their range
+   * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` where either does not serve the other's user,
+   * `version-mismatch`, `timed-out`, `bad-message` where something else listens there, `peer-gone`
+   */
+  static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
+    if (!(cuda instanceof Cuda)) {
+      throw new TypeError(
+        `Cannot map memory with ${whatIs(cuda, "Cuda")}: give Importer.connect what open gave, and a path`,
+      );
+    }
+    checkOptions(options, "Importer.connect");
+    const { signal, users = [] } = options;
+    const handshakeTimeout = checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout");
+    const messageTimeout = checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout");
+    const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
+    const socket = await UnixSocket.connect(path, { signal: signal! });
+    let stream: MessageStream;
+    try {
+      checkUser(`use what process ${socket.peer.pid} offers at ${path}`, socket.peer, users);
+      stream = new MessageStream(socket, { messageTimeout });
+    } catch (error) {
+      await socket[Symbol.asyncDispose]();
+      throw error;
+    }
+    try {
+      await greet(stream, { handshakeTimeout, signal: signal! });
+    } catch (error) {
+      stream.process[Symbol.dispose]();
+      throw error;
+    }
+    return new Importer(cuda, stream, closeTimeout);
+  }
+
+  /** Whether the exporter is still there. */
+  get isConnected(): boolean {
+    return this.#end === undefined && !this.#isDisposed;
+  }
+
+  /**
+   * The offers that there are and those to come, until the exporter closes; withdrawn ones are left out.
+   *
+   * @param options a signal ends the wait for the next offer
+   * @throws {ReferenceError} where the importer was disposed
+   * @throws {SharingError} `peer-gone` and others, when the connection ends otherwise
+   */
+  async *offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
+    this.#check("see what is offered");
+    checkOptions(options, "Importer.offers");
+    using iteration = this.#offers.iterate();
+    for (;;) {
+      throwIfAborted(options.signal);
+      const state = iteration.take();
+      if (state !== undefined) {
+        yield this.#offerOf(state);
+      } else {
+        if (this.#end?.error !== undefined) throw this.#end.error;
+        if (this.#end !== undefined) return;
+        await until((resolve) => iteration.whenAdded(resolve), options);
+      }
+    }
+  }
+
+  /** `offers()`. */
+  [Symbol.asyncIterator](): AsyncGenerator<RemoteOffer, void> {
+    return this.offers();
+  }
+
+  /**
+   * The offer of a name: at once, or as soon as it is made.
+   *
+   * @param name of 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @param options a signal ends the wait
+   * @throws {TypeError} for a name that is no string
+   * @throws {RangeError} for one that no offer can have
+   * @throws {ReferenceError} where the importer was disposed
+   * @throws {SharingError} `not-found` when the exporter closes before it is, `peer-gone` and others
+   */
+  async offer(name: string, options: WaitOptions = {}): Promise<RemoteOffer> {
+    checkName(name);
+    checkOptions(options, "Importer.offer");
+    this.#check(`wait for "${name}"`);
+    const known = this.#offers.named(name);
+    if (known !== undefined) {
+      throwIfAborted(options.signal);
+      return this.#offerOf(known);
+    }
+    for await (const offer of this.offers(options)) if (offer.name === name) return offer;
+    this.#check(`wait for "${name}"`);
+    throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
+  }
+
+  /**
+   * Joins the channel of a name: at once, or as soon as it is made. Frames that are sent from then on come here too. A
+   * channel is joined once in a connection: to join it again, connect again.
+   *
+   * @param name of 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @param options the stream of the slots' buffers; a signal ends the wait
+   * @throws {TypeError} where a buffer or a pool has the name, for a channel that this importer has joined before, and for
+   * what is no stream, or one of another `Cuda` object
+   * @throws {RangeError} for a name that no offer can have
+   * @throws {ReferenceError} where the importer or the stream was disposed
+   * @throws {SharingError} as `offer` and `RemoteOffer.map` do
+   * @throws {CudaError} where the driver does not map the ring
+   */
+  async channel(name: string, options: ConsumerOptions = {}): Promise<ChannelConsumer> {
+    if (options?.stream !== undefined) this.#memory.checkStream(options.stream);
+    await this.offer(name, options);
+    const state = this.#offers.named(name);
+    if (state === undefined) throw new SharingError("not-found", `Cannot join "${name}": it was withdrawn`);
+    const { message, channel } = state;
+    if (channel === undefined) {
+      throw new TypeError(`Cannot join "${name}": it is a ${message.kind}; use Importer.offer`);
+    }
+    this.#checkOffered(state);
+    this.#offers.beginJoin(message);
+    try {
+      return await this.#mapWhole(state, options, (mapped) => {
+        // It may have come between the last look at the ready event and now: nobody would tell the consumer.
+        if (this.#end !== undefined) throw this.#gone(`join "${name}"`);
+        return this.#join(state, channel, { ...mapped, ...options });
+      });
+    } catch (error) {
+      this.#offers.endJoin(message.offer, undefined);
+      throw error;
+    }
+  }
+
+  /**
+   * Releases what is still mapped, each buffer on its stream, and ends the connection. Resolves when the work with all of
+   * it is done and the exporter knows; an exporter that does not answer is waited for as long as `closeTimeout` says.
+   */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#closed ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    this.#isDisposed = true;
+    for (const endWait of [...this.#waits]) endWait();
+    const releases = [...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]());
+    for (const mapped of [...this.#mapped]) releases.push(this.#dispose(mapped));
+    const results = await Promise.allSettled(releases);
+    if (this.#end === undefined) await this.#settled(() => !this.#owesReleases());
+    if (this.#end === undefined) await this.#settled(() => !this.#releases.areLent, this.#closeTimeout);
+    if (this.#end === undefined) {
+      if (this.#isStuck) this.#stream.end("failed", "what was mapped could not be released");
+      else this.#stream.end("done");
+    }
+    this.#disconnected(undefined);
+    await this.#freedOn.finished();
+    const pools = this.#memory.close();
+    // What could not be released keeps its pool.
+    if (!this.#isStuck) { for (const pool of pools) giveBack(() => pool[Symbol.dispose]()); }
+    this.#peerEvents.close();
+    this.#releases.close(this.#stream.process);
+    for (const result of results) if (result.status === "rejected") throw result.reason;
+  }
+
+  /** Releases what the application has not. */
+  async #dispose(mapped: DeviceBuffer | ImportedMemoryPool): Promise<void> {
+    try {
+      if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
+        // Its work goes on, and nothing less can be waited for.
+        await mapped.device.finished();
+        mapped.stream = mapped.device.defaultStream;
+      }
+      giveBack(() => mapped[Symbol.dispose]());
+    } catch (error) {
+      this.#mapped.delete(mapped);
+      this.#isStuck = true;
+      throw error;
+    }
+  }
+
+  /** Whether the exporter has yet to be told of something: reads of what was freed, work that only this process sees. */
+  #owesReleases(): boolean {
+    return this.#releases.isOwed || this.#mapped.size > 0 || this.#mapping > 0;
+  }
+
+  /** Waits until something is settled, or the connection is at its end. */
+  #settled(isSettled: () => boolean, milliseconds?: number): Promise<void> {
+    return this.#settlement.wait(() => isSettled() || this.#end !== undefined, milliseconds);
+  }
+
+  #offerOf(state: RemoteOfferState): RemoteOffer {
+    return new RemoteOffer(state, this.#owner);
+  }
+
+  #map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer> {
+    // Not an async function: of a thousand offers that may be read, each would take turns more than it needs.
+    try {
+      checkOptions(options, "RemoteOffer.map");
+      const { stream, signal } = options;
+      throwIfAborted(signal);
+      if (stream !== undefined) this.#memory.checkStream(stream);
+      const { message } = state;
+      if (message.kind !== "buffer") {
+        throw new TypeError(
+          message.kind === "pool"
+            ? `Cannot map "${message.name}": it is a whole pool; use importPool`
+            : `Cannot map "${message.name}": it is a channel; use Importer.channel`,
+        );
+      }
+      const mapped = this.#mapWhole(state, { signal: signal! }, (mapped) => this.#bufferOf(state, mapped, stream));
+      return Promise.resolve(mapped);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * Maps all of the allocation that an offer lies in, and gives it to `make` when the offer may be read: at once, where
+   * that is so already.
+   */
+  #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (mapped: Mapped) => T): T | Promise<T> {
+    this.#checkOffered(state);
+    this.#offers.hold(state);
+    let mapped: Mapped | undefined;
+    try {
+      mapped = this.#memory.map(state.message.allocation);
+      if (state.isReady || this.#peerEvents.isKnownToHaveFired(state.message.readyEvent)) return make(mapped);
+    } catch (error) {
+      this.#letGo(state, mapped);
+      throw error;
+    }
+    return this.#mapWhenReady(state, mapped, { signal: signal!, make });
+  }
+
+  async #mapWhenReady<T>(
+    state: RemoteOfferState,
+    mapped: Mapped,
+    { signal, make }: WaitOptions & { make: (mapped: Mapped) => T },
+  ): Promise<T> {
+    this.#mapping++;
+    try {
+      await this.#ready(state, signal);
+      this.#check(`map "${state.message.name}"`);
+      return make(mapped);
+    } catch (error) {
+      this.#letGo(state, mapped);
+      throw error;
+    } finally {
+      this.#mapping--;
+      this.#settlement.look();
+    }
+  }
+
+  /** Gives up what is held, and mapped if that was done, and is of no use. */
+  #letGo(state: RemoteOfferState, mapped: Mapped | undefined): void {
+    if (mapped === undefined) this.#offers.letGo(state, 0);
+    else this.#unmap(mapped.whole, state);
+  }
+
+  /** Frees a mapping of the library's own. Where that fails, it is mapped until the process ends. */
+  #free(whole: DeviceBuffer): boolean {
+    try {
+      this.#freedOn.note(whole.stream);
+      whole.free();
+      return true;
+    } catch {
+      this.#isStuck = true;
+      return false;
+    }
+  }
+
+  /** Gives up what the application did not get. The exporter is told once it is unmapped. */
+  #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
+    const { stream } = whole;
+    if (!this.#free(whole)) return;
+    this.#releases.tellLater(stream, () => this.#offers.letGo(state, 0));
+  }
+
+  #join(
+    state: RemoteOfferState,
+    channel: ChannelMessage,
+    { whole, pool, stream = whole.device.defaultStream }: Mapped & { stream?: CudaStream },
+  ): ChannelConsumer {
+    const { message } = state;
+    const events: OwnEvent[] = [];
+    const consumer: ChannelConsumer = new ChannelConsumer({
+      offer: message,
+      channel,
+      whole,
+      stream,
+      recalled: () => state.recalled,
+      openEvent: (event) => this.#peerEvents.open(event),
+      send: (each) => this.#send(each),
+      release: (onto, slot, tell) => {
+        const eventOf = (): OwnEvent => events[slot] ??= this.#releases.take(onto);
+        this.#release({ stream: onto, isSeen: onto.device === pool.device, eventOf }, tell);
+      },
+      freeRing: () => this.#free(whole),
+      close: (isFreed) => {
+        this.#consumers.delete(consumer);
+        for (const event of channel.readyEvents) this.#peerEvents.leave(event);
+        if (isFreed) {
+          this.#offers.letGo(state, 0);
+          // The slots were released after the same work: the exporter has seen, or need not see, their events.
+          for (const event of events) if (event !== undefined) this.#releases.giveBack(event);
+        }
+        this.#settlement.look();
+      },
+    }, (hub) => this.#offers.endJoin(message.offer, hub));
+    for (const event of channel.readyEvents) this.#peerEvents.use(event);
+    this.#consumers.add(consumer);
+    return consumer;
+  }
+
+  #bufferOf(
+    state: RemoteOfferState,
+    { whole, pool }: Mapped,
+    stream: CudaStream = whole.device.defaultStream,
+  ): DeviceBuffer {
+    const { byteOffset, byteLength, pool: poolIdentifier } = state.message;
+    const [session, owner, , address] = partsOf(whole, byteOffset, byteOffset + byteLength);
+    const isHostMemory = this.#memory.isHostMemory(poolIdentifier);
+    const buffer = new DeviceBuffer(
+      session,
+      {
+        isHostMemory: owner.isHostMemory ?? false,
+        release: (_address, _byteLength, onto) => {
+          this.#mapped.delete(buffer);
+          try {
+            whole.free(onto);
+            this.#freedOn.note(onto);
+            const isSeen = onto.device === pool.device && !isHostMemory;
+            this.#release({ stream: onto, isSeen }, (event) => this.#offers.letGo(state, event));
+          } catch (error) {
+            // The exporter is not told: this process has the memory mapped until it ends.
+            this.#isStuck = true;
+            throw error;
+          }
+          this.#settlement.look();
+        },
+      },
+      pool,
+      address,
+      byteLength,
+      stream,
+    );
+    this.#mapped.add(buffer);
+    return buffer;
+  }
+
+  #importPool(state: RemoteOfferState): ImportedMemoryPool {
+    const { message } = state;
+    if (message.kind !== "pool") {
+      const hint = message.kind === "buffer" ? "a buffer is offered; use map" : "it is a channel; use Importer.channel";
+      throw new TypeError(`Cannot import the pool of "${message.name}": ${hint}`);
+    }
+    this.#checkOffered(state);
+    const pool = this.#memory.importPool(message.pool);
+    this.#offers.hold(state);
+    this.#mapped.add(pool);
+    whenGivenUp(pool, () => {
+      this.#mapped.delete(pool);
+      this.#offers.letGo(state, 0);
+      this.#settlement.look();
+    });
+    return pool;
+  }
+
+  /** Waits until an offer may be read, or its exporter is gone. */
+  async #ready(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
+    state.waiting++;
+    try {
+      await this.#fired(state.message.readyEvent, signal);
+      state.isReady = true;
+    } finally {
+      state.waiting--;
+      if (state.isWithdrawn && state.waiting === 0) this.#offers.giveUp(state);
+    }
+  }
+
+  /** Waits for an event of the exporter's, no longer than there is an exporter: an event of a dead process never fires. */
+  #fired(event: number, signal: AbortSignal | undefined): Promise<void> {
+    const events = this.#peerEvents;
+    return until<void>((resolve, reject) => {
+      const forget = (): void => {
+        cancel();
+        this.#waits.delete(onEnd);
+      };
+      const onEnd = (): void => {
+        forget();
+        // What fired before the exporter died stays so.
+        try {
+          if (events.open(event).query()) resolve();
+          else reject(this.#gone("wait for it to be ready"));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      this.#waits.add(onEnd);
+      const cancel = whenDone(() => events.hasFired(event), (error) => {
+        this.#waits.delete(onEnd);
+        if (error === undefined) resolve();
+        else reject(error);
+      });
+      return forget;
+    }, { signal: signal! });
+  }
+
+  /** Tells the exporter how far a stream must get, while there is an exporter. */
+  #release(release: Release, tell: TellRelease): void {
+    if (this.#end !== undefined) return tell(0);
+    this.#releases.release({ ...release, isSeen: release.isSeen && !this.#isOwnProcess }, tell);
+  }
+
+  #send(message: Message): void {
+    if (this.#end === undefined) this.#stream.send(message);
+  }
+
+  #onMessage(message: Message): void {
+    this.#offers.checkOrder(message);
+    switch (message.type) {
+      case "pool":
+        return this.#memory.definePool(message);
+      case "allocation":
+        return this.#memory.defineAllocation(message);
+      case "event":
+        return this.#peerEvents.define(message);
+      case "offer":
+        return this.#offers.onOffer(message);
+      case "channel":
+        return this.#offers.onChannel(message);
+      case "withdraw":
+        return this.#offers.onWithdraw(message.offer);
+      case "recall":
+        return this.#offers.onRecall(message.offer);
+      case "forget":
+        return this.#onForget(message);
+      case "event-free":
+        return this.#releases.onFree(message.event);
+      case "frame":
+      case "end":
+        return this.#offers.onFrame(message);
+      default:
+        throw badMessage(`a message "${message.type}" comes from an exporter`);
+    }
+  }
+
+  #onForget({ kind, identifier }: ForgetMessage): void {
+    switch (kind) {
+      case "event":
+        return this.#peerEvents.forget(identifier);
+      case "allocation":
+        return this.#memory.forgetAllocation(identifier);
+      case "pool": {
+        const imported = this.#memory.forgetPool(identifier);
+        if (imported === undefined) return;
+        // Its dispose waits for the frees: here they are done before.
+        void this.#freedOn.finished().then(() => {
+          if (!this.#isStuck) giveBack(() => imported[Symbol.dispose]());
+        });
+      }
+    }
+  }
+
+  #disconnected(error: SharingError | undefined): void {
+    if (this.#end !== undefined) return;
+    this.#end = { error };
+    for (const endWait of [...this.#waits]) endWait();
+    this.#offers.onEnd(error);
+    this.#settlement.look();
+  }
+
+  #gone(action: string): Error {
+    if (this.#isDisposed) return new ReferenceError(`Cannot ${action}: the importer was disposed`);
+    return this.#end?.error ?? new SharingError("peer-gone", `Cannot ${action}: the exporter has closed`);
+  }
+
+  #checkOffered(state: RemoteOfferState): void {
+    const { name } = state.message;
+    this.#check(`map "${name}"`);
+    if (this.#end !== undefined) throw this.#gone(`map "${name}"`);
+    if (state.isWithdrawn) {
+      throw new SharingError("not-found", `Cannot map "${name}": the exporter has withdrawn it`);
+    }
+  }
+
+  #check(action: string): void {
+    if (this.#isDisposed) throw new ReferenceError(`Cannot ${action}: the importer was disposed`);
+  }
+}

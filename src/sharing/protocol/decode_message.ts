@@ -1,0 +1,445 @@
+/**
+ * Messages from bytes, as PROTOCOL.md has them. What a peer sends is believed only where it keeps every rule that can be
+ * seen in the one message.
+ *
+ * @module
+ */
+import { SharingError } from "../../support/errors.ts";
+import type { ShareableHandle } from "../../memory/shareable_handle.ts";
+import {
+  type ChannelMessage,
+  type FrameMessage,
+  type GoodbyeMessage,
+  goodbyeReasons,
+  maximumMetadataByteLength,
+  maximumNameByteLength,
+  maximumSlots,
+  type Message,
+  type OfferMessage,
+  type PoolMessage,
+} from "./messages.ts";
+
+/** Bytes before the body of a message. */
+export const headerByteLength = 8;
+/** Bytes of a GOODBYE's text in UTF-8. */
+export const maximumTextByteLength = 1024;
+/** What HELLO and WELCOME begin with: `poolpass` in ASCII. */
+export const greetingBytes: Uint8Array<ArrayBuffer> = new TextEncoder().encode("poolpass");
+
+/** The kinds of POOL, OFFER and FORGET, in the order of their numbers, which begin at 1. */
+export const poolKinds = ["device", "host"] as const;
+export const offerKinds = ["buffer", "pool", "channel"] as const;
+export const forgetKinds = ["pool", "allocation", "event"] as const;
+
+/** What begins a message. */
+export interface Header {
+  readonly bodyByteLength: number;
+  /** The number of one of `messageLayouts`. */
+  readonly type: number;
+  /** 1 or 0. */
+  readonly descriptors: number;
+}
+
+/** What the header of a message of one type may say. */
+export interface MessageLayout {
+  readonly type: Message["type"];
+  readonly number: number;
+  readonly descriptors: number;
+  /** Bytes of the body. */
+  readonly least: number;
+  /** Bytes of the body. */
+  readonly most: number;
+  /** Bytes by which the body grows from the least. */
+  readonly unit: number;
+}
+
+/** All types of message. */
+export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout } = {
+  "hello": layout("hello", 1, 16),
+  "welcome": layout("welcome", 2, 16),
+  "goodbye": layout("goodbye", 3, 8, { most: 8 + maximumTextByteLength }),
+  "pool": layout("pool", 16, 24, { descriptors: 1 }),
+  "allocation": layout("allocation", 17, 80),
+  "event": layout("event", 18, 88),
+  "offer": layout("offer", 19, 40 + 1, { most: 40 + maximumNameByteLength + maximumMetadataByteLength }),
+  "channel": layout("channel", 20, 32 + 4, { most: 32 + 4 * maximumSlots, unit: 4 }),
+  "withdraw": layout("withdraw", 21, 4),
+  "recall": layout("recall", 22, 4),
+  "forget": layout("forget", 23, 8),
+  "event-free": layout("event-free", 24, 4),
+  "frame": layout("frame", 25, 32, { most: 32 + maximumMetadataByteLength }),
+  "end": layout("end", 26, 4),
+  "held": layout("held", 32, 4),
+  "released": layout("released", 33, 8),
+  "withdrawn": layout("withdrawn", 34, 4),
+  "join": layout("join", 35, 4),
+  "taken": layout("taken", 36, 12),
+  "release-slot": layout("release-slot", 37, 20),
+};
+
+const layoutsByNumber: readonly (MessageLayout | undefined)[] = inPlaces(Object.values(messageLayouts));
+/** Of a short text, on its way to a string. */
+const characters: number[] = [];
+const textDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** Bytes: of shorter text, looking at each costs less than a call of the decoder. */
+const shortTextByteLength = 64;
+/** Of what a peer sent as text, so much is quoted when it is refused. */
+const quotedLength = 40;
+
+let latestView: DataView = new DataView(new ArrayBuffer(0));
+
+/**
+ * Reads what stands in front of a message, before any room is made for its body.
+ *
+ * @param bytes have all 8 of the header from `offset` on
+ * @throws {SharingError} `bad-message` where no message has such a header
+ */
+export function decodeHeader(bytes: Uint8Array, offset: number): Header {
+  const view = viewOf(bytes.buffer);
+  const begin = bytes.byteOffset + offset;
+  const bodyByteLength = view.getUint32(begin, true);
+  const type = view.getUint16(begin + 4, true);
+  const descriptors = view.getUint16(begin + 6, true);
+  const found = layoutsByNumber[type];
+  if (found === undefined) {
+    throw new SharingError("bad-message", `Cannot take a message of type ${type}: there is none in the protocol`);
+  }
+  const { least, most, unit } = found;
+  if (bodyByteLength < least || bodyByteLength > most || (bodyByteLength - least) % unit !== 0) {
+    refuse(found.type, "length", bodyByteLength, range(least, most) + (unit > 1 ? ` in steps of ${unit}` : ""));
+  }
+  if (descriptors !== found.descriptors) {
+    refuse(found.type, "count of descriptors", descriptors, String(found.descriptors));
+  }
+  return { bodyByteLength, type, descriptors };
+}
+
+/**
+ * Reads a message. Nothing in it refers to `body`, which may be overwritten afterwards.
+ *
+ * @param header what `decodeHeader` gave
+ * @param body exactly as many bytes as the header says
+ * @param handle of the descriptor that came with the message; it stays the caller's where this throws
+ * @throws {SharingError} `bad-message` where the message breaks a rule
+ */
+export function decodeMessage(header: Header, body: Uint8Array, handle: ShareableHandle | undefined): Message {
+  if (body.length !== header.bodyByteLength) {
+    const { type } = layoutsByNumber[header.type]!;
+    refuse(type, "body", `${body.length} bytes`, `${header.bodyByteLength}`);
+  }
+  return decodeMessageAt(body, 0, { header, handle });
+}
+
+/** As `decodeMessage`, of a body that begins somewhere in `bytes` and is there whole: a view of it would be garbage. */
+export function decodeMessageAt(
+  bytes: Uint8Array,
+  begin: number,
+  { header, handle }: { readonly header: Header; readonly handle: ShareableHandle | undefined },
+): Message {
+  const { bodyByteLength } = header;
+  const { type } = layoutsByNumber[header.type]!;
+  const handles = handle === undefined ? 0 : 1;
+  if (handles !== header.descriptors) refuse(type, "count of descriptors that came", handles, `${header.descriptors}`);
+  bodyReader.begin(type, bytes, begin);
+  const reader = bodyReader;
+  switch (type) {
+    case "hello": {
+      reader.greeting();
+      const lowestVersion = reader.number16("lowest version");
+      const highestVersion = reader.number16("highest version", lowestVersion);
+      reader.zero(4);
+      return { type, lowestVersion, highestVersion };
+    }
+    case "welcome": {
+      reader.greeting();
+      const version = reader.number16("version");
+      reader.zero(2);
+      reader.zero(4);
+      return { type, version };
+    }
+    case "goodbye":
+      return decodeGoodbye(reader, bodyByteLength);
+    case "pool":
+      return decodePool(reader, handle!);
+    case "allocation":
+      return {
+        type,
+        allocation: reader.identifier("allocation"),
+        pool: reader.identifier("pool"),
+        byteLength: reader.number64("size", 1),
+        exportData: reader.bytes(64),
+      };
+    case "event": {
+      const event = reader.identifier("event");
+      reader.zero(4);
+      return { type, event, deviceUuid: reader.bytes(16), handle: reader.bytes(64) };
+    }
+    case "offer":
+      return decodeOffer(reader, bodyByteLength);
+    case "channel":
+      return decodeChannel(reader, bodyByteLength);
+    case "withdraw":
+    case "recall":
+    case "end":
+    case "held":
+    case "withdrawn":
+    case "join":
+      return { type, offer: reader.identifier("offer") };
+    case "forget":
+      return { type, kind: reader.kind(forgetKinds), identifier: reader.identifier("identifier") };
+    case "event-free":
+      return { type, event: reader.identifier("event") };
+    case "frame":
+      return decodeFrame(reader, bodyByteLength);
+    case "released":
+      return { type, offer: reader.identifier("offer"), event: reader.number32("event") };
+    case "taken":
+      return { type, offer: reader.identifier("offer"), sequence: reader.number64("sequence number", 1) };
+    case "release-slot":
+      return {
+        type,
+        offer: reader.identifier("offer"),
+        slot: reader.number32("slot", 0, maximumSlots - 1),
+        sequence: reader.number64("sequence number", 1),
+        event: reader.number32("event"),
+      };
+  }
+}
+
+/** The name that PROTOCOL.md gives to a type. */
+export function messageName(type: Message["type"]): string {
+  return type.toUpperCase().replaceAll("-", "_");
+}
+
+function decodeGoodbye(reader: BodyReader, bodyByteLength: number): GoodbyeMessage {
+  const reason = goodbyeReasons[reader.number16("reason")] ?? "bad-message";
+  const lowestVersion = reader.number16("lowest version");
+  const highestVersion = reader.number16("highest version", lowestVersion);
+  reader.zero(2);
+  return { type: "goodbye", reason, lowestVersion, highestVersion, text: reader.text("text", bodyByteLength - 8) };
+}
+
+function decodePool(reader: BodyReader, handle: ShareableHandle): PoolMessage {
+  const pool = reader.identifier("pool");
+  const kind = reader.kind(poolKinds);
+  const deviceUuid = reader.bytes(16);
+  if (kind === "host" && deviceUuid.some((byte) => byte !== 0)) {
+    refuse("pool", "device", deviceUuid.toHex(), "zeros for host memory");
+  }
+  return { type: "pool", pool, kind, deviceUuid, handle };
+}
+
+function decodeOffer(reader: BodyReader, bodyByteLength: number): OfferMessage {
+  const offer = reader.identifier("offer");
+  const kind = reader.kind(offerKinds);
+  const hasMemory = kind !== "pool";
+  const allocation = hasMemory ? reader.identifier("allocation") : reader.number32("allocation", 0, 0);
+  const pool = reader.identifier("pool");
+  const byteOffset = reader.number64("offset", 0, hasMemory ? undefined : 0);
+  const byteLength = hasMemory ? reader.number64("size", 1) : reader.number64("size", 0, 0);
+  if (byteOffset + byteLength > Number.MAX_SAFE_INTEGER) {
+    const end = BigInt(byteOffset) + BigInt(byteLength);
+    refuse("offer", "end, of offset and size,", end, `at most ${Number.MAX_SAFE_INTEGER}`);
+  }
+  const readyEvent = reader.number32("ready event");
+  const nameByteLength = reader.number16("length of the name", 1, maximumNameByteLength);
+  const metadataByteLength = reader.number16("length of the metadata", 0, maximumMetadataByteLength);
+  checkLength("offer", bodyByteLength, 40 + nameByteLength + metadataByteLength);
+  const name = reader.text("name", nameByteLength);
+  const metadata = reader.metadata(metadataByteLength);
+  return { type: "offer", offer, kind, allocation, pool, byteOffset, byteLength, readyEvent, name, metadata };
+}
+
+function decodeChannel(reader: BodyReader, bodyByteLength: number): ChannelMessage {
+  const offer = reader.identifier("offer");
+  const slots = reader.number32("count of slots", 1, maximumSlots);
+  checkLength("channel", bodyByteLength, 32 + 4 * slots);
+  const slotByteLength = reader.number64("size of a slot", 1);
+  const slotStride = reader.number64("distance of slots", slotByteLength);
+  if (slotStride * slots > Number.MAX_SAFE_INTEGER) {
+    const size = BigInt(slotStride) * BigInt(slots);
+    refuse("channel", "size of all slots", size, `at most ${Number.MAX_SAFE_INTEGER}`);
+  }
+  const window = reader.number32("window", 1, slots);
+  reader.zero(4);
+  const readyEvents: number[] = [];
+  for (let slot = 0; slot < slots; slot++) readyEvents.push(reader.identifier(`ready event of slot ${slot}`));
+  return { type: "channel", offer, slotByteLength, slotStride, window, readyEvents };
+}
+
+function decodeFrame(reader: BodyReader, bodyByteLength: number): FrameMessage {
+  const offer = reader.identifier("offer");
+  const slot = reader.number32("slot", 0, maximumSlots - 1);
+  const sequence = reader.number64("sequence number", 1);
+  const byteLength = reader.number64("size");
+  const hasEvent = reader.number32("event flag", 0, 1) === 1;
+  const metadataByteLength = reader.number32("length of the metadata", 0, maximumMetadataByteLength);
+  checkLength("frame", bodyByteLength, 32 + metadataByteLength);
+  return { type: "frame", offer, slot, sequence, byteLength, hasEvent, metadata: reader.metadata(metadataByteLength) };
+}
+
+/** Takes the fields of a body one after another, each only if it is what may be there. */
+class BodyReader {
+  #type: Message["type"] = "hello";
+  #bytes: Uint8Array = new Uint8Array(0);
+  /** Of all of the bytes' buffer. */
+  #view: DataView = latestView;
+  /** Where in the bytes' buffer the bytes begin. */
+  #base = 0;
+  /** Where in it the body begins. */
+  #bodyBegin = 0;
+  /** Where in it the next field begins. */
+  #position = 0;
+
+  /** Begins with a body that is somewhere in `bytes`. */
+  begin(type: Message["type"], bytes: Uint8Array, begin: number): void {
+    this.#type = type;
+    this.#bytes = bytes;
+    this.#view = viewOf(bytes.buffer);
+    this.#base = bytes.byteOffset;
+    this.#bodyBegin = this.#position = bytes.byteOffset + begin;
+  }
+
+  number16(field: string, least = 0, most = 0xffff): number {
+    const value = this.#view.getUint16(this.#position, true);
+    if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
+    this.#position += 2;
+    return value;
+  }
+
+  number32(field: string, least = 0, most = 0xffff_ffff): number {
+    const value = this.#view.getUint32(this.#position, true);
+    if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
+    this.#position += 4;
+    return value;
+  }
+
+  number64(field: string, least = 0, most: number = Number.MAX_SAFE_INTEGER): number {
+    const low = this.#view.getUint32(this.#position, true);
+    const value = this.#view.getUint32(this.#position + 4, true) * 2 ** 32 + low;
+    if (value < least || value > most) {
+      refuse(this.#type, field, this.#view.getBigUint64(this.#position, true), range(least, most));
+    }
+    this.#position += 8;
+    return value;
+  }
+
+  identifier(field: string): number {
+    return this.number32(field, 1);
+  }
+
+  kind<Kind extends string>(kinds: readonly Kind[]): Kind {
+    return kinds[this.number32("kind", 1, kinds.length) - 1]!;
+  }
+
+  zero(byteLength: 2 | 4): void {
+    const value = byteLength === 2 ? this.number16("") : this.number32("");
+    if (value === 0) return;
+    const place = this.#position - byteLength - this.#bodyBegin;
+    refuse(this.#type, `zero field at ${place}`, value, "0");
+  }
+
+  bytes(byteLength: number): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.#take(byteLength));
+  }
+
+  greeting(): void {
+    const bytes = this.#take(greetingBytes.length);
+    if (!greetingBytes.every((byte, index) => byte === bytes[index])) {
+      refuse(this.#type, "greeting", bytes.toHex(), `${greetingBytes.toHex()}, "poolpass"`);
+    }
+  }
+
+  text(field: string, byteLength: number): string {
+    if (byteLength === 0) return "";
+    if (byteLength <= shortTextByteLength && this.#isPlain(byteLength)) {
+      this.#position += byteLength;
+      return String.fromCharCode.apply(null, characters);
+    }
+    const bytes = this.#take(byteLength);
+    let text;
+    try {
+      text = textDecoder.decode(bytes);
+    } catch {
+      refuse(this.#type, field, bytes.subarray(0, quotedLength).toHex(), "UTF-8");
+    }
+    if (text.includes("\0")) refuse(this.#type, field, quote(text), "text without a NUL");
+    return text;
+  }
+
+  metadata(byteLength: number): string {
+    const text = this.text("metadata", byteLength);
+    if (text !== "" && !isJson(text)) refuse(this.#type, "metadata", quote(text), "JSON");
+    return text;
+  }
+
+  #take(byteLength: number): Uint8Array {
+    const begin = this.#position - this.#base;
+    this.#position += byteLength;
+    return this.#bytes.subarray(begin, begin + byteLength);
+  }
+
+  /** Whether each of the next bytes is a character of ASCII other than NUL: they are in `characters` then. */
+  #isPlain(byteLength: number): boolean {
+    const begin = this.#position - this.#base;
+    characters.length = byteLength;
+    for (let i = 0; i < byteLength; i++) {
+      const character = this.#bytes[begin + i]!;
+      if ((character - 1) >>> 0 >= 0x7f) return false;
+      characters[i] = character;
+    }
+    return true;
+  }
+}
+
+/** One for all messages, which are read one after another. */
+const bodyReader = new BodyReader();
+
+function layout(
+  type: Message["type"],
+  number: number,
+  least: number,
+  { descriptors = 0, most = least, unit = 1 }: { descriptors?: number; most?: number; unit?: number } = {},
+): MessageLayout {
+  return { type, number, descriptors, least, most, unit };
+}
+
+function inPlaces(layouts: readonly MessageLayout[]): (MessageLayout | undefined)[] {
+  const last = Math.max(...layouts.map(({ number }) => number));
+  return Array.from({ length: last + 1 }, (_, place) => layouts.find(({ number }) => number === place));
+}
+
+/** A view of all of a buffer: the same as long as it is asked for the same, since messages come one after another. */
+function viewOf(buffer: ArrayBufferLike): DataView {
+  if (latestView.buffer !== buffer) latestView = new DataView(buffer);
+  return latestView;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function checkLength(type: Message["type"], bodyByteLength: number, needed: number): void {
+  if (bodyByteLength !== needed) refuse(type, "length", bodyByteLength, `${needed} by its other fields`);
+}
+
+function range(least: number, most: number): string {
+  return least === most ? `${least}` : `${least} to ${most}`;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, quotedLength));
+}
+
+function refuse(type: Message["type"], field: string, value: number | bigint | string, needed: string): never {
+  const name = messageName(type);
+  throw new SharingError(
+    "bad-message",
+    `Cannot take the message ${name}: its ${field} is ${value}; it takes ${needed}`,
+  );
+}

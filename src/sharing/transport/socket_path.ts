@@ -1,0 +1,48 @@
+/**
+ * What the paths of sockets must be, and what sockets need of the system.
+ *
+ * @module
+ */
+import { shimRefusal } from "../../../ffi/shim/shim.ts";
+import { SharingError } from "../../support/errors.ts";
+import { whatIs } from "../../support/validation.ts";
+
+/** As many bytes as the kernel has room for, less the NUL. */
+const maximumByteLength = 107;
+
+/**
+ * Refuses a path that cannot be a socket's, and systems where there are no sockets.
+ *
+ * @param action what is to be done there, `"listen at"`
+ */
+export function checkSocketPath(action: string, path: string): void {
+  if (typeof path !== "string") {
+    throw new TypeError(`Cannot ${action} ${whatIs(path)}: a socket's path must be a string`);
+  }
+  if (path === "") throw new TypeError(`Cannot ${action} a socket with an empty path: give the path of a file`);
+  if (path.includes("\0")) {
+    throw new TypeError(`Cannot ${action} ${JSON.stringify(path)}: it has a NUL, and abstract sockets are not taken`);
+  }
+  if (path.endsWith("/")) throw new TypeError(`Cannot ${action} ${path}: it names a folder; add a file name`);
+  const byteLength = new TextEncoder().encode(path).length;
+  if (byteLength > maximumByteLength) {
+    throw new SharingError(
+      "path-too-long",
+      `Cannot ${action} ${path}: it has ${byteLength} bytes, and a socket's path at most ${maximumByteLength}; ` +
+        "use a shorter one, such as one in /tmp",
+    );
+  }
+  checkSocketSupport(`${action} ${path}`);
+}
+
+/** Refuses systems where there are no sockets. */
+export function checkSocketSupport(action: string): void {
+  const refusal = shimRefusal();
+  if (refusal !== undefined) throw new SharingError("not-supported", `Cannot ${action}: ${refusal}`);
+}
+
+/** The folder that a path is in. */
+export function folderOf(path: string): string {
+  const end = path.lastIndexOf("/");
+  return end < 0 ? "." : path.slice(0, end) || "/";
+}

@@ -1,0 +1,191 @@
+/**
+ * Where other processes connect.
+ *
+ * @module
+ */
+import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale } from "../../../ffi/shim/sockets.ts";
+import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
+import { printAs } from "../../support/custom_inspect.ts";
+import { SharingError } from "../../support/errors.ts";
+import { checkNumber, checkOptions } from "../../support/validation.ts";
+import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
+import { readable, settled, waitFor } from "./poller.ts";
+import { checkSocketPath, folderOf } from "./socket_path.ts";
+import { Turns } from "../../support/waiting/turns.ts";
+import { adoptSocket, outOfDescriptors, type UnixSocket } from "./unix_socket.ts";
+
+/** Options of `UnixListener.listen`. */
+export interface ListenOptions {
+  /** Permissions of the socket's file, whatever the umask: 0o600 unless given. */
+  mode?: number;
+}
+
+/** A stale socket can be replaced by another process at the same time; so often it is tried before giving up. */
+const maximumAttempts = 8;
+
+/**
+ * A socket that listens at a path.
+ *
+ * @example
+ * ```ts
+ * await using listener = UnixListener.listen("/run/frames.sock");
+ * await using socket = await listener.accept();
+ * console.log(socket.peer.pid);
+ * ```
+ */
+export class UnixListener implements AsyncDisposable {
+  /** As it was given to `listen`. */
+  readonly path: string;
+  #fd: number;
+  readonly #identity: FileIdentity;
+  readonly #accepting = new Turns();
+  readonly #closing = new AbortController();
+
+  static {
+    printAs(
+      this,
+      "UnixListener",
+      (listener) => `UnixListener { ${listener.path}${listener.#fd < 0 ? ", disposed" : ""} }`,
+    );
+  }
+
+  private constructor(path: string, fd: number, identity: FileIdentity) {
+    this.path = path;
+    this.#fd = fd;
+    this.#identity = identity;
+  }
+
+  /**
+   * Listens at a path. A socket's file that was left over there is replaced; one that somebody listens at, and any other
+   * file, is left alone.
+   *
+   * @param path of at most 107 bytes in UTF-8
+   * @param options the permissions of its file
+   * @throws {TypeError} for a path that is empty or no string, and for a mode that is no number
+   * @throws {RangeError} for a mode that is none
+   * @throws {SharingError} `address-in-use`, `not-found` when there is no such folder, `not-permitted`,
+   * `path-too-long`, `out-of-descriptors`, or `not-supported` where there are no such sockets
+   */
+  static listen(path: string, options: ListenOptions = {}): UnixListener {
+    checkOptions(options, "UnixListener.listen");
+    const { mode = 0o600 } = options;
+    checkNumber(mode, "a socket's mode");
+    if (!Number.isInteger(mode) || mode < 0 || mode > 0o777) {
+      throw new RangeError(`Cannot listen with mode ${mode}: it takes an integer from 0 to 0o777`);
+    }
+    checkSocketPath("listen at", path);
+    for (let attempt = 0; attempt < maximumAttempts; attempt++) {
+      const { fd, identity } = listenAt(path, mode);
+      if (fd >= 0) return new UnixListener(path, fd, identity);
+      if (fd !== -errno.EADDRINUSE) throw listenError(path, -fd);
+      removeLeftOver(path);
+    }
+    throw new SharingError("address-in-use", `Cannot listen at ${path}: other processes take it again and again`);
+  }
+
+  /**
+   * Waits for the next process that connects. Pending calls are served in the order in which they were made.
+   *
+   * @param options a signal ends the wait
+   * @throws {ReferenceError} where the listener was disposed
+   * @throws {SharingError} `out-of-descriptors`; where none was left for the connection itself, it goes on waiting
+   */
+  async accept(options: WaitOptions = {}): Promise<UnixSocket> {
+    if (this.#fd < 0) throw new ReferenceError(`Cannot accept at ${this.path}: the listener was disposed`);
+    checkOptions(options, "UnixListener.accept");
+    const { signal } = options;
+    throwIfAborted(signal);
+    const signals = [signal, this.#closing.signal];
+    await this.#accepting.take(signals);
+    try {
+      for (;;) {
+        this.#closing.signal.throwIfAborted();
+        const fd = acceptFrom(this.#fd);
+        if (fd >= 0) return adoptSocket(fd);
+        if (fd === -errno.EAGAIN) await waitFor([{ fd: this.#fd, events: readable }], signals);
+        else if (fd !== -errno.EINTR && fd !== -errno.ECONNABORTED) throw acceptError(this.path, -fd);
+      }
+    } finally {
+      this.#accepting.end();
+    }
+  }
+
+  /** Stops listening. Removes the socket's file, unless another has taken its place; rejects what waits for it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#fd >= 0) {
+      const fd = this.#fd;
+      this.#fd = -1;
+      this.#closing.abort(new ReferenceError(`The listener at ${this.path} was disposed while this waited`));
+      // While the socket is open, no other file can be given its file's number.
+      removeOwn(this.path, this.#identity);
+      closeDescriptor(fd);
+    }
+    await settled();
+  }
+}
+
+function removeLeftOver(path: string): void {
+  const { live, identity } = probe(path);
+  switch (live) {
+    case -errno.ENOENT:
+      return;
+    case 0: {
+      const removed = removeStale(path, identity);
+      if (removed >= 0 || removed === -errno.ENOENT) return;
+      throw listenError(path, -removed);
+    }
+    case 1:
+      throw new SharingError(
+        "address-in-use",
+        `Cannot listen at ${path}: another process does; stop it, or use another path`,
+      );
+    case -errno.ENOTSOCK:
+      throw new SharingError(
+        "address-in-use",
+        `Cannot listen at ${path}: the file there is no socket, and is left alone; use another path`,
+      );
+    case -errno.EACCES:
+      throw new SharingError(
+        "address-in-use",
+        `Cannot listen at ${path}: a socket of another user is there, and may be in use; use another path`,
+      );
+    default:
+      throw listenError(path, -live);
+  }
+}
+
+function listenError(path: string, number: number): Error {
+  const cause = new SystemError(number, "listen");
+  const folder = folderOf(path);
+  switch (number) {
+    case errno.ENOENT:
+      return new SharingError("not-found", `Cannot listen at ${path}: there is no folder ${folder}; make it first`, {
+        cause,
+      });
+    case errno.ENOTDIR:
+      return new SharingError("not-found", `Cannot listen at ${path}: ${folder} is no folder; correct the path`, {
+        cause,
+      });
+    case errno.EACCES:
+    case errno.EPERM:
+    case errno.EROFS:
+      return new SharingError(
+        "not-permitted",
+        `Cannot listen at ${path}: this user may not make or replace a socket in ${folder}; use another folder`,
+        { cause },
+      );
+    case errno.EMFILE:
+    case errno.ENFILE:
+      return outOfDescriptors(`listen at ${path}`, cause);
+    default:
+      return cause;
+  }
+}
+
+function acceptError(path: string, number: number): Error {
+  const cause = new SystemError(number, "accept");
+  return number === errno.EMFILE || number === errno.ENFILE
+    ? outOfDescriptors(`accept a connection at ${path}`, cause)
+    : cause;
+}

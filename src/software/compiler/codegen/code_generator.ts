@@ -1,0 +1,454 @@
+/**
+ * Compiles a kernel, and the functions that it calls, to one function of WebAssembly: a loop over threads around the body
+ * of one thread.
+ *
+ * Where the threads of a block never wait for each other, each runs to its end, and blocks are looped over too. Otherwise a
+ * thread that waits leaves the body: what its registers hold is saved, and where it goes on is noted in its record. The
+ * body then begins with a switch on that. A call is of the same kind: what the caller needs later is saved, and the switch
+ * leads back from the function to where it was called.
+ *
+ * @module
+ */
+import {
+  allocateOnStack,
+  chooseFunction,
+  faultStack,
+  passedBytes,
+  pushNextFrame,
+} from "../instructions/call_instructions.ts";
+import { callTarget } from "../typing/call_layout.ts";
+import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
+import { runType } from "./fixed_locals.ts";
+import { type CompileOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
+import {
+  blockBefore,
+  instructionsOf,
+  joined,
+  switchOnResumption,
+  usesOf,
+  wholeLoad,
+  wholeStore,
+  writeBlocks,
+} from "./kernel_code.ts";
+import {
+  type Departure,
+  type FlowBlock,
+  type FunctionFlow,
+  functionFlow,
+  newBlock,
+  type Parting,
+} from "../control_flow/kernel_flow.ts";
+import { exited, type Suspension, threadRecord } from "../launch_context.ts";
+import { liveRegisters } from "../control_flow/liveness.ts";
+import type { FunctionName, Register } from "../typing/names.ts";
+import { makeReducible } from "../control_flow/reducible_loops.ts";
+import { blocksBehind } from "./partings.ts";
+import { runWaitingThreads, runWholeBlocks } from "./thread_loops.ts";
+import { stackDepth } from "../typing/stack_depth.ts";
+import type { TypedFunction, TypedKernel } from "../typing/typed_body.ts";
+import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import { waitingLoops } from "../control_flow/waiting_loops.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
+
+/** A kernel as a function of WebAssembly, and what its caller has to know of it. */
+export interface GeneratedKernel {
+  readonly definition: FunctionDefinition;
+  /** Where its threads may be suspended; undefined where each runs to its end and blocks are run many at once. */
+  readonly suspensions: readonly Suspension[] | undefined;
+  /** Of each thread's local memory, with what keeps the threads' apart. */
+  readonly localBytes: number;
+  /** Of each thread's local memory, what the kernel's own frame takes. */
+  readonly frameBytes: number;
+  /** For each thread's registers while it is suspended. */
+  readonly savedBytes: number;
+}
+
+/** Where a thread of a kernel can go on that was saved elsewhere than where the kernel saves it. */
+export interface ScalarPlace {
+  /** What its record must say: where it goes on, and what it waits for, 0 for nothing. */
+  readonly resumption: number;
+  readonly request: number;
+  /** The registers that must be saved. */
+  readonly live: readonly Register[];
+}
+
+/** A kernel whose threads can go on where those of a pack part. */
+export interface ResumableKernel extends GeneratedKernel {
+  readonly suspensions: readonly Suspension[];
+  /** In the order of the partings. */
+  readonly partings: readonly ScalarPlace[];
+  /** Behind each instruction at which threads are suspended. */
+  readonly suspended: ReadonlyMap<TypedInstruction, ScalarPlace>;
+  /** Where each register is saved, from where the thread's begin. */
+  readonly slots: ReadonlyMap<Register, number>;
+}
+
+/** What is told of a kernel beside its body. */
+export interface GeneratorContext {
+  readonly parameterBytes: number;
+  /** Where in the image of the module's variables those in `.const` lie. */
+  readonly constants: { readonly offset: number; readonly byteLength: number };
+  /** The functions whose addresses the module takes: a call by address may be of any of them. */
+  readonly addressed: ReadonlySet<FunctionName>;
+  readonly options: CompileOptions;
+}
+
+/** What functions that call themselves get of a thread's local memory, and as much for saved registers. */
+const unboundedStackBytes = 16384;
+/** Of what is saved when a function is called: where its caller goes on, and the caller's frame and what is above it. */
+const savedHeader = { resumption: 0, frame: 4, top: 8, byteLength: 16 } as const;
+
+/** Compiles a kernel. */
+export function generateKernel(name: string, typed: TypedKernel, context: GeneratorContext): GeneratedKernel {
+  return new KernelGenerator(typed, context).generate(name);
+}
+
+/** Compiles a kernel that calls no functions so that its threads can go on where those of a pack part. */
+export function generateResumableKernel(
+  name: string,
+  typed: TypedKernel,
+  { partings, ...context }: GeneratorContext & { readonly partings: readonly Parting[] },
+): ResumableKernel {
+  return new KernelGenerator(typed, context, partings).generateResumable(name);
+}
+
+/** What is known of a function of the kernel once its code is written. */
+interface GeneratedFunction {
+  readonly flow: FunctionFlow;
+  /** Where its registers are saved, from the start of what the function saves, and in all. */
+  readonly slots: ReadonlyMap<Register, number>;
+  readonly savedBytes: number;
+  readonly live: (block: FlowBlock) => readonly Register[];
+}
+
+/** A departure, and the number by which the kernel goes on behind it. */
+interface NumberedDeparture {
+  readonly departure: Departure;
+  readonly owner: GeneratedFunction;
+  readonly resumption: number;
+}
+
+class KernelGenerator {
+  readonly #typed: TypedKernel;
+  readonly #context: GeneratorContext;
+  readonly #flows: ReadonlyMap<TypedFunction, FunctionFlow>;
+  readonly #isResumable: boolean;
+  readonly #isUnbounded: boolean;
+  /** Known once the code of all functions is written. */
+  #savedBytesOnce: number | undefined;
+  readonly #emitter: FunctionEmitter;
+  readonly #code = new Map<FlowBlock, EmittedCode>();
+  readonly #conditions = new Map<FlowBlock, EmittedCode>();
+  readonly #functions = new Map<TypedFunction, GeneratedFunction>();
+  readonly #suspensions: Suspension[] = [];
+  readonly #partings: readonly FlowBlock[];
+  readonly #places = new Map<FlowBlock, ScalarPlace>();
+
+  constructor(typed: TypedKernel, context: GeneratorContext, partings: readonly Parting[] | undefined = undefined) {
+    this.#typed = typed;
+    this.#context = context;
+    const all = [typed.kernel, ...typed.callees.values()];
+    this.#flows = new Map(all.map((typed) => [typed, functionFlow(typed)]));
+    for (const flow of this.#flows.values()) letOthersGoOn(flow);
+    this.#isResumable = partings !== undefined ||
+      [...this.#flows.values()].some(({ departures }) => departures.length > 0);
+    this.#partings = partings === undefined ? [] : blocksBehind(this.#flows.get(typed.kernel)!, partings);
+    const instructions = all.flatMap(instructionsOf);
+    const hasTop = instructions.some(({ form }) => form.emit === allocateOnStack);
+    const { addressed } = context;
+    const depth = stackDepth(typed, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
+    this.#isUnbounded = depth.isUnbounded;
+    const extra = hasTop || depth.isUnbounded ? unboundedStackBytes : 0;
+    this.#emitter = new FunctionEmitter({
+      parameters: context.parameterBytes,
+      shared: typed.usesDynamicShared ? undefined : typed.sharedBytes,
+      staticShared: typed.sharedBytes,
+      local: typed.callees.size === 0 && !hasTop ? typed.kernel.variableBytes : depth.byteLength + extra,
+      hasFrames: typed.callees.size > 0,
+      hasTop,
+      constants: context.constants,
+    }, context.options);
+  }
+
+  generate(name: string): GeneratedKernel {
+    for (const [typed, flow] of this.#flows) this.#functions.set(typed, this.#generateFunction(flow));
+    const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#typed.kernel)!.entry;
+    makeReducible(entry);
+    const body = writeBlocks(this.#emitter, { entry, code: this.#code, conditions: this.#conditions, steps: 1 });
+    const { kernel } = this.#typed;
+    const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
+    const code = this.#isResumable
+      ? runWaitingThreads(this.#emitter, body, { localBytes, savedBytes })
+      : runWholeBlocks(this.#emitter, body, kernel.frameBytes);
+    return {
+      definition: { type: runType, locals: this.#emitter.locals, code, exportName: name },
+      suspensions: this.#isResumable ? this.#suspensions : undefined,
+      localBytes,
+      frameBytes: kernel.frameBytes,
+      savedBytes,
+    };
+  }
+
+  generateResumable(name: string): ResumableKernel {
+    const generated = this.generate(name);
+    const { flow, slots } = this.#functions.get(this.#typed.kernel)!;
+    const suspended = flow.departures.flatMap(({ instruction, goingOn }) => {
+      const place = this.#places.get(goingOn);
+      return instruction === undefined || place === undefined ? [] : [[instruction, place] as const];
+    });
+    return {
+      ...generated,
+      suspensions: this.#suspensions,
+      partings: this.#partings.map((block) => this.#places.get(block)!),
+      suspended: new Map(suspended),
+      slots,
+    };
+  }
+
+  /** Of each thread; a function that is called may need its header before it is seen that there is no room. */
+  get #savedBytes(): number {
+    return this.#savedBytesOnce ??= this.#countSavedBytes();
+  }
+
+  #countSavedBytes(): number {
+    const depth = stackDepth(this.#typed, {
+      bytesOf: (typed) => this.#functions.get(typed)!.savedBytes,
+      addressed: this.#context.addressed,
+    });
+    return depth.byteLength + savedHeader.byteLength + (depth.isUnbounded ? unboundedStackBytes : 0);
+  }
+
+  /** How far apart the threads' local memories lie: arguments are passed before it is seen that there is no room. */
+  get #localStride(): number {
+    let passed = 0;
+    for (const { departures } of this.#flows.values()) {
+      for (const { request, instruction } of departures) {
+        if (request === undefined) passed = Math.max(passed, passedBytes(instruction!));
+      }
+    }
+    return roundUp(this.#emitter.sizes.local + passed, 16);
+  }
+
+  /** Writes the code of a function's blocks, and finds what must be saved where it departs. */
+  #generateFunction(flow: FunctionFlow): GeneratedFunction {
+    const e = this.#emitter;
+    const { function: typed, departures } = flow;
+    const isEntered = typed.call === undefined && this.#partings.length > 0;
+    const entry = isEntered ? newBlock() : flow.entry;
+    if (isEntered) {
+      entry.terminator = {
+        kind: "switch",
+        on: { instruction: undefined, write: () => {} },
+        targets: [flow.entry, ...this.#partings],
+      };
+    }
+    e.enterFunction(instructionsOf(typed));
+    const blocks = postorder([entry], successors).reverse();
+    for (const block of blocks) {
+      this.#code.set(block, e.emitApart(() => block.instructions.forEach((step) => step.write(e))));
+      const { terminator } = block;
+      if (terminator.kind !== "branch" && terminator.kind !== "switch") continue;
+      const { on } = terminator;
+      if ("write" in on) this.#conditions.set(block, e.emitApart(() => on.write(e)));
+    }
+    const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
+    const live = departures.length === 0 && !isEntered ? () => [] : liveRegisters({ entry, next: successors, use });
+    const slots = new Map<Register, number>();
+    let end: number = savedHeader.byteLength;
+    for (const goingOn of [...departures.map(({ goingOn }) => goingOn), ...(isEntered ? this.#partings : [])]) {
+      if (!this.#code.has(goingOn)) continue;
+      for (const register of live(goingOn)) {
+        if (slots.has(register)) continue;
+        slots.set(register, end);
+        end += 8;
+      }
+    }
+    return { flow, slots, savedBytes: roundUp(end, 16), live };
+  }
+
+  /** Makes one graph of all functions, which begins with a switch on where the thread goes on. */
+  #joinFunctions(): FlowBlock {
+    const departures: NumberedDeparture[] = [];
+    const dispatch = newBlock();
+    const targets = [this.#functions.get(this.#typed.kernel)!.flow.entry];
+    const addressed = [...this.#context.addressed].flatMap((name) => {
+      const callee = this.#typed.callees.get(name);
+      if (callee === undefined) return [];
+      return [{ name, resumption: targets.push(this.#functions.get(callee)!.flow.entry) - 1 }];
+    });
+    for (const owner of this.#functions.values()) {
+      for (const departure of owner.flow.departures) {
+        if (!this.#code.has(departure.leaving)) continue;
+        departures.push({ departure, owner, resumption: targets.push(departure.goingOn) - 1 });
+      }
+    }
+    for (const block of this.#partings) this.#goOnAt(block, { resumption: targets.push(block) - 1, request: 0 });
+    for (const numbered of departures) {
+      if (numbered.departure.request === undefined) this.#callFrom(numbered, { dispatch, addressed });
+      else this.#suspendAt(numbered);
+    }
+    for (const { flow } of this.#functions.values()) this.#finishFunction(flow, dispatch);
+    this.#conditions.set(dispatch, switchOnResumption(this.#emitter, dispatch, targets));
+    return blockBefore(dispatch);
+  }
+
+  /** Begins a block of the kernel with what it takes to go on there. */
+  #goOnAt(block: FlowBlock, place: Omit<ScalarPlace, "live">): void {
+    const owner = this.#functions.get(this.#typed.kernel)!;
+    this.#places.set(block, { ...place, live: owner.live(block) });
+    this.#prepend(block, () => this.#restoreRegisters(owner, block));
+  }
+
+  #suspendAt({ departure, owner, resumption }: NumberedDeparture): void {
+    const e = this.#emitter;
+    const { request, line, leaving, goingOn } = departure;
+    const number = this.#suspensions.push({ request: request!, line });
+    this.#places.set(goingOn, { resumption, request: number, live: owner.live(goingOn) });
+    const store = (field: "saved" | "frame" | "top") => {
+      e.getFixed("record");
+      e.getFixed(field).memory("i32Store", threadRecord[field]);
+    };
+    this.#append(leaving, () => {
+      this.#saveRegisters(owner, goingOn);
+      e.getFixed("record").i32(resumption).memory("i32Store", threadRecord.resumption);
+      e.getFixed("record").i32(number).memory("i32Store", threadRecord.request);
+      if (e.sizes.hasFrames) {
+        store("saved");
+        store("frame");
+      }
+      if (e.sizes.hasTop) store("top");
+    });
+    leaving.terminator = { kind: "exit" };
+    this.#prepend(goingOn, () => this.#restoreRegisters(owner, goingOn));
+  }
+
+  #callFrom(
+    { departure, owner, resumption }: NumberedDeparture,
+    { dispatch, addressed }: {
+      dispatch: FlowBlock;
+      addressed: readonly { name: FunctionName; resumption: number }[];
+    },
+  ): void {
+    const e = this.#emitter;
+    const { leaving, goingOn } = departure;
+    const instruction = departure.instruction!;
+    const target = callTarget(instruction);
+    const { frameBytes } = owner.flow.function;
+    const pushCalleesSaved = () => e.getFixed("saved").i32(owner.savedBytes).ops("i32Add");
+    this.#append(leaving, () => {
+      e.begin(instruction);
+      this.#saveRegisters(owner, goingOn);
+      if (target.kind !== "function") chooseFunction(e, instruction, addressed);
+      const frame = e.temporary("i32");
+      pushNextFrame(e, frameBytes);
+      e.code.set(frame);
+      pushCalleesSaved();
+      e.setFixed("saved");
+      e.getFixed("saved").i32(resumption).memory("i32Store", savedHeader.resumption);
+      for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
+        e.getFixed("saved");
+        e.getFixed(field).memory("i32Store", savedHeader[field]);
+      }
+      e.code.get(frame);
+      e.setFixed("frame");
+    });
+    leaving.terminator = {
+      kind: "jump",
+      target: target.kind === "function" ? this.#functions.get(this.#typed.callees.get(target)!)!.flow.entry : dispatch,
+    };
+    this.#prepend(goingOn, () => {
+      for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
+        e.getFixed("saved").memory("i32Load", savedHeader[field]);
+        e.setFixed(field);
+      }
+      e.getFixed("saved").i32(owner.savedBytes).ops("i32Sub");
+      e.setFixed("saved");
+      this.#restoreRegisters(owner, goingOn);
+    });
+  }
+
+  /** Writes how a function begins, how it returns, and how a thread ends in it. */
+  #finishFunction({ function: typed, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
+    const e = this.#emitter;
+    const isKernel = typed.call === undefined;
+    for (const block of isKernel ? [returning, exiting] : [exiting]) {
+      this.#append(block, () => e.getFixed("record").i32(exited).memory("i32Store", threadRecord.request));
+    }
+    if (isKernel) return;
+    this.#append(entry, () => this.#enterCallee(typed));
+    this.#append(returning, () => {
+      e.getFixed("saved").memory("i32Load", savedHeader.resumption);
+      e.setFixed("resumption");
+    });
+    returning.terminator = { kind: "jump", target: dispatch };
+  }
+
+  #enterCallee(typed: TypedFunction): void {
+    const e = this.#emitter;
+    const { frameBytes, line } = typed;
+    if (e.sizes.hasTop) {
+      e.getFixed("frame").i32(frameBytes).ops("i32Add");
+      e.setFixed("top");
+    }
+    if (!this.#isUnbounded && !e.sizes.hasTop) return;
+    e.getFixed("frame").i32(frameBytes).ops("i32Add");
+    e.getFixed("local").i32(e.sizes.local).ops("i32Add", "i32GtU");
+    e.getFixed("saved").i32(this.#functions.get(typed)!.savedBytes + savedHeader.byteLength).ops("i32Add");
+    e.getFixed("savedRegisters");
+    e.getFixed("thread").i32(1).ops("i32Add").i32(this.#savedBytes).ops("i32Mul", "i32Add", "i32GtU", "i32Or").if();
+    faultStack(e, line);
+    e.code.end();
+  }
+
+  #saveRegisters(owner: GeneratedFunction, goingOn: FlowBlock): void {
+    const e = this.#emitter;
+    for (const register of owner.live(goingOn)) {
+      e.getFixed("saved").get(e.registerLocal(register));
+      e.code.memory(wholeStore[e.valueType(register)], owner.slots.get(register)!);
+    }
+  }
+
+  #restoreRegisters(owner: GeneratedFunction, goingOn: FlowBlock): void {
+    const e = this.#emitter;
+    for (const register of owner.live(goingOn)) {
+      e.getFixed("saved").memory(wholeLoad[e.valueType(register)], owner.slots.get(register)!);
+      e.code.set(e.registerLocal(register));
+    }
+  }
+
+  #append(block: FlowBlock, write: () => void): void {
+    this.#code.set(block, joined(this.#code.get(block), this.#emitter.emitApart(write)));
+  }
+
+  #prepend(block: FlowBlock, write: () => void): void {
+    this.#code.set(block, joined(this.#emitter.emitApart(write), this.#code.get(block)));
+  }
+}
+
+/** Lets the other threads go on before a thread has gone around a loop too often in which it may wait for them. */
+function letOthersGoOn({ entry, departures }: FunctionFlow): void {
+  for (const { from, header } of waitingLoops(entry)) {
+    const deciding = newBlock();
+    const leaving = newBlock();
+    const goingOn = newBlock();
+    const write = (e: FunctionEmitter) => {
+      e.getFixed("turns").i32(1).ops("i32Sub").tee(e.fixedLocal("turns")).i32(0).ops("i32LeS");
+    };
+    deciding.terminator = { kind: "branch", on: { instruction: undefined, write }, taken: leaving, otherwise: header };
+    leaving.terminator = { kind: "jump", target: goingOn };
+    goingOn.terminator = { kind: "jump", target: header };
+    redirect(from, { target: header, replacement: deciding });
+    const line = lineOf(header) ?? lineOf(from) ?? 0;
+    departures.push({ request: { kind: "yield" }, instruction: undefined, line, leaving, goingOn });
+  }
+}
+
+function lineOf({ instructions, terminator }: FlowBlock): number | undefined {
+  const on = terminator.kind === "branch" || terminator.kind === "switch" ? terminator.on : undefined;
+  const last = on !== undefined && "instruction" in on ? on.instruction : undefined;
+  return (instructions[0]?.instruction ?? last)?.line;
+}
+
+function roundUp(value: number, multiple: number): number {
+  return Math.ceil(value / multiple) * multiple;
+}

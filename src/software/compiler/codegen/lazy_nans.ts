@@ -1,0 +1,101 @@
+/**
+ * Finds the registers whose NaNs need not have PTX's bits until something looks at them.
+ *
+ * Arithmetic of 32 bits gives one NaN only, and WebAssembly leaves open which. Where all that is ever put into a
+ * register is such a result, the register may hold any NaN: it is known what it stands for. Arithmetic on it need not
+ * care, and what stores it, moves it elsewhere or reads it as an integer puts the right one in its place.
+ *
+ * @module
+ */
+import type { Register } from "../typing/names.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+/** What computes its result: a NaN of 32 bits is always the same, whatever the operands were. */
+const arithmetic: ReadonlySet<string> = new Set([
+  "add",
+  "sub",
+  "mul",
+  "fma",
+  "mad",
+  "div",
+  "abs",
+  "neg",
+  "min",
+  "max",
+  "rcp",
+  "sqrt",
+  "rsqrt",
+  "sin",
+  "cos",
+  "lg2",
+  "ex2",
+  "tanh",
+]);
+const copies: ReadonlySet<string> = new Set(["mov", "selp", "slct"]);
+
+/** Whether an instruction's result is one of its operands, as it is. */
+export function copiesNumbers({ form, type }: TypedInstruction): boolean {
+  return copies.has(form.opcode) && type.bits === 32;
+}
+
+/** Whether an instruction gives one of all NaNs only. */
+function givesOneNaN({ form, type, choices }: TypedInstruction): boolean {
+  if (type.name !== "f32") return false;
+  if (arithmetic.has(form.opcode)) return true;
+  return form.opcode === "cvt" && typeNamed(choices.get("from") ?? "b32").kind !== "float";
+}
+
+/**
+ * Those among the registers that are held as floats which hold nothing but results of arithmetic and copies of them.
+ */
+export function findLazyNaNs(
+  instructions: Iterable<TypedInstruction>,
+  isHeldAsFloat: (register: Register) => boolean,
+): ReadonlySet<Register> {
+  const lazy = new Set<Register>();
+  const others = new Set<Register>();
+  const copied: { readonly to: Register; readonly from: readonly ResolvedOperand[] }[] = [];
+  for (const instruction of instructions) {
+    const [destination, ...sources] = instruction.operands;
+    if (destination?.kind !== "register") {
+      for (const register of registersIn(destination)) others.add(register);
+    } else if (givesOneNaN(instruction) && isHeldAsFloat(destination)) {
+      lazy.add(destination);
+    } else if (copiesNumbers(instruction) && isHeldAsFloat(destination)) {
+      lazy.add(destination);
+      copied.push({ to: destination, from: sources.slice(0, instruction.form.opcode === "mov" ? 1 : 2) });
+    } else {
+      others.add(destination);
+    }
+  }
+  const remains = (register: Register) => lazy.has(register) && !others.has(register);
+  let changed = true;
+  while (changed) {
+    changed = false;
+    for (const { to, from } of copied) {
+      if (!remains(to) || from.every((operand) => isNoNaN(operand) || isRegister(operand, remains))) continue;
+      others.add(to);
+      changed = true;
+    }
+  }
+  return lazy.difference(others);
+}
+
+function isRegister(operand: ResolvedOperand, holds: (register: Register) => boolean): boolean {
+  return operand.kind === "register" && holds(operand);
+}
+
+/** A NaN that the program writes down keeps its bits. */
+function isNoNaN(operand: ResolvedOperand): boolean {
+  if (operand.kind !== "float" || operand.precision !== "single") return false;
+  return (operand.bits & 0x7fff_ffffn) <= 0x7f80_0000n;
+}
+
+/** The registers that an operand names, however deep. */
+function registersIn(operand: ResolvedOperand | undefined): Register[] {
+  if (operand === undefined) return [];
+  if ("elements" in operand) return operand.elements.flatMap(registersIn);
+  if (operand.kind === "pair") return [operand.first, operand.second].flatMap(registersIn);
+  return operand.kind === "register" ? [operand] : [];
+}

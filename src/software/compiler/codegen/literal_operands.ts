@@ -1,0 +1,40 @@
+/**
+ * Numbers that stand in an instruction as its operands.
+ *
+ * @module
+ */
+import type { FunctionEmitter } from "./function_emitter.ts";
+import { type ScalarType, singleBits } from "../typing/scalar_types.ts";
+
+/** Pushes an integer as a value of an instruction's type, which must have room for it. */
+export function pushInteger(e: FunctionEmitter, value: bigint, type: ScalarType): void {
+  const { bits, kind } = type;
+  if (kind === "float") e.fail(`the integer ${value} stands where a ".${type.name}" is needed`);
+  if (value < -(1n << BigInt(bits - 1)) || value >= 1n << BigInt(bits)) {
+    e.fail(`the integer ${value} does not fit into ".${type.name}"`);
+  }
+  if (kind === "predicate") e.code.i32(Number(value & 1n));
+  else if (bits === 64) e.code.i64(value);
+  else e.code.i32(Number(kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value)));
+}
+
+/** Pushes a floating-point number as a value of an instruction's type. */
+export function pushFloat(
+  e: FunctionEmitter,
+  { precision, bits }: { precision: "single" | "double"; bits: bigint },
+  type: ScalarType,
+): void {
+  const { code } = e;
+  if (type.kind === "predicate" || type.bits < 32 || type.kind === "signed" || type.kind === "unsigned") {
+    e.fail(`a floating-point number stands where a ".${type.name}" is needed`);
+  }
+  if (type.bits === 32) {
+    const single = precision === "single" ? bits : singleBits(bits);
+    if (type.value === "f32") code.f32Bits(single);
+    else code.i32(Number(single));
+  } else {
+    if (precision === "single") e.fail("a single-precision number stands where 64 bits are needed");
+    if (type.value === "f64") code.f64Bits(bits);
+    else code.i64(bits);
+  }
+}

@@ -1,0 +1,53 @@
+import type { Register } from "../typing/names.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+/** Finds what a pointer was computed from: two with the same root most likely point into the same allocation. */
+export type PointerRoots = (register: Register) => Register;
+
+/** How sure it is that a register is a pointer: the higher, the surer. */
+const opcodeRanks: Readonly<Record<string, number>> = { cvta: 4, ld: 3, mov: 2, add: 2, sub: 2, mad: 1, selp: 1 };
+
+/**
+ * The roots of a function's pointers, by the instructions that set them: an addition's is that of the summand which is
+ * more likely a pointer. Only speed depends on it.
+ */
+export function pointerRoots(instructions: Iterable<TypedInstruction>): PointerRoots {
+  const sources = new Map<Register, { rank: number; operands: readonly ResolvedOperand[] }>();
+  for (const { form, operands } of instructions) {
+    const [destination, ...rest] = operands;
+    const rank = opcodeRanks[form.opcode];
+    if (rank === undefined || destination?.kind !== "register" || destination.type.bits !== 64) continue;
+    const known = sources.get(destination);
+    // A pointer that a loop moves on has its root outside: what sets it first stands first.
+    if (known === undefined) sources.set(destination, { rank, operands: rest });
+  }
+  const roots = new Map<Register, Register>();
+  const rankOf = (register: Register, depth: number): number => {
+    const source = sources.get(register);
+    if (source === undefined || depth > 8) return 0;
+    if (source.rank > 2) return source.rank;
+    return Math.max(0, ...registersOf(source.operands).map((operand) => rankOf(operand, depth + 1)));
+  };
+  const rootOf = (register: Register): Register => {
+    const path: Register[] = [];
+    let root = register;
+    while (!roots.has(root) && !path.includes(root)) {
+      path.push(root);
+      const source = sources.get(root);
+      if (source === undefined || source.rank === 3) break;
+      const next = registersOf(source.operands).reduce<Register | undefined>((best, operand) => {
+        return best === undefined || rankOf(operand, 0) > rankOf(best, 0) ? operand : best;
+      }, undefined);
+      if (next === undefined) break;
+      root = next;
+    }
+    root = roots.get(root) ?? root;
+    for (const passed of path) roots.set(passed, root);
+    return root;
+  };
+  return rootOf;
+}
+
+function registersOf(operands: readonly ResolvedOperand[]): Register[] {
+  return operands.filter((operand): operand is Register => operand.kind === "register" && operand.type.bits === 64);
+}

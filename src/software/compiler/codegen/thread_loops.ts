@@ -1,0 +1,136 @@
+/**
+ * The loops around the code of one thread: over the threads of a block, and over blocks.
+ *
+ * @module
+ */
+import { contextLocal, type FixedLocal } from "./fixed_locals.ts";
+import type { FunctionEmitter } from "./function_emitter.ts";
+import { loadOp } from "../instructions/memory_instructions.ts";
+import {
+  type ContextField,
+  contextFields,
+  contextOffset,
+  threadRecord,
+  threadRecordByteLength,
+} from "../launch_context.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
+
+/** How often a thread goes around a loop in which it may wait before it lets others go on. */
+const turnsAtOnce = 64;
+
+/** The counters of a loop over a block's threads, from the outermost, each with where it ends. */
+const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
+
+/** Runs all threads of some blocks, each to its end. */
+export function runWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
+  const local = (name: FixedLocal) => e.fixedLocal(name);
+  const writeThread = (code: CodeWriter) => {
+    if (e.sizes.hasTop) code.get(local("local")).i32(frameBytes).ops("i32Add").set(local("top"));
+    code.block().append(body).end();
+  };
+  return loopOverBlocks(e, {
+    memory: { from: "localMemory", to: local("local") },
+    writeBlock: (code) => loopOverPlaces(e, code, { width: 1, write: () => writeThread(code) }),
+  }).finish();
+}
+
+/** Loops over the blocks that the launch's record names, and first notes where the memory begins that they take in turn. */
+export function loopOverBlocks(
+  e: FunctionEmitter,
+  { memory, writeBlock }: {
+    memory: { readonly from: ContextField; readonly to: number };
+    writeBlock: (code: CodeWriter) => void;
+  },
+): CodeWriter {
+  const code = new CodeWriter();
+  const local = (name: FixedLocal) => e.fixedLocal(name);
+  for (const name of ["firstBlockX", "lastBlockX", "blockX", memory.from, "stepsAtOnce"] as const) local(name);
+  for (const names of dimensions) names.forEach(local);
+  writePreloads(e, code, new Set(["blockX"]));
+  code.get(local(memory.from)).set(memory.to);
+  code.get(local("firstBlockX")).set(local("blockX"));
+  code.block().loop();
+  code.get(local("blockX")).get(local("lastBlockX")).ops("i32GeU").brIf(1);
+  writeBlock(code);
+  return code.get(local("blockX")).i32(1).ops("i32Add").set(local("blockX")).br(0).end().end();
+}
+
+/** Loops over the places of a block's threads, of which it takes some at once that stand side by side along x. */
+export function loopOverPlaces(
+  e: FunctionEmitter,
+  code: CodeWriter,
+  { width, write }: { width: number; write: () => void },
+): void {
+  for (const [counter] of dimensions) code.i32(0).set(e.fixedLocal(counter)).loop();
+  write();
+  for (const [counter, end] of dimensions.toReversed()) {
+    const local = e.fixedLocal(counter);
+    code.get(local).i32(counter === "threadX" ? width : 1).ops("i32Add").tee(local);
+    code.get(e.fixedLocal(end)).ops("i32LtU").brIf(0).end();
+  }
+}
+
+/** Runs each of some threads that does not wait until it ends or is suspended. */
+export function runWaitingThreads(
+  e: FunctionEmitter,
+  body: Uint8Array,
+  { localBytes, savedBytes }: { localBytes: number; savedBytes: number },
+): Uint8Array {
+  const code = new CodeWriter();
+  const local = (name: FixedLocal) => e.fixedLocal(name);
+  const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "stepsAtOnce"] as const;
+  for (const name of names) local(name);
+  writePreloads(e, code, new Set());
+  const load = (field: keyof typeof threadRecord) => code.get(local("record")).memory("i32Load", threadRecord[field]);
+  code.get(local("firstThread")).tee(local("thread")).i32(threadRecordByteLength).ops("i32Mul");
+  code.get(local("threads")).ops("i32Add").set(local("record"));
+  code.block().loop();
+  code.get(local("thread")).get(local("lastThread")).ops("i32GeU").brIf(1);
+  code.block();
+  load("request").brIf(0);
+  load("place").i32(0x3ff).ops("i32And").set(local("threadX"));
+  load("place").i32(10).ops("i32ShrU").i32(0x3ff).ops("i32And").set(local("threadY"));
+  load("place").i32(20).ops("i32ShrU").set(local("threadZ"));
+  const place = (base: FixedLocal, stride: number) =>
+    code.get(local(base)).get(local("thread")).i32(stride).ops("i32Mul", "i32Add");
+  place("localMemory", localBytes).set(local("local"));
+  if (e.sizes.hasFrames) {
+    load("frame").set(local("frame"));
+    load("saved").set(local("saved"));
+  } else {
+    place("savedRegisters", savedBytes).set(local("saved"));
+  }
+  if (e.sizes.hasTop) load("top").set(local("top"));
+  code.i32(turnsAtOnce).set(local("turns"));
+  load("resumption").set(local("resumption"));
+  code.append(body).end();
+  code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
+  code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
+  code.br(0).end().end();
+  // What is left of the steps is left to the next run: one that ends soon must not count for nothing.
+  if (e.fixedLocals.has("steps")) {
+    code.get(contextLocal).get(local("steps")).memory("i32Store", contextOffset("stepsAtOnce"));
+  }
+  return code.finish();
+}
+
+/** Writes what is known of the launch into the locals that hold it, but for those that are computed. */
+function writePreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
+  e.fixedLocal("parameters");
+  e.fixedLocal("sharedBytes");
+  for (const [name, local] of e.fixedLocals) {
+    if (!isContextField(name) || computed.has(name)) continue;
+    code.get(contextLocal).memory("i32Load", contextOffset(name)).set(local);
+  }
+  if (e.fixedLocals.has("steps")) code.get(e.fixedLocal("stepsAtOnce")).set(e.fixedLocal("steps"));
+  for (const { local, offset, type } of e.preloadedParameters) {
+    code.get(e.fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
+  }
+  for (const [bytes, local] of e.sharedPlacesLocals) {
+    code.get(e.fixedLocal("sharedBytes")).i32(bytes).ops("i32DivU").set(local);
+  }
+}
+
+function isContextField(name: FixedLocal): name is ContextField {
+  return (contextFields as readonly string[]).includes(name);
+}

@@ -1,0 +1,415 @@
+import type { FixedLocal } from "../codegen/fixed_locals.ts";
+import type { FunctionEmitter, StandIns } from "../codegen/function_emitter.ts";
+import type { Emit } from "../typing/instruction_form.ts";
+import { wholeLoad, wholeStore } from "../codegen/kernel_code.ts";
+import { copiesNumbers } from "../codegen/lazy_nans.ts";
+import type { Register } from "../typing/names.ts";
+import { type PackShapes, resultsOf, type Shape, sourcesOf } from "./pack_shapes.ts";
+import { packForm } from "./pack_instructions.ts";
+import { packHeader, type PackWidth } from "./pack_layout.ts";
+import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { CodeWriter } from "../webassembly/code_writer.ts";
+
+/** How a register is held for the threads of a pack. */
+export type Holding =
+  /** One number in a local: that of the first thread. Each further thread's is more by `stride`. */
+  | { readonly kind: "number"; readonly stride: bigint }
+  /** A predicate, as a bit for each thread. */
+  | { readonly kind: "mask" }
+  /** Numbers of 32 bits, in vectors. */
+  | { readonly kind: "vectors"; readonly locals: readonly number[] }
+  /** Any others, in the memory. */
+  | { readonly kind: "memory" };
+
+/** Pushes one of the vectors of an operand. */
+export type PushVector = (part: number) => CodeWriter;
+
+/** Makes the first thread's number on the stack that of the thread whose number in the pack a local holds. */
+export function addStrides(
+  code: CodeWriter,
+  lane: number,
+  { stride, bits }: { readonly stride: bigint; readonly bits: number },
+): void {
+  code.get(lane);
+  if (bits === 64) code.ops("i64ExtendI32U").i64(stride).ops("i64Mul", "i64Add");
+  else code.i32(Number(stride)).ops("i32Mul", "i32Add");
+}
+
+const predicateType = typeNamed("pred");
+
+/** Writes instructions so that they are executed for all threads of a pack. */
+export class PackEmitter {
+  readonly emitter: FunctionEmitter;
+  readonly shapes: PackShapes;
+  /** Threads of a pack, and vectors of four numbers that hold one of each. */
+  readonly width: PackWidth;
+  readonly vectors: number;
+  /** An i32 with a bit for each thread. */
+  readonly wholeMask: number;
+  /** How many instructions are executed for one thread after another. */
+  loops = 0;
+  readonly #holdings = new Map<Register, Holding>();
+  readonly #slots = new Map<Register, number>();
+  #slotsEnd: number = packHeader.byteLength;
+  readonly #shadows = new Map<string, number>();
+  readonly #ranges = new Map<number, { begin: number; count: number }>();
+  #lane: number | undefined;
+  #area: number | undefined;
+
+  constructor(emitter: FunctionEmitter, shapes: PackShapes, width: PackWidth) {
+    this.emitter = emitter;
+    this.shapes = shapes;
+    this.width = width;
+    this.vectors = width / 4;
+    this.wholeMask = width === 32 ? -1 : 2 ** width - 1;
+  }
+
+  get code(): CodeWriter {
+    return this.emitter.code;
+  }
+
+  /** The local that tells where the pack's registers are saved. */
+  get area(): number {
+    return this.#area ??= this.emitter.newLocal("i32");
+  }
+
+  /** Bytes of what is saved of a pack. */
+  get savedBytes(): number {
+    return Math.ceil(this.#slotsEnd / 16) * 16;
+  }
+
+  holding(register: Register): Holding {
+    let holding = this.#holdings.get(register);
+    if (holding === undefined) this.#holdings.set(register, holding = this.#hold(register));
+    return holding;
+  }
+
+  #hold(register: Register): Holding {
+    const shape = this.shapes.shapeOf(register);
+    if (shape !== undefined) return { kind: "number", stride: shape };
+    if (register.type.kind === "predicate") return { kind: "mask" };
+    if (register.type.bits !== 32) return { kind: "memory" };
+    return { kind: "vectors", locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
+  }
+
+  /** Where a register is saved, from the start of what is saved of the pack. */
+  slot(register: Register): number {
+    let slot = this.#slots.get(register);
+    if (slot === undefined) {
+      this.#slots.set(register, slot = this.#slotsEnd);
+      const { kind } = this.holding(register);
+      this.#slotsEnd += kind === "vectors" ? 4 * this.width : kind === "memory" ? 8 * this.width : 8;
+    }
+    return slot;
+  }
+
+  /**
+   * The locals, both i64, that remember where the allocation begins that a pointer was found to point into, and how many
+   * places there are in it for a number of 32 bits for each thread, side by side.
+   */
+  rangeCache({ base }: ResolvedAddress): { begin: number; count: number } {
+    const { emitter: e } = this;
+    const key = e.rangeCache(base, 4).begin;
+    let cache = this.#ranges.get(key);
+    if (cache === undefined) this.#ranges.set(key, cache = { begin: e.newLocal("i64"), count: e.newLocal("i64") });
+    return cache;
+  }
+
+  /** Writes an instruction for all threads. */
+  write(instruction: TypedInstruction, emit: Emit): void {
+    const { shapes, emitter } = this;
+    const isHeldAsOne = resultsOf(instruction).every((register) => this.holding(register).kind === "number");
+    const isUniform = shapes.isUniform(instruction);
+    if (isHeldAsOne && (isUniform || resultsOf(instruction).length > 0)) {
+      emitter.write(instruction, emit);
+    } else if (isUniform) {
+      emitter.write(instruction, (e, i) => this.#writeOnce(i, () => emit(e, i)));
+    } else {
+      const { predicate } = instruction;
+      const form = predicate === undefined || shapes.shapeOf(predicate.register) === 0n
+        ? packForm(this, instruction)
+        : undefined;
+      if (form !== undefined) {
+        emitter.write(instruction, () => form());
+      } else {
+        this.loops++;
+        this.writeLanes(instruction, emit);
+      }
+    }
+  }
+
+  /** Writes what gives all threads the same result. */
+  #writeOnce(instruction: TypedInstruction, write: () => void): void {
+    const results = resultsOf(instruction);
+    const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
+    this.emitter.writeWith({ registers, fixed: new Map() }, write);
+    for (const register of results) this.#spread(register, registers.get(register)!);
+  }
+
+  /** Gives all threads the number in a local. */
+  #spread(register: Register, shadow: number): void {
+    const { code } = this;
+    const holding = this.holding(register);
+    switch (holding.kind) {
+      case "number":
+        code.get(shadow).set(this.emitter.registerLocal(register));
+        break;
+      case "mask":
+        code.i32(0).get(shadow).ops("i32Sub").i32(this.wholeMask).ops("i32And").set(
+          this.emitter.registerLocal(register),
+        );
+        break;
+      case "vectors":
+        for (const local of holding.locals) {
+          code.get(shadow).simd(this.emitter.valueType(register) === "f32" ? "f32x4Splat" : "i32x4Splat").set(local);
+        }
+        break;
+      case "memory":
+        for (let lane = 0; lane < this.width; lane++) {
+          code.get(this.area).get(shadow).memory(
+            wholeStore[this.emitter.valueType(register)],
+            this.slot(register) + 8 * lane,
+          );
+        }
+        break;
+    }
+  }
+
+  #shadow(register: Register | "threadX", index: number): number {
+    const type = register === "threadX" ? "i32" : this.emitter.valueType(register);
+    const key = `${type} ${index} ${register === "threadX"}`;
+    let local = this.#shadows.get(key);
+    if (local === undefined) this.#shadows.set(key, local = this.emitter.newLocal(type));
+    return local;
+  }
+
+  /** Writes an instruction as a loop over the threads, in which it is what one thread executes. */
+  writeLanes(instruction: TypedInstruction, emit: Emit): void {
+    const { code, emitter: e } = this;
+    const { predicate } = instruction;
+    const results = resultsOf(instruction);
+    const sources = sourcesOf(instruction);
+    const read = sources.filter((source): source is Register => source.kind === "register");
+    if (predicate !== undefined) read.push(predicate.register, ...results);
+    const used = new Set(read);
+    const all = new Set([...read, ...results]);
+    const shadows = new Map([...all].map((register, index) => [register, this.#shadow(register, index)] as const));
+    const standIns = new Map([...shadows].filter(([register]) => {
+      const holding = this.holding(register);
+      return holding.kind !== "number" || holding.stride !== 0n;
+    }));
+    const lane = this.#lane ??= e.newLocal("i32");
+    for (const register of used) {
+      e.noteUse(register);
+      const holding = this.holding(register);
+      if (holding.kind === "vectors") this.saveVectors(register, holding.locals);
+    }
+    const fixed = new Map<FixedLocal, number>();
+    code.i32(0).set(lane).loop();
+    if (sources.some((source) => source.kind === "special")) {
+      const threadX = this.#shadow("threadX", 0);
+      e.getFixed("threadX").get(lane).ops("i32Add").set(threadX);
+      fixed.set("threadX", threadX);
+    }
+    for (const [register, shadow] of standIns) if (used.has(register)) this.#takeLane(register, { lane, shadow });
+    e.writeWith({ registers: standIns, fixed } satisfies StandIns, () => e.write(instruction, emit));
+    for (const register of results) this.#putLane(register, { lane, shadow: shadows.get(register)! });
+    code.get(lane).i32(1).ops("i32Add").tee(lane).i32(this.width).ops("i32LtU").brIf(0).end();
+    for (const register of results) {
+      const holding = this.holding(register);
+      if (holding.kind === "vectors") this.loadVectors(register, holding.locals);
+      e.noteDefinition(register);
+    }
+  }
+
+  /** Puts a thread's number of a register into a local. */
+  #takeLane(register: Register, { lane, shadow }: { lane: number; shadow: number }): void {
+    const { code } = this;
+    const holding = this.holding(register);
+    const type = this.emitter.valueType(register);
+    switch (holding.kind) {
+      case "number":
+        code.get(this.emitter.registerLocal(register));
+        if (type === "f32") code.ops("i32ReinterpretF32");
+        if (type === "f64") code.ops("i64ReinterpretF64");
+        addStrides(code, lane, { stride: holding.stride, bits: register.type.bits });
+        if (type === "f32") code.ops("f32ReinterpretI32");
+        if (type === "f64") code.ops("f64ReinterpretI64");
+        break;
+      case "mask":
+        code.get(this.emitter.registerLocal(register)).get(lane).ops("i32ShrU").i32(1).ops("i32And");
+        break;
+      case "vectors":
+        this.#pushLanePlace(lane, 2).memory(wholeLoad[type], this.slot(register));
+        break;
+      case "memory":
+        this.#pushLanePlace(lane, 3).memory(wholeLoad[type], this.slot(register));
+        break;
+    }
+    code.set(shadow);
+  }
+
+  #putLane(register: Register, { lane, shadow }: { lane: number; shadow: number }): void {
+    const { code } = this;
+    const holding = this.holding(register);
+    const type = this.emitter.valueType(register);
+    switch (holding.kind) {
+      case "number":
+        throw new Error("A number that is the same in all threads of a pack cannot be set for each");
+      case "mask": {
+        const mask = this.emitter.registerLocal(register);
+        code.get(mask).i32(1).get(lane).ops("i32Shl").i32(-1).ops("i32Xor", "i32And");
+        code.get(shadow).get(lane).ops("i32Shl", "i32Or").set(mask);
+        break;
+      }
+      case "vectors":
+        this.#pushLanePlace(lane, 2).get(shadow).memory(wholeStore[type], this.slot(register));
+        break;
+      case "memory":
+        this.#pushLanePlace(lane, 3).get(shadow).memory(wholeStore[type], this.slot(register));
+        break;
+    }
+  }
+
+  #pushLanePlace(lane: number, shift: number): CodeWriter {
+    return this.code.get(this.area).get(lane).i32(shift).ops("i32Shl", "i32Add");
+  }
+
+  saveVectors(register: Register, locals: readonly number[]): void {
+    locals.forEach((local, part) => this.code.get(this.area).get(local).v128Store(this.slot(register) + 16 * part));
+  }
+
+  loadVectors(register: Register, locals: readonly number[]): void {
+    locals.forEach((local, part) => this.code.get(this.area).v128Load(this.slot(register) + 16 * part).set(local));
+  }
+
+  /** Saves a register where all that is saved of the pack lies. */
+  save(register: Register): void {
+    const holding = this.holding(register);
+    if (holding.kind === "vectors") {
+      this.saveVectors(register, holding.locals);
+    } else if (holding.kind !== "memory") {
+      this.code.get(this.area).get(this.emitter.registerLocal(register));
+      this.code.memory(wholeStore[this.emitter.valueType(register)], this.slot(register));
+    }
+  }
+
+  /** Takes back what {@linkcode save} has saved. */
+  restore(register: Register): void {
+    const holding = this.holding(register);
+    if (holding.kind === "vectors") {
+      this.loadVectors(register, holding.locals);
+    } else if (holding.kind !== "memory") {
+      this.code.get(this.area).memory(wholeLoad[this.emitter.valueType(register)], this.slot(register));
+      this.code.set(this.emitter.registerLocal(register));
+    }
+  }
+
+  /** Pushes a predicate, as a bit for each thread. */
+  pushMask(operand: ResolvedOperand | undefined): CodeWriter {
+    const { emitter: e, code } = this;
+    const register = operand?.kind === "not" ? operand.register : operand;
+    if (register?.kind === "register" && this.holding(register).kind === "mask") {
+      e.noteUse(register);
+      code.get(e.registerLocal(register));
+    } else {
+      code.i32(0);
+      e.push(register, predicateType);
+      code.ops("i32Sub").i32(this.wholeMask).ops("i32And");
+    }
+    if (operand?.kind === "not") code.i32(this.wholeMask).ops("i32Xor");
+    return code;
+  }
+
+  /** Takes a mask from the stack as a predicate. */
+  assignMask(register: Register): void {
+    const { emitter: e } = this;
+    e.code.set(e.registerLocal(register));
+    e.noteDefinition(register);
+  }
+
+  /** Takes vectors of all ones or zeros, one for each four threads and held in locals, as a mask: pushes it. */
+  pushGathered(locals: readonly number[]): CodeWriter {
+    const { code } = this;
+    const [only, second] = locals;
+    if (second === undefined) return code.get(only!).simd("i32x4Bitmask");
+    for (let first = 0; first < locals.length; first += 4) {
+      const [a, b, c = a, d = b] = locals.slice(first, first + 4) as [number, number, number?, number?];
+      code.get(a).get(b).simd("i16x8NarrowI32x4S").get(c!).get(d!).simd("i16x8NarrowI32x4S");
+      code.simd("i8x16NarrowI16x8S", "i8x16Bitmask");
+      if (first > 0) code.i32(4 * first).ops("i32Shl", "i32Or");
+    }
+    // Of two vectors, each was taken twice.
+    return locals.length === 2 ? code.i32(this.wholeMask).ops("i32And") : code;
+  }
+
+  /** Pushes vectors that are all ones where a mask has a bit. */
+  maskVectors(pushMask: () => void): PushVector {
+    const { code, emitter } = this;
+    const spread = emitter.temporary("v128");
+    pushMask();
+    code.simd("i32x4Splat").set(spread);
+    return (part) => {
+      const bits = [0, 1, 2, 3].map((lane) => 1 << (part * 4 + lane));
+      return code.get(spread).i32x4(bits).simd("v128And").i32x4(bits).simd("i32x4Eq");
+    };
+  }
+
+  /** Makes an operand of 32 bits ready to be pushed, vector by vector. */
+  vector(
+    instruction: TypedInstruction,
+    { operand, type = instruction.type, anyNaN = false }: {
+      operand: ResolvedOperand | undefined;
+      type?: ScalarType;
+      anyNaN?: boolean;
+    },
+  ): PushVector {
+    const { emitter: e, code } = this;
+    const shape: Shape = operand === undefined ? 0n : this.shapes.shapeOf(operand);
+    const holding = operand?.kind === "register" ? this.holding(operand) : undefined;
+    if (operand?.kind === "register" && holding?.kind === "vectors") {
+      e.noteUse(operand);
+      const keeps = anyNaN || !e.hasLazyNaN(operand) || this.copiesAnyNaN(instruction);
+      return (part) => {
+        code.get(holding.locals[part]!);
+        if (!keeps) this.canonicalize();
+        return code;
+      };
+    }
+    const spread = e.temporary("v128");
+    e.push(operand, type, { anyNaN });
+    code.simd(type.value === "f32" ? "f32x4Splat" : "i32x4Splat").set(spread);
+    if (shape === 0n || shape === undefined) return () => code.get(spread);
+    return (part) => {
+      const steps = [0, 1, 2, 3].map((lane) => Number(BigInt.asIntN(32, shape * BigInt(part * 4 + lane))));
+      return code.get(spread).i32x4(steps).simd("i32x4Add");
+    };
+  }
+
+  copiesAnyNaN(instruction: TypedInstruction): boolean {
+    const [destination] = instruction.operands;
+    return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasLazyNaN(destination);
+  }
+
+  /** Gives NaNs in the vector on the stack the bits that arithmetic gives. */
+  canonicalize(): void {
+    const { code, emitter } = this;
+    const value = emitter.temporary("v128");
+    code.tee(value).i32x4([0x7fff_ffff, 0x7fff_ffff, 0x7fff_ffff, 0x7fff_ffff]);
+    code.get(value).get(value).simd("f32x4Eq", "v128Bitselect");
+  }
+
+  /** Puts what `push` pushes into the vectors of a register. */
+  assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
+    const holding = this.holding(register);
+    if (holding.kind !== "vectors") throw new Error("A register that is held otherwise cannot be set by vectors");
+    const canonicalizes = anyNaN && !this.emitter.hasLazyNaN(register);
+    holding.locals.forEach((local, part) => {
+      push(part);
+      if (canonicalizes) this.canonicalize();
+      this.code.set(local);
+    });
+    this.emitter.noteDefinition(register);
+  }
+}

@@ -1,0 +1,215 @@
+import type { ResumableKernel, ScalarPlace } from "../codegen/code_generator.ts";
+import { contextLocal } from "../codegen/fixed_locals.ts";
+import { type ContextField, contextOffset, exited, threadRecord, threadRecordByteLength } from "../launch_context.ts";
+import type { Register } from "../typing/names.ts";
+import { addStrides, type PackEmitter } from "./pack_emitter.ts";
+import { packHeader, packState } from "./pack_layout.ts";
+import { CodeWriter } from "../webassembly/code_writer.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
+
+/** Where the threads of a pack go on, each for itself. */
+export type HandOverPoint =
+  | { readonly kind: "exited" }
+  /** They wait at a barrier. */
+  | { readonly kind: "suspended"; readonly place: ScalarPlace; readonly barrier: number }
+  /** They go two ways. */
+  | { readonly kind: "branch"; readonly taken: ScalarPlace; readonly otherwise: ScalarPlace }
+  /** Some do not wait for all, or a number wraps around from one to the next. */
+  | { readonly kind: "together"; readonly place: ScalarPlace; readonly way: "before" | "suspending" };
+
+const [point, area, firstThread, place, runs] = [1, 2, 3, 4, 5] as const;
+const [lane, record, saved, count] = [6, 7, 8, 9] as const;
+
+/**
+ * What writes the records and the registers of a pack's threads where a kernel for single threads expects them.
+ *
+ * Takes where the launch's record begins, the number of the point, where the pack's registers are saved, the number and the
+ * place of its first thread, and whether to run the threads until each exits or waits. Returns whether any then waits.
+ */
+export function handOverFunction(
+  points: readonly HandOverPoint[],
+  { pack, resumable, index }: { pack: PackEmitter; resumable: ResumableKernel; index: number },
+): FunctionDefinition {
+  const code = new CodeWriter();
+  const load = (field: ContextField) => code.get(contextLocal).memory("i32Load", contextOffset(field));
+  load("threads").get(firstThread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").set(record);
+  load("savedRegisters").get(firstThread).i32(resumable.savedBytes).ops("i32Mul", "i32Add").set(saved);
+  code.loop();
+  code.get(record).get(place).get(lane).ops("i32Add").memory("i32Store", threadRecord.place);
+  code.get(record).i32(0).memory("i32Store", threadRecord.request);
+  for (let number = 0; number <= points.length; number++) code.block();
+  code.get(point).brTable(points.map((_, number) => number), points.length);
+  points.forEach((point, number) => {
+    code.end();
+    writePoint(code, point, { pack, resumable });
+    code.br(points.length - number - 1);
+  });
+  code.end();
+  code.get(record).i32(threadRecordByteLength).ops("i32Add").set(record);
+  code.get(saved).i32(resumable.savedBytes).ops("i32Add").set(saved);
+  code.get(lane).i32(1).ops("i32Add").tee(lane).i32(pack.width).ops("i32LtU").brIf(0).end();
+  code.get(runs).ops("i32Eqz").if().i32(0).ops("return").end();
+  code.get(contextLocal).get(firstThread).memory("i32Store", contextOffset("firstThread"));
+  code.get(contextLocal).get(firstThread).i32(pack.width).ops("i32Add").memory("i32Store", contextOffset("lastThread"));
+  code.get(contextLocal).call(index);
+  code.loop();
+  code.get(record).i32(threadRecordByteLength).ops("i32Sub").tee(record).memory("i32Load", threadRecord.request);
+  code.i32(exited).ops("i32Ne").get(count).ops("i32Or").set(count);
+  code.get(lane).i32(1).ops("i32Sub").tee(lane).brIf(0).end().get(count);
+  return {
+    type: { parameters: ["i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32", "i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+const [gatheredArea, gatheredThread] = [1, 2] as const;
+const [gatheredLane, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
+
+/**
+ * What makes a pack again of threads that all wait at one barrier.
+ *
+ * Takes where the launch's record begins, where the pack's registers are saved, and the number of its first thread. Returns
+ * the number of the suspension, as the pack's state has it, or that it is no pack: where the threads do not wait at one
+ * place, or a register that packs hold as one number is not the same in all.
+ */
+export function takeBackFunction(
+  points: readonly HandOverPoint[],
+  { pack, resumable }: { pack: PackEmitter; resumable: ResumableKernel },
+): FunctionDefinition {
+  const code = new CodeWriter();
+  const suspended = points.flatMap((point, number) => point.kind === "suspended" ? [{ ...point, number }] : []);
+  const load = (field: ContextField) => code.get(contextLocal).memory("i32Load", contextOffset(field));
+  const loadRecord = (field: keyof typeof threadRecord) =>
+    code.get(gatheredRecord).memory("i32Load", threadRecord[field]);
+  load("threads").get(gatheredThread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").set(gatheredRecord);
+  load("savedRegisters").get(gatheredThread).i32(resumable.savedBytes).ops("i32Mul", "i32Add").set(gatheredSaved);
+  loadRecord("resumption").set(first).i32(packState.single).set(state).i32(1).set(isSame);
+  for (const { place, number } of suspended) {
+    loadRecord("request").i32(place.request).ops("i32Eq").if().i32(number).set(state).end();
+  }
+  code.get(state).i32(packState.single).ops("i32Eq").if().i32(packState.single).ops("return").end();
+  for (const { number, place: { live } } of suspended) {
+    code.get(state).i32(number).ops("i32Eq").if();
+    for (const register of live) {
+      if (pack.holding(register).kind === "mask") code.get(gatheredArea).i32(0).memory("i32Store", pack.slot(register));
+    }
+    code.end();
+  }
+  code.loop();
+  loadRecord("resumption").get(first).ops("i32Eq").get(isSame).ops("i32And");
+  loadRecord("request").i32(0).ops("i32GtS", "i32And").set(isSame);
+  for (const { number, place: { live } } of suspended) {
+    code.get(state).i32(number).ops("i32Eq").if();
+    for (const register of live) gatherRegister(code, pack, { register, slot: resumable.slots.get(register)! });
+    code.end();
+  }
+  code.get(gatheredRecord).i32(threadRecordByteLength).ops("i32Add").set(gatheredRecord);
+  code.get(gatheredSaved).i32(resumable.savedBytes).ops("i32Add").set(gatheredSaved);
+  code.get(gatheredLane).i32(1).ops("i32Add").tee(gatheredLane).i32(pack.width).ops("i32LtU").brIf(0).end();
+  code.get(state).i32(packState.single).get(isSame).ops("select");
+  return {
+    type: { parameters: ["i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32", "i32", "i32", "i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+/** Takes over a thread's number of a register, or notes that it is not as the first thread's would have it. */
+function gatherRegister(
+  code: CodeWriter,
+  pack: PackEmitter,
+  { register, slot }: { register: Register; slot: number },
+): void {
+  const holding = pack.holding(register);
+  const to = pack.slot(register);
+  const type = register.type.bits === 64 ? "i64" : "i32";
+  const load = () => code.get(gatheredSaved).memory(`${type}Load`, slot);
+  const pushLane = (shift: number) => code.get(gatheredArea).get(gatheredLane).i32(shift).ops("i32Shl", "i32Add");
+  switch (holding.kind) {
+    case "number":
+      code.get(gatheredLane).ops("i32Eqz").if().get(gatheredArea);
+      load().memory(`${type}Store`, to).end();
+      load().get(gatheredArea).memory(`${type}Load`, to);
+      if (holding.stride !== 0n) {
+        addStrides(code, gatheredLane, { stride: holding.stride, bits: register.type.bits });
+      }
+      code.ops(`${type}Eq`).get(isSame).ops("i32And").set(isSame);
+      break;
+    case "mask":
+      code.get(gatheredArea).get(gatheredArea).memory("i32Load", to);
+      load().get(gatheredLane).ops("i32Shl", "i32Or").memory("i32Store", to);
+      break;
+    case "vectors":
+      pushLane(2);
+      load().memory("i32Store", to);
+      break;
+    case "memory":
+      pushLane(3);
+      load().memory(`${type}Store`, to);
+      break;
+  }
+}
+
+function writePoint(
+  code: CodeWriter,
+  point: HandOverPoint,
+  { pack, resumable }: { pack: PackEmitter; resumable: ResumableKernel },
+): void {
+  const store = (field: keyof typeof threadRecord, value: number) =>
+    code.get(record).i32(value).memory("i32Store", threadRecord[field]);
+  const copy = (registers: Iterable<Register>) => {
+    for (const register of registers) copyRegister(code, pack, { register, slot: resumable.slots.get(register)! });
+  };
+  switch (point.kind) {
+    case "exited":
+      store("request", exited);
+      break;
+    case "suspended":
+      store("request", point.place.request);
+      store("resumption", point.place.resumption);
+      store("first", point.barrier);
+      store("second", 0);
+      copy(point.place.live);
+      break;
+    case "together":
+      store("resumption", point.place.resumption);
+      copy(point.place.live);
+      break;
+    case "branch":
+      code.get(record).i32(point.taken.resumption).i32(point.otherwise.resumption);
+      code.get(area).memory("i32Load", packHeader.mask).get(lane).ops("i32ShrU").i32(1).ops("i32And", "select");
+      code.memory("i32Store", threadRecord.resumption);
+      copy(new Set([...point.taken.live, ...point.otherwise.live]));
+      break;
+  }
+}
+
+/** Copies a thread's number of a register. */
+function copyRegister(
+  code: CodeWriter,
+  pack: PackEmitter,
+  { register, slot }: { register: Register; slot: number },
+): void {
+  const holding = pack.holding(register);
+  const from = pack.slot(register);
+  const type = register.type.bits === 64 ? "i64" : "i32";
+  const pushLane = (shift: number) => code.get(area).get(lane).i32(shift).ops("i32Shl", "i32Add");
+  code.get(saved);
+  switch (holding.kind) {
+    case "number":
+      code.get(area).memory(`${type}Load`, from);
+      if (holding.stride !== 0n) addStrides(code, lane, { stride: holding.stride, bits: register.type.bits });
+      break;
+    case "mask":
+      code.get(area).memory("i32Load", from).get(lane).ops("i32ShrU").i32(1).ops("i32And");
+      break;
+    case "vectors":
+      pushLane(2).memory("i32Load", from);
+      break;
+    case "memory":
+      pushLane(3).memory(`${type}Load`, from);
+      break;
+  }
+  code.memory(`${type}Store`, slot);
+}

@@ -1,0 +1,371 @@
+/**
+ * Runs the threads of a block that may wait for each other: each until it is suspended or exits, warp by warp, again and
+ * again, completing in between what they wait for.
+ *
+ * @module
+ */
+import { BlockBarriers, type CompletedBarrier } from "./block_barriers.ts";
+import {
+  exited,
+  type Suspension,
+  type SuspensionRequest,
+  threadRecord,
+  threadRecordByteLength,
+} from "../compiler/launch_context.ts";
+import { answerGroup, WarpRecords, warpSize } from "./warp_operations.ts";
+
+const words = threadRecordByteLength / 4;
+const requestWord = threadRecord.request / 4;
+
+/** What a block's threads are run with. */
+export interface BlockThreads {
+  readonly memory: WebAssembly.Memory;
+  readonly block: readonly [x: number, y: number, z: number];
+  /** Where in the memory the records of the threads, their saved registers and their local memory begin. */
+  readonly threads: number;
+  readonly saved: number;
+  readonly local: number;
+  readonly kernel: {
+    readonly suspensions: readonly Suspension[];
+    readonly savedBytes: number;
+    readonly localBytes: number;
+    readonly frameBytes: number;
+  };
+  /** Runs those of some threads that do not wait. */
+  run(firstThread: number, lastThread: number): void;
+  /** Is told that threads did so many steps; throws where those were too many. */
+  countSteps(steps: number): void;
+}
+
+/** No thread of a block can go on. The message tells where they wait. */
+export class DeadlockError extends Error {
+  override readonly name = "DeadlockError";
+  /** Where the first of them waits. */
+  readonly line: number;
+
+  constructor(message: string, line: number) {
+    super(message);
+    this.line = line;
+  }
+}
+
+/** What a thread that only lets others go on is counted for. */
+const stepsOfYield = 64;
+
+/** Runs blocks of one launch, one after another. */
+export class BlockScheduler {
+  readonly #options: BlockThreads;
+  readonly #records: Int32Array;
+  readonly #count: number;
+  readonly #warps: readonly WarpRecords[];
+  readonly #barriers: BlockBarriers;
+  /** For each thread, the request that was looked at already. */
+  readonly #seen: Int32Array;
+  /** For each warp, how many of its threads wait or have exited, but for those that wait as a whole. */
+  readonly #waiting: Int32Array;
+  /** For each warp, whether a thread of it may go on. */
+  readonly #isReady: boolean[];
+  /** Requests that are the same for what the threads of a warp do together have the same number. */
+  readonly #operations: readonly number[];
+  #live = 0;
+
+  constructor(options: BlockThreads) {
+    this.#options = options;
+    const [x, y, z] = options.block;
+    this.#count = x * y * z;
+    this.#records = new Int32Array(options.memory.buffer, options.threads, this.#count * words);
+    const warpCount = Math.ceil(this.#count / warpSize);
+    this.#warps = Array.from({ length: warpCount }, (_, warp) => {
+      return new WarpRecords(this.#records.subarray(warp * warpSize * words));
+    });
+    this.#barriers = new BlockBarriers((thread) => {
+      return thread < this.#count && this.#records[thread * words + requestWord] !== exited;
+    });
+    this.#seen = new Int32Array(this.#count);
+    this.#waiting = new Int32Array(warpCount);
+    this.#isReady = new Array(warpCount).fill(false);
+    const keys = options.kernel.suspensions.map(({ request }) => JSON.stringify(request));
+    this.#operations = keys.map((key) => keys.indexOf(key));
+  }
+
+  /** Runs one block to its end. Throws {@linkcode DeadlockError} where its threads wait for each other for ever. */
+  runBlock(): void {
+    this.#start();
+    this.#run();
+  }
+
+  /** The same, of a block that was begun: the records of all threads say where they are, and each waits or has exited. */
+  finishBlock(): void {
+    this.#forget();
+    for (let warp = 0; warp < this.#warps.length; warp++) this.#answerWarp(warp);
+    this.#run();
+  }
+
+  #run(): void {
+    while (this.#live > 0) {
+      let isGoingOn = false;
+      for (let warp = 0; warp < this.#warps.length; warp++) {
+        if (!this.#isReady[warp]) continue;
+        isGoingOn = true;
+        do this.#runWarp(warp); while (this.#answerWarp(warp));
+      }
+      const isReleased = this.#live > 0 && this.#completeBarriers();
+      if (!isGoingOn && !isReleased && this.#live > 0) throw this.#deadlock();
+    }
+  }
+
+  /** Puts every thread at the kernel's start. */
+  #start(): void {
+    const { block: [blockX, blockY], kernel: { savedBytes, localBytes, frameBytes }, saved, local } = this.#options;
+    const records = this.#records;
+    let x = 0, y = 0, z = 0;
+    for (let thread = 0; thread < this.#count; thread++) {
+      const at = thread * words;
+      records[at + threadRecord.place / 4] = x | y << 10 | z << 20;
+      records[at + threadRecord.resumption / 4] = 0;
+      records[at + requestWord] = 0;
+      records[at + threadRecord.saved / 4] = saved + thread * savedBytes;
+      records[at + threadRecord.frame / 4] = local + thread * localBytes;
+      records[at + threadRecord.top / 4] = local + thread * localBytes + frameBytes;
+      if (++x < blockX) continue;
+      x = 0;
+      if (++y < blockY) continue;
+      y = 0;
+      z++;
+    }
+    this.#forget();
+    this.#isReady.fill(true);
+  }
+
+  /** Takes what threads ask for as not looked at yet. */
+  #forget(): void {
+    this.#seen.fill(0);
+    this.#waiting.fill(0);
+    this.#isReady.fill(false);
+    this.#barriers.clear();
+    this.#live = this.#count;
+  }
+
+  #runWarp(warp: number): void {
+    this.#isReady[warp] = false;
+    const first = warp * warpSize;
+    const last = Math.min(first + warpSize, this.#count);
+    this.#options.countSteps(last - first);
+    this.#options.run(first, last);
+  }
+
+  /** Looks at what the threads of a warp ask for; true where some of them may go on at once. */
+  #answerWarp(warp: number): boolean {
+    const asked = this.#waiting[warp] === 0 ? this.#commonRequest(warp) : 0;
+    if (asked > 0) {
+      const { request } = this.#options.kernel.suspensions[asked - 1]!;
+      if (request.kind === "barrier" && request.operation === "sync" && this.#arriveTogether(warp)) return false;
+      if (isOfWarp(request) && this.#answerTogether(warp, request)) return true;
+    }
+    return this.#answerThreads(warp);
+  }
+
+  /** What all threads of a warp ask for, of which none waited before; 0 where they do not all ask for the same. */
+  #commonRequest(warp: number): number {
+    const records = this.#records;
+    const at = warp * warpSize * words + requestWord;
+    const end = Math.min(at + warpSize * words, records.length);
+    const request = records[at]!;
+    for (let other = at + words; other < end; other += words) if (records[other] !== request) return 0;
+    return request;
+  }
+
+  /** Notes that a warp has come to a barrier of the block as a whole; false where the threads do not mean the same. */
+  #arriveTogether(warp: number): boolean {
+    const records = this.#records;
+    const begin = warp * warpSize * words;
+    const end = Math.min(begin + warpSize * words, records.length);
+    const barrier = records[begin + threadRecord.first / 4]!;
+    for (let at = begin; at < end; at += words) {
+      if (records[at + threadRecord.first / 4] !== barrier || records[at + threadRecord.second / 4] !== 0) return false;
+    }
+    this.#barriers.arriveTogether(warp, { barrier, threads: (end - begin) / words });
+    return true;
+  }
+
+  /** Answers what all threads of a warp ask for together; false where not all of them are meant. */
+  #answerTogether(warp: number, request: SuspensionRequest): boolean {
+    const records = this.#records;
+    const begin = warp * warpSize * words;
+    const end = Math.min(begin + warpSize * words, records.length);
+    const lanes = (end - begin) / words;
+    const all = lanes === warpSize ? -1 : (1 << lanes) - 1;
+    if (request.kind !== "activeMask") {
+      for (let at = begin; at < end; at += words) {
+        if ((records[at + threadRecord.mask / 4]! & all) !== all) return false;
+      }
+    }
+    answerGroup(this.#warps[warp]!, all, request);
+    this.#letWarpGoOn(warp);
+    return true;
+  }
+
+  #letWarpGoOn(warp: number): void {
+    const records = this.#records;
+    const begin = warp * warpSize * words + requestWord;
+    const end = Math.min(begin + warpSize * words, records.length);
+    for (let at = begin; at < end; at += words) records[at] = 0;
+    this.#isReady[warp] = true;
+  }
+
+  /** Looks at what each thread of a warp asks for. */
+  #answerThreads(warp: number): boolean {
+    const { suspensions } = this.#options.kernel;
+    const first = warp * warpSize;
+    const last = Math.min(first + warpSize, this.#count);
+    let waitsInWarp = false;
+    for (let thread = first; thread < last; thread++) {
+      const request = this.#records[thread * words + requestWord]!;
+      if (request === this.#seen[thread]) {
+        waitsInWarp ||= request > 0 && isOfWarp(suspensions[request - 1]!.request);
+        continue;
+      }
+      this.#seen[thread] = request;
+      this.#waiting[warp]!++;
+      if (request === exited) {
+        this.#live--;
+        continue;
+      }
+      const asked = suspensions[request - 1]!.request;
+      if (asked.kind === "barrier") this.#arrive(thread, asked.operation);
+      else if (asked.kind === "yield") this.#letGoOnLater(thread);
+      else waitsInWarp = true;
+    }
+    return waitsInWarp && this.#answerGroups(warp);
+  }
+
+  #arrive(thread: number, operation: "sync" | "arrive" | "popc" | "and" | "or"): void {
+    const at = thread * words;
+    const completed = this.#barriers.arrive(thread, {
+      barrier: this.#records[at + threadRecord.first / 4]!,
+      count: this.#records[at + threadRecord.second / 4]!,
+      waits: operation !== "arrive",
+      predicate: operation === "sync" || operation === "arrive"
+        ? undefined
+        : this.#records[at + threadRecord.value / 4] !== 0,
+    });
+    if (operation === "arrive") this.#letGoOn(thread);
+    if (completed !== undefined) this.#release(completed);
+  }
+
+  #letGoOnLater(thread: number): void {
+    this.#options.countSteps(stepsOfYield);
+    this.#letGoOn(thread);
+  }
+
+  #letGoOn(thread: number): void {
+    const warp = Math.floor(thread / warpSize);
+    this.#records[thread * words + requestWord] = 0;
+    this.#seen[thread] = 0;
+    this.#waiting[warp]!--;
+    this.#isReady[warp] = true;
+  }
+
+  /** Answers the groups of a warp that are complete. Who is active is told last: others may yet come to the same place. */
+  #answerGroups(warp: number): boolean {
+    const { suspensions } = this.#options.kernel;
+    const records = this.#warps[warp]!;
+    const first = warp * warpSize;
+    const lanes = Math.min(warpSize, this.#count - first);
+    const operationOf = (lane: number) => {
+      const request = this.#records[(first + lane) * words + requestWord]!;
+      return request > 0 && isOfWarp(suspensions[request - 1]!.request) ? this.#operations[request - 1]! : -1;
+    };
+    let present = 0;
+    for (let lane = 0; lane < lanes; lane++) {
+      if (this.#records[(first + lane) * words + requestWord] !== exited) present |= 1 << lane;
+    }
+    let looked = 0;
+    let isAnswered = false;
+    let active: { group: number; request: SuspensionRequest } | undefined;
+    for (let lane = 0; lane < lanes; lane++) {
+      if ((looked >>> lane & 1) === 1) continue;
+      const operation = operationOf(lane);
+      if (operation < 0) continue;
+      const { request } = suspensions[operation]!;
+      const isActiveMask = request.kind === "activeMask";
+      const place = this.#records[(first + lane) * words + requestWord]!;
+      const mask = isActiveMask ? present : records.get(lane, threadRecord.mask) | 1 << lane;
+      let group = 0;
+      for (let other = lane; other < lanes; other++) {
+        const isSame = isActiveMask
+          ? this.#records[(first + other) * words + requestWord] === place
+          : operationOf(other) === operation &&
+            records.get(other, threadRecord.mask) === records.get(lane, threadRecord.mask);
+        if (isSame && (mask >>> other & 1) === 1) group |= 1 << other;
+      }
+      looked |= group;
+      if (isActiveMask) {
+        active ??= { group, request };
+      } else if ((mask & present & ~group) === 0) {
+        this.#answer(warp, group, request);
+        isAnswered = true;
+      }
+    }
+    if (isAnswered || active === undefined) return isAnswered;
+    this.#answer(warp, active.group, active.request);
+    return true;
+  }
+
+  #answer(warp: number, group: number, request: SuspensionRequest): void {
+    answerGroup(this.#warps[warp]!, group, request);
+    for (let rest = group; rest !== 0; rest &= rest - 1) {
+      this.#letGoOn(warp * warpSize + 31 - Math.clz32(rest & -rest));
+    }
+  }
+
+  #completeBarriers(): boolean {
+    const completed = this.#barriers.complete(this.#live);
+    for (const barrier of completed) this.#release(barrier);
+    return completed.length > 0;
+  }
+
+  #release({ threads, warps, held, allHeld }: CompletedBarrier): void {
+    const { suspensions } = this.#options.kernel;
+    for (const warp of warps) this.#letWarpGoOn(warp);
+    for (const thread of threads) {
+      const { request } = suspensions[this.#records[thread * words + requestWord]! - 1]!;
+      if (request.kind === "barrier" && request.operation !== "sync") {
+        const results: Readonly<Record<string, number>> = { popc: held, and: Number(allHeld), or: Number(held > 0) };
+        this.#records[thread * words + threadRecord.result / 4] = results[request.operation]!;
+      }
+      this.#letGoOn(thread);
+    }
+  }
+
+  #deadlock(): DeadlockError {
+    const { suspensions } = this.#options.kernel;
+    const places = new Map<number, number[]>();
+    for (let thread = 0; thread < this.#count; thread++) {
+      const request = this.#records[thread * words + requestWord]!;
+      if (request > 0) places.set(request - 1, [...places.get(request - 1) ?? [], thread]);
+    }
+    const waiting = [...places].map(([place, threads]) => {
+      const { line, request } = suspensions[place]!;
+      return `${threads.length === 1 ? "thread" : "threads"} ${ranges(threads)} at line ${line} (${request.kind})`;
+    });
+    return new DeadlockError(
+      `all threads of the block that have not exited wait, and none can go on: ${waiting.join(", ")}`,
+      suspensions[places.keys().next().value!]!.line,
+    );
+  }
+}
+
+function isOfWarp({ kind }: SuspensionRequest): boolean {
+  return kind !== "barrier" && kind !== "yield";
+}
+
+/** Numbers that ascend, as `0-31, 40`. */
+function ranges(numbers: readonly number[]): string {
+  const texts: string[] = [];
+  for (let begin = 0, end = 0; begin < numbers.length; begin = ++end) {
+    while (numbers[end + 1] === numbers[end]! + 1) end++;
+    texts.push(begin === end ? `${numbers[begin]}` : `${numbers[begin]}-${numbers[end]}`);
+  }
+  return texts.join(", ");
+}

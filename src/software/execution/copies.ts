@@ -1,0 +1,55 @@
+/**
+ * Copying and filling as work of streams.
+ *
+ * @module
+ */
+import type { HostMemory } from "../memory/host_memory.ts";
+import type { Scheduler, Stream, Work } from "./streams.ts";
+
+const sliceByteLength = 2 ** 20;
+
+/** One driver's copies. */
+export class Copies {
+  readonly #scheduler: Scheduler;
+  readonly #hostMemory: HostMemory;
+
+  constructor(scheduler: Scheduler, hostMemory: HostMemory) {
+    this.#scheduler = scheduler;
+    this.#hostMemory = hostMemory;
+  }
+
+  /** Takes the bytes of pageable memory at once, those of page-locked memory when the stream gets there. */
+  fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
+    this.copy(stream, to, this.#hostMemory.has(from.buffer) ? this.#hostMemory.bytesOf(from) : new Uint8Array(from));
+  }
+
+  /** Blocks until the copy is done where the memory is pageable. */
+  toHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
+    const work = this.copy(stream, this.#hostMemory.bytesOf(to), from);
+    if (!this.#hostMemory.has(to.buffer)) this.#scheduler.runUntil(() => work.done);
+  }
+
+  /** CUDA leaves open what a copy between ranges that overlap does. Here they are as if copied at once. */
+  copy(stream: Stream, to: Uint8Array, from: Uint8Array): Work {
+    const { byteLength } = to;
+    const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
+    return this.#enqueueSlices(stream, byteLength, (begin, end) => {
+      const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
+      to.set(from.subarray(first, last), first);
+    });
+  }
+
+  fill(stream: Stream, to: Uint8Array, byte: number): void {
+    this.#enqueueSlices(stream, to.byteLength, (begin, end) => to.fill(byte, begin, end));
+  }
+
+  #enqueueSlices(stream: Stream, byteLength: number, slice: (begin: number, end: number) => void): Work {
+    let done = 0;
+    return this.#scheduler.enqueue(stream, () => {
+      const end = Math.min(done + sliceByteLength, byteLength);
+      slice(done, end);
+      done = end;
+      return done === byteLength;
+    });
+  }
+}

@@ -1,0 +1,310 @@
+/**
+ * What a kernel prints: `printf` and failed assertions, from the text and the values that it left in memory.
+ *
+ * As on a GPU: CUDA C++ Programming Guide, "Formatted Output". What is no conversion there, `%zu` and `%.*f` for two, is
+ * printed as it stands and takes no argument, where a GPU prints something accidental.
+ *
+ * @module
+ */
+import {
+  addressBase,
+  limitGranuleBytes,
+  limitTable,
+  localAddressBase,
+  parameterAddressBase,
+  sharedAddressBase,
+} from "../compiler/addresses.ts";
+import {
+  type Conversion,
+  convertDouble,
+  convertInteger,
+  convertNullText,
+  convertPointer,
+  convertText,
+} from "./printf_conversions.ts";
+
+/** A kernel's call of `vprintf`. */
+export interface PrintCall {
+  /** Generic addresses of the format, which ends with a 0, and of the arguments, each at a multiple of its size. */
+  readonly format: bigint;
+  readonly arguments: bigint;
+  readonly memory: ReadableMemory;
+}
+
+/** What the kernel may read. */
+export interface ReadableMemory {
+  /** The block's shared memory, the thread's local memory and the kernel's parameters. */
+  readonly shared: MemoryRange;
+  readonly local: MemoryRange;
+  readonly parameters: MemoryRange;
+  /** Where the device's table of limits begins, which tells what global memory may be read. */
+  readonly limits: number;
+}
+
+/** A part of the memory. */
+export interface MemoryRange {
+  readonly begin: number;
+  readonly byteLength: number;
+}
+
+/** A kernel's call of `__assertfail`. */
+export interface AssertionCall {
+  /** Generic addresses of texts, each of which ends with a 0. */
+  readonly message: bigint;
+  readonly file: bigint;
+  readonly function: bigint;
+  /** In the file. */
+  readonly line: number;
+  readonly block: readonly [x: number, y: number, z: number];
+  readonly thread: readonly [x: number, y: number, z: number];
+  readonly memory: ReadableMemory;
+}
+
+/** What is to be printed lies where the kernel may not read. */
+export class UnreadableError extends Error {
+  override readonly name = "UnreadableError";
+  readonly address: bigint;
+
+  constructor(address: bigint) {
+    super(`Cannot read from 0x${address.toString(16)}: the kernel may not`);
+    this.address = address;
+  }
+}
+
+/** As many arguments as one call prints. */
+const maximumArguments = 32;
+/** As many characters as a format, a text and a value have at most: the bytes that a GPU has for all that it prints. */
+const maximumCharacters = 2 ** 20;
+/** The bits of the integers of each size; without one they have those of an `int`. */
+const integerBits: Readonly<Record<string, number>> = { h: 16, l: 64, ll: 64 };
+const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfFgGaAsS%])/y;
+
+/**
+ * Prints, in one piece, and returns how many arguments that took. Nothing is printed, and the result is -1, where there is
+ * no format, and -2 where it is too long. Throws {@linkcode UnreadableError} where the kernel may not read what it takes.
+ *
+ * @param bytes the memory of the software devices
+ */
+export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text: Uint8Array) => void): number {
+  if (call.format === 0n) return -1;
+  const memory = new DeviceText(bytes, call.memory);
+  try {
+    const format = memory.text(call.format);
+    const values = new ArgumentReader(memory, call.arguments);
+    const text = formatted(format, { values, memory });
+    if (text !== "") write(Uint8Array.from({ length: text.length }, (_, index) => text.charCodeAt(index)));
+    return values.count;
+  } catch (error) {
+    if (error instanceof LengthError) return -2;
+    throw error;
+  }
+}
+
+/** What CUDA prints of a failed assertion, without the end of the line. */
+export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string {
+  const memory = new DeviceText(bytes, call.memory);
+  const [message, file, name] = [call.message, call.file, call.function].map((address) => {
+    try {
+      return new TextDecoder().decode(memory.characters(address));
+    } catch (error) {
+      if (error instanceof LengthError || error instanceof UnreadableError) return "?";
+      throw error;
+    }
+  });
+  const { line, block, thread } = call;
+  const place = `${file}:${line >>> 0}: ${name}: block: [${block.join(",")}], thread: [${thread.join(",")}]`;
+  return `${place} Assertion \`${message}\` failed.`;
+}
+
+/** What is to be printed is too long. */
+class LengthError extends Error {
+  override readonly name = "LengthError";
+
+  constructor() {
+    super(`Cannot print more than ${maximumCharacters} characters at once`);
+  }
+}
+
+/** The memory as a thread addresses it. */
+class DeviceText {
+  readonly #bytes: Uint8Array;
+  readonly #view: DataView;
+  readonly #limits: number;
+  /** All that is not global, by the high half of its addresses. */
+  readonly #ranges: ReadonlyMap<bigint, MemoryRange>;
+
+  constructor(bytes: Uint8Array, { shared, local, parameters, limits }: ReadableMemory) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#limits = limits;
+    this.#ranges = new Map([
+      [sharedAddressBase >> 32n, shared],
+      [localAddressBase >> 32n, local],
+      [parameterAddressBase >> 32n, parameters],
+    ]);
+  }
+
+  int(address: bigint): number {
+    return this.#view.getInt32(this.#offsetOf(address, 4), true);
+  }
+
+  long(address: bigint): bigint {
+    return this.#view.getBigUint64(this.#offsetOf(address, 8), true);
+  }
+
+  /** The bytes up to a 0, which need not be there after as many as are wanted. */
+  characters(address: bigint, maximum: number = Infinity): Uint8Array {
+    const wanted = Math.min(maximum, maximumCharacters + 1);
+    if (wanted === 0) return new Uint8Array();
+    const { begin, byteLength } = this.#readableFrom(address);
+    const found = this.#bytes.subarray(begin, begin + Math.min(byteLength, wanted));
+    const length = found.indexOf(0);
+    if (length < 0 && found.length < wanted) throw new UnreadableError(address + BigInt(found.length));
+    if (length < 0 && found.length > maximumCharacters) throw new LengthError();
+    // A copy: decoders refuse what lies in shared memory.
+    return found.slice(0, length < 0 ? undefined : length);
+  }
+
+  /** The same as a string of one character for each byte. */
+  text(address: bigint, maximum?: number): string {
+    const parts: string[] = [];
+    for (const byte of this.characters(address, maximum)) parts.push(String.fromCharCode(byte));
+    return parts.join("");
+  }
+
+  #offsetOf(address: bigint, wanted: number): number {
+    const { begin, byteLength } = this.#readableFrom(address);
+    if (byteLength < wanted) throw new UnreadableError(address);
+    return begin;
+  }
+
+  /** What the kernel may read from an address on, to the end of what that lies in. */
+  #readableFrom(address: bigint): MemoryRange {
+    const bits = BigInt.asUintN(64, address);
+    const offset = Number(BigInt.asUintN(32, bits));
+    const space = bits >> 32n;
+    const isGlobal = space === addressBase >> 32n;
+    const range = isGlobal ? this.#allocationOf(offset) : this.#ranges.get(space);
+    if (range === undefined) throw new UnreadableError(bits);
+    const within = isGlobal ? offset - range.begin : offset;
+    if (within >= range.byteLength) throw new UnreadableError(bits);
+    return { begin: range.begin + within, byteLength: range.byteLength - within };
+  }
+
+  /** The allocation in whose granules a byte of global memory lies, if only behind its end. */
+  #allocationOf(offset: number): MemoryRange | undefined {
+    const entryOf = (granule: number) => this.#limits + 4 * granule;
+    const first = this.#view.getUint32(entryOf(Math.floor(offset / limitGranuleBytes)), true) - 1;
+    if (first < 0) return undefined;
+    const byteLength = this.#view.getUint32(entryOf(first) + limitTable.lengths, true);
+    return { begin: first * limitGranuleBytes, byteLength };
+  }
+}
+
+/** The arguments of a call, one after another. */
+class ArgumentReader {
+  readonly #memory: DeviceText;
+  readonly #address: bigint;
+  #end = 0n;
+  #count = 0;
+
+  constructor(memory: DeviceText, address: bigint) {
+    this.#memory = memory;
+    this.#address = address;
+  }
+
+  /** How many have been read. */
+  get count(): number {
+    return this.#count;
+  }
+
+  get isAtEnd(): boolean {
+    return this.#count === maximumArguments;
+  }
+
+  int(): number {
+    return this.#memory.int(this.#next(4n));
+  }
+
+  long(): bigint {
+    return this.#memory.long(this.#next(8n));
+  }
+
+  #next(byteLength: bigint): bigint {
+    const offset = (this.#end + byteLength - 1n) / byteLength * byteLength;
+    this.#end = offset + byteLength;
+    this.#count++;
+    return this.#address + offset;
+  }
+}
+
+function formatted(format: string, { values, memory }: { values: ArgumentReader; memory: DeviceText }): string {
+  const parts: string[] = [];
+  let begin = 0;
+  for (let end = format.indexOf("%"); end >= 0; end = format.indexOf("%", begin)) {
+    parts.push(format.slice(begin, end));
+    conversionPattern.lastIndex = end;
+    const match = conversionPattern.exec(format);
+    const [directive] = match ?? ["%"];
+    parts.push(match === null ? directive : converted(match, { values, memory }) ?? directive);
+    begin = end + directive.length;
+  }
+  parts.push(format.slice(begin));
+  return parts.join("");
+}
+
+/** What is printed for a conversion, or undefined where there is no argument for it. */
+function converted(
+  [, flags = "", width = "", digits, size = "", type = ""]: RegExpExecArray,
+  { values, memory }: { values: ArgumentReader; memory: DeviceText },
+): string | undefined {
+  if (type === "%") return "%";
+  if (values.isAtEnd) return undefined;
+  const precision = digits === undefined ? undefined : Number(digits);
+  let conversion: Conversion = { flags, width: Number(width), precision, type };
+  if (width === "*") {
+    const value = values.int();
+    conversion = { ...conversion, flags: value < 0 ? `-${flags}` : flags, width: Math.abs(value) };
+    if (values.isAtEnd) return undefined;
+  }
+  const bits = /[cdiouxX]/.test(type) ? integerBits[size] ?? 32 : 64;
+  const value = bits === 64 ? values.long() : BigInt(values.int());
+  // Of text, the precision is but an upper bound.
+  const atLeast = Math.max(conversion.width, /[sSc]/.test(type) ? 0 : precision ?? 0);
+  if (atLeast > maximumCharacters) {
+    throw new LengthError();
+  }
+  return convert(value, { conversion, bits, isWide: type === "S" || size.startsWith("l"), memory });
+}
+
+function convert(
+  value: bigint,
+  { conversion, bits, isWide, memory }: { conversion: Conversion; bits: number; isWide: boolean; memory: DeviceText },
+): string {
+  const { type, precision } = conversion;
+  switch (type) {
+    case "d":
+    case "i":
+      return convertInteger(BigInt.asIntN(bits, value), conversion);
+    case "o":
+    case "u":
+    case "x":
+    case "X":
+      return convertInteger(BigInt.asUintN(bits, value), conversion);
+    case "p":
+      return convertPointer(value, conversion);
+    case "c": {
+      const code = Number(BigInt.asUintN(isWide ? 32 : 8, value));
+      // The C library, where no locale was chosen, has no bytes for such wide characters.
+      if (isWide && code > 0x7f) return "";
+      return convertText(String.fromCharCode(code), { ...conversion, precision: undefined });
+    }
+    case "s":
+    case "S":
+      if (value === 0n) return convertNullText(conversion);
+      // A GPU copies text by bytes up to the first 0, and the C library makes nothing of those as wide characters.
+      return isWide ? "" : convertText(memory.text(value, precision), conversion);
+    default:
+      return convertDouble(value, conversion);
+  }
+}

@@ -1,0 +1,336 @@
+/**
+ * Launches of a kernel as work for a stream, done in slices of time.
+ *
+ * @module
+ */
+import { BlockScheduler, type BlockThreads, DeadlockError } from "./block_scheduler.ts";
+import { type CompiledKernel, faultKind, type PackedKernel } from "../compiler/compile.ts";
+import { type ContextField, contextFields, contextOffset } from "../compiler/launch_context.ts";
+import { KernelFault } from "./kernel_fault.ts";
+import type { Geometry, KernelPack, PackRun, RunKernel } from "./kernel_pack.ts";
+import { scratch, type Window } from "../memory/window.ts";
+
+/** A kernel of a loaded module. */
+export interface SoftwareKernel {
+  readonly compiled: CompiledKernel;
+  readonly run: RunKernel;
+  /** What counts the steps of the blocks that are run. */
+  readonly steps: StepCounter;
+  /** Its other version, which runs packs of threads. */
+  readonly pack: KernelPack;
+}
+
+/** Counts what the threads of a block do, and stops those that do too much: they have no end, most likely. */
+export class StepCounter {
+  /** How often a kernel may go around loops before it asks whether it may go on. */
+  readonly atOnce: number = 2 ** 20;
+  readonly #limit: number;
+  #count = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Begins with the next block. */
+  restart(): void {
+    this.#count = 0;
+  }
+
+  goOn(): number {
+    this.count(this.atOnce);
+    return this.atOnce;
+  }
+
+  count(steps: number): void {
+    this.#count += steps;
+    if (this.#count <= this.#limit) return;
+    throw new KernelFault(faultKind.stepLimit, {
+      line: 0,
+      detail: `it was stopped after ${this.#count} steps: POOLPASS_SOFTWARE_STEPS sets how many a block may do`,
+    });
+  }
+}
+
+const sliceMilliseconds = 4;
+
+/** What a launch takes beside its geometry. */
+export interface LaunchPlace {
+  readonly window: Window;
+  readonly parameters: Uint8Array;
+  /** Where the limits of the device that runs it begin in the window. */
+  readonly limits: number;
+  /** What the launch adds to the block's shared memory. */
+  readonly sharedMemoryBytes?: number;
+  /** Where the memory of the block's threads begins, as much as `threadMemoryBytes` tells. */
+  readonly threadMemory?: number;
+}
+
+/** The bytes of the memory that the threads of a block need at once, for their variables and saved registers. */
+export function threadMemoryBytes(
+  { suspensions, localBytes, savedBytes }: CompiledKernel,
+  threadsPerBlock: number,
+): number {
+  return suspensions === undefined ? localBytes : threadsPerBlock * (localBytes + savedBytes);
+}
+
+/** A launch as work for a stream: each call runs some blocks and returns whether none is left. */
+export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): () => boolean {
+  const launch = new LaunchRecord(kernel, geometry, place);
+  const pack = kernel.pack.for(geometry);
+  const index = new BlockIndex(geometry.grid);
+  if (pack !== undefined) return packsAtOnce(launch, index, pack);
+  return runSingly(launch, index);
+}
+
+function runSingly(launch: LaunchRecord, index: BlockIndex): () => boolean {
+  return launch.kernel.compiled.suspensions === undefined
+    ? blocksAtOnce(launch, index)
+    : blockAfterBlock(launch, index);
+}
+
+/** What a kernel reads of a launch. */
+class LaunchRecord {
+  readonly kernel: SoftwareKernel;
+  readonly geometry: Geometry;
+  readonly place: LaunchPlace;
+  readonly #fields: Int32Array;
+
+  constructor(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace) {
+    this.kernel = kernel;
+    this.geometry = geometry;
+    this.place = place;
+    this.#fields = new Int32Array(place.window.memory.buffer, scratch.launch.begin, contextFields.length);
+  }
+
+  /** Where the threads' registers are saved: behind their local memory. */
+  get savedRegisters(): number {
+    const { block } = this.geometry;
+    return this.localMemory + this.kernel.compiled.localBytes * block[0] * block[1] * block[2];
+  }
+
+  get localMemory(): number {
+    return this.place.threadMemory ?? scratch.local.begin;
+  }
+
+  /** Writes it into the window, which other launches use in between. */
+  write(): void {
+    const { window, parameters, limits, sharedMemoryBytes = 0 } = this.place;
+    const { grid, block } = this.geometry;
+    const { compiled, steps } = this.kernel;
+    window.bytes.set(parameters, scratch.parameters.begin);
+    this.set("gridX", grid[0]);
+    this.set("gridY", grid[1]);
+    this.set("gridZ", grid[2]);
+    this.set("blockDimX", block[0]);
+    this.set("blockDimY", block[1]);
+    this.set("blockDimZ", block[2]);
+    this.set("parameters", scratch.parameters.begin);
+    this.set("shared", scratch.shared.begin);
+    this.set("sharedBytes", compiled.sharedBytes + sharedMemoryBytes);
+    this.set("localMemory", this.localMemory);
+    this.set("savedRegisters", this.savedRegisters);
+    this.set("threads", scratch.threads.begin);
+    this.set("limits", limits);
+    this.set("stepsAtOnce", steps.atOnce);
+  }
+
+  /** Where packs of threads have what is saved of them, and threads that run in packs no more have theirs. */
+  packPlaces({ hasBarriers, width, localBytes, savedBytes }: PackedKernel): PackPlaces {
+    const { block } = this.geometry;
+    const threads = hasBarriers ? block[0] * block[1] * block[2] : width;
+    const local = scratch.local.begin;
+    const saved = local + threads * localBytes;
+    return { local, saved, packs: saved + threads * savedBytes };
+  }
+
+  /** Writes in what that differs for packs of threads. */
+  writePacked(kernel: PackedKernel): void {
+    const { local, saved, packs } = this.packPlaces(kernel);
+    this.set("localMemory", local);
+    this.set("savedRegisters", saved);
+    this.set("packs", packs);
+  }
+
+  /** Names the blocks that are run: from one on, those of its row before another. */
+  setRow({ x, y, z }: BlockIndex, last: number): void {
+    this.set("firstBlockX", x);
+    this.set("lastBlockX", last);
+    this.set("blockY", y);
+    this.set("blockZ", z);
+  }
+
+  set(field: ContextField, value: number): void {
+    this.#fields[contextOffset(field) / 4] = value;
+  }
+
+  get(field: ContextField): number {
+    return this.#fields[contextOffset(field) / 4]!;
+  }
+}
+
+/** Where the local memory and the saved registers of threads begin, and what is saved of packs. */
+interface PackPlaces {
+  readonly local: number;
+  readonly saved: number;
+  readonly packs: number;
+}
+
+/** The blocks of a grid in order. */
+class BlockIndex {
+  x = 0;
+  y = 0;
+  z = 0;
+  readonly #grid: Geometry["grid"];
+
+  constructor(grid: Geometry["grid"]) {
+    this.#grid = grid;
+  }
+
+  get isPastEnd(): boolean {
+    return this.z === this.#grid[2];
+  }
+
+  /** Goes on to the block of the row with that index, or to the next row. */
+  goOnTo(x: number): void {
+    this.x = x;
+    if (this.x < this.#grid[0]) return;
+    this.x = 0;
+    if (++this.y < this.#grid[1]) return;
+    this.y = 0;
+    this.z++;
+  }
+}
+
+/** How many blocks of a row are run before the time is looked at: as many as a part of a slice allows. */
+class Pace {
+  #count = 1;
+  #start = 0;
+
+  /** Begins with a slice. */
+  begin(): void {
+    this.#start = performance.now();
+  }
+
+  /** One past the last block of the row to be run now. */
+  lastFrom(x: number, gridX: number): number {
+    return Math.min(x + this.#count, gridX);
+  }
+
+  /** Whether the slice is over; where little of it has passed, more blocks are run at once from now on. */
+  isOver(): boolean {
+    const elapsed = performance.now() - this.#start;
+    if (elapsed < sliceMilliseconds / 4) this.#count = Math.min(this.#count * 2, 2 ** 24);
+    return elapsed > sliceMilliseconds;
+  }
+}
+
+/** What runs the threads of a block that wait for each other. */
+function schedulerOf(
+  launch: LaunchRecord,
+  { run, ...threads }: Pick<BlockThreads, "kernel" | "saved" | "local"> & { run: RunKernel },
+): BlockScheduler {
+  const { geometry: { block }, kernel: { steps } } = launch;
+  return new BlockScheduler({
+    ...threads,
+    memory: launch.place.window.memory,
+    block,
+    threads: scratch.threads.begin,
+    run(firstThread, lastThread) {
+      launch.set("firstThread", firstThread);
+      launch.set("lastThread", lastThread);
+      run(scratch.launch.begin);
+    },
+    countSteps: (count) => steps.count(count),
+  });
+}
+
+/** Threads that never wait are run block after block by the kernel itself, as many blocks of a row as time allows. */
+function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
+  const { run, steps } = launch.kernel;
+  const pace = new Pace();
+  return () => {
+    launch.write();
+    pace.begin();
+    while (!index.isPastEnd) {
+      const last = pace.lastFrom(index.x, launch.geometry.grid[0]);
+      launch.setRow(index, last);
+      steps.restart();
+      run(scratch.launch.begin);
+      index.goOnTo(last);
+      if (pace.isOver()) break;
+    }
+    return index.isPastEnd;
+  };
+}
+
+/** Threads that may wait are run by the scheduler, one block at a time. */
+function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): () => boolean {
+  const { kernel: { compiled, run, steps }, savedRegisters: saved, localMemory: local } = launch;
+  const kernel = { ...compiled, suspensions: compiled.suspensions! };
+  const scheduler = schedulerOf(launch, { kernel, saved, local, run });
+  return () => {
+    launch.write();
+    const start = performance.now();
+    while (!index.isPastEnd && performance.now() - start < sliceMilliseconds) {
+      launch.set("blockX", index.x);
+      launch.set("blockY", index.y);
+      launch.set("blockZ", index.z);
+      steps.restart();
+      withPlaceOfDeadlock(index, () => scheduler.runBlock());
+      index.goOnTo(index.x + 1);
+    }
+    return index.isPastEnd;
+  };
+}
+
+function withPlaceOfDeadlock({ x, y, z }: BlockIndex, run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    if (!(error instanceof DeadlockError)) throw error;
+    throw new KernelFault(faultKind.deadlock, { line: error.line, detail: `block ${x}, ${y}, ${z}: ${error.message}` });
+  }
+}
+
+/** Of the packs that a launch runs, the part that may come apart before the rest is run thread by thread. */
+const partingShare = 1 / 8;
+
+/** Runs threads in packs, as many blocks of a row as time allows, as long as the packs stay whole. */
+function packsAtOnce(launch: LaunchRecord, index: BlockIndex, { compiled, packs, threads }: PackRun): () => boolean {
+  const { geometry: { grid, block }, kernel: { steps } } = launch;
+  const packsPerBlock = block[0] * block[1] * block[2] / compiled.width;
+  const { local, saved } = launch.packPlaces(compiled);
+  const scheduler = schedulerOf(launch, { kernel: compiled, saved, local, run: threads });
+  const pace = new Pace();
+  let begun = 0;
+  let parted = 0;
+  let runRest: (() => boolean) | undefined;
+  return () => {
+    if (runRest !== undefined) return runRest();
+    launch.write();
+    launch.writePacked(compiled);
+    pace.begin();
+    while (!index.isPastEnd) {
+      const last = pace.lastFrom(index.x, grid[0]);
+      launch.setRow(index, last);
+      launch.set("divergences", 0);
+      launch.set("rounds", 0);
+      steps.restart();
+      const stopped = packs(scratch.launch.begin);
+      const rounds = compiled.hasBarriers ? launch.get("rounds") : last - index.x;
+      begun += rounds * packsPerBlock;
+      parted += launch.get("divergences");
+      index.goOnTo(stopped);
+      if (stopped < last) {
+        withPlaceOfDeadlock(index, () => scheduler.finishBlock());
+        index.goOnTo(stopped + 1);
+      }
+      if (parted > begun * partingShare && begun > 64) {
+        runRest = runSingly(launch, index);
+        return index.isPastEnd;
+      }
+      if (pace.isOver()) break;
+    }
+    return index.isPastEnd;
+  };
+}

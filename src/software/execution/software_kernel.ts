@@ -1,0 +1,184 @@
+/**
+ * Loads PTX: compiles it, places its variables in the window, and binds its kernels to that.
+ *
+ * @module
+ */
+import {
+  type CompiledModule,
+  compilePtx,
+  faultKind,
+  hostFunctionImports,
+  initializeImage,
+  type ModuleVariable,
+} from "../compiler/compile.ts";
+import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
+import { faultOf, KernelFault } from "./kernel_fault.ts";
+import { type SoftwareKernel, StepCounter } from "./kernel_launch.ts";
+import { KernelPack, type RunKernel } from "./kernel_pack.ts";
+import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
+import { addressOfOffset, wholePages, type Window } from "../memory/window.ts";
+
+/** A variable of a loaded module, by where it lies in the window. */
+export interface SoftwareVariable {
+  readonly space: ModuleVariable["space"];
+  readonly begin: number;
+  readonly byteLength: number;
+}
+
+/** What PTX was loaded to. */
+export interface SoftwareModule {
+  readonly kernels: ReadonlyMap<string, SoftwareKernel>;
+  /** Those in `.global` and `.const`, each at the start of a granule. No device's kernels may access them yet. */
+  readonly variables: ReadonlyMap<string, SoftwareVariable>;
+  /** The part of the window that was reserved for the variables; undefined where there are none. */
+  readonly memory: { readonly begin: number; readonly byteLength: number } | undefined;
+}
+
+/** Where a module's variables go. */
+export interface ModulePlace {
+  /** Reserves whole pages of the window: where they begin. What it throws where there are none is the caller's affair. */
+  reserve(byteLength: number): number;
+  /** How many steps the threads of a block may do: any number unless it is said. */
+  readonly stepLimit?: number;
+  /** Whether accesses are checked, as they are unless it is false. */
+  readonly boundsChecks?: boolean;
+  /** Whether threads are run in packs: in large launches where it is likely to be faster, always where it is possible. */
+  readonly packedThreads?: boolean | "always";
+}
+
+/** From so many threads on, running them in packs is worth compiling the kernel once more. */
+const leastPackedThreads = 4096;
+
+/**
+ * Compiles PTX, places its variables in the window and binds its kernels to it. Throws `PtxError` before anything is
+ * reserved.
+ */
+export function loadModule(
+  ptx: string,
+  window: Window,
+  { reserve, stepLimit = Infinity, boundsChecks = true, packedThreads = true }: ModulePlace,
+): SoftwareModule {
+  const module = compilePtx(ptx, { boundsChecks, packedThreads });
+  const packedFrom = packedThreads === "always" ? 0 : leastPackedThreads;
+  const { image } = module;
+  const code = new WebAssembly.Module(module.wasm);
+  if (image.byteLength === 0) {
+    return {
+      kernels: bindKernels(code, module, { window, begin: 0, stepLimit, packedFrom }),
+      variables: new Map(),
+      memory: undefined,
+    };
+  }
+  const byteLength = wholePages(image.byteLength);
+  const begin = reserve(byteLength);
+  try {
+    // What had these pages before may have left something there.
+    if (!window.discard(begin, byteLength)) window.bytes.fill(0, begin, begin + byteLength);
+    const view = new DataView(window.memory.buffer, begin, image.byteLength);
+    initializeImage(image, { view, address: addressOfOffset(begin) });
+    const variables = [...image.variables].map(([name, { space, offset, byteLength }]) => {
+      return [name, { space, begin: begin + offset, byteLength }] as const;
+    });
+    return {
+      kernels: bindKernels(code, module, { window, begin, stepLimit, packedFrom }),
+      variables: new Map(variables),
+      memory: { begin, byteLength },
+    };
+  } catch (error) {
+    window.giveBack(begin, byteLength, { isShared: false });
+    throw error;
+  }
+}
+
+/** @param begin where in the window the module's variables begin */
+function bindKernels(
+  code: WebAssembly.Module,
+  { kernels }: CompiledModule,
+  { window, begin, stepLimit, packedFrom }: {
+    window: Window;
+    begin: number;
+    stepLimit: number;
+    packedFrom: number;
+  },
+): ReadonlyMap<string, SoftwareKernel> {
+  const steps = new StepCounter(stepLimit);
+  const imports = {
+    device: {
+      memory: window.memory,
+      imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
+      ...hostFunctionImports({
+        fault(kind: number, address: bigint, line: number): never {
+          throw faultOf(kind, BigInt.asUintN(64, address), line);
+        },
+        goOn: () => steps.goOn(),
+        clock: () => BigInt(Math.round(performance.now() * 1e6)),
+        print(format: bigint, values: bigint, line: number, ...spaces: Spaces): number {
+          try {
+            const call = { format, arguments: values, memory: readableMemory(spaces) };
+            return printFromDevice(window.bytes, call, writeStandardOutput);
+          } catch (error) {
+            if (!(error instanceof UnreadableError)) throw error;
+            throw faultOf(faultKind.illegalAddress, error.address, line);
+          }
+        },
+        failAssertion(
+          message: bigint,
+          file: bigint,
+          sourceLine: number,
+          name: bigint,
+          blockX: number,
+          blockY: number,
+          blockZ: number,
+          threadX: number,
+          threadY: number,
+          threadZ: number,
+          line: number,
+          ...spaces: Spaces
+        ): never {
+          const text = assertionMessage(window.bytes, {
+            message,
+            file,
+            function: name,
+            line: sourceLine,
+            block: [blockX, blockY, blockZ],
+            thread: [threadX, threadY, threadZ],
+            memory: readableMemory(spaces),
+          });
+          writeStandardError(new TextEncoder().encode(`${text}\n`));
+          throw new KernelFault(faultKind.failedAssertion, { line, detail: text });
+        },
+      }),
+    },
+  };
+  const { exports } = new WebAssembly.Instance(code, imports);
+  return new Map(
+    [...kernels].map(([name, compiled]) => {
+      const run = exports[name] as RunKernel;
+      return [name, { compiled, run, steps, pack: new KernelPack(compiled, imports, packedFrom) }];
+    }),
+  );
+}
+
+/** What compiled code says of the memory that it may read: see `pushSpaces`. */
+type Spaces = [
+  shared: number,
+  sharedBytes: number,
+  local: number,
+  localBytes: number,
+  parameters: number,
+  parameterBytes: number,
+  limits: number,
+];
+
+/** The same. WebAssembly passes what is above 2 GiB as numbers below 0. */
+function readableMemory(spaces: Spaces): ReadableMemory {
+  const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, limits] = spaces.map((number) => {
+    return number >>> 0;
+  }) as Spaces;
+  return {
+    shared: { begin: shared, byteLength: sharedBytes },
+    local: { begin: local, byteLength: localBytes },
+    parameters: { begin: parameters, byteLength: parameterBytes },
+    limits,
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * What the threads of a warp do together: shuffles, votes, matches, reductions. PTX ISA, sections 9.7.9.6 and 9.7.13.
+ *
+ * @module
+ */
+import { type SuspensionRequest, threadRecord, threadRecordByteLength } from "../compiler/launch_context.ts";
+
+/** Threads of a warp. */
+export const warpSize = 32;
+
+const words = threadRecordByteLength / 4;
+
+/** Records of a warp's threads: numbers of 32 bits, from that of the warp's first thread on. */
+export class WarpRecords {
+  readonly #records: Int32Array;
+
+  constructor(records: Int32Array) {
+    this.#records = records;
+  }
+
+  get(lane: number, field: number): number {
+    return this.#records[lane * words + field / 4]!;
+  }
+
+  set(lane: number, field: number, value: number): void {
+    this.#records[lane * words + field / 4] = value;
+  }
+}
+
+/** Answers what the lanes of a group have asked for together. A lane's bit in `group` says whether it takes part. */
+export function answerGroup(records: WarpRecords, group: number, request: SuspensionRequest): void {
+  switch (request.kind) {
+    case "shuffle":
+      return shuffle(records, group, request.mode);
+    case "vote":
+      return vote(records, group, request.mode);
+    case "match":
+      return match(records, group, request.mode);
+    case "reduction":
+      return reduce(records, group, request);
+    case "activeMask":
+      return forEachLane(group, (lane) => records.set(lane, threadRecord.result, group));
+    default:
+      return;
+  }
+}
+
+function forEachLane(group: number, action: (lane: number) => void): void {
+  for (let rest = group; rest !== 0; rest &= rest - 1) action(31 - Math.clz32(rest & -rest));
+}
+
+/** A lane reads its own value where the one that it means is out of its segment; one that does not take part gives 0. */
+function shuffle(records: WarpRecords, group: number, mode: "up" | "down" | "bfly" | "idx"): void {
+  for (let rest = group; rest !== 0; rest &= rest - 1) {
+    const lane = 31 - Math.clz32(rest & -rest);
+    const b = records.get(lane, threadRecord.first) & 0x1f;
+    const c = records.get(lane, threadRecord.second);
+    const clamp = c & 0x1f;
+    const segments = c >> 8 & 0x1f;
+    const maximum = (lane & segments) | (clamp & ~segments);
+    const minimum = lane & segments;
+    let source: number;
+    let isInRange: boolean;
+    switch (mode) {
+      case "up":
+        source = lane - b;
+        isInRange = source >= maximum;
+        break;
+      case "down":
+        source = lane + b;
+        isInRange = source <= maximum;
+        break;
+      case "bfly":
+        source = lane ^ b;
+        isInRange = source <= maximum;
+        break;
+      case "idx":
+        source = minimum | (b & ~segments);
+        isInRange = source <= maximum;
+        break;
+    }
+    if (!isInRange) source = lane;
+    const value = (group >>> source & 1) === 1 ? records.get(source, threadRecord.value) : 0;
+    records.set(lane, threadRecord.result, value);
+    records.set(lane, threadRecord.predicate, isInRange ? 1 : 0);
+  }
+}
+
+function vote(records: WarpRecords, group: number, mode: "all" | "any" | "uni" | "ballot"): void {
+  let ballot = 0;
+  forEachLane(group, (lane) => {
+    if (records.get(lane, threadRecord.value) !== 0) ballot |= 1 << lane;
+  });
+  const results = {
+    all: Number(ballot === group),
+    any: Number(ballot !== 0),
+    uni: Number(ballot === group || ballot === 0),
+    ballot,
+  };
+  forEachLane(group, (lane) => records.set(lane, threadRecord.result, results[mode]));
+}
+
+function match(records: WarpRecords, group: number, mode: "any" | "all"): void {
+  const masks = new Map<string, number>();
+  const keyOf = (lane: number) =>
+    `${records.get(lane, threadRecord.value)} ${records.get(lane, threadRecord.value + 4)}`;
+  forEachLane(group, (lane) => masks.set(keyOf(lane), (masks.get(keyOf(lane)) ?? 0) | 1 << lane));
+  const areEqual = masks.size === 1;
+  forEachLane(group, (lane) => {
+    records.set(lane, threadRecord.result, mode === "any" ? masks.get(keyOf(lane))! : areEqual ? group : 0);
+    records.set(lane, threadRecord.predicate, Number(areEqual));
+  });
+}
+
+type Reduction = SuspensionRequest & { readonly kind: "reduction" };
+
+function reduce(records: WarpRecords, group: number, { operation, signed }: Reduction): void {
+  let result: number | undefined;
+  forEachLane(group, (lane) => {
+    const value = records.get(lane, threadRecord.value);
+    result = result === undefined ? value : combine(result, value, { operation, signed });
+  });
+  forEachLane(group, (lane) => records.set(lane, threadRecord.result, result!));
+}
+
+function combine(a: number, b: number, { operation, signed }: Pick<Reduction, "operation" | "signed">): number {
+  switch (operation) {
+    case "add":
+      return a + b | 0;
+    case "and":
+      return a & b;
+    case "or":
+      return a | b;
+    case "xor":
+      return a ^ b;
+    case "min":
+    case "max": {
+      const isLess = signed ? a < b : a >>> 0 < b >>> 0;
+      return isLess === (operation === "min") ? a : b;
+    }
+  }
+}

@@ -1,0 +1,38 @@
+import { checkOptions } from "../validation.ts";
+import { throwIfAborted, type WaitOptions } from "./waiting.ts";
+
+/**
+ * A promise of a callback, which an aborted signal rejects.
+ *
+ * @param subscribe is given what to call; what it returns, if anything, takes that back
+ */
+export function until<T = void>(
+  subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,
+  options: WaitOptions = {},
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    checkOptions(options, "a wait");
+    const { signal } = options;
+    throwIfAborted(signal);
+    let isOver = false;
+    const onAbort = (): void => {
+      unsubscribe?.();
+      reject(signal!.reason);
+    };
+    const settle = (): void => {
+      isOver = true;
+      signal?.removeEventListener("abort", onAbort);
+    };
+    const unsubscribe = subscribe(
+      (value) => {
+        settle();
+        resolve(value);
+      },
+      (error) => {
+        settle();
+        reject(error);
+      },
+    );
+    if (!isOver) signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,23 @@
+// Becomes another user, and says how it fares with a folder and a socket that are not its own:
+// node tests/children/sharing/other_user.ts FOLDER.
+import process from "node:process";
+import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
+import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+
+const nobody = 65534;
+const folder = process.argv[2]!;
+process.setgid!(nobody);
+process.setuid!(nobody);
+
+console.log("connect:", await codeOf(() => UnixSocket.connect(`${folder}/socket`)));
+console.log("listen beside it:", await codeOf(() => UnixListener.listen(`${folder}/new`)));
+console.log("listen in its place:", await codeOf(() => UnixListener.listen(`${folder}/socket`)));
+
+async function codeOf(call: () => unknown): Promise<string> {
+  try {
+    await call();
+    return "nothing";
+  } catch (error) {
+    return (error as { code?: string }).code ?? String(error);
+  }
+}

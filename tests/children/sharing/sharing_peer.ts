@@ -1,0 +1,348 @@
+/**
+ * Offers memory, and uses what is offered, as it is told: node tests/children/sharing/sharing_peer.ts DRIVER PATH, where PATH is a
+ * socket that calls come from; with DRIVER "open" it takes what the environment says. What it makes it keeps by a name
+ * that the caller gives.
+ *
+ * @module
+ */
+import { unlinkSync } from "node:fs";
+import process from "node:process";
+import { Cuda } from "../../../src/objects/cuda.ts";
+import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
+import type { Driver } from "../../../src/driver.ts";
+import type { ImportedMemoryPool } from "../../../src/memory/imported_memory_pool.ts";
+import type { MemoryPool } from "../../../src/memory/memory_pool.ts";
+import { open } from "../../../src/open.ts";
+import { Session } from "../../../src/session.ts";
+import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
+import { Exporter, type ExporterOptions } from "../../../src/sharing/exporter/exporter.ts";
+import { Importer, type ImporterOptions } from "../../../src/sharing/importer/importer.ts";
+import type { JsonValue } from "../../../src/sharing/protocol/metadata.ts";
+import type { RemoteOffer } from "../../../src/sharing/importer/remote_offer.ts";
+import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
+import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+import { parseUuid } from "../../../src/support/uuid.ts";
+import { loadDriver } from "../../conformance/load_driver.ts";
+import { Gate } from "../../support/sharing_gate.ts";
+import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
+import { startHolder } from "./sharing_holder.ts";
+
+/** What an error looks like to a caller. */
+export interface PeerFailure {
+  readonly name: string;
+  readonly code: string | undefined;
+  readonly message: string;
+}
+
+/** How often a driver's methods were called. */
+const counts: Record<string, number> = {};
+const [driverName, controlPath] = process.argv.slice(2) as [string, string];
+const cuda = await openDevices();
+const gpu = cuda.device(0);
+const gate = new Gate(cuda);
+const stream = gpu.createStream({ nonBlocking: true });
+const importers = new Map<string, Importer>();
+const offers = new Map<string, RemoteOffer>();
+const buffers = new Map<string, DeviceBuffer>();
+const pools = new Map<string, ImportedMemoryPool>();
+const sockets: UnixSocket[] = [];
+const ballast: DeviceBuffer[] = [];
+let own: { readonly pool: MemoryPool; readonly exporter: Exporter } | undefined;
+
+const calls = {
+  // As an importer.
+
+  async connect(as: string, path: string, options: ImporterOptions = {}): Promise<void> {
+    importers.set(as, await Importer.connect(cuda, path, options));
+  },
+
+  /** The names and metadata of the next offers. */
+  async offers(as: string, count: number): Promise<[string, JsonValue | undefined][]> {
+    const seen: [string, JsonValue | undefined][] = [];
+    for await (const { name, metadata } of importers.get(as)!.offers()) {
+      seen.push([name, metadata]);
+      if (seen.length === count) break;
+    }
+    return seen;
+  },
+
+  async offer(as: string, name: string): Promise<Pick<RemoteOffer, "kind" | "byteLength" | "metadata">> {
+    const { kind, byteLength, metadata } = await importers.get(as)!.offer(name);
+    return { kind, byteLength, metadata };
+  },
+
+  /** Maps an offer, and keeps the buffer under the offer's name or another. */
+  async map(as: string, name: string, into: string = name): Promise<void> {
+    const offer = await importers.get(as)!.offer(name);
+    offers.set(into, offer);
+    buffers.set(into, await offer.map({ stream }));
+  },
+
+  /** Maps offers named by a prefix and a number, and says whether each begins with its number modulo 256. */
+  async mapMany(as: string, prefix: string, count: number): Promise<boolean> {
+    let isRight = true;
+    for (let index = 0; index < count; index++) {
+      const offer = await importers.get(as)!.offer(`${prefix}${index}`);
+      const buffer = await offer.map({ stream });
+      buffers.set(offer.name, buffer);
+      if (index % 100 === 0) isRight &&= (await buffer.read(Uint8Array))[0] === (index & 255);
+    }
+    return isRight;
+  },
+
+  async importPool(as: string, name: string, into: string, exportData: string, byteLength: number): Promise<void> {
+    const pool = (await importers.get(as)!.offer(name)).importPool();
+    pools.set(name, pool);
+    buffers.set(into, pool.importPointer(Uint8Array.fromHex(exportData), byteLength));
+  },
+
+  disposePool(name: string): void {
+    pools.get(name)![Symbol.dispose]();
+  },
+
+  read(name: string, byteOffset: number, length: number): Promise<Uint8Array> {
+    return buffers.get(name)!.read(Uint8Array, { byteOffset, length });
+  },
+
+  /** Copies a buffer in its stream's order into memory of this process's own. */
+  copy(name: string, into: string): void {
+    const source = buffers.get(name)!;
+    const target = gpu.allocate(source.byteLength);
+    buffers.set(into, target);
+    copies.push(() => target.copyFrom(source, stream));
+  },
+
+  free(...names: string[]): void {
+    for (const name of names) {
+      buffers.get(name)!.free();
+      buffers.delete(name);
+    }
+  },
+
+  freeMany(prefix: string, count: number): void {
+    for (let index = 0; index < count; index++) calls.free(`${prefix}${index}`);
+  },
+
+  /** Resolves with the code of what the signal was aborted with of an offer that was mapped. */
+  async recalled(name: string): Promise<string> {
+    const { recalled } = offers.get(name)!;
+    if (!recalled.aborted) await new Promise((resolve) => recalled.addEventListener("abort", resolve));
+    return recalled.reason.code;
+  },
+
+  /** Whether a wait that is aborted rejects with the reason. */
+  async aborts(wait: "connect" | "offer" | "drained offers" | "map", as: string, name: string): Promise<boolean> {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const reason = { enough: true };
+    const importer = importers.get(as)!;
+    const waits = {
+      connect: () => Importer.connect(cuda, name, { signal }),
+      offer: () => importer.offer(name, { signal }),
+      "drained offers": async () => {
+        for await (const _ of importer.offers({ signal }));
+      },
+      map: async () => (await importer.offer(name)).map({ signal }),
+    };
+    const pending: Promise<unknown> = waits[wait]();
+    setTimeout(() => controller.abort(reason), 5);
+    return await pending.then(() => false, (error) => error === reason);
+  },
+
+  isConnected(as: string): boolean {
+    return importers.get(as)!.isConnected;
+  },
+
+  async close(as: string): Promise<void> {
+    await importers.get(as)![Symbol.asyncDispose]();
+  },
+
+  /** Takes all memory that there is. */
+  exhaust(): void {
+    for (let byteLength = 2 ** 31; byteLength >= 65536;) {
+      try {
+        ballast.push(gpu.allocate(byteLength));
+      } catch {
+        byteLength /= 2;
+      }
+    }
+  },
+
+  recover(): void {
+    for (const buffer of ballast.splice(0)) buffer.free();
+  },
+
+  // As an exporter.
+
+  listen(path: string, options: ExporterOptions = {}): void {
+    own = { pool: gpu.createPool({ handleType: "posix-fd" }), exporter: Exporter.listen(path, options) };
+  },
+
+  /** Allocates a buffer, fills it on the stream, and offers it. */
+  export(name: string, byteLength: number, byte: number): void {
+    const buffer = own!.pool.allocate(byteLength, stream);
+    buffer.fill(byte);
+    buffers.set(name, buffer);
+    own!.exporter.offer(name, buffer);
+  },
+
+  leases(): [string, string][] {
+    return own!.exporter.leases.map(({ name, state }) => [name, state]);
+  },
+
+  async closeExporter(): Promise<void> {
+    await own!.exporter[Symbol.asyncDispose]();
+  },
+
+  // The stream.
+
+  /** Keeps the stream from going on, and gives it the copies that were asked for. */
+  hold(): void {
+    gate.hold(stream);
+    for (const copy of copies.splice(0)) copy();
+  },
+
+  release(): void {
+    gate.open();
+  },
+
+  /** Costs this process the device. */
+  fail(): void {
+    gate.fail(stream);
+  },
+
+  async finished(): Promise<void> {
+    await stream.finished();
+  },
+
+  // Everything else.
+
+  disposeCuda(): void {
+    cuda[Symbol.dispose]();
+  },
+
+  /** How often the driver was asked to import pools and pointers. */
+  imports(): [number, number] {
+    return [counts.memPoolImportFromShareableHandle ?? 0, counts.memPoolImportPointer ?? 0];
+  },
+
+  /** Connects, sends some bytes and stays. */
+  async say(path: string, bytes: Uint8Array): Promise<void> {
+    const socket = await UnixSocket.connect(path);
+    sockets.push(socket);
+    await socket.send(bytes);
+  },
+
+  /** Takes the place of a socket's file, and answers with some bytes whoever connects. */
+  usurp(path: string, bytes: Uint8Array): void {
+    unlinkSync(path);
+    const listener = UnixListener.listen(path);
+    void (async () => {
+      for (;;) {
+        const socket = await listener.accept();
+        sockets.push(socket);
+        await socket.send(bytes);
+      }
+    })();
+  },
+
+  /** The number of a process that has all open that this has. */
+  startHolder(): number {
+    return startHolder();
+  },
+
+  /**
+   * Listens, and tells whoever connects of memory with what is not so: of a size that it does not have, and by the pointer
+   * of another pool. Something true comes with it.
+   */
+  lie(path: string): void {
+    const [pool, other] = [0, 1].map(() => gpu.createPool({ handleType: "posix-fd" })) as [MemoryPool, MemoryPool];
+    const [handle, _otherHandle] = [pool.exportHandle(), other.exportHandle()];
+    const [honest, small, foreign] = [pool, pool, other].map((each) => each.allocate(4096, stream));
+    honest!.fill(7);
+    stream.synchronize();
+    const deviceUuid = parseUuid(gpu.uuid);
+    const tooLong = 2 ** 40;
+    const lies = [["honest", honest!, 4096], ["long", small!, tooLong], ["foreign", foreign!, 4096]] as const;
+    const parts = [
+      encodeMessage({ type: "welcome", version: 1 }),
+      ...lies.flatMap(([name, buffer, byteLength], index) => [
+        encodeMessage({
+          type: "allocation",
+          allocation: index + 1,
+          pool: 1,
+          byteLength,
+          exportData: buffer.exportPointer(),
+        }),
+        encodeMessage({
+          type: "offer",
+          offer: index + 1,
+          kind: "buffer",
+          allocation: index + 1,
+          pool: 1,
+          byteOffset: 0,
+          byteLength,
+          readyEvent: 0,
+          name,
+          metadata: "",
+        }),
+      ]),
+    ] as const;
+    const listener = UnixListener.listen(path);
+    void (async () => {
+      const socket = await listener.accept();
+      sockets.push(socket);
+      await socket.send(parts[0]!);
+      await socket.send(encodeMessage({ type: "pool", pool: 1, kind: "device", deviceUuid, handle }), {
+        handles: [handle],
+      });
+      for (const part of parts.slice(1)) await socket.send(part);
+    })();
+  },
+};
+
+/** What can be called. */
+export type PeerCalls = typeof calls;
+
+/** Copies that wait for the next `hold`. */
+const copies: (() => void)[] = [];
+/** Answers are sent one after another. */
+let answered: Promise<void> = Promise.resolve();
+const control = await UnixSocket.connect(controlPath);
+for (;;) {
+  const message = await receiveMessage(control) as { number: number; name: keyof PeerCalls; args: never[] } | undefined;
+  if (message === undefined) break;
+  void answer(message);
+}
+process.exit();
+
+async function answer({ number, name, args }: { number: number; name: keyof PeerCalls; args: never[] }): Promise<void> {
+  let result: unknown;
+  let failure: PeerFailure | undefined;
+  try {
+    result = await (calls[name] as (...args: never[]) => unknown)(...args);
+  } catch (error) {
+    const { name, code, message } = error as PeerFailure;
+    failure = { name, code, message };
+  }
+  answered = answered.then(() => sendMessage(control, { number, result, failure }));
+}
+
+async function openDevices(): Promise<Cuda> {
+  if (driverName === "open") return open();
+  const driver = (await loadDriver(driverName))();
+  return new Cuda(new Session(counted(driver)));
+}
+
+function counted(driver: Driver): Driver {
+  return new Proxy(driver, {
+    get(target, name) {
+      const member = Reflect.get(target, name) as unknown;
+      if (typeof member !== "function") return member;
+      return (...args: unknown[]) => {
+        counts[name as string] = (counts[name as string] ?? 0) + 1;
+        return member.apply(target, args);
+      };
+    },
+  });
+}

@@ -1,0 +1,38 @@
+// The other process of the socket tests: node tests/children/sharing/socket_peer.ts MODE PATH. It connects, does what the mode
+// says, says so on its standard output, and then stays until it is killed.
+import process from "node:process";
+import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { connectTo } from "../../../ffi/shim/sockets.ts";
+import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
+import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+import { startHolder } from "./sharing_holder.ts";
+
+const [mode, path] = process.argv.slice(2) as [string, string];
+
+switch (mode) {
+  case "connect":
+    await UnixSocket.connect(path);
+    break;
+  case "part": {
+    const socket = await UnixSocket.connect(path);
+    using handle = ShareableHandle.fromFd(createMemoryFile("poolpass-test", 4096));
+    await socket.send(new Uint8Array(3), { handles: [handle] });
+    break;
+  }
+  case "grandchild":
+    connectTo(path);
+    console.log(startHolder());
+    break;
+  case "listen":
+    UnixListener.listen(path);
+    break;
+  case "echo": {
+    const socket = await UnixSocket.connect(path);
+    const { bytes, handles } = await socket.receive(8, { handles: 1 });
+    await socket.send(bytes, { handles });
+    break;
+  }
+}
+console.log("ready");
+setInterval(() => {}, 1000);

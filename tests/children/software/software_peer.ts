@@ -1,0 +1,35 @@
+// Does on a software driver of its own what it is told: deno run --allow-ffi tests/children/software/software_peer.ts SOCKET.
+import process from "node:process";
+import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { CudaError } from "../../../src/support/errors.ts";
+import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
+
+const driver = new SoftwareDriver({ devices: 2, peers: true });
+
+const others: Readonly<Record<string, (...args: never[]) => unknown>> = {
+  /** The bytes at an address. */
+  read(address: bigint, byteLength: number): Uint8Array {
+    const bytes = new Uint8Array(byteLength);
+    driver.memcpyDtoHAsync(0, bytes, address, 0n);
+    return bytes;
+  },
+  /** Milliseconds that this process has used of the processors. */
+  processorTime(): number {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1000;
+  },
+};
+
+await using socket = await UnixSocket.connect(process.argv[2]!);
+for (;;) {
+  const message = await receiveMessage(socket) as { name: string; args: never[] } | undefined;
+  if (message === undefined) break;
+  const { name, args } = message;
+  try {
+    const method = driver[name as "close"] as ((...args: never[]) => unknown) | undefined;
+    await sendMessage(socket, { result: method === undefined ? others[name]!(...args) : method.call(driver, ...args) });
+  } catch (error) {
+    await sendMessage(socket, { error: error instanceof CudaError ? error.code : String(error) });
+  }
+}

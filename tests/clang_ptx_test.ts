@@ -1,4 +1,0 @@
-import { clangCorpus } from "./ptx/clang/build.ts";
-import { testCorpus } from "./ptx_corpus.ts";
-
-testCorpus("clang's corpus", clangCorpus);

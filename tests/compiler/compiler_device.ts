@@ -1,0 +1,294 @@
+/**
+ * A device for the compiler's tests: the memory, a table of limits, and kernels run straight from their PTX.
+ */
+import {
+  addressBase,
+  compilePtx,
+  hostFunctionImports,
+  initializeImage,
+  type ModuleImage,
+  type PackedKernel,
+} from "../../src/software/compiler/compile.ts";
+import type { PackWidth } from "../../src/software/compiler/simd/pack_layout.ts";
+import { limitTable } from "../../src/software/compiler/addresses.ts";
+import { BlockScheduler } from "../../src/software/execution/block_scheduler.ts";
+import { type ContextField, contextFields, contextOffset } from "../../src/software/compiler/launch_context.ts";
+
+/** What `device.fault` was told. */
+export class Fault extends Error {
+  readonly kind: number;
+  readonly address: bigint;
+  readonly line: number;
+
+  constructor(kind: number, address: bigint, line: number) {
+    super(`Fault ${kind} at 0x${address.toString(16)}, line ${line}`);
+    this.kind = kind;
+    this.address = address;
+    this.line = line;
+  }
+}
+
+const places = {
+  parameters: 0x1_0000,
+  launch: 0x1_8000,
+  shared: 0x2_0000,
+  threads: 0x6_0000,
+  local: 0x10_0000,
+  limits: 0x800_0000,
+  heap: 0x1000_0000,
+};
+const memory = new WebAssembly.Memory({ initial: 65536, maximum: 65536, shared: true });
+const granules = 2 ** 23;
+const allocations = new Uint32Array(memory.buffer, places.limits, granules);
+const lengths = new Uint32Array(memory.buffer, places.limits + limitTable.lengths, granules);
+const launch = new Int32Array(memory.buffer, places.launch, contextFields.length);
+let heapEnd = places.heap;
+
+/** No test's kernel does as many steps. */
+const stepLimit = 2 ** 30;
+const steps = { count: 0 };
+
+function countSteps(count: number): void {
+  steps.count += count;
+  if (steps.count > stepLimit) throw new Error(`The kernel has done ${steps.count} steps`);
+}
+
+/** Memory that kernels may access. */
+export interface Allocation {
+  readonly address: bigint;
+  /** The allocation's bytes and no others. */
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+}
+
+/** Allocates bytes, zeros, at the start of a granule; the first byte past them is out of bounds. */
+export function allocate(byteLength: number): Allocation {
+  const begin = heapEnd;
+  heapEnd += Math.ceil((byteLength + 1) / 512) * 512;
+  allow(begin, byteLength);
+  const bytes = new Uint8Array(memory.buffer, begin, byteLength);
+  bytes.fill(0);
+  return {
+    address: addressBase + BigInt(begin),
+    bytes,
+    view: new DataView(memory.buffer, begin, byteLength),
+  };
+}
+
+function allow(begin: number, byteLength: number): void {
+  lengths[begin / 512] = byteLength;
+  allocations.fill(begin / 512 + 1, begin / 512, Math.ceil((begin + byteLength) / 512));
+}
+
+/** Memory that is 0, at a multiple of 65536, of which kernels may access the variables of an image alone. */
+function place(image: ModuleImage): Allocation {
+  heapEnd = Math.ceil(heapEnd / 65536) * 65536;
+  const begin = heapEnd;
+  heapEnd += image.byteLength;
+  const bytes = new Uint8Array(memory.buffer, begin, image.byteLength);
+  const view = new DataView(memory.buffer, begin, image.byteLength);
+  bytes.fill(0);
+  allocations.fill(0, begin / 512, heapEnd / 512);
+  for (const { offset, byteLength } of image.variables.values()) allow(begin + offset, byteLength);
+  const address = addressBase + BigInt(begin);
+  initializeImage(image, { view, address });
+  return { address, bytes, view };
+}
+
+/** How a kernel is run. */
+export interface RunOptions {
+  readonly grid?: readonly [number, number, number];
+  readonly block?: readonly [number, number, number];
+  /** What the launch adds to the kernel's shared memory. */
+  readonly sharedMemoryBytes?: number;
+  /** Packed, from the first parameter on. */
+  readonly parameters?: readonly { readonly type: "u16" | "u32" | "f32" | "u64"; readonly value: number | bigint }[];
+}
+
+/** A module that is ready to run. */
+export interface TestModule {
+  run(name: string, options?: RunOptions): void;
+  /** The memory of one of its variables. */
+  variable(name: string): Allocation;
+}
+
+/** Compiles PTX and returns a function that runs one of its kernels. */
+export function loadKernel(ptx: string, name: string): (options?: RunOptions) => void {
+  const module = load(ptx);
+  return (options) => module.run(name, options);
+}
+
+/**
+ * Compiles PTX and places its variables.
+ *
+ * @param packWidth how many threads are run at once, in packs; a kernel for which that is impossible is an error
+ */
+export function load(ptx: string, { packWidth }: { packWidth?: PackWidth | undefined } = {}): TestModule {
+  const { wasm, kernels, image } = compilePtx(ptx, { packedThreads: "always" });
+  const placed = place(image);
+  const imports = {
+    device: {
+      memory,
+      imageAddress: new WebAssembly.Global({ value: "i64" }, placed.address),
+      ...hostFunctionImports({
+        fault(kind: number, address: bigint, line: number): never {
+          throw new Fault(kind, BigInt.asUintN(64, address), line);
+        },
+        goOn() {
+          countSteps(2 ** 20);
+          return 2 ** 20;
+        },
+        clock: () => BigInt(Math.round(performance.now() * 1e6)),
+      }),
+    },
+  };
+  const instance = new WebAssembly.Instance(new WebAssembly.Module(wasm), imports);
+  const run = (
+    name: string,
+    { grid = [1, 1, 1], block = [1, 1, 1], parameters = [], sharedMemoryBytes = 0 }: RunOptions = {},
+  ) => {
+    steps.count = 0;
+    const kernel = kernels.get(name)!;
+    const view = new DataView(memory.buffer, places.parameters, 0x1_0000);
+    parameters.forEach(({ type, value }, index) => {
+      const { offset } = kernel.parameters[index]!;
+      if (type === "u64") view.setBigUint64(offset, BigInt(value), true);
+      else if (type === "u32") view.setUint32(offset, Number(value), true);
+      else if (type === "u16") view.setUint16(offset, Number(value), true);
+      else view.setFloat32(offset, Number(value), true);
+    });
+    const count = block[0] * block[1] * block[2];
+    const saved = places.local + count * kernel.localBytes;
+    const set = (fields: Partial<Record<ContextField, number>>) => {
+      for (const [field, value] of Object.entries(fields)) launch[contextOffset(field as ContextField) / 4] = value;
+    };
+    const { parameters: packed, shared, local, limits, threads } = places;
+    set({ parameters: packed, shared, localMemory: local, limits, threads, savedRegisters: saved });
+    set({ sharedBytes: kernel.sharedBytes + sharedMemoryBytes, stepsAtOnce: 2 ** 20 });
+    set({
+      gridX: grid[0],
+      gridY: grid[1],
+      gridZ: grid[2],
+      blockDimX: block[0],
+      blockDimY: block[1],
+      blockDimZ: block[2],
+    });
+    if (packWidth !== undefined) {
+      const packed = kernel.compilePacked(packWidth);
+      if (packed === undefined || block[0] % packWidth !== 0) throw new Error(`"${name}" cannot be run in packs`);
+      const instance = new WebAssembly.Instance(new WebAssembly.Module(packed.wasm), imports);
+      runPacks(instance.exports as unknown as PackExports, packed, { grid, block, set });
+      return;
+    }
+    const runKernel = instance.exports[name] as (launch: number) => void;
+    const { suspensions } = kernel;
+    const scheduler = suspensions === undefined ? undefined : new BlockScheduler({
+      memory,
+      block,
+      threads,
+      saved,
+      local,
+      kernel: { ...kernel, suspensions },
+      run(firstThread, lastThread) {
+        set({ firstThread, lastThread });
+        runKernel(places.launch);
+      },
+      countSteps,
+    });
+    for (let blockZ = 0; blockZ < grid[2]; blockZ++) {
+      for (let blockY = 0; blockY < grid[1]; blockY++) {
+        set({ blockY, blockZ, firstBlockX: 0, lastBlockX: grid[0] });
+        if (scheduler === undefined) runKernel(places.launch);
+        for (let blockX = 0; scheduler !== undefined && blockX < grid[0]; blockX++) {
+          set({ blockX });
+          scheduler.runBlock();
+        }
+      }
+    }
+  };
+  const variable = (name: string): Allocation => {
+    const { offset, byteLength } = image.variables.get(name)!;
+    const begin = placed.bytes.byteOffset + offset;
+    return {
+      address: placed.address + BigInt(offset),
+      bytes: new Uint8Array(memory.buffer, begin, byteLength),
+      view: new DataView(memory.buffer, begin, byteLength),
+    };
+  };
+  return { run, variable };
+}
+
+/** What the other version of a kernel exports: see {@linkcode PackedKernel}. */
+interface PackExports {
+  packs(launch: number): number;
+  threads(launch: number): void;
+}
+
+function runPacks(
+  { packs, threads }: PackExports,
+  kernel: PackedKernel,
+  { grid, block, set }: Required<Pick<RunOptions, "grid" | "block">> & {
+    set(fields: Partial<Record<ContextField, number>>): void;
+  },
+): void {
+  const count = kernel.hasBarriers ? block[0] * block[1] * block[2] : kernel.width;
+  const saved = places.local + count * kernel.localBytes;
+  set({ savedRegisters: saved, packs: saved + count * kernel.savedBytes, divergences: 0 });
+  const scheduler = new BlockScheduler({
+    memory,
+    block,
+    threads: places.threads,
+    saved,
+    local: places.local,
+    kernel,
+    run(firstThread, lastThread) {
+      set({ firstThread, lastThread });
+      threads(places.launch);
+    },
+    countSteps,
+  });
+  for (let blockZ = 0; blockZ < grid[2]; blockZ++) {
+    for (let blockY = 0; blockY < grid[1]; blockY++) {
+      for (let firstBlockX = 0; firstBlockX < grid[0];) {
+        set({ blockY, blockZ, firstBlockX, lastBlockX: grid[0] });
+        const stopped = packs(places.launch);
+        if (stopped < grid[0]) scheduler.finishBlock();
+        firstBlockX = stopped + 1;
+      }
+    }
+  }
+}
+
+/** A module around the body of a kernel named `test` whose parameters are `out` and `in`, both addresses. */
+export function testModule(body: string): string {
+  return `.version 7.0
+.target sm_60
+.address_size 64
+.visible .entry test(.param .u64 out, .param .u64 in) {
+  .reg .pred %p<10>;
+  .reg .b16 %h<20>;
+  .reg .b32 %r<30>;
+  .reg .b64 %rd<30>;
+  .reg .f32 %f<20>;
+  .reg .f64 %fd<20>;
+  ld.param.u64 %rd0, [out];
+  ld.param.u64 %rd1, [in];
+${body}
+  ret;
+}
+`;
+}
+
+/** Line of the first line of a body within {@linkcode testModule}. */
+export const firstBodyLine = 13;
+
+/** Runs a body once, on `input`, and returns what it wrote to `out`. */
+export function runBody(body: string, input: DataView | undefined, outputBytes: number): DataView {
+  const source = allocate(input?.byteLength ?? 8);
+  if (input !== undefined) source.bytes.set(new Uint8Array(input.buffer, input.byteOffset, input.byteLength));
+  const out = allocate(outputBytes);
+  loadKernel(testModule(body), "test")({
+    parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+  });
+  return out.view;
+}

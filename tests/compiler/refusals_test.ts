@@ -1,0 +1,150 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { PtxError } from "../../src/ptx/syntax.ts";
+import { compilePtx } from "../../src/software/compiler/compile.ts";
+import { firstBodyLine, runBody, testModule } from "./compiler_device.ts";
+
+const refused: Readonly<Record<string, readonly string[]>> = {
+  "there are no tensor cores": [
+    "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f1};",
+    "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3}, {%f1, %f2, %f3, %f4};",
+    "wgmma.commit_group.sync.aligned;",
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%rd1];",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%rd1], {%r1};",
+    "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
+    "tcgen05.wait::ld.sync.aligned;",
+  ],
+  "there are no textures and surfaces": [
+    "txq.width.b32 %r1, [%rd1];",
+    "suq.width.b32 %r1, [%rd1];",
+    "istypep.texref %p1, %rd1;",
+  ],
+  "there are no clusters of blocks": [
+    "barrier.cluster.arrive.aligned;",
+    "barrier.cluster.wait;",
+    "mapa.shared::cluster.u64 %rd2, %rd3, 1;",
+    "getctarank.u64 %r1, %rd1;",
+    "ld.shared::cluster.u32 %r1, [%rd1];",
+    "st.shared::cluster.u32 [%rd1], %r1;",
+    "atom.shared::cluster.add.u32 %r1, [%rd1], 1;",
+    "red.shared::cluster.add.u32 [%rd1], 1;",
+    "isspacep.shared::cluster %p1, %rd1;",
+    "ld.acquire.cluster.global.u32 %r1, [%rd1];",
+    "st.release.cluster.global.u32 [%rd1], %r1;",
+    "atom.acq_rel.cluster.global.add.u32 %r1, [%rd1], 1;",
+    "fence.acq_rel.cluster;",
+  ],
+  "wait for copies that run beside the threads": [
+    "mbarrier.init.shared.b64 [%rd1], 1;",
+    "mbarrier.try_wait.parity.shared.b64 %p1, [%rd1], %r1;",
+    "cp.async.mbarrier.arrive.shared.b64 [%rd1];",
+  ],
+  "bulk and tensor copies run beside the threads": [
+    "cp.async.bulk.commit_group;",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];",
+    "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], %r2;",
+    "tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;",
+    "multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];",
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%rd1], %r1, [%rd2];",
+    "red.async.relaxed.cluster.global.add.u32 [%rd1], %r1;",
+    "prefetch.tensormap [%rd1];",
+  ],
+  "one thread of a warp is not chosen": ["elect.sync %r1|%p1, -1;"],
+  "a kernel begins when the one before it has ended": ["griddepcontrol.wait;", "griddepcontrol.launch_dependents;"],
+  "registers are not handed": ["setmaxnreg.inc.sync.aligned.u32 64;"],
+  "cache policies are not supported": [
+    "createpolicy.fractional.L2::evict_last.b64 %rd1, 0f3f800000;",
+    "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;",
+    "st.global.L2::cache_hint.u32 [%rd1], %r1, %rd2;",
+    "atom.global.add.L2::cache_hint.u32 %r1, [%rd1], 1, %rd2;",
+    "red.global.add.L2::cache_hint.u32 [%rd1], 1, %rd2;",
+    "cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 8, %rd2;",
+  ],
+  "numbers of 128 bits are not supported": ["ld.global.b128 %rd2, [%rd1];", "atom.exch.b128 %rd2, [%rd1], %rd3;"],
+  "orders accesses of kinds that are not made here": [
+    "fence.proxy.async;",
+    "fence.mbarrier_init.release.cluster;",
+    "membar.proxy.alias;",
+  ],
+  "video instructions are not supported": [
+    "vadd.s32.u32.u32 %r1, %r2, %r3;",
+    "vadd4.u32.u32.u32 %r1, %r2, %r3, %r4;",
+    "vabsdiff4.s32.u32.u32 %r1, %r2, %r3, %r4;",
+    "vabsdiff2.u32.u32.u32.sat %r1, %r2, %r3, %r4;",
+  ],
+  "there is no debugger": ["brkpt;"],
+  "there are no performance counters": ["pmevent 3;"],
+  "it is for devices before sm_70, whose warps run in step: write shfl.sync, and the mask of the lanes": [
+    "shfl.up.b32 %r1, %r2, 1, 0;",
+    "shfl.idx.b32 %r1|%p1, %r2, %r3, 31;",
+  ],
+  "it is for devices before sm_70, whose warps run in step: write vote.sync, and the mask of the lanes": [
+    "vote.all.pred %p1, %p2;",
+    "vote.uni.pred %p1, !%p2;",
+    "vote.ballot.b32 %r1, %p2;",
+  ],
+  "is not known": ["frobnicate.u32 %r1;"],
+};
+
+for (const [reason, bodies] of Object.entries(refused)) {
+  test(`what is refused says so with its line: ${reason}`, () => {
+    for (const body of bodies) {
+      const error = assertThrows(() => compilePtx(testModule(body)), PtxError) as PtxError;
+      const instruction = body.split(" ")[0]!.replace(";", "");
+      assertEquals(error.line, firstBodyLine, error.message);
+      assert(error.message.startsWith(`Line ${firstBodyLine}: cannot compile "${instruction}": `), error.message);
+      assert(error.message.includes(reason), error.message);
+    }
+  });
+}
+
+test("what only tells caches what will be used compiles to nothing", () => {
+  const body = `
+    prefetch.global.L1 [%rd1]; prefetch.L2 [%rd1]; prefetch.local.L2 [%rd1]; prefetch.global.L2::evict_last [%rd1];
+    prefetch.global.L2::evict_normal [%rd1+64]; prefetchu.L1 [%rd1]; applypriority.global.L2::evict_normal [%rd1], 128;
+    discard.global.L2 [%rd1], 128;`;
+  assert(WebAssembly.validate(compilePtx(testModule(body)).wasm));
+  assertThrows(() => compilePtx(testModule("discard.global.L2 [%rd1], 64;")), PtxError, "its size must be 128");
+});
+
+test("every way to say how a load or store is ordered and cached is taken", () => {
+  const orders = ["", ".weak", ".volatile", ".relaxed.cta", ".relaxed.gpu", ".relaxed.sys", ".mmio.relaxed.sys"];
+  for (const order of [...orders, ".acquire.cta", ".acquire.gpu", ".acquire.sys"]) {
+    compilePtx(testModule(`ld${order}.global.u32 %r1, [%rd1];`));
+  }
+  for (const order of [...orders, ".release.cta", ".release.gpu", ".release.sys"]) {
+    compilePtx(testModule(`st${order}.global.u32 [%rd1], %r1;`));
+  }
+  for (
+    const hints of ["", ".ca", ".cg", ".cs", ".lu", ".cv", ".L1::evict_last", ".L1::no_allocate.L2::256B", ".L2::64B"]
+  ) {
+    compilePtx(testModule(`ld.global${hints}.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1];`));
+    compilePtx(testModule(`ld.global.nc${hints}.v2.u64 {%rd2, %rd3}, [%rd1];`));
+  }
+  for (const hints of [".wb", ".cg", ".cs", ".wt", ".L1::evict_first", ".L1::no_allocate"]) {
+    compilePtx(testModule(`st.global${hints}.b64 [%rd1], %rd2;`));
+  }
+  compilePtx(testModule("ldu.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];"));
+  compilePtx(testModule("ld.acquire.gpu.global.L1::no_allocate.v2.b32 {%r1, %r2}, [%rd1];"));
+});
+
+test("state spaces are taken with the names of their parts", () => {
+  const out = runBody(
+    `
+    .shared .align 8 .b64 sm;
+    mov.u64 %rd2, sm;
+    cvta.shared::cta.u64 %rd3, %rd2;
+    ld.param::entry.u64 %rd4, [out];
+    st.shared::cta.u64 [sm], %rd4;
+    ld.shared::cta.u64 %rd4, [sm];
+    isspacep.shared::cta %p1, %rd3;
+    isspacep.param %p2, %rd3;
+    isspacep.param::entry %p3, %rd3;
+    selp.u32 %r1, 1, 0, %p1; selp.u32 %r2, 1, 0, %p2; selp.u32 %r3, 1, 0, %p3;
+    st.global.u32 [%rd4], %r1; st.global.u32 [%rd4+4], %r2; st.global.u32 [%rd4+8], %r3;
+    `,
+    undefined,
+    12,
+  );
+  assertEquals([0, 4, 8].map((offset) => out.getUint32(offset, true)), [1, 0, 0]);
+});

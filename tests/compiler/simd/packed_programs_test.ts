@@ -1,0 +1,61 @@
+/**
+ * All kernels that there are, run in packs of threads wherever that is possible.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import process from "node:process";
+import { test } from "node:test";
+import { Cuda } from "../../../src/objects/cuda.ts";
+import { Session } from "../../../src/session.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { operations } from "../../differential/operations.ts";
+import { forEachOutcome, type Subject } from "../../differential/subjects.ts";
+import { nvccCorpus, programNames, readPtx } from "../../corpus/nvcc/build.ts";
+import { clangCorpus } from "../../corpus/clang/build.ts";
+import { differences, loadProgram, runProgram } from "../../corpus/corpus.ts";
+
+/** Whether all are run that there are, and not only the first variants and some of the operations. */
+const isLong = process.env.POOLPASS_LONG !== undefined;
+/** How many of the random programs are run. */
+const programCount = isLong ? 300 : 150;
+/** One in so many operations is run. */
+const operationStep = isLong ? 1 : 3;
+
+function open(packedThreads: false | "always"): Cuda {
+  return new Cuda(new Session(new SoftwareDriver({ devices: 2, peers: true, packedThreads })));
+}
+
+for (const [label, corpus] of [["nvcc", nvccCorpus], ["clang", clangCorpus]] as const) {
+  test(`what ${label} made gives in packs what is expected`, async () => {
+    for (const name of programNames(corpus)) {
+      const program = await loadProgram(corpus, name);
+      for (const variant of isLong ? corpus.variants : corpus.variants.slice(0, 1)) {
+        using cuda = open("always");
+        const actual = await runProgram(cuda, program, readPtx(corpus, name, variant));
+        const found = differences(program.expected(program.buffers()), actual, program.bounds);
+        assertEquals(found, [], `${name} (${variant.name})`);
+      }
+    }
+  });
+}
+
+const counts = { operations: operations.length, programs: programCount };
+
+for (const subject of ["operations", "programs"] as const) {
+  test(`${subject} give in packs what they give without`, () => {
+    const step = subject === "operations" ? operationStep : 1;
+    const indices = Array.from({ length: Math.floor(counts[subject] / step) }, (_, index) => index * step);
+    const [single, packed] = [outcomes(subject, indices, false), outcomes(subject, indices, "always")];
+    for (const [index, outcome] of single.entries()) assertEquals(packed[index], outcome, `${subject} ${index}`);
+  });
+}
+
+function outcomes(subject: Subject, indices: readonly number[], packedThreads: false | "always"): unknown[] {
+  using cuda = open(packedThreads);
+  const found: unknown[] = [];
+  forEachOutcome(cuda, { subject, indices }, (_, __, outcome) => {
+    found.push(outcome instanceof Error ? outcome.message : structuredClone(outcome));
+  });
+  return found;
+}

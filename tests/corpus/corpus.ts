@@ -1,0 +1,147 @@
+/**
+ * Runs the programs of the corpus, and says what came out otherwise than it should.
+ *
+ * @module
+ */
+import type { Cuda } from "../../src/objects/cuda.ts";
+import type { KernelArgument } from "../../src/objects/kernel_arguments.ts";
+import { parsePtx } from "../../src/ptx/parser.ts";
+import type { Instruction, Statement } from "../../src/ptx/syntax.ts";
+import type { Corpus } from "./nvcc/build.ts";
+import type { BufferContents, Buffers, CorpusLaunch, CorpusProgram, ErrorBound } from "./corpus_program.ts";
+
+/** A program of a corpus by its name. */
+export async function loadProgram({ folder }: Corpus, name: string): Promise<CorpusProgram> {
+  return (await import(new URL(`${name}.ts`, folder).href)).program;
+}
+
+/** Launches all that a program launches, and returns what its buffers hold then. */
+export async function runProgram(cuda: Cuda, program: CorpusProgram, ptx: string): Promise<Buffers> {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(ptx);
+  using owned = new DisposableStack();
+  const initial = program.buffers();
+  const buffers = new Map(
+    Object.entries(initial).map(([name, contents]) => {
+      const buffer = owned.use(pool.allocate(contents.byteLength, stream));
+      buffer.copyFrom(contents);
+      return [name, buffer];
+    }),
+  );
+  const argumentOf = (argument: CorpusLaunch["arguments"][number]): KernelArgument => {
+    if (typeof argument !== "string") return argument;
+    const buffer = buffers.get(argument);
+    if (buffer === undefined) throw new Error(`The program has no buffer "${argument}"`);
+    return buffer;
+  };
+  for (const { kernel, grid, block, sharedMemoryBytes = 0, arguments: args } of program.launches) {
+    module.kernel(kernel).launch({ grid, block, sharedMemoryBytes, stream }, ...args.map(argumentOf));
+  }
+  const results: Record<string, BufferContents> = {};
+  for (const [name, buffer] of buffers) {
+    const bytes = await buffer.read(Uint8Array);
+    results[name] = new (initial[name]!.constructor as { new (buffer: ArrayBuffer): BufferContents })(bytes.buffer);
+  }
+  return results;
+}
+
+/**
+ * What differs, a line each: the buffer, the index, what was expected and what came; the first few, and how many there
+ * are in all. Without bounds every byte counts.
+ */
+export function differences(
+  expected: Buffers,
+  actual: Buffers,
+  bounds: Readonly<Record<string, ErrorBound>> = {},
+): string[] {
+  const shown = 12;
+  return Object.entries(expected).flatMap(([name, wanted]) => {
+    const got = actual[name];
+    if (got === undefined) return [`${name}: the program has no such buffer`];
+    if (got.constructor !== wanted.constructor || got.length !== wanted.length) {
+      return [`${name}: ${describeShape(wanted)} were expected, and it is ${describeShape(got)}`];
+    }
+    const lines: string[] = [];
+    let count = 0;
+    for (let index = 0; index < wanted.length; index++) {
+      if (isWithin(bounds[name], { wanted, got, index })) continue;
+      if (++count <= shown) {
+        lines.push(`${name}[${index}]: expected ${describe(wanted, index)}, got ${describe(got, index)}`);
+      }
+    }
+    if (count > shown) lines.push(`${name}: ${count} of ${wanted.length} elements differ`);
+    return lines;
+  });
+}
+
+/**
+ * Whether PTX leaves none of the bits of its results to the device: a floating-point `add`, `sub` or `mul` without a
+ * rounding modifier may be fused with another, and an approximate instruction gives what it gives.
+ */
+export function hasDefinedBits(ptx: string): boolean {
+  for (const instruction of instructionsOf(ptx)) {
+    if (isFusable(instruction) || isApproximate(instruction)) return false;
+  }
+  return true;
+}
+
+/** Every instruction of all functions of a module. */
+export function* instructionsOf(ptx: string): Generator<Instruction> {
+  for (const { body } of parsePtx(ptx).functions) yield* instructionsIn(body ?? []);
+}
+
+function* instructionsIn(statements: readonly Statement[]): Generator<Instruction> {
+  for (const statement of statements) {
+    if (statement.kind === "instruction") yield statement;
+    else if (statement.kind === "block") yield* instructionsIn(statement.statements);
+  }
+}
+
+const fusable = new Set(["add", "sub", "mul", "mad"]);
+const floatTypes = new Set(["f16", "f16x2", "bf16", "bf16x2", "f32", "f64"]);
+const roundings = new Set(["rn", "rz", "rm", "rp"]);
+const approximate = new Set(["sin", "cos", "lg2", "ex2", "tanh", "rsqrt"]);
+
+function isFusable({ opcode, modifiers }: Instruction): boolean {
+  return fusable.has(opcode) && modifiers.some((modifier) => floatTypes.has(modifier)) &&
+    !modifiers.some((modifier) => roundings.has(modifier));
+}
+
+function isApproximate({ opcode, modifiers }: Instruction): boolean {
+  return approximate.has(opcode) || modifiers.includes("approx") || modifiers.includes("full");
+}
+
+/** One element of what was expected and of what came. */
+interface Element {
+  readonly wanted: BufferContents;
+  readonly got: BufferContents;
+  readonly index: number;
+}
+
+function isWithin(bound: ErrorBound | undefined, { wanted, got, index }: Element): boolean {
+  if (bitsOf(wanted, index) === bitsOf(got, index)) return true;
+  if (bound === undefined) return false;
+  const [expected, actual] = [Number(wanted[index]), Number(got[index])];
+  if (Number.isNaN(expected) || Number.isNaN(actual)) return Number.isNaN(expected) && Number.isNaN(actual);
+  if (!Number.isFinite(expected) || !Number.isFinite(actual)) return expected === actual;
+  return Math.abs(actual - expected) <= bound.absolute(expected, index);
+}
+
+/** An element's bits, which for a floating-point number say more than its value. */
+function bitsOf({ buffer, byteOffset, BYTES_PER_ELEMENT: size }: BufferContents, index: number): bigint {
+  const view = new DataView(buffer, byteOffset + index * size, size);
+  if (size === 1) return BigInt(view.getUint8(0));
+  if (size === 2) return BigInt(view.getUint16(0, true));
+  return size === 4 ? BigInt(view.getUint32(0, true)) : view.getBigUint64(0, true);
+}
+
+function describe(contents: BufferContents, index: number): string {
+  const bits = bitsOf(contents, index).toString(16).padStart(contents.BYTES_PER_ELEMENT * 2, "0");
+  return `${Object.is(contents[index], -0) ? "-0" : contents[index]} (0x${bits})`;
+}
+
+function describeShape({ constructor, length }: BufferContents): string {
+  return `${length} elements of ${constructor.name}`;
+}

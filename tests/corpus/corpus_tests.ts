@@ -1,0 +1,70 @@
+/**
+ * The tests that every corpus of compiled PTX has.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { existsSync } from "node:fs";
+import { test } from "node:test";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
+import { type Corpus, programNames, readPtx } from "./nvcc/build.ts";
+import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
+import type { Buffers, CorpusProgram } from "./corpus_program.ts";
+
+const software = driverNamed("software");
+const gpu = driverNamed("cuda");
+
+/** Runs each program in each variant on the software device, and on a GPU where there is one. */
+export function testCorpus(label: string, corpus: Corpus): void {
+  test(`every program of ${label} has its launches and its PTX`, () => {
+    const missing = programNames(corpus).flatMap((name) =>
+      [".ts", ...corpus.variants.map(({ extension }) => extension)].map((extension) => name + extension)
+    ).filter((file) => !existsSync(new URL(file, corpus.folder)));
+    assertEquals(missing, []);
+  });
+
+  for (const name of programNames(corpus)) {
+    for (const variant of corpus.variants) {
+      test(`${label}: ${name} (${variant.name}) [software]`, async () => {
+        const program = await loadProgram(corpus, name);
+        assertExpected(program, await runOn(software, program, readPtx(corpus, name, variant)));
+      });
+
+      test(`${label}: ${name} (${variant.name}) [cuda]`, { skip: gpu.skip }, async () => {
+        const program = await loadProgram(corpus, name);
+        const ptx = readPtx(corpus, name, variant);
+        const actual = await runOn(gpu, program, ptx);
+        assertExpected(program, actual);
+        // What PTX leaves to the device may be off to either side, and was held against the bounds above.
+        if (!hasDefinedBits(ptx)) return;
+        const emulated = await runOn(software, program, ptx);
+        const looked = Object.keys(program.expected(program.buffers()));
+        assertNoDifferences(differences(only(looked, emulated), actual), "Not what the software device gives");
+      });
+    }
+  }
+}
+
+async function runOn(driver: DriverUnderTest, program: CorpusProgram, ptx: string): Promise<Buffers> {
+  using cuda = new Cuda(new Session(driver.open()));
+  return await runProgram(cuda, program, ptx);
+}
+
+function assertExpected(program: CorpusProgram, actual: Buffers): void {
+  const expected = program.expected(program.buffers());
+  assertNoDifferences(differences(expected, actual, program.bounds), "Not what is expected");
+}
+
+function assertNoDifferences(found: readonly string[], what: string): void {
+  if (found.length > 0) throw new Error(`${what}:\n${found.join("\n")}`);
+}
+
+function only(names: readonly string[], buffers: Buffers): Buffers {
+  return Object.fromEntries(names.map((name) => [name, buffers[name]!]));
+}
+
+function driverNamed(name: string): DriverUnderTest {
+  return driversUnderTest.find((driver) => driver.name === name)!;
+}

@@ -1,0 +1,61 @@
+import type { CorpusProgram } from "../corpus_program.ts";
+import { randomWords } from "./contents.ts";
+
+const shapeBytes = 32;
+const places = { kind: 0, corners: 2, weight: 16, color: 24 };
+const shape = { kind: -5, corners: [1, -2, 300, -400, -32768, 32767], weight: -0.1, color: [0, 127, 255] };
+
+function packedShape(): Uint8Array {
+  const view = new DataView(new ArrayBuffer(shapeBytes));
+  view.setInt8(places.kind, shape.kind);
+  shape.corners.forEach((value, index) => view.setInt16(places.corners + 2 * index, value, true));
+  view.setFloat64(places.weight, shape.weight, true);
+  shape.color.forEach((value, index) => view.setUint8(places.color + index, value));
+  return new Uint8Array(view.buffer);
+}
+
+function members(kind: number, xSign: number): BigInt64Array {
+  // As a short, the negative of the least is itself.
+  const corners = shape.corners.map((value, index) => index % 2 === 0 ? xSign * value << 16 >> 16 : value);
+  return BigInt64Array.from([kind, ...corners, ...shape.color].map(BigInt));
+}
+
+const tableLength = 197;
+const table = randomWords(200, 11);
+const packedTable = new Uint8Array(Uint32Array.of(...table, tableLength).buffer);
+const count = 150;
+
+export const program: CorpusProgram = {
+  covers: "structs by value as kernel parameters and as arguments of functions, indexed at run time, and written to",
+  buffers: () => ({
+    members: new BigInt64Array(10),
+    weight: new Float64Array(1),
+    indices: randomWords(count, 12),
+    found: new Uint32Array(count),
+    sorted: new Uint32Array(64),
+    mirroredMembers: new BigInt64Array(10),
+    mirroredWeight: new Float64Array(1),
+  }),
+  launches: [
+    { kernel: "read_members", grid: 1, block: 1, arguments: [packedShape(), "members", "weight"] },
+    { kernel: "look_up", grid: 3, block: 64, arguments: [packedTable, "indices", "found", count] },
+    { kernel: "sort_parameter", grid: 1, block: 8, arguments: [packedTable, "sorted"] },
+    { kernel: "pass_on", grid: 1, block: 1, arguments: [packedShape(), "mirroredMembers", "mirroredWeight"] },
+  ],
+  expected({ indices }) {
+    const sorted = new Uint32Array(64);
+    for (let begin = 0; begin < 64; begin += 8) {
+      const own = table.slice();
+      own.subarray(begin, begin + 8).sort();
+      for (let index = begin; index < begin + 8; index++) sorted[index] = own[index]! + own[(index + 8) % 64]!;
+    }
+    return {
+      members: members(shape.kind, 1),
+      mirroredMembers: members(shape.kind + 1, -1),
+      mirroredWeight: Float64Array.of(shape.weight),
+      weight: Float64Array.of(shape.weight),
+      found: (indices as Uint32Array).map((index) => table[index % tableLength]!),
+      sorted,
+    };
+  },
+};

@@ -1,0 +1,151 @@
+import { assert, assertEquals } from "@std/assert";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import process from "node:process";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { open } from "../../mod.ts";
+import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
+import { type Block, columnsOfPage } from "./blocks.ts";
+import { commandsOf, isShell, problemOf, problemOfTask } from "./commands.ts";
+import { codesOfPage, headingsOfPage, isMessageOf, textsOfSource } from "./messages.ts";
+import {
+  blocks,
+  examples,
+  filesBelow,
+  Folder,
+  isFragment,
+  missingIn,
+  nameOf,
+  pages,
+  readProjectFile,
+  root,
+  runsOf,
+  runTogether,
+  shownOutput,
+} from "./scripts.ts";
+import { driversUnderTest } from "../support/drivers.ts";
+
+const withoutDeno = "Deno" in globalThis ? false : "it is Deno that checks types";
+
+/** Examples that are checked and not run, and what for. */
+const notRun: Readonly<Record<string, string>> = {
+  "src/memory/shareable_handle.ts": "sends to another process",
+  "src/sharing/channel/channel_consumer.ts": "reads another process's frames",
+  "src/sharing/channel/channel_producer.ts": "waits for another process",
+  "src/sharing/exporter/exporter.ts": "listens where this user may not",
+  "src/sharing/exporter/lease.ts": "needs an exporter that has importers",
+  "src/sharing/importer/importer.ts": "connects to another process",
+  "src/sharing/importer/remote_offer.ts": "maps what another process offers",
+  "src/sharing/transport/unix_listener.ts": "listens where this user may not",
+  "src/sharing/transport/unix_socket.ts": "connects to another process",
+};
+const isRun = (block: Block) => !(isFragment(block) && block.file in notRun);
+
+for (const run of [...runsOf(blocks), ...runsOf(examples.filter(isRun))]) {
+  for (const { name: driver, skip } of driversUnderTest.filter(({ name }) => name === "software" || name === "cuda")) {
+    test(`${run.map(nameOf).join(" and ")}: prints what it shows [${driver}]`, { skip }, async () => {
+      for (const [index, { lines, errors, ended }] of (await runTogether(run, driver)).entries()) {
+        const script = run[index]!;
+        assertEquals([ended, errors], [0, ""], nameOf(script));
+        assert(lines.length > 0 || isFragment(script), `${nameOf(script)} prints nothing`);
+        assertEquals(missingIn(lines, shownOutput(script)), undefined, `${nameOf(script)} printed ${lines.join("\n")}`);
+      }
+    });
+  }
+}
+
+const comingFromCuda = "docs/coming_from_cuda.md";
+
+test("what is not as it is shown is noticed", () => {
+  assert(runsOf(blocks).length >= 12 && examples.length >= 15, "Scripts and examples were found");
+  assertEquals(missingIn(["a 1", "b 2"], ["a 1", "when it is done: b 2"]), undefined);
+  assertEquals(missingIn(["Float32Array(3) [ 4.5, 4.5, 4.5 ]"], ["4.5, 4.5, ..."]), undefined);
+  assertEquals(missingIn(["b 2", "a 1"], ["a 1", "b 2"]), "b 2");
+  assertEquals(missingIn(["a 12"], ["a 1"]), "a 1");
+  assertEquals(problemOf("deno task nothing"), "there is no task nothing");
+  assertEquals(problemOf("deno run --allow-ffi examples/gone.ts"), "there is no examples/gone.ts");
+  assertEquals(problemOf("deno run examples/demo.ts --gone 1"), "examples/demo.ts says nothing of --gone");
+  assertEquals(problemOf("npx -y deno@2.9.6 task demo --bytes 1GiB --writers 4"), undefined);
+});
+
+test("each example that is not run is there, and says why it is not", () => {
+  const left = examples.filter((block) => !isRun(block));
+  assertEquals(left.map(({ file }) => file), Object.keys(notRun));
+});
+
+test("all blocks of TypeScript, and the expressions in the tables of CUDA's calls, have the right types", {
+  skip: withoutDeno,
+}, () => {
+  using folder = new Folder();
+  const tables = columnsOfPage(comingFromCuda, readProjectFile(comingFromCuda), "poolpass");
+  assert(tables.length >= 7, "Tables were found");
+  const checked = [...blocks, ...examples, ...tables].filter(({ language }) => language === "ts");
+  const files = checked.map((block, index) => {
+    const name = `${nameOf(block).replaceAll(/\W/g, "_")}_${index}.ts`;
+    return fileURLToPath(folder.save(block, name));
+  });
+  const config = fileURLToPath(new URL("deno.json", root));
+  const { status, stderr } = spawnSync(process.execPath, ["check", "--quiet", "--config", config, ...files], {
+    encoding: "utf8",
+    env: { ...process.env, NO_COLOR: "1" },
+  });
+  assertEquals([status, stderr], [0, ""]);
+});
+
+test("the commands of the pages name files, tasks and options that there are", () => {
+  const commands = blocks.filter(isShell).flatMap((block) =>
+    commandsOf(block).map((command) => `${nameOf(block)}: ${problemOf(command) ?? "right"}`)
+  );
+  assert(commands.length >= 10, "Commands were found");
+  assertEquals(commands.filter((command) => !command.endsWith(": right")), []);
+  const named = pages.flatMap((page) => [...readProjectFile(page).matchAll(/`deno task ([\w:]+)/g)]);
+  assert(named.length > 0, "Tasks were found");
+  assertEquals(named.filter(([, name]) => problemOfTask(name!, []) !== undefined).map(([task]) => task), []);
+});
+
+const troubleshooting = readProjectFile("docs/troubleshooting.md");
+
+const withoutNvcc = spawnSync("nvcc", ["--version"]).status === 0 ? false : "there is no nvcc";
+
+test("the line that makes PTX of a kernel does so", { skip: withoutNvcc }, () => {
+  using folder = new Folder();
+  const [line] = blocks.filter(isShell).flatMap(commandsOf).filter((command) => command.startsWith("nvcc "));
+  const ptx = `${folder.path}/saxpy.ptx`;
+  const [program, ...args] = line!.replace(/ saxpy\.ptx$/, ` ${ptx}`).split(" ");
+  const { status, stderr } = spawnSync(program!, args, { cwd: fileURLToPath(root), encoding: "utf8" });
+  assertEquals([status, stderr], [0, ""]);
+  using cuda = open({ driver: "software" });
+  using module = cuda.device(0).loadModule(readFileSync(ptx, "utf8"));
+  assertEquals(module.kernelNames, ["saxpy"]);
+});
+
+test("each heading of troubleshooting is a message that there is", () => {
+  const texts = [...filesBelow("src/", ".ts"), ...filesBelow("ffi/", ".ts")]
+    .map((file) => textsOfSource(readProjectFile(file))).join("\n");
+  const headings = headingsOfPage(troubleshooting);
+  assert(headings.length > 50, "Headings were found");
+  assertEquals(headings.filter((heading) => !isMessageOf(heading, texts)), []);
+  assert(!isMessageOf("Cannot find the moon: …", texts));
+});
+
+test("troubleshooting has all codes of sharing, and none of CUDA's that there is not", () => {
+  const codes = /export type SharingErrorCode =([^;]*);/.exec(readProjectFile("src/support/errors.ts"))![1]!;
+  const declared = [...codes.matchAll(/"([\w-]+)"/g)].map((match) => match[1]!);
+  assertEquals(codesOfPage(troubleshooting, "Codes of SharingError"), declared);
+  const ofCuda = codesOfPage(troubleshooting, "Codes of CudaError");
+  assert(ofCuda.length > 10, "Codes were found");
+  assertEquals(ofCuda.filter((code) => !(code in cudaErrorNumbers)), []);
+});
+
+test("links of the pages lead somewhere", () => {
+  const links = pages.flatMap((page) =>
+    [...readProjectFile(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map((match) => ({
+      page,
+      to: match[1]!,
+    }))
+  );
+  assert(links.length > 0, "Links were found");
+  const broken = links.filter(({ page, to }) => !existsSync(new URL(to, new URL(page, root))));
+  assertEquals(broken, []);
+});

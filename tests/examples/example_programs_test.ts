@@ -1,0 +1,271 @@
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { formatSupport, formatVersion, supportOf } from "../../examples/device_support.ts";
+import { formatTable } from "../../examples/table.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { startScript } from "../support/child_process.ts";
+import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
+
+interface Run {
+  readonly code: number | string;
+  readonly lines: readonly string[];
+  readonly errors: string;
+}
+
+interface Setting {
+  readonly driver: DriverUnderTest;
+  run(program: string, args?: readonly string[], env?: Readonly<Record<string, string>>): Promise<Run>;
+}
+
+/** A test of programs, on each driver that a program can be told to use from outside; the software driver shows 2 devices. */
+function testPrograms(
+  name: string,
+  body: (setting: Setting) => Promise<void>,
+  { only }: { only?: "software" } = {},
+): void {
+  for (const driver of driversUnderTest) {
+    if (driver.name !== "software" && (driver.name !== "cuda" || only !== undefined)) continue;
+    const own = { POOLPASS_DRIVER: driver.name, POOLPASS_SOFTWARE_DEVICES: "2" };
+    test(
+      `${name} [${driver.name}]`,
+      { skip: driver.skip },
+      () => body({ driver, run: (program, args = [], env = {}) => runProgram(program, args, { ...own, ...env }) }),
+    );
+  }
+}
+
+async function runProgram(
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<Run> {
+  await using child = startScript(`../examples/${program}.ts`, args, { env });
+  const lines: string[] = [];
+  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+  return { code: await child.ended, lines, errors: await child.errors() };
+}
+
+/** The cells of a table's row. */
+function cellsOf(line: string): string[] {
+  return line.split(/ {2,}/);
+}
+
+function rowsOf(lines: readonly string[]): Map<string, string[]> {
+  return new Map(lines.map(cellsOf).map(([property, ...cells]) => [property!, cells]));
+}
+
+test("the programs need nothing installed, on any runtime", () => {
+  const folder = new URL("../../examples/", import.meta.url);
+  const files = readdirSync(folder).filter((name) => name.endsWith(".ts"));
+  const imported = files.flatMap((name) =>
+    [...readFileSync(new URL(name, folder), "utf8").matchAll(/\bfrom "([^"]+)"/g)].map(([, path]) => path!)
+  );
+  assert(imported.length > files.length, "Imports were found");
+  assertEquals(imported.filter((path) => !/^(\.\.?\/|node:)/.test(path)), []);
+});
+
+testPrograms("saxpy prints what the kernel computed", async ({ run }) => {
+  const { code, lines, errors } = await run("saxpy");
+  assertEquals(code, 0, errors);
+  const text = lines.join("\n");
+  assertMatch(text, /^Float32Array\(1024\) \[/);
+  const numbers = text.match(/\d+\.\d+/g) ?? [];
+  assert(numbers.length >= 64, text);
+  assert(numbers.every((number) => number === "4.5"), text);
+});
+
+testPrograms("device_query has a column for each device, and a row for each thing to know", async ({ driver, run }) => {
+  const { code, lines, errors } = await run("device_query");
+  assertEquals(code, 0, errors);
+  using cuda = new Cuda(new Session(driver.open()));
+  assertStringIncludes(lines[0]!, `driver: CUDA ${formatVersion(cuda.driverVersion)}`);
+  assertMatch(lines[1]!, /^libcudart: /);
+  const rows = rowsOf(lines.slice(2));
+  const { devices } = cuda;
+  assertEquals(rows.get("device"), devices.map(({ ordinal }) => String(ordinal)));
+  assertEquals(rows.get("name"), devices.map((device) => device.name));
+  assertEquals(rows.get("UUID"), devices.map(({ uuid }) => uuid));
+  assertEquals(rows.get("compute capability"), devices.map((device) => device.computeCapability.join(".")));
+  assertEquals(rows.get("memory pools"), devices.map(() => "yes"));
+  assertEquals(rows.get("pools shared as posix-fd"), devices.map(() => "yes"));
+  for (const [ordinal, device] of devices.entries()) {
+    const support = supportOf({
+      driverVersion: cuda.driverVersion,
+      attribute: (name) => device.attribute(name),
+      createSharedPool: () => device.createPool({ handleType: "posix-fd" })[Symbol.dispose](),
+    });
+    for (const item of support) assertEquals(rows.get(item.property)![ordinal], formatSupport(item), item.property);
+    const peers = devices.filter((other) => other !== device && device.canAccessPeer(other));
+    assertMatch(
+      rows.get("peers")![ordinal]!,
+      peers.length === 0 ? /^no: / : new RegExp(`^yes: ${peers.map(({ ordinal }) => ordinal).join(", ")}$`),
+    );
+  }
+});
+
+testPrograms("device_query says why there are no peers", async ({ run }) => {
+  const strangers = rowsOf((await run("device_query", [], { POOLPASS_SOFTWARE_PEERS: "none" })).lines);
+  assertEquals(strangers.get("peers"), Array(2).fill("no: it cannot reach another device's memory"));
+  const alone = rowsOf((await run("device_query", [], { POOLPASS_SOFTWARE_DEVICES: "1" })).lines);
+  assertEquals(alone.get("peers"), ["no: there is no other device"]);
+}, { only: "software" });
+
+testPrograms("reuse_policies shows each policy on, all of them off, and what needs none", async ({ run }) => {
+  const { code, lines, errors } = await run("reuse_policies");
+  const rows = lines.map(cellsOf);
+  assertEquals(rows.map(([policy, , outcome]) => [policy, outcome]), [
+    ["policy", "the second has"],
+    ["followEventDependencies on", "same address"],
+    ["all off", "another address"],
+    ["allowOpportunistic on", "same address"],
+    ["all off", "another address"],
+    ["allowInternalDependencies on", "same address"],
+    ["all off", "no memory"],
+    ["all off", "same address"],
+    ["all off", "same address"],
+  ]);
+  for (const [, , outcome, expected] of rows.slice(1)) assertEquals(outcome, expected);
+  assertEquals(code, 0, errors);
+});
+
+testPrograms("release_threshold shows what a pool keeps, plain and shareable", async ({ run }) => {
+  const { code, lines, errors } = await run("release_threshold", ["--bytes", "8MiB"]);
+  assertEquals(code, 0, errors);
+  const titles = ["none", "posix-fd"].map((handleType) => `A pool with handleType "${handleType}"`);
+  const tables = titles.map((title) => {
+    const begin = lines.indexOf(title);
+    assert(begin >= 0, lines.join("\n"));
+    return lines.slice(begin + 2, lines.indexOf("", begin)).map(cellsOf);
+  });
+  for (const table of tables) {
+    const most = Math.max(...table.map(([, , reserved]) => parseFloat(reserved!)));
+    assert(most >= 8);
+    assertEquals(table.length, 13);
+    for (const [threshold, step, reservedText, usedText, bar = ""] of table) {
+      const [reserved, used] = [parseFloat(reservedText!), parseFloat(usedText!)];
+      const isAllocated = step!.startsWith("allocate");
+      assertEquals(used, isAllocated ? 8 : 0, step);
+      if (isAllocated) assert(reserved >= used, step);
+      if (step === "synchronise") assertEquals(reserved > 0, threshold === "Infinity", `threshold ${threshold}`);
+      if (step === "trimTo(0)") assertEquals(reserved, 0);
+      const [inUse, kept] = [used, reserved].map((mebibytes) => Math.round(mebibytes / most * 32)) as [number, number];
+      assertEquals(bar, "#".repeat(inUse) + "-".repeat(kept - inUse), step);
+    }
+  }
+});
+
+testPrograms("release_threshold refuses what is no size", async ({ run }) => {
+  const { code, errors } = await run("release_threshold", ["--bytes", "plenty"]);
+  assertEquals(code, 1);
+  assertStringIncludes(errors, 'Cannot use "plenty" as a number of bytes');
+  assertStringIncludes(errors, "Usage: release_threshold [--bytes 64MiB]");
+}, { only: "software" });
+
+testPrograms("caching_allocator shows what it holds, and gives it back", async ({ run }) => {
+  const { code, lines, errors } = await run("caching_allocator", ["--steps", "20", "--streams", "2"]);
+  assertEquals(code, 0, errors);
+  assertEquals(lines.map((line) => line.split(" ")[0]), ["", "pool", "allocator", "The", "After"]);
+  for (const line of lines.slice(1, 3)) assertMatch(line, /\d\.\d\d us$/);
+  assertMatch(lines[3]!, /^The allocator holds [1-9]\d* slabs, [1-9]\d+ bytes, 0 in use, /);
+  assertEquals(lines[4], "After trimTo(0) it holds 0 slabs, 0 bytes, 0 in use, 0 % fragmented");
+});
+
+testPrograms("pool_properties says what was tried and what came of it", async ({ driver, run }) => {
+  const { code, lines, errors } = await run("pool_properties");
+  assertEquals(code, 0, errors);
+  const parts = lines.join("\n").trim().split("\n\n").map((part) => part.split("\n"));
+  const [host, limited, fabric, plain] = parts.map(([, ...outcome]) => outcome.join(" ").trim());
+  assertEquals(parts.length, 4, lines.join("\n"));
+  const support = rowsOf((await run("device_query")).lines);
+  if (driver.name === "software" || support.get("host NUMA pools")![0] === "yes") {
+    assertEquals(host, "All 1024 numbers are 7");
+  } else {
+    assertMatch(host!, /^All 1024 numbers are 7$|^CudaError: Cannot create a pool/);
+  }
+  assertMatch(limited!, /^CudaError: Cannot allocate 50331648 bytes .*cudaErrorMemoryAllocation/);
+  const hasFabric = support.get("pools shared as fabric")![0] === "yes";
+  assertMatch(fabric!, hasFabric ? /IMEX channel/ : /^CudaError: Cannot create a pool with handleType "fabric"/);
+  if (driver.name === "software") {
+    assertMatch(fabric!, /^CudaError: .*cudaErrorNotPermitted.* software devices have no/);
+  }
+  assertMatch(plain!, /^TypeError: .*created with handleType "none"; create it with "posix-fd"$/);
+});
+
+testPrograms("programs without arguments refuse any", async ({ run }) => {
+  const programs = ["device_query", "reuse_policies", "release_threshold", "pool_properties"];
+  for (const program of programs) {
+    const { code, lines, errors } = await run(program, ["surplus"]);
+    assertEquals([code, lines], [1, []]);
+    assertStringIncludes(errors, `[${program}] Error: There is no use for "surplus"`);
+    assertMatch(errors, new RegExp(`Usage: ${program}`));
+  }
+}, { only: "software" });
+
+/** The attributes that a support query may ask for, by the driver version that first knows them. */
+const knownSince: Readonly<Record<string, number>> = {
+  memoryPoolsSupported: 11020,
+  memoryPoolSupportedHandleTypes: 11030,
+  ipcEventSupport: 12000,
+  hostNumaMemoryPoolsSupported: 12090,
+  hostMemoryPoolsSupported: 13000,
+};
+
+/** What a driver of a version answers, which has all that it knows of; an older one fails as CUDA does. */
+function cellsOfDriver(
+  driverVersion: number,
+  values: Readonly<Record<string, number>> = {},
+  createSharedPool = () => {},
+): Map<string, string> {
+  const support = supportOf({
+    driverVersion,
+    attribute(name) {
+      if (!(driverVersion >= knownSince[name]!)) throw new Error(`A driver ${driverVersion} was asked for ${name}`);
+      return values[name] ?? 0xff;
+    },
+    createSharedPool,
+  });
+  return new Map(support.map((item) => [item.property, formatSupport(item)]));
+}
+
+test("a driver is asked for no attribute that is newer than itself", () => {
+  assertEquals([...cellsOfDriver(11010)], [
+    ["memory pools", "not asked: needs CUDA 11.2"],
+    ["pools shared as posix-fd", "not asked: needs CUDA 11.3"],
+    ["pools shared as fabric", "not asked: needs CUDA 11.3"],
+    ["IPC events", "not asked: needs CUDA 12.0"],
+    ["host NUMA pools", "not asked: needs CUDA 12.9"],
+    ["host pools", "not asked: needs CUDA 13.0"],
+  ]);
+  for (const version of Object.values(knownSince)) {
+    for (const driverVersion of [version - 10, version]) {
+      const asked = [...cellsOfDriver(driverVersion).values()].filter((cell) => cell === "yes");
+      const known = Object.values(knownSince).filter((since) => since <= driverVersion).length;
+      // One attribute answers two questions.
+      assertEquals(asked.length, driverVersion < 11030 ? known : known + 1, String(driverVersion));
+    }
+  }
+});
+
+test("what a device does not support has a reason, and handle types are told apart", () => {
+  const none = cellsOfDriver(13000, Object.fromEntries(Object.keys(knownSince).map((name) => [name, 0])));
+  for (const [property, cell] of none) assertMatch(cell, /^no: \S/, property);
+  const shared = ["pools shared as posix-fd", "pools shared as fabric"];
+  for (const [handleTypes, expected] of [[1, [true, false]], [8, [false, true]], [9, [true, true]]] as const) {
+    const cells = cellsOfDriver(13000, { memoryPoolSupportedHandleTypes: handleTypes });
+    assertEquals(shared.map((property) => cells.get(property) === "yes"), [...expected], String(handleTypes));
+  }
+});
+
+test("a table's columns are as wide as their widest cell, and its lines end with their last", () => {
+  assertEquals(formatTable([["a", "b", "c"], ["long", "", "x"], ["1", "22"]]), "a     b   c\nlong      x\n1     22");
+});
+
+test("a device that says that its pools can be shared, and cannot create one, does not support it", () => {
+  const cells = cellsOfDriver(13000, {}, () => {
+    throw new Error("cudaMemPoolCreate failed: cudaErrorInvalidValue (1)");
+  });
+  assertMatch(cells.get("pools shared as posix-fd")!, /^no: .*WSL 2/);
+  assertEquals(cells.get("pools shared as fabric"), "yes");
+});

@@ -1,0 +1,191 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { library as aarch64 } from "../../ffi/shim/aarch64.ts";
+import { library as x86_64 } from "../../ffi/shim/x86_64.ts";
+import {
+  memAccessDescLayout,
+  memLocationLayout,
+  memPoolPropsLayout,
+  opaqueStructSizes,
+  type StructLayout,
+} from "../../ffi/structs.ts";
+import { cudaHeaders } from "../support/cuda_headers.ts";
+
+/** A processor on which the shim's functions are called by a program in C. */
+interface Machine {
+  readonly name: string;
+  readonly library: string;
+  readonly compiler: string;
+  /** What runs its programs here, with its C library; nothing where this machine does. */
+  readonly emulator: readonly string[];
+  readonly skip: string | false;
+}
+
+const sources = fileURLToPath(new URL("aarch64", import.meta.url));
+const crossCompiler = "aarch64-linux-gnu-gcc";
+const noCrossCompiler = !hasProgram(crossCompiler) && `there is no ${crossCompiler}`;
+
+const machines: readonly Machine[] = [
+  process.arch === "arm64" ? native("aarch64", aarch64) : {
+    name: "aarch64 under qemu-aarch64",
+    library: aarch64,
+    compiler: crossCompiler,
+    emulator: ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
+    skip: noCrossCompiler || (!hasProgram("qemu-aarch64") && "there is no qemu-aarch64"),
+  },
+  ...process.arch === "x64" ? [native("x86-64", x86_64)] : [],
+];
+
+function native(name: string, library: string): Machine {
+  return {
+    name,
+    library,
+    compiler: "gcc",
+    emulator: [],
+    skip: !hasProgram("gcc") && "there is no gcc",
+  };
+}
+
+/** A test that says in its name why it is skipped, which not every runtime tells otherwise. */
+function testUnless(skip: string | false, name: string, body: () => void): void {
+  test(skip ? `${name} (skipped: ${skip})` : name, { skip }, body);
+}
+
+function hasProgram(name: string): boolean {
+  return spawnSync(name, ["--version"]).status === 0;
+}
+
+for (const machine of machines) {
+  testUnless(machine.skip, `a program in C calls every function of the shim, by value too: ${machine.name}`, () => {
+    inFolder((folder) => {
+      const { status, stdout, stderr } = callShim(machine, Buffer.from(machine.library, "base64"), folder);
+      assertEquals([status, stderr], [0, ""]);
+      const called = stdout.trim().split("\n");
+      assertEquals(called, functionsIn("../../ffi/shim/shim.c", /^EXPORT \w+ (poolpass_\w+)\(/gm));
+      assertEquals(called, functionsIn("../../ffi/shim/shim.ts", /^ {2}(poolpass_\w+): \{/gm));
+    });
+  });
+}
+
+const [onAarch64] = machines as [Machine];
+
+testUnless(onAarch64.skip, "that program notices a shim that passes the caller's own bytes", () => {
+  inFolder((folder) => {
+    // By the convention there, a large struct's address is passed: that of a copy, which is the callee's.
+    const spoilt = textOf("../../ffi/shim/shim.c")
+      .replaceAll("(void *, struct bytes64", "(void *, const struct bytes64 *")
+      .replaceAll("(out, *handle", "(out, handle");
+    const source = join(folder, "shim.c");
+    const library = join(folder, "spoilt.so");
+    writeFileSync(source, spoilt);
+    compile(onAarch64.compiler, ["-shared", "-fPIC", "-fvisibility=hidden", "-o", library, source]);
+    const { status, stderr } = callShim(onAarch64, readFileSync(library), folder);
+    assertEquals(status, 1);
+    assertMatch(stderr, /by_value\.c:\d+: not so: memcmp\(room/);
+  });
+});
+
+/** Who is called must get what the caller passes: an argument of another width is another argument on some processors. */
+test("shim.ts says of each function what shim.c says", () => {
+  const native = (type: string) =>
+    type.includes("*")
+      ? "buffer"
+      : { int: "i32", int32_t: "i32", uint32_t: "u32", uint64_t: "u64" }[type.split(" ")[0]!];
+  const inC = textOf("../../ffi/shim/shim.c").matchAll(/^EXPORT (\w+) (poolpass_\w+)\((.*?)\)/gm);
+  const inTypeScript = textOf("../../ffi/shim/shim.ts")
+    .matchAll(/^ {2}(poolpass_\w+): \{\s+parameters: \[(.*?)\],\s+result: "(\w+)"/gms);
+  const expected = [...inC].map(([, result, name, parameters]) => {
+    const types = parameters === "void" ? [] : parameters!.split(", ").map(native);
+    return [name, types, native(result!)];
+  });
+  assertEquals(
+    [...inTypeScript].map(([, name, parameters, result]) => {
+      const code = parameters!.replaceAll(/\/\/.*$|\/\*.*?\*\//gm, "");
+      return [name, [...code.matchAll(/"(\w+)"/g)].map(([, type]) => type), result];
+    }),
+    expected,
+  );
+});
+
+const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
+const skipHeaders = noCrossCompiler || (cudaHeaders === undefined && "CUDA's headers are not installed");
+
+testUnless(noCrossCompiler, "the structs have their layouts on aarch64 too", () => {
+  assertLayouts(["cuda_structs.h"], sources);
+});
+
+testUnless(skipHeaders, "the structs of CUDA's headers have their layouts on aarch64 too", () => {
+  assertLayouts(["stddef.h", "cuda_runtime_api.h"], cudaHeaders!);
+});
+
+testUnless(noCrossCompiler, "a layout that is not CUDA's does not compile", () => {
+  const wrong = { ...memLocationLayout, byteLength: 12 };
+  const { status, stderr } = compileLayouts(["cuda_structs.h"], sources, [wrong]);
+  assertEquals(status, 1);
+  assertMatch(stderr, /sizeof\(struct cudaMemLocation\) == 12/);
+});
+
+function assertLayouts(headers: readonly string[], include: string): void {
+  const { status, stderr } = compileLayouts(headers, include, layouts);
+  assertEquals([status, stderr], [0, ""]);
+}
+
+/** Compiles what cannot be compiled unless the structs are as they are said to be. */
+function compileLayouts(headers: readonly string[], include: string, layouts: readonly StructLayout[]) {
+  const sizes = { "int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 };
+  const expressions: string[] = [];
+  for (const { name, byteLength, fields } of layouts) {
+    expressions.push(`sizeof(struct ${name}) == ${byteLength}`);
+    for (const [field, { offset, type }] of Object.entries(fields)) {
+      expressions.push(`offsetof(struct ${name}, ${field}) == ${offset}`);
+      expressions.push(`sizeof(((struct ${name} *)0)->${field}) == ${sizes[type]}`);
+    }
+  }
+  for (const [name, byteLength] of Object.entries(opaqueStructSizes)) {
+    expressions.push(`sizeof(${name.endsWith("_t") ? name : `struct ${name}`}) == ${byteLength}`);
+  }
+  const lines = [
+    ...headers.map((header) => `#include <${header}>`),
+    ...expressions.map((expression) => `_Static_assert(${expression}, "${expression}");`),
+  ];
+  const args = ["-std=c11", "-fsyntax-only", "-I", include, "-x", "c", "-"];
+  return spawnSync(crossCompiler, args, { input: `${lines.join("\n")}\n`, encoding: "utf8" });
+}
+
+function callShim(machine: Machine, library: Uint8Array, folder: string) {
+  const path = join(folder, "shim.so");
+  const program = join(folder, "program");
+  writeFileSync(path, library);
+  const files = readdirSync(sources).filter((name) => name.endsWith(".c")).map((name) => join(sources, name));
+  compile(machine.compiler, ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, ...files, "-ldl"]);
+  const [command, ...args] = [...machine.emulator, program, path, folder];
+  return spawnSync(command!, args, { cwd: folder, encoding: "utf8" });
+}
+
+function compile(compiler: string, args: readonly string[]): void {
+  const { status, stderr } = spawnSync(compiler, args, { encoding: "utf8" });
+  assertEquals([status, stderr], [0, ""]);
+}
+
+function inFolder(body: (folder: string) => void): void {
+  const folder = mkdtempSync("/tmp/poolpass-aarch64-");
+  try {
+    body(folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function functionsIn(path: string, pattern: RegExp): string[] {
+  return [...textOf(path).matchAll(pattern)].map(([, name]) => name!);
+}
+
+function textOf(path: string): string {
+  return readFileSync(new URL(path, import.meta.url), "utf8");
+}

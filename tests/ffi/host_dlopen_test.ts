@@ -1,0 +1,127 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { addressOf, dlopen, ffiRefusal, foreignBuffer, host } from "../../ffi/host.ts";
+import { startScript } from "../support/child_process.ts";
+
+test("this runtime is known, and permits FFI", () => {
+  const expected = "Deno" in globalThis ? "deno" : "Bun" in globalThis ? "bun" : "node";
+  assertEquals(host, expected);
+  assertEquals(ffiRefusal(), undefined);
+});
+
+test("a library's functions are called with each type, and give it", () => {
+  const libc = dlopen("libc.so.6", {
+    abs: { parameters: ["i32" /* int j */], result: "i32" },
+    llabs: { parameters: ["i64" /* long long j */], result: "i64" },
+    htonl: { parameters: ["u32" /* uint32_t hostlong */], result: "u32" },
+    toupper: { parameters: ["u8" /* int c */], result: "u8" },
+    strnlen: { parameters: ["buffer", /* const char *s */ "u64" /* size_t maxlen */], result: "u64" },
+    free: { parameters: ["buffer" /* void *ptr */], result: "void" },
+  }).symbols;
+  assertEquals(libc.abs!(-5), 5);
+  assertEquals(libc.llabs!(-(2n ** 60n)), 2n ** 60n);
+  assertEquals(libc.htonl!(0xff), 0xff000000);
+  assertEquals(libc.toupper!(97), 65);
+  assertEquals(libc.strnlen!(new TextEncoder().encode("four\0"), 2n ** 63n), 4n);
+  assertEquals(libc.free!(null), undefined);
+});
+
+test("a symbol that the library lacks is undefined, and the others are there", () => {
+  const library = dlopen("libc.so.6", {
+    poolpass_no_such_function: { parameters: [], result: "void" },
+    getpid: { parameters: [], result: "i32" },
+  });
+  assertEquals(library.symbols.poolpass_no_such_function, undefined);
+  assert(library.symbols.getpid!() > 0);
+  library.close();
+  library.close();
+});
+
+test("functions that are bound late are called like others, and what the library lacks is undefined", () => {
+  const library = dlopen("libc.so.6", {
+    poolpass_no_such_function: { parameters: [], result: "void" },
+    abs: { parameters: ["i32" /* int j */], result: "i32" },
+    llabs: { parameters: ["i64" /* long long j */], result: "i64" },
+  }, { late: true });
+  const { llabs } = library.symbols;
+  assertEquals(library.symbols.poolpass_no_such_function, undefined);
+  for (const value of [-5, 6]) assertEquals(library.symbols.abs!(value), Math.abs(value));
+  for (const value of [-5n, 6n]) assertEquals(llabs!(value), value < 0n ? -value : value);
+  library.close();
+  library.close();
+});
+
+test("a function that was bound late is the runtime's own from its second call on, wherever it is", () => {
+  const library = dlopen("libc.so.6", { abs: { parameters: ["i32" /* int j */], result: "i32" } }, { late: true });
+  const functions = { ...library.symbols, another: library.symbols.abs, other: ffiRefusal };
+  const late = functions.abs;
+  functions.another!(-5);
+  assertEquals(functions.abs === late, host !== "deno", "Deno alone gains by it");
+  assertEquals(functions.abs, functions.another);
+  assertEquals(functions.other, ffiRefusal);
+  assertEquals(functions.abs!(-6), 6);
+  library.close();
+});
+
+test("a library that is not there is named", () => {
+  const open = () => dlopen("libpoolpass-none.so", { getpid: { parameters: [], result: "i32" } });
+  assertThrows(open, Error, "Cannot load the library libpoolpass-none.so: ");
+});
+
+test("nonblocking calls give their result, at once or by promise", async () => {
+  const libc = dlopen("libc.so.6", {
+    abs: { parameters: ["i32" /* int j */], result: "i32", nonblocking: true },
+  }).symbols;
+  assertEquals(await libc.abs!(-5), 5);
+});
+
+test("a view's address is that of its first byte, and memory is seen at an address", () => {
+  for (const bytes of [new Uint8Array(8), new Uint8Array(100_000), new Uint8Array(new SharedArrayBuffer(8))]) {
+    const address = addressOf(bytes);
+    assertEquals(addressOf(bytes.subarray(5)), address + 5n);
+    assertEquals(addressOf(new DataView(bytes.buffer, 3)), address + 3n);
+    bytes[7] = 9;
+    const seen = new Uint8Array(foreignBuffer(address, 8));
+    assertEquals(seen[7], 9);
+    seen[0] = 8;
+    assertEquals(bytes[0], 8);
+  }
+  assertEquals(addressOf(new Uint8Array(0)), 0n);
+  assertEquals(addressOf(new Uint8Array(8).subarray(8)), 0n);
+  assertEquals(foreignBuffer(0n, 0).byteLength, 0);
+});
+
+test("any part of a 4 GiB memory is passed as it is", () => {
+  const memory = new Uint8Array(new WebAssembly.Memory({ initial: 65536, maximum: 65536, shared: true }).buffer);
+  const { memcpy } = dlopen("libc.so.6", {
+    memcpy: {
+      parameters: ["buffer", /* void *dest */ "buffer", /* const void *src */ "u64" /* size_t n */],
+      result: "u64",
+    },
+  }).symbols;
+  memory[0] = 77;
+  assertEquals(memcpy!(memory.subarray(-1), memory, 1n), addressOf(memory) + 2n ** 32n - 1n);
+  assertEquals(memory[2 ** 32 - 1], 77);
+});
+
+const needsProcess = host === "deno" ? undefined : "only Deno loads it when it is touched";
+
+test("a device is opened without what Deno has of Node", needsProcess ? { skip: needsProcess } : {}, async () => {
+  await using child = startScript("children/open_without_node.ts", []);
+  assertEquals(await child.nextLine(), "opened", await child.errors());
+});
+
+const notDeno = host === "deno" ? undefined : "only Deno asks for a permission";
+
+test("without the permission there is a reason, and no prompt", notDeno ? { skip: notDeno } : {}, async () => {
+  await using child = startScript("children/print_refusal.ts", [], { permissions: [] });
+  const lines: (string | undefined)[] = [];
+  for (let i = 0; i < 4; i++) lines.push(await child.nextLine());
+  assertEquals(await child.ended, 0, await child.errors());
+  assertEquals(lines, [
+    "FFI is not permitted; run with --allow-ffi",
+    "undefined",
+    "Cannot load the library libc.so.6: FFI is not permitted; run with --allow-ffi",
+    "Cannot listen at /tmp/never: FFI is not permitted; run with --allow-ffi",
+  ]);
+});

@@ -1,0 +1,152 @@
+// Uses what the public API offers on each of some machines, and prints what came of it, a line of JSON for each:
+// look.ts MACHINE... A machine is the settings of machines.ts, by commas, or two of them with a semicolon between, for the
+// second to map what the first offers; "as it is"; "nobody", to become another user first; or "darwin", which the runtime
+// then says that it runs on.
+import process from "node:process";
+import { dlopen, platform } from "../../../ffi/host.ts";
+import { ptx } from "../../../kernels/saxpy.ts";
+import { type Cuda, Exporter, Importer, open } from "../../../mod.ts";
+
+const nobody = 65534;
+
+for (const machine of process.argv.slice(2)) console.log(JSON.stringify(await lookAt(machine)));
+
+function lookAt(machine: string): Promise<Record<string, string>> {
+  if (machine.includes(";")) return offerBetween(machine.split(";"));
+  if (machine === "nobody") becomeNobody();
+  else if (machine === "darwin") pretendDarwin();
+  else if (machine !== "as it is") simulate(machine);
+  return look();
+}
+
+function becomeNobody(): void {
+  process.setgid!(nobody);
+  process.setuid!(nobody);
+}
+
+function pretendDarwin(): void {
+  const { Deno: deno } = globalThis as { Deno?: { build: object } };
+  if (deno === undefined) Object.defineProperty(process, "platform", { value: "darwin" });
+  else Object.defineProperty(deno, "build", { value: { ...deno.build, os: "darwin" } });
+}
+
+function simulate(settings: string): void {
+  const library = dlopen("libcuda.so.1", {
+    machine_set: { parameters: ["i32", /* int setting */ "i32" /* int value */], result: "void" },
+  });
+  // It stays open: with the last that has it open goes what was set.
+  for (const [setting, value] of settings.split(",").entries()) {
+    library.symbols.machine_set!(setting, Number(value));
+  }
+}
+
+/** By what was tried: what it gave, or the error. */
+async function look(): Promise<Record<string, string>> {
+  let cuda: Cuda;
+  try {
+    cuda = open();
+  } catch (error) {
+    return { open: String(error) };
+  }
+  try {
+    if (cuda.driver === "software") {
+      return { open: "the software device", ...platform().os === "linux" ? {} : { cuda: await outcomeOf(openCuda) } };
+    }
+    return { open: `CUDA ${cuda.driverVersion}, libcudart ${cuda.runtimeVersion}`, ...await use(cuda) };
+  } finally {
+    cuda[Symbol.dispose]();
+  }
+}
+
+async function offerBetween(machines: readonly string[]): Promise<Record<string, string>> {
+  const [from, to] = machines.map((settings) => {
+    simulate(settings);
+    const cuda = open();
+    // The device keeps its name, which the next machine has not.
+    cuda.device(cuda.device(0).uuid);
+    return cuda;
+  });
+  try {
+    return { offer: await outcomeOf(() => offer(from!, to!)) };
+  } finally {
+    for (const cuda of [from, to]) cuda![Symbol.dispose]();
+  }
+}
+
+function openCuda(): void {
+  open({ driver: "cuda" })[Symbol.dispose]();
+}
+
+async function use(cuda: Cuda): Promise<Record<string, string>> {
+  const gpu = cuda.device(0);
+  const attempts: Record<string, () => string | void | Promise<void>> = {
+    device: () => `${gpu.name}, ${gpu.uuid}`,
+    "find by UUID": () => void cuda.device(gpu.uuid),
+    "stream priorities"() {
+      const { least, greatest } = gpu.streamPriorityRange();
+      return `${least} to ${greatest}`;
+    },
+    allocate() {
+      using buffer = gpu.allocate(1024);
+      buffer.copyFrom(new Float32Array(256));
+    },
+    launch() {
+      using stream = gpu.createStream();
+      using buffer = gpu.allocate(1024);
+      using module = gpu.loadModule(ptx);
+      module.kernel("saxpy").launch({ grid: 1, block: 32, stream }, 256, 2, buffer, buffer);
+      stream.synchronize();
+    },
+    "interprocess event"() {
+      using event = gpu.createEvent({ interprocess: true });
+      event.exportHandle();
+    },
+    pool() {
+      using pool = gpu.createPool({ releaseThreshold: Infinity });
+      using stream = gpu.createStream();
+      using _buffer = pool.allocate(1024, stream);
+    },
+    "default pool": () => void gpu.defaultPool,
+    share() {
+      using pool = gpu.createPool({ handleType: "posix-fd" });
+      using buffer = pool.allocate(1024);
+      using handle = pool.exportHandle();
+      using imported = gpu.importPool(handle);
+      using _mapped = imported.importPointer(buffer.exportPointer(), 1024);
+    },
+    offer: () => offer(cuda, cuda),
+    fabric() {
+      using _pool = gpu.createPool({ handleType: "fabric" });
+    },
+    maxSize() {
+      using _pool = gpu.createPool({ maxSize: 1 << 20 });
+    },
+    "host pool"() {
+      using _pool = cuda.createHostPool({ numaNode: 0 });
+    },
+  };
+  const outcomes: Record<string, string> = {};
+  for (const [what, attempt] of Object.entries(attempts)) outcomes[what] = await outcomeOf(attempt);
+  return outcomes;
+}
+
+/** Offers a buffer on the device that one sees, to be mapped on the device that the other sees. */
+async function offer(from: Cuda, to: Cuda): Promise<void> {
+  const path = `/tmp/poolpass-look-${process.pid}`;
+  using pool = from.device(0).createPool({ handleType: "posix-fd" });
+  await using exporter = Exporter.listen(path);
+  using buffer = pool.allocate(1024);
+  exporter.offer("buffer", buffer);
+  await using importer = await Importer.connect(to, path);
+  using stream = to.device(0).createStream();
+  const offer = await importer.offer("buffer");
+  using _mapped = await offer.map({ stream });
+}
+
+async function outcomeOf(attempt: () => string | void | Promise<void>): Promise<string> {
+  try {
+    return await attempt() ?? "works";
+  } catch (error) {
+    return String(error);
+  }
+}

@@ -1,0 +1,422 @@
+/**
+ * What a script meets on machines that are simulated here: libraries that export what those of other CUDA versions do, and
+ * answer as other drivers do. `docs/other_machines.md` says what of it was seen on a real one.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import process from "node:process";
+import { after, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { firstVersions } from "../../ffi/first_versions.ts";
+import { forbiddenDeviceFile } from "../../ffi/device_files.ts";
+import { visibleDevices } from "../../src/software/software_device.ts";
+import { formatUuid, isSameUuid, parseUuid } from "../../src/support/uuid.ts";
+import { startScript } from "../support/child_process.ts";
+import { driversUnderTest } from "../support/drivers.ts";
+import {
+  driverFunctions,
+  Libraries,
+  type Machine,
+  machine,
+  noCompiler,
+  settingsOf,
+} from "./other_machines/machines.ts";
+
+type Look = Record<string, string>;
+type Environment = Readonly<Record<string, string>>;
+
+/** Node keeps here what it makes of a script, so that the next process starts sooner. */
+const compileCache = mkdtempSync("/tmp/poolpass-compiled-");
+after(() => rmSync(compileCache, { recursive: true }));
+
+const instead = "or set POOLPASS_DRIVER=software to do without a GPU";
+const wholeGpu = "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00";
+
+/** What can be used on a machine of today. */
+const everything: Look = {
+  open: "CUDA 13000, libcudart undefined",
+  device: `Simulated GPU, ${wholeGpu}`,
+  "find by UUID": "works",
+  "stream priorities": "0 to -5",
+  allocate: "works",
+  launch: "works",
+  "interprocess event": "works",
+  pool: "works",
+  "default pool": "works",
+  share: "works",
+  offer: "works",
+  fabric: 'CudaError: Cannot create a pool with handleType "fabric" on device 0: cudaMemPoolCreate failed: ' +
+    'cudaErrorInvalidValue (1); the device may not be connected by fabric: use handleType "posix-fd" on one machine, or ' +
+    'use handleType "none", whose pools no other process can import',
+  maxSize: "works",
+  "host pool": "works",
+};
+
+function simulationTest(name: string, body: () => Promise<void> | void, skip: string | undefined = noCompiler): void {
+  test(skip === undefined ? name : `${name} (skipped: ${skip})`, skip === undefined ? {} : { skip }, body);
+}
+
+/** What a process finds, with these libraries before any other, on each of the machines in turn. */
+async function lookAt(
+  libraries: Libraries,
+  machines: readonly (Machine | Machine[] | "as it is" | "darwin")[],
+  env: Environment = {},
+): Promise<Look[]> {
+  const args = machines.map((machine) =>
+    typeof machine === "string" ? machine : [machine].flat().map((machine) => settingsOf(machine).join()).join(";")
+  );
+  await using child = startScript("ffi/other_machines/look.ts", args, {
+    env: { LD_LIBRARY_PATH: libraries.folder, ...env },
+  });
+  const looks: Look[] = [];
+  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) {
+    looks.push(JSON.parse(line));
+  }
+  assertEquals(await child.ended, 0, await child.errors());
+  return looks;
+}
+
+function needsDriver(what: string, { needed, installed }: { needed: string; installed: string }): string {
+  return `${what} needs CUDA ${needed}, and the installed driver is of CUDA ${installed}; install a newer driver`;
+}
+
+/** What is off before CUDA 12.2. */
+function withoutPoolOptions(installed: string): Look {
+  const error = (place: string, what: string) =>
+    `CudaError: Cannot create a pool with handleType "none" ${place}: ${
+      needsDriver(what, { needed: "12.2", installed })
+    }`;
+  return {
+    maxSize: error("on device 0", "maxSize"),
+    "host pool": error("on NUMA node 0", "a pool in host memory"),
+  };
+}
+
+const typedefs = "/usr/local/cuda/include/cudaTypedefs.h";
+const noHeader = existsSync(typedefs) ? undefined : `there is no ${typedefs}`;
+
+simulationTest("the version that first had a function is the one of CUDA's own header", () => {
+  const header = readFileSync(typedefs, "utf8");
+  const versionsOf = (name: string) =>
+    [...header.matchAll(new RegExp(`\\bPFN_${name}_v(\\d+)\\)`, "g"))].map(([, version]) => Number(version))
+      .sort((one, other) => one - other);
+  for (const name of driverFunctions) {
+    const [first, second] = versionsOf(name.replace(/_v2$/, ""));
+    const version = (name.endsWith("_v2") ? second : first) ?? NaN;
+    assertEquals(firstVersions[name] ?? 0, version <= 10000 ? 0 : version, name);
+  }
+}, noHeader);
+
+simulationTest("with the drivers of CUDA 11.4, 12 and 13 all works but what they are too old for", async () => {
+  using libraries = new Libraries().addDriver(11040);
+  const versions = [11040, 12000, 12010, 12020, 12090, 13000];
+  const looks = await lookAt(libraries, versions.map((version) => machine({ version })));
+  const expected = [withoutPoolOptions("11.4"), withoutPoolOptions("12.0"), withoutPoolOptions("12.1"), {}, {}, {}];
+  for (const [index, version] of versions.entries()) {
+    const open = `CUDA ${version}, libcudart undefined`;
+    assertEquals(looks[index], { ...everything, open, ...expected[index] });
+  }
+});
+
+simulationTest("with the driver of CUDA 11.2, whose functions lack one, all works but what came later", async () => {
+  using libraries = new Libraries().addDriver(11020);
+  const [look] = await lookAt(libraries, [machine({ version: 11020 })]);
+  assertEquals(look, { ...everything, open: "CUDA 11020, libcudart undefined", ...withoutPoolOptions("11.2") });
+});
+
+simulationTest("with the driver of CUDA 11.0 pools are off, and the rest works", async () => {
+  using libraries = new Libraries().addDriver(11000);
+  const [look] = await lookAt(libraries, [machine({ version: 11000 })]);
+  const needs = (what: string) => needsDriver(what, { needed: "11.2", installed: "11.0" });
+  const pool = (type: string) =>
+    `CudaError: Cannot create a pool with handleType "${type}" on device 0: ${needs("cuMemPoolCreate")}`;
+  assertEquals(look, {
+    ...everything,
+    open: "CUDA 11000, libcudart undefined",
+    pool: pool("none"),
+    "default pool": `CudaError: Cannot tell the pool of device 0: ${needs("cuDeviceGetDefaultMemPool")}`,
+    share: pool("posix-fd"),
+    offer: pool("posix-fd"),
+    fabric: pool("fabric"),
+    ...withoutPoolOptions("11.0"),
+  });
+});
+
+simulationTest("an older driver is refused, with the version that is needed", async () => {
+  using libraries = new Libraries().addDriver(10010);
+  const [look] = await lookAt(libraries, [machine({ version: 10010 })]);
+  const reason = "the installed driver is of CUDA 10.1, and pools need 11.2; install a newer driver";
+  assertEquals(look, { open: `Error: Cannot use CUDA: ${reason}, ${instead}` });
+});
+
+simulationTest("a driver of the future may lack a function: its feature is off", async () => {
+  using libraries = new Libraries().addDriver(15010, { without: ["cuDeviceGetDefaultMemPool"] });
+  const [look] = await lookAt(libraries, [machine({ version: 15010 })]);
+  assertEquals(look, {
+    ...everything,
+    open: "CUDA 15010, libcudart undefined",
+    "default pool": "CudaError: Cannot tell the pool of device 0: the installed library, of CUDA 15.1, has no " +
+      "cuDeviceGetDefaultMemPool; CudaDevice.attribute tells what a device supports",
+  });
+});
+
+simulationTest("a libcudart that is newer than the driver is passed over for an older one", async () => {
+  using libraries = new Libraries().addDriver(12040)
+    .addRuntime("libcudart.so.13", { version: 13000, result: 35 })
+    .addRuntime("libcudart.so.12", { version: 12060 });
+  const [look] = await lookAt(libraries, [machine({ version: 12040 })]);
+  assertEquals(look, { ...everything, open: "CUDA 12040, libcudart 12060" });
+});
+
+simulationTest("where every libcudart is newer than the driver, the driver serves alone", async () => {
+  using libraries = new Libraries().addDriver(12040)
+    .addRuntime("libcudart.so.13", { version: 13000, result: 35 })
+    .addRuntime("libcudart.so.14", { version: 14000, result: 35 })
+    .addRuntime("libcudart.so", { version: 14000, result: 35 });
+  const [look] = await lookAt(libraries, [machine({ version: 12040 })]);
+  assertEquals(look, { ...everything, open: "CUDA 12040, libcudart undefined" });
+});
+
+simulationTest(
+  "a libcudart of a version that nobody knows yet is used where it is found by its plain name",
+  async () => {
+    using libraries = new Libraries().addDriver(15010).addRuntime("libcudart.so", { version: 15010 });
+    const [look] = await lookAt(libraries, [machine({ version: 15010 })]);
+    assertEquals(look, { ...everything, open: "CUDA 15010, libcudart 15010" });
+  },
+);
+
+simulationTest("an older libcudart on a newer driver has no room for what came later", async () => {
+  using libraries = new Libraries().addDriver(13000).addRuntime("libcudart.so.13", { version: 11080 });
+  const [look] = await lookAt(libraries, [machine()]);
+  const needs = "needs CUDA 12.2, and the installed libcudart is of CUDA 11.8; install a newer libcudart";
+  assertEquals(look, {
+    ...everything,
+    open: "CUDA 13000, libcudart 11080",
+    maxSize: `CudaError: Cannot create a pool with handleType "none" on device 0: maxSize ${needs}`,
+    "host pool":
+      `CudaError: Cannot create a pool with handleType "none" on NUMA node 0: a pool in host memory ${needs}`,
+  });
+});
+
+simulationTest("a driver that does not start is an error with what to try, not the software device", async () => {
+  using libraries = new Libraries().addDriver(13000);
+  const outcomes: Readonly<Record<number, string>> = {
+    1: "cudaErrorInvalidValue (1); ",
+    3: "cudaErrorInitializationError (3); ask nvidia-smi whether the driver works; a container may lack a part of it, ",
+    34:
+      "cudaErrorStubLibrary (34); the libcuda.so.1 that was found is the toolkit's stub, for linking alone: take its " +
+      "folder out of LD_LIBRARY_PATH, and install the driver, or start the container with its GPUs, ",
+    46: "cudaErrorDevicesUnavailable (46); another process may have the GPU for itself: see its compute mode in " +
+      "nvidia-smi, ",
+    304: "cudaErrorOperatingSystem (304); the system refused what the driver asked of it: a sandbox may keep " +
+      "/dev/nvidia*, /proc/driver/nvidia or /proc/self from it, ",
+    802: "cudaErrorSystemNotReady (802); a service that the GPUs need is not running: with NVSwitch that is " +
+      "nvidia-fabricmanager, ",
+    803:
+      "cudaErrorSystemDriverMismatch (803); libcuda and the kernel's module are of different versions: restart the " +
+      "machine after an update of the driver, and give a container the libraries of its host, ",
+    804: "cudaErrorCompatNotSupportedOnDevice (804); this GPU does not take a libcuda that is newer than its driver: " +
+      "take the folder of cuda-compat out of LD_LIBRARY_PATH, ",
+    999:
+      "cudaErrorUnknown (999); the driver may have no permission for a file /dev/nvidia*, or the module nvidia-uvm " +
+      "may not be loaded: see nvidia-modprobe -u, and dmesg, ",
+  };
+  const machines = Object.keys(outcomes).map((result) => machine({ initResult: Number(result) }));
+  const expected = Object.values(outcomes).map((outcome) => ({
+    open: `CudaError: Cannot use CUDA: cuInit failed: ${outcome}${instead}`,
+  }));
+  assertEquals(await lookAt(libraries, machines), expected);
+});
+
+const cudaErrorNoDevice = 100;
+const noDevice = [machine({ initResult: cudaErrorNoDevice }), machine({ deviceCount: 0 })];
+const forbidsDeviceFiles = forbiddenDeviceFile() === undefined ? undefined : "device files here may not be opened";
+
+simulationTest("a driver that reports no device leaves the software device", async () => {
+  using libraries = new Libraries().addDriver(13000);
+  const software = { open: "the software device" };
+  const wanted = { POOLPASS_DRIVER: "cuda", CUDA_VISIBLE_DEVICES: "-1" };
+  const none =
+    'CudaUnavailableError: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide what ' +
+    "there is";
+  const [looks, refusals] = await Promise.all([
+    lookAt(libraries, noDevice),
+    lookAt(libraries, noDevice, wanted),
+  ]);
+  assertEquals(looks, [software, software]);
+  assertEquals(refusals, [{ open: none }, { open: none }]);
+}, noCompiler ?? forbidsDeviceFiles);
+
+const hasDriver = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;
+
+simulationTest("with no libcuda at all it says where to get one, if CUDA was asked for", async () => {
+  using libraries = new Libraries();
+  const [look] = await lookAt(libraries, ["as it is"], { POOLPASS_DRIVER: "cuda" });
+  assertEquals(look, {
+    open: "CudaUnavailableError: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or name its " +
+      "folder in LD_LIBRARY_PATH: /usr/lib/wsl/lib under WSL 2",
+  });
+}, hasDriver ? "there is a driver" : undefined);
+
+simulationTest("a libcuda that is there and does not load is an error, not the software device", async () => {
+  using parts = new Libraries().addDriverWithoutItsParts();
+  const [look] = await lookAt(parts, ["as it is"]);
+  assert(look!.open!.startsWith("Error: Cannot use CUDA: libcuda.so.1 does not load: "), look!.open);
+  assert(look!.open!.includes("libpart.so: cannot open shared object file: No such file or directory"), look!.open);
+  assert(look!.open!.endsWith(`; ${instead}`), look!.open);
+});
+
+simulationTest("elsewhere than on Linux there is the software device, and CUDA says why not", async () => {
+  using libraries = new Libraries();
+  assertEquals(await lookAt(libraries, ["darwin"]), [{
+    open: "the software device",
+    cuda: "CudaUnavailableError: Cannot use CUDA: it is used on Linux alone, and this is darwin",
+  }]);
+}, undefined);
+
+const noNamespace = process.getuid?.() !== 0 || spawnSync("unshare", ["-m", "true"]).status !== 0
+  ? "it takes root and mount namespaces to hide /dev"
+  : undefined;
+
+simulationTest("device files that may not be opened are an error, though libcuda says that there is no device", () => {
+  using libraries = new Libraries().addDriver(13000);
+  const script = fileURLToPath(new URL("./other_machines/look.ts", import.meta.url));
+  const runtime = "Deno" in globalThis ? ["run", "--no-prompt", "--no-check", "--allow-all"] : [];
+  const files =
+    "for file in null urandom; do cp -a /dev/$file /mnt/; done; touch /mnt/nvidiactl; chmod 600 /mnt/nvidiactl";
+  const { stdout, stderr } = spawnSync("unshare", [
+    "-m",
+    "sh",
+    "-c",
+    `mount -t tmpfs none /mnt && ${files} && mount --bind /mnt /dev && exec "$0" "$@"`,
+    process.execPath,
+    ...runtime,
+    script,
+    "nobody",
+  ], {
+    encoding: "utf8",
+    env: {
+      ...process.env,
+      NODE_NO_WARNINGS: "1",
+      LD_LIBRARY_PATH: libraries.folder,
+      MACHINE: settingsOf(noDevice[0]!).join(),
+    },
+  });
+  assert(stdout !== "", stderr);
+  assertEquals(JSON.parse(stdout), {
+    open:
+      "CudaError: Cannot use CUDA: the driver reports no device, and this process may not open /dev/nvidiactl; let " +
+      `its user read and write the files /dev/nvidia*, ${instead}`,
+  });
+}, noCompiler ?? noNamespace);
+
+const cannotShare =
+  'CudaError: Cannot create a pool with handleType "posix-fd" on device 0: cudaMemPoolCreate failed: ' +
+  "cudaErrorInvalidValue (1); this driver may have no pools that can be shared, as under WSL 2: use handleType " +
+  '"none", whose pools no other process can import';
+
+simulationTest("under WSL 2 no pool can be shared, whatever the device says of itself", async () => {
+  using libraries = new Libraries().addDriver(13000);
+  const wsl = { handleTypesTaken: 0, ipcEvents: 0 };
+  const machines = [machine({ ...wsl, handleTypesTold: 0 }), machine({ ...wsl, handleTypesTold: 1 })];
+  const off = {
+    share: cannotShare,
+    offer: cannotShare,
+    "interprocess event": "CudaError: Cannot create an event on device 0: cudaEventCreateWithFlags failed: " +
+      'cudaErrorNotSupported (801); attribute("ipcEventSupport") tells whether other processes can open it',
+  };
+  for (const look of await lookAt(libraries, machines)) assertEquals(look, { ...everything, ...off });
+});
+
+simulationTest("device_query says what a machine lacks, and why", async () => {
+  using libraries = new Libraries().addDriver(13000);
+  const rowsOn = async (machine: Machine) => {
+    const env = { LD_LIBRARY_PATH: libraries.folder, MACHINE: settingsOf(machine).join() };
+    await using child = startScript("../examples/device_query.ts", [], { env });
+    const rows: string[][] = [];
+    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) {
+      rows.push(line.split(/ {2,}/));
+    }
+    assertEquals(await child.ended, 0, await child.errors());
+    return Object.fromEntries(rows);
+  };
+  const [wsl, old] = await Promise.all([
+    rowsOn(machine({ handleTypesTold: 0, handleTypesTaken: 0, ipcEvents: 0 })),
+    rowsOn(machine({ version: 11020 })),
+  ]);
+  assertEquals(wsl["memory pools"], "yes");
+  assertEquals(wsl["pools shared as posix-fd"], "no: not here, as under WSL 2 or where FFI is not permitted");
+  assertEquals(wsl["IPC events"], "no: other processes cannot open its events");
+  assertEquals(old["memory pools"], "yes");
+  assertEquals(old["pools shared as posix-fd"], "not asked: needs CUDA 11.3");
+  assertEquals(old["host pools"], "not asked: needs CUDA 13.0");
+});
+
+simulationTest("the parts of one GPU have names of their own, as nvidia-smi has them", async () => {
+  const machines = [0, 1, 2].map((migInstance) => machine({ migInstance }));
+  const part = (digits: string) => `Simulated GPU MIG 1g.5gb, MIG-${digits}a1a2a3-a4a5-a6a7-a8a9-aaabacadae00`;
+  using libraries = new Libraries().addDriver(11040);
+  using older = new Libraries().addDriver(11020);
+  const [[between, ...looks], olderLooks] = await Promise.all([
+    lookAt(libraries, [[machines[1]!, machines[2]!], ...machines]),
+    lookAt(older, machines.map((machine) => ({ ...machine, version: 11020 }))),
+  ]);
+  assertEquals(looks.map(({ device }) => device), [everything.device, part("a1"), part("a2")]);
+  for (const look of looks) assertEquals([look["find by UUID"], look.offer], ["works", "works"]);
+  const other = "GPU-a1a1a2a3-a4a5-a6a7-a8a9-aaabacadae00";
+  assertEquals(between, {
+    offer: `SharingError: Cannot map memory of device ${other}: this process does not see it; see CUDA_VISIBLE_DEVICES`,
+  });
+  // Before CUDA 11.4 there is one UUID for all parts of a GPU.
+  assertEquals(olderLooks.map(({ device }) => device), [everything.device, part("a0"), part("a0")]);
+});
+
+test("texts of a UUID are the same device's whether they say that it is a part or not", () => {
+  const uuid = Uint8Array.from({ length: 16 }, (_, index) => index);
+  assertEquals(formatUuid(uuid, "MIG"), "MIG-00010203-0405-0607-0809-0a0b0c0d0e0f");
+  assertEquals(parseUuid(formatUuid(uuid, "MIG")), uuid);
+  assert(isSameUuid(formatUuid(uuid), formatUuid(uuid, "MIG")));
+  assert(!isSameUuid(formatUuid(uuid), formatUuid(uuid.with(15, 1))));
+});
+
+test("CUDA_VISIBLE_DEVICES names software devices as CUDA's own are named", () => {
+  const uuids = ["GPU-aaaa0000-01", "GPU-aaaa0000-02", "GPU-bbbb0000-03"];
+  const cases: [value: string | undefined, devices: number[]][] = [
+    [undefined, [0, 1, 2]],
+    ["", []],
+    ["2,0", [2, 0]],
+    [" 1 , 2 ", [1, 2]],
+    ["1,-1,2", [1]],
+    ["-1", []],
+    ["0,3,1", [0]],
+    ["0,,1", [0]],
+    ["0,junk,1", [0]],
+    ["0x1", []],
+    ["GPU-bbbb", [2]],
+    ["GPU-aaaa0000-02,0", [1, 0]],
+    // A begin of two UUIDs names neither.
+    ["2,GPU-aaaa,0", [2]],
+    ["gpu-bbbb", []],
+    // No software device is a part of another.
+    ["MIG-bbbb0000-03", []],
+    ["0,MIG-GPU-bbbb0000-03/1/0,1", [0]],
+    ["1,1", []],
+  ];
+  for (const [value, devices] of cases) assertEquals(visibleDevices(value, uuids), devices, value);
+});
+
+test("a device file is forbidden only where it is there and may not be opened", () => {
+  const folder = mkdtempSync("/tmp/poolpass-device-files-");
+  try {
+    assertEquals(forbiddenDeviceFile(folder), undefined);
+    writeFileSync(`${folder}/nvidiactl`, "");
+    assertEquals(forbiddenDeviceFile(folder), undefined);
+    chmodSync(`${folder}/nvidiactl`, 0);
+    // Root may open all files.
+    assertEquals(forbiddenDeviceFile(folder), process.getuid?.() === 0 ? undefined : `${folder}/nvidiactl`);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,49 @@
+import { assert, assertEquals } from "@std/assert";
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import {
+  buildModule,
+  compilerVersion,
+  readModule,
+  recordedVersion,
+  type Target,
+  targets,
+} from "../../ffi/shim/build.ts";
+import { fileURLToPath } from "node:url";
+
+function reasonToSkip(target: Target): string | undefined {
+  const present = compilerVersion(target.compiler);
+  if (present === undefined) return `there is no ${target.compiler}`;
+  const recorded = recordedVersion(target);
+  return present === recorded ? undefined : `it was built by ${recorded}, and here is ${present}`;
+}
+
+for (const target of targets) {
+  const skip = reasonToSkip(target);
+  const name = `the ${target.architecture} shim is what shim.c gives, byte for byte`;
+  test(skip === undefined ? name : `${name} (skipped: ${skip})`, skip === undefined ? {} : { skip }, () => {
+    assertEquals(buildModule(target), readModule(target));
+  });
+}
+
+test("shim.c stays small", () => {
+  const lines = readFileSync(new URL("../../ffi/shim/shim.c", import.meta.url), "utf8").split("\n");
+  assert(lines.length <= 300, `${lines.length} lines`);
+});
+
+const noCompiler = compilerVersion("gcc") === undefined ? "there is no gcc" : undefined;
+
+test("shim.c gives no warning, and has no state", noCompiler === undefined ? {} : { skip: noCompiler }, () => {
+  const source = fileURLToPath(new URL("../../ffi/shim/shim.c", import.meta.url));
+  const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"];
+  const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;
+  try {
+    const compiled = spawnSync("gcc", [...flags, "-c", "-o", object, source], { encoding: "utf8" });
+    assertEquals(compiled.stderr, "");
+    const symbols = spawnSync("nm", [object], { encoding: "utf8" }).stdout;
+    assertEquals(symbols.split("\n").filter((line) => / [bBdDcC] /.test(line)), []);
+  } finally {
+    spawnSync("rm", ["-f", object]);
+  }
+});

@@ -1,0 +1,76 @@
+import { assertEquals } from "@std/assert";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import {
+  memAccessDescLayout,
+  memLocationLayout,
+  memPoolPropsLayout,
+  opaqueStructSizes,
+  type StructLayout,
+} from "../../ffi/structs.ts";
+import { cudaHeaders } from "../support/cuda_headers.ts";
+
+const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
+/** The driver's twins of the same structs, with its own names for the fields that differ. */
+const driverNames: Readonly<Record<string, string>> = {
+  cudaMemPoolProps: "CUmemPoolProps",
+  cudaMemLocation: "CUmemLocation",
+  cudaMemAccessDesc: "CUmemAccessDesc",
+};
+
+test("the structs have the sizes and offsets of CUDA's headers", { skip: reasonToSkip() }, () => {
+  const expected: Record<string, number> = {};
+  const lines: string[] = [];
+  const expect = (expression: string, value: number) => {
+    expected[expression] = value;
+    lines.push(`printf("%s=%zu\\n", "${expression}", (size_t)${expression});`);
+  };
+  for (const { name, byteLength, fields } of layouts) {
+    for (const type of [`struct ${name}`, driverNames[name]!]) {
+      expect(`sizeof(${type})`, byteLength);
+      for (const [field, { offset, type: fieldType }] of Object.entries(fields)) {
+        expect(`offsetof(${type}, ${field})`, offset);
+        expect(
+          `sizeof(((${type} *)0)->${field})`,
+          { "int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 }[fieldType],
+        );
+      }
+    }
+  }
+  for (const [name, byteLength] of Object.entries(opaqueStructSizes)) {
+    const isTypedef = name.endsWith("_t");
+    expect(`sizeof(${isTypedef ? name : `struct ${name}`})`, byteLength);
+  }
+  assertEquals(valuesInC(lines), expected);
+});
+
+function valuesInC(lines: readonly string[]): Record<string, number> {
+  const folder = mkdtempSync(join(tmpdir(), "poolpass-structs-"));
+  try {
+    const source = join(folder, "structs.c");
+    const headers = ["stddef.h", "stdio.h", "cuda.h", "cuda_runtime_api.h"].map((header) => `#include <${header}>`);
+    writeFileSync(source, `${headers.join("\n")}\nint main(void) {\n${lines.join("\n")}\nreturn 0; }\n`);
+    const program = join(folder, "structs");
+    execFileSync("gcc", ["-I", cudaHeaders!, "-o", program, source]);
+    const printed = execFileSync(program, { encoding: "utf8" }).trim().split("\n");
+    return Object.fromEntries(printed.map((line) => {
+      const [expression, value] = line.split("=");
+      return [expression!, Number(value)];
+    }));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function reasonToSkip(): string | false {
+  if (cudaHeaders === undefined) return "CUDA's headers are not installed";
+  try {
+    execFileSync("gcc", ["--version"]);
+    return false;
+  } catch {
+    return "gcc is not installed";
+  }
+}

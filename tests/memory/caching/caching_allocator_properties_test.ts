@@ -1,0 +1,86 @@
+/**
+ * An allocator under programs made at random, against a model of the order of streams: on a fake driver, whose streams go
+ * on only when they are told to, and on the software device, where what buffers hold shows who has written.
+ *
+ * A trace that fails is made as short as it can be, and printed with its seed. `POOLPASS_LONG=1` runs more of them.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import process from "node:process";
+import { test } from "node:test";
+import { ptx as fillPtx } from "../../../kernels/fill.ts";
+import { Cuda } from "../../../src/objects/cuda.ts";
+import type { Driver } from "../../../src/driver.ts";
+import { Session } from "../../../src/session.ts";
+import { SoftwareDriver } from "../../../src/software/software_driver.ts";
+import { FakeDriver } from "./caching_fake_driver.ts";
+import { observed, type Observers } from "./caching_observed_driver.ts";
+import { StreamOrder } from "./caching_stream_order.ts";
+import type { Bench } from "./caching_trace.ts";
+import { type BenchMaker, runTrace } from "./caching_trials.ts";
+import { Gate } from "../../support/sharing_gate.ts";
+
+const isLong = process.env.POOLPASS_LONG === "1";
+const devices = 2;
+
+/** Traces, their first seed, and how they are run. */
+interface Batch {
+  readonly first: number;
+  readonly count: number;
+  readonly maker: BenchMaker;
+}
+
+async function runTraces({ first, count, maker }: Batch): Promise<void> {
+  const begin = performance.now();
+  let operations = 0;
+  for (let seed = first; seed < first + count; seed++) operations += await runTrace(maker, seed);
+  const seconds = ((performance.now() - begin) / 1000).toFixed(1);
+  if (isLong) console.log(`${count} traces, ${operations} operations, ${seconds} s`);
+}
+
+function newBench(driver: Driver, fake: FakeDriver | undefined): Bench & { readonly observers: Observers } {
+  const observers: Observers = { order: new StreamOrder(), model: undefined, events: new Map() };
+  const cuda = new Cuda(new Session(observed(driver, observers)));
+  const helper = cuda.device(0).createStream({ nonBlocking: true });
+  const scratch = cuda.devices.map((device) => device.createPool().allocate(256));
+  return { cuda, observers, fake, scratch, kernels: [], helper, gate: undefined };
+}
+
+/** Everything is new for each trace: the end of the session is a part of it. */
+const fakeBenches: BenchMaker = {
+  isFake: true,
+  mayHold: false,
+  make() {
+    const fake = new FakeDriver(devices);
+    return newBench(fake.driver, fake);
+  },
+  giveBack({ cuda, fake, helper, scratch }, hasFailed) {
+    if (hasFailed || fake!.isClosed) return;
+    for (const buffer of scratch) {
+      buffer[Symbol.dispose]();
+      buffer.pool![Symbol.dispose]();
+    }
+    helper[Symbol.dispose]();
+    cuda[Symbol.dispose]();
+    assertEquals(fake!.left, { streams: 0, events: 0, pools: 0, hostAllocations: 0 });
+  },
+};
+
+test("memory is handed out in the order of streams, whatever the interleaving", async () => {
+  await runTraces({ first: 1, count: isLong ? 50_000 : 1500, maker: fakeBenches });
+});
+
+for (const mayHold of [false, true]) {
+  const name = mayHold ? "streams that are held" : "streams that go on";
+  test(`what buffers hold stays while they are used, on ${name}`, async () => {
+    const driver = new SoftwareDriver({ devices, peers: true });
+    const bench = newBench(driver, undefined);
+    using cuda = bench.cuda;
+    const kernels = cuda.devices.map((device) => device.loadModule(fillPtx).kernel("fill"));
+    using gate = mayHold ? new Gate(cuda) : undefined;
+    const maker = { isFake: false, mayHold, make: () => ({ ...bench, kernels, gate }), giveBack: () => {} };
+    const count = mayHold ? 20 : 200;
+    await runTraces({ first: 1_000_000, count: isLong ? 20 * count : count, maker });
+  });
+}

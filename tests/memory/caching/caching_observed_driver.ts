@@ -1,0 +1,134 @@
+import type { Driver } from "../../../src/driver.ts";
+import type { AllocatorModel } from "./caching_model.ts";
+import type { StreamOrder } from "./caching_stream_order.ts";
+
+/** What is told of a driver's calls. */
+export interface Observers {
+  readonly order: StreamOrder;
+  /** Of the trace that is being run. */
+  model: AllocatorModel | undefined;
+  /** Events that were created and not destroyed, and for what. */
+  readonly events: Map<bigint, string>;
+}
+
+/** A driver as it is, each call of which is told before or after it is made. */
+export function observed(driver: Driver, observers: Observers): Driver {
+  const { order, events } = observers;
+  const told: Partial<Driver> = {
+    streamCreateWithPriority(device, flags, priority) {
+      const handle = driver.streamCreateWithPriority(device, flags, priority);
+      order.addStream(device, handle);
+      return handle;
+    },
+    streamDestroy(device, handle) {
+      driver.streamDestroy(device, handle);
+      order.stream(device, handle).isGone = true;
+    },
+    streamQuery(device, handle) {
+      const isDone = driver.streamQuery(device, handle);
+      if (isDone) {
+        order.seeStream(order.stream(device, handle));
+        observers.model?.sawStream(order.stream(device, handle));
+      }
+      return isDone;
+    },
+    streamSynchronize(device, handle) {
+      driver.streamSynchronize(device, handle);
+      order.seeStream(order.stream(device, handle));
+    },
+    streamWaitEvent(device, handle, event) {
+      driver.streamWaitEvent(device, handle, event);
+      order.wait(order.stream(device, handle), event);
+      observers.model?.waited(order.recorded(event));
+    },
+    eventCreateWithFlags(device, flags) {
+      const event = driver.eventCreateWithFlags(device, flags);
+      order.addEvent(event);
+      events.set(event, observers.model?.step.kind ?? "application");
+      return event;
+    },
+    eventDestroy(device, event) {
+      driver.eventDestroy(device, event);
+      events.delete(event);
+    },
+    eventRecord(device, event, handle) {
+      driver.eventRecord(device, event, handle);
+      order.record(event, order.stream(device, handle));
+    },
+    eventQuery(event) {
+      const isDone = driver.eventQuery(event);
+      const recorded = order.recorded(event);
+      if (isDone && recorded !== undefined) {
+        order.seeEvent(event);
+        observers.model?.sawPoint(recorded);
+      }
+      return isDone;
+    },
+    eventSynchronize(event) {
+      driver.eventSynchronize(event);
+      order.seeEvent(event);
+    },
+    mallocFromPoolAsync(device, byteLength, pool, handle) {
+      const stream = order.stream(device, handle);
+      observers.model?.growing(byteLength);
+      let address: bigint;
+      try {
+        address = driver.mallocFromPoolAsync(device, byteLength, pool, handle);
+      } catch (error) {
+        observers.model?.refusedToGrow();
+        throw error;
+      }
+      order.give(stream);
+      observers.model?.grown(address, byteLength, stream);
+      return address;
+    },
+    freeAsync(device, address, handle) {
+      const stream = order.stream(device, handle);
+      driver.freeAsync(device, address, handle);
+      observers.model?.freed(address, stream);
+      order.give(stream);
+    },
+    memcpyDtoHAsync(device, destination, source, handle) {
+      driver.memcpyDtoHAsync(device, destination, source, handle);
+      use(source, destination.byteLength, [device, handle]);
+    },
+    memcpyAsync(device, destination, source, byteLength, handle) {
+      driver.memcpyAsync(device, destination, source, byteLength, handle);
+      use(destination, byteLength, [device, handle]);
+      use(source, byteLength, [device, handle]);
+    },
+    memcpyPeerAsync(device, destination, destinationDevice, source, sourceDevice, byteLength, handle) {
+      driver.memcpyPeerAsync(device, destination, destinationDevice, source, sourceDevice, byteLength, handle);
+      use(destination, byteLength, [device, handle]);
+      use(source, byteLength, [device, handle]);
+    },
+    launchKernel(...given) {
+      driver.launchKernel(...given);
+      order.give(order.stream(given[0], given[9]));
+    },
+    memsetAsync(device, address, byte, byteLength, handle) {
+      driver.memsetAsync(device, address, byte, byteLength, handle);
+      use(address, byteLength, [device, handle]);
+    },
+  };
+  function use(address: bigint, byteLength: number, [device, handle]: [number, bigint]): void {
+    const stream = order.stream(device, handle);
+    order.give(stream);
+    observers.model?.used(address, byteLength, stream);
+  }
+  const methods = new Map<PropertyKey, unknown>();
+  return new Proxy(driver, {
+    get(target, name) {
+      const known = methods.get(name);
+      if (known !== undefined) return known;
+      const value: unknown = told[name as keyof Driver] ?? Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      const method = (...given: unknown[]) => {
+        observers.model?.called(String(name));
+        return value.apply(target, given);
+      };
+      methods.set(name, method);
+      return method;
+    },
+  });
+}

@@ -1,0 +1,273 @@
+/**
+ * Traces for an allocator: what a program might do with it and with its streams, at random, and written down so that it
+ * can be done again in part.
+ *
+ * @module
+ */
+import type { LateAnswers } from "./caching_fake_driver.ts";
+import type { Random } from "../../support/ptx_mutations.ts";
+
+/**
+ * One thing that a trace does. What it names by number and is not there is left out, so that any part of a trace is one.
+ */
+export type Operation =
+  | { do: "allocate"; buffer: number; allocator: number; stream: number; byteLength: number; isArray: boolean }
+  | { do: "fill"; buffer: number; stream: number; begin: number; end: number; byKernel: boolean }
+  | { do: "copy"; from: number; to: number; stream: number }
+  | { do: "read"; buffer: number; stream: number }
+  | { do: "keep"; buffer: number }
+  | { do: "let go"; buffer: number }
+  | { do: "free"; buffer: number; stream: number; byDispose: boolean }
+  | { do: "create stream"; stream: number; device: number }
+  | { do: "dispose stream"; stream: number }
+  | { do: "delay"; stream: number; works: number }
+  | { do: "hold"; stream: number }
+  | { do: "open" }
+  | { do: "record"; event: number; stream: number }
+  | { do: "wait"; event: number; stream: number }
+  | { do: "query"; stream: number }
+  | { do: "synchronize"; stream: number }
+  | { do: "progress"; stream: number; steps: number }
+  | { do: "answer late"; late: LateAnswers }
+  | { do: "trim"; allocator: number; byteLength: number }
+  | { do: "reset high"; allocator: number }
+  | { do: "misuse"; buffer: number; allocator: number; stream: number }
+  | { do: "dispose allocator"; allocator: number }
+  | { do: "dispose pool" };
+
+/** What all of a trace happens with. */
+export interface TraceSettings {
+  readonly slabByteLength: number;
+  readonly allocators: number;
+  /** 0 where there is no limit, as that of the pool. */
+  readonly maxSize: number;
+  readonly poolMaxSize: number;
+  readonly isInHostMemory: boolean;
+  /** What goes first at the end. */
+  readonly ending: "buffers" | "allocators" | "pool" | "session";
+}
+
+/** What operations can name. */
+export interface TraceState {
+  readonly buffers: readonly { readonly id: number; readonly byteLength: number; readonly stream: number }[];
+  /** Buffers that somebody keeps, freed or not. */
+  readonly kept: readonly number[];
+  readonly streams: readonly number[];
+}
+
+/** What a device is capable of. */
+export interface TraceDevice {
+  readonly devices: number;
+  /** Whether it is a fake: which goes on when it is told to, has limits that can be relied on, and computes nothing. */
+  readonly isFake: boolean;
+  /** Whether a trace may hold its streams. */
+  readonly mayHold: boolean;
+}
+
+type Kind = Operation["do"];
+
+/** How often each is done, before a trace has its own mind of that. */
+const usualWeights: Readonly<Record<Kind, number>> = {
+  "allocate": 40,
+  "fill": 20,
+  "copy": 4,
+  "read": 2,
+  "keep": 3,
+  "let go": 4,
+  "free": 36,
+  "create stream": 2.5,
+  "dispose stream": 2.5,
+  "delay": 6,
+  "hold": 0,
+  "open": 0,
+  "record": 3,
+  "wait": 3,
+  "query": 2,
+  "synchronize": 3,
+  "progress": 12,
+  "answer late": 2,
+  "trim": 2,
+  "reset high": 1,
+  "misuse": 1,
+  "dispose allocator": 0.1,
+  "dispose pool": 0.05,
+};
+/** What a long trace has little of, so that streams and what they know last. */
+const lasting: ReadonlySet<Kind> = new Set([
+  "create stream",
+  "dispose stream",
+  "trim",
+  "answer late",
+  "keep",
+  "dispose allocator",
+  "dispose pool",
+]);
+const kinds = Object.keys(usualWeights) as Kind[];
+const events = 3;
+const mebibyte = 2 ** 20;
+
+/** Ways to choose sizes, by the bytes that the trace has at most, or is to have about. */
+const sizesOf: Readonly<Record<string, (random: Random, room: number) => () => number>> = {
+  tiny: (random) => () => 1 + random.below(2048),
+  equal: (random, room) => {
+    const size = 1 + random.below(Math.ceil(room / 4));
+    return () => size;
+  },
+  few: (random, room) => {
+    const sizes = Array.from({ length: 3 }, () => 1 + random.below(Math.ceil(room / 4)));
+    return () => random.pick(sizes);
+  },
+  powers: (random, room) => {
+    const exponents = Math.max(1, Math.floor(Math.log2(room)));
+    return () => 2 ** random.below(exponents);
+  },
+  any: (random, room) => () => 1 + random.below(Math.ceil(room / 3)),
+  large: (random, room) => () => 1 + random.below(random.below(3) === 0 ? Math.ceil(room * 1.1) : 4096),
+};
+
+/** Something of everything, from the same seed the same. */
+export class OperationSource {
+  readonly settings: TraceSettings;
+  readonly length: number;
+  readonly #random: Random;
+  readonly #device: TraceDevice;
+  readonly #weights: readonly number[];
+  readonly #size: () => number;
+  readonly #fewBuffers: number;
+  readonly #staysOnStream: number;
+  readonly #freesElsewhere: number;
+  #next = 100;
+  #lastStream = 0;
+
+  constructor(random: Random, device: TraceDevice) {
+    this.#random = random;
+    this.#device = device;
+    const { isFake, mayHold } = device;
+    // Only in a long trace does a stream borrow so often that it is given a slab of its own.
+    const isLong = isFake && random.below(12) === 0;
+    const isTight = isLong || random.below(2) === 0;
+    // A slab is of 2 MiB at least, unless there is no room for that.
+    const room = isTight ? random.pick([4096, 20_000, 65_536, 300_001, 3 * mebibyte]) : random.pick([
+      65_536,
+      mebibyte,
+      isFake ? 9 * mebibyte : mebibyte,
+    ]);
+    const isPoolTight = isFake && isTight && random.below(2) === 0;
+    this.settings = {
+      slabByteLength: random.pick([1, 256, 2 * mebibyte, 5_000_000]),
+      allocators: random.below(5) === 0 ? 2 : 1,
+      maxSize: isTight && !isPoolTight ? room : random.below(8) === 0 ? 2 ** 40 : 0,
+      poolMaxSize: isPoolTight ? room : 0,
+      isInHostMemory: random.below(10) === 0,
+      ending: random.pick(["buffers", "buffers", "allocators", "pool", ...isFake ? ["session"] as const : []]),
+    };
+    this.length = isLong ? 250 : 10 + random.below(isFake ? 80 : 60);
+    this.#size = sizesOf[random.pick(Object.keys(sizesOf))]!(random, isFake ? room : Math.min(room, 100_000));
+    this.#weights = kinds.map((kind) => {
+      if (!isFake && (kind === "progress" || kind === "answer late")) return kind === "progress" ? 3 : 0;
+      if (kind === "hold" || kind === "open") return mayHold ? 2 : 0;
+      if (isLong && kind === "progress") return usualWeights[kind] * 4;
+      if (isLong && lasting.has(kind)) return usualWeights[kind] / 10;
+      return usualWeights[kind] * random.pick([0.2, 1, 1, 1, 3]);
+    });
+    this.#fewBuffers = random.pick([3, 8, 20]);
+    this.#staysOnStream = isLong ? 97 : random.pick([20, 60, 90]);
+    this.#freesElsewhere = isLong ? 100 : random.pick([0, 10, 50]);
+  }
+
+  /** Streams to begin with, beside the default one of the first device. */
+  first(): Operation[] {
+    return Array.from({ length: this.#random.below(4) }, () => this.#createStream());
+  }
+
+  /** Another operation; undefined where that which it came upon cannot be done. */
+  next({ buffers, kept, streams }: TraceState): Operation | undefined {
+    const random = this.#random;
+    const stream = this.#stream(streams);
+    const buffer = buffers.length === 0 ? undefined : random.pick(buffers);
+    const allocator = random.below(this.settings.allocators);
+    const kind = this.#kind(buffers.length);
+    switch (kind) {
+      case "allocate": {
+        const byteLength = this.#size();
+        return { do: kind, buffer: this.#next++, allocator, stream, byteLength, isArray: random.below(8) === 0 };
+      }
+      case "fill": {
+        if (buffer === undefined) return undefined;
+        const isPart = random.below(4) === 0;
+        const begin = isPart ? random.below(buffer.byteLength) : 0;
+        const end = isPart ? begin + random.below(buffer.byteLength - begin + 1) : buffer.byteLength;
+        const on = random.below(4) === 0 ? stream : buffer.stream;
+        return { do: kind, buffer: buffer.id, stream: on, begin, end, byKernel: random.below(3) === 0 };
+      }
+      case "copy":
+        return buffer && { do: kind, from: buffer.id, to: random.pick(buffers).id, stream };
+      case "read":
+        return buffer && { do: kind, buffer: buffer.id, stream };
+      case "keep":
+        return buffer && { do: kind, buffer: buffer.id };
+      case "let go":
+        return kept.length === 0 ? undefined : { do: kind, buffer: random.pick(kept) };
+      case "free": {
+        const on = random.below(100) < this.#freesElsewhere ? random.pick(streams) : buffer?.stream ?? stream;
+        return buffer && { do: kind, buffer: buffer.id, stream: on, byDispose: random.below(6) === 0 };
+      }
+      case "create stream":
+        return streams.length < 6 ? this.#createStream() : undefined;
+      case "delay":
+        return { do: kind, stream, works: 1 + random.below(20) };
+      case "record":
+      case "wait":
+        return { do: kind, event: random.below(events), stream };
+      case "progress":
+        return { do: kind, stream, steps: 1 + random.below(30) };
+      case "answer late":
+        return { do: kind, late: random.pick(["none", "none", "streams", "events", "all"]) };
+      case "trim": {
+        const byteLength = random.pick([0, 0, 65_536, 2 * mebibyte, 1 + random.below(6 * mebibyte)]);
+        return { do: kind, allocator, byteLength };
+      }
+      case "reset high":
+      case "dispose allocator":
+        return { do: kind, allocator };
+      case "misuse":
+        return { do: kind, buffer: buffer?.id ?? -1, allocator, stream };
+      case "open":
+      case "dispose pool":
+        return { do: kind };
+      default:
+        return { do: kind, stream };
+    }
+  }
+
+  #createStream(): Operation {
+    return {
+      do: "create stream",
+      stream: this.#next++,
+      device: this.#random.below(4) === 0 ? this.#device.devices - 1 : 0,
+    };
+  }
+
+  #stream(streams: readonly number[]): number {
+    const isKnown = streams.includes(this.#lastStream);
+    if (!isKnown || this.#random.below(100) >= this.#staysOnStream) this.#lastStream = this.#random.pick(streams);
+    return this.#lastStream;
+  }
+
+  #kind(buffers: number): Kind {
+    const weights = this.#weights.map((weight, index) => {
+      if (kinds[index] === "allocate" && buffers > this.#fewBuffers) return weight / 4;
+      return weight;
+    });
+    const sum = weights.reduce((before, weight) => before + weight, 0);
+    let left = this.#random.below(2 ** 20) / 2 ** 20 * sum;
+    for (const [index, weight] of weights.entries()) if ((left -= weight) < 0) return kinds[index]!;
+    return "allocate";
+  }
+}
+
+/** An operation in words. */
+export function describeOperation(operation: Operation): string {
+  const { do: kind, ...rest } = operation;
+  return [kind, ...Object.entries(rest).map(([name, value]) => `${name} ${value}`)].join(", ");
+}

@@ -1,0 +1,333 @@
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { Buffer } from "node:buffer";
+import { runInNewContext } from "node:vm";
+import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+import { Gate } from "../support/sharing_gate.ts";
+
+testOnEachDriver("bytes go in from a typed array, are filled, and come out again", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(16, stream);
+  const source = Uint8Array.from({ length: 16 }, (_, index) => index);
+  buffer.copyFrom(source);
+  source.fill(99);
+  buffer.fill(255, stream, { byteOffset: 4, byteLength: 2 });
+  buffer.copyFrom(Uint16Array.of(0x2211), stream, { byteOffset: 14 });
+  const expected = Uint8Array.of(0, 1, 2, 3, 255, 255, 6, 7, 8, 9, 10, 11, 12, 13, 0x11, 0x22);
+  assertEquals(await buffer.read(Uint8Array), expected);
+  assertEquals(buffer.readSync(Uint8Array), expected);
+  assertEquals(await buffer.read(Uint16Array, { byteOffset: 14 }), Uint16Array.of(0x2211));
+  assertEquals(await buffer.read(Uint8Array, { byteOffset: 3, length: 2 }), Uint8Array.of(3, 255));
+});
+
+testOnEachDriver("the bytes of whatever view have been taken when copyFrom returns", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using gate = new Gate(cuda);
+  const byteLength = 1000;
+  const expected = Uint8Array.from({ length: byteLength }, (_, index) => index * 7);
+  const views: [string, ArrayBufferView<ArrayBuffer>][] = [
+    ["a Buffer", Buffer.alloc(byteLength)],
+    ["a Buffer with an offset", Buffer.alloc(byteLength + 9).subarray(5, 5 + byteLength)],
+    ["a Uint8Array of a Buffer's memory", new Uint8Array(Buffer.alloc(byteLength + 9).buffer, 3, byteLength)],
+    ["a Uint16Array with an offset", new Uint16Array(new ArrayBuffer(byteLength + 8), 2, byteLength / 2)],
+    ["a DataView with an offset", new DataView(new ArrayBuffer(byteLength + 8), 7, byteLength)],
+  ];
+  using buffer = pool.allocate(views.length * byteLength, stream);
+  await stream.finished();
+  gate.hold(stream);
+  for (const [index, [, view]] of views.entries()) {
+    const bytes = new Uint8Array(view.buffer, view.byteOffset, byteLength);
+    bytes.set(expected);
+    buffer.copyFrom(view, stream, { byteOffset: index * byteLength });
+    new Uint8Array(view.buffer).fill(99);
+  }
+  assert(!stream.query());
+  gate.open();
+  for (const [index, [name]] of views.entries()) {
+    const bytes = await buffer.read(Uint8Array, { byteOffset: index * byteLength, length: byteLength });
+    assertEquals(bytes, expected, name);
+  }
+});
+
+testOnEachDriver("an array reads as its own type, and counts in elements", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 8);
+  array.copyFrom(Float32Array.from({ length: 8 }, (_, index) => index / 2));
+  assertEquals(await array.toTypedArray(), Float32Array.of(0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5));
+  const part = array.subarray(2, 4);
+  assertEquals(part.length, 2);
+  assertEquals(part.address, array.address + 8n);
+  assertEquals(await part.toTypedArray(), Float32Array.of(1, 1.5));
+  assertThrows(() => part.free(), TypeError, "part of a buffer");
+  part[Symbol.dispose]();
+  assertEquals((await array.toTypedArray()).length, 8);
+  assertThrows(() => array.subarray(3, 9), RangeError, "it has 8");
+});
+
+testOnEachDriver("copies between buffers, and to and from page-locked memory", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using host = cuda.allocateHost(4096);
+  using first = pool.allocate(4096, stream);
+  using second = pool.allocate(4096, stream);
+  const view = new Uint32Array(host.buffer);
+  view.forEach((_, index) => view[index] = index * 3);
+  first.copyFrom(host);
+  first.copyTo(second, stream);
+  await stream.finished();
+  view.fill(0);
+  second.copyTo(host, stream);
+  await stream.finished();
+  assertEquals(view, Uint32Array.from({ length: 1024 }, (_, index) => index * 3));
+  host[Symbol.dispose]();
+  assertEquals(view.length, 0);
+  assertThrows(() => host.buffer, ReferenceError, "disposed");
+});
+
+testOnEachDriver("copies go from one device to another", async (cuda) => {
+  const [first, second] = [cuda.device(0), cuda.device(1)];
+  using firstPool = first.createPool();
+  using secondPool = second.createPool();
+  using stream = second.createStream();
+  using source = firstPool.allocate(1001);
+  using target = secondPool.allocate(1001, stream);
+  source.fill(5);
+  await first.finished();
+  source.copyTo(target, stream);
+  assertEquals(await target.read(Uint8Array), new Uint8Array(1001).fill(5));
+}, { devices: 2 });
+
+testOnEachDriver("ranges past the end are refused, and say by how much", async (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(10);
+  using small = pool.allocate(9);
+  assertThrows(() => buffer.copyFrom(new Uint8Array(11)), RangeError, "it has 10 bytes");
+  assertThrows(() => buffer.copyFrom(new Uint8Array(1), undefined, { byteOffset: 10 }), RangeError, "10 to 11");
+  assertThrows(() => buffer.copyTo(small), RangeError, "the target");
+  assertThrows(() => buffer.copyTo(new Uint8Array(4096) as never), TypeError, "read gives typed arrays");
+  assertThrows(() => buffer.fill(0, undefined, { byteOffset: -1 }), RangeError, "byteOffset");
+  assertThrows(() => buffer.fill(256), RangeError, "256");
+  assertThrows(() => buffer.subarray(4, 11), RangeError);
+  await assertRejects(() => buffer.read(Uint32Array), RangeError, "give a length");
+  await assertRejects(() => buffer.read(Uint8Array, { length: 11 }), RangeError);
+});
+
+/** What a program without types may give. */
+// deno-lint-ignore no-explicit-any
+type Anything = any;
+
+testOnEachDriver("what is no source, target, type, length or option is named as what it is", async (cuda) => {
+  const gpu = cuda.device(0);
+  const stream = gpu.defaultStream;
+  using pool = gpu.createPool();
+  using owned = pool.allocate(1024);
+  const [buffer, pools] = [owned, pool] as Anything[];
+  const bytes = new Uint8Array(1);
+  const refusals: [call: () => unknown, error: new () => Error, message: string][] = [
+    [() => buffer.copyFrom([1, 2, 3]), TypeError, "Cannot copy from an Array: give a typed array"],
+    [() => buffer.copyFrom("abc"), TypeError, "Cannot copy from a text"],
+    [() => buffer.copyFrom(null), TypeError, "Cannot copy from null"],
+    [() => buffer.copyFrom(bytes, stream, 8), TypeError, "Cannot use 8 as the options of copyFrom"],
+    [() => buffer.copyFrom(bytes, stream, { byteOffset: 4n }), TypeError, "Cannot use a bigint as a byteOffset"],
+    [() => buffer.copyTo(undefined), TypeError, "Cannot copy to undefined: give a HostBuffer or a DeviceBuffer"],
+    [() => buffer.fill("1"), TypeError, "Cannot use a text as a byte to fill with"],
+    [() => buffer.fill(1, stream, { byteOffset: 2000 }), RangeError, "Cannot start at byte 2000 of the buffer"],
+    [() => buffer.fill(1, stream, { byteLength: -1 }), RangeError, "Cannot use -1 as the byteLength to fill"],
+    [() => buffer.subarray(10, 5), RangeError, "Cannot view bytes 10 to 5 of the buffer"],
+    [() => buffer.subarray(-4), RangeError, "Cannot use -4 as a byteBegin"],
+    [() => buffer.subarray(0, -4), RangeError, "Cannot use -4 as a byteEnd"],
+    [() => buffer.readSync(), TypeError, "Cannot use undefined as the type of elements"],
+    [() => buffer.readSync(Array), TypeError, "Cannot use the function Array as the type of elements"],
+    [() => buffer.readSync(DataView), TypeError, "Cannot use the function DataView as the type of elements"],
+    [() => buffer.readSync(Uint8Array, null), TypeError, "Cannot use null as the options of a read"],
+    [() => buffer.readSync(Uint8Array, { length: 1.5 }), RangeError, "Cannot read 1.5 elements"],
+    [() => buffer.readSync(Uint8Array, { length: "3" }), TypeError, "Cannot use a text as a number of elements"],
+    [() => pools.allocateArray(16, Float32Array), TypeError, "Cannot use 16 as the type of elements"],
+    [() => pools.allocateArray(Array, 16), TypeError, "Cannot use the function Array as the type of elements"],
+    [() => pools.allocateArray(Float32Array, "16"), TypeError, "Cannot use a text as the length of an array"],
+  ];
+  for (const [call, error, message] of refusals) assertThrows(call, error, message);
+  await assertRejects(() => buffer.read(), TypeError, "Cannot use undefined as the type of elements");
+  owned.fill(-0, stream, { byteOffset: -0, byteLength: 1 });
+  assertEquals(owned.readSync(Uint8Array, { stream, length: 1 }), new Uint8Array(1));
+});
+
+testOnEachDriver("what is no stream of the same Cuda object is refused by all that takes one", async (cuda, driver) => {
+  using another = new Cuda(new Session(driver.open()));
+  using pool = cuda.device(0).createPool();
+  using host = cuda.allocateHost(16);
+  using foreign = another.device(0).allocate(16);
+  using buffer = pool.allocate(16);
+  const streams: [stream: Anything, message: string][] = [
+    [{ byteOffset: 8 }, "Cannot use an Object as a stream"],
+    [null, "Cannot use null as a stream"],
+    [another.device(0).defaultStream, "Cannot use a stream of another Cuda object"],
+  ];
+  for (const [stream, message] of streams) {
+    const uses = [
+      () => buffer.copyFrom(new Uint8Array(1), stream),
+      () => buffer.copyTo(host, stream),
+      () => buffer.fill(1, stream),
+      () => buffer.readSync(Uint8Array, { stream }),
+      () => buffer.free(stream),
+      () => buffer.stream = stream,
+    ];
+    for (const use of uses) assertThrows(use, TypeError, message);
+    await assertRejects(() => buffer.read(Uint8Array, { stream }), TypeError, message);
+  }
+  assert(buffer.stream === cuda.device(0).defaultStream);
+  assertThrows(() => buffer.copyFrom(foreign), TypeError, "a buffer of another Cuda object");
+  assertThrows(() => buffer.copyTo(foreign), TypeError, "a buffer of another Cuda object");
+});
+
+testOnEachDriver("a part is of the whole's device and on the whole's stream, of whichever device that is", (cuda) => {
+  const [gpu, other] = [cuda.device(0), cuda.device(1)];
+  using hostPool = cuda.createHostPool({ numaNode: 0 });
+  using stream = other.createStream();
+  using ofNoPool = gpu.allocate(64);
+  using onHost = hostPool.allocateArray(Float32Array, 16, gpu.defaultStream);
+  gpu.synchronize();
+  for (const buffer of [ofNoPool, onHost]) {
+    buffer.stream = stream;
+    const part = buffer.subarray(0, 8).subarray(4);
+    assert(part.device === gpu && part.stream === stream);
+    buffer.stream = gpu.defaultStream;
+  }
+}, { devices: 2 });
+
+testOnEachDriver("a long read does not block the event loop and is right to the last byte", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  const byteLength = 100 * 2 ** 20 + 3;
+  using buffer = pool.allocate(byteLength, stream);
+  buffer.fill(1);
+  buffer.fill(2, stream, { byteOffset: byteLength - 1 });
+  await stream.finished();
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  const bytes = await buffer.read(Uint8Array);
+  clearInterval(timer);
+  assertEquals(bytes.length, byteLength);
+  assertEquals(bytes.at(-1), 2);
+  assertEquals(bytes.findIndex((byte) => byte !== 1), byteLength - 1);
+  assert(turns > 0, "The event loop did not turn while 100 MiB were read");
+});
+
+testOnEachDriver("a buffer that is freed while it is read stays until it is read", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  const byteLength = 100 * 2 ** 20;
+  const buffer = pool.allocate(byteLength, stream);
+  buffer.fill(3);
+  const reading = buffer.read(Uint8Array);
+  buffer.free();
+  using other = pool.allocate(byteLength, stream);
+  other.fill(4);
+  const bytes = await reading;
+  assert(bytes.every((byte) => byte === 3));
+  other.free();
+  await stream.finished();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("a free comes after a read on another stream", async (cuda) => {
+  const gpu = cuda.device(0);
+  using reader = gpu.createStream({ nonBlocking: true });
+  using owner = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  const byteLength = 20 * 2 ** 20;
+  for (let round = 0; round < 8; round++) {
+    const buffer = pool.allocate(byteLength, owner);
+    buffer.fill(3);
+    await owner.finished();
+    const reading = buffer.read(Uint8Array, { stream: reader });
+    buffer.free();
+    using other = pool.allocate(byteLength, owner);
+    other.fill(4);
+    assert((await reading).every((byte) => byte === 3), `round ${round}`);
+  }
+});
+
+testOnEachDriver("a read outlives the stream on which its buffer is freed", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const read = () => {
+    using stream = gpu.createStream();
+    using buffer = pool.allocate(100 * 2 ** 20, stream);
+    buffer.fill(5);
+    return buffer.read(Uint8Array, { stream: gpu.defaultStream });
+  };
+  assert((await read()).every((byte) => byte === 5));
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("an aborted read rejects with the reason and leaves nothing behind", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(70 * 2 ** 20, stream);
+  const reason = new Error("changed my mind");
+  const aborted = AbortSignal.abort(reason);
+  assertEquals(await assertRejects(() => buffer.read(Uint8Array, { signal: aborted })), reason);
+  const controller = new AbortController();
+  const reading = buffer.read(Uint8Array, { signal: controller.signal });
+  controller.abort(reason);
+  assertEquals(await assertRejects(() => reading), reason);
+  await stream.finished();
+});
+
+testOnEachDriver("a buffer of a disposed stream says how to free it", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const stream = gpu.createStream();
+  const buffer = pool.allocate(64, stream);
+  stream[Symbol.dispose]();
+  const error = assertThrows(() => buffer.free(), ReferenceError);
+  assertMatch(error.message, /stream of device 0: it was disposed/);
+  buffer.stream = gpu.defaultStream;
+  buffer.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("copies to and from the host go by any device's stream", async (cuda) => {
+  const [gpu, other] = [cuda.device(0), cuda.device(1)];
+  using pool = gpu.createPool();
+  using stream = other.createStream();
+  using buffer = pool.allocate(1000);
+  gpu.synchronize();
+  buffer.copyFrom(new Uint8Array(1000).fill(4), stream);
+  assertEquals(await buffer.read(Uint8Array, { stream }), new Uint8Array(1000).fill(4));
+  using pinned = cuda.allocateHost(1000);
+  buffer.copyTo(pinned, stream);
+  stream.synchronize();
+  assertEquals(new Uint8Array(pinned.buffer)[999], 4);
+}, { devices: 2 });
+
+testOnEachDriver("memory of another realm is copied and loaded as one's own", async (cuda) => {
+  const { data, image } = runInNewContext(
+    `({
+    data: new Uint8Array([1, 2, 3, 4]).buffer,
+    image: Uint8Array.from(ptx, (character) => character.charCodeAt(0)),
+  })`,
+    { ptx: saxpyPtx },
+  ) as { data: ArrayBuffer; image: Uint8Array };
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(4);
+  buffer.copyFrom(data);
+  assertEquals(await buffer.read(Uint8Array), new Uint8Array([1, 2, 3, 4]));
+  using module = cuda.device(0).loadModule(image);
+  assertEquals(module.kernelNames, ["saxpy"]);
+});

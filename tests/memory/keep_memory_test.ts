@@ -1,0 +1,351 @@
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { inspect } from "node:util";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { keepMemory, wholeOf } from "../../src/memory/device_buffer.ts";
+import type { Driver } from "../../src/driver.ts";
+import { whenDisposed } from "../../src/memory/memory_pool.ts";
+import { Session } from "../../src/session.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+
+const megabytes = 2 ** 20;
+/** One variable, `counter`. */
+const modulePtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .global .align 4 .u32 counter = 1;\n";
+
+interface DriverCall {
+  readonly name: string;
+  readonly arguments: readonly unknown[];
+}
+
+/** Notes each call of a driver's methods. */
+function recordCalls(driver: Driver, calls: DriverCall[]): Driver {
+  return new Proxy(driver, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      return (...given: unknown[]) => {
+        calls.push({ name: String(name), arguments: given });
+        return value.apply(target, given);
+      };
+    },
+  });
+}
+
+/** Stands in for `console.warn` until it is disposed. */
+function recordWarnings(): { readonly warnings: string[] } & Disposable {
+  const warnings: string[] = [];
+  const { warn } = console;
+  console.warn = (message: string) => warnings.push(message);
+  return {
+    warnings,
+    [Symbol.dispose]() {
+      console.warn = warn;
+    },
+  };
+}
+
+function nothing(): void {}
+
+testOnEachDriver("memory that is freed while it is kept stays until it is let go of", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  const buffer = pool.allocate(1000, stream);
+  const state: [freed: number, isFreed: boolean][] = [];
+  let freed = 0;
+  const letGo = keepMemory(buffer, () => state.push([++freed, inspect(buffer).endsWith("freed, still kept }")]));
+  assertEquals(state, []);
+  buffer.free();
+  assertEquals(state, [[1, true]], "onFree is called once, when the buffer is freed already");
+  assertThrows(() => buffer.address, ReferenceError, "it was freed");
+  assertThrows(() => buffer.free(), ReferenceError, "it was freed");
+  assertThrows(() => keepMemory(buffer, nothing), ReferenceError, "it was freed");
+  buffer[Symbol.dispose]();
+  stream.synchronize();
+  assert(pool.usage().used >= 1000);
+  letGo();
+  stream.synchronize();
+  assertEquals(pool.usage().used, 0);
+  assertMatch(inspect(buffer), /freed }$/);
+  using other = pool.allocate(1000, stream);
+  letGo();
+  stream.synchronize();
+  assert(pool.usage().used >= 1000, "A second letting go frees nothing");
+  assertEquals(state.length, 1);
+  other.free();
+});
+
+testOnEachDriver("memory that nobody keeps any more is freed at once", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const buffer = pool.allocate(1000);
+  let freed = 0;
+  const letGo = keepMemory(buffer, () => freed++);
+  letGo();
+  assertMatch(inspect(buffer), /0x[0-9a-f]+ }$/);
+  buffer.free();
+  gpu.synchronize();
+  assertEquals([freed, pool.usage().used], [0, 0]);
+  letGo();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("memory stays for the last of its keepers, and letting go once counts for one", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const buffer = pool.allocate(1000);
+  const told: string[] = [];
+  const letGoFirst = keepMemory(buffer, () => {
+    told.push("first");
+    letGoThird();
+  });
+  const letGoSecond = keepMemory(buffer, () => told.push("second"));
+  const letGoThird = keepMemory(buffer, () => told.push("third"));
+  buffer.free();
+  assertEquals(told, ["first", "second"], "who has let go is not told");
+  letGoFirst();
+  letGoFirst();
+  gpu.synchronize();
+  assert(pool.usage().used >= 1000);
+  letGoSecond();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("a keeper may let go while it is told of the free", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const buffer = pool.allocate(1000);
+  const letGo = keepMemory(buffer, () => letGo());
+  buffer.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("who keeps a part keeps the whole, and knows where the part is", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, 1000);
+  const part = array.subarray(100, 200).subarray(10, 20);
+  const found = wholeOf(part);
+  assert(found.whole === array);
+  assertEquals(found.byteOffset, 440);
+  assertEquals(wholeOf(array), { whole: array, byteOffset: 0 });
+  let freed = 0;
+  const letGo = keepMemory(part, () => freed++);
+  array.free();
+  assertEquals(freed, 1);
+  assertMatch(inspect(part), /freed, still kept }$/);
+  gpu.synchronize();
+  assert(pool.usage().used >= 4000);
+  letGo();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("kept memory is freed on the stream that was given to free", (_, driver) => {
+  const calls: DriverCall[] = [];
+  using cuda = new Cuda(new Session(recordCalls(driver.open(), calls)));
+  const gpu = cuda.device(0);
+  using allocating = gpu.createStream();
+  using freeing = gpu.createStream();
+  using pool = gpu.createPool();
+  const buffer = pool.allocate(1000, allocating);
+  const { address } = buffer;
+  const frees = () => calls.filter(({ name }) => name === "freeAsync").map((call) => call.arguments);
+  const letGo = keepMemory(buffer, nothing);
+  buffer.free(freeing);
+  assertEquals(frees(), []);
+  letGo();
+  assertEquals(frees(), [[0, address, freeing.unsafeHandle]]);
+});
+
+testOnEachDriver("kept memory whose stream is gone is freed behind the work of that stream", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(fillPtx);
+  const stream = gpu.createStream({ nonBlocking: true });
+  // As much as a pool reserves at once: there is no other memory to allocate next.
+  const byteLength = 32 * megabytes;
+  const buffer = pool.allocate(byteLength, stream);
+  const { address } = buffer;
+  // One thread writes half of it: were it freed at once, the next owner of the memory would see that.
+  module.kernel("fill").launch({ grid: 1, block: 1, stream }, buffer, byteLength / 2, 1);
+  const letGo = keepMemory(buffer, nothing);
+  buffer.free();
+  stream[Symbol.dispose]();
+  letGo();
+  using next = pool.allocate(byteLength);
+  assertEquals(next.address, address);
+  next.fill(4);
+  await gpu.finished();
+  assert((await next.read(Uint8Array)).every((byte) => byte === 4));
+});
+
+testOnEachDriver("kept memory is not freed on a stream that is gone when it is freed", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const stream = gpu.createStream();
+  const buffer = pool.allocate(1000, stream);
+  let freed = 0;
+  const letGo = keepMemory(buffer, () => freed++);
+  stream[Symbol.dispose]();
+  assertThrows(() => buffer.free(), ReferenceError, "stream of device 0: it was disposed");
+  assertEquals(freed, 0);
+  buffer.free(gpu.defaultStream);
+  assertEquals(freed, 1);
+  letGo();
+  gpu.synchronize();
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("reads and keepers keep the same memory, and the last of them frees it", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using reader = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  const byteLength = 64 * megabytes;
+  for (const letsGoFirst of [true, false]) {
+    const buffer = pool.allocate(byteLength, stream);
+    buffer.fill(3);
+    await stream.finished();
+    const letGo = keepMemory(buffer, nothing);
+    const reading = buffer.read(Uint8Array, { stream: reader });
+    buffer.free();
+    if (letsGoFirst) letGo();
+    using other = pool.allocate(byteLength, stream);
+    other.fill(4);
+    assert((await reading).every((byte) => byte === 3));
+    other.free();
+    stream.synchronize();
+    if (!letsGoFirst) assert(pool.usage().used >= byteLength);
+    letGo();
+    stream.synchronize();
+    assertEquals(pool.usage().used, 0);
+  }
+});
+
+testOnEachDriver("a pool is not at its end before the memory that is kept, and does not report it", (_, driver) => {
+  const calls: DriverCall[] = [];
+  using cuda = new Cuda(new Session(recordCalls(driver.open(), calls)));
+  using recorded = recordWarnings();
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const handle = pool.unsafeHandle;
+  const destroys = () => calls.filter(({ name }) => name === "memPoolDestroy").map((call) => call.arguments);
+  const buffer = pool.allocate(1000);
+  const letGo = keepMemory(buffer, nothing);
+  buffer.free();
+  pool[Symbol.dispose]();
+  assertEquals(destroys(), []);
+  letGo();
+  assertEquals(destroys(), [[handle]]);
+  assertEquals(recorded.warnings, []);
+});
+
+testOnEachDriver("a pool reports what is kept and was never freed, and nothing else", (cuda) => {
+  using recorded = recordWarnings();
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const forgotten = pool.allocate(24);
+  const freed = pool.allocate(1000);
+  const letGoForgotten = keepMemory(forgotten, nothing);
+  const letGo = keepMemory(freed, nothing);
+  freed.free();
+  pool[Symbol.dispose]();
+  assertEquals(recorded.warnings.length, 1);
+  assertMatch(recorded.warnings[0]!, /: 1 buffer was not freed before the pool on device 0 was disposed, 24 bytes$/);
+  letGo();
+  forgotten.free();
+  letGoForgotten();
+});
+
+testOnEachDriver("whoever keeps memory of a pool is told when that is disposed", (_, driver) => {
+  const calls: DriverCall[] = [];
+  using cuda = new Cuda(new Session(recordCalls(driver.open(), calls)));
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const handle = pool.unsafeHandle;
+  gpu.currentPool = pool;
+  const buffer = pool.allocate(1000);
+  const letGo = keepMemory(buffer, nothing);
+  buffer.free();
+  const told: string[] = [];
+  whenDisposed(pool, () => {
+    assertThrows(() => pool.allocate(1), ReferenceError, "it was disposed");
+    told.push("first");
+    letGo();
+  });
+  const same = () => told.push("same");
+  whenDisposed(pool, same);
+  const cancel = whenDisposed(pool, same);
+  cancel();
+  cancel();
+  assertEquals(told, []);
+  pool[Symbol.dispose]();
+  pool[Symbol.dispose]();
+  assertEquals(told, ["first", "same"]);
+  const destroys = calls.filter(({ name }) => name === "memPoolDestroy").map((call) => call.arguments);
+  assertEquals(destroys, [[handle]]);
+  assert(gpu.currentPool === gpu.defaultPool);
+  assertThrows(() => whenDisposed(pool, nothing), ReferenceError, "the pool on device 0: it was disposed");
+});
+
+testOnEachDriver("a device's default pool stays, and nobody is told that it was disposed", (cuda) => {
+  const { defaultPool } = cuda.device(0);
+  const cancel = whenDisposed(defaultPool, () => {
+    throw new Error("It is not disposed");
+  });
+  defaultPool[Symbol.dispose]();
+  cancel();
+});
+
+testOnEachDriver("memory of no pool is kept too, and not reported once it was freed", (cuda, driver) => {
+  using recorded = recordWarnings();
+  const letGo = (() => {
+    using other = new Cuda(new Session(driver.open()));
+    const buffer = other.device(0).allocate(1000);
+    const letGo = keepMemory(buffer, nothing);
+    buffer.free();
+    return letGo;
+  })();
+  letGo();
+  assertEquals(recorded.warnings, []);
+  const gpu = cuda.device(0);
+  const calls: string[] = [];
+  const buffer = gpu.allocate(1000);
+  buffer.fill(6);
+  const held = keepMemory(buffer, () => calls.push("freed"));
+  buffer.free();
+  assertEquals(calls, ["freed"]);
+  held();
+  assertMatch(inspect(buffer), /freed }$/);
+});
+
+testOnEachDriver("a Cuda object that is disposed takes the memory that is kept along", (_, driver) => {
+  using recorded = recordWarnings();
+  const cuda = new Cuda(new Session(driver.open()));
+  const gpu = cuda.device(0);
+  const stream = gpu.createStream();
+  const pool = gpu.createPool();
+  const freed = pool.allocate(1000, stream);
+  const unfreed = pool.allocate(1000, stream);
+  const letGoFreed = keepMemory(freed, nothing);
+  const letGoUnfreed = keepMemory(unfreed, nothing);
+  const letGoLater = keepMemory(unfreed, nothing);
+  freed.free();
+  cuda[Symbol.dispose]();
+  letGoFreed();
+  letGoUnfreed();
+  unfreed[Symbol.dispose]();
+  letGoLater();
+  pool[Symbol.dispose]();
+  stream[Symbol.dispose]();
+  assertEquals(recorded.warnings, []);
+});
+
+testOnEachDriver("a module's variable goes with its module, and is not kept", (cuda) => {
+  using module = cuda.device(0).loadModule(modulePtx);
+  const variable = module.getGlobal("counter");
+  assertThrows(() => keepMemory(variable, nothing), TypeError, "Cannot keep the buffer: it is a module's variable");
+});

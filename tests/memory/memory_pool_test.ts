@@ -1,0 +1,270 @@
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaDevice } from "../../src/objects/cuda_device.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { Session } from "../../src/session.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+
+testOnEachDriver("a pool allocates in stream order and counts what it has given", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  assertEquals(pool.usage().used, 0);
+  using first = pool.allocate(1000, stream);
+  using second = pool.allocateArray(Float64Array, 100, stream);
+  assertEquals(first.byteLength, 1000);
+  assertEquals(second.length, 100);
+  assertEquals(second.byteLength, 800);
+  assert(first.device === gpu && first.pool === pool && first.stream === stream);
+  assert(first.address !== second.address);
+  assert(pool.usage().used >= 1800);
+  first.free();
+  second.free();
+  stream.synchronize();
+  assertEquals(pool.usage().used, 0);
+  assert(pool.usage().usedHigh >= 1800);
+  pool.resetHigh();
+  assertEquals(pool.usage().usedHigh, 0);
+});
+
+testOnEachDriver("memory that is freed on a stream is allocated again on it without waiting", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using first = pool.allocate(2 ** 20, stream);
+  const { address } = first;
+  first.free();
+  using second = pool.allocate(2 ** 20, stream);
+  assertEquals(second.address, address);
+});
+
+testOnEachDriver("a pool keeps what its release threshold says, and gives back what it is told to", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  assertEquals(pool.releaseThreshold, Infinity);
+  pool.allocate(2 ** 20, stream).free();
+  stream.synchronize();
+  assert(pool.usage().reserved > 0);
+  pool.trimTo(0);
+  assertEquals(pool.usage().reserved, 0);
+  pool.releaseThreshold = 0;
+  assertEquals(pool.releaseThreshold, 0);
+  pool.allocate(2 ** 20, stream).free();
+  stream.synchronize();
+  assertEquals(pool.usage().reserved, 0);
+});
+
+testOnEachDriver("an allocation larger than the device says so", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const error = assertThrows(() => pool.allocate(2 ** 46), CudaError);
+  assertEquals(error.code, "cudaErrorMemoryAllocation");
+  assertEquals(error.number, 2);
+  assertEquals(error.call, "cudaMallocFromPoolAsync");
+  assertMatch(error.message, /Cannot allocate 70368744177664 bytes from the pool on device 0/);
+});
+
+testOnEachDriver("sizes that are none are refused before the driver is asked", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  for (const size of [0, -1, 1.5, NaN, Infinity, 2 ** 60]) {
+    assertThrows(() => pool.allocate(size), RangeError, String(size));
+  }
+  assertThrows(() => pool.allocate("4" as unknown as number), TypeError, "no number");
+  assertEquals(pool.usage().used, 0);
+});
+
+testOnEachDriver("streams and devices that are none, or of another Cuda object, are refused", (cuda, { open }) => {
+  using other = new Cuda(new Session(open()));
+  const [gpu, foreign] = [cuda.device(0), other.device(0)];
+  using stream = gpu.createStream();
+  using foreignStream = foreign.createStream();
+  using pool = gpu.createPool();
+  for (const wrong of [{ stream }, 5, "0", foreign] as never[]) {
+    assertThrows(() => pool.allocate(16, wrong), TypeError, " as a stream: give what CudaDevice.createStream made");
+    assertThrows(() => pool.allocateArray(Uint8Array, 16, wrong), TypeError, " as a stream: ");
+  }
+  for (const wrong of [foreignStream, foreign.defaultStream]) {
+    assertThrows(() => pool.allocate(16, wrong), TypeError, "Cannot use a stream of another Cuda object");
+    assertThrows(() => pool.allocateArray(Uint8Array, 16, wrong), TypeError, "a stream of another Cuda object");
+  }
+  assertEquals(pool.usage().used, 0);
+  const uses: ((device: CudaDevice) => unknown)[] = [
+    (device) => pool.getAccess(device),
+    (device) => pool.setAccess(device, "read-write"),
+    (device) => pool.setAccess([gpu, device], "none"),
+    (device) => gpu.canAccessPeer(device),
+    (device) => gpu.enablePeerAccess(device),
+    (device) => gpu.disablePeerAccess(device),
+  ];
+  for (const use of uses) {
+    assertThrows(() => use(1 as never), TypeError, "Cannot use 1 as a device: give one of Cuda.devices");
+    assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as a device");
+    assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as a device");
+    assertThrows(() => use(foreign), TypeError, "Cannot use a device of another Cuda object");
+  }
+});
+
+testOnEachDriver("names that every object has are no options", (cuda) => {
+  const gpu = cuda.device(0);
+  for (const name of ["toString", "constructor", "__proto__"] as never[]) {
+    assertThrows(() => gpu.createPool({ handleType: name }), TypeError, `with handleType "${name}": it is "none"`);
+    using pool = gpu.createPool();
+    assertThrows(() => pool.setAccess(gpu, name), TypeError, `Cannot set the access "${name}": it is "none"`);
+  }
+});
+
+testOnEachDriver("a pool that was not created to be shared cannot be exported", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  assertEquals(pool.handleType, "none");
+  assertThrows(() => pool.exportHandle(), TypeError, 'created with handleType "none"; create it with "posix-fd"');
+  using buffer = pool.allocate(64);
+  const error = assertThrows(() => buffer.exportPointer(), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidValue");
+});
+
+testOnEachDriver("what was disposed says so, and a second dispose does nothing", (cuda) => {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const buffer = pool.allocate(64);
+  buffer.free();
+  assertThrows(() => buffer.address, ReferenceError, "freed");
+  assertThrows(() => buffer.free(), ReferenceError, "freed");
+  buffer[Symbol.dispose]();
+  pool[Symbol.dispose]();
+  pool[Symbol.dispose]();
+  assertThrows(() => pool.allocate(64), ReferenceError, "the pool on device 0: it was disposed");
+  const stream = gpu.createStream();
+  stream[Symbol.dispose]();
+  stream[Symbol.dispose]();
+  assertThrows(() => stream.synchronize(), ReferenceError, "disposed");
+});
+
+testOnEachDriver("a pool reports the buffers that were forgotten", (cuda) => {
+  const gpu = cuda.device(0);
+  const reported: string[] = [];
+  const { warn } = console;
+  console.warn = (message: string) => reported.push(message);
+  try {
+    const pool = gpu.createPool();
+    const forgotten = [pool.allocate(1000), pool.allocate(24)];
+    pool[Symbol.dispose]();
+    assertEquals(reported.length, 1);
+    assertMatch(reported[0]!, /2 buffers were not freed before the pool on device 0 was disposed, 1024 bytes/);
+    for (const buffer of forgotten) buffer.free();
+    gpu.synchronize();
+  } finally {
+    console.warn = warn;
+  }
+});
+
+testOnEachDriver("buffers outlive their pool until they are freed", async (cuda) => {
+  const gpu = cuda.device(0);
+  const { warn } = console;
+  console.warn = () => {};
+  using stack = new DisposableStack();
+  stack.defer(() => {
+    console.warn = warn;
+  });
+  const pool = gpu.createPool();
+  using buffer = pool.allocate(256);
+  buffer.fill(9);
+  pool[Symbol.dispose]();
+  assertEquals(await buffer.read(Uint8Array), new Uint8Array(256).fill(9));
+});
+
+testOnEachDriver("access of a peer is given and taken back", (cuda) => {
+  const [first, second] = [cuda.device(0), cuda.device(1)];
+  using pool = first.createPool();
+  assertEquals(pool.getAccess(first), "read-write");
+  assertEquals(pool.getAccess(second), "none");
+  pool.setAccess(second, "read-write");
+  assertEquals(pool.getAccess(second), "read-write");
+  pool.setAccess([second], "none");
+  assertEquals(pool.getAccess(second), "none");
+  assertThrows(() => pool.setAccess(second, "write" as "read"), TypeError, '"write"');
+}, { devices: 2 });
+
+testOnEachDriver("nothing can be used once the Cuda object is disposed", async (cuda) => {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const buffer = pool.allocate(64);
+  buffer.free();
+  pool[Symbol.dispose]();
+  cuda[Symbol.dispose]();
+  assertThrows(() => cuda.device(0), ReferenceError, "Cuda object was disposed");
+  for (const use of [() => gpu.createStream(), () => gpu.name, () => gpu.createPool()]) {
+    const error = assertThrows(use, ReferenceError, "Cannot use this object: the Cuda object was disposed");
+    assertEquals([error.name, error.constructor.name], ["ReferenceError", "ReferenceError"]);
+  }
+  await assertRejects(() => gpu.finished(), ReferenceError, "Cuda object was disposed");
+});
+
+testOnEachDriver("a device has a default pool and a current one", (cuda) => {
+  const gpu = cuda.device(0);
+  const { defaultPool } = gpu;
+  assert(defaultPool === gpu.defaultPool && gpu.currentPool === defaultPool);
+  assert(defaultPool.device === gpu && defaultPool.handleType === "none");
+  assertThrows(() => defaultPool.exportHandle(), TypeError, "handleType");
+  {
+    using buffer = defaultPool.allocate(1000);
+    assert(defaultPool.usage().used >= 1000 && buffer.pool === defaultPool);
+  }
+  defaultPool[Symbol.dispose]();
+  defaultPool.allocate(10).free();
+  using pool = gpu.createPool();
+  gpu.currentPool = pool;
+  assert(gpu.currentPool === pool && gpu.defaultPool === defaultPool);
+  gpu.currentPool = defaultPool;
+  assert(gpu.currentPool === defaultPool);
+  gpu.currentPool = pool;
+  pool[Symbol.dispose]();
+  assert(gpu.currentPool === defaultPool, "A pool that is gone is nobody's current one");
+  assertThrows(() => gpu.currentPool = pool, ReferenceError, "it was disposed");
+});
+
+testOnEachDriver("a current pool that is disposed before its buffers is not allocated from any more", (cuda) => {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  gpu.currentPool = pool;
+  const buffer = pool.allocate(100);
+  const { warn } = console;
+  console.warn = () => {};
+  try {
+    pool[Symbol.dispose]();
+  } finally {
+    console.warn = warn;
+  }
+  assert(gpu.currentPool === gpu.defaultPool);
+  buffer.free();
+});
+
+testOnEachDriver("a device's current pool is its own", (cuda) => {
+  using pool = cuda.device(1).createPool();
+  assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "of device 1 the current pool of device 0");
+}, { devices: 2 });
+
+testOnEachDriver("a pool of another Cuda object is no current pool", (cuda, { open }) => {
+  using other = new Cuda(new Session(open()));
+  using pool = other.device(0).createPool();
+  assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "a pool of another Cuda object the current pool");
+});
+
+testOnEachDriver("a buffer that is freed while it is read is not reported as forgotten", async (cuda) => {
+  const gpu = cuda.device(0);
+  const warnings: unknown[] = [];
+  const { warn } = console;
+  console.warn = (message) => warnings.push(message);
+  try {
+    const pool = gpu.createPool();
+    const buffer = pool.allocate(2 ** 26);
+    buffer.fill(3);
+    const reading = buffer.read(Uint8Array);
+    buffer.free();
+    pool[Symbol.dispose]();
+    assertEquals((await reading)[2 ** 26 - 1], 3);
+  } finally {
+    console.warn = warn;
+  }
+  assertEquals(warnings, []);
+});

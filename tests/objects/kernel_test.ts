@@ -1,0 +1,173 @@
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+
+testOnEachDriver("saxpy gives what IEEE arithmetic gives", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  const length = 100_003;
+  using x = pool.allocateArray(Float32Array, length, stream);
+  using y = pool.allocateArray(Float32Array, length, stream);
+  const xs = Float32Array.from({ length }, (_, index) => Math.sin(index));
+  const ys = Float32Array.from({ length }, (_, index) => Math.cos(index) * 1e3);
+  x.copyFrom(xs);
+  y.copyFrom(ys);
+  using module = gpu.loadModule(saxpyPtx);
+  const saxpy = module.kernel("saxpy");
+  assertEquals(module.kernelNames, ["saxpy"]);
+  assertEquals(saxpy.parameters, ["u32", "f32", "u64", "u64"]);
+  saxpy.launch({ grid: 17, block: 128, stream }, length, 2.5, x, y);
+  const expected = ys.map((value, index) => Math.fround(Math.fround(2.5 * xs[index]!) + value));
+  assertEquals(await y.toTypedArray(), expected);
+});
+
+testOnEachDriver("fill writes every byte it is told to and none past it", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(fillPtx);
+  const fill = module.kernel("fill");
+  for (const byteLength of [1, 2, 3, 4, 5, 1023, 4096]) {
+    using buffer = pool.allocate(byteLength + 8);
+    buffer.fill(0xee);
+    fill.launch({ grid: 2, block: 64 }, buffer, byteLength, 0x44332211);
+    const bytes = await buffer.read(Uint8Array);
+    const pattern = [0x11, 0x22, 0x33, 0x44];
+    assertEquals(
+      bytes,
+      bytes.map((_, index) => index < byteLength ? pattern[index % 4]! : 0xee),
+      `${byteLength} bytes`,
+    );
+  }
+});
+
+testOnEachDriver("arguments that do not fit the parameters are refused before anything is launched", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64);
+  using module = gpu.loadModule(saxpyPtx);
+  const saxpy = module.kernel("saxpy");
+  const shape = { grid: 1, block: 32 };
+  assertThrows(() => saxpy.launch(shape, 1, 2, buffer), TypeError, "3 arguments: it has 4 parameters");
+  assertThrows(() => saxpy.launch(shape, 1.5, 2, buffer, buffer), RangeError, "parameter 0 (u32)");
+  assertThrows(() => saxpy.launch(shape, 2 ** 32, 2, buffer, buffer), RangeError, "parameter 0 (u32)");
+  assertThrows(() => saxpy.launch(shape, 1, buffer, buffer, buffer), TypeError, "parameter 1 (f32)");
+  assertThrows(() => saxpy.launch(shape, 1, 2, 0.5, buffer), RangeError, "parameter 2 (u64)");
+  assertThrows(() => saxpy.launch({ grid: 0, block: 32 }, 1, 2, buffer, buffer), RangeError, "saxpy with a grid of 0");
+  const error = assertThrows(() => saxpy.launch({ grid: 1, block: 2048 }, 1, 2, buffer, buffer), CudaError);
+  assertMatch(error.message, /Cannot launch saxpy with a grid of 1 blocks of 2048 threads/);
+  gpu.synchronize();
+});
+
+/** What a program without types may give. */
+// deno-lint-ignore no-explicit-any
+type Anything = any;
+
+testOnEachDriver("arguments of another kind are named as what they are", (cuda) => {
+  const gpu = cuda.device(0);
+  using host = cuda.allocateHost(64);
+  using module = gpu.loadModule(saxpyPtx);
+  const launch = (...args: Anything[]) => module.kernel("saxpy").launch({ grid: 1, block: 32 }, ...args);
+  const allocate = "allocate a buffer and copyFrom it";
+  const refusals: [args: unknown[], error: new () => Error, message: RegExp][] = [
+    [["5", 1, 0n, 0n], TypeError, /^Cannot pass a text as parameter 0 \(u32\) of saxpy: it takes a whole number$/],
+    [[0, 3n, 0n, 0n], TypeError, /^Cannot pass a bigint as parameter 1 \(f32\) of saxpy: it takes a number$/],
+    [[0, 1, new Float32Array(3), 0n], TypeError, new RegExp(`Cannot pass a Float32Array .*; ${allocate}$`)],
+    [[0, 1, host, 0n], TypeError, new RegExp(`Cannot pass a HostBuffer .*; ${allocate}$`)],
+    [[0, 1, undefined, 0n], TypeError, /^Cannot pass undefined as parameter 2 \(u64\)/],
+    [[0, 1, { address: 5 }, 0n], TypeError, /^Cannot pass an Object .*: its address is no bigint$/],
+    [[0, 1, { address: 2n ** 64n }, 0n], RangeError, /: its address is none of 64 bits$/],
+    [[2n ** 40n, 1, 0n, 0n], RangeError, /^Cannot pass 1099511627776 as parameter 0 \(u32\)/],
+    [[0, 1, 2n ** 70n, 0n], RangeError, /^Cannot pass 1180591620717411303424 as parameter 2/],
+  ];
+  for (const [args, error, message] of refusals) {
+    assertMatch(assertThrows(() => launch(...args), error).message, message);
+  }
+});
+
+testOnEachDriver(
+  "a launch without a shape, or with one that there is not, says which of its extents is wrong",
+  (cuda) => {
+    using module = cuda.device(0).loadModule(saxpyPtx);
+    const launch = (options?: Anything) => module.kernel("saxpy").launch(options, 0, 0, 0n, 0n);
+    const refusals: [options: unknown, error: new () => Error, message: string][] = [
+      [undefined, TypeError, "Cannot launch saxpy with undefined as its options: give { grid, block }"],
+      [{ grid: 1 }, TypeError, "Cannot launch saxpy with undefined as its block"],
+      [{ grid: { x: 1 }, block: 1 }, TypeError, "Cannot launch saxpy with an Object as its grid"],
+      [{ grid: "1", block: 1 }, TypeError, "Cannot launch saxpy with a text as its grid"],
+      [{ grid: [1, "2"], block: 1 }, TypeError, "Cannot launch saxpy with a text as an extent of its grid"],
+      [{ grid: [1, 1, 1, 5], block: 1 }, RangeError, "Cannot launch saxpy with a grid of 4 dimensions"],
+      [{ grid: 1, block: [] }, RangeError, "Cannot launch saxpy with a block of 0 dimensions"],
+      [{ grid: [2, 3], block: [1, 0] }, RangeError, "Cannot launch saxpy with a block of 1 x 0: each extent"],
+      [{ grid: NaN, block: 1 }, RangeError, "Cannot launch saxpy with a grid of NaN: each extent"],
+      [{ grid: 1, block: 1, sharedMemoryBytes: 2 ** 33 }, RangeError, "it must be at most 4294967295"],
+    ];
+    for (const [options, error, message] of refusals) assertThrows(() => launch(options), error, message);
+    module.kernel("saxpy").launch({ grid: [1, undefined, 1], block: [32], sharedMemoryBytes: -0 }, 0, 0, 0n, 0n);
+    cuda.device(0).synchronize();
+  },
+);
+
+testOnEachDriver("a launch that the device cannot take says which of its limits that is past", (cuda) => {
+  const gpu = cuda.device(0);
+  using module = gpu.loadModule(saxpyPtx);
+  const refused = (options: { grid: [number, number]; block: number; sharedMemoryBytes?: number }) =>
+    assertThrows(() => module.kernel("saxpy").launch(options, 0, 0, 0n, 0n), CudaError).message;
+  const limit = (name: string) => `the device's attribute("${name}") is ${gpu.attribute(name)}`;
+  assert(refused({ grid: [1, 1], block: 2048 }).endsWith(limit("maxThreadsPerBlock")));
+  assert(refused({ grid: [1, 65536], block: 32 }).endsWith(limit("maxGridDimY")));
+  const shared = refused({ grid: [1, 1], block: 32, sharedMemoryBytes: 2 ** 20 });
+  assert(shared.includes("blocks of 32 threads and 1048576 bytes of shared memory each: "), shared);
+  assert(shared.endsWith(limit("maxSharedMemoryPerBlock")), shared);
+  gpu.synchronize();
+});
+
+testOnEachDriver("a module that is no PTX, and a kernel that is not there, say what is wrong", (cuda) => {
+  const gpu = cuda.device(0);
+  const broken = saxpyPtx.replace("ret;", "nonesuch.u32 %r1, 4;\n\tret;");
+  const error = assertThrows(() => gpu.loadModule(broken), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidPtx");
+  const line = broken.split("\n").findIndex((text) => text.includes("nonesuch")) + 1;
+  assertMatch(error.message, new RegExp(`line ${line}\\b`, "i"));
+  using module = gpu.loadModule(saxpyPtx);
+  assertThrows(
+    () => module.kernel("daxpy"),
+    RangeError,
+    'Cannot find the kernel "daxpy" in the module: its kernels are saxpy',
+  );
+  const kernel = module.kernel("saxpy");
+  module[Symbol.dispose]();
+  assertThrows(() => kernel.launch({ grid: 1, block: 1 }, 0, 0, 0n, 0n), ReferenceError, "module was disposed");
+});
+
+testOnEachDriver("a kernel is launched on streams of its own device alone", (cuda) => {
+  using module = cuda.device(0).loadModule(fillPtx);
+  const stream = cuda.device(1).defaultStream;
+  const launch = () => module.kernel("fill").launch({ grid: 1, block: 32, stream }, 0n, 0, 0);
+  assertThrows(launch, TypeError, "device 0 on a stream of device 1");
+}, { devices: 2 });
+
+testOnEachDriver("a kernel is launched on what is a stream, and of its own Cuda object, alone", (cuda, driver) => {
+  using another = new Cuda(new Session(driver.open()));
+  using event = cuda.device(0).createEvent();
+  using module = cuda.device(0).loadModule(fillPtx);
+  const launch = (stream: Anything) => () => module.kernel("fill").launch({ grid: 1, block: 32, stream }, 0n, 0, 0);
+  assertThrows(launch(another.device(0).defaultStream), TypeError, "Cannot use a stream of another Cuda object");
+  assertThrows(launch(event), TypeError, "Cannot use a CudaEvent as a stream");
+  assertThrows(launch(null), TypeError, "Cannot use null as a stream");
+});
+
+testOnEachDriver("occupancy is told for a block's size", (cuda) => {
+  using module = cuda.device(0).loadModule(fillPtx);
+  const fill = module.kernel("fill");
+  assert(fill.maxActiveBlocksPerMultiprocessor(256) >= 1);
+  assert(fill.maxActiveBlocksPerMultiprocessor(1024) <= fill.maxActiveBlocksPerMultiprocessor(128));
+  const ask = (blockSize: Anything, bytes?: number) => () => fill.maxActiveBlocksPerMultiprocessor(blockSize, bytes);
+  assertThrows(ask("32"), TypeError, "Cannot use a text as the size of a block");
+  assertThrows(ask(2 ** 40), RangeError, "Cannot use a block of 1099511627776 threads");
+  assertThrows(ask(32, 2 ** 40), RangeError, "sharedMemoryBytes: it must be at most 4294967295");
+});

@@ -1,0 +1,63 @@
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { open } from "../../src/open.ts";
+import { startScript } from "../support/child_process.ts";
+import { driversUnderTest } from "../support/drivers.ts";
+
+const hasGpu = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;
+
+interface Described {
+  driver?: string;
+  uuids?: string[];
+  arePeers?: boolean;
+  error?: string;
+}
+
+/** What a process sees that runs with these variables in its environment. */
+async function describeDevices(env: Record<string, string>): Promise<Described> {
+  await using child = startScript("children/describe_devices.ts", [], { env });
+  return JSON.parse(await child.nextLine() ?? await child.errors());
+}
+
+test("auto takes a GPU where there is one, and the software device otherwise", () => {
+  using cuda = open();
+  assertEquals(cuda.driver, hasGpu ? "cuda" : "software");
+});
+
+test("a runtime that is too old is refused by name, whatever driver was asked for", () => {
+  const property = Object.getOwnPropertyDescriptor(Uint8Array.prototype, "toHex")!;
+  delete (Uint8Array.prototype as { toHex?: unknown }).toHex;
+  try {
+    assertThrows(() => open({ driver: "software" }), Error, "Cannot run here: this runtime is too old");
+  } finally {
+    Object.defineProperty(Uint8Array.prototype, "toHex", property);
+  }
+});
+
+test("a driver that was asked for is not replaced by another", { skip: hasGpu && "there is a GPU" }, () => {
+  const error = assertThrows(() => open({ driver: "cuda" }), Error);
+  assertMatch(error.message, /^Cannot use CUDA: /);
+  assertEquals(error.name, "CudaUnavailableError");
+});
+
+test("the environment says which driver, how many devices and which of them", async () => {
+  const software = { POOLPASS_DRIVER: "software", POOLPASS_SOFTWARE_DEVICES: "3" };
+  const { driver, uuids = [], arePeers } = await describeDevices(software);
+  assertEquals([driver, uuids.length, arePeers], ["software", 3, true]);
+  const alone = await describeDevices({ ...software, POOLPASS_SOFTWARE_PEERS: "none" });
+  assertEquals(alone.arePeers, false);
+  const some = await describeDevices({ ...software, CUDA_VISIBLE_DEVICES: `2,${uuids[0]}` });
+  assertEquals(some.uuids, [uuids[2]!, uuids[0]!]);
+  const none = await describeDevices({ ...software, CUDA_VISIBLE_DEVICES: "" });
+  assertMatch(none.error ?? "", /CUDA_VISIBLE_DEVICES/);
+});
+
+test("what the environment and the options cannot mean is refused, with the value", async () => {
+  const wrongDriver = await describeDevices({ POOLPASS_DRIVER: "gpu" });
+  assertMatch(wrongDriver.error ?? "", /POOLPASS_DRIVER="gpu"/);
+  const wrongCount = await describeDevices({ POOLPASS_DRIVER: "software", POOLPASS_SOFTWARE_DEVICES: "many" });
+  assertMatch(wrongCount.error ?? "", /POOLPASS_SOFTWARE_DEVICES="many"/);
+  assertThrows(() => open({ driver: "software", softwareDevices: 0 }), RangeError, "0 software devices");
+  assertThrows(() => open({ driver: "metal" as "cuda" }), TypeError, '"metal"');
+  assertThrows(() => open({ driver: "cuda", cudart: 13 as never }), TypeError, "Cannot use 13 as libcudart");
+});

@@ -1,0 +1,247 @@
+/**
+ * An object of every public class, alive and afterwards, and what it must print as.
+ *
+ * @module
+ */
+import { assertEquals } from "@std/assert";
+import { mkdtempSync, rmSync } from "node:fs";
+import process from "node:process";
+import * as poolpass from "../../mod.ts";
+import { waitUntil } from "../../src/support/waiting/waiting.ts";
+import { Gate } from "../support/sharing_gate.ts";
+
+const { Exporter, Importer, open, ShareableHandle, UnixListener, UnixSocket } = poolpass;
+
+/** Called with an object and what it must print as: in this text # stands for any number, in either notation. */
+export type Visit = (object: object, text: string) => void;
+
+const ptx = `.version 7.0
+.target sm_60
+.address_size 64
+.visible .global .align 4 .b8 table[16];
+.visible .entry scale(.param .u64 x, .param .f32 by, .param .align 4 .b8 size[12]) { ret; }
+.visible .entry clear() { ret; }
+`;
+
+/** The names of the classes that mod.ts exports, but for errors, which every runtime prints itself. */
+export function publicClasses(): string[] {
+  return Object.entries(poolpass).filter(([, value]) => isClass(value) && !(value.prototype instanceof Error))
+    .map(([name]) => name);
+}
+
+function isClass(value: unknown): value is new () => object {
+  return typeof value === "function" && /^class\b/.test(Function.prototype.toString.call(value));
+}
+
+/** Makes objects of all public classes on the software device, and visits each when it can be looked at. */
+export async function visitObjects(visit: Visit): Promise<void> {
+  const cuda = open({ driver: "software", softwareDevices: 2 });
+  const gpu = cuda.device(0);
+  visit(cuda, "Cuda { software, 2 devices, CUDA #.# }");
+  visit(cuda.device(1), "CudaDevice { device 1, poolpass software device, GPU-706f6f6c-7061-7373-2073-6f6674776101 }");
+  visitMemory(cuda, visit);
+  visitStreams(cuda, visit);
+  visitModule(gpu, visit);
+  const folder = mkdtempSync("/tmp/poolpass-printing-");
+  try {
+    await visitSockets(`${folder}/socket`, visit);
+    await visitSharing(cuda, `${folder}/exporter`, visit);
+    await visitChannel(cuda, `${folder}/exporter`, visit);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  visitWhatCudaLeaves(cuda, visit);
+}
+
+function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  visit(pool, "MemoryPool { device 0, 0 buffers, 0 of 0 bytes in use }");
+  const buffer = pool.allocate(1);
+  visit(pool, "MemoryPool { device 0, 1 buffer, # of # bytes in use }");
+  visit(buffer, "DeviceBuffer { device 0, 1 byte, # }");
+  const array = pool.allocateArray(Float32Array, 10);
+  visit(array, "DeviceArray { device 0, Float32Array(10), 40 bytes, # }");
+  visit(array.subarray(2, 4), "DeviceArray { device 0, Float32Array(2), 8 bytes, # }");
+  array.free();
+  visit(array, "DeviceArray { device 0, Float32Array(10), 40 bytes, freed }");
+  const allocator = pool.createCachingAllocator();
+  visit(allocator, "CachingAllocator { device 0, 0 buffers, 0 of 0 bytes in use }");
+  allocator[Symbol.dispose]();
+  visit(allocator, "CachingAllocator { device 0, disposed }");
+  withoutWarning(() => pool[Symbol.dispose]());
+  visit(pool, "MemoryPool { device 0, disposed, 1 buffer not freed }");
+  buffer.free();
+  visit(buffer, "DeviceBuffer { device 0, 1 byte, freed }");
+  visit(pool, "MemoryPool { device 0, disposed }");
+  visit(gpu.defaultPool, "MemoryPool { device 0, default, 0 buffers, # of # bytes in use }");
+  const hostPool = cuda.createHostPool({ handleType: "posix-fd", numaNode: 0 });
+  visit(hostPool, "MemoryPool { host, posix-fd, 0 buffers, # of # bytes in use }");
+  const inHost = hostPool.allocate(64, gpu.defaultStream);
+  visit(inHost, "DeviceBuffer { host, 64 bytes, # }");
+  inHost.free();
+  hostPool[Symbol.dispose]();
+  visit(hostPool, "MemoryPool { host, posix-fd, disposed }");
+  const host = cuda.allocateHost(4096);
+  visit(host, "HostBuffer { host, 4096 bytes, page-locked }");
+  host[Symbol.dispose]();
+  visit(host, "HostBuffer { host, 4096 bytes, disposed }");
+}
+
+function visitStreams(cuda: poolpass.Cuda, visit: Visit): void {
+  const gpu = cuda.device(0);
+  using gate = new Gate(cuda);
+  const stream = gpu.createStream({ nonBlocking: true });
+  const event = gpu.createEvent();
+  visit(gpu.defaultStream, "CudaStream { device 0, default, idle }");
+  visit(stream, "CudaStream { device 0, idle }");
+  visit(event, "CudaEvent { device 0, done }");
+  gate.hold(stream);
+  stream.record(event);
+  visit(stream, "CudaStream { device 0, busy }");
+  visit(event, "CudaEvent { device 0, pending }");
+  gate.open();
+  stream.synchronize();
+  event[Symbol.dispose]();
+  stream[Symbol.dispose]();
+  visit(stream, "CudaStream { device 0, disposed }");
+  visit(event, "CudaEvent { device 0, disposed }");
+}
+
+function visitModule(gpu: poolpass.CudaDevice, visit: Visit): void {
+  const module = gpu.loadModule(ptx);
+  const kernel = module.kernel("scale");
+  const global = module.getGlobal("table");
+  visit(module, "CudaModule { device 0, kernels: scale, clear }");
+  visit(kernel, "CudaKernel { device 0, scale(u64, f32, 12 bytes) }");
+  visit(global, "DeviceBuffer { device 0, 16 bytes, # }");
+  module[Symbol.dispose]();
+  visit(module, "CudaModule { device 0, disposed }");
+  visit(kernel, "CudaKernel { device 0, scale(u64, f32, 12 bytes), disposed }");
+  visit(global, "DeviceBuffer { device 0, 16 bytes, freed }");
+  const entries = Array.from({ length: 10 }, (_, index) => `.visible .entry kernel${index}() { ret; }\n`);
+  using large = gpu.loadModule(`${ptx.split("\n").slice(0, 3).join("\n")}\n${entries.join("")}`);
+  const names = Array.from({ length: 8 }, (_, index) => `kernel${index}`).join(", ");
+  visit(large, `CudaModule { device 0, kernels: ${names} and 2 more }`);
+}
+
+async function visitSockets(path: string, visit: Visit): Promise<void> {
+  const listener = UnixListener.listen(path);
+  visit(listener, `UnixListener { ${path} }`);
+  const accepted = listener.accept();
+  const socket = await UnixSocket.connect(path);
+  await (await accepted)[Symbol.asyncDispose]();
+  visit(socket, `UnixSocket { process ${process.pid} }`);
+  await socket[Symbol.asyncDispose]();
+  await listener[Symbol.asyncDispose]();
+  visit(socket, `UnixSocket { process ${process.pid}, disposed }`);
+  visit(listener, `UnixListener { ${path}, disposed }`);
+  const fabric = ShareableHandle.fromBytes(new Uint8Array(64));
+  visit(fabric, "ShareableHandle { fabric }");
+}
+
+async function visitSharing(cuda: poolpass.Cuda, path: string, visit: Visit): Promise<void> {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(256);
+  const handle = pool.exportHandle();
+  visit(handle, `ShareableHandle { posix-fd ${handle.fd} }`);
+  const imported = gpu.importPool(handle);
+  handle[Symbol.dispose]();
+  visit(handle, "ShareableHandle { posix-fd, disposed }");
+  const mapped = imported.importPointer(buffer.exportPointer(), 128);
+  visit(imported, "ImportedMemoryPool { device 0, 1 mapped }");
+  visit(mapped, "DeviceBuffer { device 0, 128 bytes, # }");
+  mapped.free();
+  imported[Symbol.dispose]();
+  visit(imported, "ImportedMemoryPool { device 0, disposed }");
+
+  const exporter = Exporter.listen(path);
+  visit(exporter, `Exporter { ${path}, 0 offers, 0 importers }`);
+  const offer = exporter.offer("weights", buffer);
+  const whole = exporter.offer("all of it", pool);
+  const importer = await Importer.connect(cuda, path);
+  const remote = await importer.offer("weights");
+  const remoteWhole = await importer.offer("all of it");
+  visit(exporter, `Exporter { ${path}, 2 offers, 1 importer }`);
+  visit(importer, `Importer { process ${process.pid}, 2 offers, 0 mapped }`);
+  visit(whole, "Offer { all of it, whole pool, 0 leases }");
+  visit(remote, "RemoteOffer { weights, buffer, 256 bytes }");
+  visit(remoteWhole, "RemoteOffer { all of it, whole pool }");
+  const weights = await remote.map();
+  visit(importer, `Importer { process ${process.pid}, 2 offers, 1 mapped }`);
+  await waitUntil(() => offer.leases[0]?.state === "held");
+  const lease = offer.leases[0]!;
+  visit(lease, `Lease { weights, process ${process.pid}, held }`);
+  visit(offer, "Offer { weights, buffer, 256 bytes, 1 lease }");
+  weights.free();
+  await offer.released();
+  offer.withdraw();
+  whole.withdraw();
+  await offer.ended();
+  visit(offer, "Offer { weights, buffer, 256 bytes, 0 leases, withdrawn }");
+  visit(lease, `Lease { weights, process ${process.pid}, ended }`);
+  await importer[Symbol.asyncDispose]();
+  visit(importer, `Importer { process ${process.pid}, disposed }`);
+  visit(remote, "RemoteOffer { weights, buffer, 256 bytes, withdrawn }");
+  await exporter[Symbol.asyncDispose]();
+  visit(exporter, `Exporter { ${path}, disposed }`);
+}
+
+async function visitChannel(cuda: poolpass.Cuda, path: string, visit: Visit): Promise<void> {
+  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+  await using exporter = Exporter.listen(path);
+  const producer = exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 64 });
+  await using importer = await Importer.connect(cuda, path);
+  const consumer = await importer.channel("frames");
+  visit(consumer, "ChannelConsumer { frames, 0 frames ready, 0 held }");
+  const slot = await producer.reserve();
+  visit(slot, "Slot { device 0, slot #, 64 bytes, # }");
+  visit(producer, "ChannelProducer { frames, 1 of 2 slots free, 1 consumer, 0 frames }");
+  producer.send(slot);
+  visit(slot, "Slot { device 0, slot #, 64 bytes, sent or given back }");
+  const received = (await consumer.next())!;
+  visit(consumer, "ChannelConsumer { frames, 0 frames ready, 1 held }");
+  visit(received, "ReceivedSlot { device 0, slot #, frame 1, 64 bytes }");
+  received.release();
+  visit(received, "ReceivedSlot { device 0, slot #, frame 1, 64 bytes, released }");
+  producer.end();
+  visit(producer, "ChannelProducer { frames, # of 2 slots free, 1 consumer, 1 frame, ended }");
+  assertEquals(await consumer.next(), undefined);
+  visit(consumer, "ChannelConsumer { frames, 0 frames ready, 0 held, ended }");
+  await consumer[Symbol.asyncDispose]();
+  visit(consumer, "ChannelConsumer { frames, disposed }");
+  await producer[Symbol.asyncDispose]();
+  visit(producer, "ChannelProducer { frames, disposed }");
+}
+
+/** What is left of a `Cuda` object that was disposed before the rest. */
+function visitWhatCudaLeaves(cuda: poolpass.Cuda, visit: Visit): void {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const left: [object, string][] = [
+    [pool.allocate(8), "DeviceBuffer { device 0, 8 bytes, Cuda disposed }"],
+    [pool, "MemoryPool { device 0, disposed, 1 buffer not freed }"],
+    [gpu.defaultPool, "MemoryPool { device 0, default, disposed }"],
+    [gpu, "CudaDevice { device 0, disposed }"],
+    [gpu.defaultStream, "CudaStream { device 0, default, disposed }"],
+    [gpu.createStream(), "CudaStream { device 0, disposed }"],
+    [gpu.createEvent(), "CudaEvent { device 0, disposed }"],
+    [gpu.loadModule(ptx), "CudaModule { device 0, disposed }"],
+    [cuda.allocateHost(8), "HostBuffer { host, 8 bytes, disposed }"],
+    [cuda, "Cuda { software, disposed }"],
+  ];
+  withoutWarning(() => cuda[Symbol.dispose]());
+  for (const [object, text] of left) visit(object, text);
+}
+
+/** Runs what warns that buffers were forgotten, as is meant here. */
+function withoutWarning(body: () => void): void {
+  const { warn } = console;
+  console.warn = () => {};
+  try {
+    body();
+  } finally {
+    console.warn = warn;
+  }
+}

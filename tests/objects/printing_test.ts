@@ -1,0 +1,150 @@
+import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
+import process from "node:process";
+import { test } from "node:test";
+import { inspect } from "node:util";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import * as poolpass from "../../mod.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { startScript } from "../support/child_process.ts";
+import { publicClasses, visitObjects } from "./printed_objects.ts";
+
+const skip = shimRefusal() ?? false;
+
+type Inspect = (value: unknown, options?: { depth?: number; colors?: boolean }) => string;
+type Runtime = { readonly inspect: Inspect } | undefined;
+
+const { Bun: bun, Deno: deno } = globalThis as unknown as { Bun: Runtime; Deno: Runtime };
+
+/** What a runtime has for its own console, and what all have for Node's. */
+const inspectors: readonly Inspect[] = [
+  inspect,
+  ...(deno === undefined ? [] : [deno.inspect]),
+  ...(bun ? [bun.inspect] : []),
+];
+
+function patternOf(text: string): RegExp {
+  const escaped = text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  return new RegExp(`^${escaped.replaceAll("#", "(0x[0-9a-f]+|[0-9]+)")}$`);
+}
+
+test("an object of every public class is printed by the tests, alive and afterwards", { skip }, async () => {
+  const printed = new Map<string, Set<string>>();
+  await visitObjects((object, text) => {
+    const { name } = object.constructor;
+    assert(text.startsWith(`${name} { `), text);
+    printed.set(name, (printed.get(name) ?? new Set()).add(text));
+  });
+  assertEquals([...printed.keys()].sort(), publicClasses().sort());
+  const alone = [...printed].filter(([, texts]) => texts.size === 1).map(([name]) => name);
+  assertEquals(alone, [], "each is looked at in more than one state");
+});
+
+test("console.log prints every object usefully", { skip }, async () => {
+  const permissions = ["--allow-ffi", "--allow-read", "--allow-write", "--allow-env", "--allow-sys"];
+  await using child = startScript("children/print_objects.ts", [], { permissions, env: { NO_COLOR: "1" } });
+  let count = 0;
+  for (;;) {
+    const text = await child.nextLine();
+    if (text === undefined) break;
+    assertMatch((await child.nextLine())!, patternOf(text.replaceAll(String(process.pid), String(child.pid))));
+    count++;
+  }
+  assertEquals([await child.ended, await child.errors()], [0, ""]);
+  assert(count > 2 * publicClasses().length, `${count} objects`);
+});
+
+test("objects print the same inside others, at any depth and in colour", { skip }, async () => {
+  await visitObjects((object, text) => {
+    const pattern = patternOf(text);
+    const within = new RegExp(pattern.source.slice(1, -1));
+    for (const show of inspectors) {
+      assertMatch(show(object), pattern);
+      assertMatch(show(object, { depth: 0 }), pattern);
+      assertMatch(show(object, { colors: true }), pattern);
+      for (
+        const nested of [{ object }, [object], new Map([["key", object]]), new Set([object]), { a: { b: object } }]
+      ) {
+        assertMatch(show(nested), within);
+        assertMatch(show(nested, { colors: true }), within);
+      }
+      assertMatch(show([object], { depth: 0 }), within);
+    }
+  });
+});
+
+test("whatever is asked of a class, printing throws nothing", () => {
+  for (const name of publicClasses()) {
+    const { prototype } = poolpass[name as "MemoryPool"];
+    for (const show of inspectors) {
+      for (const value of [prototype, Object.create(prototype), new Proxy(Object.create(prototype), {})]) {
+        assertNotMatch(show(value), /Error/);
+      }
+    }
+  }
+});
+
+test("a pool's policies of reuse print as what they are, once the pool is disposed too", { skip }, () => {
+  using cuda = poolpass.open({ driver: "software" });
+  const pool = cuda.device(0).createPool();
+  const { reuse } = pool;
+  reuse.allowOpportunistic = false;
+  const printed = (follow: string, opportunistic: string, internal: string) =>
+    `ReusePolicies { followEventDependencies: ${follow}, allowOpportunistic: ${opportunistic}, ` +
+    `allowInternalDependencies: ${internal} }`;
+  for (const show of inspectors) assertEquals(show(reuse), printed("true", "false", "true"));
+  pool[Symbol.dispose]();
+  assertEquals(inspect(reuse), printed("not known", "not known", "not known"));
+});
+
+test("an object whose driver fails prints the error that it gives", { skip }, () => {
+  const driver = new SoftwareDriver({ devices: 1, peers: true });
+  using cuda = new Cuda(new Session(driver));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using event = gpu.createEvent();
+  using pool = gpu.createPool();
+  using failing = failWith(driver, new CudaError(700, "cudaStreamQuery"));
+  assertEquals(inspect(stream), "CudaStream { device 0, cudaErrorIllegalAddress }");
+  assertEquals(inspect(event), "CudaEvent { device 0, cudaErrorIllegalAddress }");
+  assertEquals(inspect(pool), "MemoryPool { device 0, 0 buffers, cudaErrorIllegalAddress }");
+  assertEquals(inspect(gpu), "CudaDevice { device 0, cudaErrorIllegalAddress }");
+  void failing;
+});
+
+test("to print a stream or an event is no work: what is queued is done as late as without it", { skip }, async () => {
+  using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using event = gpu.createEvent();
+  using from = cuda.allocateHost(1);
+  using to = cuda.allocateHost(1);
+  using buffer = gpu.allocate(1);
+  new Uint8Array(from.buffer).fill(1);
+  buffer.copyFrom(from, stream);
+  buffer.copyTo(to, stream);
+  stream.record(event);
+  for (let count = 0; count < 10; count++) {
+    assertEquals(inspect(stream), "CudaStream { device 0, busy }");
+    assertEquals(inspect(event), "CudaEvent { device 0, pending }");
+  }
+  assertEquals(new Uint8Array(to.buffer)[0], 0);
+  await stream.finished();
+  assertEquals(new Uint8Array(to.buffer)[0], 1);
+});
+
+/** Lets what printing asks of a driver fail, until disposed. */
+function failWith(driver: SoftwareDriver, error: Error): Disposable {
+  const fail = () => {
+    throw error;
+  };
+  const names = ["streamQuery", "eventQuery", "memPoolGetAttribute", "deviceGetName"] as const;
+  for (const name of names) Object.defineProperty(driver, name, { value: fail, configurable: true });
+  return {
+    [Symbol.dispose]() {
+      for (const name of names) delete (driver as unknown as Record<string, unknown>)[name];
+    },
+  };
+}

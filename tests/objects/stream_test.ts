@@ -1,0 +1,208 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaEvent } from "../../src/objects/cuda_event.ts";
+import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
+import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { open } from "../../src/open.ts";
+import { Session } from "../../src/session.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+
+const megabytes = 2 ** 20;
+
+// deno-lint-ignore no-explicit-any -- what programs without types may do
+type Anything = any;
+
+/** Keeps a stream busy for a while on any device: one thread writes all of the buffer. */
+function occupy(stream: CudaStream, buffer: DeviceBuffer, fill: CudaKernel): void {
+  fill.launch({ grid: 1, block: 1, stream }, buffer, buffer.byteLength, 1);
+}
+
+testOnEachDriver("a stream is busy until its work is done, and then its events have fired", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(fillPtx);
+  using buffer = pool.allocate(16 * megabytes, stream);
+  using event = gpu.createEvent();
+  assert(event.query(), "An event that was never recorded has nothing to wait for");
+  occupy(stream, buffer, module.kernel("fill"));
+  stream.record(event);
+  assertEquals([stream.query(), event.query()], [false, false]);
+  await event.finished();
+  await stream.finished();
+  assertEquals([stream.query(), event.query()], [true, true]);
+});
+
+testOnEachDriver("a stream that waits for an event sees what came before it on another", async (cuda) => {
+  const gpu = cuda.device(0);
+  using producer = gpu.createStream({ nonBlocking: true });
+  using consumer = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(fillPtx);
+  using source = pool.allocate(64 * megabytes, producer);
+  using target = pool.allocate(64 * megabytes, consumer);
+  using event = gpu.createEvent();
+  module.kernel("fill").launch({ grid: 64, block: 256, stream: producer }, source, source.byteLength, 0x01020304);
+  producer.record(event);
+  consumer.wait(event);
+  source.copyTo(target, consumer);
+  const words = await target.read(Uint32Array);
+  assert(words.every((word) => word === 0x01020304));
+});
+
+testOnEachDriver("the default stream comes after the blocking streams and before their next work", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64 * megabytes, stream);
+  using copy = pool.allocate(64 * megabytes, stream);
+  buffer.fill(1, stream);
+  buffer.copyTo(copy, gpu.defaultStream);
+  buffer.fill(2, stream);
+  const bytes = await copy.read(Uint8Array);
+  assert(bytes.every((byte) => byte === 1));
+});
+
+testOnEachDriver("events measure the time between them", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64 * megabytes, stream);
+  using start = gpu.createEvent({ timing: true });
+  using end = gpu.createEvent({ timing: true });
+  using untimed = gpu.createEvent();
+  stream.record(start);
+  buffer.fill(1);
+  stream.record(end);
+  stream.record(untimed);
+  await stream.finished();
+  const milliseconds = end.elapsedTime(start);
+  assert(milliseconds > 0 && milliseconds < 10_000, `${milliseconds}`);
+  const error = assertThrows(() => end.elapsedTime(untimed), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidResourceHandle");
+  assertThrows(() => gpu.createEvent({ timing: true, interprocess: true }), TypeError, "interprocess");
+});
+
+testOnEachDriver("a wait is ended by its signal, with the signal's reason", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(fillPtx);
+  using buffer = pool.allocate(16 * megabytes, stream);
+  occupy(stream, buffer, module.kernel("fill"));
+  const reason = new Error("enough");
+  const controller = new AbortController();
+  const waiting = stream.finished({ signal: controller.signal });
+  controller.abort(reason);
+  assertEquals(await assertRejects(() => waiting), reason);
+  await gpu.finished();
+});
+
+testOnEachDriver("options of null, numbers and texts are refused, wherever they are taken", (cuda) => {
+  const gpu = cuda.device(0) as Anything;
+  for (const options of [null, 5, "cuda"]) {
+    for (const take of [gpu.createStream, gpu.createEvent, gpu.createPool]) {
+      assertThrows(() => take.call(gpu, options), TypeError, "as the options of create");
+    }
+    assertThrows(() => (cuda as Anything).createHostPool(options), TypeError, "as the options of createHostPool");
+    assertThrows(() => open(options as never), TypeError, "as the options of open");
+  }
+});
+
+testOnEachDriver("what is no signal does not begin a wait", async (cuda) => {
+  using stream = cuda.device(0).createStream();
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(1, stream);
+  for (const signal of [5, {}, new AbortController()] as unknown as AbortSignal[]) {
+    for (const wait of [() => stream.finished({ signal }), () => buffer.read(Uint8Array, { signal })]) {
+      await assertRejects(wait, TypeError, "as a signal: give an AbortSignal");
+    }
+  }
+});
+
+testOnEachDriver("a device is finished when the streams that were disposed are too", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64 * megabytes);
+  using host = cuda.allocateHost(1);
+  gpu.synchronize();
+  {
+    using stream = gpu.createStream({ nonBlocking: true });
+    for (let pass = 1; pass < 8; pass++) buffer.fill(pass, stream);
+    buffer.subarray(0, 1).copyTo(host, stream);
+  }
+  await gpu.finished();
+  assertEquals(new Uint8Array(host.buffer)[0], 7);
+});
+
+testOnEachDriver("devices tell what they are", (cuda) => {
+  for (const gpu of cuda.devices) {
+    assert(/^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(gpu.uuid), gpu.uuid);
+    assert(cuda.device(gpu.uuid) === gpu);
+    assert(gpu.name.length > 0);
+    assert(gpu.attribute("multiProcessorCount") > 0);
+    assertEquals(gpu.attribute("warpSize"), 32);
+    assert(gpu.computeCapability[0] >= 6);
+    const { free, total } = gpu.memoryInfo();
+    assert(free > 0 && free <= total);
+  }
+  assertThrows(() => cuda.device(0).attribute("nonesuch"), RangeError, "nonesuch");
+  assertThrows(() => cuda.device(99), RangeError, "Cannot find device 99");
+  assertThrows(() => cuda.device("GPU-0"), RangeError, cuda.device(0).uuid);
+  assertThrows(() => cuda.device("0"), RangeError, 'Cannot find device "0"');
+  assertThrows(() => cuda.device({} as never), TypeError, "Cannot find a device by an Object");
+  const withPrefix = "cudaDevAttrMultiProcessorCount";
+  assertThrows(() => cuda.device(0).attribute(withPrefix), RangeError, 'leave the prefix out: "multiProcessorCount"');
+});
+
+testOnEachDriver("an event is recorded on a stream of its own device, and waited for on any", (cuda) => {
+  const [gpu, other] = [cuda.device(0), cuda.device(1)];
+  using stream = gpu.createStream();
+  using otherStream = other.createStream();
+  using event = gpu.createEvent();
+  const error = assertThrows(() => otherStream.record(event), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidResourceHandle");
+  const advice = "record an event of device 1, for which streams of any device can wait";
+  assert(error.message.endsWith(`; ${advice}`), error.message);
+  stream.record(event);
+  otherStream.wait(event);
+  otherStream.synchronize();
+}, { devices: 2 });
+
+testOnEachDriver("what is no stream or event of the same Cuda object is refused by name", (cuda, { open }) => {
+  using other = new Cuda(new Session(open()));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using event = gpu.createEvent({ timing: true });
+  using foreign = other.device(0).createEvent({ timing: true });
+  const uses: ((event: CudaEvent) => unknown)[] = [
+    (event) => stream.record(event),
+    (event) => stream.wait(event),
+    (start) => event.elapsedTime(start),
+  ];
+  for (const use of uses) {
+    assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as an event");
+    assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as an event");
+    assertThrows(() => use(foreign), TypeError, "Cannot use an event of another Cuda object");
+  }
+});
+
+testOnEachDriver("streams have the priorities that their device tells of", (cuda) => {
+  const gpu = cuda.device(0);
+  const { least, greatest } = gpu.streamPriorityRange();
+  assertEquals(least, 0);
+  assert(Number.isInteger(greatest) && greatest <= least, `from ${least} to ${greatest}`);
+  for (const priority of [least, greatest]) {
+    using stream = gpu.createStream({ nonBlocking: true, priority });
+    assert(stream.query());
+  }
+  using _nearest = gpu.createStream({ priority: -(2 ** 31) });
+  using _plain = gpu.createStream({ priority: -0 });
+  for (const priority of [2 ** 31, 2 ** 40, -(2 ** 31) - 1, 0.5, NaN, Infinity]) {
+    assertThrows(() => gpu.createStream({ priority }), RangeError, `Cannot use ${priority} as a stream's priority`);
+  }
+  assertThrows(() => gpu.createStream({ priority: "0" as never }), TypeError, "a text as a stream's priority");
+});

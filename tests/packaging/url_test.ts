@@ -1,0 +1,159 @@
+import { assertEquals, assertMatch } from "@std/assert";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { type Outcome, type RunOptions, scriptNamed, serveProject, type UrlServer } from "./url_server.ts";
+
+const skip = "Deno" in globalThis ? false : "only Deno imports from a URL";
+const skipFfi = skip || (shimRefusal() ?? false);
+
+/** All but those to import and for FFI: what asks for one of these is not even looked at, but fails. */
+const denied = ["--deny-read", "--deny-write", "--deny-net", "--deny-env", "--deny-sys", "--deny-run"];
+const withFfi: RunOptions = { permissions: ["--allow-ffi", ...denied] };
+const withoutFfi: RunOptions = { permissions: denied };
+
+/** What each script of one process prints, and how it ends without FFI: what it prints is the same then, or why not. */
+const scripts: Readonly<Record<string, { output: RegExp; refusal?: RegExp }>> = {
+  kernels: { output: /^12 24 36 true$/ },
+  copies: { output: /^16843009 84148994 16843009 16843009 1 2 3$/ },
+  caching_allocator: { output: /^2 2 1024$/ },
+  streams: { output: /^3 3 3 3 true true$/ },
+  module: { output: /^add 50$/ },
+  printing: {
+    output: /^Cuda \{ software, 2 devices, CUDA [\d.]+ \} \[\s+CudaStream \{[^]+ pool: MemoryPool \{[^]+\}$/,
+  },
+  host_pool: {
+    output: /^7 8 7$/,
+    refusal: /Cannot see the buffer of 8 bytes on the host: .*; read copies the memory instead/,
+  },
+};
+
+const noPool = /Cannot create a pool that other processes can share: /;
+const noSocket = /Cannot connect to .*nobody: /;
+
+/** The scripts of two processes: what the exporter prints at the end, what the importer prints, and why each cannot. */
+const pairs: Readonly<
+  Record<string, { exporter: string; importer: string; refusals: { exporter: RegExp; importer: RegExp } }>
+> = {
+  pool_by_socket: {
+    exporter: "6 6",
+    importer: "5 5 true",
+    refusals: { exporter: noPool, importer: noSocket },
+  },
+  offer: {
+    exporter: "released",
+    importer: '9 9 {"dtype":"uint8"}',
+    refusals: { exporter: noPool, importer: noSocket },
+  },
+  channel: {
+    exporter: "sent 4",
+    importer: "1 2 3 4",
+    refusals: { exporter: noPool, importer: noSocket },
+  },
+  legacy_handles: {
+    exporter: "5 5",
+    importer: "4 4",
+    refusals: {
+      exporter: /Cannot create an event on device 0: .*cudaErrorNotSupported/,
+      importer: /Cannot open an event of another process on device 0: .*cudaErrorNotSupported/,
+    },
+  },
+};
+
+let server: UrlServer;
+if (!skip) {
+  before(async () => {
+    server = await serveProject();
+  });
+  after(() => server[Symbol.asyncDispose]());
+}
+
+function run(name: string, options: RunOptions): Promise<Outcome> {
+  return server.start(scriptNamed(name), options).outcome;
+}
+
+function assertDone({ code, errors, permissions }: Outcome): void {
+  assertEquals(errors, "");
+  assertEquals([code, permissions], [0, ["ffi", "import"]]);
+}
+
+for (const [name, { output }] of Object.entries(scripts)) {
+  test(`from a URL, --allow-ffi is all that it takes: ${name}`, { skip: skipFfi }, async () => {
+    const outcome = await run(name, withFfi);
+    assertDone(outcome);
+    assertMatch(outcome.output.trim(), output);
+  });
+}
+
+for (const [name, expected] of Object.entries(pairs)) {
+  test(`from a URL, two processes that share, with --allow-ffi alone: ${name}`, { skip: skipFfi }, async () => {
+    const text = scriptNamed(name);
+    const path = join(server.folder, `${name}.sock`);
+    const exporter = server.start(text, { ...withFfi, args: ["exporter", path] });
+    const first = await exporter.firstLine;
+    const importer = server.start(text, { ...withFfi, args: ["importer", first === "listening" ? path : first] });
+    const imported = await importer.outcome;
+    exporter.endInput();
+    const exported = await exporter.outcome;
+    assertDone(imported);
+    assertDone(exported);
+    assertEquals(imported.output.trim(), expected.importer);
+    assertEquals(exported.output.trim().split("\n").slice(1), [expected.exporter]);
+  });
+}
+
+for (const [name, { output, refusal }] of Object.entries(scripts)) {
+  test(`from a URL, without --allow-ffi: ${name} ${refusal ? "says why not" : "works"}`, { skip }, async () => {
+    const outcome = await run(name, withoutFfi);
+    assertEquals(outcome.permissions, ["import"]);
+    if (refusal === undefined) {
+      assertEquals([outcome.code, outcome.errors], [0, ""]);
+      assertMatch(outcome.output.trim(), output);
+    } else {
+      assertRefused(outcome, refusal);
+    }
+  });
+}
+
+for (const [name, { refusals }] of Object.entries(pairs)) {
+  test(`from a URL, without --allow-ffi: ${name} says why not, in either process`, { skip }, async () => {
+    const text = scriptNamed(name);
+    for (const [role, refusal] of Object.entries(refusals)) {
+      const nobody = name === "legacy_handles" ? `${"00".repeat(64)},${"00".repeat(64)}` : `${server.folder}/nobody`;
+      assertRefused(await server.start(text, { ...withoutFfi, args: [role, nobody] }).outcome, refusal);
+    }
+  });
+}
+
+function assertRefused({ code, errors, permissions }: Outcome, refusal: RegExp): void {
+  assertEquals([code, permissions], [1, ["import"]]);
+  assertMatch(errors, refusal);
+  assertMatch(errors, /FFI is not permitted; run with --allow-ffi/);
+}
+
+test("what a script asks for besides is seen, and refused", { skip }, async () => {
+  const script = `import { open } from "../../mod.ts";
+open({ driver: "software" });
+for (const ask of [() => Deno.readTextFileSync("/etc/hostname"), () => Deno.hostname(), () => Deno.env.get("HOME")]) {
+  try {
+    ask();
+  } catch (error) {
+    console.log(error.name);
+  }
+}
+`;
+  const { output, permissions } = await server.start(script, withFfi).outcome;
+  assertEquals(output.trim().split("\n"), ["NotCapable", "NotCapable", "NotCapable"]);
+  assertEquals(permissions, ["env", "ffi", "import", "read", "sys"]);
+});
+
+test("without options, the device is found with --allow-ffi and nothing else", { skip: skipFfi }, async () => {
+  const script =
+    `import { open } from "../../mod.ts";\nusing cuda = open();\nconsole.log(cuda.driver, cuda.devices.length);\n`;
+  const outcome = await server.start(script, {
+    ...withFfi,
+    env: { POOLPASS_DRIVER: "auto", POOLPASS_SOFTWARE_DEVICES: "3" },
+  }).outcome;
+  assertDone(outcome);
+  assertMatch(outcome.output, /^(software 3|cuda \d+)\n$/);
+});

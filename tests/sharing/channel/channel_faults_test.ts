@@ -1,0 +1,241 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { dirname } from "node:path";
+import process from "node:process";
+import type { ChannelConsumer } from "../../../src/sharing/channel/channel_consumer.ts";
+import type { ChannelProducer } from "../../../src/sharing/channel/channel_producer.ts";
+import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
+import { Importer } from "../../../src/sharing/importer/importer.ts";
+import { type ChannelPeer, joinAndWait, startChannelPeer } from "./channel_peers.ts";
+import { FrameKernels } from "../../children/sharing/channel_kernels.ts";
+import { type Scene, sharingTest, soon, withinASecond } from "../sharing_peers.ts";
+
+const slotByteLength = 4096;
+const slots = 4;
+/** Milliseconds in which something that must not happen would have. */
+const moment = 50;
+/** Ends of processes in turn; `POOLPASS_LONG=1` has all of them. */
+const ends = process.env.POOLPASS_LONG === "1" ? 200 : 10;
+/** Processes that are started before they are needed. */
+const startedAhead = 3;
+
+interface FaultScene extends Scene {
+  readonly kernels: FrameKernels;
+  readonly folder: string;
+  startPeer(): Promise<ChannelPeer>;
+}
+
+function faultTest(name: string, body: (scene: FaultScene) => Promise<void>): void {
+  sharingTest(name, async (scene) => {
+    const folder = dirname(scene.path);
+    await using peers = new AsyncDisposableStack();
+    using kernels = new FrameKernels(scene.cuda);
+    const startPeer = async () => peers.use(await startChannelPeer(scene.cuda, folder));
+    await body({ ...scene, kernels, folder, startPeer });
+  });
+}
+
+/** Writes and sends frames, as many as given. */
+async function produce(channel: ChannelProducer, { kernels, stream }: FaultScene, count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    const slot = await channel.reserve();
+    kernels.write(stream, slot.buffer, channel.sent + 1);
+    channel.send(slot);
+  }
+}
+
+/** Reads, checks and releases frames, as many as given or all; and what ends them. */
+async function consume(
+  consumer: ChannelConsumer,
+  { kernels, stream }: FaultScene,
+  count: number = Infinity,
+): Promise<{ sequences: number[]; error: string | undefined }> {
+  const sequences: number[] = [];
+  try {
+    while (sequences.length < count) {
+      using slot = await consumer.next();
+      if (slot === undefined) break;
+      kernels.check(stream, slot.buffer, slot.sequence);
+      sequences.push(slot.sequence);
+    }
+  } catch (error) {
+    return { sequences, error: (error as { code?: string }).code ?? String(error) };
+  }
+  return { sequences, error: undefined };
+}
+
+/** A producer in another process, and this process as its consumer. */
+async function joinPeer(
+  scene: FaultScene,
+  peer: ChannelPeer,
+): Promise<AsyncDisposable & { consumer: ChannelConsumer }> {
+  const path = `${scene.folder}/producer-${peer.pid}`;
+  await peer.call("create", path, "frames", { slots, slotByteLength });
+  const importer = await Importer.connect(scene.cuda, path);
+  const consumer = await importer.channel("frames", { stream: scene.stream });
+  return { consumer, [Symbol.asyncDispose]: () => importer[Symbol.asyncDispose]() };
+}
+
+/** Nobody holds anything, and all slots are free. */
+function soonBack(exporter: Exporter, channel: ChannelProducer): Promise<void> {
+  return soon(() => exporter.leases.length === 0 && channel.freeSlots === slots, "the slots are back");
+}
+
+faultTest(`producers and consumers are killed in turn, ${ends} times, and the other side goes on`, async (scene) => {
+  const { cuda, folder, kernels, path, pool, stream } = scene;
+  await using exporter = Exporter.listen(path);
+  await using channel = exporter.createChannel("frames", {
+    pool,
+    slots,
+    slotByteLength,
+    stream,
+    minimumConsumers: 0,
+  });
+  const { used } = pool.usage();
+  const ahead: Promise<ChannelPeer>[] = [];
+  await using unused = new AsyncDisposableStack();
+  unused.defer(async () => {
+    for (const peer of ahead) await (await peer)[Symbol.asyncDispose]();
+  });
+  let started = 0;
+  const start = () => {
+    if (started++ < ends) ahead.push(startChannelPeer(cuda, folder));
+  };
+  for (let count = 0; count < startedAhead; count++) start();
+  let words = 0;
+  for (let end = 0; end < ends; end++) {
+    await using peer = await ahead.shift()!;
+    start();
+    // So that each is killed at another moment.
+    const frames = end % 7;
+    if (end % 2 === 0) {
+      await joinAndWait(peer, path, channel);
+      const draining = peer.call("drain", "frames", { delays: end % 3 === 0 });
+      const producing = produce(channel, scene, 20);
+      if (end % 4 === 0) void peer.call("next", "frames");
+      for (let count = 0; count < frames; count++) await new Promise((resolve) => setTimeout(resolve));
+      await peer.kill();
+      await withinASecond(producing);
+      await assertRejects(() => draining);
+      await soonBack(exporter, channel);
+      assertEquals(channel.consumers, []);
+    } else {
+      await using joined = await joinPeer(scene, peer);
+      void peer.call("produce", 1_000_000);
+      const before = await consume(joined.consumer, scene, frames);
+      await peer.kill();
+      const after = await withinASecond(consume(joined.consumer, scene));
+      const { sequences } = { sequences: [...before.sequences, ...after.sequences] };
+      assertEquals(sequences, sequences.map((_, index) => index + 1));
+      assertEquals(after.error, "peer-gone");
+      words += sequences.length * slotByteLength / 4;
+    }
+    assertEquals(pool.usage().used, used);
+  }
+  assertEquals(await kernels.counts(stream), [words, 0]);
+});
+
+faultTest(
+  "a consumer is killed with a slot kept, one in use by its kernels, and one that it was sent",
+  async (scene) => {
+    const { path, pool, startPeer, stream } = scene;
+    await using exporter = Exporter.listen(path);
+    await using channel = exporter.createChannel("frames", {
+      pool,
+      slots,
+      slotByteLength,
+      stream,
+      minimumConsumers: 0,
+    });
+    const [peer, other] = [await startPeer(), await startPeer()];
+    for (const each of [peer, other]) await joinAndWait(each, path, channel);
+    const draining = other.call("drain", "frames");
+    await produce(channel, scene, slots);
+    await peer.call("next", "frames");
+    await peer.call("next", "frames");
+    await peer.call("hold");
+    await peer.call("release");
+    assertEquals(channel.freeSlots, 0);
+    await peer.kill();
+    await withinASecond(produce(channel, scene, slots));
+    await soon(() => exporter.leases.length === 1, "its lease ends");
+    channel.end();
+    const { sequences, words } = await draining;
+    assertEquals(sequences, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assertEquals(words, [2 * slots * slotByteLength / 4, 0]);
+    await other.kill();
+    await soonBack(exporter, channel);
+  },
+);
+
+faultTest("a producer is killed between reserve and send", async (scene) => {
+  const peer = await scene.startPeer();
+  await using joined = await joinPeer(scene, peer);
+  await peer.call("produce", 1);
+  assertEquals((await consume(joined.consumer, scene, 1)).sequences, [1]);
+  await peer.call("reserve");
+  const consuming = consume(joined.consumer, scene);
+  await peer.kill();
+  assertEquals(await withinASecond(consuming), { sequences: [], error: "peer-gone" });
+  assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [], error: "peer-gone" });
+});
+
+faultTest("a producer is killed with frames that are written, and frames that never will be", async (scene) => {
+  const { kernels, startPeer, stream } = scene;
+  const peer = await startPeer();
+  await using joined = await joinPeer(scene, peer);
+  await peer.call("produce", 2);
+  await peer.call("finished");
+  await peer.call("hold");
+  await peer.call("produce", 2);
+  await peer.kill();
+  assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [1, 2], error: "peer-gone" });
+  assertEquals(await kernels.counts(stream), [2 * slotByteLength / 4, 0]);
+});
+
+faultTest(
+  "a producer is killed while a consumer reads: what is kept stays readable, and is let go of",
+  async (scene) => {
+    const { kernels, startPeer, stream } = scene;
+    const peer = await startPeer();
+    await using joined = await joinPeer(scene, peer);
+    await peer.call("produce", 1);
+    const slot = (await joined.consumer.next())!;
+    await peer.kill();
+    kernels.check(stream, slot.buffer, 1);
+    assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [], error: "peer-gone" });
+    kernels.check(stream, slot.buffer, 1);
+    slot.release();
+    assertEquals(await kernels.counts(stream), [2 * slotByteLength / 4, 0]);
+    assert(joined.consumer.recalled.aborted);
+  },
+);
+
+faultTest("a producer loses its device: its consumer is told, and its own waits end", async (scene) => {
+  const peer = await scene.startPeer();
+  await using joined = await joinPeer(scene, peer);
+  const consuming = consume(joined.consumer, scene);
+  for (const code of await peer.call("loseProducer", slots)) assertMatch(code!, /^cudaError/);
+  const { sequences, error } = await withinASecond(consuming);
+  assertEquals([sequences, error], [[1], "peer-gone"]);
+});
+
+faultTest("a consumer loses its device: the producer goes on", async (scene) => {
+  const { path, pool, startPeer, stream } = scene;
+  await using exporter = Exporter.listen(path);
+  await using channel = exporter.createChannel("frames", { pool, slots, slotByteLength, stream, minimumConsumers: 0 });
+  const peer = await startPeer();
+  await joinAndWait(peer, path, channel);
+  await produce(channel, scene, 1);
+  const lost = peer.call("loseDevice");
+  const losing = peer.call("useLostDevice", "frames");
+  assertMatch((await lost)!, /^cudaError/);
+  await withinASecond(produce(channel, scene, 1));
+  const [waiting, releasing, leaving] = await losing;
+  for (const code of [waiting, releasing]) assertMatch(code!, /^cudaError/);
+  assertEquals(leaving, "nothing");
+  // What it could not unmap is given back by the end of its process alone.
+  await new Promise((resolve) => setTimeout(resolve, moment));
+  assertEquals(exporter.leases.map(({ peer: { pid } }) => pid), [peer.pid]);
+  await peer.kill();
+  await soonBack(exporter, channel);
+});

@@ -1,0 +1,127 @@
+/**
+ * Other processes for tests of channels, which are told what to do by a channel of their own.
+ *
+ * @module
+ */
+import type { Cuda } from "../../../src/objects/cuda.ts";
+import type { ChannelProducer } from "../../../src/sharing/channel/channel_producer.ts";
+import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
+import type { JsonValue } from "../../../src/sharing/protocol/metadata.ts";
+import { waitUntil } from "../../../src/support/waiting/waiting.ts";
+import { startScript } from "../../support/child_process.ts";
+import type { ChannelPeerCalls } from "../../children/sharing/channel_peer.ts";
+import { type CalledPeer, PeerError } from "../sharing_peers.ts";
+
+/** Milliseconds in which a call must have been answered, on a machine that has much to do. */
+const patience = 20_000;
+
+/** Another process: `children/sharing/channel_peer.ts`. */
+export type ChannelPeer = CalledPeer<ChannelPeerCalls>;
+
+let started = 0;
+
+/** Starts a process that uses the same driver. `folder` is where it may be told what to do. */
+export async function startChannelPeer(cuda: Cuda, folder: string): Promise<ChannelPeer> {
+  const path = `${folder}/control-${started++}`;
+  await using stack = new AsyncDisposableStack();
+  const gpu = cuda.device(0);
+  const stream = stack.use(gpu.createStream({ nonBlocking: true }));
+  const pool = stack.use(gpu.createPool({ handleType: "posix-fd" }));
+  const exporter = stack.use(Exporter.listen(path, { closeTimeout: patience }));
+  const control = stack.use(exporter.createChannel("control", { pool, slots: 4, slotByteLength: 4, stream }));
+  const child = stack.use(startScript("children/sharing/channel_peer.ts", [cuda.driver, path]));
+  const pending = new Map<number, { resolve(result: unknown): void; reject(error: unknown): void }>();
+  const ready = Promise.withResolvers<void>();
+  const listening = listen();
+  await ready.promise;
+  const kept = stack.move();
+  let last = 0;
+  let sent: Promise<unknown> = Promise.resolve();
+
+  async function listen(): Promise<void> {
+    for (;;) {
+      const line = await child.nextLine();
+      if (line === undefined) break;
+      if (line === "ready") {
+        ready.resolve();
+        continue;
+      }
+      const { number, result, error } = JSON.parse(line);
+      const call = pending.get(number);
+      pending.delete(number);
+      if (error === undefined) call?.resolve(result);
+      else call?.reject(new PeerError(error));
+    }
+    const error = new Error(`The process has ended: ${await child.errors()}`);
+    ready.reject(error);
+    for (const { reject } of pending.values()) reject(error);
+  }
+
+  async function tell(message: JsonValue): Promise<void> {
+    control.send(await control.reserve(), { byteLength: 0, metadata: message });
+  }
+
+  return {
+    pid: child.pid,
+    call(name, ...args) {
+      const number = ++last;
+      // Where the process has ended, the answer says so.
+      sent = sent.then(() => tell([number, name, args as unknown as JsonValue])).catch(() => {});
+      const answer = new Promise<never>((resolve, reject) => {
+        const timer = setTimeout(async () => {
+          child.kill("SIGKILL");
+          reject(new Error(`${name} is not answered by ${child.pid}: ${await child.errors()}`));
+        }, patience);
+        const settle = () => {
+          clearTimeout(timer);
+          pending.delete(number);
+        };
+        pending.set(number, {
+          resolve: (result) => (settle(), resolve(result as never)),
+          reject: (error) => (settle(), reject(error)),
+        });
+      });
+      // A test may look at it later, or not at all where the process is killed.
+      answer.catch(() => {});
+      return answer;
+    },
+    async kill(signal = "SIGKILL") {
+      child.kill(signal);
+      if (signal === "SIGKILL") await child.ended;
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await listening;
+      await kept.disposeAsync();
+    },
+  };
+}
+
+/** Lets a process join a channel "frames", and waits until frames go there: that it has joined is not answered. */
+export async function joinAndWait(peer: ChannelPeer, path: string, channel: ChannelProducer): Promise<void> {
+  await peer.call("join", path, "frames");
+  await waitUntil(() => channel.consumers.some(({ pid }) => pid === peer.pid), {
+    signal: AbortSignal.timeout(patience),
+  });
+}
+
+/** Counts how often a driver's methods are called, until it is disposed of. */
+export function countCalls(driver: object): Disposable & { readonly calls: Record<string, number> } {
+  const calls: Record<string, number> = {};
+  const own = driver as Record<string, unknown>;
+  const names = Object.getOwnPropertyNames(Object.getPrototypeOf(driver))
+    .filter((name) => name !== "constructor" && typeof own[name] === "function");
+  for (const name of names) {
+    const method = own[name] as (...args: unknown[]) => unknown;
+    own[name] = (...args: unknown[]) => {
+      calls[name] = (calls[name] ?? 0) + 1;
+      return method.apply(driver, args);
+    };
+  }
+  return {
+    calls,
+    [Symbol.dispose]() {
+      for (const name of names) delete own[name];
+    },
+  };
+}

@@ -1,0 +1,448 @@
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { ptx as fillPtx } from "../../../kernels/fill.ts";
+import { Cuda } from "../../../src/objects/cuda.ts";
+import { SharingError } from "../../../src/support/errors.ts";
+import { Session } from "../../../src/session.ts";
+import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
+import { Importer } from "../../../src/sharing/importer/importer.ts";
+import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
+import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+import { watchSockets } from "../../support/child_process.ts";
+import { driversUnderTest, type DriverUnderTest } from "../../support/drivers.ts";
+import { assertNothingLeft, countResources } from "../../support/resources.ts";
+import { warmUpSockets } from "../../support/warm_up.ts";
+
+const client = pathOf("../../../examples/python/poolpass_client.py");
+/** What the client finds in place of cuda-bindings: the software device. */
+const softwareBindings = pathOf("python_client");
+const noPython = refusalOf(["-c", "import sys; sys.exit(sys.version_info < (3, 9))"])
+  ? "there is no python3, or it is older than 3.9"
+  : false;
+const noBindings = noPython || refusalOf(["-c", "import cuda.bindings.runtime"])
+  ? "python3 has no cuda-bindings"
+  : false;
+/** Bytes after which the client's patterns begin anew. */
+const period = 251;
+/** Milliseconds in which other processes have done what they are to do. */
+const patience = 20_000;
+
+/** A driver of this process, and what the client needs to use the same devices. */
+interface Setting {
+  readonly driver: DriverUnderTest;
+  readonly skip: string | false;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const settings: readonly Setting[] = driversUnderTest.flatMap((driver): Setting[] => {
+  if (driver.name === "software") {
+    // Long enough for what is announced before it is done to be used too early, if nobody waits.
+    return [{ driver, skip: noPython, env: { PYTHONPATH: softwareBindings, POOLPASS_TEST_DELAY: "0.02" } }];
+  }
+  return driver.name === "cuda" ? [{ driver, skip: driver.skip || noBindings, env: {} }] : [];
+});
+
+/** A running client. */
+interface Client extends AsyncDisposable {
+  readonly pid: number;
+  /** Aborted, with what it wrote to stderr, when it has ended. */
+  readonly whileItRuns: AbortSignal;
+  /** Resolves with its next line, or undefined at the end. */
+  nextLine(): Promise<string | undefined>;
+  /** Resolves with all lines that are left, when it has ended well. */
+  succeeds(): Promise<string[]>;
+  /** Resolves with what it wrote to stderr, when it has ended with code 1. */
+  fails(): Promise<string>;
+  kill(signal: "SIGKILL" | "SIGTERM"): void;
+}
+
+interface Place {
+  readonly cuda: Cuda;
+  /** Where a socket may be. */
+  readonly path: string;
+  start(...args: string[]): Client;
+}
+
+const warm = new Set<Setting>();
+
+/** A test with clients as other processes, of which nothing may be left. */
+function testClient(
+  name: string,
+  body: (place: Place) => Promise<void>,
+  { only }: { only?: "software" } = {},
+): void {
+  for (const setting of settings) {
+    if (only !== undefined && setting.driver.name !== only) continue;
+    test(`${name} [${setting.driver.name}]`, { skip: setting.skip }, async () => {
+      if (!warm.has(setting)) {
+        // What the process makes once and keeps.
+        warm.add(setting);
+        await warmUpSockets();
+        warmUpKernels(setting);
+        await inPlace(setting, body);
+      }
+      const before = countResources();
+      await inPlace(setting, body);
+      await assertNothingLeft(before);
+    });
+  }
+}
+
+function warmUpKernels({ driver }: Setting): void {
+  using cuda = new Cuda(new Session(driver.open()));
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64, stream);
+  using module = gpu.loadModule(fillPtx);
+  module.kernel("fill").launch({ grid: 1, block: 64, stream }, buffer, buffer.byteLength, 1);
+  using event = gpu.createEvent({ interprocess: true });
+  stream.record(event);
+  event.exportHandle();
+  stream.synchronize();
+}
+
+async function inPlace({ driver, env }: Setting, body: (place: Place) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
+  try {
+    using cuda = new Cuda(new Session(driver.open()));
+    await using clients = new AsyncDisposableStack();
+    await body({
+      cuda,
+      path: join(folder, "shared.sock"),
+      start: (...args) => clients.use(startClient(args, env)),
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function startClient(args: readonly string[], env: Readonly<Record<string, string>>): Client {
+  const { child, closed } = watchSockets(() =>
+    spawn("python3", [client, ...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...env },
+    })
+  );
+  const ended = new Promise<number | string>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code: number | null, signal: string | null) => resolve(signal ?? code!));
+  });
+  let errors = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => errors += text);
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const nextLine = async (): Promise<string | undefined> => (await lines.next()).value;
+  const rest = async (): Promise<string[]> => {
+    const all: string[] = [];
+    for (let line = await nextLine(); line !== undefined; line = await nextLine()) all.push(line);
+    return all;
+  };
+  const over = new AbortController();
+  void ended.then((how) => over.abort(new Error(`The client has ended with ${how}: ${errors}`)));
+  return {
+    pid: child.pid!,
+    whileItRuns: over.signal,
+    nextLine,
+    async succeeds() {
+      const [all, code] = await Promise.all([rest(), ended]);
+      assertEquals(code, 0, errors);
+      return all;
+    },
+    async fails() {
+      const [, code] = await Promise.all([rest(), ended]);
+      assertEquals(code, 1, errors);
+      assert(!errors.includes("Traceback"), errors);
+      return errors;
+    },
+    // What Deno's child.kill is told, it says to have ended the process.
+    kill: (signal) => void process.kill(child.pid!, signal),
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await Promise.all([rest(), ended]);
+      await closed();
+    },
+  };
+}
+
+/** Whether python3 does not do something. */
+function refusalOf(args: readonly string[]): boolean {
+  try {
+    execFileSync("python3", args, { stdio: "ignore" });
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+function pathOf(path: string): string {
+  return fileURLToPath(new URL(path, import.meta.url));
+}
+
+/** The client's pattern: byte i is (seed + i) mod 251. */
+function patternOf(seed: number, byteLength: number): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from({ length: byteLength }, (_, index) => (seed + index) % period);
+}
+
+/** Waits until something is so, which comes without a call of this process. */
+async function until(condition: () => boolean): Promise<void> {
+  for (const deadline = performance.now() + patience; !condition();) {
+    if (performance.now() > deadline) throw new Error(`It never came: ${condition}`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+test("the Python client writes and reads every golden message", { skip: noPython }, async () => {
+  const files = ["messages.json", "longest_messages.json"].map((name) => pathOf(`../protocol/golden_messages/${name}`));
+  await using golden = startClient(["golden", ...files], {});
+  const counts = files.map((file) => JSON.parse(readFileSync(file, "utf8")).length);
+  assertEquals(await golden.succeeds(), [
+    `${counts[0]} messages of messages.json are right`,
+    `${counts[1]} messages of longest_messages.json are right`,
+  ]);
+});
+
+test(
+  "the Python client says what it lacks",
+  { skip: noPython || !noBindings && "there are cuda-bindings" },
+  async () => {
+    await using importing = startClient(["import", "/nowhere.sock"], {});
+    assertEquals(
+      await importing.fails(),
+      "Error: Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings\n",
+    );
+  },
+);
+
+testClient("a Python client lists what is offered, and sees it go", async ({ cuda, path, start }) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(100_000);
+  await using exporter = Exporter.listen(path);
+  exporter.offer("weights", buffer, { metadata: { dtype: "float32", shape: [25, 1000] } });
+  exporter.offer("everything", pool);
+  await using list = start("list", path, "--follow");
+  assertEquals(await list.nextLine(), 'offer "weights": buffer, 100000 bytes, {"dtype":"float32","shape":[25,1000]}');
+  assertEquals(await list.nextLine(), 'offer "everything": pool');
+  const part = exporter.offer('ünï "x"', buffer.subarray(512, 1000));
+  assertEquals(await list.nextLine(), 'offer "ünï \\"x\\"": buffer, 488 bytes');
+  part.withdraw();
+  assertEquals(await list.nextLine(), 'withdraw "ünï \\"x\\"": buffer, 488 bytes');
+  await part.ended({ signal: AbortSignal.timeout(patience) });
+  {
+    await using _channel = exporter.createChannel("frames", { pool, slots: 4, slotByteLength: 1000 });
+    assertEquals(await list.nextLine(), 'offer "frames": channel, 4096 bytes, 4 slots of 1000');
+  }
+  assertEquals(await list.nextLine(), 'withdraw "frames": channel, 4096 bytes, 4 slots of 1000');
+  await exporter[Symbol.asyncDispose]();
+  assertEquals((await list.succeeds()).at(-1), "the exporter has closed");
+}, { only: "software" });
+
+testClient("a Python client imports a buffer, and a part of one", async ({ cuda, path, start }) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(1_000_003, stream);
+  buffer.copyFrom(patternOf(5, buffer.byteLength));
+  const disconnects: (SharingError | undefined)[] = [];
+  await using exporter = Exporter.listen(path, { onDisconnect: (_, error) => disconnects.push(error) });
+  exporter.offer("weights", buffer, { metadata: "all" });
+  exporter.offer("part", buffer.subarray(1000, 3000));
+  await using whole = start("import", path, "weights", "--verify", "5");
+  await using part = start("import", path, "part", "--verify", String((5 + 1000) % period));
+  await using wrong = start("import", path, "weights", "--verify", "6");
+  const [offer, read, ...rest] = await whole.succeeds();
+  assertEquals(offer, 'offer "weights": buffer, 1000003 bytes, "all"');
+  assertMatch(read!, /^read 1000003 bytes of "weights", SHA-256 [0-9a-f]{64}$/);
+  assertEquals(rest, ['verified "weights"', 'released "weights"']);
+  assertEquals((await part.succeeds()).slice(-2), ['verified "part"', 'released "part"']);
+  assertStringIncludes(await wrong.fails(), 'Byte 0 of "weights" is 5, and should be 6');
+  await until(() => disconnects.length === 3);
+  assertEquals(disconnects, [undefined, undefined, undefined]);
+  assertEquals(exporter.leases, []);
+});
+
+testClient("a Python client waits for a kernel that runs when it is told of its result", async (place) => {
+  const { cuda, path, start } = place;
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using module = gpu.loadModule(fillPtx);
+  await using exporter = Exporter.listen(path);
+  await using importing = start("import", path, "--verify", "0x40490FDB");
+  await until(() => exporter.importers.length === 1);
+  using buffer = pool.allocate(2 ** 24, stream);
+  for (const pattern of [0, 0x40490fdb]) {
+    module.kernel("fill").launch({ grid: 1, block: 64, stream }, buffer, buffer.byteLength, pattern);
+  }
+  exporter.offer("pi", buffer);
+  assertEquals((await importing.succeeds()).slice(-2), ['verified "pi"', 'released "pi"']);
+});
+
+testClient("memory that a Python client holds is freed when it has let go, or is gone", async (place) => {
+  const { cuda, path, start } = place;
+  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+  await using exporter = Exporter.listen(path);
+  for (const end of ["recall", "SIGKILL"] as const) {
+    const buffer = pool.allocate(4096);
+    buffer.copyFrom(patternOf(9, 4096));
+    const offer = exporter.offer("held", buffer);
+    await using holder = start("import", path, "held", "--verify", "9", "--hold");
+    await until(() => offer.leases.some(({ state }) => state === "held"));
+    buffer.free();
+    assertEquals(exporter.leases.map(({ name, peer }) => [name, peer.pid]), [["held", holder.pid]]);
+    for (let line = await holder.nextLine(); line !== 'verified "held"';) {
+      assert(line !== undefined, "The client did not verify what it holds");
+      line = await holder.nextLine();
+    }
+    if (end === "SIGKILL") holder.kill("SIGKILL");
+    else await exporter.leases[0]!.recall({ deadline: 10_000 });
+    await offer.ended({ signal: AbortSignal.timeout(patience) });
+    assertEquals(exporter.leases, []);
+    if (end === "recall") assertEquals(await holder.succeeds(), ['recalled "held"', 'released "held"']);
+  }
+  await until(() => pool.usage().used === 0);
+});
+
+for (const overflow of ["wait", "drop-oldest"] as const) {
+  testClient(`a Python client reads the frames of a channel, overflow "${overflow}"`, async (place) => {
+    const { cuda, path, start } = place;
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool({ handleType: "posix-fd" });
+    await using exporter = Exporter.listen(path);
+    await using channel = exporter.createChannel("frames", {
+      pool,
+      slots: 3,
+      slotByteLength: 5000,
+      stream,
+      overflow,
+      minimumConsumers: 1,
+    });
+    await using consumer = start("consume", path, "frames", "--verify", "sequence");
+    using module = gpu.loadModule(fillPtx);
+    using other = pool.allocate(2 ** 26, stream);
+    for (let sequence = 1; sequence <= 12; sequence++) {
+      const slot = await channel.reserve({ signal: consumer.whileItRuns });
+      if (sequence % 6 === 0) {
+        // Keeps the stream busy, so that the frame is sent before it is there.
+        module.kernel("fill").launch({ grid: 1, block: 64, stream }, other, other.byteLength, sequence);
+      }
+      const byteLength = 5000 - sequence;
+      slot.buffer.subarray(0, byteLength).copyFrom(patternOf(sequence, byteLength));
+      channel.send(slot, { byteLength, metadata: { sequence } });
+    }
+    await channel[Symbol.asyncDispose]();
+    const last = (await consumer.succeeds()).at(-1);
+    const frames = 12 - channel.dropped;
+    assertEquals(last, `verified ${frames} frames`);
+    if (overflow === "wait") assertEquals(frames, 12);
+  });
+}
+
+testClient("a Python exporter's buffer and parts of it are imported", async ({ cuda, path, start }) => {
+  const metadata = { dtype: "uint8", shape: [3, 100_000] };
+  const args = ["--bytes", "300000", "--name", "tensor", "--pattern", "7", "--parts", "3", "--importers", "1"];
+  await using exporting = start("export", path, ...args, "--metadata", JSON.stringify(metadata));
+  assertEquals(await exporting.nextLine(), `listening at ${path}`);
+  {
+    using stream = cuda.device(0).createStream();
+    const importer = await Importer.connect(cuda, path, { closeTimeout: 10_000 });
+    await using closing = new AsyncDisposableStack();
+    closing.use(importer);
+    assertEquals(importer.peer.pid, exporting.pid);
+    const whole = await importer.offer("tensor");
+    assertEquals([whole.kind, whole.byteLength, whole.metadata], ["buffer", 300_000, metadata]);
+    // Not before the exporter's copy is done.
+    using buffer = await whole.map({ stream });
+    assertEquals(await buffer.read(Uint8Array), patternOf(7, 300_000));
+    for (const part of [0, 1, 2]) {
+      const offer = await importer.offer(`tensor/${part}`);
+      using buffer = await offer.map({ stream });
+      assertEquals(await buffer.read(Uint8Array), patternOf(7 + part * 100_000, 100_000), offer.name);
+    }
+    buffer.free();
+    const begin = performance.now();
+    await closing.disposeAsync();
+    assert(performance.now() - begin < 5000, "The exporter did not give the events back");
+  }
+  const lines = await exporting.succeeds();
+  assertEquals(lines.filter((line) => line.startsWith("held")).length, 4);
+  assertEquals(lines.filter((line) => line.startsWith("released")).length, 4);
+  assertEquals(lines.slice(-2), [`importer ${process.pid} disconnected: done`, "freed 300000 bytes"]);
+});
+
+testClient("a Python exporter frees its memory when its importers have let go, or are gone", async (place) => {
+  const { cuda, path, start } = place;
+  await using exporting = start("export", path, "--bytes", "4096", "--name", "held", "--pattern", "3");
+  assertEquals(await exporting.nextLine(), `listening at ${path}`);
+  await using importer = await Importer.connect(cuda, path);
+  assertEquals(await exporting.nextLine(), `importer ${process.pid} connected`);
+  const offer = await importer.offer("held");
+  using buffer = await offer.map();
+  assertEquals(await exporting.nextLine(), `held "held" by ${process.pid}`);
+  await using other = start("import", path, "held", "--verify", "3", "--hold");
+  assertEquals(await exporting.nextLine(), `importer ${other.pid} connected`);
+  assertEquals(await exporting.nextLine(), `held "held" by ${other.pid}`);
+  other.kill("SIGKILL");
+  assertStringIncludes((await exporting.nextLine())!, `importer ${other.pid} disconnected`);
+  exporting.kill("SIGTERM");
+  await until(() => offer.recalled.aborted && offer.isWithdrawn);
+  assertEquals(await buffer.read(Uint8Array), patternOf(3, 4096));
+  await assertRejects(() => offer.map(), SharingError, "withdrawn");
+  buffer.free();
+  assertEquals(await exporting.succeeds(), [`released "held" by ${process.pid}`, "freed 4096 bytes"]);
+});
+
+testClient("a Python client and exporter refuse other versions", async ({ path, start }) => {
+  {
+    await using exporting = start("export", path, "--importers", "1");
+    assertEquals(await exporting.nextLine(), `listening at ${path}`);
+    await using socket = await UnixSocket.connect(path);
+    await socket.send(fromHex("1000000001000000706f6f6c706173730200030000000000"));
+    const { bytes } = await socket.receive(16);
+    const header = new DataView(bytes.buffer);
+    assertEquals([header.getUint16(4, true), header.getUint16(8, true)], [3, 1]);
+    assertEquals([header.getUint16(10, true), header.getUint16(12, true)], [1, 1]);
+    assertMatch((await exporting.nextLine())!, /disconnected: it speaks another version/);
+  }
+  await using listener = UnixListener.listen(path);
+  await using list = start("list", path);
+  await using socket = await listener.accept();
+  await socket.receive(24);
+  await socket.send(fromHex("1000000002000000706f6f6c706173730900000000000000"));
+  assertStringIncludes(await list.fails(), "The exporter speaks version 9");
+}, { only: "software" });
+
+for (
+  const [what, hex, message] of [
+    ["a message of no known type", "0400000063000000" + "00000000", "There is no message of type 99"],
+    ["a body of 4 GiB", "ffffffff13000000", "offer has a body of 4294967295 bytes"],
+    ["a pool without its descriptor", "1800000010000100" + "01000000".repeat(6), "comes without its descriptor"],
+    ["an allocation in no pool", "5000000011000000" + "01000000".repeat(20), "There is no pool 1"],
+    ["a text that is not UTF-8", "0900000003000000" + "0300010001000000ff", "is not UTF-8"],
+    ["what only importers say", "0400000020000000" + "01000000", "held comes from an exporter"],
+  ] as const
+) {
+  testClient(`a Python client refuses ${what}`, async ({ path, start }) => {
+    await using listener = UnixListener.listen(path);
+    await using list = start("list", path, "--follow");
+    await using socket = await listener.accept();
+    await socket.receive(24);
+    await socket.send(fromHex("1000000002000000706f6f6c706173730100000000000000" + hex));
+    assertStringIncludes(await list.fails(), message);
+    const { bytes } = await socket.receive(16);
+    const view = new DataView(bytes.buffer);
+    assertEquals([view.getUint16(4, true), view.getUint16(8, true)], [3, 3]);
+  }, { only: "software" });
+}
+
+function fromHex(hex: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(hex.match(/../g)!, (digits) => Number.parseInt(digits, 16));
+}

@@ -1,0 +1,926 @@
+import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { mkdtempSync, rmSync } from "node:fs";
+import process from "node:process";
+import { closeDescriptor, describeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { errno } from "../../../ffi/shim/system_error.ts";
+import { SharingError, type SharingErrorCode } from "../../../src/support/errors.ts";
+import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
+import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
+import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
+import { answerGreeting, greet } from "../../../src/sharing/protocol/handshake.ts";
+import { MessageStream, type MessageStreamHandlers } from "../../../src/sharing/protocol/message_stream.ts";
+import {
+  codeOfGoodbye,
+  type GoodbyeReason,
+  goodbyeReasons,
+  type Message,
+  type PoolMessage,
+} from "../../../src/sharing/protocol/messages.ts";
+import { PeerProcess } from "../../../src/sharing/transport/peer_process.ts";
+import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
+import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+import { nextTurn } from "../../../src/support/waiting/turn.ts";
+import { type ChildProcess, startScript } from "../../support/child_process.ts";
+import { leakTest } from "../../support/resources.ts";
+import { warmUpSockets } from "../../support/warm_up.ts";
+
+/** Milliseconds in which a dead peer must have been noticed. */
+const promptly = 1000;
+const messageTimeout = 5000;
+const handshakeTimeout = 10_000;
+
+/** Keeps what a stream calls back. */
+class Calls implements MessageStreamHandlers {
+  readonly messages: Message[] = [];
+  readonly ends: (SharingError | undefined)[] = [];
+  drains = 0;
+  #wake: () => void = () => {};
+
+  onMessage(message: Message): void {
+    this.messages.push(message);
+    this.#wake();
+  }
+
+  onDrain(): void {
+    this.drains++;
+    this.#wake();
+  }
+
+  onEnd(error: SharingError | undefined): void {
+    this.ends.push(error);
+    this.#wake();
+  }
+
+  async until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) {
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      await new Promise<void>((resolve, reject) => {
+        this.#wake = resolve;
+        timer = setTimeout(() => reject(new Error("Nothing was called back for 20 seconds")), 20_000);
+      }).finally(() => clearTimeout(timer));
+    }
+  }
+
+  async next(): Promise<Message> {
+    await this.until(() => this.messages.length > 0 || this.ends.length > 0);
+    const message = this.messages.shift();
+    if (message === undefined) throw new Error("The stream has ended", { cause: this.ends[0] });
+    return message;
+  }
+
+  async end(): Promise<SharingError | undefined> {
+    await this.until(() => this.ends.length > 0);
+    return this.ends[0];
+  }
+
+  async endsWith(code: SharingErrorCode, text = ""): Promise<SharingError> {
+    const error = (await this.end())!;
+    assertInstanceOf(error, SharingError);
+    assertEquals(error.code, code, error.message);
+    assertStringIncludes(error.message, text);
+    return error;
+  }
+}
+
+interface Started extends AsyncDisposable {
+  readonly stream: MessageStream;
+  readonly calls: Calls;
+}
+
+function streamOf(socket: UnixSocket, timeout = messageTimeout): Started {
+  const stream = new MessageStream(socket, { messageTimeout: timeout });
+  return {
+    stream,
+    calls: new Calls(),
+    async [Symbol.asyncDispose]() {
+      stream.end("done");
+      stream.process[Symbol.dispose]();
+      await socket[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function started(socket: UnixSocket, timeout = messageTimeout): Started {
+  const end = streamOf(socket, timeout);
+  end.stream.start(end.calls);
+  return end;
+}
+
+async function withListener(body: (listener: UnixListener) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync("/tmp/poolpass-test-");
+  try {
+    await using listener = UnixListener.listen(`${folder}/socket`);
+    await body(listener);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function pairOf(listener: UnixListener): Promise<[UnixSocket, UnixSocket]> {
+  const accepted = listener.accept();
+  return [await UnixSocket.connect(listener.path), await accepted];
+}
+
+function pairTest(name: string, body: (near: UnixSocket, far: UnixSocket) => Promise<void>): void {
+  leakTest(name, () =>
+    withListener(async (listener) => {
+      const [near, far] = await pairOf(listener);
+      await using _near = near;
+      await using _far = far;
+      await body(near, far);
+    }), { warmUp: warmUpSockets });
+}
+
+/** What another process says, over a stream that has been greeted. */
+function peerTest(name: string, mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): void {
+  const run = (mode: string, body: (child: ChildProcess, end: Started) => Promise<void>) =>
+    withListener(async (listener) => {
+      await using child = startScript("children/sharing/message_peer.ts", [mode, listener.path]);
+      await using end = streamOf(await listener.accept({ signal: AbortSignal.timeout(20_000) }));
+      await answerGreeting(end.stream, { handshakeTimeout });
+      await body(child, end);
+    });
+  leakTest(name, () => run(mode, body), {
+    warmUp: () =>
+      run("echo", async (child, { stream, calls }) => {
+        stream.start(calls);
+        child.kill("SIGKILL");
+        await calls.end();
+      }),
+  });
+}
+
+/** One of the processes that the tests of sockets have, which do not greet. */
+async function withSocketPeer(mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): Promise<void> {
+  await withListener(async (listener) => {
+    await using child = startScript("children/sharing/socket_peer.ts", [mode, listener.path]);
+    await using end = started(await listener.accept({ signal: AbortSignal.timeout(20_000) }));
+    await body(child, end);
+  });
+}
+
+function memoryFile(): ShareableHandle {
+  return ShareableHandle.fromFd(createMemoryFile("poolpass-test", 4096));
+}
+
+function poolMessage(handle: ShareableHandle, pool = 1): Message {
+  return { type: "pool", pool, kind: "device", deviceUuid: new Uint8Array(16).fill(7), handle };
+}
+
+function handleOf(message: Message): ShareableHandle {
+  if (message.type !== "pool") throw new Error(message.type);
+  return message.handle;
+}
+
+function taken(sequence: number): Message {
+  return { type: "taken", offer: 1, sequence };
+}
+
+function joined(...parts: readonly Uint8Array[]): Uint8Array {
+  return Uint8Array.from(parts.flatMap((part) => [...part]));
+}
+
+async function receiveMessage(socket: UnixSocket): Promise<Message> {
+  const { bytes } = await socket.receive(headerByteLength);
+  const header = decodeHeader(bytes, 0);
+  return decodeMessage(header, (await socket.receive(header.bodyByteLength)).bytes, undefined);
+}
+
+async function assertGoodbye(socket: UnixSocket, reason: GoodbyeReason, text = ""): Promise<void> {
+  const message = await receiveMessage(socket);
+  if (message.type !== "goodbye") throw new Error(message.type);
+  assertEquals(message.reason, reason);
+  assertStringIncludes(message.text, text);
+  const error = await assertRejects(() => socket.receive(1), SharingError);
+  assertEquals(error.code, "peer-gone");
+}
+
+function block(milliseconds: number): void {
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end);
+}
+
+peerTest(
+  "messages go to another process and come back, with a descriptor",
+  "echo",
+  async (child, { stream, calls }) => {
+    stream.start(calls);
+    assertEquals(stream.peer.pid, child.pid);
+    using handle = memoryFile();
+    stream.send(taken(1));
+    stream.send(poolMessage(handle));
+    stream.send({ type: "held", offer: 3 });
+    assertEquals(await calls.next(), taken(1));
+    using returned = handleOf(await calls.next());
+    assert(returned.fd !== handle.fd);
+    assertEquals(describeDescriptor(returned.fd).inode, describeDescriptor(handle.fd).inode);
+    assertEquals(await calls.next(), { type: "held", offer: 3 });
+  },
+);
+
+pairTest("messages of one turn go in one write, a descriptor in a write of its own", async (near, far) => {
+  await using end = started(near);
+  using handle = memoryFile();
+  end.stream.send(taken(1));
+  end.stream.send(taken(2));
+  end.stream.send(poolMessage(handle));
+  end.stream.send(taken(3));
+  const before = 2 * encodeMessage(taken(1)).length;
+  await far.receive(before);
+  const { handles } = await far.receive(1, { handles: 1 });
+  handles[0]![Symbol.dispose]();
+  await far.receive(encodeMessage(poolMessage(handle)).length - 1 + before / 2);
+});
+
+pairTest("a handle is borrowed: it may go when send has returned", async (near, far) => {
+  await using sender = started(near);
+  await using receiver = started(far);
+  const handle = memoryFile();
+  const { inode } = describeDescriptor(handle.fd);
+  sender.stream.send(poolMessage(handle));
+  handle[Symbol.dispose]();
+  using received = handleOf(await receiver.calls.next());
+  assertEquals(describeDescriptor(received.fd).inode, inode);
+});
+
+pairTest("messages come whole however they were split", async (near, far) => {
+  await using end = started(far);
+  using handle = memoryFile();
+  const messages = [taken(1), poolMessage(handle), { type: "end", offer: 9 } as const, poolMessage(handle, 2)];
+  for (const message of messages) {
+    const bytes = encodeMessage(message);
+    for (let i = 0; i < bytes.length; i++) {
+      await near.send(bytes.subarray(i, i + 1), { handles: i === 0 && message.type === "pool" ? [handle] : [] });
+      if (i % 5 === 0) await new Promise((resolve) => setTimeout(resolve));
+    }
+  }
+  for (const message of messages) {
+    const received = await end.calls.next();
+    if (received.type === "pool") received.handle[Symbol.dispose]();
+    assertEquals({ ...received, handle: 0 }, { ...message, handle: 0 });
+  }
+});
+
+pairTest("long messages and short ones come in their order", async (near, far) => {
+  await using sender = started(near);
+  await using receiver = started(far);
+  const count = 300;
+  const frame = (sequence: number): Message => ({
+    type: "frame",
+    offer: 1,
+    slot: 0,
+    sequence,
+    byteLength: 0,
+    hasEvent: false,
+    metadata: JSON.stringify("x".repeat((sequence * 7919) % 30_000)),
+  });
+  for (let i = 1; i <= count; i++) {
+    sender.stream.send(frame(i));
+    sender.stream.send(taken(i));
+  }
+  for (let i = 1; i <= count; i++) {
+    assertEquals(await receiver.calls.next(), frame(i));
+    assertEquals(await receiver.calls.next(), taken(i));
+  }
+});
+
+for (
+  const [name, write, text] of [
+    ["without the descriptor that it announces", (near, handle) => near.send(encodeMessage(poolMessage(handle))), ""],
+    [
+      "with a descriptor that it does not announce",
+      (near, handle) => near.send(encodeMessage(taken(1)), { handles: [handle] }),
+      "more descriptors",
+    ],
+    [
+      "with two descriptors where it announces one",
+      (near, handle) => near.send(encodeMessage(poolMessage(handle)), { handles: [handle, handle] }),
+      "more descriptors",
+    ],
+    [
+      "with a descriptor in its middle that it does not announce",
+      async (near, handle) => {
+        const bytes = encodeMessage(taken(1));
+        await near.send(bytes.subarray(0, 9));
+        await near.send(bytes.subarray(9, 10), { handles: [handle] });
+      },
+      "more descriptors",
+    ],
+    [
+      "whose first and second byte have a descriptor each",
+      async (near, handle) => {
+        const bytes = encodeMessage(poolMessage(handle));
+        await near.send(bytes.subarray(0, 1), { handles: [handle] });
+        await near.send(bytes.subarray(1, 2), { handles: [handle] });
+      },
+      "more descriptors",
+    ],
+    [
+      "that says it has 4 GiB",
+      (near) => near.send(Uint8Array.of(255, 255, 255, 255, 25, 0, 0, 0)),
+      "4294967295",
+    ],
+    ["of a type that there is not", (near) => near.send(Uint8Array.of(4, 0, 0, 0, 99, 0, 0, 0)), "99"],
+    [
+      "whose body breaks a rule, and has a descriptor",
+      (near, handle) => near.send(encodeMessage(poolMessage(handle)).fill(0, 8, 12), { handles: [handle] }),
+      "pool",
+    ],
+  ] satisfies [string, (near: UnixSocket, handle: ShareableHandle) => Promise<void>, string][]
+) {
+  pairTest(`a message ${name} ends the stream, and the peer is told`, async (near, far) => {
+    await using end = started(far);
+    using handle = memoryFile();
+    await write(near, handle);
+    const error = await end.calls.endsWith("bad-message", text);
+    await assertGoodbye(near, "bad-message", error.message);
+  });
+}
+
+pairTest("a message before a bad one is called back, none after it", async (near, far) => {
+  await using end = started(far);
+  const bad = Uint8Array.of(4, 0, 0, 0, 99, 0, 0, 0);
+  await near.send(joined(encodeMessage(taken(1)), bad, encodeMessage(taken(2))));
+  await end.calls.endsWith("bad-message");
+  assertEquals(end.calls.messages, [taken(1)]);
+});
+
+pairTest("a message that does not come whole in time ends the stream", async (near, far) => {
+  await using end = started(far, 30);
+  using handle = memoryFile();
+  await near.send(encodeMessage(poolMessage(handle)).subarray(0, 20), { handles: [handle] });
+  await end.calls.endsWith("timed-out", "within 30 ms");
+  await assertGoodbye(near, "timed-out");
+});
+
+pairTest("a byte now and then does not prolong the time of a message", async (near, far) => {
+  await using end = started(far, 60);
+  const bytes = encodeMessage({ type: "event-free", event: 1 });
+  const since = performance.now();
+  let next = 0;
+  const timer = setInterval(() => {
+    if (next < bytes.length - 1) near.send(bytes.subarray(next, ++next)).catch(() => {});
+  }, 20);
+  try {
+    await end.calls.endsWith("timed-out");
+  } finally {
+    clearInterval(timer);
+  }
+  assert(next < bytes.length - 1 && performance.now() - since >= 55, `${next} bytes`);
+});
+
+pairTest("each message has the time for itself, and silence between them has none", async (near, far) => {
+  await using end = started(far, 50);
+  for (let i = 1; i <= 5; i++) {
+    const bytes = encodeMessage(taken(i));
+    await near.send(bytes.subarray(0, 5));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    // Its end, and the beginning of the next one, which is not late yet.
+    const following = encodeMessage(taken(i + 100)).subarray(0, 5);
+    await near.send(joined(bytes.subarray(5), following));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await near.send(encodeMessage(taken(i + 100)).subarray(5));
+    assertEquals([await end.calls.next(), await end.calls.next()], [taken(i), taken(i + 100)]);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+  }
+  assertEquals(end.calls.ends, []);
+});
+
+pairTest("a peer is not late because this process was busy", async (near, far) => {
+  await using end = started(far, 30);
+  const bytes = encodeMessage(taken(1));
+  await near.send(bytes.subarray(0, 5));
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  await near.send(bytes.subarray(5));
+  block(60);
+  assertEquals(await end.calls.next(), taken(1));
+  assertEquals(end.calls.ends, []);
+});
+
+for (const reason of goodbyeReasons) {
+  pairTest(`goodbye: ${reason}`, async (near, far) => {
+    await using end = started(far);
+    const text = `why\u001b[31m "so"`;
+    await near.send(joined(
+      encodeMessage(taken(1)),
+      encodeMessage({ type: "goodbye", reason, lowestVersion: 2, highestVersion: 3, text }),
+      encodeMessage(taken(2)),
+    ));
+    const error = await end.calls.end();
+    assertEquals(end.calls.messages, [taken(1)]);
+    assertEquals(error?.code, reason === "done" ? undefined : codeOfGoodbye(reason));
+    if (error === undefined) return;
+    assertStringIncludes(error.message, `why\\u001b[31m \\"so\\"`);
+    if (reason === "version-mismatch") assertStringIncludes(error.message, "versions 2 to 3");
+  });
+}
+
+pairTest("what a handler throws is told to the peer and ends the stream", async (near, far) => {
+  await using end = streamOf(far);
+  const calls = end.calls;
+  const error = new SharingError("cut-off", "Cannot wait any longer");
+  const onMessage = () => {
+    throw error;
+  };
+  end.stream.start({ onMessage, onDrain: () => calls.onDrain(), onEnd: (error) => calls.onEnd(error) });
+  using handle = memoryFile();
+  await near.send(encodeMessage(poolMessage(handle)), { handles: [handle] });
+  assertEquals(await calls.end(), error);
+  await assertGoodbye(near, "cut-off", error.message);
+});
+
+pairTest("an error of a handler that is no sharing error is a bad message", async (near, far) => {
+  await using end = streamOf(far);
+  const calls = end.calls;
+  const cause = new RangeError("too many");
+  const onMessage = () => {
+    throw cause;
+  };
+  end.stream.start({ onMessage, onDrain: () => calls.onDrain(), onEnd: (error) => calls.onEnd(error) });
+  await near.send(encodeMessage(taken(1)));
+  assertEquals((await calls.endsWith("bad-message", "too many")).cause, cause);
+  await assertGoodbye(near, "bad-message", "too many");
+});
+
+pairTest("a peer that reads nothing makes a backlog, and blocks nothing else", async (near, far) => {
+  await using end = started(near);
+  const { stream, calls } = end;
+  let sent = 0;
+  while (!stream.isBacklogged) stream.send(taken(++sent));
+  stream.flush();
+  while (!stream.isBacklogged) {
+    stream.send(taken(++sent));
+    stream.flush();
+  }
+  // One that waits in the queue: its handle may go all the same.
+  const handle = memoryFile();
+  const { inode } = describeDescriptor(handle.fd);
+  stream.send(poolMessage(handle));
+  handle[Symbol.dispose]();
+  await far.send(encodeMessage({ type: "held", offer: 5 }));
+  assertEquals(await calls.next(), { type: "held", offer: 5 });
+  assert(stream.isBacklogged);
+  assertEquals(calls.drains, 0);
+
+  await using receiver = started(far);
+  for (let i = 1; i <= sent; i++) assertEquals(await receiver.calls.next(), taken(i));
+  using received = handleOf(await receiver.calls.next());
+  assertEquals(describeDescriptor(received.fd).inode, inode);
+  await calls.until(() => calls.drains > 0);
+  assert(!stream.isBacklogged);
+  assertEquals(calls.drains, 1);
+});
+
+pairTest("more descriptors than the socket holds at once arrive, each with its message", async (near, far) => {
+  await using sender = started(near);
+  await using receiver = started(far);
+  using handle = memoryFile();
+  sender.stream.send(taken(1));
+  assertEquals(await receiver.calls.next(), taken(1));
+  // A socket holds about 280 such writes.
+  for (let pool = 1; pool <= 400; pool++) sender.stream.send(poolMessage(handle, pool));
+  for (let pool = 1; pool <= 400; pool++) {
+    const message = await receiver.calls.next();
+    handleOf(message)[Symbol.dispose]();
+    assertEquals((message as PoolMessage).pool, pool);
+  }
+});
+
+pairTest("what waits in the queue is dropped with the stream", async (near, far) => {
+  await using end = started(near);
+  const { stream } = end;
+  using handle = memoryFile();
+  while (!stream.isBacklogged) {
+    stream.send(poolMessage(handle));
+    stream.send(taken(1));
+    stream.flush();
+  }
+  stream.end("done");
+  stream.send(poolMessage(handle));
+  await far[Symbol.asyncDispose]();
+});
+
+pairTest("after the end nothing is called back", async (near, far) => {
+  await using end = started(far);
+  const { stream, calls } = end;
+  calls.onMessage = (message) => {
+    Calls.prototype.onMessage.call(calls, message);
+    stream.end("full", "Too many");
+    stream.end("done");
+  };
+  await near.send(joined(encodeMessage(taken(1)), encodeMessage(taken(2))));
+  assertEquals(await calls.next(), taken(1));
+  await assertGoodbye(near, "full", "Too many");
+  stream.start(calls);
+  stream.send(taken(3));
+  stream.flush();
+  await near[Symbol.asyncDispose]();
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  assertEquals([calls.messages, calls.ends, calls.drains], [[], [], 0]);
+});
+
+pairTest("what is queued goes before the goodbye", async (near, far) => {
+  await using end = started(far);
+  end.stream.send(taken(1));
+  end.stream.end("done", "Enough");
+  assertEquals(await receiveMessage(near), taken(1));
+  await assertGoodbye(near, "done", "Enough");
+});
+
+pairTest("the connection's end is a peer that is gone, whose process goes on", async (near, far) => {
+  await using end = started(far);
+  await near.send(encodeMessage(taken(1)));
+  await near[Symbol.asyncDispose]();
+  await end.calls.endsWith("peer-gone", "closed the connection");
+  assertEquals(end.calls.messages, [taken(1)]);
+  assert(!end.stream.process.hasEnded);
+});
+
+pairTest("a connection that ends in a message says so, and keeps no descriptor", async (near, far) => {
+  await using end = started(far);
+  using handle = memoryFile();
+  await near.send(encodeMessage(poolMessage(handle)).subarray(0, 9), { handles: [handle] });
+  await near[Symbol.asyncDispose]();
+  await end.calls.endsWith("peer-gone", "in the middle of a message");
+});
+
+pairTest("what a peer said before it closed is heard, though nothing can be sent to it", async (near, far) => {
+  await using end = streamOf(far);
+  await near.send(
+    encodeMessage({ type: "goodbye", reason: "full", lowestVersion: 1, highestVersion: 1, text: "No room" }),
+  );
+  await near[Symbol.asyncDispose]();
+  end.stream.send(taken(1));
+  end.stream.flush();
+  end.stream.start(end.calls);
+  await end.calls.endsWith("not-permitted", "No room");
+});
+
+pairTest("who sends to a peer that is gone learns it", async (near, far) => {
+  await using end = started(far);
+  await near[Symbol.asyncDispose]();
+  for (let i = 0; i < 3; i++) end.stream.send(taken(1));
+  end.stream.flush();
+  await end.calls.endsWith("peer-gone");
+  assertEquals(end.calls.ends.length, 1);
+});
+
+for (const when of ["at once", "when it is started"]) {
+  pairTest(`who sends a handle that cannot go learns it ${when}, and what follows is not lost unheard`, async (
+    near,
+    far,
+  ) => {
+    await using end = streamOf(near);
+    const { stream, calls } = end;
+    if (when === "at once") stream.start(calls);
+    stream.send(taken(1));
+    await far.send(encodeMessage(taken(2)));
+    // What was sent before has been written: nothing but the handle is left to go wrong.
+    assertEquals(await receiveMessage(far), taken(1));
+    const closed = memoryFile();
+    closeDescriptor(closed.fd);
+    stream.send(poolMessage(closed));
+    stream.send(taken(3));
+    assertEquals(calls.ends, []);
+    if (when === "when it is started") {
+      await nextTurn();
+      stream.start(calls);
+    }
+    await calls.endsWith("peer-gone", "sendmsg failed: EBADF");
+    // It is told once, behind what the peer has said.
+    stream.send(taken(4));
+    stream.flush();
+    await nextTurn();
+    assertEquals([calls.messages, calls.ends.length], [[taken(2)], 1]);
+    const error = await assertRejects(() => far.receive(1), SharingError);
+    assertEquals(error.code, "peer-gone");
+  });
+}
+
+pairTest("a pause keeps what comes, and the end, for who starts again", async (near, far) => {
+  await using end = started(far);
+  const { stream, calls } = end;
+  const second = new Calls();
+  calls.onMessage = (message) => {
+    Calls.prototype.onMessage.call(calls, message);
+    stream.pause();
+  };
+  await near.send(joined(encodeMessage(taken(1)), encodeMessage(taken(2))));
+  assertEquals(await calls.next(), taken(1));
+  await near.send(encodeMessage(taken(3)));
+  await near[Symbol.asyncDispose]();
+  await new Promise((resolve) => setTimeout(resolve, 10));
+  assertEquals([calls.messages, calls.ends], [[], []]);
+  stream.start(second);
+  assertEquals(second.messages, []);
+  await second.endsWith("peer-gone");
+  assertEquals(second.messages, [taken(2), taken(3)]);
+  assertEquals(calls.ends, []);
+});
+
+pairTest("a socket that was taken over counts as disposed", async (near, far) => {
+  const received = far.receive(1);
+  await using _end = started(far);
+  assertInstanceOf(await assertRejects(() => received), ReferenceError);
+  await assertRejects(() => far.send(Uint8Array.of(1)), ReferenceError, "disposed");
+  assertThrows(() => new MessageStream(far, { messageTimeout }), ReferenceError, "disposed");
+  await near.send(encodeMessage(taken(1)));
+  assertEquals(await _end.calls.next(), taken(1));
+});
+
+pairTest("who sends until there is a backlog stops where nothing can be sent any more", async (near, far) => {
+  await using end = started(near);
+  const flood = (): number => {
+    let sent = 0;
+    for (; !end.stream.isBacklogged && sent < 100_000; sent++) end.stream.send(taken(sent + 1));
+    return sent;
+  };
+  await far[Symbol.asyncDispose]();
+  const sent = flood();
+  assert(sent < 100_000, `${sent} messages`);
+  await end.calls.endsWith("peer-gone");
+  assertEquals(flood(), 0);
+});
+
+peerTest("a peer that sends without end does not keep the event loop from turning", "flood", async (child, end) => {
+  let turns = 0;
+  const timer = setInterval(() => turns++, 1);
+  let count = 0;
+  const since = performance.now();
+  const handlers = new Calls();
+  handlers.onMessage = () => {
+    count++;
+    if (performance.now() - since > 200) end.stream.end("done");
+  };
+  end.stream.start(handlers);
+  await child.ended;
+  clearInterval(timer);
+  assert(turns > 3 && count > 1000, `${turns} turns, ${count} messages`);
+});
+
+peerTest("a peer that is killed is gone, and so is its process", "echo", async (child, { stream, calls }) => {
+  stream.start(calls);
+  stream.send(taken(1));
+  await calls.next();
+  assert(!stream.process.hasEnded);
+  const ended = new Promise<void>((resolve) => stream.process.whenEnded(resolve));
+  const since = performance.now();
+  child.kill("SIGKILL");
+  await calls.endsWith("peer-gone");
+  await ended;
+  assert(stream.process.hasEnded);
+  assert(performance.now() - since < promptly);
+});
+
+peerTest("what a peer said before it died is heard first", "last words", async (child, { stream, calls }) => {
+  await child.ended;
+  assert(stream.process.hasEnded);
+  stream.start(calls);
+  await calls.endsWith("peer-gone");
+  const { length } = calls.messages;
+  assert(length > 1000);
+  assertEquals(calls.messages.at(-1), taken(length));
+});
+
+for (const others of [0, 150]) {
+  const name = "a killed peer is gone though a grandchild holds its socket open" +
+    (others > 0 ? `, beside ${others} connections` : "");
+  leakTest(name, () =>
+    withListener(async (listener) => {
+      await using stack = new AsyncDisposableStack();
+      for (let i = 0; i < others; i++) {
+        const [near, far] = await pairOf(listener);
+        stack.use(near);
+        stack.use(started(far));
+      }
+      await withSocketPeer("grandchild", async (child, { stream, calls }) => {
+        const grandchild = Number(await child.nextLine());
+        assertEquals(await child.nextLine(), "ready");
+        try {
+          const ended = new Promise<void>((resolve) => stream.process.whenEnded(resolve));
+          const since = performance.now();
+          child.kill("SIGKILL");
+          await calls.endsWith("peer-gone", "its process has ended");
+          await ended;
+          assert(performance.now() - since < promptly);
+        } finally {
+          process.kill(grandchild, "SIGKILL");
+        }
+      });
+    }), {
+    warmUp: () =>
+      withSocketPeer("connect", async (child, { calls }) => {
+        child.kill("SIGKILL");
+        await calls.end();
+      }),
+  });
+}
+
+pairTest("many connections are served, whichever of them speak", async () => {
+  await withListener(async (listener) => {
+    await using stack = new AsyncDisposableStack();
+    const ends: { near: UnixSocket; far: Started }[] = [];
+    for (let i = 0; i < 200; i++) {
+      const [near, far] = await pairOf(listener);
+      ends.push({ near: stack.use(near), far: stack.use(started(far)) });
+    }
+    for (let round = 1; round <= 3; round++) {
+      // Some of them often, then all, then those that are left when others have gone.
+      for (const i of [199, 3, 120, 199, 64]) await speak(i, round);
+      await Promise.all(ends.map((_, i) => speak(i, round)));
+      for (const { far } of ends.splice(round * 10, 40)) await far[Symbol.asyncDispose]();
+    }
+    async function speak(index: number, sequence: number): Promise<void> {
+      const { near, far } = ends[index % ends.length]!;
+      await near.send(encodeMessage(taken(sequence)));
+      assertEquals(await far.calls.next(), taken(sequence));
+    }
+  });
+});
+
+leakTest("a process with no descriptor left says so and ends the stream", () =>
+  withListener(async (listener) => {
+    const args = ["few descriptors", listener.path];
+    await using child = startScript("children/sharing/message_peer.ts", args, { descriptorLimit: 100 });
+    await using end = streamOf(await listener.accept({ signal: AbortSignal.timeout(20_000) }));
+    await answerGreeting(end.stream, { handshakeTimeout });
+    end.stream.start(end.calls);
+    assertEquals(await child.nextLine(), "ready");
+    using handle = memoryFile();
+    end.stream.send(poolMessage(handle));
+    assertEquals(await child.nextLine(), "out-of-descriptors");
+    await end.calls.endsWith("peer-gone", "no more descriptors");
+    assertEquals(await child.ended, 0);
+  }), { warmUp: warmUpSockets });
+
+peerTest("who waits quietly for a process does not stay for it", "quiet", async (child, { stream, calls }) => {
+  stream.start(calls);
+  assertEquals(await calls.end(), undefined);
+  assertEquals(await child.nextLine(), "ready");
+  const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
+  assertEquals(await child.ended, 0, await child.errors());
+  clearTimeout(timer);
+});
+
+peerTest("who waits for a process stays, and need not be connected", "loud", async (child, { stream, calls }) => {
+  stream.start(calls);
+  assertEquals(await calls.end(), undefined);
+  assertEquals(await child.nextLine(), "ready");
+  // It is this process that the child waits for.
+  const isStaying = await Promise.race([
+    child.ended.then(() => false),
+    new Promise<true>((resolve) => setTimeout(() => resolve(true), 200)),
+  ]);
+  assert(isStaying);
+});
+
+for (const keepsAlive of [true, false]) {
+  const name = `a process that ends is told of once, ${keepsAlive ? "watched" : "looked at quietly"}`;
+  peerTest(name, "echo", async (child, { stream }) => {
+    stream.process.keepAlive(keepsAlive);
+    let count = 0;
+    const callback = () => void count++;
+    stream.process.whenEnded(callback);
+    stream.process.whenEnded(callback);
+    stream.process.whenEnded(() => count += 100)();
+    const ended = new Promise<void>((resolve) => stream.process.whenEnded(resolve));
+    child.kill("SIGKILL");
+    const timer = setTimeout(() => {}, 10_000);
+    await ended;
+    clearTimeout(timer);
+    assertEquals(count, 2);
+    // Of what has ended already, too, and not before the call has returned.
+    let late = false;
+    const told = new Promise<void>((resolve) =>
+      stream.process.whenEnded(() => {
+        late = true;
+        resolve();
+      })
+    );
+    assert(!late);
+    await told;
+    stream.process.whenEnded(() => count += 100);
+    stream.process[Symbol.dispose]();
+    stream.process[Symbol.dispose]();
+    await new Promise((resolve) => setTimeout(resolve));
+    assertEquals([count, stream.process.hasEnded], [2, true]);
+  });
+}
+
+leakTest("a process without a descriptor has ended, or cannot be watched", async () => {
+  const peer = { pid: 123, uid: 1, gid: 1 };
+  using ended = new PeerProcess(peer, -errno.ESRCH);
+  assert(ended.hasEnded);
+  await new Promise<void>((resolve) => ended.whenEnded(resolve));
+  const error = assertThrows(() => new PeerProcess(peer, -errno.ENOSYS), SharingError, "Linux 5.3");
+  assertEquals((error as SharingError).code, "not-supported");
+});
+
+pairTest("two that greet each other go on, and nothing that follows is lost", async (near, far) => {
+  await using importer = streamOf(near);
+  await using exporter = streamOf(far);
+  const greeted = greet(importer.stream, { handshakeTimeout });
+  await answerGreeting(exporter.stream, { handshakeTimeout });
+  using handle = memoryFile();
+  exporter.stream.send(taken(1));
+  exporter.stream.send(poolMessage(handle));
+  await greeted;
+  exporter.stream.start(exporter.calls);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  importer.stream.start(importer.calls);
+  assertEquals(await importer.calls.next(), taken(1));
+  handleOf(await importer.calls.next())[Symbol.dispose]();
+  importer.stream.end("done");
+  assertEquals(await exporter.calls.end(), undefined);
+});
+
+async function assertHandshakeFails(handshake: Promise<void>, code: SharingErrorCode, text = ""): Promise<void> {
+  const error = await assertRejects(() => handshake, SharingError);
+  assertEquals((error as SharingError).code, code, (error as Error).message);
+  assertStringIncludes((error as Error).message, text);
+}
+
+for (const part of [greet, answerGreeting]) {
+  const isImporter = part === greet;
+  const hello = (lowestVersion: number, highestVersion: number) =>
+    encodeMessage({ type: "hello", lowestVersion, highestVersion });
+  const welcome = (version: number) => encodeMessage({ type: "welcome", version });
+
+  const handshakeTest = (name: string, body: (near: UnixSocket, end: Started) => Promise<void>): void =>
+    pairTest(`${part.name}: ${name}`, async (near, far) => {
+      await using end = streamOf(far);
+      await body(near, end);
+      // It has ended: nothing of it is called back.
+      end.stream.start(end.calls);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      assertEquals([end.calls.messages, end.calls.ends], [[], []]);
+    });
+  const skipHello = async (near: UnixSocket) => {
+    if (isImporter) assertEquals((await receiveMessage(near)).type, "hello");
+  };
+
+  handshakeTest("a peer of another version is told so", async (near, { stream }) => {
+    await near.send(isImporter ? welcome(2) : hello(2, 7));
+    await assertHandshakeFails(part(stream, { handshakeTimeout }), "version-mismatch", isImporter ? "2" : "2 to 7");
+    await skipHello(near);
+    await assertGoodbye(near, "version-mismatch");
+  });
+
+  handshakeTest("another first message is refused", async (near, { stream }) => {
+    using handle = memoryFile();
+    await near.send(encodeMessage(poolMessage(handle)), { handles: [handle] });
+    await assertHandshakeFails(part(stream, { handshakeTimeout }), "bad-message", "its first message is POOL");
+    await skipHello(near);
+    await assertGoodbye(near, "bad-message", "POOL");
+  });
+
+  handshakeTest("what speaks no protocol of ours is refused", async (near, { stream }) => {
+    await near.send(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    await assertHandshakeFails(part(stream, { handshakeTimeout }), "bad-message");
+    await skipHello(near);
+    await assertGoodbye(near, "bad-message");
+  });
+
+  handshakeTest("a peer that says nothing is late", async (near, { stream }) => {
+    await assertHandshakeFails(part(stream, { handshakeTimeout: 20 }), "timed-out", "within 20 ms");
+    await skipHello(near);
+    await assertGoodbye(near, "timed-out");
+  });
+
+  handshakeTest("a peer that goes is gone", async (near, { stream }) => {
+    const failed = assertHandshakeFails(part(stream, { handshakeTimeout }), "peer-gone");
+    await near[Symbol.asyncDispose]();
+    await failed;
+  });
+
+  handshakeTest("a goodbye is the reason", async (near, { stream }) => {
+    const failed = assertHandshakeFails(part(stream, { handshakeTimeout }), "not-permitted", "No room");
+    await near.send(
+      encodeMessage({ type: "goodbye", reason: "full", lowestVersion: 1, highestVersion: 1, text: "No room" }),
+    );
+    await failed;
+  });
+
+  for (const when of ["before", "meanwhile"]) {
+    handshakeTest(`aborted ${when}`, async (near, { stream }) => {
+      const controller = new AbortController();
+      const reason = new Error("enough");
+      if (when === "before") controller.abort(reason);
+      else setTimeout(() => controller.abort(reason), 5);
+      const error = await assertRejects(() => part(stream, { handshakeTimeout, signal: controller.signal }));
+      assertEquals(error, reason);
+      await skipHello(near);
+      await assertGoodbye(near, "done");
+    });
+  }
+
+  pairTest(`${part.name}: a peer is not late because this process was busy`, async (near, far) => {
+    await using end = streamOf(far);
+    const handshake = part(end.stream, { handshakeTimeout: 20 });
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    await near.send(isImporter ? welcome(1) : hello(1, 5));
+    block(60);
+    await handshake;
+  });
+}

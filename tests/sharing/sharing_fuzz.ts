@@ -1,0 +1,288 @@
+/**
+ * Streams of messages that keep no rule, each through the parser and into a live end of sharing: half of them into an
+ * exporter, half into importers. Nothing may come of them but errors of their types; who does everything right goes on
+ * beside them; and when their process has ended, everything is as before.
+ *
+ * deno run --allow-all --v8-flags=--expose-gc tests/sharing/sharing_fuzz.ts --streams 200000 --seed 1
+ *
+ * @module
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import type { Cuda } from "../../src/objects/cuda.ts";
+import { CudaError, SharingError } from "../../src/support/errors.ts";
+import { open } from "../../src/open.ts";
+import { Exporter } from "../../src/sharing/exporter/exporter.ts";
+import { Importer } from "../../src/sharing/importer/importer.ts";
+import type { RemoteOffer } from "../../src/sharing/importer/remote_offer.ts";
+import { startScript } from "../support/child_process.ts";
+import { countResources, difference, type Resources } from "../support/resources.ts";
+
+/** Options of `fuzz`. */
+export interface FuzzOptions {
+  readonly streams: number;
+  /** Of the first stream; each has the next. */
+  readonly seed: number;
+}
+
+/** What has come of the streams. */
+export interface FuzzSummary {
+  /** How connections to the exporter ended: how many by the code of their error, or "goodbye". */
+  readonly exporter: ReadonlyMap<string, number>;
+  /** How connections of importers ended, and what they could not do. */
+  readonly importer: ReadonlyMap<string, number>;
+  /** Frames that went to somebody else beside. */
+  readonly frames: number;
+  readonly seconds: number;
+  /** MiB of the heap in use after the first batch of streams, and in the end: with garbage, unless gc is exposed. */
+  readonly megabytes: readonly [early: number, late: number];
+}
+
+/** As many from one process. */
+const batchSize = 1000;
+/** What a runtime makes when something is first needed, and keeps, it makes in these. */
+const warmUpBatches = 3;
+const warmUpSize = 100;
+/** Milliseconds in which everything that an ended process had must be given back. */
+const promptly = 1000;
+/** Milliseconds for a batch. */
+const batchPatience = 60_000;
+/** Milliseconds for a slot, beside processes that do nothing but send. */
+const framePatience = 10_000;
+/** Importers at once. */
+const importers = 8;
+/** Those of the pools, and of as many events as who does everything right uses at a time. */
+const maximumMappings = 64;
+/** Milliseconds from one frame of those who do everything right to the next. */
+const framePause = 10;
+
+/** Sends as many streams, and fails on whatever should not come of them. */
+export async function fuzz({ streams, seed }: FuzzOptions): Promise<FuzzSummary> {
+  const folder = mkdtempSync("/tmp/poolpass-test-");
+  try {
+    return await fuzzIn(folder, { streams, seed });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<FuzzSummary> {
+  await using stack = new AsyncDisposableStack();
+  const cuda = stack.use(open({ driver: "software" }));
+  const pool = stack.use(cuda.device(0).createPool({ handleType: "posix-fd" }));
+  const outcomes = { exporter: new Map<string, number>(), importer: new Map<string, number>() };
+  const exporter = stack.use(Exporter.listen(`${folder}/fuzzed`, {
+    closeTimeout: 0,
+    onDisconnect: ({ pid }, error) => {
+      if (pid !== bystander.pid) count(outcomes.exporter, error);
+    },
+  }));
+  const weights = stack.use(pool.allocateArray(Uint32Array, 1024));
+  weights.fill(0);
+  weights.copyFrom(Uint32Array.of(7));
+  exporter.offer("weights", weights);
+  const dropping = exporter.createChannel("dropping", { pool, slots: 4, slotByteLength: 4, overflow: "drop-oldest" });
+  exporter.offer("everything", pool);
+  const quiet = stack.use(Exporter.listen(`${folder}/quiet`, { closeTimeout: 0 }));
+  const frames = quiet.createChannel("frames", { pool, slots: 4, slotByteLength: 4 });
+  const bystander = stack.use(startScript(
+    "children/sharing/abuse_bystander.ts",
+    [quiet.path, `${folder}/bystander`, exporter.path],
+  ));
+  if (await bystander.nextLine() !== "ready") throw new Error(await bystander.errors());
+
+  let frame = 0;
+  /** Sends a frame to who does everything right, and one to who does nothing right. */
+  async function sendFrames(): Promise<void> {
+    const signal = AbortSignal.timeout(framePatience);
+    for (const channel of [frames, dropping]) {
+      using slot = channel === frames || channel.freeSlots > 0 ? await channel.reserve({ signal }) : undefined;
+      if (slot === undefined) continue;
+      slot.buffer.copyFrom(Uint32Array.of(++frame));
+      channel.send(slot, { metadata: frame });
+    }
+  }
+  /** Those who do everything right are served, and whoever has ended has nothing left. */
+  async function checkRest(): Promise<void> {
+    await sendFrames();
+    await until(() => frames.freeSlots === 4, "A frame was not released");
+    const isRest = (): boolean =>
+      exporter.leases.every(({ peer }) => peer.pid === bystander.pid) && exporter.importers.length === 1;
+    await until(isRest, "The leases of an ended process stay");
+  }
+
+  const since = performance.now();
+  let before: Resources | undefined;
+  let early = 0;
+  let batches = 0;
+  for (let begun = 0, batch: number; begun < streams; begun += batch) {
+    batch = Math.min(batches < warmUpBatches ? warmUpSize : batchSize, streams - begun);
+    const first = seed + begun;
+    const half = Math.ceil(batch / 2);
+    const onUncaught = (error: unknown): void => {
+      console.error(`Uncaught in the batch of ${batch} streams from seed ${first} on:`, error);
+      process.exit(1);
+    };
+    process.on("uncaughtException", onUncaught);
+    process.on("unhandledRejection", onUncaught);
+    let isOver = false;
+    const frameLoop = (async () => {
+      while (!isOver) {
+        await sendFrames();
+        await new Promise((resolve) => setTimeout(resolve, framePause));
+      }
+    })();
+    try {
+      await within(batchPatience, [
+        fuzzExporter(exporter.path, { seed: first, streams: half }),
+        fuzzImporter(`${folder}/false`, {
+          cuda,
+          seed: first + half,
+          streams: batch - half,
+          onError: (error) => count(outcomes.importer, error),
+        }),
+      ]);
+      isOver = true;
+      await frameLoop;
+      await checkRest();
+      batches++;
+      if (batches === warmUpBatches) {
+        before = descriptors();
+        early = usedMegabytes();
+      } else if (before !== undefined) {
+        const known = before;
+        await until(() => isNoMore(known, descriptors()), () => difference(known, descriptors()));
+        const mappings = countResources().get("mapping") ?? 0;
+        if (mappings > maximumMappings) throw new Error(`There are ${mappings} mappings`);
+      }
+    } catch (error) {
+      throw new Error(`A batch of ${batch} streams from seed ${first} on failed`, { cause: error });
+    } finally {
+      isOver = true;
+      process.off("uncaughtException", onUncaught);
+      process.off("unhandledRejection", onUncaught);
+    }
+  }
+  const seconds = (performance.now() - since) / 1000;
+  bystander.kill("SIGKILL");
+  await bystander.ended;
+  for (const channel of [frames, dropping]) await channel[Symbol.asyncDispose]();
+  weights.free();
+  await until(() => pool.usage().used === 0, "The memory is not free");
+  return { ...outcomes, frames: frames.sent, seconds, megabytes: [early, usedMegabytes()] };
+}
+
+/** Half of the streams go to the exporter. */
+async function fuzzExporter(path: string, { seed, streams }: FuzzOptions): Promise<void> {
+  await using child = startFuzzer("importer", path, { seed, streams });
+  if (await child.nextLine() !== "done") throw new Error(await child.errors());
+  await child.ended;
+}
+
+/** Half of the streams come to importers, several at once. */
+async function fuzzImporter(
+  path: string,
+  { cuda, seed, streams, onError }: FuzzOptions & { cuda: Cuda; onError: (error: unknown) => void },
+): Promise<void> {
+  if (streams === 0) return;
+  await using child = startFuzzer("exporter", path, { seed, streams });
+  if (await child.nextLine() !== "ready") throw new Error(await child.errors());
+  let begun = 0;
+  await Promise.all(Array.from({ length: importers }, async () => {
+    while (begun++ < streams) await useOnce(cuda, path, onError);
+  }));
+  if (await child.nextLine() !== "done") throw new Error(await child.errors());
+  await child.ended;
+}
+
+function startFuzzer(mode: "importer" | "exporter", path: string, { seed, streams }: FuzzOptions) {
+  const permissions = ["--allow-ffi", "--allow-read"];
+  return startScript("children/sharing/abuse_fuzzer.ts", [mode, path, String(seed), String(streams)], { permissions });
+}
+
+/** Connects, uses whatever is offered, and leaves when the connection is at its end. */
+async function useOnce(cuda: Cuda, path: string, onError: (error: unknown) => void): Promise<void> {
+  let importer: Importer;
+  try {
+    importer = await Importer.connect(cuda, path, { closeTimeout: 0 });
+  } catch (error) {
+    return onError(error);
+  }
+  await using connected = importer;
+  const uses: Promise<void>[] = [];
+  try {
+    for await (const offer of connected) uses.push(use(connected, offer).catch(onError));
+    onError(undefined);
+  } catch (error) {
+    onError(error);
+  }
+  await Promise.all(uses);
+}
+
+async function use(importer: Importer, offer: RemoteOffer): Promise<void> {
+  switch (offer.kind) {
+    case "buffer": {
+      using buffer = await offer.map();
+      await buffer.read(Uint8Array);
+      break;
+    }
+    case "pool": {
+      using _pool = offer.importPool();
+      break;
+    }
+    case "channel": {
+      await using consumer = await importer.channel(offer.name);
+      for await (const slot of consumer) slot.release();
+    }
+  }
+}
+
+function count(outcomes: Map<string, number>, error: unknown): void {
+  const isTyped = error === undefined || error instanceof SharingError || error instanceof CudaError;
+  if (!isTyped) throw new Error("An error has another type than those of sharing", { cause: error });
+  const code = error === undefined ? "goodbye" : (error as SharingError | CudaError).code;
+  outcomes.set(code, (outcomes.get(code) ?? 0) + 1);
+}
+
+async function within(milliseconds: number, promises: readonly Promise<void>[]): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`Something waits for more than ${milliseconds} ms`)), milliseconds);
+  });
+  await Promise.race([Promise.all(promises), late]).finally(() => clearTimeout(timer));
+}
+
+/** All that is no mapping. */
+function descriptors(): Resources {
+  return new Map([...countResources()].filter(([kind]) => kind !== "mapping"));
+}
+
+function isNoMore(before: Resources, after: Resources): boolean {
+  return after.entries().every(([kind, count]) => count <= (before.get(kind) ?? 0));
+}
+
+async function until(isSo: () => boolean, what: string | (() => string)): Promise<void> {
+  const deadline = performance.now() + promptly;
+  while (!isSo()) {
+    if (performance.now() > deadline) throw new Error(`${typeof what === "string" ? what : what()} for ${promptly} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+function usedMegabytes(): number {
+  (globalThis as { gc?: () => void }).gc?.();
+  return Math.round(process.memoryUsage().heapUsed / 2 ** 20);
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { streams: { type: "string" }, seed: { type: "string" } } });
+  const streams = Number(values.streams ?? 200_000);
+  const seed = Number(values.seed ?? 1);
+  const { exporter, importer, frames, seconds, megabytes: [early, late] } = await fuzz({ streams, seed });
+  const list = (outcomes: ReadonlyMap<string, number>) => [...outcomes].map(([code, n]) => `${code} ${n}`).join(", ");
+  console.log(
+    `${streams} streams from seed ${seed} on in ${seconds.toFixed(1)} s; exporter: ${list(exporter)}; ` +
+      `importers: ${list(importer)}; ${frames} frames beside; ${early} MiB of the heap early, ${late} MiB late`,
+  );
+}

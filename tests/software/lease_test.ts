@@ -1,0 +1,214 @@
+import { assertEquals } from "@std/assert";
+import { statSync } from "node:fs";
+import { growMemoryFile } from "../../ffi/shim/memory.ts";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { leasedRanges, MappingLeases } from "../../src/software/ipc/mapping_leases.ts";
+import { PoolSpace, unitByteLength } from "../../src/software/memory/pool_space.ts";
+import { ownIdentity, ownNamespace } from "../../src/software/ipc/process_identity.ts";
+import { SharedFile } from "../../src/software/memory/shared_file.ts";
+import { Window } from "../../src/software/memory/window.ts";
+import { leakTest } from "../support/resources.ts";
+import { codeOf } from "../support/software_calls.ts";
+import { testSoftware } from "../support/software_devices.ts";
+
+const skip = shimRefusal();
+const mebibyte = 2 ** 20;
+const tableOffset = 4096;
+const leaseLength = 32;
+const tableLength = (65536 - tableOffset) / leaseLength;
+
+/** A pool's file, and this process's leases in it. */
+function testLeases(name: string, body: (file: SharedFile, leases: MappingLeases) => void): void {
+  leakTest(name, () => {
+    const file = SharedFile.createPoolFile({ id: "00".repeat(16), deviceUuid: undefined, handleTypes: 1 });
+    const window = new Window();
+    const { freeBytes } = window;
+    const leases = MappingLeases.open(window, file)!;
+    try {
+      body(file, leases);
+    } finally {
+      leases.close();
+      file.close();
+      assertEquals(window.freeBytes, freeBytes);
+    }
+  }, { skip });
+}
+
+/** A lease as it lies in a file. */
+function leaseOf({ pid, startTime, namespace, begin, end }: Lease): Uint8Array {
+  const process = BigInt(namespace) << 32n | BigInt(pid);
+  return new Uint8Array(new BigInt64Array([process, startTime, BigInt(begin), BigInt(end - begin)]).buffer);
+}
+
+interface Lease {
+  pid: number;
+  startTime: bigint;
+  namespace: number;
+  begin: number;
+  end: number;
+}
+
+/** The bytes of memory that a file takes of the system. */
+function bytesTaken(fd: number): number {
+  return statSync(`/proc/self/fd/${fd}`).blocks * 512;
+}
+
+testLeases("leases name what is mapped, until they are given back", (file, leases) => {
+  const [first, second] = [{ begin: 65536, end: 65537 }, { begin: 2 ** 35, end: 2 ** 35 + 4096 }];
+  assertEquals(leasedRanges(file), []);
+  const place = leases.take(first)!;
+  leases.take(second);
+  assertEquals(leasedRanges(file), [first, second]);
+  leases.giveBack(place);
+  assertEquals(leasedRanges(file), [second]);
+  assertEquals(leases.take(first), place);
+});
+
+testLeases("a lease of a process that is gone holds nothing, and its place is free again", (file, leases) => {
+  const { pid, startTime } = ownIdentity();
+  const gone = { pid, startTime: startTime - 1n, namespace: ownNamespace(), begin: 65536, end: 65537 };
+  file.write(leaseOf(gone), tableOffset);
+  file.write(leaseOf({ ...gone, pid: 2 ** 32 - 2, startTime: 2n ** 63n - 1n }), tableOffset + leaseLength);
+  const own = { begin: 65536, end: 65538 };
+  const place = leases.take(own);
+  assertEquals(leasedRanges(file), [own]);
+  const [one, other] = [leases.take(own), leases.take(own)];
+  assertEquals(new Set([place, one, other]), new Set([0, 4, 8]));
+});
+
+testLeases("a lease of a process that cannot be looked at from here stays", (file) => {
+  const range = { begin: 65536, end: 65537 };
+  const elsewhere = { pid: 2 ** 22, startTime: 1n, namespace: ownNamespace() ^ 1, ...range };
+  file.write(leaseOf(elsewhere), tableOffset);
+  for (let look = 0; look < 2; look++) assertEquals(leasedRanges(file), [range]);
+});
+
+testLeases("a lease that is written while the table is read is not taken for one of who is gone", (file, leases) => {
+  const range = { begin: 65536, end: 65537 };
+  leases.take(range);
+  const { pid, startTime } = ownIdentity();
+  const namespace = ownNamespace();
+  let reads = 0;
+  const torn = {
+    read(byteLength: number, offset: number): Uint8Array {
+      const bytes = file.read(byteLength, offset);
+      if (reads++ === 0) bytes.set(leaseOf({ pid, startTime: startTime - 1n, namespace, ...range }));
+      return bytes;
+    },
+    write: (bytes: Uint8Array, offset: number) => file.write(bytes, offset),
+  };
+  assertEquals(leasedRanges(torn as unknown as SharedFile), [range]);
+  assertEquals(leasedRanges(file), [range]);
+});
+
+testLeases("a full table has no room for another lease", (_file, leases) => {
+  for (let count = 0; count < tableLength; count++) leases.take({ begin: 65536, end: 65537 });
+  assertEquals(leases.take({ begin: 65536, end: 65537 }), undefined);
+});
+
+testLeases(
+  "a pool looks at the leases once for all that it gives back, and to make its file longer",
+  (file, leases) => {
+    let looks = 0;
+    const counted = {
+      read(byteLength: number, offset: number): Uint8Array {
+        looks++;
+        return file.read(byteLength, offset);
+      },
+      punchHole: () => {},
+    };
+    const space = new PoolSpace(counted as unknown as SharedFile);
+    const begin = space.allocate(4 * unitByteLength)!;
+    const end = begin + 4 * unitByteLength;
+    const place = leases.take({ begin, end: begin + 1 })!;
+    for (let unit = begin; unit < end; unit += unitByteLength) space.free({ begin: unit, end: unit + unitByteLength });
+    space.settle();
+    assertEquals(looks, 1);
+    assertEquals(space.allocate(3 * unitByteLength), begin + unitByteLength);
+    assertEquals(looks, 1);
+    assertEquals(space.allocate(unitByteLength), end);
+    assertEquals(looks, 2);
+    leases.giveBack(place);
+    assertEquals(space.allocate(unitByteLength), begin);
+    assertEquals(looks, 3);
+  },
+);
+
+testSoftware("memory that its exporter frees stays as it was until its importer has unmapped it", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  const first = pool.allocate(mebibyte);
+  first.fill(1);
+  gpu.synchronize();
+  const mapped = imported.importPointer(first.exportPointer(), mebibyte);
+  first.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().reserved, 0);
+  using second = pool.allocate(mebibyte);
+  second.fill(2);
+  assertEquals(mapped.readSync(Uint8Array), new Uint8Array(mebibyte).fill(1));
+  assertEquals(second.readSync(Uint8Array), new Uint8Array(mebibyte).fill(2));
+  const [taken, header] = [bytesTaken(handle.fd), 65536];
+  assertEquals(taken >= 2 * mebibyte && taken <= 2 * mebibyte + header, true, String(taken));
+  mapped.free();
+  gpu.synchronize();
+  pool.trimTo(0);
+  const left = bytesTaken(handle.fd);
+  assertEquals(left >= mebibyte && left <= mebibyte + header, true, String(left));
+}, { skip: skip !== undefined });
+
+testSoftware("what has no room in the table of leases is not mapped", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  const buffers = Array.from({ length: tableLength + 1 }, () => pool.allocate(1));
+  const data = buffers.map((buffer) => buffer.exportPointer());
+  const last = data.pop()!;
+  const mapped = data.map((one) => imported.importPointer(one, 1));
+  assertEquals(codeOf(() => imported.importPointer(last, 1)), "cudaErrorMemoryAllocation");
+  mapped.pop()!.free();
+  gpu.synchronize();
+  mapped.push(imported.importPointer(last, 1));
+  for (const buffer of [...mapped, ...buffers]) buffer.free();
+}, { skip: skip !== undefined });
+
+testSoftware("what has no room in the window is not mapped, and leaves nothing behind", (cuda, driver) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  using imported = gpu.importPool(handle);
+  using buffer = pool.allocate(mebibyte);
+  const data = buffer.exportPointer();
+  // Exactly enough for the memory, and not for the lease.
+  const spared = driver.malloc(0, mebibyte);
+  const ballast: bigint[] = [];
+  for (let byteLength = 2 ** 31; byteLength >= 65536;) {
+    try {
+      ballast.push(driver.malloc(0, byteLength));
+    } catch {
+      byteLength /= 2;
+    }
+  }
+  driver.free(0, spared);
+  assertEquals(codeOf(() => imported.importPointer(data, mebibyte)), "cudaErrorMemoryAllocation");
+  assertEquals(driver.memGetInfo(0).free, mebibyte);
+  const shared = SharedFile.openPoolFile(handle.fd)!.file;
+  assertEquals(leasedRanges(shared), []);
+  shared.close();
+  for (const address of ballast) driver.free(0, address);
+  using mapped = imported.importPointer(data, mebibyte);
+  assertEquals(mapped.byteLength, mebibyte);
+}, { skip: skip !== undefined });
+
+testSoftware("a pool goes on whose file another process has made longer", (cuda) => {
+  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  pool.allocate(mebibyte).free();
+  growMemoryFile(handle.fd, 2 ** 33);
+  using buffer = pool.allocate(64 * mebibyte);
+  buffer.fill(3);
+  assertEquals(buffer.readSync(Uint8Array).at(-1), 3);
+}, { skip: skip !== undefined });

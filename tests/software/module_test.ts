@@ -1,0 +1,149 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { PtxError } from "../../src/ptx/syntax.ts";
+import { launchInSlices } from "../../src/software/execution/kernel_launch.ts";
+import { loadModule, type SoftwareModule } from "../../src/software/execution/software_kernel.ts";
+import { addressOfOffset, pageByteLength, Window } from "../../src/software/memory/window.ts";
+
+const ptx = `.version 7.0
+.target sm_60
+.address_size 64
+.global .align 4 .u32 total = 5;
+.global .align 8 .u64 pointer = generic(total);
+.const .align 4 .b8 zeros[70];
+.extern .shared .align 4 .b8 area[];
+.visible .entry add(.param .u32 amount) {
+  .reg .b32 %r<4>; .reg .b64 %rd<2>;
+  ld.param.u32 %r0, [amount];
+  st.shared.u32 [area+60], %r0;
+  ld.shared.u32 %r1, [area+60];
+  ld.global.u64 %rd0, [pointer];
+  ld.u32 %r2, [%rd0];
+  add.u32 %r2, %r2, %r1;
+  ld.const.u32 %r3, [zeros+64];
+  add.u32 %r2, %r2, %r3;
+  st.global.u32 [total], %r2;
+  ret;
+}`;
+const device = 0;
+
+/** Loads the module, gives it to what is to be tested, and takes everything back. */
+function withModule(window: Window, run: (module: SoftwareModule) => void): void {
+  const module = loadModule(ptx, window, { reserve: (byteLength) => window.reserve(byteLength)! });
+  const { begin, byteLength } = module.memory!;
+  for (const variable of module.variables.values()) window.allow(device, variable.begin, variable.byteLength);
+  try {
+    run(module);
+  } finally {
+    // The next module must not find what this one left.
+    window.bytes.fill(0xee, begin, begin + byteLength);
+    window.deny(device, begin, byteLength);
+    window.release(begin, byteLength);
+  }
+}
+
+function launch(module: SoftwareModule, window: Window, sharedMemoryBytes: number): void {
+  const kernel = module.kernels.get("add")!;
+  const isDone = launchInSlices(kernel, { grid: [1, 1, 1], block: [1, 1, 1] }, {
+    window,
+    parameters: new Uint8Array([3, 0, 0, 0]),
+    limits: window.limitsOf(device),
+    sharedMemoryBytes,
+  });
+  assert(isDone());
+}
+
+test("a module's variables lie in the window, where its kernels find them", () => {
+  const window = new Window();
+  try {
+    const free = (window.hasLimits(device), window.freeBytes);
+    // Twice, so that the second finds what the first left in its pages.
+    for (let time = 0; time < 2; time++) {
+      withModule(window, (module) => {
+        assertEquals(module.memory!.byteLength, pageByteLength);
+        assertEquals([...module.variables.keys()], ["total", "pointer", "zeros"]);
+        const { begin, byteLength, space } = module.variables.get("total")!;
+        assertEquals([space, byteLength], ["global", 4]);
+        const view = new DataView(window.memory.buffer);
+        assertEquals(view.getBigUint64(module.variables.get("pointer")!.begin, true), addressOfOffset(begin));
+        launch(module, window, 64);
+        launch(module, window, 64);
+        assertEquals(view.getUint32(begin, true), 11);
+        assertThrows(() => launch(module, window, 60), Error, "Line 11 of the PTX");
+      });
+    }
+    assertEquals(window.freeBytes, free);
+  } finally {
+    window.close();
+  }
+});
+
+test("nothing is reserved for a module without variables, or one that is refused", () => {
+  const window = new Window();
+  const reserve = () => {
+    throw new Error("Reserved");
+  };
+  const bare = ptx.replace(/\.global \.align[^]*(?=\.extern)/, "").replace(/ld\.global[^]*st\.global\.u32.*/, "");
+  const { variables, memory, kernels } = loadModule(bare, window, { reserve });
+  assertEquals([variables.size, memory, [...kernels.keys()]], [0, undefined, ["add"]]);
+  assertThrows(() => loadModule(ptx.replace("add.u32", "frobnicate.u32"), window, { reserve }), PtxError);
+  assertThrows(() => loadModule(ptx, window, { reserve }), Error, "Reserved");
+});
+
+/** Lets WebAssembly refuse what is done with modules meanwhile. */
+function whileEngineRefuses(name: "Module" | "Instance", run: () => void): void {
+  const original = WebAssembly[name];
+  const refuse = function () {
+    throw new RangeError("Out of memory");
+  };
+  Object.assign(WebAssembly, { [name]: refuse });
+  try {
+    run();
+  } finally {
+    Object.assign(WebAssembly, { [name]: original });
+  }
+}
+
+test("a module that the engine refuses keeps nothing of the window", () => {
+  const window = new Window();
+  const free = window.freeBytes;
+  let reserved = 0;
+  const reserve = (byteLength: number) => {
+    reserved = byteLength;
+    return window.reserve(byteLength)!;
+  };
+  whileEngineRefuses("Instance", () => {
+    assertThrows(() => loadModule(ptx, window, { reserve }), RangeError, "Out of memory");
+  });
+  assertEquals([reserved, window.freeBytes], [pageByteLength, free]);
+});
+
+test("a kernel whose other version the engine refuses runs thread by thread", () => {
+  for (const name of ["Module", "Instance"] as const) {
+    const window = new Window();
+    try {
+      const module = loadModule(ptx, window, {
+        reserve: (byteLength) => window.reserve(byteLength)!,
+        packedThreads: "always",
+      });
+      const { begin, byteLength } = module.memory!;
+      const total = module.variables.get("total")!;
+      for (const variable of module.variables.values()) window.allow(device, variable.begin, variable.byteLength);
+      const kernel = module.kernels.get("add")!;
+      const geometry = { grid: [1, 1, 1], block: [32, 1, 1] } as const;
+      assert(kernel.compiled.compilePacked(32) !== undefined);
+      let isRefused = false;
+      whileEngineRefuses(name, () => {
+        isRefused = kernel.pack.for(geometry) === undefined;
+        const place = { window, parameters: new Uint8Array([3, 0, 0, 0]), limits: window.limitsOf(device) };
+        assert(launchInSlices(kernel, geometry, { ...place, sharedMemoryBytes: 64 })());
+      });
+      assert(isRefused);
+      assertEquals(new DataView(window.memory.buffer).getUint32(total.begin, true), 5 + 32 * 3);
+      window.deny(device, begin, byteLength);
+      window.release(begin, byteLength);
+    } finally {
+      window.close();
+    }
+  }
+});

@@ -1,0 +1,72 @@
+/**
+ * A second process with a software driver of its own, for tests of what two processes share.
+ *
+ * @module
+ */
+import { mkdtempSync, rmdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { startScript } from "../support/child_process.ts";
+import { leakTest } from "../support/resources.ts";
+import { receiveMessage, sendMessage } from "../support/software_messages.ts";
+
+/** The other process. */
+export interface SoftwarePeer extends AsyncDisposable {
+  /** Calls a method of its driver, or another function of `children/software/software_peer.ts`. An error is thrown by its code. */
+  call(name: string, ...args: readonly unknown[]): Promise<unknown>;
+  /** Ends it with SIGKILL. */
+  kill(): Promise<void>;
+}
+
+/** Starts one. */
+export async function startSoftwarePeer(): Promise<SoftwarePeer> {
+  const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => rmdirSync(folder));
+  const listener = stack.use(UnixListener.listen(join(folder, "peer")));
+  const child = stack.use(startScript("children/software/software_peer.ts", [listener.path]));
+  const socket = stack.use(await listener.accept());
+  const kept = stack.move();
+  return {
+    async call(name, ...args) {
+      await sendMessage(socket, { name, args });
+      const { error, result } = await receiveMessage(socket) as { error?: string; result?: unknown };
+      if (error !== undefined) throw new Error(error);
+      return result;
+    },
+    async kill() {
+      child.kill("SIGKILL");
+      await child.ended;
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** A test with a driver and a second process, of which nothing may be left afterwards. */
+export function testWithPeer(
+  name: string,
+  body: (driver: SoftwareDriver, peer: SoftwarePeer) => void | Promise<void>,
+): void {
+  const run = async (body: (driver: SoftwareDriver, peer: SoftwarePeer) => void | Promise<void>) => {
+    await using peer = await startSoftwarePeer();
+    const driver = new SoftwareDriver({ devices: 2, peers: true });
+    try {
+      await body(driver, peer);
+    } finally {
+      driver.close();
+    }
+  };
+  leakTest(name, () => run(body), {
+    skip: shimRefusal(),
+    // What sockets and children take once is taken before the count.
+    warmUp: async () => {
+      warmedUp ??= run(() => {});
+      await warmedUp;
+    },
+  });
+}
+
+let warmedUp: Promise<void> | undefined;

@@ -1,0 +1,325 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { limitTable } from "../../src/software/compiler/addresses.ts";
+import type { CudaDevice } from "../../src/objects/cuda_device.ts";
+import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import { memHandleType, streamFlags } from "../../src/driver.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { nextTurn } from "../../src/support/waiting/turn.ts";
+import { readBytes } from "../support/software_calls.ts";
+import { testSoftware } from "../support/software_devices.ts";
+
+const sharing = shimRefusal() === undefined;
+
+/** What keeps a stream busy for some slices. */
+function keepBusy(gpu: CudaDevice, stream: CudaStream): void {
+  const ballast = gpu.createPool().allocate(64 * 2 ** 20, stream);
+  ballast.fill(1);
+  ballast.free();
+}
+
+/** Bytes that leave nothing else of what is reserved for them to allocate from. */
+const wholeUnit = 32 * 2 ** 20;
+/** Bytes of the table that says what a device's kernels may access: made when it is first needed, and kept. */
+const limitsOfOneDevice = limitTable.byteLength;
+
+testSoftware("each reuse policy lets another stream have memory, and without them it does not", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  using event = gpu.createEvent();
+  using busy = gpu.createPool();
+  using ballast = busy.allocate(64 * 2 ** 20, stream);
+  for (
+    const policy of ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies", "none"] as const
+  ) {
+    using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: wholeUnit });
+    const { reuse } = pool;
+    reuse.followEventDependencies = policy === "followEventDependencies";
+    reuse.allowOpportunistic = policy === "allowOpportunistic";
+    reuse.allowInternalDependencies = policy === "allowInternalDependencies";
+    const first = pool.allocate(wholeUnit, stream);
+    const { address } = first;
+    ballast.fill(1, stream);
+    first.free();
+    using sentinel = cuda.allocateHost(1);
+    ballast.subarray(0, 1).copyTo(sentinel, stream);
+    if (policy === "followEventDependencies") {
+      stream.record(event);
+      other.wait(event);
+    }
+    // The work is done, but no synchronization has seen it: only luck finds it out.
+    if (policy === "allowOpportunistic") {
+      while (new Uint8Array(sentinel.buffer)[0] === 0) await nextTurn();
+    }
+    if (policy === "none") {
+      const error = assertThrows(() => pool.allocate(wholeUnit, other), CudaError);
+      assertEquals(error.code, "cudaErrorMemoryAllocation");
+    } else {
+      using second = pool.allocate(wholeUnit, other);
+      assertEquals(second.address, address, policy);
+    }
+    gpu.synchronize();
+    using third = pool.allocate(wholeUnit, stream);
+    assertEquals(third.address, address, "After a synchronization any stream may have the memory");
+  }
+});
+
+testSoftware("a pool ends at its maxSize, in whole units", (cuda) => {
+  using pool = cuda.device(0).createPool({ maxSize: wholeUnit + 1 });
+  using _first = pool.allocate(wholeUnit - 1);
+  using _second = pool.allocate(wholeUnit);
+  assertEquals(assertThrows(() => pool.allocate(1), CudaError).code, "cudaErrorMemoryAllocation");
+});
+
+testSoftware("a pool gives back the free units between, before and after those in use", (cuda, driver) => {
+  const gpu = cuda.device(0);
+  const { free } = gpu.memoryInfo();
+  const kept = [1, 4, 5];
+  {
+    using pool = gpu.createPool({ releaseThreshold: Infinity });
+    pool.allocate(8 * wholeUnit).free();
+    gpu.synchronize();
+    const buffers = Array.from({ length: 8 }, () => pool.allocate(wholeUnit));
+    assertEquals(pool.usage().reserved, 8 * wholeUnit);
+    for (const [index, buffer] of buffers.entries()) buffer.fill(index);
+    for (const [index, buffer] of buffers.entries()) if (!kept.includes(index)) buffer.free();
+    gpu.synchronize();
+    pool.trimTo(0);
+    assertEquals(pool.usage().reserved, kept.length * wholeUnit);
+    using between = gpu.createPool();
+    const others = Array.from({ length: 5 }, () => between.allocate(wholeUnit));
+    for (const other of others) {
+      other.fill(0xff);
+      other.free();
+    }
+    for (const index of kept) {
+      const { address } = buffers[index]!;
+      const ends = [address, address + BigInt(wholeUnit - 1)].map((end) => readBytes(driver, end, 1)[0]);
+      assertEquals(ends, [index, index]);
+      buffers[index]!.free();
+    }
+  }
+  gpu.synchronize();
+  assertEquals(gpu.memoryInfo().free, free - limitsOfOneDevice);
+});
+
+testSoftware("a pool keeps the units that are partly in use, and what the release threshold has room for", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ releaseThreshold: 3.5 * wholeUnit });
+  using _first = pool.allocate(wholeUnit / 2);
+  const rest = pool.allocate(wholeUnit / 2);
+  const large = pool.allocate(5 * wholeUnit);
+  rest.free();
+  large.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().reserved, 3 * wholeUnit);
+  pool.trimTo(wholeUnit + 1);
+  assertEquals(pool.usage().reserved, 2 * wholeUnit);
+  pool.trimTo(0);
+  assertEquals(pool.usage().reserved, wholeUnit);
+});
+
+testSoftware(
+  "a driver that is closed gives back what its pools have in use, and what streams have yet to free",
+  (cuda) => {
+    const gpu = cuda.device(0);
+    const { free } = gpu.memoryInfo();
+    const other = new SoftwareDriver({ devices: 1, peers: true });
+    const pool = other.deviceGetDefaultMemPool(0);
+    const stream = other.streamCreateWithPriority(0, streamFlags.default, 0);
+    const addresses = Array.from({ length: 5 }, () => other.mallocFromPoolAsync(0, wholeUnit - 1000, pool, stream));
+    for (const index of [0, 3]) other.freeAsync(0, addresses[index]!, stream);
+    assertEquals(gpu.memoryInfo().free, free - 5 * wholeUnit - limitsOfOneDevice);
+    other.close();
+    assertEquals(gpu.memoryInfo().free, free);
+  },
+);
+
+testSoftware("a pool counts the bytes that were asked for, and takes none for no bytes", (cuda, driver) => {
+  using pool = cuda.device(0).createPool();
+  using _buffer = pool.allocate(513);
+  assertEquals(driver.mallocFromPoolAsync(0, 0, pool.unsafeHandle, 0n), 0n);
+  driver.freeAsync(0, 0n, 0n);
+  assertEquals(pool.usage().used, 513);
+});
+
+testSoftware("the window is given back whole", (cuda) => {
+  const gpu = cuda.device(0);
+  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 0, 0);
+  gpu.synchronize();
+  const { free } = gpu.memoryInfo();
+  for (let round = 0; round < 3; round++) {
+    using pool = gpu.createPool({ handleType: "posix-fd" });
+    using handle = pool.exportHandle();
+    using imported = gpu.importPool(handle);
+    using buffer = pool.allocate(100 * 2 ** 20);
+    using _mapped = imported.importPointer(buffer.exportPointer(), 1);
+    assert(gpu.memoryInfo().free < free);
+    gpu.synchronize();
+  }
+  gpu.synchronize();
+  assertEquals(gpu.memoryInfo().free, free);
+}, { skip: !sharing });
+
+testSoftware("a pool grows before it lets an allocation wait for another stream", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  const first = pool.allocate(wholeUnit, stream);
+  const { address } = first;
+  keepBusy(gpu, stream);
+  first.free();
+  using second = pool.allocate(wholeUnit, other);
+  assert(second.address !== address);
+  other.synchronize();
+  assertEquals(stream.query(), false);
+});
+
+testSoftware("what a default stream orders needs no event", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  const first = pool.allocate(wholeUnit, stream);
+  const { address } = first;
+  first.free();
+  using second = pool.allocate(wholeUnit);
+  assertEquals(second.address, address);
+});
+
+testSoftware("memory that is free in pieces too small makes room for a larger one", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: 2 * wholeUnit });
+  const pieces = [pool.allocate(wholeUnit), pool.allocate(wholeUnit)];
+  for (const piece of pieces) piece.free();
+  gpu.synchronize();
+  using large = pool.allocate(2 * wholeUnit);
+  assertEquals(pool.usage().reserved, large.byteLength);
+});
+
+testSoftware("memory that is allocated again before its stream gets there has each allocation's own size", (cuda) => {
+  const gpu = cuda.device(0);
+  const stream = gpu.createStream();
+  const pool = gpu.createPool();
+  const fill = gpu.loadModule(fillPtx).kernel("fill");
+  const first = pool.allocate(1000, stream);
+  const { address } = first;
+  fill.launch({ grid: 1, block: 32, stream }, first, 1000, 0);
+  first.free();
+  const second = pool.allocate(10, stream);
+  assertEquals(second.address, address);
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 32, stream }, second, 10, 0);
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 32, stream }, second, 11, 0);
+  assertEquals(assertThrows(() => stream.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("access that is set reaches what streams hold, not what the host has allocated since", (cuda) => {
+  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+  using stream = gpu.createStream();
+  using event = peer.createEvent();
+  const pool = gpu.createPool();
+  const fill = peer.loadModule(fillPtx).kernel("fill");
+  const first = pool.allocate(1000, stream);
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 1 }, first, 1000, 0);
+  peer.defaultStream.record(event);
+  stream.wait(event);
+  first.free();
+  const second = pool.allocate(10, stream);
+  pool.setAccess(peer, "read-write");
+  stream.synchronize();
+  fill.launch({ grid: 1, block: 1 }, second, 10, 0);
+  peer.synchronize();
+  fill.launch({ grid: 1, block: 1 }, second.address, 1000, 0);
+  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("what an earlier driver left in memory gives no access", (cuda) => {
+  {
+    const gpu = cuda.device(0);
+    using pool = gpu.createPool();
+    using buffer = pool.allocate(2 * wholeUnit);
+    buffer.fill(0xff);
+    gpu.synchronize();
+  }
+  cuda.device(0).synchronize();
+  const peer = cuda.device(1);
+  peer.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0x7a00_c000_0000n, 4, 0);
+  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("a pool gives its memory back to the system", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const first = pool.allocate(4096);
+  const { address } = first;
+  first.fill(7);
+  first.free();
+  gpu.synchronize();
+  assertEquals(pool.usage().reserved, 0);
+  using second = pool.allocate(4096);
+  assertEquals(second.address, address);
+  assertEquals(second.readSync(Uint8Array), new Uint8Array(4096));
+}, { skip: !sharing });
+
+testSoftware("work with an imported buffer is done though it is freed and its pool destroyed", (cuda, driver) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(5000);
+  buffer.fill(1);
+  using handle = pool.exportHandle();
+  gpu.synchronize();
+  const { free } = gpu.memoryInfo();
+  {
+    using imported = gpu.importPool(handle);
+    using mapped = imported.importPointer(buffer.exportPointer(), 5000);
+    mapped.stream = stream;
+    mapped.fill(2);
+  }
+  stream.synchronize();
+  assertEquals(readBytes(driver, buffer.address, 5000), new Uint8Array(5000).fill(2));
+  gpu.synchronize();
+  assertEquals(gpu.memoryInfo().free, free);
+}, { skip: !sharing });
+
+testSoftware("a pool gives no pointers before its handle was exported once", (cuda, driver) => {
+  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(64);
+  const error = assertThrows(() => driver.memPoolExportPointer(buffer.address), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidValue");
+  pool.exportHandle()[Symbol.dispose]();
+  assertEquals(driver.memPoolExportPointer(buffer.address).length, 64);
+  using later = pool.allocate(64);
+  assertEquals(driver.memPoolExportPointer(later.address).length, 64);
+}, { skip: !sharing });
+
+testSoftware("a pool that is imported again is the same pool, until the last has destroyed it", (cuda, driver) => {
+  const { posixFileDescriptor } = memHandleType;
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using buffer = pool.allocate(64);
+  buffer.fill(5);
+  gpu.synchronize();
+  using handle = pool.exportHandle();
+  using another = pool.exportHandle();
+  const first = driver.memPoolImportFromShareableHandle(0, handle.fd, posixFileDescriptor);
+  assertEquals(driver.memPoolImportFromShareableHandle(0, another.fd, posixFileDescriptor), first);
+  const address = driver.memPoolImportPointer(0, first, driver.memPoolExportPointer(buffer.address));
+  assertEquals(assertThrows(() => driver.memPoolDestroy(first), CudaError).code, "cudaErrorInvalidValue");
+  const bytes = new Uint8Array(64);
+  driver.memcpyDtoHAsync(0, bytes, address, 0n);
+  assertEquals(bytes, new Uint8Array(64).fill(5));
+  driver.freeAsync(0, address, 0n);
+  driver.memPoolDestroy(first);
+  driver.memPoolDestroy(first);
+  assertThrows(() => driver.memPoolDestroy(first), CudaError, "cudaErrorInvalidValue");
+  const again = driver.memPoolImportFromShareableHandle(0, handle.fd, posixFileDescriptor);
+  assert(again !== first);
+  driver.memPoolDestroy(again);
+}, { skip: !sharing });

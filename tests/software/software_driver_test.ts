@@ -1,0 +1,227 @@
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { shimRefusal } from "../../ffi/shim/shim.ts";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { eventFlags } from "../../src/driver.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { VisibleDevices } from "../../src/software/visible_devices.ts";
+import { countResources } from "../support/resources.ts";
+import { codeOf, launchFill, readBytes } from "../support/software_calls.ts";
+import { testSoftware } from "../support/software_devices.ts";
+
+const trapPtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry stop() { trap; ret; }\n";
+
+testSoftware("the first byte past a buffer is an illegal address, and all devices are lost", (cuda) => {
+  const gpu = cuda.device(0);
+  using stack = new DisposableStack();
+  const pool = stack.adopt(gpu.createPool(), () => {});
+  const buffer = pool.allocate(1001);
+  const module = gpu.loadModule(fillPtx);
+  const fill = module.kernel("fill");
+  fill.launch({ grid: 1, block: 32 }, buffer, 1001, 0);
+  gpu.synchronize();
+  fill.launch({ grid: 1, block: 32 }, buffer, 1002, 0);
+  const error = assertThrows(() => gpu.synchronize(), CudaError);
+  assertEquals(error.code, "cudaErrorIllegalAddress");
+  assertMatch(error.message, /Line \d+ of the PTX/);
+  assertEquals(assertThrows(() => pool.allocate(4), CudaError).code, "cudaErrorIllegalAddress");
+  const other = assertThrows(() => cuda.device(1).createStream(), CudaError);
+  assertEquals(other.code, "cudaErrorIllegalAddress");
+  assertMatch(other.message, /a kernel on device 0 was stopped/);
+});
+
+testSoftware("memory that was freed cannot be reached any more", (cuda) => {
+  const gpu = cuda.device(0);
+  const pool = gpu.createPool();
+  const buffer = pool.allocate(64);
+  const { address } = buffer;
+  buffer.free();
+  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 32 }, address, 64, 0);
+  assertEquals(assertThrows(() => gpu.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("a kernel of another device needs access to the pool", async (cuda) => {
+  const [owner, peer] = [cuda.device(0), cuda.device(1)];
+  const pool = owner.createPool();
+  const buffer = pool.allocate(64);
+  await owner.finished();
+  pool.setAccess(peer, "read-write");
+  const fill = peer.loadModule(fillPtx).kernel("fill");
+  fill.launch({ grid: 1, block: 32 }, buffer, 64, 0x05050505);
+  await peer.finished();
+  assertEquals(await buffer.read(Uint8Array), new Uint8Array(64).fill(5));
+  pool.setAccess(peer, "none");
+  fill.launch({ grid: 1, block: 32 }, buffer, 64, 0);
+  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("devices that are no peers say so when access is set", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  const error = assertThrows(() => pool.setAccess(cuda.device(1), "read-write"), CudaError);
+  assertEquals(error.code, "cudaErrorPeerAccessUnsupported");
+  assertMatch(error.message, /give device 1 access to a pool of device 0: the two are no peers/);
+}, { peers: false });
+
+test("where no device is visible, opening says so and what to do", () => {
+  for (const visible of ["", "7", "-1,0", "GPU-", "0,0"]) {
+    const error = assertThrows(() => new SoftwareDriver({ devices: 2, peers: true, visible }), CudaError);
+    assertEquals([error.code, error.call], ["cudaErrorNoDevice", "cuInit"]);
+    assertMatch(error.message, new RegExp(`CUDA_VISIBLE_DEVICES="${visible}" .*unset it`));
+  }
+});
+
+test("an invalid name hides the devices from it on", () => {
+  const driver = new SoftwareDriver({ devices: 3, peers: true, visible: "2,0,-1,1" });
+  assertEquals(driver.getDeviceCount(), 2);
+  driver.close();
+});
+
+testSoftware("devices that were lost do not keep what was freed on their streams", (cuda, driver) => {
+  const [owner, peer] = [cuda.device(0), cuda.device(1)];
+  const module = peer.loadModule(fillPtx);
+  const create = () => driver.memPoolCreate({ handleTypes: 0, location: { type: 1, id: 0 }, maxSize: 0n });
+  driver.memPoolDestroy(create());
+  // The window is the process's: another driver sees what is left of it.
+  const observer = new SoftwareDriver({ devices: 1, peers: true });
+  const { free } = observer.memGetInfo(0);
+  const pool = create();
+  const address = driver.mallocFromPoolAsync(0, 2000, pool, 0n);
+  owner.synchronize();
+  module.kernel("fill").launch({ grid: 1, block: 1 }, 0n, 4, 0);
+  driver.freeAsync(1, address, 0n);
+  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+  driver.memPoolDestroy(pool);
+  assertEquals(observer.memGetInfo(0).free, free);
+  observer.close();
+});
+
+test("an error that nothing foresaw loses the devices, and is told with the one whose work it was", () => {
+  const devices = new VisibleDevices({ devices: 2, peers: true });
+  const cause = new WebAssembly.RuntimeError("unreachable");
+  devices.lose(1, cause);
+  devices.lose(0, new Error("What comes of it is not told"));
+  const error = assertThrows(() => devices.check(0, "cudaDeviceSynchronize"), CudaError);
+  assertEquals([error.code, error.cause], ["cudaErrorUnknown", cause]);
+  assertMatch(error.message, /device 1 was lost \(unreachable\)/);
+});
+
+testSoftware(
+  "page-locked memory is reached by its address: by kernels, copies and fills of every device",
+  (cuda, driver) => {
+    const host = driver.hostAlloc(1000);
+    const late = driver.hostAlloc(4);
+    const bytes = new Uint8Array(host.buffer);
+    launchFill(driver, 1, { address: host.address, byteLength: 1000 });
+    driver.deviceSynchronize(1);
+    assertEquals(bytes, new Uint8Array(1000).fill(5));
+    driver.memsetAsync(0, host.address + 999n, 6, 1, 0n);
+    // Overlapping parts are as if copied at once, whichever of them is named by its address.
+    bytes.set([1, 2, 3], 0);
+    driver.memcpyHtoDAsync(0, host.address + 1n, bytes.subarray(0, 3), 0n);
+    driver.memcpyPeerAsync(0, late.address, 0, host.address, 1, 4, 0n);
+    driver.deviceSynchronize(0);
+    assertEquals(bytes.subarray(0, 5), Uint8Array.of(1, 1, 2, 3, 5));
+    assertEquals([bytes[999], ...new Uint8Array(late.buffer)], [6, 1, 1, 2, 3]);
+    assertEquals(driver.memGetAddressRange(1, host.address + 9n), { base: host.address, byteLength: 1000 });
+    driver.freeHost(host);
+    launchFill(driver, 0, { address: late.address, byteLength: 4 });
+    driver.deviceSynchronize(0);
+    driver.freeHost(late);
+    assertEquals(codeOf(() => driver.freeHost(late)), "cudaErrorInvalidValue");
+    launchFill(driver, 0, { address: host.address, byteLength: 4 });
+    assertEquals(codeOf(() => driver.deviceSynchronize(0)), "cudaErrorIllegalAddress");
+    assertEquals(cuda.devices.length, 2);
+  },
+);
+
+testSoftware("what was destroyed before the devices were lost is given back all the same", (_, driver) => {
+  const stop = driver.moduleLoadData(0, trapPtx);
+  const mappings = () => countResources().get("mapping");
+  const before = mappings();
+  const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming | eventFlags.interprocess);
+  const parameters = driver.createKernelParameters(0);
+  driver.launchKernel(0, driver.moduleGetFunction(stop, "stop"), 1, 1, 1, 1, 1, 1, 0, 0n, parameters);
+  driver.eventRecord(0, event, 0n);
+  driver.eventDestroy(0, event);
+  assertEquals(codeOf(() => driver.deviceSynchronize(0)), "cudaErrorLaunchFailure");
+  assertEquals(mappings(), before);
+}, { skip: shimRefusal() !== undefined });
+
+testSoftware("an image that is neither PTX nor code of a GPU is none at all", (_, driver) => {
+  const elf = (machine: number) =>
+    Uint8Array.from({ length: 64 }, (_, index) => [0x7f, 69, 76, 70][index] ?? 0).with(18, machine);
+  const fatbin = new Uint8Array(64);
+  new DataView(fatbin.buffer).setUint32(0, 0xba55ed50, true);
+  for (const image of [fatbin, elf(190)]) {
+    assertEquals(codeOf(() => driver.moduleLoadData(0, image)), "cudaErrorNoKernelImageForDevice");
+  }
+  const ptx = ".version 7.0\n.target sm_60\n.address_size 64\n";
+  for (
+    const image of [
+      elf(62),
+      Uint8Array.of(0x50, 0xed, 0),
+      "",
+      "//",
+      "/* .version",
+      `x ${ptx}`,
+      `;${ptx}`,
+      `\ufeff${ptx}`,
+    ]
+  ) {
+    assertEquals(codeOf(() => driver.moduleLoadData(0, image)), "cudaErrorInvalidKernelImage");
+  }
+  for (const image of [`// x\n/* y\n */ ${ptx}`, `\n\t${ptx}`]) driver.moduleLoadData(0, image);
+  for (const image of [".version", ".version 7\n.target sm_60\n", ".version x\n.target sm_60\n"]) {
+    assertEquals(codeOf(() => driver.moduleLoadData(0, image)), "cudaErrorInvalidPtx");
+  }
+});
+
+testSoftware("kernels with more shared memory of their own than others may have are launched", (_, driver) => {
+  const kernelOf = (byteLength: number) => {
+    const ptx = `.version 7.0\n.target sm_60\n.address_size 64\n.visible .entry large(.param .u64 to) {
+      .shared .align 4 .b8 room[${byteLength}];
+      .reg .b64 %to;
+      .reg .b32 %value;
+      ld.param.u64 %to, [to];
+      st.shared.u32 [room+${byteLength - 4}], 7;
+      ld.shared.u32 %value, [room+${byteLength - 4}];
+      st.global.u32 [%to], %value;
+      ret;
+    }`;
+    return driver.moduleGetFunction(driver.moduleLoadData(0, ptx), "large");
+  };
+  const parameters = driver.createKernelParameters(8);
+  const address = driver.malloc(0, 4);
+  parameters.view.setBigUint64(0, address, true);
+  const launch = (kernel: bigint, added: number) =>
+    driver.launchKernel(0, kernel, 1, 1, 1, 1, 1, 1, added, 0n, parameters);
+  for (const [byteLength, blocks] of [[49152, 4], [49156, 4], [65536, 3], [102400, 2], [232448, 1]] as const) {
+    const kernel = kernelOf(byteLength);
+    launch(kernel, 0);
+    assertEquals(readBytes(driver, address, 1), Uint8Array.of(7));
+    assertEquals(driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel, 32, 0), blocks);
+    const isFull = byteLength === 49152 || byteLength === 232448;
+    if (isFull) assertEquals(codeOf(() => launch(kernel, 1)), "cudaErrorInvalidValue");
+    else launch(kernel, 1);
+  }
+  assertEquals(codeOf(() => kernelOf(232452)), "cudaErrorInvalidPtx");
+});
+
+testSoftware("a copy to pageable memory that the device was lost before fails", (cuda, driver) => {
+  const gpu = cuda.device(0);
+  const buffer = gpu.createPool().allocate(64);
+  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 4, 0);
+  const error = assertThrows(() => driver.memcpyDtoHAsync(0, new Uint8Array(64), buffer.address, 0n), CudaError);
+  assertEquals(error.code, "cudaErrorIllegalAddress");
+});
+
+testSoftware("events of a lost device have no time between them, but its error", (cuda) => {
+  const gpu = cuda.device(0);
+  const [start, end] = [gpu.createEvent({ timing: true }), gpu.createEvent({ timing: true })];
+  gpu.defaultStream.record(start);
+  gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 4, 0);
+  gpu.defaultStream.record(end);
+  assertThrows(() => gpu.synchronize(), CudaError);
+  assertEquals(assertThrows(() => end.elapsedTime(start), CudaError).code, "cudaErrorIllegalAddress");
+});

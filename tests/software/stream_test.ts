@@ -1,0 +1,153 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { Event, Scheduler, Stream } from "../../src/software/execution/streams.ts";
+import { testSoftware } from "../support/software_devices.ts";
+
+const megabytes = 2 ** 20;
+
+testSoftware("a device waits for the work of streams that were destroyed", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64 * megabytes);
+  using host = cuda.allocateHost(1);
+  gpu.synchronize();
+  {
+    using stream = gpu.createStream({ nonBlocking: true });
+    buffer.fill(9, stream);
+    buffer.subarray(64 * megabytes - 1).copyTo(host, stream);
+  }
+  gpu.synchronize();
+  assertEquals(new Uint8Array(host.buffer), Uint8Array.of(9));
+});
+
+testSoftware("freeing page-locked memory waits for all that was given to the devices", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using other = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using source = pool.allocate(32 * megabytes, stream);
+  using target = pool.allocate(32 * megabytes, other);
+  const host = cuda.allocateHost(32 * megabytes);
+  new Uint8Array(host.buffer).fill(4);
+  source.fill(1);
+  source.copyTo(host, stream);
+  stream.synchronize();
+  new Uint8Array(host.buffer).fill(4);
+  target.copyFrom(host, other);
+  host[Symbol.dispose]();
+  assert((await target.read(Uint8Array)).every((byte) => byte === 4));
+  const unused = cuda.allocateHost(4);
+  source.fill(2);
+  assertEquals(stream.query(), false);
+  unused[Symbol.dispose]();
+  assertEquals(stream.query(), true);
+});
+
+testSoftware("a kernel runs on a stream of its own device alone, copies and waits on any", (cuda, driver) => {
+  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+  using stream = gpu.createStream();
+  using peerStream = peer.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(64, stream);
+  const module = driver.moduleLoadData(0, fillPtx);
+  const fill = driver.moduleGetFunction(module, "fill");
+  const launch = (device: number, handle: bigint) => {
+    const parameters = driver.createKernelParameters(20);
+    parameters.view.setBigUint64(0, buffer.address, true);
+    parameters.view.setBigUint64(8, 64n, true);
+    parameters.view.setUint32(16, 0x03030303, true);
+    driver.launchKernel(device, fill, 1, 1, 1, 32, 1, 1, 0, handle, parameters);
+  };
+  for (const [device, handle] of [[0, peerStream.unsafeHandle], [1, peerStream.unsafeHandle], [1, 0n]] as const) {
+    assertEquals(assertThrows(() => launch(device, handle), CudaError).code, "cudaErrorInvalidResourceHandle");
+  }
+  launch(1, stream.unsafeHandle);
+  const event = driver.eventCreateWithFlags(0, 0);
+  driver.eventRecord(0, event, stream.unsafeHandle);
+  driver.streamWaitEvent(0, peerStream.unsafeHandle, event);
+  const bytes = new Uint8Array(64);
+  driver.memcpyDtoHAsync(0, bytes, buffer.address, peerStream.unsafeHandle);
+  assertEquals(bytes, new Uint8Array(64).fill(3));
+  const error = assertThrows(() => driver.eventRecord(0, event, peerStream.unsafeHandle), CudaError);
+  assertEquals(error.code, "cudaErrorInvalidResourceHandle");
+});
+
+testSoftware("a copy onto itself is as if it were made at once, whichever way it moves the bytes", async (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(20 * megabytes);
+  const length = 19 * megabytes;
+  const start = new Uint32Array(5 * megabytes).map((_, index) => index);
+  for (const [from, to] of [[0, megabytes], [megabytes, 0]] as const) {
+    buffer.copyFrom(start);
+    buffer.subarray(from, from + length).copyTo(buffer.subarray(to, to + length));
+    const expected = start.slice();
+    expected.copyWithin(to / 4, from / 4, (from + length) / 4);
+    const words = await buffer.read(Uint32Array);
+    assert(words.every((word, index) => word === expected[index]), `from ${from} to ${to}`);
+  }
+});
+
+test("whatever a piece of work throws, what outlives the devices is done and the event loop goes on", async () => {
+  const failures: unknown[] = [];
+  const scheduler = new Scheduler((device, cause) => failures.push([device, cause]));
+  const [failing, other] = [new Stream(3, { nonBlocking: true }), new Stream(4, { nonBlocking: true })];
+  scheduler.addStream(failing);
+  scheduler.addStream(other);
+  const cause = new WebAssembly.RuntimeError("unreachable");
+  const done: string[] = [];
+  scheduler.enqueue(failing, () => {
+    throw cause;
+  });
+  const dropped = scheduler.enqueue(failing, () => done.push("dropped"));
+  scheduler.enqueue(failing, () => done.push("kept"), { outlivesDevice: true });
+  const droppedToo = scheduler.enqueue(other, () => done.push("other"), { after: [dropped] });
+  scheduler.enqueue(other, () => done.push("kept too"), { after: [droppedToo], outlivesDevice: true });
+  while (!failing.isIdle || !other.isIdle) await new Promise((resolve) => setTimeout(resolve, 1));
+  assertEquals(failures, [[3, cause]]);
+  assertEquals([dropped.done, droppedToo.done, done.toSorted()], [true, true, ["kept", "kept too"]]);
+  scheduler.enqueue(failing, () => {
+    throw cause;
+  }, { outlivesDevice: true });
+  scheduler.runUntil(() => scheduler.isIdle(3));
+});
+
+test("streams that are gone are forgotten", () => {
+  const scheduler = new Scheduler(() => {});
+  const lasting = new Stream(0, { nonBlocking: true });
+  scheduler.addStream(lasting);
+  const event = new Event(0, 0);
+  for (let count = 0; count < 500; count++) {
+    const brief = new Stream(0, { nonBlocking: true });
+    scheduler.addStream(brief);
+    scheduler.record(event, brief);
+    scheduler.wait(lasting, event);
+    scheduler.removeStream(brief);
+  }
+  scheduler.record(event, lasting);
+  assertEquals(event.cameAfter.size, 500);
+  scheduler.runUntil(() => scheduler.isIdle(0));
+  scheduler.record(event, lasting);
+  assertEquals(event.cameAfter.size, 0);
+});
+
+test("a record does not change with what its stream waits for later", () => {
+  const scheduler = new Scheduler(() => {});
+  const [first, second, third] = Array.from({ length: 3 }, () => new Stream(0, { nonBlocking: true })) as [
+    Stream,
+    Stream,
+    Stream,
+  ];
+  for (const stream of [first, second, third]) scheduler.addStream(stream);
+  const [early, late] = [new Event(0, 0), new Event(0, 0)];
+  const before = scheduler.enqueue(first, () => true);
+  scheduler.record(early, second);
+  scheduler.record(late, first);
+  scheduler.wait(second, late);
+  scheduler.wait(third, early);
+  assertEquals([scheduler.comesAfter(second, before), scheduler.comesAfter(third, before)], [true, false]);
+  scheduler.record(early, second);
+  scheduler.wait(third, early);
+  assert(scheduler.comesAfter(third, before));
+});

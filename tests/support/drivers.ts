@@ -1,0 +1,94 @@
+/**
+ * The drivers under test: every test of what lies above the seam runs on each of them.
+ *
+ * @module
+ */
+import { test } from "node:test";
+import { CudaDriver } from "../../ffi/cuda_driver.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import type { Driver } from "../../src/driver.ts";
+import { CudaUnavailableError } from "../../src/support/errors.ts";
+import { Session } from "../../src/session.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { assertNothingLeft, countResources } from "./resources.ts";
+
+/** A driver that tests run on. */
+export interface DriverUnderTest {
+  readonly name: string;
+  /** Why it cannot be tested here; false where it can. */
+  readonly skip: string | false;
+  /** Rows of the conformance table that one process may run. */
+  readonly rowsTogether: number;
+  /** Whether rows in one process have the same devices, of which those before may leave something. */
+  readonly rowsShareDevices: boolean;
+  open(): Driver;
+}
+
+const noGpu = reasonWithoutGpu();
+
+/** All of them; those of a GPU are skipped where there is none. */
+export const driversUnderTest: readonly DriverUnderTest[] = [
+  {
+    name: "software",
+    skip: false,
+    rowsTogether: 12,
+    rowsShareDevices: false,
+    open: () => new SoftwareDriver({ devices: 2, peers: true }),
+  },
+  onGpu("cuda", () => new CudaDriver()),
+  onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),
+];
+
+/** What a test may need to run at all. */
+export interface TestNeeds {
+  /** Devices; 1 unless given. */
+  devices?: number;
+}
+
+/**
+ * A test of the public objects, on each driver. Afterwards nothing that the process owns may be left.
+ *
+ * The first call of anything keeps what later ones use: so the body runs twice, and the second time is accounted for.
+ */
+export function testOnEachDriver(
+  name: string,
+  body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
+  { devices = 1 }: TestNeeds = {},
+): void {
+  for (const driver of driversUnderTest) {
+    const run = async () => {
+      using cuda = new Cuda(new Session(driver.open()));
+      await body(cuda, driver);
+    };
+    const skip = driver.skip || tooFewDevices(driver, devices);
+    test(`${name} [${driver.name}]`, { skip }, async () => {
+      await run();
+      const before = countResources();
+      await run();
+      await assertNothingLeft(before);
+    });
+  }
+}
+
+function onGpu(name: string, open: () => Driver): DriverUnderTest {
+  return { name, skip: noGpu, rowsTogether: 8, rowsShareDevices: true, open };
+}
+
+function reasonWithoutGpu(): string | false {
+  try {
+    new CudaDriver().close();
+    return false;
+  } catch (error) {
+    if (error instanceof CudaUnavailableError) return error.message;
+    throw error;
+  }
+}
+
+/** Why a test that needs so many devices cannot run; false where it can. */
+export function tooFewDevices(driver: DriverUnderTest, devices: number): string | false {
+  if (devices === 1) return false;
+  const opened = driver.open();
+  const count = opened.getDeviceCount();
+  opened.close();
+  return count < devices && `needs ${devices} devices, and there is ${count}`;
+}

@@ -1,0 +1,44 @@
+import { assert, assertEquals } from "@std/assert";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
+import { CudaError } from "../../src/support/errors.ts";
+import { cannot, givenByDriver, isLoss } from "../../src/support/explain.ts";
+import { cudaHeaders } from "./cuda_headers.ts";
+
+const withoutHeaders = cudaHeaders === undefined && "there are no CUDA headers";
+
+function messageOf(code: keyof typeof cudaErrorNumbers, hint?: string): string {
+  return (cannot("do it", new CudaError(cudaErrorNumbers[code], "cudaCall"), hint) as CudaError).message;
+}
+
+test("an error of which CUDA's header says that the process must end is a loss", { skip: withoutHeaders }, () => {
+  const header = readFileSync(join(cudaHeaders!, "driver_types.h"), "utf8");
+  const described = [...header.matchAll(/\/\*\*((?:(?!\*\/)[^])*)\*\/\s*(cudaError\w+)\s*=\s*(\d+)/g)];
+  const final = described.filter(([, comment]) => /must be\s+\*?\s*terminated/.test(comment!));
+  assert(final.length >= 12, `${final.length} were found`);
+  for (const [, , name, number] of final) assert(isLoss(new CudaError(Number(number), "cudaCall")), name);
+});
+
+test("what to try is what the caller knows, but where the error itself says more", () => {
+  const hint = "try that";
+  const failed = "Cannot do it: cudaCall failed: cudaError";
+  assertEquals(messageOf("cudaErrorInvalidValue"), `${failed}InvalidValue (1)`);
+  assertEquals(messageOf("cudaErrorInvalidValue", hint), `${failed}InvalidValue (1); try that`);
+  assertEquals(messageOf("cudaErrorMemoryAllocation"), `${failed}MemoryAllocation (2); free memory or ask for less`);
+  assertEquals(messageOf("cudaErrorMemoryAllocation", hint), `${failed}MemoryAllocation (2); try that`);
+  assertEquals(messageOf("cudaErrorCallRequiresNewerDriver", hint), `${failed}CallRequiresNewerDriver (36)`);
+  for (const code of ["cudaErrorOperatingSystem", "cudaErrorContained"] as const) {
+    assertEquals(messageOf(code, hint), messageOf(code));
+    assert(messageOf(code).includes("; "), `${code} says what to try`);
+  }
+});
+
+test("who says more of an error begins from what the driver gave", () => {
+  const given = new CudaError(1, "cudaCall");
+  assert(givenByDriver(cannot("do a part of it", given, "try that")) === given);
+  assert(givenByDriver(given) === given);
+  const other = new TypeError("no");
+  assert(givenByDriver(other) === other && cannot("do it", other) === other);
+});

@@ -1,0 +1,86 @@
+import type { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
+import type { CudaModule } from "../../src/objects/cuda_module.ts";
+import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
+
+const ptx = `.version 7.0
+.target sm_60
+.address_size 64
+
+.visible .entry hold(.param .u64 flag, .param .u64 looks) {
+  .reg .pred %p<3>;
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [flag];
+  ld.param.u64 %rd2, [looks];
+  cvta.to.global.u64 %rd1, %rd1;
+again:
+  ld.volatile.global.u32 %r1, [%rd1];
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra end;
+  sub.u64 %rd2, %rd2, 1;
+  setp.ne.u64 %p2, %rd2, 0;
+  @%p2 bra again;
+end:
+  ret;
+}
+
+.visible .entry fail() {
+  trap;
+}
+`;
+
+/**
+ * The launches that hold a stream until the flag is set. A GPU's kernel does so without end; a software device does
+ * nothing else while a block runs, so there each of many blocks looks for a moment, for a minute in all.
+ */
+const launches = { cuda: { grid: 1, looks: 2n ** 63n }, software: { grid: 100_000, looks: 100_000n } } as const;
+
+/** Keeps streams of the first device busy until it is opened: what they are given behind it is done only then. */
+export class Gate implements Disposable {
+  readonly #launch: { readonly grid: number; readonly looks: bigint };
+  readonly #module: CudaModule;
+  readonly #hold: CudaKernel;
+  readonly #fail: CudaKernel;
+  readonly #flag: DeviceBuffer;
+  /** Of no stream that waits. */
+  readonly #opener: CudaStream;
+
+  /** Made before anything is held: loading a module and allocating may wait for all streams. */
+  constructor(cuda: Cuda) {
+    const device = cuda.device(0);
+    this.#launch = launches[cuda.driver];
+    this.#module = device.loadModule(ptx);
+    this.#hold = this.#module.kernel("hold");
+    this.#fail = this.#module.kernel("fail");
+    // A driver loads kernels when they are first needed, and that may wait for all streams.
+    for (const kernel of [this.#hold, this.#fail]) kernel.maxActiveBlocksPerMultiprocessor(1);
+    this.#flag = device.allocate(4);
+    this.#opener = device.createStream({ nonBlocking: true });
+    this.#flag.stream = this.#opener;
+  }
+
+  /** A kernel that costs its process the device. */
+  fail(stream: CudaStream): void {
+    this.#fail.launch({ grid: 1, block: 1, stream });
+  }
+
+  /** Holds a stream that was created non-blocking. */
+  hold(stream: CudaStream): void {
+    this.#flag.fill(0);
+    this.#opener.synchronize();
+    const { grid, looks } = this.#launch;
+    this.#hold.launch({ grid, block: 1, stream }, this.#flag, looks);
+  }
+
+  /** Lets all go on. */
+  open(): void {
+    this.#flag.fill(1);
+  }
+
+  [Symbol.dispose](): void {
+    this.open();
+    for (const part of [this.#flag, this.#opener, this.#module]) part[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,25 @@
+import { test } from "node:test";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+
+/** What the devices of a test are like. */
+export interface Devices {
+  devices?: number;
+  peers?: boolean;
+  /** Whether it cannot be tested here. */
+  skip?: boolean;
+}
+
+/** A test of what can only be arranged on the software device, or that is seen below the public objects. */
+export function testSoftware(
+  name: string,
+  body: (cuda: Cuda, driver: SoftwareDriver) => void | Promise<void>,
+  { devices = 2, peers = true, skip = false }: Devices = {},
+): void {
+  test(name, { skip }, async () => {
+    const driver = new SoftwareDriver({ devices, peers });
+    using cuda = new Cuda(new Session(driver));
+    await body(cuda, driver);
+  });
+}
