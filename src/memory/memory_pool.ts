@@ -1,4 +1,4 @@
-import { CachingAllocator, type CachingAllocatorOptions } from "./caching/caching_allocator.ts";
+import { CachingAllocator, type CachingAllocatorOptions, type SlabSource } from "./caching/caching_allocator.ts";
 import { countOf, placeOf, printAs, printObjectAs, stateOf } from "../support/custom_inspect.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
@@ -58,12 +58,6 @@ export interface PoolUsage {
  */
 export let whenDisposed: (pool: MemoryPool, callback: () => void) => () => void;
 
-/** Memory of the pool for an allocator, which frees it by `freeAsKeeper`: nobody else may, or has forgotten it. */
-export let allocateSlab: (pool: MemoryPool, byteLength: number, stream: CudaStream) => DeviceBuffer;
-
-/** The stream to allocate on: the one that is given, unchecked, else the default stream of the pool's device. */
-export let allocationStream: (pool: MemoryPool, stream: CudaStream | undefined) => CudaStream;
-
 const allReleased = 2n ** 64n - 1n;
 
 /**
@@ -115,13 +109,6 @@ export class MemoryPool implements Disposable {
       entries.add(entry);
       return () => void entries.delete(entry);
     };
-    allocateSlab = (pool, byteLength, stream) => {
-      const address = pool.#allocate(byteLength, stream);
-      pool.#awaitingRelease.set(address, byteLength);
-      const owner = { ...pool.#owner, keeper: "it is a slab of an allocator: dispose of that" };
-      return new DeviceBuffer(pool.#session, owner, pool, address, byteLength, stream);
-    };
-    allocationStream = (pool, stream) => pool.#streamOr(stream);
     printAs(this, "MemoryPool", (pool) => {
       const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
       const buffers = countOf(pool.#liveCount, "buffer");
@@ -220,7 +207,13 @@ export class MemoryPool implements Disposable {
    * @throws {ReferenceError} where the pool was disposed
    */
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
-    return new CachingAllocator(this.#session, this, options);
+    const source: SlabSource = {
+      pool: this,
+      allocateSlab: (byteLength, stream) => this.#allocateSlab(byteLength, stream),
+      allocationStream: (stream) => this.#streamOr(stream),
+      whenDisposed: (callback) => whenDisposed(this, callback),
+    };
+    return new CachingAllocator(this.#session, source, options);
   }
 
   /** Bytes that the pool keeps reserved at a blocking synchronization (`finished` is none); Infinity keeps all. */
@@ -427,6 +420,13 @@ export class MemoryPool implements Disposable {
       this.#retireAsCurrent(handle);
       this.#session.driver.memPoolTrimTo(handle, 0n);
     });
+  }
+
+  #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
+    const address = this.#allocate(byteLength, stream);
+    this.#awaitingRelease.set(address, byteLength);
+    const owner = { ...this.#owner, keeper: "it is a slab of an allocator: dispose of that" };
+    return new DeviceBuffer(this.#session, owner, this, address, byteLength, stream);
   }
 
   #streamOr(stream: CudaStream | undefined): CudaStream {

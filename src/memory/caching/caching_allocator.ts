@@ -10,7 +10,7 @@ import { DeviceBuffer, freeAsKeeper, type SlabPart, slabPartOf } from "../device
 import { CudaError } from "../../support/errors.ts";
 import { cannot, giveBack, givenByDriver } from "../../support/explain.ts";
 import { originOf, reportForgotten } from "../../support/forgotten.ts";
-import { allocateSlab, allocationStream, type MemoryPool, whenDisposed } from "../memory_pool.ts";
+import type { MemoryPool } from "../memory_pool.ts";
 import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
 import { checkByteLength, whatIs } from "../../support/validation.ts";
@@ -47,6 +47,17 @@ export interface CachingAllocatorUsage {
   largestFree: number;
   /** How much of the free bytes is not in one piece: from 0, all is, towards 1. */
   fragmentation: number;
+}
+
+/** What an allocator needs of its pool, which makes the allocator and hands this in: the pool's module imports this one. */
+export interface SlabSource {
+  readonly pool: MemoryPool;
+  /** Memory of the pool that only `freeAsKeeper` frees, and that the pool does not report as leaked. */
+  allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
+  /** The stream to allocate on: the given one, unchecked, or the default stream of the pool's device. */
+  allocationStream(stream: CudaStream | undefined): CudaStream;
+  /** Calls back once when the user disposes the pool. The function that it returns cancels. */
+  whenDisposed(callback: () => void): () => void;
 }
 
 const defaultSlabByteLength = 32 * 2 ** 20;
@@ -94,6 +105,7 @@ export class CachingAllocator implements Disposable {
   /** Where its memory comes from. */
   readonly pool: MemoryPool;
   readonly #session: Session;
+  readonly #source: SlabSource;
   readonly #slabByteLength: number;
   /** Whether slabs may be smaller than that, where little is needed. */
   readonly #mayBeSmaller: boolean;
@@ -140,7 +152,7 @@ export class CachingAllocator implements Disposable {
    */
   constructor(
     session: Session,
-    pool: MemoryPool,
+    source: SlabSource,
     options: CachingAllocatorOptions = {},
   ) {
     const { slabByteLength = defaultSlabByteLength, maxSize = 0 } = options;
@@ -150,7 +162,8 @@ export class CachingAllocator implements Disposable {
       throw new RangeError(`Cannot use slabs of ${slabByteLength} bytes: they have ${maximumBlockByteLength} at most`);
     }
     this.#session = session;
-    this.pool = pool;
+    this.pool = source.pool;
+    this.#source = source;
     this.#slabByteLength = roundUp(slabByteLength, blockAlignment);
     this.#mayBeSmaller = options.slabByteLength === undefined;
     this.#maxSize = maxSize === 0 ? Infinity : maxSize;
@@ -160,7 +173,7 @@ export class CachingAllocator implements Disposable {
       awaitRelease: (block) => this.#awaitingRelease.add(block),
     };
     if (session.debug) this.#origins = new Map();
-    this.#stopWatching = whenDisposed(pool, () => this[Symbol.dispose]());
+    this.#stopWatching = source.whenDisposed(() => this[Symbol.dispose]());
   }
 
   /** The pool's device. */
@@ -179,7 +192,7 @@ export class CachingAllocator implements Disposable {
    * @throws {CudaError} `cudaErrorMemoryAllocation` where neither the allocator nor its pool has enough memory left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
-    const onto = allocationStream(this.pool, stream);
+    const onto = this.#source.allocationStream(stream);
     const block = this.#take(byteLength, onto);
     return new DeviceBuffer(this.#session, block, this.pool, block.address, byteLength, onto);
   }
@@ -195,7 +208,7 @@ export class CachingAllocator implements Disposable {
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T> {
-    const onto = allocationStream(this.pool, stream);
+    const onto = this.#source.allocationStream(stream);
     const byteLength = byteLengthOfArray(type, length);
     const block = this.#take(byteLength, onto);
     return new DeviceArray(type, this.#session, block, this.pool, block.address, byteLength, onto);
@@ -490,7 +503,7 @@ export class CachingAllocator implements Disposable {
     let refusal: CudaError | undefined;
     for (const size of new Set(sizes)) {
       try {
-        const slab = allocateSlab(this.pool, size, memory.stream!);
+        const slab = this.#source.allocateSlab(size, memory.stream!);
         const block = new Block(this.#blockOwner, { slab, byteOffset: 0, byteLength: size });
         this.#slabs.add(block.slab);
         this.#reserved += size;

@@ -1,5 +1,4 @@
-import type { ConsumerMessage } from "./channel_hub.ts";
-import type { ConnectedImporter } from "../exporter/connected_importer.ts";
+import type { ConsumerConnection, ConsumerMessage } from "./channel_hub.ts";
 import type { FrameMessage } from "../protocol/messages.ts";
 import { badMessage } from "../events/peer_events.ts";
 import { Settlement } from "../../support/waiting/settlement.ts";
@@ -27,7 +26,7 @@ interface Frame {
 }
 
 interface Consumer {
-  readonly importer: ConnectedImporter;
+  readonly importer: ConsumerConnection;
   readonly queue: Set<Frame>;
   /** What it was sent and has not released, by slot. */
   readonly held: Map<number, Frame>;
@@ -45,7 +44,7 @@ export class ChannelFrames {
   readonly #parts: ChannelFramesParts;
   /** Oldest first. */
   readonly #frames = new Set<Frame>();
-  readonly #consumers = new Map<ConnectedImporter, Consumer>();
+  readonly #consumers = new Map<ConsumerConnection, Consumer>();
   #dropped = 0;
   #hasEnded = false;
   readonly #settlement = new Settlement();
@@ -55,7 +54,7 @@ export class ChannelFrames {
   }
 
   /** Those that frames go to. */
-  get importers(): ConnectedImporter[] {
+  get importers(): ConsumerConnection[] {
     return [...this.#consumers.values()].filter(({ isJoined }) => isJoined).map(({ importer }) => importer);
   }
 
@@ -114,7 +113,7 @@ export class ChannelFrames {
     return this.#settlement.wait(() => this.#frames.size === 0, milliseconds);
   }
 
-  onMessage(importer: ConnectedImporter, message: ConsumerMessage): void {
+  onMessage(importer: ConsumerConnection, message: ConsumerMessage): void {
     if (message.type === "join") return this.#onJoin(importer);
     const { name } = this.#parts;
     const consumer = this.#consumers.get(importer);
@@ -136,13 +135,13 @@ export class ChannelFrames {
   }
 
   /** There is room for messages to an importer again. */
-  onDrain(importer: ConnectedImporter): void {
+  onDrain(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer !== undefined) this.#pump(consumer);
   }
 
   /** No more frames may go to an importer. */
-  onLeave(importer: ConnectedImporter): void {
+  onLeave(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) return;
     consumer.isJoined = false;
@@ -154,7 +153,7 @@ export class ChannelFrames {
   }
 
   /** An importer uses no slot any more. */
-  onReleased(importer: ConnectedImporter): void {
+  onReleased(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) return;
     this.onLeave(importer);
@@ -164,7 +163,7 @@ export class ChannelFrames {
   }
 
   /** What an importer holds is held by another one from now on. */
-  onAbsorb(from: ConnectedImporter, to: ConnectedImporter): void {
+  onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void {
     const leaving = this.#consumers.get(from);
     if (leaving === undefined) return;
     this.onLeave(from);
@@ -200,13 +199,13 @@ export class ChannelFrames {
     importer.send({ type: "end", offer: this.#parts.offer });
   }
 
-  #onJoin(importer: ConnectedImporter): void {
+  #onJoin(importer: ConsumerConnection): void {
     if (this.#consumers.has(importer)) throw badMessage(`"${this.#parts.name}" is joined twice`);
     this.#pump(this.#add(importer));
     this.#parts.onJoin();
   }
 
-  #add(importer: ConnectedImporter): Consumer {
+  #add(importer: ConsumerConnection): Consumer {
     const consumer: Consumer = {
       importer,
       queue: new Set(),

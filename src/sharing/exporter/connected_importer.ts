@@ -6,7 +6,7 @@ import { Announcement } from "./announcement.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { codeOfGoodbye, type ForgetMessage, type GoodbyeReason, type Message } from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
-import { hasCome, whenCome } from "../events/ready_events.ts";
+import { hasCome, whenCome } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import { badMessage, PeerEvents } from "../events/peer_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";

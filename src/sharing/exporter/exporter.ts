@@ -19,7 +19,7 @@ import { checkName, encodeMetadata, type JsonValue } from "../protocol/metadata.
 import { Offer, type OfferOwner } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
 import { type OwnEvent, OwnEvents } from "../events/own_events.ts";
-import { hasCome, ReadyEvents, whenCome } from "../events/ready_events.ts";
+import { hasCome, ReadyEvents, whenCome } from "./ready_events.ts";
 import { Settlement } from "../../support/waiting/settlement.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer, UnixSocket } from "../transport/unix_socket.ts";

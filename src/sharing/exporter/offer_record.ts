@@ -1,7 +1,7 @@
 import type { ChannelHub } from "../channel/channel_hub.ts";
 import type { ExportedAllocation, ExportedBuffer, ExportedPool } from "./exported_memory.ts";
 import type { OfferMessage } from "../protocol/messages.ts";
-import { hasCome, type ReadyMoment } from "../events/ready_events.ts";
+import { hasCome, type ReadyMoment } from "./ready_events.ts";
 
 /** What an offer is of. */
 export interface OfferRecordParts {

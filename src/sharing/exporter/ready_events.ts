@@ -1,7 +1,7 @@
 import { type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
-import type { OfferRecord } from "../exporter/offer_record.ts";
-import type { OwnEvent, OwnEvents } from "./own_events.ts";
+import type { OfferRecord } from "./offer_record.ts";
+import type { OwnEvent, OwnEvents } from "../events/own_events.ts";
 
 /** The moment from which offers may be read: an event that is behind the work that comes before. */
 export interface ReadyMoment {
