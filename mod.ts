@@ -55,7 +55,7 @@ export { type ChannelOptions, ChannelProducer, type SendFrameOptions } from "./s
 export { Exporter, type ExporterOptions, type OfferOptions } from "./src/sharing/exporter/exporter.ts";
 export { Importer, type ImporterOptions } from "./src/sharing/importer/importer.ts";
 export { Lease, type RecallOptions } from "./src/sharing/exporter/lease.ts";
-export { type LeaseState } from "./src/sharing/exporter/announcement.ts";
+export { type LeaseState } from "./src/sharing/exporter/sent_offer.ts";
 export { type JsonValue } from "./src/sharing/protocol/metadata.ts";
 export { Offer } from "./src/sharing/exporter/offer.ts";
 export { type MapOptions, RemoteOffer } from "./src/sharing/importer/remote_offer.ts";

@@ -1,6 +1,6 @@
 /**
  * The CUDA driver's functions that are called, as in `cuda.h`. Each returns a `CUresult`; each parameter's C type and
- * name stand beside it. The last part are the runtime functions' twins, called where no runtime library serves.
+ * name stand beside it. The last part has the driver-API equivalents of the runtime's functions, called where no runtime library serves.
  *
  * The calls that programs make all the time are bound in the form that costs least: an out-parameter by its address in
  * place of a view of it, and host memory as a view in place of its address, which in Deno takes far longer to find than

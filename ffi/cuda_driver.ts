@@ -17,10 +17,10 @@ import type {
 } from "../src/driver.ts";
 import { memHandleType, memLocationType } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
-import { ofAllCopies } from "../src/support/copies.ts";
+import { sharedAmongCopies } from "../src/support/library_copies.ts";
 import { CudaError, explainedError } from "../src/support/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
-import { firstVersionOfPoolOptions, newerNeeded } from "./first_versions.ts";
+import { minimumVersionOfPoolOptions, newerNeeded } from "./minimum_versions.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import {
@@ -30,7 +30,7 @@ import {
   opaqueStructSizes,
   writeStruct,
 } from "./structs.ts";
-import type { DriverFunctions, RuntimeFunctions } from "./twins.ts";
+import type { DriverFunctions, RuntimeFunctions } from "./driver_equivalents.ts";
 
 const cudaMemAllocationTypePinned = 1;
 const cudaHostAllocPortable = 1;
@@ -47,7 +47,7 @@ const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
  * The device that is current on this thread, as CUDA knows it: -1 where none is. All drivers of the thread share it, those
  * of other copies of this library too. Who calls cudaSetDevice by other means must set it back.
  */
-const current: { device: number } = ofAllCopies("currentDevice", () => ({ device: -1 }));
+const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ device: -1 }));
 
 /** Packed parameters beside the `extra` array by which `cuLaunchKernel` finds them. */
 interface CudaKernelParameters extends KernelParameters {
@@ -283,8 +283,8 @@ export class CudaDriver implements Driver {
     const what = isOnDevice ? "maxSize" : "a pool in host memory";
     const versions = { driver: this.driverGetVersion(), libcudart: this.runtimeVersion ?? Infinity };
     for (const [library, version] of Object.entries(versions)) {
-      if (version >= firstVersionOfPoolOptions) continue;
-      throw newerNeeded("cudaMemPoolCreate", { what, first: firstVersionOfPoolOptions, version, library });
+      if (version >= minimumVersionOfPoolOptions) continue;
+      throw newerNeeded("cudaMemPoolCreate", { what, first: minimumVersionOfPoolOptions, version, library });
     }
   }
 

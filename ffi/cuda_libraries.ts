@@ -10,11 +10,11 @@ import { libcuda } from "./cuda.ts";
 import { cudart } from "./cudart.ts";
 import { forbiddenDeviceFile } from "./device_files.ts";
 import { environmentVariable } from "./environment.ts";
-import { missingFunction } from "./first_versions.ts";
+import { missingFunction } from "./minimum_versions.ts";
 import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol, platform } from "./host.ts";
 import { initializationError, otherwise } from "./initialization_error.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
-import { type DriverFunctions, type RuntimeFunctions, twinsOf } from "./twins.ts";
+import { driverEquivalentsOf, type DriverFunctions, type RuntimeFunctions } from "./driver_equivalents.ts";
 
 /** CUDA's functions, ready to be called, and what is known of where they came from. */
 export interface CudaLibraries {
@@ -56,9 +56,9 @@ export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaL
     const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
     return { runtime, driver, runtimeVersion, runtimePath, lacks, close() {} };
   }
-  const twins = twinsOf(driver, loadedDriver);
+  const equivalents = driverEquivalentsOf(driver, loadedDriver);
   const unknown = { runtimeVersion: undefined, runtimePath: undefined };
-  return { runtime: twins.functions, driver, ...unknown, lacks, close: twins.release };
+  return { runtime: equivalents.functions, driver, ...unknown, lacks, close: equivalents.release };
 }
 
 const driverName = "libcuda.so.1";

@@ -1,18 +1,18 @@
 /**
  * The C structs that cross the CUDA boundary, as data: each field's name, offset and C type. The driver's and the
- * runtime's twins (`CUmemPoolProps`, `cudaMemPoolProps`) have the same layout.
+ * runtime's structs (`CUmemPoolProps`, `cudaMemPoolProps`) have the same layout.
  *
  * @module
  */
 
 /** The C types that the fields have. */
-export type FieldType = "int" | "unsigned short" | "size_t" | "void *";
+export type NativeFieldType = "int" | "unsigned short" | "size_t" | "void *";
 
 /** A C struct's size in bytes, and its fields by their C names. */
 export interface StructLayout {
   readonly name: string;
   readonly byteLength: number;
-  readonly fields: Readonly<Record<string, { readonly offset: number; readonly type: FieldType }>>;
+  readonly fields: Readonly<Record<string, { readonly offset: number; readonly type: NativeFieldType }>>;
 }
 
 /** `cudaMemPoolProps`; the rest of its bytes are reserved and zero. */

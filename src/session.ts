@@ -1,12 +1,12 @@
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
-import { EndedError, giveBack } from "./support/explain.ts";
-import { reportForgotten } from "./support/forgotten.ts";
+import { EndedError, ignoreLoss } from "./support/error_wording.ts";
+import { reportLeak } from "./support/leaks.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
 import { Staging } from "./memory/staging.ts";
 
 /** Memory that is of no pool, which would report it, and that nobody has freed yet. */
-export interface LooseMemory {
+export interface UnpooledMemory {
   readonly byteLength: number;
 }
 
@@ -21,7 +21,7 @@ export class Session {
   /** The pools that there are, by handle: a device tells its current pool by that. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
   /** Memory of no pool: what is left of it is reported by `end`. */
-  readonly looseMemory: Set<LooseMemory> = new Set();
+  readonly unpooledMemory: Set<UnpooledMemory> = new Set();
   readonly #hostAllocations = new Set<HostAllocation>();
   readonly #hostViews = new Set<ArrayBuffer>();
   /** Events that the library itself waits for, and their devices. */
@@ -67,7 +67,7 @@ export class Session {
     const device = this.#markers.get(marker);
     if (device === undefined) return;
     this.#markers.delete(marker);
-    giveBack(() => this.driver.eventDestroy(device, marker));
+    ignoreLoss(() => this.driver.eventDestroy(device, marker));
   }
 
   /** Memory of a pool in host memory, seen in place until `detach`. */
@@ -94,10 +94,10 @@ export class Session {
   }
 
   /** Freeing it now would wait for all that its device was given, which may wait for a process that is gone. */
-  #reportLooseMemory(): void {
-    reportForgotten({
-      count: this.looseMemory.size,
-      byteLength: [...this.looseMemory].reduce((sum, { byteLength }) => sum + byteLength, 0),
+  #reportUnpooledMemory(): void {
+    reportLeak({
+      count: this.unpooledMemory.size,
+      byteLength: [...this.unpooledMemory].reduce((sum, { byteLength }) => sum + byteLength, 0),
       before: "the Cuda object was disposed, of no pool",
     });
   }
@@ -106,14 +106,14 @@ export class Session {
   end(): void {
     if (this.hasEnded) return;
     const { driver } = this;
-    this.#reportLooseMemory();
+    this.#reportUnpooledMemory();
     try {
       // The last to be deferred is the first to be done; one that fails keeps none of the others from it.
       using releases = new DisposableStack();
       for (const marker of this.#markers.keys()) releases.defer(() => this.destroyMarker(marker));
       for (const view of this.#hostViews) releases.defer(() => this.detach(view));
-      for (const allocation of this.#hostAllocations) releases.defer(() => giveBack(() => this.freeHost(allocation)));
-      releases.defer(() => giveBack(() => this.staging.close()));
+      for (const allocation of this.#hostAllocations) releases.defer(() => ignoreLoss(() => this.freeHost(allocation)));
+      releases.defer(() => ignoreLoss(() => this.staging.close()));
     } finally {
       this.driver = endedDriver;
       driver.close();

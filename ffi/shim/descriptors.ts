@@ -81,7 +81,7 @@ export function openDescriptor(path: string, options: { readonly writable?: bool
  * Opens any file, and a symbolic link itself, to be described and not read: it takes no permission but for the folders on
  * its way.
  */
-export function lookAt(path: string): number {
+export function openPath(path: string): number {
   return unwrap(shim().poolpass_look_at(cString(path)), `open of ${path}`);
 }
 

@@ -6,7 +6,7 @@
 import { cString, shim, unwrap } from "./shim.ts";
 
 /** Where a range of a file is mapped, in bytes. Offsets and length are multiples of the page size, 4096. */
-export interface Mapping {
+export interface MemoryMapping {
   /** Of the first byte in the memory that is mapped over. */
   readonly at: number;
   /** Of the first byte in the file. */
@@ -37,19 +37,19 @@ export function punchHole(fd: number, options: { readonly offset: number; readon
  *
  * @param memory all of what the offset `at` counts in; its address must be a multiple of the page size
  */
-export function mapShared(memory: Uint8Array, fd: number, mapping: Mapping): void {
+export function mapShared(memory: Uint8Array, fd: number, mapping: MemoryMapping): void {
   checkRange(memory, mapping);
   const { at, byteLength, offset } = mapping;
   unwrap(shim().poolpass_map(memory, BigInt(at), BigInt(byteLength), fd, BigInt(offset)), "mmap");
 }
 
 /** Takes a mapping out of memory again: zeros that are this process's alone stand there instead. */
-export function unmapShared(memory: Uint8Array, mapping: Pick<Mapping, "at" | "byteLength">): void {
+export function unmapShared(memory: Uint8Array, mapping: Pick<MemoryMapping, "at" | "byteLength">): void {
   checkRange(memory, mapping);
   unwrap(shim().poolpass_unmap(memory, BigInt(mapping.at), BigInt(mapping.byteLength)), "mmap");
 }
 
-function checkRange(memory: Uint8Array, { at, byteLength }: Pick<Mapping, "at" | "byteLength">): void {
+function checkRange(memory: Uint8Array, { at, byteLength }: Pick<MemoryMapping, "at" | "byteLength">): void {
   // mmap would put the file over whatever lies behind the memory, without a word.
   if (!(at >= 0 && byteLength > 0 && at + byteLength <= memory.byteLength)) {
     throw new RangeError(`Cannot map ${byteLength} bytes at ${at} of a memory of ${memory.byteLength} bytes`);

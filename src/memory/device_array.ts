@@ -1,4 +1,4 @@
-import { nameClass } from "../support/custom_inspect.ts";
+import { nameClass } from "../support/printing.ts";
 import { DeviceBuffer, type DeviceBufferParts, partsOf, type ReadOptions } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 

@@ -1,8 +1,8 @@
-import { countOf, placeOf, printAs } from "../support/custom_inspect.ts";
+import { countOf, placeOf, printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, giveBack } from "../support/explain.ts";
+import { cannot, ignoreLoss } from "../support/error_wording.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
@@ -61,7 +61,7 @@ export interface BufferOwner {
   /** Of memory that is not from a pool: what another process opens it by. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /** Why the buffer is nobody's to free; undefined where it is its user's. */
-  readonly keeper?: string;
+  readonly freeRefusal?: string;
   /** Of a buffer that is a part of an allocation. */
   readonly part?: SlabPart;
 }
@@ -98,8 +98,8 @@ export let awaitCopies: (buffer: DeviceBuffer, stream: CudaStream) => boolean;
  */
 export let keepMemory: (buffer: DeviceBuffer, onFree: () => void) => () => void;
 
-/** Frees a buffer that its user may not free, as its keeper. */
-export let freeAsKeeper: (buffer: DeviceBuffer, stream: CudaStream) => void;
+/** Frees a buffer that its user may not free, as its holder. */
+export let freeAsHolder: (buffer: DeviceBuffer, stream: CudaStream) => void;
 
 /** Where in an allocation the buffer lies, or the part of it; undefined where its memory is an allocation. */
 export let slabPartOf: (buffer: DeviceBuffer) => SlabPart | undefined;
@@ -111,11 +111,11 @@ export let wholeOf: (buffer: DeviceBuffer) => { whole: DeviceBuffer; byteOffset:
 export let sessionOfBuffer: (buffer: DeviceBuffer) => Session;
 
 /** Somebody who needs the memory for longer than its user may: `onFree` tells when that is. */
-interface MemoryKeeper {
+interface MemoryHolder {
   readonly onFree: (() => void) | undefined;
 }
 
-/** What is to be done when the last keeper of memory that was freed has let go. */
+/** What is to be done when the last holder of memory that was freed has let go. */
 interface LaterRelease {
   readonly stream: CudaStream;
   /** Recorded on the stream when the buffer was freed, in case that the stream goes first. */
@@ -123,7 +123,7 @@ interface LaterRelease {
 }
 
 /** What a buffer may have besides. */
-interface MoreOfBuffer {
+interface RareData {
   /** Whether the memory went without having been freed: reads that have copies yet to give cannot go on. */
   isRetired?: boolean;
   /** The memory as the host sees it, where it has asked. */
@@ -133,7 +133,7 @@ interface MoreOfBuffer {
   /** Copies of reads that are not known to be done. */
   copies?: Set<StagingBuffer>;
   /** Those who keep the memory: reads that have copies yet to give to their stream, and callers of `keepMemory`. */
-  keepers?: Set<MemoryKeeper>;
+  holders?: Set<MemoryHolder>;
   laterRelease?: LaterRelease | undefined;
 }
 
@@ -171,7 +171,7 @@ export class DeviceBuffer implements Disposable {
   readonly #whole: DeviceBuffer;
   #isFreed = false;
   /** What most buffers never need: so that each is small. */
-  #more: MoreOfBuffer | undefined;
+  #rareData: RareData | undefined;
 
   static {
     sessionOfBuffer = (buffer) => buffer.#session;
@@ -181,18 +181,20 @@ export class DeviceBuffer implements Disposable {
       buffer.#end();
     };
     endUse = (buffer) => buffer.#end();
-    isBeingRead = (buffer) => buffer.#whole.#hasKeepers || (buffer.#whole.#more?.copies?.size ?? 0) > 0;
+    isBeingRead = (buffer) => buffer.#whole.#hasHolders || (buffer.#whole.#rareData?.copies?.size ?? 0) > 0;
     awaitCopies = (buffer, stream) => {
       buffer.#whole.#awaitCopies(stream);
-      return !buffer.#whole.#hasKeepers;
+      return !buffer.#whole.#hasHolders;
     };
     keepMemory = (buffer, onFree) => {
       void buffer.address;
-      const { keeper, awaitRelease } = buffer.#owner;
-      if (keeper !== undefined && awaitRelease === undefined) throw new TypeError(`Cannot keep the buffer: ${keeper}`);
+      const { freeRefusal, awaitRelease } = buffer.#owner;
+      if (freeRefusal !== undefined && awaitRelease === undefined) {
+        throw new TypeError(`Cannot keep the buffer: ${freeRefusal}`);
+      }
       return buffer.#whole.#keep(onFree);
     };
-    freeAsKeeper = (buffer, stream) => buffer.#free(stream);
+    freeAsHolder = (buffer, stream) => buffer.#free(stream);
     slabPartOf = (buffer) => {
       const { part } = buffer.#owner;
       if (part === undefined) return undefined;
@@ -204,7 +206,7 @@ export class DeviceBuffer implements Disposable {
     };
     printAs(this, "DeviceBuffer", (buffer) => {
       const whole = buffer.#whole;
-      const freed = whole.#more?.laterRelease === undefined ? "freed" : "freed, still kept";
+      const freed = whole.#rareData?.laterRelease === undefined ? "freed" : "freed, still kept";
       const living = buffer.#session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
       const place = placeOf(buffer.#owner.isHostMemory ? undefined : buffer.device);
       // Those of an array, which is a buffer too.
@@ -523,18 +525,18 @@ export class DeviceBuffer implements Disposable {
    */
   hostView(): ArrayBuffer {
     const { address } = this;
-    const more = this.#moreToHave;
-    if (more.hostView !== undefined && !more.hostView.detached) return more.hostView;
+    const rareData = this.#moreToHave;
+    if (rareData.hostView !== undefined && !rareData.hostView.detached) return rareData.hostView;
     try {
-      more.hostView = this.#session.hostView(address, this.byteLength);
+      rareData.hostView = this.#session.hostView(address, this.byteLength);
     } catch (error) {
       const hint = error instanceof CudaError && error.code === "cudaErrorInvalidValue"
         ? "only memory of a pool from Cuda.createHostPool can be seen in place, read copies other memory"
         : "read copies the memory instead";
       throw cannot(`see the buffer of ${this.byteLength} bytes on the host`, error, hint);
     }
-    (this.#whole.#moreToHave.hostViews ??= []).push(more.hostView);
-    return more.hostView;
+    (this.#whole.#moreToHave.hostViews ??= []).push(rareData.hostView);
+    return rareData.hostView;
   }
 
   /**
@@ -549,29 +551,31 @@ export class DeviceBuffer implements Disposable {
   free(stream: CudaStream = this.stream): void {
     if (stream !== this.#stream) checkStream(stream, this.#session);
     if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole");
-    if (this.#owner.keeper !== undefined) throw new TypeError(`Cannot free the buffer: ${this.#owner.keeper}`);
+    if (this.#owner.freeRefusal !== undefined) {
+      throw new TypeError(`Cannot free the buffer: ${this.#owner.freeRefusal}`);
+    }
     if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
     this.#free(stream);
   }
 
   /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
   [Symbol.dispose](): void {
-    if (this.#isFreed || this.#whole !== this || this.#owner.keeper !== undefined) return;
-    giveBack(() => this.free());
+    if (this.#isFreed || this.#whole !== this || this.#owner.freeRefusal !== undefined) return;
+    ignoreLoss(() => this.free());
   }
 
   #free(stream: CudaStream): void {
     // Asked first: a stream that was disposed must not cost the memory.
     void stream.unsafeHandle;
-    if (!this.#hasKeepers) {
+    if (!this.#hasHolders) {
       this.#release(stream);
       this.#end();
       return;
     }
-    this.#more!.laterRelease = { stream, marker: this.#markFree(stream) };
+    this.#rareData!.laterRelease = { stream, marker: this.#markFree(stream) };
     this.#owner.awaitRelease?.(this.#address, this.byteLength);
     this.#end();
-    for (const { onFree } of this.#more!.keepers!) onFree?.();
+    for (const { onFree } of this.#rareData!.holders!) onFree?.();
   }
 
   #exportHint(): string {
@@ -598,9 +602,9 @@ export class DeviceBuffer implements Disposable {
 
   #end(): void {
     this.#isFreed = true;
-    if (this.#more?.hostViews === undefined) return;
-    for (const view of this.#more.hostViews) this.#session.detach(view);
-    this.#more.hostViews = undefined;
+    if (this.#rareData?.hostViews === undefined) return;
+    for (const view of this.#rareData.hostViews) this.#session.detach(view);
+    this.#rareData.hostViews = undefined;
   }
 
   /** Throws unless the range, whose length is a whole number, lies within the buffer. */
@@ -648,17 +652,17 @@ export class DeviceBuffer implements Disposable {
     return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, defaultStream, this.#whole];
   }
 
-  get #moreToHave(): MoreOfBuffer {
-    return this.#more ??= {};
+  get #moreToHave(): RareData {
+    return this.#rareData ??= {};
   }
 
-  get #hasKeepers(): boolean {
-    return this.#more?.keepers !== undefined && this.#more.keepers.size > 0;
+  get #hasHolders(): boolean {
+    return this.#rareData?.holders !== undefined && this.#rareData.holders.size > 0;
   }
 
   #awaitCopies(stream: CudaStream): void {
-    if (this.#more?.copies === undefined) return;
-    for (const { event, stream: readOn } of this.#more.copies) {
+    if (this.#rareData?.copies === undefined) return;
+    for (const { event, stream: readOn } of this.#rareData.copies) {
       if (readOn !== stream) this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
     }
   }
@@ -724,7 +728,9 @@ export class DeviceBuffer implements Disposable {
 
   /** Gives the copy of a piece to the stream. */
   #sendPiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
-    if (this.#whole.#more?.isRetired) throw new ReferenceError("Cannot read the buffer on: its module was disposed");
+    if (this.#whole.#rareData?.isRetired) {
+      throw new ReferenceError("Cannot read the buffer on: its module was disposed");
+    }
     const { driver, staging } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
@@ -742,7 +748,7 @@ export class DeviceBuffer implements Disposable {
   }
 
   #giveBackStaging(lent: StagingBuffer): void {
-    this.#whole.#more?.copies?.delete(lent);
+    this.#whole.#rareData?.copies?.delete(lent);
     this.#session.staging.giveBack(lent);
   }
 
@@ -752,22 +758,22 @@ export class DeviceBuffer implements Disposable {
       waitUntil(() => this.#session.driver.eventQuery(staging.event)).then(
         () => this.#giveBackStaging(staging),
         // Where the device was lost, or the session has ended, so is the memory, and nothing is read any more.
-        () => this.#whole.#more?.copies?.delete(staging),
+        () => this.#whole.#rareData?.copies?.delete(staging),
       );
     }
   }
 
   /** Keeps the memory until the function that this returns is called. */
   #keep(onFree?: () => void): () => void {
-    const keeper = { onFree };
-    const more = this.#moreToHave;
-    const keepers = more.keepers ??= new Set();
-    keepers.add(keeper);
+    const holder = { onFree };
+    const rareData = this.#moreToHave;
+    const holders = rareData.holders ??= new Set();
+    holders.add(holder);
     return () => {
-      if (!keepers.delete(keeper) || keepers.size > 0 || more.laterRelease === undefined) return;
-      const later = more.laterRelease;
-      more.laterRelease = undefined;
-      giveBack(() => this.#releaseLater(later));
+      if (!holders.delete(holder) || holders.size > 0 || rareData.laterRelease === undefined) return;
+      const later = rareData.laterRelease;
+      rareData.laterRelease = undefined;
+      ignoreLoss(() => this.#releaseLater(later));
     };
   }
 
@@ -775,7 +781,7 @@ export class DeviceBuffer implements Disposable {
   #markFree(stream: CudaStream): bigint | undefined {
     if (stream === stream.device.defaultStream) return undefined;
     let marker: bigint | undefined;
-    giveBack(() => {
+    ignoreLoss(() => {
       marker = this.#session.createMarker(stream.device.ordinal);
       this.#session.driver.eventRecord(stream.device.ordinal, marker, stream.unsafeHandle);
     });

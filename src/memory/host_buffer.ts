@@ -1,6 +1,6 @@
-import { countOf, printAs } from "../support/custom_inspect.ts";
+import { countOf, printAs } from "../support/printing.ts";
 import type { HostAllocation } from "../driver.ts";
-import { giveBack } from "../support/explain.ts";
+import { ignoreLoss } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 
 /**
@@ -45,6 +45,6 @@ export class HostBuffer implements Disposable {
   [Symbol.dispose](): void {
     if (this.#isDisposed || this.#session.hasEnded) return;
     this.#isDisposed = true;
-    giveBack(() => this.#session.freeHost(this.#allocation));
+    ignoreLoss(() => this.#session.freeHost(this.#allocation));
   }
 }

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../objects/cuda_stream.ts";
-import { giveBack } from "../support/explain.ts";
+import { ignoreLoss } from "../support/error_wording.ts";
 import { type ExportDataEntry, ExportDataMap } from "./export_data.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import { type HashEntry, HashTable, mixHash } from "../support/hash_table.ts";
@@ -15,7 +15,7 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
   readonly hash: number;
   next: ImportedMapping | undefined;
   /** Its export data. */
-  datum: ExportDataEntry<ImportedMapping> | undefined;
+  entry: ExportDataEntry<ImportedMapping> | undefined;
   /** Two data may name the same memory. */
   otherData: ExportDataEntry<ImportedMapping>[] | undefined;
   /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
@@ -68,12 +68,12 @@ export class ImportedMappings {
   /** Lets the export data that `withData` has just not found name the memory, which others may name too. */
   nameByLatest(mapping: ImportedMapping): void {
     const entry = this.#byData.addLatest(mapping);
-    if (mapping.datum === undefined) mapping.datum = entry;
+    if (mapping.entry === undefined) mapping.entry = entry;
     else (mapping.otherData ??= []).push(entry);
   }
 
   remove(mapping: ImportedMapping): void {
-    this.#byData.delete(mapping.datum!);
+    this.#byData.delete(mapping.entry!);
     mapping.otherData?.forEach((entry) => this.#byData.delete(entry));
     this.#byAddress.delete(mapping);
   }
@@ -87,7 +87,7 @@ export class ImportedMappings {
   /** Nobody keeps what was imported. */
   abandon(destroy: () => void): void {
     this.#onAbandoned();
-    giveBack(destroy);
+    ignoreLoss(destroy);
   }
 
   /** One importer gives the pool up. Whether it was the last. */

@@ -1,10 +1,10 @@
-import { printAs } from "../support/custom_inspect.ts";
+import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { exportDataByteLength } from "../driver.ts";
 import { SharingError } from "../support/errors.ts";
-import { cannot, giveBack } from "../support/explain.ts";
+import { cannot, ignoreLoss } from "../support/error_wording.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import { ImportedMapping, type ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
@@ -159,8 +159,8 @@ export class ImportedMemoryPool implements Disposable {
     this.#handle = undefined;
     try {
       // The driver refuses while pointers are mapped, by whichever importer: so all its imports go with the last.
-      if (!this.#mappings.leave()) return giveBack(() => this.#freedOn.synchronize());
-      giveBack(() => {
+      if (!this.#mappings.leave()) return ignoreLoss(() => this.#freedOn.synchronize());
+      ignoreLoss(() => {
         this.#mappings.freedOn.synchronize();
         for (let count = 0; count < this.#mappings.imports; count++) this.#session.driver.memPoolDestroy(handle);
       });

@@ -8,7 +8,7 @@ import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "../support/errors.ts";
-import { cannot, isLoss, openingHint } from "../support/explain.ts";
+import { cannot, isLoss, openingHint } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength } from "../support/validation.ts";
 
@@ -72,17 +72,17 @@ export function openMemory(
 /** Memory that the session reports where nobody frees it. With a lost context there is nothing to free. */
 function ownerOfLoose(session: Session, byteLength: number, free: (stream: CudaStream) => void): BufferOwner {
   const memory = { byteLength };
-  session.looseMemory.add(memory);
+  session.unpooledMemory.add(memory);
   return {
-    awaitRelease: () => void session.looseMemory.delete(memory),
+    awaitRelease: () => void session.unpooledMemory.delete(memory),
     release(_address, _byteLength, stream) {
       try {
         free(stream);
       } catch (error) {
-        if (isLoss(error)) session.looseMemory.delete(memory);
+        if (isLoss(error)) session.unpooledMemory.delete(memory);
         throw error;
       }
-      session.looseMemory.delete(memory);
+      session.unpooledMemory.delete(memory);
     },
   };
 }

@@ -1,14 +1,14 @@
 import { CachingAllocator, type CachingAllocatorOptions, type SlabSource } from "./caching/caching_allocator.ts";
-import { countOf, placeOf, printAs, printObjectAs, stateOf } from "../support/custom_inspect.ts";
+import { countOf, placeOf, printAs, printObjectAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, giveBack, isLoss } from "../support/explain.ts";
+import { cannot, ignoreLoss, isLoss } from "../support/error_wording.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
-import { originOf, reportForgotten } from "../support/forgotten.ts";
+import { originOf, reportLeak } from "../support/leaks.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import type { Session } from "../session.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
@@ -356,7 +356,7 @@ export class MemoryPool implements Disposable {
       for (const { callback } of [...this.#disposeCallbacks ?? []].reverse()) callbacks.defer(callback);
     } finally {
       this.#destroyUnlessLiving();
-      if (this.#handleOfLiving !== undefined) giveBack(() => this.#retireAsCurrent(handle));
+      if (this.#handleOfLiving !== undefined) ignoreLoss(() => this.#retireAsCurrent(handle));
     }
   }
 
@@ -369,7 +369,7 @@ export class MemoryPool implements Disposable {
   }
 
   #reportForgotten(): void {
-    reportForgotten({
+    reportLeak({
       count: this.#liveCount - this.#awaitingRelease.size,
       byteLength: [...this.#awaitingRelease.values()].reduce((sum, freed) => sum - freed, this.#liveBytes),
       before: `${this.#name} was disposed`,
@@ -413,7 +413,7 @@ export class MemoryPool implements Disposable {
     if (this.#liveCount > 0 || this.#handleOfLiving === undefined) return;
     const handle = this.#handleOfLiving;
     this.#handleOfLiving = undefined;
-    giveBack(() => {
+    ignoreLoss(() => {
       this.#freedOn.synchronize();
       // Its memory goes back all the same; the handle stays until the process ends.
       if (!this.#isUndestroyable) return this.#session.driver.memPoolDestroy(handle);
@@ -425,7 +425,7 @@ export class MemoryPool implements Disposable {
   #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
     const address = this.#allocate(byteLength, stream);
     this.#awaitingRelease.set(address, byteLength);
-    const owner = { ...this.#owner, keeper: "it is a slab of an allocator: dispose of that" };
+    const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator: dispose of that" };
     return new DeviceBuffer(this.#session, owner, this, address, byteLength, stream);
   }
 

@@ -6,7 +6,7 @@
 import { withoutSign } from "../../ffi/host.ts";
 import { closeDescriptor, describeDescriptor } from "../../ffi/shim/descriptors.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
-import { printAs } from "../support/custom_inspect.ts";
+import { printAs } from "../support/printing.ts";
 import { SharingError } from "../support/errors.ts";
 import { maximumInt } from "../support/validation.ts";
 

@@ -1,6 +1,6 @@
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { HostAllocation } from "../driver.ts";
-import { giveBack } from "../support/explain.ts";
+import { ignoreLoss } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 
 /** The largest piece that a copy through page-locked memory is made of, in bytes. */
@@ -63,6 +63,6 @@ export class Staging {
 
   #free({ allocation, event }: StagingBuffer): void {
     this.#session.destroyMarker(event);
-    giveBack(() => this.#session.freeHost(allocation));
+    ignoreLoss(() => this.#session.freeHost(allocation));
   }
 }

@@ -1,4 +1,4 @@
-import { printAs, stateOf } from "../support/custom_inspect.ts";
+import { printAs, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
@@ -16,7 +16,7 @@ import {
 } from "../driver.ts";
 import { createPool } from "../memory/create_pool.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, openingHint } from "../support/explain.ts";
+import { cannot, openingHint } from "../support/error_wording.ts";
 import { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/legacy_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";

@@ -1,6 +1,6 @@
-import { printAs, stateOf } from "../support/custom_inspect.ts";
+import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { cannot, giveBack } from "../support/explain.ts";
+import { cannot, ignoreLoss } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
@@ -135,6 +135,6 @@ export class CudaEvent implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
-    giveBack(() => this.#session.driver.eventDestroy(this.device.ordinal, handle));
+    ignoreLoss(() => this.#session.driver.eventDestroy(this.device.ordinal, handle));
   }
 }

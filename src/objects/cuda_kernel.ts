@@ -1,11 +1,11 @@
-import { printAs } from "../support/custom_inspect.ts";
+import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { checkStream, type CudaStream } from "./cuda_stream.ts";
 import type { KernelParameters } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot } from "../support/explain.ts";
+import { cannot } from "../support/error_wording.ts";
 import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
-import { shownType } from "./kernel_parameters.ts";
+import { shownType } from "./given_signature.ts";
 import { exceededLimit, extentOf, refuseShape, shapeOf } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";

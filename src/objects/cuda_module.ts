@@ -1,14 +1,17 @@
-import { listOf, printAs } from "../support/custom_inspect.ts";
+import { listOf, printAs } from "../support/printing.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { type BufferOwner, DeviceBuffer, retire } from "../memory/device_buffer.ts";
-import { cannot, giveBack } from "../support/explain.ts";
-import { givenSignature } from "./kernel_parameters.ts";
+import { cannot, ignoreLoss } from "../support/error_wording.ts";
+import { givenSignature } from "./given_signature.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
 import { checkOptions, whatIs } from "../support/validation.ts";
 
-const ownerOfGlobals: BufferOwner = { release() {}, keeper: "it is a module's variable, and goes with the module" };
+const ownerOfGlobals: BufferOwner = {
+  release() {},
+  freeRefusal: "it is a module's variable, and goes with the module",
+};
 
 const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
@@ -123,7 +126,7 @@ export class CudaModule implements Disposable {
     const handle = this.#handle;
     this.#handle = undefined;
     for (const global of this.#globals.values()) retire(global);
-    giveBack(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
+    ignoreLoss(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
   }
 }
 

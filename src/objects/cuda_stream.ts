@@ -1,8 +1,8 @@
-import { printAs, stateOf } from "../support/custom_inspect.ts";
+import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { checkEvent, type CudaEvent } from "./cuda_event.ts";
 import { defaultStream } from "../driver.ts";
-import { cannot, giveBack } from "../support/explain.ts";
+import { cannot, ignoreLoss } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
@@ -185,14 +185,14 @@ export class CudaStream implements Disposable {
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;
-    for (const { callback } of this.#disposeCallbacks ?? []) giveBack(callback);
+    for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
     this.#handle = undefined;
     const { driver } = this.#session;
     for (const marker of this.#idleMarkers.splice(0)) this.#session.destroyMarker(marker);
     try {
-      giveBack(() => this.#onDispose?.(handle));
+      ignoreLoss(() => this.#onDispose?.(handle));
     } finally {
-      giveBack(() => driver.streamDestroy(this.device.ordinal, handle));
+      ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
     }
   }
 }

@@ -24,7 +24,7 @@ import { Copies } from "./execution/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
 import { checkSharing, fail, outOfSystem } from "./failure.ts";
 import { HostMemory, type LockedMemory } from "./memory/host_memory.ts";
-import { ImportedPool, type Mapping } from "./ipc/imported_pool.ts";
+import { ImportedPool, type PointerMapping } from "./ipc/imported_pool.ts";
 import { InterprocessEvent } from "./ipc/interprocess_event.ts";
 import { LegacyMemory } from "./ipc/legacy_memory.ts";
 import type { OpenedMemory } from "./ipc/opened_memory.ts";
@@ -34,10 +34,16 @@ import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { softwareAttribute } from "./software_device.ts";
 import type { SoftwareKernel } from "./execution/kernel_launch.ts";
 import { launchOf, LoadedModule, type ModuleVariable, occupancyOf } from "./execution/software_modules.ts";
-import { type Block, SoftwarePool } from "./memory/software_pool.ts";
+import { type PoolBlock, SoftwarePool } from "./memory/software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
 import { type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
-import { addressOfOffset, offsetOfAddress, scratch, Window, windowByteLength } from "./memory/window.ts";
+import {
+  addressOfOffset,
+  LinearMemory,
+  linearMemoryByteLength,
+  offsetOfAddress,
+  scratch,
+} from "./memory/linear_memory.ts";
 
 const emulatedCudaVersion = 13000;
 const onlyNumaNode = 0;
@@ -48,14 +54,14 @@ const addressableByteLength = 2n ** 44n;
 interface PoolAllocation extends DeviceAllocation {
   readonly kind: "pool";
   readonly pool: SoftwarePool;
-  readonly block: Block;
+  readonly block: PoolBlock;
 }
 
 /** Memory of another process's pool, mapped here. */
 interface MappedAllocation extends DeviceAllocation {
   readonly kind: "mapped";
   readonly pool: ImportedPool;
-  readonly mapping: Mapping;
+  readonly mapping: PointerMapping;
 }
 
 /** What a free ends. */
@@ -81,17 +87,17 @@ export class SoftwareDriver implements Driver {
   readonly kind = "software";
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
-  readonly #window = new Window();
+  readonly #linearMemory = new LinearMemory();
   readonly #devices: VisibleDevices;
   readonly #scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause));
-  readonly #hostMemory = new HostMemory(this.#window);
+  readonly #hostMemory = new HostMemory(this.#linearMemory);
   readonly #copies = new Copies(this.#scheduler, this.#hostMemory);
   readonly #defaultStreams: readonly Stream[];
   readonly #defaultPools = new Map<number, bigint>();
   readonly #currentPools = new Map<number, bigint>();
   readonly #streams = new Map<bigint, Stream>();
   readonly #events = new Map<bigint, Event>();
-  /** Those that have a page in the window, also when they were destroyed and are still used. */
+  /** Those that have a page in linear memory, also when they were destroyed and are still used. */
   readonly #interprocessEvents = new Set<InterprocessEvent>();
   readonly #pools = new Map<bigint, SoftwarePool | ImportedPool>();
   /** This process's pools, and those destroyed whose memory is still in use. */
@@ -114,7 +120,7 @@ export class SoftwareDriver implements Driver {
     }
     this.#kernelOptions = { stepLimit, boundsChecks, packedThreads };
     this.#devices = new VisibleDevices(options);
-    this.#legacyMemory = new LegacyMemory(this.#window, this.#devices);
+    this.#legacyMemory = new LegacyMemory(this.#linearMemory, this.#devices);
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {
       return new Stream(device, { isDefault: true });
     });
@@ -133,7 +139,7 @@ export class SoftwareDriver implements Driver {
     this.#modules.clear();
     for (const event of this.#interprocessEvents) event.close();
     this.#interprocessEvents.clear();
-    this.#window.close();
+    this.#linearMemory.close();
   }
 
   driverGetVersion(): number {
@@ -162,7 +168,10 @@ export class SoftwareDriver implements Driver {
 
   memGetInfo(device: number): { free: number; total: number } {
     this.#devices.check(device, "cudaMemGetInfo");
-    return { free: this.#window.freeBytes, total: windowByteLength - scratch.local.begin - scratch.local.byteLength };
+    return {
+      free: this.#linearMemory.freeBytes,
+      total: linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength,
+    };
   }
 
   deviceSynchronize(device: number): void {
@@ -252,7 +261,7 @@ export class SoftwareDriver implements Driver {
     }
     if (!isInterprocess) return this.#register(this.#events, new Event(device, flags));
     const deviceUuid = this.#devices.uuid(device);
-    return this.#registerShared(InterprocessEvent.create(this.#window, { device, flags, deviceUuid }));
+    return this.#registerShared(InterprocessEvent.create(this.#linearMemory, { device, flags, deviceUuid }));
   }
 
   #registerShared(event: InterprocessEvent): bigint {
@@ -321,7 +330,7 @@ export class SoftwareDriver implements Driver {
 
   ipcOpenEventHandle(device: number, handle: Uint8Array): bigint {
     this.#devices.check(device, "cudaIpcOpenEventHandle");
-    return this.#registerShared(InterprocessEvent.open(this.#window, { device, handle }));
+    return this.#registerShared(InterprocessEvent.open(this.#linearMemory, { device, handle }));
   }
 
   deviceGetDefaultMemPool(device: number): bigint {
@@ -378,7 +387,7 @@ export class SoftwareDriver implements Driver {
       const deviceUuid = device === undefined ? undefined : this.#devices.uuid(device);
       file = outOfSystem(call, () => SharedFile.createPoolFile({ id, deviceUuid, handleTypes }));
     }
-    const host = { window: this.#window, scheduler: this.#scheduler };
+    const host = { linearMemory: this.#linearMemory, scheduler: this.#scheduler };
     const pool = new SoftwarePool(host, { device, id, file, ...options });
     this.#livingPools.add(pool);
     return this.#register(this.#pools, pool);
@@ -577,7 +586,7 @@ export class SoftwareDriver implements Driver {
       opened.file.close();
       throw error;
     }
-    const imported = new ImportedPool(this.#window, { device: owner, ...opened });
+    const imported = new ImportedPool(this.#linearMemory, { device: owner, ...opened });
     this.#livingImports.add(imported);
     return this.#register(this.#pools, imported);
   }
@@ -629,7 +638,7 @@ export class SoftwareDriver implements Driver {
     const found = this.#allocationAt(address, byteLength, call);
     if (!isOfPool(found) || found.pool.device !== undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     checkSharing(call);
-    return this.#window.view(offsetOfAddress(address)!, byteLength);
+    return this.#linearMemory.view(offsetOfAddress(address)!, byteLength);
   }
 
   hostAlloc(byteLength: number): HostAllocation {
@@ -705,7 +714,7 @@ export class SoftwareDriver implements Driver {
     const call = "cuModuleLoadDataEx";
     this.#devices.check(device, call);
     this.#checkLimits(device, call);
-    const module = LoadedModule.load(this.#window, image, { device, ...this.#kernelOptions });
+    const module = LoadedModule.load(this.#linearMemory, image, { device, ...this.#kernelOptions });
     for (const variable of module.variables.values()) {
       this.#allocations.add(variable);
       this.#legacyMemory.peerAccess.add(variable);
@@ -775,7 +784,7 @@ export class SoftwareDriver implements Driver {
       block: [blockX, blockY, blockZ],
       sharedMemoryBytes,
       parameters: new Uint8Array(view.buffer),
-    }, { window: this.#window, device: loadedFor });
+    }, { window: this.#linearMemory, device: loadedFor });
     this.#scheduler.enqueue(onto, run, { release });
   }
 
@@ -799,7 +808,7 @@ export class SoftwareDriver implements Driver {
 
   /** Sees to it that there are limits for the device's kernels to heed, before a stream needs them. */
   #checkLimits(device: number, call: string): void {
-    if (!this.#window.hasLimits(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+    if (!this.#linearMemory.hasBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
 
   #stream(device: number, stream: bigint, call: string): Stream {
@@ -884,7 +893,7 @@ export class SoftwareDriver implements Driver {
     const found = this.#allocationAt(address, byteLength, call);
     if (!isPermitted(found)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const offset = offsetOfAddress(address)!;
-    return this.#window.bytes.subarray(offset, offset + byteLength);
+    return this.#linearMemory.bytes.subarray(offset, offset + byteLength);
   }
 
   /** Blocks until a device has done all that it was given. */

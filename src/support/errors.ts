@@ -4,7 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
-import { nameClass } from "./custom_inspect.ts";
+import { nameClass } from "./printing.ts";
 
 const namesByNumber: ReadonlyMap<number, string> = new Map(
   Object.entries(cudaErrorNumbers).map(([name, number]) => [number, name]),

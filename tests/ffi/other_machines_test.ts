@@ -8,7 +8,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import process from "node:process";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { firstVersions } from "../../ffi/first_versions.ts";
+import { minimumVersions } from "../../ffi/minimum_versions.ts";
 import { forbiddenDeviceFile } from "../../ffi/device_files.ts";
 import { visibleDevices } from "../../src/software/software_device.ts";
 import { formatUuid, isSameUuid, parseUuid } from "../../src/support/uuid.ts";
@@ -104,7 +104,7 @@ simulationTest("the version that first had a function is the one of CUDA's own h
   for (const name of driverFunctions) {
     const [first, second] = versionsOf(name.replace(/_v2$/, ""));
     const version = (name.endsWith("_v2") ? second : first) ?? NaN;
-    assertEquals(firstVersions[name] ?? 0, version <= 10000 ? 0 : version, name);
+    assertEquals(minimumVersions[name] ?? 0, version <= 10000 ? 0 : version, name);
   }
 }, noHeader);
 

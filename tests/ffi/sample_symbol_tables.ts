@@ -1,7 +1,7 @@
 /**
  * What NVIDIA's IPC samples call and this library does not, because it has another way: attributes in place of the device
  * properties, whose layout differs by version; explicit pools; the driver library's occupancy of kernels that have no host
- * function, and its twins of the calls that programs make all the time. Bound all the same, so that the tests hold what
+ * function, and its driver-API equivalents of the calls that programs make all the time. Bound all the same, so that the tests hold what
  * the samples name against the installed libraries.
  *
  * @module

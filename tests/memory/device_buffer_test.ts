@@ -5,7 +5,7 @@ import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
-import { Gate } from "../support/sharing_gate.ts";
+import { Gate } from "../support/gate.ts";
 
 testOnEachDriver("bytes go in from a typed array, are filled, and come out again", async (cuda) => {
   const gpu = cuda.device(0);

@@ -12,7 +12,7 @@ import { Session } from "../../src/session.ts";
 import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
 import { countCalls } from "../sharing/channel/channel_peers.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
-import { Gate } from "../support/sharing_gate.ts";
+import { Gate } from "../support/gate.ts";
 
 testOnEachDriver("an imported buffer is the same memory at another address", async (cuda) => {
   const gpu = cuda.device(0);
@@ -54,7 +54,7 @@ testOnEachDriver("a pool grows after it was exported, and the importer sees the 
   assertEquals(await mappedLarger.read(Uint8Array, { byteOffset: 80 * megabytes - 2 }), Uint8Array.of(4, 4));
 });
 
-testOnEachDriver("one datum imported twice is one mapping, which the last free takes away", async (cuda) => {
+testOnEachDriver("export data imported twice is one mapping, which the last free takes away", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(64);

@@ -90,7 +90,7 @@ testOnEachDriver("memory that nobody keeps any more is freed at once", (cuda) =>
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("memory stays for the last of its keepers, and letting go once counts for one", (cuda) => {
+testOnEachDriver("memory stays for the last of its holders, and letting go once counts for one", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const buffer = pool.allocate(1000);
@@ -112,7 +112,7 @@ testOnEachDriver("memory stays for the last of its keepers, and letting go once 
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("a keeper may let go while it is told of the free", (cuda) => {
+testOnEachDriver("a holder may let go while it is told of the free", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const buffer = pool.allocate(1000);
@@ -199,7 +199,7 @@ testOnEachDriver("kept memory is not freed on a stream that is gone when it is f
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("reads and keepers keep the same memory, and the last of them frees it", async (cuda) => {
+testOnEachDriver("reads and holders keep the same memory, and the last of them frees it", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using reader = gpu.createStream({ nonBlocking: true });

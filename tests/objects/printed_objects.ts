@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
 import * as poolpass from "../../mod.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
-import { Gate } from "../support/sharing_gate.ts";
+import { Gate } from "../support/gate.ts";
 
 const { Exporter, Importer, open, ShareableHandle, UnixListener, UnixSocket } = poolpass;
 

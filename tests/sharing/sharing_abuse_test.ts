@@ -83,7 +83,7 @@ class Peer implements AsyncDisposable {
 }
 
 /** An exporter, an importer that does everything right, and a peer that does not. */
-interface Scene {
+interface Fixture {
   readonly folder: string;
   readonly cuda: Cuda;
   readonly exporter: Exporter;
@@ -98,10 +98,10 @@ interface Scene {
   assertUndisturbed(): Promise<void>;
 }
 
-/** The numbers of what the exporter of a scene offers. */
+/** The numbers of what the exporter of a fixture offers. */
 const [weights, frames, other] = [1, 2, 3];
 
-async function withScene(options: ExporterOptions, body: (scene: Scene) => Promise<void>): Promise<void> {
+async function withFixture(options: ExporterOptions, body: (fixture: Fixture) => Promise<void>): Promise<void> {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
     await using stack = new AsyncDisposableStack();
@@ -175,9 +175,9 @@ async function withScene(options: ExporterOptions, body: (scene: Scene) => Promi
   }
 }
 
-function sceneTest(name: string, body: (scene: Scene) => Promise<void>, options: ExporterOptions = {}): void {
-  leakTest(name, () => withScene(options, body), {
-    warmUp: () => withScene({}, ({ assertUndisturbed }) => assertUndisturbed()),
+function fixtureTest(name: string, body: (fixture: Fixture) => Promise<void>, options: ExporterOptions = {}): void {
+  leakTest(name, () => withFixture(options, body), {
+    warmUp: () => withFixture({}, ({ assertUndisturbed }) => assertUndisturbed()),
   });
 }
 
@@ -248,8 +248,8 @@ const pool: Message = {
   handle: undefined as never,
 };
 
-sceneTest("messages that no importer may send end its connection, and no other", async (scene) => {
-  const { cuda, exporter, peer } = scene;
+fixtureTest("messages that no importer may send end its connection, and no other", async (fixture) => {
+  const { cuda, exporter, peer } = fixture;
   const deviceUuid = parseUuid(cuda.device(0).uuid);
   using ownEvent = cuda.device(0).createEvent({ interprocess: true });
   const { event: handle } = await peer.call<{ event: Uint8Array<ArrayBuffer> }>("memory");
@@ -316,24 +316,24 @@ sceneTest("messages that no importer may send end its connection, and no other",
     // What it speaks of was offered to it.
     await peer.receive(connection, "offer");
     await peer.send(connection, messages);
-    assertCode(await scene.ended(what), "bad-message", text, what);
+    assertCode(await fixture.ended(what), "bad-message", text, what);
     await assertToldAndClosed(peer, connection, { reason: "bad-message", what });
   }
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
   const connection = await peer.connect(exporter.path);
   const unseen = new Uint8Array(16).fill(7);
   await peer.send(connection, [hello(), event(handle, 1, unseen), notice("held", weights), released(weights, 1)]);
   assertCode(
-    await scene.ended("an event"),
+    await fixture.ended("an event"),
     "device-not-visible",
     "it is not visible here",
     "an event of another device",
   );
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 });
 
-sceneTest("a peer that keeps no rule of the greeting is not served", async (scene) => {
-  const { exporter, peer } = scene;
+fixtureTest("a peer that keeps no rule of the greeting is not served", async (fixture) => {
+  const { exporter, peer } = fixture;
   const text = new TextEncoder().encode("GET / HTTP/1.1\r\n\r\n");
   const greetings:
     readonly (readonly [what: string, first: Message | Uint8Array, code: SharingErrorCode, text: string])[] = [
@@ -352,7 +352,7 @@ sceneTest("a peer that keeps no rule of the greeting is not served", async (scen
   for (const [what, first, code, text] of greetings) {
     const connection = await peer.connect(exporter.path);
     await peer.send(connection, [first]);
-    assertCode(await scene.ended(what), code, text, what);
+    assertCode(await fixture.ended(what), code, text, what);
     await assertToldAndClosed(peer, connection, { reason: code, what });
   }
   // What comes with the greeting is heard when it was answered.
@@ -360,11 +360,11 @@ sceneTest("a peer that keeps no rule of the greeting is not served", async (scen
   await peer.send(connection, [hello(1, 9), notice("held", weights)]);
   assertEquals(await peer.receive(connection, "welcome"), ["welcome"]);
   await until(() => exporter.leases.some((lease) => lease.peer.pid === peer.pid && lease.state === "held"), "No lease");
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 });
 
-sceneTest("descriptors that no message announces end the connection, and are closed", async (scene) => {
-  const { exporter, peer } = scene;
+fixtureTest("descriptors that no message announces end the connection, and are closed", async (fixture) => {
+  const { exporter, peer } = fixture;
   const text = "more descriptors came than they announce";
   const many = (count: number) => Array<string>(count).fill("file");
   const cases: readonly (readonly [what: string, first: Message, descriptors: string[], text: string])[] = [
@@ -375,37 +375,37 @@ sceneTest("descriptors that no message announces end the connection, and are clo
     ["two with POOL", pool, ["memory file", "device"], text],
     ["253 with POOL", pool, many(253), text],
   ];
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
   const before = countResources();
   for (const [what, first, descriptors, text] of cases) {
     const connection = await peer.connect(exporter.path);
     await peer.send(connection, [hello()]);
     await peer.receive(connection, "offer");
     await peer.send(connection, [first], descriptors);
-    assertCode(await scene.ended(what), "bad-message", text, what);
+    assertCode(await fixture.ended(what), "bad-message", text, what);
     await assertToldAndClosed(peer, connection, { reason: "bad-message", what });
   }
   const connection = await peer.connect(exporter.path);
   await peer.send(connection, [hello()], ["file"]);
-  assertCode(await scene.ended("HELLO"), "bad-message", text, "one with HELLO");
+  assertCode(await fixture.ended("HELLO"), "bad-message", text, "one with HELLO");
   await peer.call("close", connection);
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
   const after = countResources();
   for (const kind of ["file", "pipe", "socket", "memfd", "device"]) {
     assertEquals(after.get(kind), before.get(kind), kind);
   }
 });
 
-sceneTest("a peer that says nothing, or too little, is late", async (scene) => {
-  const { exporter, peer } = scene;
+fixtureTest("a peer that says nothing, or too little, is late", async (fixture) => {
+  const { exporter, peer } = fixture;
   const silent = await peer.connect(exporter.path);
-  assertCode(await scene.ended("silence"), "timed-out", "its greeting did not come within 200 ms", "silence");
+  assertCode(await fixture.ended("silence"), "timed-out", "its greeting did not come within 200 ms", "silence");
   await assertToldAndClosed(peer, silent, { reason: "timed-out", what: "silence" });
   for (const isGreeted of [false, true]) {
     const what = `byte by byte, ${isGreeted ? "after the greeting" : "from the first"}`;
     const connection = await peer.connect(exporter.path);
     if (isGreeted) await peer.send(connection, [hello()]);
-    const ended = scene.ended(what);
+    const ended = fixture.ended(what);
     let isOver = false;
     void ended.finally(() => isOver = true);
     // In the middle of a message another byte does not prolong its time.
@@ -417,11 +417,11 @@ sceneTest("a peer that says nothing, or too little, is late", async (scene) => {
     assertCode(await ended, "timed-out", "within 200 ms", what);
     await assertToldAndClosed(peer, connection, { reason: "timed-out", what });
   }
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 }, { handshakeTimeout: 200, messageTimeout: 200 });
 
-sceneTest("a connection that is reset is over, wherever it was", async (scene) => {
-  const { exporter, peer } = scene;
+fixtureTest("a connection that is reset is over, wherever it was", async (fixture) => {
+  const { exporter, peer } = fixture;
   const bytes = encodeMessage(pool);
   for (const length of [0, 1, 8, 20]) {
     const what = `after ${length} bytes of a message with a descriptor`;
@@ -430,31 +430,31 @@ sceneTest("a connection that is reset is over, wherever it was", async (scene) =
     if (length > 0) await peer.send(connection, [bytes.subarray(0, length)], ["memory file"]);
     // What it was told is not read: so this resets the connection.
     await peer.call("close", connection);
-    assertCode(await scene.ended(what), "peer-gone", length > 0 ? "in the middle of a message" : "", what);
+    assertCode(await fixture.ended(what), "peer-gone", length > 0 ? "in the middle of a message" : "", what);
   }
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 });
 
-sceneTest("10,000 connections, one after another, and 500 at once", async (scene) => {
-  const { exporter, peer } = scene;
-  await scene.assertUndisturbed();
+fixtureTest("10,000 connections, one after another, and 500 at once", async (fixture) => {
+  const { exporter, peer } = fixture;
+  await fixture.assertUndisturbed();
   const before = countResources();
   for (const [end, count] of [["at once", 5000], ["greeted", 2500], ["goodbye", 2500]] as const) {
     const since = performance.now();
     await peer.call("oneAfterAnother", exporter.path, { count, end });
-    for (const error of await scene.allEnded(count)) {
+    for (const error of await fixture.allEnded(count)) {
       if (end === "goodbye") assertEquals(error, undefined);
       else assertCode(error, "peer-gone", "", end);
     }
     assert(performance.now() - since < 30_000, `${count} connections took ${performance.now() - since} ms`);
-    await scene.assertUndisturbed();
+    await fixture.assertUndisturbed();
   }
   assertEquals(await peer.call("atOnce", exporter.path, 500), 500);
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
   assertEquals(exporter.importers.length, 501);
   await peer.call("endAll");
-  for (const error of await scene.allEnded(500)) assertEquals(error, undefined);
-  await scene.assertUndisturbed();
+  for (const error of await fixture.allEnded(500)) assertEquals(error, undefined);
+  await fixture.assertUndisturbed();
   const left = [...countResources()].map(([kind, count]) => count - (before.get(kind) ?? 0));
   assert(Math.max(...left) < 50, difference(before, countResources()));
 });
@@ -534,7 +534,7 @@ interface FalseConnection extends AsyncDisposable {
 
 /** The peer listens, and says what is given behind its greeting, with the descriptors. */
 async function connectToFalse(
-  { cuda, folder, peer }: Scene,
+  { cuda, folder, peer }: Fixture,
   messages: readonly (Message | Uint8Array)[],
   { descriptors = ["pool"], options = {} }: { descriptors?: string[]; options?: ImporterOptions } = {},
 ): Promise<FalseConnection> {
@@ -561,8 +561,8 @@ async function endOf(importer: Importer, what: string, milliseconds?: number): P
   return await assertRejects(() => within(ended, what, milliseconds), what);
 }
 
-sceneTest("messages that no exporter may send end its connection, and no other", async (scene) => {
-  const { folder, peer } = scene;
+fixtureTest("messages that no exporter may send end its connection, and no other", async (fixture) => {
+  const { folder, peer } = fixture;
   await peer.call("listen", `${folder}/false`);
   const truth = new Truth(await peer.call("memory"));
   const all = truth.all();
@@ -645,7 +645,7 @@ sceneTest("messages that no exporter may send end its connection, and no other",
     ["an unknown type", [...all, header(0, 99)], "message of type 99: there is none in the protocol"],
   ];
   for (const [what, messages, text] of violations) {
-    await using false_ = await connectToFalse(scene, messages);
+    await using false_ = await connectToFalse(fixture, messages);
     assertCode(await endOf(false_.importer, what), "bad-message", text, what);
     const said = await peer.receive(false_.connection);
     assertEquals(said.at(-1), "goodbye: bad-message", `${what}: ${said}`);
@@ -665,7 +665,7 @@ sceneTest("messages that no exporter may send end its connection, and no other",
     ["FORGET of an event that is looked at", [notice("withdraw", 2), forget("event", 1)], "and in use"],
   ];
   for (const [what, messages, text] of isJoined) {
-    await using false_ = await connectToFalse(scene, all);
+    await using false_ = await connectToFalse(fixture, all);
     const { importer, connection } = false_;
     using buffer = await (await importer.offer("true")).map();
     await using consumer = await importer.channel("ring");
@@ -681,11 +681,11 @@ sceneTest("messages that no exporter may send end its connection, and no other",
     if (what === "FRAME after END") assertEquals(outcome, undefined);
     else assertCode(outcome, "bad-message", text, what);
   }
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 });
 
-sceneTest("what is said of memory and is not so is told where it is mapped", async (scene) => {
-  const { folder, peer } = scene;
+fixtureTest("what is said of memory and is not so is told where it is mapped", async (fixture) => {
+  const { folder, peer } = fixture;
   await peer.call("listen", `${folder}/false`);
   const truth = new Truth(await peer.call("memory"));
   const offers = [
@@ -694,7 +694,7 @@ sceneTest("what is said of memory and is not so is told where it is mapped", asy
     truth.offer({ offer: 3, kind: "pool", allocation: 0, byteLength: 0, name: "pool" }),
   ];
   for (const descriptor of ["file", "memory file", "folder", "socket", "pipe", "device"]) {
-    await using false_ = await connectToFalse(scene, [truth.pool(), ...offers], { descriptors: [descriptor] });
+    await using false_ = await connectToFalse(fixture, [truth.pool(), ...offers], { descriptors: [descriptor] });
     const { importer } = false_;
     const offer = await importer.offer("true");
     // Again and again: what fails must leave nothing.
@@ -718,14 +718,14 @@ sceneTest("what is said of memory and is not so is told where it is mapped", asy
     ],
   ];
   for (const [what, messages, check] of cases) {
-    await using false_ = await connectToFalse(scene, [truth.pool(), ...messages, truth.offer()]);
+    await using false_ = await connectToFalse(fixture, [truth.pool(), ...messages, truth.offer()]);
     const offer = await false_.importer.offer("true");
     check(await assertRejects(() => offer.map(), what));
   }
   const unseen: Message = { ...truth.pool(), deviceUuid: new Uint8Array(16).fill(7) } as Message;
   const noEvent = { ...truth.event(), handle: new Uint8Array(64).fill(7) } as Message;
   {
-    await using false_ = await connectToFalse(scene, [unseen, truth.allocation(), truth.offer()]);
+    await using false_ = await connectToFalse(fixture, [unseen, truth.allocation(), truth.offer()]);
     const offer = await false_.importer.offer("true");
     assertCode(await assertRejects(() => offer.map()), "device-not-visible", "does not see it", "another device");
   }
@@ -733,17 +733,17 @@ sceneTest("what is said of memory and is not so is told where it is mapped", asy
     const ring = truth.offer({ offer: 2, kind: "channel", name: "ring" });
     const offer = truth.offer({ readyEvent: 1 });
     const messages = [truth.pool(), truth.allocation(), noEvent, offer, ring, truth.channel()];
-    await using false_ = await connectToFalse(scene, messages);
+    await using false_ = await connectToFalse(fixture, messages);
     const { importer } = false_;
     assertInstanceOf(await assertRejects(async () => await (await importer.offer("true")).map()), CudaError);
     for (let i = 0; i < 2; i++) assertInstanceOf(await assertRejects(() => importer.channel("ring")), CudaError);
     assert(importer.isConnected);
   }
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 });
 
-sceneTest("an exporter that keeps no rule of the greeting, or is silent or slow, is left", async (scene) => {
-  const { cuda, folder, peer } = scene;
+fixtureTest("an exporter that keeps no rule of the greeting, or is silent or slow, is left", async (fixture) => {
+  const { cuda, folder, peer } = fixture;
   await peer.call("listen", `${folder}/false`);
   const truth = new Truth(await peer.call("memory"));
   const text = new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n");
@@ -782,7 +782,7 @@ sceneTest("an exporter that keeps no rule of the greeting, or is silent or slow,
   {
     const bytes = encodeMessage(truth.offer());
     const options = { messageTimeout: 200 };
-    await using false_ = await connectToFalse(scene, [truth.pool(), truth.allocation()], { options });
+    await using false_ = await connectToFalse(fixture, [truth.pool(), truth.allocation()], { options });
     const ended = endOf(false_.importer, "byte by byte");
     let isOver = false;
     void ended.finally(() => isOver = true);
@@ -794,16 +794,16 @@ sceneTest("an exporter that keeps no rule of the greeting, or is silent or slow,
   }
   for (const length of [1, 8, 20]) {
     const what = `reset after ${length} bytes of a message with a descriptor`;
-    await using false_ = await connectToFalse(scene, [encodeMessage(truth.pool()).subarray(0, length)]);
+    await using false_ = await connectToFalse(fixture, [encodeMessage(truth.pool()).subarray(0, length)]);
     await peer.call("close", false_.connection);
     assertCode(await endOf(false_.importer, what), "peer-gone", "in the middle of a message", what);
     await peer.connect(`${folder}/control`);
   }
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 });
 
-sceneTest("what a peer may have is counted", async (scene) => {
-  const { cuda, exporter, folder, peer } = scene;
+fixtureTest("what a peer may have is counted", async (fixture) => {
+  const { cuda, exporter, folder, peer } = fixture;
   const uuid = parseUuid(cuda.device(0).uuid);
   const truth = new Truth(await peer.call("memory"));
   const count = 70_000;
@@ -812,7 +812,7 @@ sceneTest("what a peer may have is counted", async (scene) => {
     await peer.send(connection, [hello()]);
     const event: Message = { type: "event", event: 1, deviceUuid: uuid, handle: new Uint8Array(64) };
     const sending = peer.call("flood", connection, encodeMessage(event), { count, at: 8 });
-    const ended = await scene.ended("events", patience);
+    const ended = await fixture.ended("events", patience);
     assertCode(ended, "bad-message", "more than 65536 events are announced", "events");
     await sending;
     await peer.call("close", connection);
@@ -823,7 +823,7 @@ sceneTest("what a peer may have is counted", async (scene) => {
     ["allocations", [truth.pool()], truth.allocation(), "more than 65536 allocations are announced"],
   ] as const;
   for (const [what, messages, message, text] of numbered) {
-    await using false_ = await connectToFalse(scene, messages, { descriptors: messages.length > 0 ? ["pool"] : [] });
+    await using false_ = await connectToFalse(fixture, messages, { descriptors: messages.length > 0 ? ["pool"] : [] });
     const ended = endOf(false_.importer, what, patience);
     // One of them is there already.
     await peer.call("flood", false_.connection, encodeMessage(message), { count, at: 8 });
@@ -831,19 +831,19 @@ sceneTest("what a peer may have is counted", async (scene) => {
   }
   {
     // An exporter that never hears the answers.
-    await using false_ = await connectToFalse(scene, [truth.pool(), truth.allocation()]);
+    await using false_ = await connectToFalse(fixture, [truth.pool(), truth.allocation()]);
     const ended = endOf(false_.importer, "answers", patience);
     const cycle = joined([encodeMessage(truth.offer()), encodeMessage(notice("withdraw", 1))]);
     await peer.call("flood", false_.connection, cycle, { count: 200_000 });
     assertCode(await ended, "bad-message", "what is answered is not read", "answers");
   }
   {
-    await using false_ = await connectToFalse(scene, [], { descriptors: [] });
+    await using false_ = await connectToFalse(fixture, [], { descriptors: [] });
     const ended = endOf(false_.importer, "pools", patience);
     for (let number = 1; number <= 257; number++) await peer.send(false_.connection, [truth.pool(number)], ["pool"]);
     assertCode(await ended, "bad-message", "more than 256 pools are announced", "pools");
   }
-  await scene.assertUndisturbed();
+  await fixture.assertUndisturbed();
 });
 
 function folderTest(name: string, body: (folder: string, cuda: Cuda) => Promise<void>, skip?: string): void {
@@ -858,7 +858,7 @@ function folderTest(name: string, body: (folder: string, cuda: Cuda) => Promise<
   };
   leakTest(skip === undefined ? name : `${name} (skipped: ${skip})`, inFolder, {
     skip,
-    warmUp: () => withScene({}, ({ assertUndisturbed }) => assertUndisturbed()),
+    warmUp: () => withFixture({}, ({ assertUndisturbed }) => assertUndisturbed()),
   });
 }
 

@@ -21,7 +21,7 @@ import { type StartOptions, startScript } from "../support/child_process.ts";
 import type { PeerCalls, PeerFailure } from "../children/sharing/sharing_peer.ts";
 import { driversUnderTest, type DriverUnderTest, tooFewDevices } from "../support/drivers.ts";
 import { leakTest } from "../support/resources.ts";
-import { Gate } from "../support/sharing_gate.ts";
+import { Gate } from "../support/gate.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 
 /** Milliseconds after its cause in which a fault must have been noticed. */
@@ -58,7 +58,7 @@ export class PeerError extends Error {
 }
 
 /** What a test begins with. */
-export interface Scene {
+export interface Fixture {
   readonly cuda: Cuda;
   readonly gpu: CudaDevice;
   readonly driver: Driver;
@@ -75,7 +75,7 @@ export interface Scene {
   start(options?: PeerOptions): Promise<SharingPeer>;
 }
 
-/** Options of `Scene.start`. */
+/** Options of `Fixture.start`. */
 export interface PeerOptions extends StartOptions {
   /** Whether it opens the devices that its environment says. */
   readonly byEnvironment?: boolean;
@@ -83,7 +83,7 @@ export interface PeerOptions extends StartOptions {
 
 /** What cannot be used as a stream, with the errors that say so; what was made for it goes with `made`. */
 export function unusableStreams(
-  { gpu, openDriver }: Scene,
+  { gpu, openDriver }: Fixture,
   made: DisposableStack,
 ): readonly [wrong: CudaStream, type: new () => Error, message: string][] {
   const foreign = made.use(new Cuda(new Session(openDriver()))).device(0).createStream();
@@ -109,13 +109,13 @@ export interface SharingTestOptions {
  */
 export function sharingTest(
   name: string,
-  body: (scene: Scene) => Promise<void>,
+  body: (fixture: Fixture) => Promise<void>,
   { softwareOnly = false, devices = 1 }: SharingTestOptions = {},
 ): void {
   for (const driver of driversUnderTest) {
     if (softwareOnly && driver.name !== "software") continue;
     const skip = driver.skip || shimRefusal() || tooFewDevices(driver, devices);
-    leakTest(`${name} [${driver.name}]`, () => withScene(driver, body), {
+    leakTest(`${name} [${driver.name}]`, () => withFixture(driver, body), {
       skip: skip === false ? undefined : skip,
       warmUp: () => warmUp(driver),
     });
@@ -128,7 +128,7 @@ const warmedUp = new Map<string, Promise<void>>();
 function warmUp(driver: DriverUnderTest): Promise<void> {
   let promise = warmedUp.get(driver.name);
   if (promise === undefined) {
-    promise = withScene(driver, async ({ cuda, start, pool, stream, gate, path }) => {
+    promise = withFixture(driver, async ({ cuda, start, pool, stream, gate, path }) => {
       for (const device of cuda.devices) {
         using other = device.createStream();
         other.synchronize();
@@ -152,7 +152,7 @@ function warmUp(driver: DriverUnderTest): Promise<void> {
   return promise;
 }
 
-async function withScene(driverUnderTest: DriverUnderTest, body: (scene: Scene) => Promise<void>): Promise<void> {
+async function withFixture(driverUnderTest: DriverUnderTest, body: (fixture: Fixture) => Promise<void>): Promise<void> {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
     await using peers = new AsyncDisposableStack();

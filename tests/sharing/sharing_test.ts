@@ -558,10 +558,10 @@ sharingTest("a process shares with itself", async ({ cuda, pool, stream, gate, p
   await offer.ended();
 });
 
-sharingTest("what no offer can be mapped with, or found by, is refused at once", async (scene) => {
-  const { cuda, driver, pool, stream, path } = scene;
+sharingTest("what no offer can be mapped with, or found by, is refused at once", async (fixture) => {
+  const { cuda, driver, pool, stream, path } = fixture;
   using made = new DisposableStack();
-  const refusals = unusableStreams(scene, made);
+  const refusals = unusableStreams(fixture, made);
   let imports = 0;
   const { memPoolImportPointer } = driver;
   driver.memPoolImportPointer = (...given) => {

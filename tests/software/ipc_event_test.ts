@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { eventFlags } from "../../src/driver.ts";
 import { InterprocessEvent } from "../../src/software/ipc/interprocess_event.ts";
 import type { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { Window } from "../../src/software/memory/window.ts";
+import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 import { startScript } from "../support/child_process.ts";
 import { codeOf } from "../support/software_calls.ts";
@@ -12,7 +12,11 @@ const shared = eventFlags.interprocess | eventFlags.disableTiming;
 
 /** An event of this process whose records are got to when the test says so. */
 function heldEvent(): InterprocessEvent & Disposable {
-  const event = InterprocessEvent.create(new Window(), { device: 0, flags: shared, deviceUuid: new Uint8Array(16) });
+  const event = InterprocessEvent.create(new LinearMemory(), {
+    device: 0,
+    flags: shared,
+    deviceUuid: new Uint8Array(16),
+  });
   return Object.assign(event, { [Symbol.dispose]: () => event.close() });
 }
 

@@ -4,7 +4,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { Window } from "../../src/software/memory/window.ts";
+import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
 import { startScript } from "../support/child_process.ts";
 import { firstBodyLine, testModule } from "../compiler/compiler_device.ts";
 import { firstThreadsLine, threadsModule, upTo } from "../compiler/threads.ts";
@@ -248,13 +248,13 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
 ];
 
 test("a launch that never runs, because one before it failed, gives its threads' memory back", async () => {
-  const window = new Window();
+  const linearMemory = new LinearMemory();
   const body = ".local .b8 own[200000];\nmov.u64 %rd3, own;\nst.local.u8 [%rd3], 1;\nbar.sync 0;";
   const ptx = threadsModule(body, { declarations: ".visible .entry fail() { trap; }" });
   const free = () => {
     using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
     cuda.device(0).createStream();
-    return window.freeBytes;
+    return linearMemory.freeBytes;
   };
   const before = free();
   {

@@ -6,7 +6,7 @@ import { leasedRanges, MappingLeases } from "../../src/software/ipc/mapping_leas
 import { PoolSpace, unitByteLength } from "../../src/software/memory/pool_space.ts";
 import { ownIdentity, ownNamespace } from "../../src/software/ipc/process_identity.ts";
 import { SharedFile } from "../../src/software/memory/shared_file.ts";
-import { Window } from "../../src/software/memory/window.ts";
+import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
 import { leakTest } from "../support/resources.ts";
 import { codeOf } from "../support/software_calls.ts";
 import { testSoftware } from "../support/software_devices.ts";
@@ -21,15 +21,15 @@ const tableLength = (65536 - tableOffset) / leaseLength;
 function testLeases(name: string, body: (file: SharedFile, leases: MappingLeases) => void): void {
   leakTest(name, () => {
     const file = SharedFile.createPoolFile({ id: "00".repeat(16), deviceUuid: undefined, handleTypes: 1 });
-    const window = new Window();
-    const { freeBytes } = window;
-    const leases = MappingLeases.open(window, file)!;
+    const linearMemory = new LinearMemory();
+    const { freeBytes } = linearMemory;
+    const leases = MappingLeases.open(linearMemory, file)!;
     try {
       body(file, leases);
     } finally {
       leases.close();
       file.close();
-      assertEquals(window.freeBytes, freeBytes);
+      assertEquals(linearMemory.freeBytes, freeBytes);
     }
   }, { skip });
 }
@@ -175,7 +175,7 @@ testSoftware("what has no room in the table of leases is not mapped", (cuda) => 
   for (const buffer of [...mapped, ...buffers]) buffer.free();
 }, { skip: skip !== undefined });
 
-testSoftware("what has no room in the window is not mapped, and leaves nothing behind", (cuda, driver) => {
+testSoftware("what has no room in linear memory is not mapped, and leaves nothing behind", (cuda, driver) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();

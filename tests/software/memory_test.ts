@@ -132,8 +132,8 @@ testDriver("memory stays as it was where the system has no handle for it", (driv
   driver.deviceSynchronize(0);
   const { map } = IpcFile.prototype;
   // What the system may do, too, before it refuses.
-  IpcFile.prototype.map = (window, begin) => {
-    window.discard(begin, 131072);
+  IpcFile.prototype.map = (linearMemory, begin) => {
+    linearMemory.discard(begin, 131072);
     throw new SystemError(errno.ENOMEM, "mmap");
   };
   try {

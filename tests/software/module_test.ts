@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { launchInSlices } from "../../src/software/execution/kernel_launch.ts";
 import { loadModule, type SoftwareModule } from "../../src/software/execution/software_kernel.ts";
-import { addressOfOffset, pageByteLength, Window } from "../../src/software/memory/window.ts";
+import { addressOfOffset, LinearMemory, pageByteLength } from "../../src/software/memory/linear_memory.ts";
 
 const ptx = `.version 7.0
 .target sm_60
@@ -28,66 +28,66 @@ const ptx = `.version 7.0
 const device = 0;
 
 /** Loads the module, gives it to what is to be tested, and takes everything back. */
-function withModule(window: Window, run: (module: SoftwareModule) => void): void {
-  const module = loadModule(ptx, window, { reserve: (byteLength) => window.reserve(byteLength)! });
+function withModule(linearMemory: LinearMemory, run: (module: SoftwareModule) => void): void {
+  const module = loadModule(ptx, linearMemory, { reserve: (byteLength) => linearMemory.reserve(byteLength)! });
   const { begin, byteLength } = module.memory!;
-  for (const variable of module.variables.values()) window.allow(device, variable.begin, variable.byteLength);
+  for (const variable of module.variables.values()) linearMemory.allow(device, variable.begin, variable.byteLength);
   try {
     run(module);
   } finally {
     // The next module must not find what this one left.
-    window.bytes.fill(0xee, begin, begin + byteLength);
-    window.deny(device, begin, byteLength);
-    window.release(begin, byteLength);
+    linearMemory.bytes.fill(0xee, begin, begin + byteLength);
+    linearMemory.deny(device, begin, byteLength);
+    linearMemory.release(begin, byteLength);
   }
 }
 
-function launch(module: SoftwareModule, window: Window, sharedMemoryBytes: number): void {
+function launch(module: SoftwareModule, linearMemory: LinearMemory, sharedMemoryBytes: number): void {
   const kernel = module.kernels.get("add")!;
   const isDone = launchInSlices(kernel, { grid: [1, 1, 1], block: [1, 1, 1] }, {
-    window,
+    window: linearMemory,
     parameters: new Uint8Array([3, 0, 0, 0]),
-    limits: window.limitsOf(device),
+    limits: linearMemory.boundsTableOf(device),
     sharedMemoryBytes,
   });
   assert(isDone());
 }
 
-test("a module's variables lie in the window, where its kernels find them", () => {
-  const window = new Window();
+test("a module's variables lie in linear memory, where its kernels find them", () => {
+  const linearMemory = new LinearMemory();
   try {
-    const free = (window.hasLimits(device), window.freeBytes);
+    const free = (linearMemory.hasBoundsTable(device), linearMemory.freeBytes);
     // Twice, so that the second finds what the first left in its pages.
     for (let time = 0; time < 2; time++) {
-      withModule(window, (module) => {
+      withModule(linearMemory, (module) => {
         assertEquals(module.memory!.byteLength, pageByteLength);
         assertEquals([...module.variables.keys()], ["total", "pointer", "zeros"]);
         const { begin, byteLength, space } = module.variables.get("total")!;
         assertEquals([space, byteLength], ["global", 4]);
-        const view = new DataView(window.memory.buffer);
+        const view = new DataView(linearMemory.memory.buffer);
         assertEquals(view.getBigUint64(module.variables.get("pointer")!.begin, true), addressOfOffset(begin));
-        launch(module, window, 64);
-        launch(module, window, 64);
+        launch(module, linearMemory, 64);
+        launch(module, linearMemory, 64);
         assertEquals(view.getUint32(begin, true), 11);
-        assertThrows(() => launch(module, window, 60), Error, "Line 11 of the PTX");
+        assertThrows(() => launch(module, linearMemory, 60), Error, "Line 11 of the PTX");
       });
     }
-    assertEquals(window.freeBytes, free);
+    assertEquals(linearMemory.freeBytes, free);
   } finally {
-    window.close();
+    linearMemory.close();
   }
 });
 
 test("nothing is reserved for a module without variables, or one that is refused", () => {
-  const window = new Window();
+  const linearMemory = new LinearMemory();
   const reserve = () => {
     throw new Error("Reserved");
   };
   const bare = ptx.replace(/\.global \.align[^]*(?=\.extern)/, "").replace(/ld\.global[^]*st\.global\.u32.*/, "");
-  const { variables, memory, kernels } = loadModule(bare, window, { reserve });
+  const { variables, memory, kernels } = loadModule(bare, linearMemory, { reserve });
   assertEquals([variables.size, memory, [...kernels.keys()]], [0, undefined, ["add"]]);
-  assertThrows(() => loadModule(ptx.replace("add.u32", "frobnicate.u32"), window, { reserve }), PtxError);
-  assertThrows(() => loadModule(ptx, window, { reserve }), Error, "Reserved");
+  assertThrows(() => loadModule(ptx.replace("add.u32", "frobnicate.u32"), linearMemory, { reserve }), PtxError);
+  assertThrows(() => loadModule(ptx, linearMemory, { reserve }), Error, "Reserved");
 });
 
 /** Lets WebAssembly refuse what is done with modules meanwhile. */
@@ -104,46 +104,50 @@ function whileEngineRefuses(name: "Module" | "Instance", run: () => void): void 
   }
 }
 
-test("a module that the engine refuses keeps nothing of the window", () => {
-  const window = new Window();
-  const free = window.freeBytes;
+test("a module that the engine refuses keeps nothing of linear memory", () => {
+  const linearMemory = new LinearMemory();
+  const free = linearMemory.freeBytes;
   let reserved = 0;
   const reserve = (byteLength: number) => {
     reserved = byteLength;
-    return window.reserve(byteLength)!;
+    return linearMemory.reserve(byteLength)!;
   };
   whileEngineRefuses("Instance", () => {
-    assertThrows(() => loadModule(ptx, window, { reserve }), RangeError, "Out of memory");
+    assertThrows(() => loadModule(ptx, linearMemory, { reserve }), RangeError, "Out of memory");
   });
-  assertEquals([reserved, window.freeBytes], [pageByteLength, free]);
+  assertEquals([reserved, linearMemory.freeBytes], [pageByteLength, free]);
 });
 
 test("a kernel whose other version the engine refuses runs thread by thread", () => {
   for (const name of ["Module", "Instance"] as const) {
-    const window = new Window();
+    const linearMemory = new LinearMemory();
     try {
-      const module = loadModule(ptx, window, {
-        reserve: (byteLength) => window.reserve(byteLength)!,
+      const module = loadModule(ptx, linearMemory, {
+        reserve: (byteLength) => linearMemory.reserve(byteLength)!,
         packedThreads: "always",
       });
       const { begin, byteLength } = module.memory!;
       const total = module.variables.get("total")!;
-      for (const variable of module.variables.values()) window.allow(device, variable.begin, variable.byteLength);
+      for (const variable of module.variables.values()) linearMemory.allow(device, variable.begin, variable.byteLength);
       const kernel = module.kernels.get("add")!;
       const geometry = { grid: [1, 1, 1], block: [32, 1, 1] } as const;
       assert(kernel.compiled.compilePacked(32) !== undefined);
       let isRefused = false;
       whileEngineRefuses(name, () => {
         isRefused = kernel.pack.for(geometry) === undefined;
-        const place = { window, parameters: new Uint8Array([3, 0, 0, 0]), limits: window.limitsOf(device) };
+        const place = {
+          window: linearMemory,
+          parameters: new Uint8Array([3, 0, 0, 0]),
+          limits: linearMemory.boundsTableOf(device),
+        };
         assert(launchInSlices(kernel, geometry, { ...place, sharedMemoryBytes: 64 })());
       });
       assert(isRefused);
-      assertEquals(new DataView(window.memory.buffer).getUint32(total.begin, true), 5 + 32 * 3);
-      window.deny(device, begin, byteLength);
-      window.release(begin, byteLength);
+      assertEquals(new DataView(linearMemory.memory.buffer).getUint32(total.begin, true), 5 + 32 * 3);
+      linearMemory.deny(device, begin, byteLength);
+      linearMemory.release(begin, byteLength);
     } finally {
-      window.close();
+      linearMemory.close();
     }
   }
 });

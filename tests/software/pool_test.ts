@@ -146,7 +146,7 @@ testSoftware("a pool counts the bytes that were asked for, and takes none for no
   assertEquals(pool.usage().used, 513);
 });
 
-testSoftware("the window is given back whole", (cuda) => {
+testSoftware("linear memory is given back whole", (cuda) => {
   const gpu = cuda.device(0);
   gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 0, 0);
   gpu.synchronize();

@@ -82,7 +82,7 @@ testSoftware("devices that were lost do not keep what was freed on their streams
   const module = peer.loadModule(fillPtx);
   const create = () => driver.memPoolCreate({ handleTypes: 0, location: { type: 1, id: 0 }, maxSize: 0n });
   driver.memPoolDestroy(create());
-  // The window is the process's: another driver sees what is left of it.
+  // Linear memory is the process's: another driver sees what is left of it.
   const observer = new SoftwareDriver({ devices: 1, peers: true });
   const { free } = observer.memGetInfo(0);
   const pool = create();

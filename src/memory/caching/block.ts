@@ -1,6 +1,6 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import type { BufferOwner, DeviceBuffer, SlabPart } from "../device_buffer.ts";
-import type { FreeMemory } from "./free_memory.ts";
+import type { FreeList } from "./free_list.ts";
 
 /** Memory of the pool that buffers are cut from. */
 export interface Slab {
@@ -32,11 +32,11 @@ export class Block implements BufferOwner {
   before: Block | undefined = undefined;
   after: Block | undefined = undefined;
   /** In whose order it is free; undefined while a buffer has it. */
-  home: FreeMemory | undefined = undefined;
+  home: FreeList | undefined = undefined;
   /** Of the stream on which the buffer was allocated that has it, or had it last. */
-  user: FreeMemory | undefined = undefined;
+  user: FreeList | undefined = undefined;
   /** Whether it is free and not to be merged with others: it is likely to be asked for again as it is. */
-  isLoose = false;
+  isUnmerged = false;
   /** How often its home had been marked when it was freed. */
   epoch = 0;
   /** Among the free blocks of a kind. */

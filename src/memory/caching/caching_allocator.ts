@@ -1,15 +1,15 @@
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
-import { FreeMemory } from "./free_memory.ts";
+import { FreeList } from "./free_list.ts";
 import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
-import { countOf, placeOf, printAs } from "../../support/custom_inspect.ts";
+import { countOf, placeOf, printAs } from "../../support/printing.ts";
 import { DeviceArray } from "../device_array.ts";
-import { DeviceBuffer, freeAsKeeper, type SlabPart, slabPartOf } from "../device_buffer.ts";
+import { DeviceBuffer, freeAsHolder, type SlabPart, slabPartOf } from "../device_buffer.ts";
 import { CudaError } from "../../support/errors.ts";
-import { cannot, giveBack, givenByDriver } from "../../support/explain.ts";
-import { originOf, reportForgotten } from "../../support/forgotten.ts";
+import { cannot, givenByDriver, ignoreLoss } from "../../support/error_wording.ts";
+import { originOf, reportLeak } from "../../support/leaks.ts";
 import type { MemoryPool } from "../memory_pool.ts";
 import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
@@ -52,7 +52,7 @@ export interface CachingAllocatorUsage {
 /** What an allocator needs of its pool, which makes the allocator and hands this in: the pool's module imports this one. */
 export interface SlabSource {
   readonly pool: MemoryPool;
-  /** Memory of the pool that only `freeAsKeeper` frees, and that the pool does not report as leaked. */
+  /** Memory of the pool that only `freeAsHolder` frees, and that the pool does not report as leaked. */
   allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
   /** The stream to allocate on: the given one, unchecked, or the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
@@ -62,7 +62,7 @@ export interface SlabSource {
 
 const defaultSlabByteLength = 32 * 2 ** 20;
 /** How often a stream is given what others have freed before it gets a slab of its own. */
-const patience = 8;
+const maximumTakesFromOthers = 8;
 /** Allocations for which a pool that has refused memory is not asked again, if it got none back. */
 const unaskedAllocations = 64;
 /** How long is looked whether a stream is at rest that has just been given a free. */
@@ -113,14 +113,14 @@ export class CachingAllocator implements Disposable {
   readonly #slabs = new Set<Slab>();
   readonly #blockOwner: BlockOwner;
   /** What is free in the order of streams that there are. */
-  readonly #ofStreams = new Map<CudaStream, FreeMemory>();
+  readonly #ofStreams = new Map<CudaStream, FreeList>();
   /** What is free behind the work of streams that were disposed. */
-  readonly #ofDisposed = new Set<FreeMemory>();
+  readonly #ofDisposed = new Set<FreeList>();
   readonly #cancels = new Map<CudaStream, () => void>();
   /** What is free for all, because the work with it is done. */
-  readonly #done: FreeMemory;
+  readonly #done: FreeList;
   #lastStream: CudaStream | undefined;
-  #lastMemory: FreeMemory | undefined;
+  #lastMemory: FreeList | undefined;
   #reserved = 0;
   #reservedHigh = 0;
   #used = 0;
@@ -167,7 +167,7 @@ export class CachingAllocator implements Disposable {
     this.#slabByteLength = roundUp(slabByteLength, blockAlignment);
     this.#mayBeSmaller = options.slabByteLength === undefined;
     this.#maxSize = maxSize === 0 ? Infinity : maxSize;
-    this.#done = new FreeMemory(session, undefined);
+    this.#done = new FreeList(session, undefined);
     this.#blockOwner = {
       release: (block, stream) => this.#release(block, stream),
       awaitRelease: (block) => this.#awaitingRelease.add(block),
@@ -290,7 +290,7 @@ export class CachingAllocator implements Disposable {
     }
     // Where something fails, the next call goes on.
     if (this.#session.hasEnded) return;
-    giveBack(() => this.#releaseSlabs(0));
+    ignoreLoss(() => this.#releaseSlabs(0));
     this.#closeUnlessUsed();
   }
 
@@ -307,7 +307,7 @@ export class CachingAllocator implements Disposable {
 
   #reportForgotten(): void {
     const freed = [...this.#awaitingRelease];
-    reportForgotten({
+    reportLeak({
       count: this.#count - freed.length,
       byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#used),
       before: `${this.#name} was disposed`,
@@ -321,7 +321,7 @@ export class CachingAllocator implements Disposable {
     if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
     const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
     const size = roundUp(byteLength, blockAlignment);
-    const block = memory.takeLoose(size) ?? this.#search(size, memory);
+    const block = memory.takeUnmerged(size) ?? this.#search(size, memory);
     block.user = memory;
     memory.used += size;
     if (memory.used > memory.usedHigh) memory.usedHigh = memory.used;
@@ -346,16 +346,16 @@ export class CachingAllocator implements Disposable {
       this.#origins?.delete(block);
     }
     if (!this.#isDisposed) return;
-    giveBack(() => this.#releaseSlab(block.slab));
+    ignoreLoss(() => this.#releaseSlab(block.slab));
     this.#closeUnlessUsed();
   }
 
-  #memoryOf(stream: CudaStream): FreeMemory {
+  #memoryOf(stream: CudaStream): FreeList {
     checkStream(stream, this.#session);
     void stream.unsafeHandle;
     let memory = this.#ofStreams.get(stream);
     if (memory === undefined) {
-      memory = new FreeMemory(this.#session, stream);
+      memory = new FreeList(this.#session, stream);
       this.#ofStreams.set(stream, memory);
       this.#cancels.set(stream, whenStreamDisposed(stream, () => this.#retire(stream)));
     }
@@ -378,13 +378,14 @@ export class CachingAllocator implements Disposable {
   }
 
   /** A block that is not just the last one of its size on its stream. */
-  #search(byteLength: number, memory: FreeMemory): Block {
+  #search(byteLength: number, memory: FreeList): Block {
     try {
       if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
       if (byteLength > maximumBlockByteLength) {
         throw outOfMemory(`a buffer has ${maximumBlockByteLength} bytes at most`);
       }
-      return memory.takeBestFit(byteLength) ?? this.#borrow(byteLength, memory) ?? this.#takeNew(byteLength, memory);
+      return memory.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, memory) ??
+        this.#takeNew(byteLength, memory);
     } catch (error) {
       const hint = isOutOfMemory(error)
         ? `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`
@@ -394,17 +395,18 @@ export class CachingAllocator implements Disposable {
   }
 
   /** A block that others have freed and are done with, unless the stream had better get a slab. */
-  #borrow(byteLength: number, memory: FreeMemory): Block | undefined {
+  #takeFromOthers(byteLength: number, memory: FreeList): Block | undefined {
     // Where buffers are freed on other streams than they are allocated on, this goes on for ever: the memory has a bound.
-    const needsOwn = memory.borrowed >= patience && this.#reserved < 2 * this.#neededFor(byteLength, memory);
+    const needsOwn = memory.takenFromOthers >= maximumTakesFromOthers &&
+      this.#reserved < 2 * this.#neededFor(byteLength, memory);
     if (needsOwn) return undefined;
     const block = this.#takeDone(byteLength, memory);
-    if (block !== undefined) memory.borrowed++;
+    if (block !== undefined) memory.takenFromOthers++;
     return block;
   }
 
   /** A block that others have freed, and that they are done with. */
-  #takeDone(byteLength: number, memory: FreeMemory): Block | undefined {
+  #takeDone(byteLength: number, memory: FreeList): Block | undefined {
     const block = this.#done.takeBestFit(byteLength);
     if (block !== undefined) return block;
     this.#collectDone(memory);
@@ -412,23 +414,23 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Moves what is known to be done to where all streams find it. */
-  #collectDone(except?: FreeMemory): void {
+  #collectDone(except?: FreeList): void {
     for (const memory of this.#ofStreams.values()) {
       // That another device is lost, its own users are told.
-      if (memory !== except) giveBack(() => memory.moveDoneTo(this.#done));
+      if (memory !== except) ignoreLoss(() => memory.moveDoneTo(this.#done));
     }
     for (const memory of [...this.#ofDisposed]) this.#collectDisposed(memory);
   }
 
-  #collectDisposed(memory: FreeMemory): void {
+  #collectDisposed(memory: FreeList): void {
     this.#ofDisposed.delete(memory);
-    giveBack(() => memory.moveDoneTo(this.#done));
+    ignoreLoss(() => memory.moveDoneTo(this.#done));
     if (memory.isEmpty) memory.close();
     else this.#ofDisposed.add(memory);
   }
 
   /** Bytes that the streams would need if each had memory of its own. */
-  #neededFor(byteLength: number, memory: FreeMemory): number {
+  #neededFor(byteLength: number, memory: FreeList): number {
     let needed = Math.max(0, memory.used + byteLength - memory.usedHigh);
     for (const { usedHigh } of this.#ofStreams.values()) needed += usedHigh;
     // Streams that are gone may have left buffers.
@@ -436,8 +438,8 @@ export class CachingAllocator implements Disposable {
   }
 
   /** A block of a new slab; where there can be none, what other streams have freed, behind their work. */
-  #takeNew(byteLength: number, memory: FreeMemory): Block {
-    memory.borrowed = 0;
+  #takeNew(byteLength: number, memory: FreeList): Block {
+    memory.takenFromOthers = 0;
     this.#giveBackSurplus(byteLength, memory);
     const isHopeless = this.#isHopeless(byteLength);
     if (!isHopeless && this.#grow(byteLength, memory) === undefined) return memory.takeBestFit(byteLength)!;
@@ -457,7 +459,7 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Buffers that grow leave slabs behind that are too small for those to come: all slabs together have a bound. */
-  #giveBackSurplus(byteLength: number, memory: FreeMemory): void {
+  #giveBackSurplus(byteLength: number, memory: FreeList): void {
     if (byteLength <= this.#slabByteLength) return;
     const bound = 4 * this.#neededFor(byteLength, memory);
     if (this.#reserved + byteLength > bound) this.#releaseIdle(bound - byteLength);
@@ -469,12 +471,12 @@ export class CachingAllocator implements Disposable {
   }
 
   /** A block that others have freed, for which the stream waits, if there is one. */
-  #takeBehindWork(byteLength: number, memory: FreeMemory): Block | undefined {
+  #takeBehindWork(byteLength: number, memory: FreeList): Block | undefined {
     const stream = memory.stream!;
     const others = [...this.#ofStreams.values(), ...this.#ofDisposed].filter((other) => other !== memory);
     for (const other of others) {
       let block: Block | undefined;
-      giveBack(() => block = other.takeBestFitFor(stream, byteLength));
+      ignoreLoss(() => block = other.takeBestFitFor(stream, byteLength));
       if (block !== undefined) return block;
     }
     if (this.usage().largestFree < byteLength) return undefined;
@@ -484,7 +486,7 @@ export class CachingAllocator implements Disposable {
       const block = memory.takeBestFit(byteLength);
       if (block !== undefined) return block;
       if (other.isEmpty) continue;
-      giveBack(() => {
+      ignoreLoss(() => {
         other.letWait(stream);
         other.moveTo(memory);
       });
@@ -493,7 +495,7 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Takes a slab from the pool. Returns why there is none, where there is too little memory. */
-  #grow(byteLength: number, memory: FreeMemory): CudaError | undefined {
+  #grow(byteLength: number, memory: FreeList): CudaError | undefined {
     const room = this.#maxSize - this.#reserved;
     if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
     const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
@@ -522,7 +524,7 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Bytes of a slab that a small buffer is cut from: less than usual as long as little is needed. */
-  #usualSlab(byteLength: number, memory: FreeMemory): number {
+  #usualSlab(byteLength: number, memory: FreeList): number {
     if (!this.#mayBeSmaller) return this.#slabByteLength;
     const needed = roundUp(2 * this.#neededFor(byteLength, memory), slabAlignment);
     return Math.min(needed, this.#slabByteLength);
@@ -539,7 +541,7 @@ export class CachingAllocator implements Disposable {
     for (const slab of [...this.#slabs].reverse()) {
       if (this.#reserved <= byteLength) break;
       // One that a lost device has worked with stays.
-      giveBack(() => {
+      ignoreLoss(() => {
         const stream = this.#releaseSlab(slab);
         if (stream !== undefined) streams.add(stream);
       });
@@ -549,18 +551,18 @@ export class CachingAllocator implements Disposable {
 
   /** Gives a slab back behind all work with it, unless somebody has a block of it. Returns the stream that frees it. */
   #releaseSlab(slab: Slab): CudaStream | undefined {
-    const homes = new Set<FreeMemory>();
+    const homes = new Set<FreeList>();
     for (const { home } of blocksOf(slab)) {
       if (home === undefined) return undefined;
       homes.add(home);
     }
-    for (const home of homes) home.mergeLoose();
+    for (const home of homes) home.mergeAll();
     homes.delete(this.#done);
     const streams = [...homes].map(({ stream }) => stream).filter((stream) => stream !== undefined);
     const { stream: own, device } = slab.buffer;
     const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
     for (const home of homes) if (home.stream !== stream) home.letWait(stream);
-    freeAsKeeper(slab.buffer, stream);
+    freeAsHolder(slab.buffer, stream);
     this.#refusedByteLength = Infinity;
     for (const block of [...blocksOf(slab)]) block.home!.remove(block);
     this.#slabs.delete(slab);

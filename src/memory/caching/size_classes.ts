@@ -6,7 +6,7 @@ export const blockAlignment = 256;
 /** Classes between a power of two and the next. */
 const classesPerDoubling = 16;
 /** Blocks of a class that are looked at, where there are larger ones. */
-const looks = 32;
+const limit = 32;
 const classCount = 28 * classesPerDoubling;
 /** The largest block that there can be: 512 GiB. */
 export const maximumBlockByteLength: number = 2 ** 31 * blockAlignment - blockAlignment;
@@ -53,8 +53,8 @@ export class SizeClasses {
   bestFit(byteLength: number): Block | undefined {
     const list = this.#lists[classOf(byteLength)];
     const larger = this.#lists[this.#filledAfter(classOf(byteLength))];
-    return smallestOf(list, byteLength, larger === undefined ? Infinity : looks) ??
-      smallestOf(larger, byteLength, looks);
+    return smallestOf(list, byteLength, larger === undefined ? Infinity : limit) ??
+      smallestOf(larger, byteLength, limit);
   }
 
   *[Symbol.iterator](): Generator<Block> {
@@ -79,9 +79,9 @@ export class SizeClasses {
   }
 }
 
-function smallestOf(list: Block | undefined, byteLength: number, looks: number): Block | undefined {
+function smallestOf(list: Block | undefined, byteLength: number, limit: number): Block | undefined {
   let best: Block | undefined;
-  for (let block = list; block !== undefined && looks > 0; block = block.next, looks--) {
+  for (let block = list; block !== undefined && limit > 0; block = block.next, limit--) {
     if (block.byteLength === byteLength) return block;
     if (block.byteLength > byteLength && (best === undefined || block.byteLength < best.byteLength)) best = block;
   }

@@ -1,16 +1,22 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import { awaitCopies, type DeviceBuffer, endUse, isBeingRead, sessionOfBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { checkOptions } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
-import type { ChannelMessage, FrameMessage, Message, OfferMessage, OfferNotice } from "../protocol/messages.ts";
+import {
+  badMessage,
+  type ChannelMessage,
+  type FrameMessage,
+  type Message,
+  type OfferMessage,
+  type OfferNotice,
+} from "../protocol/messages.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
-import { badMessage } from "../events/peer_events.ts";
 import { bufferOfSlot, ReceivedSlot, type ReceivedSlotOwner } from "./slot.ts";
-import { until } from "../../support/waiting/until.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
 
 /** Options of `Importer.channel`. */
 export interface ConsumerOptions extends WaitOptions {
@@ -30,7 +36,7 @@ export interface ConsumerParts {
   openEvent(identifier: number): CudaEvent;
   send(message: Message): void;
   /** Tells how far a stream must get, by the event of a slot where that is needed. Nothing is told where it throws. */
-  release(stream: CudaStream, slot: number, tell: (event: number) => void): void;
+  release(stream: CudaStream, slot: number, send: (event: number) => void): void;
   /** Unmaps the ring. False where that has failed. */
   freeRing(): boolean;
   /** The consumer is done. `isFreed` is false where the ring is still mapped: the exporter is not told. */
@@ -164,7 +170,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
         if (this.#end.error !== undefined) throw this.#end.error;
         return undefined;
       }
-      await until<void>((resolve) => {
+      await abortable<void>((resolve) => {
         const wake = (): void => resolve();
         this.#waiting.add(wake);
         return () => this.#waiting.delete(wake);
@@ -207,7 +213,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const { offer, channel, whole, stream, send } = this.#parts;
     const { slot: index, sequence, byteLength } = frame;
     const begin = offer.byteOffset + index * channel.slotStride;
-    const buffer = bufferOfSlot(whole, { begin, byteLength, stream, keeper: ofChannel });
+    const buffer = bufferOfSlot(whole, { begin, byteLength, stream, freeRefusal: ofChannel });
     const metadata = decodeMetadata(frame.metadata);
     const slot = new ReceivedSlot({ buffer, index, sequence, metadata }, this.#slotOwner);
     this.#held.add(slot);
@@ -218,12 +224,12 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   #release(slot: ReceivedSlot, stream: CudaStream): void {
     const { offer, release, send } = this.#parts;
     const { index, sequence } = slot;
-    const tell = (event: number): void => {
+    const sendRelease = (event: number): void => {
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
-    if (awaitCopies(slot.buffer, stream)) release(stream, index, tell);
+    if (awaitCopies(slot.buffer, stream)) release(stream, index, sendRelease);
     // The stream cannot wait for copies that it is yet to be told of.
-    else void Promise.allSettled([stream.finished(), readDone(slot.buffer)]).then(() => tell(0));
+    else void Promise.allSettled([stream.finished(), readDone(slot.buffer)]).then(() => sendRelease(0));
     this.#freedOn.note(stream);
     this.#held.delete(slot);
     this.#full.delete(index);

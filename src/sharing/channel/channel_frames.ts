@@ -1,7 +1,6 @@
 import type { ConsumerConnection, ConsumerMessage } from "./channel_hub.ts";
-import type { FrameMessage } from "../protocol/messages.ts";
-import { badMessage } from "../events/peer_events.ts";
-import { Settlement } from "../../support/waiting/settlement.ts";
+import { badMessage, type FrameMessage } from "../protocol/messages.ts";
+import { Condition } from "../../support/waiting/condition.ts";
 
 /** What the frames of a channel need. */
 export interface ChannelFramesParts {
@@ -47,7 +46,7 @@ export class ChannelFrames {
   readonly #consumers = new Map<ConsumerConnection, Consumer>();
   #dropped = 0;
   #hasEnded = false;
-  readonly #settlement = new Settlement();
+  readonly #condition = new Condition();
 
   constructor(parts: ChannelFramesParts) {
     this.#parts = parts;
@@ -110,7 +109,7 @@ export class ChannelFrames {
 
   /** Resolves when nobody reads anything, or the time for that is over. */
   finished(milliseconds: number): Promise<void> {
-    return this.#settlement.wait(() => this.#frames.size === 0, milliseconds);
+    return this.#condition.wait(() => this.#frames.size === 0, milliseconds);
   }
 
   onMessage(importer: ConsumerConnection, message: ConsumerMessage): void {
@@ -231,6 +230,6 @@ export class ChannelFrames {
   #endIfDone(frame: Frame): void {
     if (frame.waiting.size > 0 || frame.holders.size > 0 || !this.#frames.delete(frame)) return;
     this.#parts.onDone(frame.message.slot);
-    this.#settlement.look();
+    this.#condition.notify();
   }
 }

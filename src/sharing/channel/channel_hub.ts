@@ -1,4 +1,4 @@
-import type { OwnEvent } from "../events/own_events.ts";
+import type { LocalEvent } from "../events/local_events.ts";
 import type {
   ChannelMessage,
   EventMessage,
@@ -42,7 +42,7 @@ export interface ChannelHub {
   /** What a connection that is at its end still holds is held by another one of the same process from now on. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void;
   /** The event of a frame that may not have been written yet. */
-  pendingEvent(): OwnEvent | undefined;
+  pendingEvent(): LocalEvent | undefined;
   /** The device is lost. */
   onLost(error: unknown): void;
   /** The exporter closes. */

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { MemoryPool } from "../../memory/memory_pool.ts";
 import { checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
@@ -9,7 +9,7 @@ import type { ChannelHub } from "./channel_hub.ts";
 import { ChannelSlots } from "./channel_slots.ts";
 import type { ChannelMessage } from "../protocol/messages.ts";
 import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
-import type { OwnEvent } from "../events/own_events.ts";
+import type { LocalEvent } from "../events/local_events.ts";
 import { Slot } from "./slot.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
@@ -57,7 +57,7 @@ export interface ChannelParts {
   readonly stride: number;
   readonly options: ChannelOptions;
   /** One for each slot. */
-  readonly events: readonly OwnEvent[];
+  readonly events: readonly LocalEvent[];
   /** Milliseconds that consumers have for the last frames. */
   readonly closeTimeout: number;
   /** Is told of each frame. */

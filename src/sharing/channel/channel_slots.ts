@@ -1,12 +1,12 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { type DeviceBuffer, endUse, isBeingRead, sessionOfBuffer } from "../../memory/device_buffer.ts";
-import { giveBack } from "../../support/explain.ts";
+import { ignoreLoss } from "../../support/error_wording.ts";
 import type { Session } from "../../session.ts";
 import { type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
-import type { OwnEvent } from "../events/own_events.ts";
+import type { LocalEvent } from "../events/local_events.ts";
 import { bufferOfSlot, Slot } from "./slot.ts";
-import { until } from "../../support/waiting/until.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
 
 const ofChannel = "it is a channel's; send its slot, or dispose of it";
 
@@ -17,7 +17,7 @@ export interface ChannelSlotsParts {
   readonly stride: number;
   readonly slotByteLength: number;
   /** One for each slot: recorded behind what was written there last. */
-  readonly events: readonly OwnEvent[];
+  readonly events: readonly LocalEvent[];
   /** Whether the application may have a slot now. */
   readonly mayReserve: () => boolean;
   /** Takes a frame back that nobody reads, and releases its slot. False where there is none. */
@@ -62,7 +62,7 @@ export class ChannelSlots {
   }
 
   reserve(options: WaitOptions): Promise<Slot> {
-    return until<Slot>((resolve, reject) => {
+    return abortable<Slot>((resolve, reject) => {
       if (this.#refusal !== undefined) return reject(this.#refusal.error);
       const waiting = { resolve, reject };
       this.#reserving.add(waiting);
@@ -129,7 +129,7 @@ export class ChannelSlots {
       this.#reserving.delete(waiting!);
       const begin = index * stride;
       const { stream } = ring;
-      const buffer = bufferOfSlot(ring, { begin, byteLength: slotByteLength, stream, keeper: ofChannel });
+      const buffer = bufferOfSlot(ring, { begin, byteLength: slotByteLength, stream, freeRefusal: ofChannel });
       const slot = new Slot(buffer, index, (each) => this.#giveBack(each));
       this.#reserved.set(index, slot);
       waiting!.resolve(slot);
@@ -149,11 +149,11 @@ export class ChannelSlots {
     if (this.#isClosed) return;
     this.#isClosed = true;
     const { ring, events } = this.#parts;
-    for (const slot of this.#reserved.values()) giveBack(() => this.#giveBack(slot));
+    for (const slot of this.#reserved.values()) ignoreLoss(() => this.#giveBack(slot));
     for (const cancel of this.#settling.values()) cancel();
     this.#settling.clear();
     if (ring.stream.disposed) return;
-    giveBack(() => {
+    ignoreLoss(() => {
       for (const { event } of events) if (!event.query()) ring.stream.wait(event);
     });
   }

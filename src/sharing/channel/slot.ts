@@ -1,7 +1,7 @@
-import { countOf, placeOf, printAs, stateOf } from "../../support/custom_inspect.ts";
+import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { DeviceBuffer, partsOf } from "../../memory/device_buffer.ts";
-import { giveBack } from "../../support/explain.ts";
+import { ignoreLoss } from "../../support/error_wording.ts";
 import type { Session } from "../../session.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 
@@ -37,7 +37,7 @@ export class Slot implements Disposable {
 
   /** Gives the slot back, unless it was sent: it is reserved again after the work that its buffer's stream was given. */
   [Symbol.dispose](): void {
-    giveBack(() => this.#giveBack(this));
+    ignoreLoss(() => this.#giveBack(this));
   }
 }
 
@@ -104,16 +104,28 @@ export class ReceivedSlot implements Disposable {
 
   /** Releases the slot, unless that is done. */
   [Symbol.dispose](): void {
-    if (this.#owner.isHeld(this)) giveBack(() => this.release());
+    if (this.#owner.isHeld(this)) ignoreLoss(() => this.release());
   }
 }
 
 /** The memory of a slot: unlike a view of the ring, it ends on its own, and nobody frees it. */
 export function bufferOfSlot(
   ring: DeviceBuffer,
-  { begin, byteLength, stream, keeper }: { begin: number; byteLength: number; stream: CudaStream; keeper: string },
+  { begin, byteLength, stream, freeRefusal }: {
+    begin: number;
+    byteLength: number;
+    stream: CudaStream;
+    freeRefusal: string;
+  },
 ): DeviceBuffer {
   const [session, owner, pool, address] = partsOf(ring, begin, begin + byteLength);
   // Its use ends without a free, which nobody could await: whoever keeps memory keeps the ring.
-  return new DeviceBuffer(session, { ...owner, keeper, awaitRelease: undefined }, pool, address, byteLength, stream);
+  return new DeviceBuffer(
+    session,
+    { ...owner, freeRefusal, awaitRelease: undefined },
+    pool,
+    address,
+    byteLength,
+    stream,
+  );
 }

@@ -1,5 +1,5 @@
-import { QuietTimer } from "../../support/waiting/quiet_timer.ts";
-import type { OwnEvent } from "./own_events.ts";
+import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
+import type { LocalEvent } from "./local_events.ts";
 
 /** Milliseconds between two looks. */
 const interval = 100;
@@ -10,11 +10,11 @@ const interval = 100;
  */
 export class DeviceWatch {
   /** Gives events, one of each device, of which nobody knows that they have fired. */
-  readonly #pending: () => Iterable<OwnEvent>;
+  readonly #pending: () => Iterable<LocalEvent>;
   readonly #onLost: (error: unknown) => void;
-  readonly #timer = new QuietTimer(() => this.#look(), interval);
+  readonly #timer = new UnreferencedTimer(() => this.#look(), interval);
 
-  constructor(pending: () => Iterable<OwnEvent>, onLost: (error: unknown) => void) {
+  constructor(pending: () => Iterable<LocalEvent>, onLost: (error: unknown) => void) {
     this.#pending = pending;
     this.#onLost = onLost;
   }

@@ -1,12 +1,11 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { isLoss } from "../../support/explain.ts";
-import type { Message } from "../protocol/messages.ts";
-import { type OwnEvent, OwnEvents } from "./own_events.ts";
-import { badMessage } from "./peer_events.ts";
+import { isLoss } from "../../support/error_wording.ts";
+import { badMessage, type Message } from "../protocol/messages.ts";
+import { type LocalEvent, LocalEvents } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 
 /** Tells that work is done once an event has fired, or is done already where that is 0. */
-export type TellRelease = (event: number) => void;
+export type SendRelease = (event: number) => void;
 
 /** Where something is released. */
 export interface Release {
@@ -14,14 +13,14 @@ export interface Release {
   /** Whether the exporter can look at events of the stream's device. */
   readonly isSeen: boolean;
   /** Gives the event to record: one that is lent until the exporter gives it back, unless given. */
-  readonly eventOf?: () => OwnEvent;
+  readonly eventOf?: () => LocalEvent;
 }
 
 /** The events by which an importer tells its exporter how far its streams must get. */
 export class ReleaseEvents {
-  readonly #events = new OwnEvents();
+  readonly #events = new LocalEvents();
   /** Events that the exporter was told of. */
-  readonly #told = new Set<number>();
+  readonly #sentIdentifiers = new Set<number>();
   /** Events that the exporter looks at, until it gives them back. */
   readonly #lent = new Set<number>();
   /** Releases that the exporter is told of when they are done. */
@@ -56,28 +55,28 @@ export class ReleaseEvents {
    * Tells how far a stream must get: by an event that the exporter can look at, or, where it may not see the stream's
    * device, once the stream has got there. Nothing is told where it throws.
    */
-  release({ stream, isSeen, eventOf }: Release, tell: TellRelease): void {
+  release({ stream, isSeen, eventOf }: Release, send: SendRelease): void {
     // A slot's event is its own, and its stream seldom at rest.
-    if ((eventOf === undefined || !isSeen) && stream.query()) return tell(0);
-    if (!isSeen) return this.tellLater(stream, tell);
+    if ((eventOf === undefined || !isSeen) && stream.query()) return send(0);
+    if (!isSeen) return this.sendWhenDone(stream, send);
     const own = eventOf?.() ?? this.#events.take(stream.device);
     const { event, message } = own;
     try {
       stream.record(event);
     } catch (error) {
-      if (eventOf === undefined) this.#events.giveBack(own);
+      if (eventOf === undefined) this.#events.release(own);
       throw error;
     }
-    if (!this.#told.has(message.event)) {
-      this.#told.add(message.event);
+    if (!this.#sentIdentifiers.has(message.event)) {
+      this.#sentIdentifiers.add(message.event);
       this.#send(message);
     }
     if (eventOf === undefined) this.#lent.add(message.event);
-    tell(message.event);
+    send(message.event);
   }
 
   /** Tells when the stream has got where it is to be. Where its device is lost, its work is done with, too. */
-  tellLater(stream: CudaStream, tell: TellRelease): void {
+  sendWhenDone(stream: CudaStream, send: SendRelease): void {
     this.#later++;
     const settle = (): void => {
       this.#later--;
@@ -85,23 +84,23 @@ export class ReleaseEvents {
     };
     stream.finished().catch((error) => {
       if (!isLoss(error)) throw error;
-    }).then(() => tell(0), () => this.#onStuck()).then(settle);
+    }).then(() => send(0), () => this.#onStuck()).then(settle);
   }
 
   /** An event that is not lent at each release, but belongs to a slot. */
-  take(stream: CudaStream): OwnEvent {
+  take(stream: CudaStream): LocalEvent {
     return this.#events.take(stream.device);
   }
 
   /** The exporter does not look at an event that was taken any more. */
-  giveBack(event: OwnEvent): void {
-    this.#events.giveBack(event);
+  returnEvent(event: LocalEvent): void {
+    this.#events.release(event);
   }
 
   /** The exporter gives an event back. */
   onFree(event: number): void {
     if (!this.#lent.delete(event)) throw badMessage(`event ${event} is given back and was not lent`);
-    this.#events.giveBack(this.#events.get(event)!);
+    this.#events.release(this.#events.get(event)!);
     this.#onSettled();
   }
 

@@ -1,22 +1,28 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
-import { EndedError, isLoss } from "../../support/explain.ts";
+import { EndedError, isLoss } from "../../support/error_wording.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
-import { Announcement } from "./announcement.ts";
+import { SentOffer } from "./sent_offer.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
-import { codeOfGoodbye, type ForgetMessage, type GoodbyeReason, type Message } from "../protocol/messages.ts";
+import {
+  badMessage,
+  codeOfGoodbye,
+  type ForgetMessage,
+  type GoodbyeReason,
+  type Message,
+} from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
 import { hasCome, whenCome } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
-import { badMessage, PeerEvents } from "../events/peer_events.ts";
+import { RemoteEvents } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
 /** What the exporter does for its importers. */
 export interface ImporterOwner {
   /** The device with a UUID, if memory of it was exported. */
-  readonly findDevice: ConstructorParameters<typeof PeerEvents>[0];
+  readonly findDevice: ConstructorParameters<typeof RemoteEvents>[0];
   /** An importer has let go of an offer for good. */
-  onOver(announcement: Announcement): void;
+  onOver(sentOffer: SentOffer): void;
   /** The connection is at its end; why, unless the importer said goodbye. */
   onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
   /** The connection is at its end, and its process may still have something mapped. */
@@ -35,15 +41,18 @@ const openPause = 100;
 export class ConnectedImporter {
   readonly peer: Peer;
   readonly process: PeerProcess;
-  readonly announcements: Map<number, Announcement> = new Map();
+  readonly sentOffers: Map<number, SentOffer> = new Map();
   isConnected = true;
   /** Whether it is in this very process, where no event can be opened. */
   readonly isOwnProcess: boolean;
   readonly #stream: MessageStream;
   readonly #owner: ImporterOwner;
-  readonly #events: PeerEvents;
+  readonly #events: RemoteEvents;
   /** Pools, allocations and events that it was told of, as the messages that did. */
-  readonly #told = new Map<string, Set<number>>([["pool", new Set()], ["allocation", new Set()], ["event", new Set()]]);
+  readonly #sentIdentifiers = new Map<string, Set<number>>([["pool", new Set()], ["allocation", new Set()], [
+    "event",
+    new Set(),
+  ]]);
   /** Offers of which something is to be told. */
   readonly #changed = new Set<OfferRecord>();
   /** Its events that it may record again, and was not told so. */
@@ -60,7 +69,7 @@ export class ConnectedImporter {
     this.peer = stream.peer;
     this.isOwnProcess = stream.process.isOwn;
     this.process = stream.process;
-    this.#events = new PeerEvents(owner.findDevice);
+    this.#events = new RemoteEvents(owner.findDevice);
     stream.start({
       onMessage: (message) => this.#onMessage(message),
       onDrain: () => this.#onDrain(),
@@ -69,10 +78,10 @@ export class ConnectedImporter {
   }
 
   /** Something has changed of an offer. */
-  tell(record: OfferRecord): void {
+  sendChange(record: OfferRecord): void {
     if (!this.isConnected) return;
     // What was taken back before it was told need not be told.
-    if (record.isWithdrawn && !this.announcements.has(record.identifier)) return void this.#changed.delete(record);
+    if (record.isWithdrawn && !this.sentOffers.has(record.identifier)) return void this.#changed.delete(record);
     const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0;
     if (isAlone && !this.#stream.isBacklogged) return this.#tellChange(record);
     this.#changed.add(record);
@@ -91,7 +100,9 @@ export class ConnectedImporter {
 
   /** An identifier goes. */
   forget(message: ForgetMessage): void {
-    if (this.isConnected && this.#told.get(message.kind)!.delete(message.identifier)) this.#stream.send(message);
+    if (this.isConnected && this.#sentIdentifiers.get(message.kind)!.delete(message.identifier)) {
+      this.#stream.send(message);
+    }
   }
 
   /** Ends the connection. What the process may have mapped is quarantined until it ends. */
@@ -104,10 +115,10 @@ export class ConnectedImporter {
   /** Nothing here waits for it any more, nor keeps this process alive for it. */
   abandon(): void {
     for (const cancel of [...this.#cancels]) cancel();
-    for (const announcement of this.announcements.values()) {
+    for (const sentOffer of this.sentOffers.values()) {
       // Only the end of the process tells from now on.
-      announcement.held += announcement.releasing;
-      announcement.releasing = 0;
+      sentOffer.held += sentOffer.releasing;
+      sentOffer.releasing = 0;
     }
     this.process.keepAlive(false);
   }
@@ -185,24 +196,24 @@ export class ConnectedImporter {
 
   #onDrain(): void {
     this.#pump();
-    for (const { record } of this.announcements.values()) record.channel?.onDrain(this);
+    for (const { record } of this.sentOffers.values()) record.channel?.onDrain(this);
   }
 
   #tellChange(record: OfferRecord): void {
-    const announcement = this.announcements.get(record.identifier);
-    if (announcement === undefined) {
+    const sentOffer = this.sentOffers.get(record.identifier);
+    if (sentOffer === undefined) {
       if (record.isWithdrawn || !record.isPublic) return;
       if (this.isOwnProcess && record.ready !== undefined && !hasCome(record.ready)) {
-        return void whenCome(record.ready, (error) => error === undefined && this.tell(record));
+        return void whenCome(record.ready, (error) => error === undefined && this.sendChange(record));
       }
       return this.#announce(record);
     }
-    if (announcement.recall === "wanted") {
-      announcement.recall = "sent";
+    if (sentOffer.recall === "wanted") {
+      sentOffer.recall = "sent";
       this.#stream.send({ type: "recall", offer: record.identifier });
     }
-    if (record.isWithdrawn && !announcement.wasWithdrawn) {
-      announcement.wasWithdrawn = true;
+    if (record.isWithdrawn && !sentOffer.wasWithdrawn) {
+      sentOffer.wasWithdrawn = true;
       this.#stream.send({ type: "withdraw", offer: record.identifier });
     }
   }
@@ -214,17 +225,17 @@ export class ConnectedImporter {
     const message = record.message();
     if (message.readyEvent !== 0) this.#tellOnce(message.readyEvent, record.ready!.own.message);
     if (channel !== undefined) { for (const each of channel.eventMessages) this.#tellOnce(each.event, each); }
-    const announcement = new Announcement(record, this);
-    this.announcements.set(record.identifier, announcement);
-    record.announcements++;
+    const sentOffer = new SentOffer(record, this);
+    this.sentOffers.set(record.identifier, sentOffer);
+    record.sentCount++;
     this.#stream.send(message);
     if (channel !== undefined) this.#stream.send(channel.message);
   }
 
   #tellOnce(identifier: number, message: Message): void {
-    const told = this.#told.get(message.type)!;
-    if (told.has(identifier)) return;
-    told.add(identifier);
+    const sent = this.#sentIdentifiers.get(message.type)!;
+    if (sent.has(identifier)) return;
+    sent.add(identifier);
     this.#stream.send(message);
   }
 
@@ -233,27 +244,27 @@ export class ConnectedImporter {
       case "event":
         return this.#events.define(message);
       case "held": {
-        const announcement = this.#announcement(message.offer);
-        if (announcement.isAnswered) throw badMessage(`offer ${message.offer} is held after it was given up`);
-        if (announcement.held === 0) announcement.since = Date.now();
-        announcement.held++;
-        announcement.wasHeld = true;
+        const sentOffer = this.#sentOffer(message.offer);
+        if (sentOffer.isAnswered) throw badMessage(`offer ${message.offer} is held after it was given up`);
+        if (sentOffer.held === 0) sentOffer.since = Date.now();
+        sentOffer.held++;
+        sentOffer.wasHeld = true;
         return;
       }
       case "released":
-        return this.#onReleased(this.#announcement(message.offer), message.event);
+        return this.#onReleased(this.#sentOffer(message.offer), message.event);
       case "withdrawn": {
-        const announcement = this.#announcement(message.offer);
-        if (!announcement.wasWithdrawn || announcement.isAnswered) {
+        const sentOffer = this.#sentOffer(message.offer);
+        if (!sentOffer.wasWithdrawn || sentOffer.isAnswered) {
           throw badMessage(`offer ${message.offer} is given up, which was not asked for`);
         }
-        announcement.isAnswered = true;
-        return this.#settle(announcement);
+        sentOffer.isAnswered = true;
+        return this.#settle(sentOffer);
       }
       case "join":
       case "taken":
       case "release-slot": {
-        const { record: { channel }, held } = this.#announcement(message.offer);
+        const { record: { channel }, held } = this.#sentOffer(message.offer);
         if (channel === undefined) throw badMessage(`offer ${message.offer} is no channel`);
         if (held === 0) throw badMessage(`channel ${message.offer} is used and was not held`);
         return channel.onMessage(this, message);
@@ -263,64 +274,64 @@ export class ConnectedImporter {
     }
   }
 
-  #onReleased(announcement: Announcement, event: number): void {
-    if (announcement.held === 0) {
-      throw badMessage(`offer ${announcement.record.identifier} is released and was not held`);
+  #onReleased(sentOffer: SentOffer, event: number): void {
+    if (sentOffer.held === 0) {
+      throw badMessage(`offer ${sentOffer.record.identifier} is released and was not held`);
     }
     if (event === 0) {
-      announcement.held--;
+      sentOffer.held--;
     } else {
-      announcement.releasing++;
+      sentOffer.releasing++;
       this.whenFired(event, () => {
-        announcement.releasing--;
+        sentOffer.releasing--;
         this.#freeEvents.add(event);
-        this.#settle(announcement);
+        this.#settle(sentOffer);
         if (this.isConnected) this.#pump();
       });
-      announcement.held--;
+      sentOffer.held--;
     }
-    if (announcement.held === 0) {
+    if (sentOffer.held === 0) {
       // Who maps it again may be asked again.
-      announcement.recall = "no";
-      announcement.record.channel?.onLeave(this);
+      sentOffer.recall = "no";
+      sentOffer.record.channel?.onLeave(this);
     }
-    this.#settle(announcement);
+    this.#settle(sentOffer);
   }
 
-  #announcement(offer: number): Announcement {
-    const announcement = this.announcements.get(offer);
-    if (announcement === undefined) throw badMessage(`offer ${offer} was not made, or is over`);
-    return announcement;
+  #sentOffer(offer: number): SentOffer {
+    const sentOffer = this.sentOffers.get(offer);
+    if (sentOffer === undefined) throw badMessage(`offer ${offer} was not made, or is over`);
+    return sentOffer;
   }
 
   /** Ends an announcement of which nothing is left, and tells those who wait for a release. */
-  #settle(announcement: Announcement): void {
-    if (announcement.held === 0 && announcement.releasing === 0) {
-      announcement.count();
-      announcement.record.channel?.onReleased(this);
-      if (announcement.isAnswered) this.#end(announcement);
+  #settle(sentOffer: SentOffer): void {
+    if (sentOffer.held === 0 && sentOffer.releasing === 0) {
+      sentOffer.count();
+      sentOffer.record.channel?.onReleased(this);
+      if (sentOffer.isAnswered) this.#end(sentOffer);
     }
-    announcement.tell();
+    sentOffer.notify();
     this.#leaveIfNothingIsLeft();
   }
 
-  #end(announcement: Announcement): void {
-    if (announcement.isOver) return;
-    announcement.isOver = true;
-    this.announcements.delete(announcement.record.identifier);
-    announcement.record.announcements--;
-    this.#owner.onOver(announcement);
+  #end(sentOffer: SentOffer): void {
+    if (sentOffer.isOver) return;
+    sentOffer.isOver = true;
+    this.sentOffers.delete(sentOffer.record.identifier);
+    sentOffer.record.sentCount--;
+    this.#owner.onOver(sentOffer);
   }
 
   #disconnected(error: SharingError | undefined): void {
     this.isConnected = false;
     this.#changed.clear();
     this.#freeEvents.clear();
-    for (const announcement of [...this.announcements.values()]) {
+    for (const sentOffer of [...this.sentOffers.values()]) {
       // Who says goodbye maps nothing more.
-      if (error === undefined) announcement.isAnswered = true;
-      announcement.record.channel?.onLeave(this);
-      if (error === undefined) this.#settle(announcement);
+      if (error === undefined) sentOffer.isAnswered = true;
+      sentOffer.record.channel?.onLeave(this);
+      if (error === undefined) this.#settle(sentOffer);
     }
     this.#owner.onDisconnect(this, error);
     this.process.whenEnded(() => this.#processEnded());
@@ -331,38 +342,38 @@ export class ConnectedImporter {
   /** Stands for another connection of the same process from now on, which is at its end as this one is. */
   absorb(other: ConnectedImporter): void {
     other.abandon();
-    for (const [identifier, announcement] of other.announcements) {
-      const { record } = announcement;
+    for (const [identifier, sentOffer] of other.sentOffers) {
+      const { record } = sentOffer;
       record.channel?.onAbsorb(other, this);
-      const known = this.announcements.get(identifier);
+      const known = this.sentOffers.get(identifier);
       if (known === undefined) {
-        announcement.importer = this;
-        announcement.isAnswered = false;
-        this.announcements.set(identifier, announcement);
+        sentOffer.importer = this;
+        sentOffer.isAnswered = false;
+        this.sentOffers.set(identifier, sentOffer);
       } else {
-        known.absorb(announcement);
+        known.absorb(sentOffer);
         known.isAnswered = false;
-        record.announcements--;
+        record.sentCount--;
       }
     }
-    other.announcements.clear();
+    other.sentOffers.clear();
     other.#leaveIfNothingIsLeft();
   }
 
   #processEnded(): void {
-    for (const announcement of [...this.announcements.values()]) {
-      announcement.held = 0;
-      announcement.releasing = 0;
-      announcement.count();
-      announcement.record.channel?.onReleased(this);
-      this.#end(announcement);
-      announcement.tell();
+    for (const sentOffer of [...this.sentOffers.values()]) {
+      sentOffer.held = 0;
+      sentOffer.releasing = 0;
+      sentOffer.count();
+      sentOffer.record.channel?.onReleased(this);
+      this.#end(sentOffer);
+      sentOffer.notify();
     }
     this.#leaveIfNothingIsLeft();
   }
 
   #leaveIfNothingIsLeft(): void {
-    if (this.isConnected || this.announcements.size > 0 || this.#isGone) return;
+    if (this.isConnected || this.sentOffers.size > 0 || this.#isGone) return;
     this.#isGone = true;
     for (const cancel of this.#cancels) cancel();
     this.#cancels.clear();

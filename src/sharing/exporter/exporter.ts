@@ -1,12 +1,12 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import { DeviceBuffer, sessionOfBuffer, wholeOf } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
 import { SharingError } from "../../support/errors.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
 import { checkByteLength, checkMilliseconds, checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
-import type { Announcement } from "./announcement.ts";
+import type { SentOffer } from "./sent_offer.ts";
 import { type ChannelOptions, ChannelProducer } from "../channel/channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
 import { checkShareable, ExportedMemory } from "./exported_memory.ts";
@@ -18,12 +18,12 @@ import { maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
 import { checkName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { Offer, type OfferOwner } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
-import { type OwnEvent, OwnEvents } from "../events/own_events.ts";
+import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { hasCome, ReadyEvents, whenCome } from "./ready_events.ts";
-import { Settlement } from "../../support/waiting/settlement.ts";
+import { Condition } from "../../support/waiting/condition.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
-import { until } from "../../support/waiting/until.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
 import { checkUser, listenFor } from "../transport/users.ts";
 
 /** Options of `Exporter.listen`. */
@@ -86,13 +86,13 @@ export class Exporter implements AsyncDisposable {
   readonly #serving: Promise<void>;
   readonly #importers = new Set<ConnectedImporter>();
   /** Connections that have not introduced themselves. */
-  #strangers = 0;
+  #pendingHandshakes = 0;
   /** By name, those that were not withdrawn. */
   readonly #offers = new Map<string, OfferRecord>();
   /** All that have not ended. */
   readonly #records = new Set<OfferRecord>();
   readonly #memory: ExportedMemory;
-  readonly #events = new OwnEvents();
+  readonly #events = new LocalEvents();
   readonly #ready = new ReadyEvents(this.#events, {
     onKnown: (record) => this.#announce(record),
     onFailure: (error) => this.#fail(error),
@@ -101,13 +101,13 @@ export class Exporter implements AsyncDisposable {
   /** What offers ask. */
   readonly #owner: OfferOwner = {
     withdraw: (record) => this.#withdraw(record),
-    announcementsOf: (record) => this.#announcementsOf(record),
+    sentOffersOf: (record) => this.#announcementsOf(record),
   };
   /** Why nobody is served any more: the device is lost. */
   #failure: string | undefined;
   readonly #identifiers = new Identifiers();
   /** Of what its end waits for. */
-  readonly #settlement = new Settlement();
+  readonly #condition = new Condition();
   #closed: Promise<void> | undefined;
 
   static {
@@ -164,8 +164,8 @@ export class Exporter implements AsyncDisposable {
   /** Who holds what, since when. */
   get leases(): readonly Lease[] {
     const leases: Lease[] = [];
-    for (const { announcements } of this.#importers) {
-      for (const announcement of announcements.values()) if (announcement.isLease) leases.push(new Lease(announcement));
+    for (const { sentOffers } of this.#importers) {
+      for (const sentOffer of sentOffers.values()) if (sentOffer.isLease) leases.push(new Lease(sentOffer));
     }
     return leases;
   }
@@ -201,7 +201,7 @@ export class Exporter implements AsyncDisposable {
     if (source instanceof MemoryPool) {
       const record = this.#recordOfPool(name, source, metadata);
       this.#add(record);
-      this.#tell(record);
+      this.#notify(record);
       return this.#offerOf(record);
     }
     const record = this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
@@ -240,7 +240,7 @@ export class Exporter implements AsyncDisposable {
     undo.defer(() => this.#leave(record));
     const events = Array.from({ length: slots }, () => {
       const event = this.#events.take(device);
-      undo.defer(() => this.#events.giveBack(event));
+      undo.defer(() => this.#events.release(event));
       return event;
     });
     const producer = new ChannelProducer({
@@ -263,7 +263,7 @@ export class Exporter implements AsyncDisposable {
     let users = 2;
     const leave = (): void => {
       users--;
-      if (users === 0) events.forEach((event) => this.#events.giveBack(event));
+      if (users === 0) events.forEach((event) => this.#events.release(event));
     };
     record.whenEnded(leave);
     return producer;
@@ -284,12 +284,12 @@ export class Exporter implements AsyncDisposable {
     this.#watch.stop();
     for (const record of this.#offers.values()) this.#withdraw(record);
     this.#memory.close();
-    for (const { announcements } of this.#importers) {
-      for (const announcement of announcements.values()) void new Lease(announcement).recall().catch(() => {});
+    for (const { sentOffers } of this.#importers) {
+      for (const sentOffer of sentOffers.values()) void new Lease(sentOffer).recall().catch(() => {});
     }
-    await this.#settlement.wait(() => this.#isIdle(), this.#options.closeTimeout);
+    await this.#condition.wait(() => this.#isIdle(), this.#options.closeTimeout);
     for (const importer of this.#importers) {
-      if (importer.announcements.size === 0) importer.cutOff("done", "the exporter was closed");
+      if (importer.sentOffers.size === 0) importer.cutOff("done", "the exporter was closed");
       else importer.cutOff("cut-off", "the exporter was closed, and this process still holds memory of it");
       importer.abandon();
     }
@@ -361,27 +361,27 @@ export class Exporter implements AsyncDisposable {
 
   #announce(record: OfferRecord): void {
     const { ready, pool } = record;
-    if (ready === undefined) return this.#tell(record);
+    if (ready === undefined) return this.#notify(record);
     if (ready.own.device === pool.pool.device) {
       this.#watch.start();
-      return this.#tell(record);
+      return this.#notify(record);
     }
     // Importers may not see the other device: they are told when it is done.
     whenCome(ready, (error) => {
       if (error !== undefined) this.#fail(error);
-      else this.#tell(record);
+      else this.#notify(record);
     });
   }
 
-  #tell(record: OfferRecord): void {
+  #notify(record: OfferRecord): void {
     if (record.isWithdrawn) return;
     record.isPublic = true;
-    for (const importer of this.#importers) importer.tell(record);
+    for (const importer of this.#importers) importer.sendChange(record);
   }
 
   /** For each device, an event that importers may wait for. */
-  #pendingEvents(): Iterable<OwnEvent> {
-    const pending = new Map<CudaDevice, OwnEvent>();
+  #pendingEvents(): Iterable<LocalEvent> {
+    const pending = new Map<CudaDevice, LocalEvent>();
     for (const { ready, channel } of this.#records) {
       const own = ready === undefined || hasCome(ready) ? channel?.pendingEvent() : ready.own;
       if (own !== undefined) pending.set(own.device, own);
@@ -403,12 +403,12 @@ export class Exporter implements AsyncDisposable {
     record.channel?.close();
     record.isWithdrawn = true;
     this.#offers.delete(record.name);
-    for (const importer of [...this.#importers]) importer.tell(record);
+    for (const importer of [...this.#importers]) importer.sendChange(record);
     this.#endIfOver(record);
   }
 
   #endIfOver(record: OfferRecord): void {
-    if (!record.isWithdrawn || record.announcements > 0 || record.hasEnded) return;
+    if (!record.isWithdrawn || record.sentCount > 0 || record.hasEnded) return;
     this.#records.delete(record);
     this.#leave(record);
     record.end();
@@ -433,10 +433,10 @@ export class Exporter implements AsyncDisposable {
     return new Offer(record, this.#owner);
   }
 
-  #announcementsOf(record: OfferRecord): Announcement[] {
-    return [...this.#importers].flatMap(({ announcements }) => announcements.get(record.identifier) ?? [])
+  #announcementsOf(record: OfferRecord): SentOffer[] {
+    return [...this.#importers].flatMap(({ sentOffers }) => sentOffers.get(record.identifier) ?? [])
       // The number may be another one's by now.
-      .filter((announcement) => announcement.record === record);
+      .filter((sentOffer) => sentOffer.record === record);
   }
 
   async #serve(): Promise<void> {
@@ -449,7 +449,7 @@ export class Exporter implements AsyncDisposable {
         if (signal.aborted) return;
         // Without descriptors, connections wait in the kernel until there are some again; so does what is not foreseen.
         void error;
-        await until((resolve) => {
+        await abortable((resolve) => {
           const timer = setTimeout(resolve, listenPause);
           return () => clearTimeout(timer);
         }, { signal }).catch(() => {});
@@ -461,7 +461,7 @@ export class Exporter implements AsyncDisposable {
     const { peer } = socket;
     const { handshakeTimeout, messageTimeout, maximumImporters, users, onDisconnect } = this.#options;
     let stream: MessageStream | undefined;
-    this.#strangers++;
+    this.#pendingHandshakes++;
     try {
       stream = new MessageStream(socket, { messageTimeout });
       try {
@@ -470,7 +470,7 @@ export class Exporter implements AsyncDisposable {
         stream.end("not-permitted", `User ${peer.uid} may not connect to ${this.path}`);
         throw error;
       }
-      if (this.importers.length + this.#strangers > maximumImporters) {
+      if (this.importers.length + this.#pendingHandshakes > maximumImporters) {
         const text = `${this.path} serves ${maximumImporters} importers, as many as it may`;
         stream.end("full", text);
         throw new SharingError("not-permitted", `Cannot serve process ${peer.pid}: ${text}`);
@@ -485,7 +485,7 @@ export class Exporter implements AsyncDisposable {
       if (!this.#closing.signal.aborted) queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
       return;
     } finally {
-      this.#strangers--;
+      this.#pendingHandshakes--;
     }
     this.#adopt(stream);
   }
@@ -495,11 +495,11 @@ export class Exporter implements AsyncDisposable {
       findDevice: (uuid) => this.#memory.findDevice(uuid),
       onOver: ({ record }) => {
         this.#endIfOver(record);
-        this.#settlement.look();
+        this.#condition.notify();
       },
       // What the application throws is not the connection's to suffer.
       onDisconnect: ({ peer }, error) => {
-        this.#settlement.look();
+        this.#condition.notify();
         queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
       },
       onLinger: (lingering) => this.#absorb(lingering),
@@ -507,7 +507,7 @@ export class Exporter implements AsyncDisposable {
     });
     this.#importers.add(importer);
     if (this.#failure !== undefined) return importer.cutOff("failed", this.#failure);
-    for (const record of this.#offers.values()) if (record.isPublic) importer.tell(record);
+    for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
   }
 
   /** However often a process connects, what it leaves behind is kept in as few places. */
@@ -523,8 +523,8 @@ export class Exporter implements AsyncDisposable {
 
   /** Whether no importer that is connected holds anything. */
   #isIdle(): boolean {
-    for (const { isConnected, announcements } of this.#importers) {
-      if (isConnected && announcements.size > 0) return false;
+    for (const { isConnected, sentOffers } of this.#importers) {
+      if (isConnected && sentOffers.size > 0) return false;
     }
     return true;
   }

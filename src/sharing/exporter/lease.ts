@@ -1,10 +1,10 @@
-import { printAs } from "../../support/custom_inspect.ts";
+import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkMilliseconds } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
-import type { Announcement, LeaseState } from "./announcement.ts";
+import type { LeaseState, SentOffer } from "./sent_offer.ts";
 import type { Peer } from "../transport/unix_socket.ts";
-import { until } from "../../support/waiting/until.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
 
 /** Options of `Lease.recall`. */
 export interface RecallOptions extends WaitOptions {
@@ -22,7 +22,7 @@ export interface RecallOptions extends WaitOptions {
  * ```
  */
 export class Lease {
-  #announcement: Announcement;
+  #sentOffer: SentOffer;
 
   static {
     printAs(this, "Lease", (lease) => `Lease { ${lease.name}, process ${lease.peer.pid}, ${lease.state} }`);
@@ -33,8 +33,8 @@ export class Lease {
    *
    * @ignore
    */
-  constructor(announcement: Announcement) {
-    this.#announcement = announcement;
+  constructor(sentOffer: SentOffer) {
+    this.#sentOffer = sentOffer;
   }
 
   /** The offer's name. */
@@ -62,10 +62,10 @@ export class Lease {
     return this.#current.record.byteLength;
   }
 
-  get #current(): Announcement {
-    const { successor } = this.#announcement;
-    if (successor !== undefined) this.#announcement = successor;
-    return this.#announcement;
+  get #current(): SentOffer {
+    const { successor } = this.#sentOffer;
+    if (successor !== undefined) this.#sentOffer = successor;
+    return this.#sentOffer;
   }
 
   /**
@@ -79,13 +79,13 @@ export class Lease {
    * @throws {SharingError} `cut-off` where the importer has not let go by the deadline
    */
   recall(options: RecallOptions = {}): Promise<void> {
-    const announcement = this.#current;
-    const { importer, record } = announcement;
-    return until((resolve, reject) => {
+    const sentOffer = this.#current;
+    const { importer, record } = sentOffer;
+    return abortable((resolve, reject) => {
       const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
-      if (announcement.isReleased) return resolve();
+      if (sentOffer.isReleased) return resolve();
       let timer: ReturnType<typeof setTimeout> | undefined;
-      const cancel = announcement.whenReleased(() => {
+      const cancel = sentOffer.whenReleased(() => {
         clearTimeout(timer);
         resolve();
       });
@@ -98,8 +98,8 @@ export class Lease {
           reject(new SharingError("cut-off", text));
         }, deadline);
       }
-      if (announcement.recall === "no") announcement.recall = "wanted";
-      importer.tell(record);
+      if (sentOffer.recall === "no") sentOffer.recall = "wanted";
+      importer.sendChange(record);
       return () => {
         cancel();
         clearTimeout(timer);

@@ -1,17 +1,17 @@
-import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import { checkNumber } from "../../support/validation.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
-import type { Announcement } from "./announcement.ts";
+import type { SentOffer } from "./sent_offer.ts";
 import { Lease } from "./lease.ts";
 import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { OfferRecord } from "./offer_record.ts";
-import { until } from "../../support/waiting/until.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
 
 /** What an exporter does for its offers. */
 export interface OfferOwner {
   withdraw(record: OfferRecord): void;
   /** What each importer was told of it, where that is not over. */
-  announcementsOf(record: OfferRecord): readonly Announcement[];
+  sentOffersOf(record: OfferRecord): readonly SentOffer[];
 }
 
 /**
@@ -65,7 +65,7 @@ export class Offer {
 
   /** Who holds it, since when. */
   get leases(): readonly Lease[] {
-    return this.#owner.announcementsOf(this.#record).filter((each) => each.isLease).map((each) => new Lease(each));
+    return this.#owner.sentOffersOf(this.#record).filter((each) => each.isLease).map((each) => new Lease(each));
   }
 
   /**
@@ -87,7 +87,7 @@ export class Offer {
    */
   released(options: WaitOptions & { importers?: number } = {}): Promise<void> {
     const record = this.#record;
-    return until((resolve, reject) => {
+    return abortable((resolve, reject) => {
       const { importers = 1 } = options;
       checkNumber(importers, "a count of importers");
       if (!Number.isSafeInteger(importers) || importers < 0) {
@@ -117,6 +117,6 @@ export class Offer {
    * @param options a signal ends the wait
    */
   ended(options: WaitOptions = {}): Promise<void> {
-    return until((callback) => this.#record.whenEnded(callback), options);
+    return abortable((callback) => this.#record.whenEnded(callback), options);
   }
 }

@@ -24,7 +24,7 @@ export class OfferRecord {
   /** Of a channel's ring, what its producer does. */
   channel: ChannelHub | undefined;
   /** Importers that were told of it and for whom that is not over. */
-  announcements = 0;
+  sentCount = 0;
   /** Where among the offers of its buffer it stands. */
   place = 0;
   /** What must come before it may be read; undefined once that is known to have come. */

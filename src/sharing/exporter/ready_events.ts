@@ -1,11 +1,11 @@
 import { type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
 import type { OfferRecord } from "./offer_record.ts";
-import type { OwnEvent, OwnEvents } from "../events/own_events.ts";
+import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
 
 /** The moment from which offers may be read: an event that is behind the work that comes before. */
 export interface ReadyMoment {
-  readonly own: OwnEvent;
+  readonly own: LocalEvent;
   readonly stream: CudaStream;
   /** Offers that have it and have not ended. */
   users: number;
@@ -47,11 +47,11 @@ const offersTogether = 32;
  * event, which nobody is told of before that run ends. A stream that is at rest needs none.
  */
 export class ReadyEvents {
-  readonly #events: OwnEvents;
+  readonly #events: LocalEvents;
   readonly #handlers: ReadyEventsHandlers;
   readonly #runs = new Map<CudaStream, Run>();
 
-  constructor(events: OwnEvents, handlers: ReadyEventsHandlers) {
+  constructor(events: LocalEvents, handlers: ReadyEventsHandlers) {
     this.#events = events;
     this.#handlers = handlers;
   }
@@ -81,7 +81,7 @@ export class ReadyEvents {
     if (moment.users > 0) return;
     const run = this.#runs.get(moment.stream);
     if (run?.moment === moment) run.moment = undefined;
-    this.#events.giveBack(moment.own);
+    this.#events.release(moment.own);
   }
 
   #runOf(stream: CudaStream): Run {
@@ -129,7 +129,7 @@ export class ReadyEvents {
     try {
       stream.record(own.event);
     } catch (error) {
-      this.#events.giveBack(own);
+      this.#events.release(own);
       throw error;
     }
     return run.moment = { own, stream, users: 0, isPast: false, isKnownToBeAhead: false };

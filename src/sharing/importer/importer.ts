@@ -1,9 +1,9 @@
 import { Cuda } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import { DeviceBuffer, partsOf } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
-import { giveBack } from "../../support/explain.ts";
+import { ignoreLoss } from "../../support/error_wording.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenGivenUp } from "../../memory/imported_memory_pool.ts";
 import { checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
@@ -11,17 +11,17 @@ import { throwIfAborted, type WaitOptions, whenDone } from "../../support/waitin
 import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
 import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
-import type { ChannelMessage, ForgetMessage, Message } from "../protocol/messages.ts";
+import { badMessage, type ChannelMessage, type ForgetMessage, type Message } from "../protocol/messages.ts";
 import { checkName } from "../protocol/metadata.ts";
-import type { OwnEvent } from "../events/own_events.ts";
-import { badMessage, PeerEvents } from "../events/peer_events.ts";
+import type { LocalEvent } from "../events/local_events.ts";
+import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
-import { type Release, ReleaseEvents, type TellRelease } from "../events/release_events.ts";
+import { type Release, ReleaseEvents, type SendRelease } from "../events/release_events.ts";
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
-import { Settlement } from "../../support/waiting/settlement.ts";
+import { Condition } from "../../support/waiting/condition.ts";
 import { type Peer, UnixSocket } from "../transport/unix_socket.ts";
-import { until } from "../../support/waiting/until.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
 import { checkUser } from "../transport/users.ts";
 
 /** Options of `Importer.connect`. */
@@ -59,7 +59,7 @@ export class Importer implements AsyncDisposable {
   readonly #stream: MessageStream;
   readonly #closeTimeout: number;
   readonly #memory: RemoteMemory;
-  readonly #peerEvents: PeerEvents;
+  readonly #peerEvents: RemoteEvents;
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
   /** Whether the exporter is in this very process, where no event can be opened. */
@@ -72,7 +72,7 @@ export class Importer implements AsyncDisposable {
   /** Ends waits for events of the exporter's. */
   readonly #waits = new Set<() => void>();
   /** Of what a disposal waits for. */
-  readonly #settlement = new Settlement();
+  readonly #condition = new Condition();
   /** What offers are mapped by. */
   readonly #owner: RemoteOfferOwner = {
     map: (state, options) => this.#map(state, options),
@@ -104,13 +104,13 @@ export class Importer implements AsyncDisposable {
     this.#isOwnProcess = stream.process.isOwn;
     const send = (message: Message): void => this.#send(message);
     const memory = new RemoteMemory(cuda);
-    const events = new PeerEvents((uuid) => memory.findDevice(uuid));
+    const events = new RemoteEvents((uuid) => memory.findDevice(uuid));
     this.#memory = memory;
     this.#peerEvents = events;
     this.#offers = new RemoteOffers({ memory, events, send, isBacklogged: () => stream.isBacklogged });
     this.#releases = new ReleaseEvents({
       send,
-      onSettled: () => this.#settlement.look(),
+      onSettled: () => this.#condition.notify(),
       onStuck: () => this.#isStuck = true,
     });
     stream.start({
@@ -185,7 +185,7 @@ export class Importer implements AsyncDisposable {
       } else {
         if (this.#end?.error !== undefined) throw this.#end.error;
         if (this.#end !== undefined) return;
-        await until((resolve) => iteration.whenAdded(resolve), options);
+        await abortable((resolve) => iteration.whenAdded(resolve), options);
       }
     }
   }
@@ -279,7 +279,7 @@ export class Importer implements AsyncDisposable {
     await this.#freedOn.finished();
     const pools = this.#memory.close();
     // What could not be released keeps its pool.
-    if (!this.#isStuck) { for (const pool of pools) giveBack(() => pool[Symbol.dispose]()); }
+    if (!this.#isStuck) { for (const pool of pools) ignoreLoss(() => pool[Symbol.dispose]()); }
     this.#peerEvents.close();
     this.#releases.close(this.#stream.process);
     for (const result of results) if (result.status === "rejected") throw result.reason;
@@ -293,7 +293,7 @@ export class Importer implements AsyncDisposable {
         await mapped.device.finished();
         mapped.stream = mapped.device.defaultStream;
       }
-      giveBack(() => mapped[Symbol.dispose]());
+      ignoreLoss(() => mapped[Symbol.dispose]());
     } catch (error) {
       this.#mapped.delete(mapped);
       this.#isStuck = true;
@@ -308,7 +308,7 @@ export class Importer implements AsyncDisposable {
 
   /** Waits until something is settled, or the connection is at its end. */
   #settled(isSettled: () => boolean, milliseconds?: number): Promise<void> {
-    return this.#settlement.wait(() => isSettled() || this.#end !== undefined, milliseconds);
+    return this.#condition.wait(() => isSettled() || this.#end !== undefined, milliseconds);
   }
 
   #offerOf(state: RemoteOfferState): RemoteOffer {
@@ -370,7 +370,7 @@ export class Importer implements AsyncDisposable {
       throw error;
     } finally {
       this.#mapping--;
-      this.#settlement.look();
+      this.#condition.notify();
     }
   }
 
@@ -396,7 +396,7 @@ export class Importer implements AsyncDisposable {
   #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
     const { stream } = whole;
     if (!this.#free(whole)) return;
-    this.#releases.tellLater(stream, () => this.#offers.letGo(state, 0));
+    this.#releases.sendWhenDone(stream, () => this.#offers.letGo(state, 0));
   }
 
   #join(
@@ -405,7 +405,7 @@ export class Importer implements AsyncDisposable {
     { whole, pool, stream = whole.device.defaultStream }: Mapped & { stream?: CudaStream },
   ): ChannelConsumer {
     const { message } = state;
-    const events: OwnEvent[] = [];
+    const events: LocalEvent[] = [];
     const consumer: ChannelConsumer = new ChannelConsumer({
       offer: message,
       channel,
@@ -414,9 +414,9 @@ export class Importer implements AsyncDisposable {
       recalled: () => state.recalled,
       openEvent: (event) => this.#peerEvents.open(event),
       send: (each) => this.#send(each),
-      release: (onto, slot, tell) => {
-        const eventOf = (): OwnEvent => events[slot] ??= this.#releases.take(onto);
-        this.#release({ stream: onto, isSeen: onto.device === pool.device, eventOf }, tell);
+      release: (onto, slot, send) => {
+        const eventOf = (): LocalEvent => events[slot] ??= this.#releases.take(onto);
+        this.#release({ stream: onto, isSeen: onto.device === pool.device, eventOf }, send);
       },
       freeRing: () => this.#free(whole),
       close: (isFreed) => {
@@ -425,9 +425,9 @@ export class Importer implements AsyncDisposable {
         if (isFreed) {
           this.#offers.letGo(state, 0);
           // The slots were released after the same work: the exporter has seen, or need not see, their events.
-          for (const event of events) if (event !== undefined) this.#releases.giveBack(event);
+          for (const event of events) if (event !== undefined) this.#releases.returnEvent(event);
         }
-        this.#settlement.look();
+        this.#condition.notify();
       },
     }, (hub) => this.#offers.endJoin(message.offer, hub));
     for (const event of channel.readyEvents) this.#peerEvents.use(event);
@@ -459,7 +459,7 @@ export class Importer implements AsyncDisposable {
             this.#isStuck = true;
             throw error;
           }
-          this.#settlement.look();
+          this.#condition.notify();
         },
       },
       pool,
@@ -484,7 +484,7 @@ export class Importer implements AsyncDisposable {
     whenGivenUp(pool, () => {
       this.#mapped.delete(pool);
       this.#offers.letGo(state, 0);
-      this.#settlement.look();
+      this.#condition.notify();
     });
     return pool;
   }
@@ -504,7 +504,7 @@ export class Importer implements AsyncDisposable {
   /** Waits for an event of the exporter's, no longer than there is an exporter: an event of a dead process never fires. */
   #fired(event: number, signal: AbortSignal | undefined): Promise<void> {
     const events = this.#peerEvents;
-    return until<void>((resolve, reject) => {
+    return abortable<void>((resolve, reject) => {
       const forget = (): void => {
         cancel();
         this.#waits.delete(onEnd);
@@ -530,9 +530,9 @@ export class Importer implements AsyncDisposable {
   }
 
   /** Tells the exporter how far a stream must get, while there is an exporter. */
-  #release(release: Release, tell: TellRelease): void {
-    if (this.#end !== undefined) return tell(0);
-    this.#releases.release({ ...release, isSeen: release.isSeen && !this.#isOwnProcess }, tell);
+  #release(release: Release, send: SendRelease): void {
+    if (this.#end !== undefined) return send(0);
+    this.#releases.release({ ...release, isSeen: release.isSeen && !this.#isOwnProcess }, send);
   }
 
   #send(message: Message): void {
@@ -579,7 +579,7 @@ export class Importer implements AsyncDisposable {
         if (imported === undefined) return;
         // Its dispose waits for the frees: here they are done before.
         void this.#freedOn.finished().then(() => {
-          if (!this.#isStuck) giveBack(() => imported[Symbol.dispose]());
+          if (!this.#isStuck) ignoreLoss(() => imported[Symbol.dispose]());
         });
       }
     }
@@ -590,7 +590,7 @@ export class Importer implements AsyncDisposable {
     this.#end = { error };
     for (const endWait of [...this.#waits]) endWait();
     this.#offers.onEnd(error);
-    this.#settlement.look();
+    this.#condition.notify();
   }
 
   #gone(action: string): Error {

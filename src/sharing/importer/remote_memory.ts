@@ -7,11 +7,11 @@ import type { ImportedMemoryPool } from "../../memory/imported_memory_pool.ts";
 import { formatUuid, isSameUuid } from "../../support/uuid.ts";
 import {
   type AllocationMessage,
+  badMessage,
   maximumIdentifiers,
   type OfferMessage,
   type PoolMessage,
 } from "../protocol/messages.ts";
-import { badMessage } from "../events/peer_events.ts";
 
 /** As many as an exporter may have at once: each pool is a descriptor here. */
 const maximumPools = 256;

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { countOf, printAs } from "../../support/custom_inspect.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { SharingError } from "../../support/errors.ts";
 import type { ImportedMemoryPool } from "../../memory/imported_memory_pool.ts";

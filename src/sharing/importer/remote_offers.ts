@@ -1,6 +1,7 @@
 import { SharingError } from "../../support/errors.ts";
 import type { ConsumerHub } from "../channel/channel_consumer.ts";
 import {
+  badMessage,
   type ChannelMessage,
   type FrameMessage,
   maximumIdentifiers,
@@ -8,7 +9,7 @@ import {
   type OfferMessage,
   type OfferNotice,
 } from "../protocol/messages.ts";
-import { badMessage, type PeerEvents } from "../events/peer_events.ts";
+import type { RemoteEvents } from "../events/remote_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
@@ -18,7 +19,7 @@ const rememberedChannels = 1024;
 /** What the offers of an exporter lie in, and how it is told of them. */
 export interface RemoteOffersParts {
   readonly memory: RemoteMemory;
-  readonly events: PeerEvents;
+  readonly events: RemoteEvents;
   /** Sends, unless the connection is at its end. */
   send(message: Message): void;
   /** Whether the exporter reads more slowly than it is answered. */

@@ -92,7 +92,7 @@ function writeBody(message: Message): MessageWriter {
         .number32("allocation", message.allocation)
         .number32("pool", message.pool)
         .number64("size", message.byteLength)
-        .bytes("datum", message.exportData, 64);
+        .bytes("export data", message.exportData, 64);
     case "event":
       return writer
         .number32("event", message.event)

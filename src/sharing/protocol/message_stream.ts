@@ -4,7 +4,7 @@
  * @module
  */
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { printAs } from "../../support/custom_inspect.ts";
+import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
 import { MessageReader } from "./message_reader.ts";
@@ -18,15 +18,7 @@ import {
   protocolVersion,
 } from "./messages.ts";
 import { PeerProcess } from "../transport/peer_process.ts";
-import {
-  countLooks,
-  expectAnswer,
-  preparePolling,
-  readable,
-  type Watch,
-  watch,
-  writable,
-} from "../transport/poller.ts";
+import { expectAnswer, pollCount, preparePolling, readable, type Watch, watch, writable } from "../transport/poller.ts";
 import {
   isOutOfDescriptors,
   operationsPerTurn,
@@ -173,7 +165,7 @@ export class MessageStream {
 
   /** Whether enough was written in this turn: who sends as one promise resolves after another would make many writes. */
   #isLateInTurn(): boolean {
-    const look = countLooks();
+    const look = pollCount();
     const now = performance.now();
     // Nobody looks while there is nothing to read.
     if (look !== this.#lastLook || now > this.#turnEnd) this.#writes = 0;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SharingErrorCode } from "../../support/errors.ts";
+import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 
 /** The version of the protocol that is spoken here; no other is known. */
@@ -202,4 +202,9 @@ export type Message =
 /** The code of the error that a peer's GOODBYE is. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
   return reason === "full" ? "not-permitted" : reason === "failed" ? "peer-gone" : reason;
+}
+
+/** The error for a message of a peer that breaks a rule of the protocol. */
+export function badMessage(what: string): SharingError {
+  return new SharingError("bad-message", `Cannot go on with the connection: ${what}`);
 }

@@ -6,7 +6,7 @@
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { shim } from "../../../ffi/shim/shim.ts";
 import { errno, errnoName } from "../../../ffi/shim/system_error.ts";
-import { printAs } from "../../support/custom_inspect.ts";
+import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { isCrowded, isReadable, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
@@ -82,7 +82,7 @@ export class PeerProcess implements Disposable {
   whenEnded(callback: () => void): () => void {
     const waiting = { callback };
     this.#waiting.add(waiting);
-    if (this.#hasEnded) this.#tell();
+    if (this.#hasEnded) this.#notify();
     else this.#attend();
     return () => {
       if (this.#waiting.delete(waiting)) this.#attend();
@@ -130,11 +130,11 @@ export class PeerProcess implements Disposable {
   #onEnded(): void {
     this.#hasEnded = true;
     this.#attend();
-    this.#tell();
+    this.#notify();
   }
 
   /** Each in a microtask: what one of them throws is its own. */
-  #tell(): void {
+  #notify(): void {
     for (const waiting of this.#waiting) {
       queueMicrotask(() => {
         if (this.#waiting.delete(waiting)) waiting.callback();

@@ -163,7 +163,7 @@ export function expectAnswer(): void {
 }
 
 /** A number that is another one after the descriptors were looked at again: it tells one turn of the thread from another. */
-export function countLooks(): number {
+export function pollCount(): number {
   return looks;
 }
 

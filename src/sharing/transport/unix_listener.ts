@@ -6,13 +6,13 @@
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
-import { printAs } from "../../support/custom_inspect.ts";
+import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkNumber, checkOptions } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { readable, settled, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
-import { Turns } from "../../support/waiting/turns.ts";
+import { Mutex } from "../../support/waiting/mutex.ts";
 import { adoptSocket, outOfDescriptors, type UnixSocket } from "./unix_socket.ts";
 
 /** Options of `UnixListener.listen`. */
@@ -39,7 +39,7 @@ export class UnixListener implements AsyncDisposable {
   readonly path: string;
   #fd: number;
   readonly #identity: FileIdentity;
-  readonly #accepting = new Turns();
+  readonly #accepting = new Mutex();
   readonly #closing = new AbortController();
 
   static {
@@ -97,7 +97,7 @@ export class UnixListener implements AsyncDisposable {
     const { signal } = options;
     throwIfAborted(signal);
     const signals = [signal, this.#closing.signal];
-    await this.#accepting.take(signals);
+    await this.#accepting.acquire(signals);
     try {
       for (;;) {
         this.#closing.signal.throwIfAborted();
@@ -107,7 +107,7 @@ export class UnixListener implements AsyncDisposable {
         else if (fd !== -errno.EINTR && fd !== -errno.ECONNABORTED) throw acceptError(this.path, -fd);
       }
     } finally {
-      this.#accepting.end();
+      this.#accepting.release();
     }
   }
 

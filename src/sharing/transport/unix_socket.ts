@@ -14,14 +14,14 @@ import {
   sendTo,
 } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
-import { printAs } from "../../support/custom_inspect.ts";
+import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle } from "../../memory/shareable_handle.ts";
 import { checkOptions, whatIs } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { type Interest, readable, settled, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
-import { Turns } from "../../support/waiting/turns.ts";
+import { Mutex } from "../../support/waiting/mutex.ts";
 
 /** Options of `UnixSocket.send`. */
 export interface SendOptions extends WaitOptions {
@@ -96,8 +96,8 @@ export class UnixSocket implements AsyncDisposable {
   #pidfd: number;
   #peerEnded: boolean;
   #operations = 0;
-  readonly #sending = new Turns();
-  readonly #receiving = new Turns();
+  readonly #sending = new Mutex();
+  readonly #receiving = new Mutex();
   #sendFailure: unknown;
   #receiveFailure: unknown;
   readonly #closing = new AbortController();
@@ -180,11 +180,11 @@ export class UnixSocket implements AsyncDisposable {
     const handles = [...given];
     throwIfAborted(signal);
     if (bytes.length === 0) return;
-    if (this.#sending.tryTake()) {
+    if (this.#sending.tryAcquire()) {
       await this.#sendNow(bytes, handles, signal);
     } else {
       const copy = Uint8Array.from(bytes);
-      await this.#sending.take([signal, this.#closing.signal]);
+      await this.#sending.acquire([signal, this.#closing.signal]);
       await this.#sendNow(copy, handles, signal);
     }
   }
@@ -205,11 +205,11 @@ export class UnixSocket implements AsyncDisposable {
     checkRequest(byteLength, handles);
     throwIfAborted(signal);
     if (byteLength === 0) return { bytes: new Uint8Array(0), handles: [] };
-    await this.#receiving.take([signal, this.#closing.signal]);
+    await this.#receiving.acquire([signal, this.#closing.signal]);
     try {
       return await this.#receiveNow(byteLength, handles, signal);
     } finally {
-      this.#receiving.end();
+      this.#receiving.release();
     }
   }
 
@@ -257,7 +257,7 @@ export class UnixSocket implements AsyncDisposable {
       if (sent > 0) this.#sendFailure ??= error;
       throw error;
     } finally {
-      this.#sending.end();
+      this.#sending.release();
     }
   }
 

@@ -7,7 +7,7 @@ import {
   closeDescriptor,
   describeDescriptor,
   type DescriptorStatus,
-  lookAt,
+  openPath,
   readLink,
 } from "../../../ffi/shim/descriptors.ts";
 import { effectiveUserId } from "../../../ffi/shim/sockets.ts";
@@ -138,7 +138,7 @@ function checkOwner(path: string, what: string, { owner, permissions }: Descript
 function stepAt(path: string, at: string): Step {
   let fd: number;
   try {
-    fd = lookAt(at);
+    fd = openPath(at);
   } catch (cause) {
     throw wayError(path, at, cause);
   }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ofAllCopies } from "../../support/copies.ts";
+import { sharedAmongCopies } from "../../support/library_copies.ts";
 
 /** The address of the first byte of the memory: low half 0, so that an address's low half is the offset into it. */
 export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();
@@ -59,6 +59,6 @@ export const limitTable = { lengths: 0x200_0000, byteLength: 0x400_0000 } as con
  * given the next of 64 ranges.
  */
 function addressesOfThisCopy(): bigint {
-  const spaces = ofAllCopies("addressSpaces", () => ({ taken: 0 }));
+  const spaces = sharedAmongCopies("addressSpaces", () => ({ taken: 0 }));
   return BigInt(spaces.taken++ % 64) * 0x8_0000_0000n;
 }

@@ -8,7 +8,7 @@ import { type CompiledKernel, faultKind, type PackedKernel } from "../compiler/c
 import { type ContextField, contextFields, contextOffset } from "../compiler/launch_context.ts";
 import { KernelFault } from "./kernel_fault.ts";
 import type { Geometry, KernelPack, PackRun, RunKernel } from "./kernel_pack.ts";
-import { scratch, type Window } from "../memory/window.ts";
+import { type LinearMemory, scratch } from "../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */
 export interface SoftwareKernel {
@@ -55,7 +55,7 @@ const sliceMilliseconds = 4;
 
 /** What a launch takes beside its geometry. */
 export interface LaunchPlace {
-  readonly window: Window;
+  readonly window: LinearMemory;
   readonly parameters: Uint8Array;
   /** Where the limits of the device that runs it begin in the window. */
   readonly limits: number;

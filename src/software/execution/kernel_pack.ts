@@ -5,7 +5,7 @@
  */
 import type { CompiledKernel, PackedKernel } from "../compiler/compile.ts";
 import type { PackWidth } from "../compiler/simd/pack_layout.ts";
-import { scratch } from "../memory/window.ts";
+import { scratch } from "../memory/linear_memory.ts";
 
 /** Blocks and threads in each dimension, and what each block gets. */
 export interface Geometry {

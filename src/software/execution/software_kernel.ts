@@ -16,7 +16,7 @@ import { faultOf, KernelFault } from "./kernel_fault.ts";
 import { type SoftwareKernel, StepCounter } from "./kernel_launch.ts";
 import { KernelPack, type RunKernel } from "./kernel_pack.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
-import { addressOfOffset, wholePages, type Window } from "../memory/window.ts";
+import { addressOfOffset, type LinearMemory, wholePages } from "../memory/linear_memory.ts";
 
 /** A variable of a loaded module, by where it lies in the window. */
 export interface SoftwareVariable {
@@ -55,7 +55,7 @@ const leastPackedThreads = 4096;
  */
 export function loadModule(
   ptx: string,
-  window: Window,
+  window: LinearMemory,
   { reserve, stepLimit = Infinity, boundsChecks = true, packedThreads = true }: ModulePlace,
 ): SoftwareModule {
   const module = compilePtx(ptx, { boundsChecks, packedThreads });
@@ -95,7 +95,7 @@ function bindKernels(
   code: WebAssembly.Module,
   { kernels }: CompiledModule,
   { window, begin, stepLimit, packedFrom }: {
-    window: Window;
+    window: LinearMemory;
     begin: number;
     stepLimit: number;
     packedFrom: number;

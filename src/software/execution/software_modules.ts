@@ -14,7 +14,7 @@ import { activeBlocks, launchLimits, maxSharedMemoryOf } from "../software_devic
 import { launchInSlices, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
 import type { Geometry } from "./kernel_pack.ts";
 import { loadModule, type ModulePlace, type SoftwareModule } from "./software_kernel.ts";
-import { scratch, wholePages, type Window } from "../memory/window.ts";
+import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
 
 const loadCall = "cuModuleLoadDataEx";
 /** What a fatbin begins with. */
@@ -30,10 +30,10 @@ export class LoadedModule {
   readonly functions: Map<string, bigint> = new Map();
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   readonly variables: ReadonlyMap<string, ModuleVariable>;
-  readonly #window: Window;
+  readonly #window: LinearMemory;
   readonly #memory: SoftwareModule["memory"];
 
-  private constructor(window: Window, device: number, { kernels, variables, memory }: SoftwareModule) {
+  private constructor(window: LinearMemory, device: number, { kernels, variables, memory }: SoftwareModule) {
     this.#window = window;
     this.device = device;
     this.kernels = kernels;
@@ -45,7 +45,7 @@ export class LoadedModule {
 
   /** `cuModuleLoadDataEx`. */
   static load(
-    window: Window,
+    window: LinearMemory,
     image: string | Uint8Array,
     { device, ...options }: { device: number } & Omit<ModulePlace, "reserve">,
   ): LoadedModule {
@@ -114,7 +114,7 @@ export interface LaunchWork {
 export function launchOf(
   kernel: SoftwareKernel,
   { grid, block, sharedMemoryBytes, parameters }: LaunchOptions,
-  { window, device }: { window: Window; device: number },
+  { window, device }: { window: LinearMemory; device: number },
 ): LaunchWork {
   const call = "cuLaunchKernel";
   const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
@@ -130,7 +130,7 @@ export function launchOf(
   if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
   const packed = new Uint8Array(parameterBytes);
   packed.set(parameters);
-  const place = { window, parameters: packed, limits: window.limitsOf(device), sharedMemoryBytes };
+  const place = { window, parameters: packed, limits: window.boundsTableOf(device), sharedMemoryBytes };
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   if (memoryBytes <= scratch.local.byteLength) return { run: launchInSlices(kernel, { grid, block }, place) };
   const reservedBytes = wholePages(memoryBytes);

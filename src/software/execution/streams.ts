@@ -8,7 +8,7 @@
  * @module
  */
 
-import { pause, QuietTimer } from "../../support/waiting/quiet_timer.ts";
+import { pause, UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
 
 /** Something that is done at some time: a piece of work, or what another process records. */
@@ -208,7 +208,7 @@ export class Scheduler {
   #isBlockedOutside = false;
   #scheduled = false;
   /** Looks whether another process has done what is waited for. */
-  readonly #quietTimer = new QuietTimer(() => this.#schedule(), quietInterval);
+  readonly #quietTimer = new UnreferencedTimer(() => this.#schedule(), quietInterval);
 
   /** @param onFailure is told what a piece of work threw, and its device: all are lost, and the rest of the work dropped */
   constructor(onFailure: (device: number, cause: unknown) => void) {

@@ -3,10 +3,10 @@ import { MappingLeases } from "./mapping_leases.ts";
 import type { ExportedPointer, PoolFileHeader } from "../memory/pool_file.ts";
 import { poolFileHeaderByteLength } from "../memory/pool_file.ts";
 import type { SharedFile } from "../memory/shared_file.ts";
-import { granuleByteLength, pageByteLength, wholePages, type Window } from "../memory/window.ts";
+import { granuleByteLength, type LinearMemory, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
 /** An allocation of another process, mapped here. */
-export interface Mapping {
+export interface PointerMapping {
   /** Which allocation it is. */
   readonly key: string;
   readonly begin: number;
@@ -30,21 +30,21 @@ export class ImportedPool {
   isClosed = false;
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
-  /** By their keys: one datum is mapped once. */
-  readonly mappings: Map<string, Mapping> = new Map();
+  /** By their keys: export data is mapped once. */
+  readonly mappings: Map<string, PointerMapping> = new Map();
   /** Those, and the ones whose free has not been reached by its stream. */
-  readonly #mapped = new Set<Mapping>();
-  readonly #window: Window;
+  readonly #mapped = new Set<PointerMapping>();
+  readonly #linearMemory: LinearMemory;
   readonly #file: SharedFile;
   /** Undefined until there is a mapping. */
   #leases: MappingLeases | undefined;
   #isDestroyed = false;
 
   constructor(
-    window: Window,
+    linearMemory: LinearMemory,
     { device, header, file }: { device: number | undefined; header: PoolFileHeader; file: SharedFile },
   ) {
-    this.#window = window;
+    this.#linearMemory = linearMemory;
     this.#file = file;
     this.id = header.id;
     this.identity = file.identity();
@@ -53,7 +53,7 @@ export class ImportedPool {
   }
 
   /** Maps an allocation, or finds it mapped. */
-  map({ fileOffset, byteLength }: ExportedPointer): Mapping | "out of memory" | "not in the file" {
+  map({ fileOffset, byteLength }: ExportedPointer): PointerMapping | "out of memory" | "not in the file" {
     const key = `${fileOffset}+${byteLength}`;
     const known = this.mappings.get(key);
     if (known !== undefined) return known;
@@ -62,7 +62,7 @@ export class ImportedPool {
     if (!isInFile) return "not in the file";
     const before = fileOffset % pageByteLength;
     // Before it is mapped: without a lease the exporter could give the memory to somebody else.
-    this.#leases ??= MappingLeases.open(this.#window, this.#file);
+    this.#leases ??= MappingLeases.open(this.#linearMemory, this.#file);
     const lease = this.#leases?.take({ begin: fileOffset, end: fileOffset + byteLength });
     const offset = fileOffset - before;
     const pages = lease === undefined ? undefined : this.#mapPages(offset, wholePages(before + byteLength));
@@ -75,26 +75,26 @@ export class ImportedPool {
     this.mappings.set(key, mapping);
     this.#mapped.add(mapping);
     for (const [device, flags] of this.access) {
-      if (flags !== memAccessFlags.none) this.#window.allow(device, mapping.begin, byteLength);
+      if (flags !== memAccessFlags.none) this.#linearMemory.allow(device, mapping.begin, byteLength);
     }
     return mapping;
   }
 
-  #mapPages(fileOffset: number, byteLength: number): Mapping["pages"] | undefined {
-    const begin = this.#window.reserve(byteLength);
+  #mapPages(fileOffset: number, byteLength: number): PointerMapping["pages"] | undefined {
+    const begin = this.#linearMemory.reserve(byteLength);
     if (begin === undefined) return undefined;
-    if (this.#file.tryMap(this.#window, { begin, byteLength, fileOffset })) return { begin, byteLength };
-    // A mapping that failed may have left a hole in the window.
-    this.#window.giveBack(begin, byteLength, { isShared: true });
+    if (this.#file.tryMap(this.#linearMemory, { begin, byteLength, fileOffset })) return { begin, byteLength };
+    // A mapping that failed may have left a hole in linear memory.
+    this.#linearMemory.giveBack(begin, byteLength, { isShared: true });
     return undefined;
   }
 
-  /** Gives the window's pages back. The mapping is no longer among `mappings`. */
-  unmap(mapping: Mapping): void {
+  /** Gives linear memory's pages back. The mapping is no longer among `mappings`. */
+  unmap(mapping: PointerMapping): void {
     const { begin, byteLength, pages, lease } = mapping;
     if (!this.#mapped.delete(mapping)) return;
-    for (const device of this.access.keys()) this.#window.deny(device, begin, byteLength);
-    this.#window.giveBack(pages.begin, pages.byteLength, { isShared: true });
+    for (const device of this.access.keys()) this.#linearMemory.deny(device, begin, byteLength);
+    this.#linearMemory.giveBack(pages.begin, pages.byteLength, { isShared: true });
     this.#leases?.giveBack(lease);
     this.#closeWhenUnused();
   }
@@ -102,8 +102,8 @@ export class ImportedPool {
   setAccess(device: number, flags: number): void {
     this.access.set(device, flags);
     for (const { begin, byteLength } of this.#mapped) {
-      if (flags === memAccessFlags.none) this.#window.deny(device, begin, byteLength);
-      else this.#window.allow(device, begin, byteLength);
+      if (flags === memAccessFlags.none) this.#linearMemory.deny(device, begin, byteLength);
+      else this.#linearMemory.allow(device, begin, byteLength);
     }
   }
 

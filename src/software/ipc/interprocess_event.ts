@@ -16,7 +16,7 @@ import { IpcFile, openIpcFile } from "./ipc_file.ts";
 import { ipcKind } from "./ipc_handle.ts";
 import { type Awaited, Event } from "../execution/streams.ts";
 import { Uses } from "./uses.ts";
-import { pageByteLength, type Window } from "../memory/window.ts";
+import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
 
 /** How many of the last tickets are told apart. */
 const ringBits = 12;
@@ -56,7 +56,7 @@ class Ticket implements Awaited {
 export class InterprocessEvent extends Event {
   /** What of this process has yet to get to it: the page is needed until then. */
   readonly uses: Uses = new Uses();
-  readonly #window: Window;
+  readonly #linearMemory: LinearMemory;
   readonly #begin: number;
   /** Whether its page shows a file. */
   readonly #isShared: boolean;
@@ -68,7 +68,7 @@ export class InterprocessEvent extends Event {
   #isClosed = false;
 
   private constructor(
-    window: Window,
+    linearMemory: LinearMemory,
     { device, flags, begin, file, isShared = true }: {
       device: number;
       flags: number;
@@ -78,16 +78,16 @@ export class InterprocessEvent extends Event {
     },
   ) {
     super(device, flags);
-    this.#window = window;
+    this.#linearMemory = linearMemory;
     this.#begin = begin;
     this.#isShared = isShared;
     this.#file = file;
-    this.#state = new BigInt64Array(window.memory.buffer, begin, ringBegin + ringLength);
+    this.#state = new BigInt64Array(linearMemory.memory.buffer, begin, ringBegin + ringLength);
   }
 
   /** `cudaEventCreateWithFlags`. */
   static create(
-    window: Window,
+    linearMemory: LinearMemory,
     { device, flags, deviceUuid }: { device: number; flags: number; deviceUuid: Uint8Array },
   ): InterprocessEvent {
     const call = "cudaEventCreateWithFlags";
@@ -95,7 +95,7 @@ export class InterprocessEvent extends Event {
     const header = { kind: ipcKind.event, deviceUuid, byteLength: pageByteLength };
     const file = outOfSystem(call, () => IpcFile.create("poolpass-event", header));
     try {
-      return new InterprocessEvent(window, { device, flags, begin: map(window, file, call), file });
+      return new InterprocessEvent(linearMemory, { device, flags, begin: map(linearMemory, file, call), file });
     } catch (error) {
       file.close();
       throw error;
@@ -103,19 +103,22 @@ export class InterprocessEvent extends Event {
   }
 
   /** `cudaIpcOpenEventHandle`. Where the event is gone, the one that is opened is as new, and this process's alone. */
-  static open(window: Window, { device, handle }: { device: number; handle: Uint8Array }): InterprocessEvent {
+  static open(
+    linearMemory: LinearMemory,
+    { device, handle }: { device: number; handle: Uint8Array },
+  ): InterprocessEvent {
     const call = "cudaIpcOpenEventHandle";
     const flags = eventFlags.disableTiming;
     const file = openIpcFile(ipcKind.event, handle, call);
     if (file === "no handle") fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
     if (!(file instanceof IpcFile)) {
-      const begin = reserve(window, call);
-      window.bytes.fill(0, begin, begin + pageByteLength);
-      return new InterprocessEvent(window, { device, flags, begin, isShared: false });
+      const begin = reserve(linearMemory, call);
+      linearMemory.bytes.fill(0, begin, begin + pageByteLength);
+      return new InterprocessEvent(linearMemory, { device, flags, begin, isShared: false });
     }
     try {
       if (file.header.byteLength !== pageByteLength) fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
-      return new InterprocessEvent(window, { device, flags, begin: map(window, file, call) });
+      return new InterprocessEvent(linearMemory, { device, flags, begin: map(linearMemory, file, call) });
     } finally {
       file.close();
     }
@@ -165,7 +168,7 @@ export class InterprocessEvent extends Event {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#closeFile();
-    this.#window.giveBack(this.#begin, pageByteLength, { isShared: this.#isShared });
+    this.#linearMemory.giveBack(this.#begin, pageByteLength, { isShared: this.#isShared });
   }
 
   #closeFile(): void {
@@ -174,19 +177,19 @@ export class InterprocessEvent extends Event {
   }
 }
 
-/** Maps an event's page to the window, and says where. */
-function map(window: Window, file: IpcFile, call: string): number {
-  const begin = reserve(window, call);
+/** Maps an event's page to linear memory, and says where. */
+function map(linearMemory: LinearMemory, file: IpcFile, call: string): number {
+  const begin = reserve(linearMemory, call);
   try {
-    outOfSystem(call, () => file.map(window, begin));
+    outOfSystem(call, () => file.map(linearMemory, begin));
     return begin;
   } catch (error) {
     // A mapping that failed may have left nothing there.
-    window.giveBack(begin, pageByteLength, { isShared: true });
+    linearMemory.giveBack(begin, pageByteLength, { isShared: true });
     throw error;
   }
 }
 
-function reserve(window: Window, call: string): number {
-  return window.reserve(pageByteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+function reserve(linearMemory: LinearMemory, call: string): number {
+  return linearMemory.reserve(pageByteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
 }

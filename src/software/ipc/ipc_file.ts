@@ -12,7 +12,7 @@ import {
 } from "./ipc_handle.ts";
 import { exists, isGone, ownIdentity } from "./process_identity.ts";
 import { SharedFile } from "../memory/shared_file.ts";
-import { pageByteLength, wholePages, type Window, windowByteLength } from "../memory/window.ts";
+import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
 /** Why a handle opens no file: it is none, its process is gone, or that has no such file any more. */
 export type IpcFailure = "no handle" | "no process" | "no file";
@@ -83,13 +83,13 @@ export class IpcFile {
   }
 
   /**
-   * Maps what is shared to whole pages of the window.
+   * Maps what is shared to whole pages of linear memory.
    *
    * @throws {SystemError} where the system has no memory for that
    */
-  map(window: Window, begin: number): void {
+  map(linearMemory: LinearMemory, begin: number): void {
     const byteLength = wholePages(this.header.byteLength);
-    this.#file.map(window, { begin, byteLength, fileOffset: pageByteLength });
+    this.#file.map(linearMemory, { begin, byteLength, fileOffset: pageByteLength });
   }
 
   /** What is mapped stays. */
@@ -147,7 +147,7 @@ function isNamed(fd: number, inode: bigint): boolean {
 /** Whether the file says of itself what the handle says of it, and has all that it says. */
 function isDescribed(file: SharedFile, header: IpcHeader): boolean {
   const { byteLength } = header;
-  if (byteLength < 1 || byteLength > windowByteLength) return false;
+  if (byteLength < 1 || byteLength > linearMemoryByteLength) return false;
   if (pageByteLength + wholePages(byteLength) > file.currentByteLength()) return false;
   return file.read(ipcHeaderByteLength).toHex() === encodeIpcHeader(header).toHex();
 }

@@ -11,26 +11,26 @@ import { ipcKind } from "./ipc_handle.ts";
 import { OpenedMemory } from "./opened_memory.ts";
 import { PeerAccess } from "../memory/peer_access.ts";
 import type { VisibleDevices } from "../visible_devices.ts";
-import type { Window } from "../memory/window.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
 
 /** One driver's memory that is of no pool. */
 export class LegacyMemory {
   readonly peerAccess: PeerAccess = new PeerAccess();
-  readonly #window: Window;
+  readonly #linearMemory: LinearMemory;
   readonly #devices: VisibleDevices;
   /** What has not been released, whether its free was asked for or not. */
   readonly #allocated = new Set<DeviceMemory>();
   /** By the device that it was opened for, and the handle. */
   readonly #opened = new Map<string, OpenedMemory>();
 
-  constructor(window: Window, devices: VisibleDevices) {
-    this.#window = window;
+  constructor(linearMemory: LinearMemory, devices: VisibleDevices) {
+    this.#linearMemory = linearMemory;
     this.#devices = devices;
   }
 
-  /** Undefined where the window has no room. */
+  /** Undefined where linear memory has no room. */
   allocate(device: number, byteLength: number): DeviceMemory | undefined {
-    const memory = DeviceMemory.allocate(this.#window, { device, byteLength });
+    const memory = DeviceMemory.allocate(this.#linearMemory, { device, byteLength });
     if (memory === undefined) return undefined;
     this.#allocated.add(memory);
     this.peerAccess.add(memory);
@@ -78,9 +78,9 @@ export class LegacyMemory {
     if (owner === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
     if (owner !== device && !this.#devices.arePeers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
     for (const accessing of [device, owner]) {
-      if (!this.#window.hasLimits(accessing)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      if (!this.#linearMemory.hasBoundsTable(accessing)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     }
-    const memory = OpenedMemory.map(this.#window, { device: owner, file });
+    const memory = OpenedMemory.map(this.#linearMemory, { device: owner, file });
     if (memory === "no room") fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     if (memory === "not mapped") fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
     for (const accessing of [device, owner]) memory.allow(accessing);

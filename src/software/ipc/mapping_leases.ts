@@ -16,7 +16,7 @@ import { poolFileHeaderByteLength } from "../memory/pool_file.ts";
 import { exists, ownIdentity, ownNamespace } from "./process_identity.ts";
 import type { Range } from "../memory/range_allocator.ts";
 import type { SharedFile } from "../memory/shared_file.ts";
-import type { Window } from "../memory/window.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
 
 const tableOffset = 4096;
 const leaseLength = 4;
@@ -86,29 +86,29 @@ function mayExist(process: bigint, startTime: bigint): boolean {
 
 /** The leases that a process takes in another's file. */
 export class MappingLeases {
-  readonly #window: Window;
+  readonly #linearMemory: LinearMemory;
   readonly #begin: number;
   readonly #table: BigInt64Array;
   /** This process, as the first two words of its leases say it. */
   readonly #owner: { readonly process: bigint; readonly startTime: bigint };
 
-  private constructor(window: Window, begin: number) {
+  private constructor(linearMemory: LinearMemory, begin: number) {
     const { pid, startTime } = ownIdentity();
     this.#owner = { process: BigInt(ownNamespace()) << namespaceShift | BigInt(pid), startTime };
-    this.#window = window;
+    this.#linearMemory = linearMemory;
     this.#begin = begin;
-    this.#table = new BigInt64Array(window.memory.buffer, begin + tableOffset, tableLength);
+    this.#table = new BigInt64Array(linearMemory.memory.buffer, begin + tableOffset, tableLength);
   }
 
-  /** Undefined where the window has no room, or the system does not let it be. */
-  static open(window: Window, file: SharedFile): MappingLeases | undefined {
-    const begin = window.reserve(poolFileHeaderByteLength);
+  /** Undefined where linear memory has no room, or the system does not let it be. */
+  static open(linearMemory: LinearMemory, file: SharedFile): MappingLeases | undefined {
+    const begin = linearMemory.reserve(poolFileHeaderByteLength);
     if (begin === undefined) return undefined;
     try {
-      file.map(window, { begin, byteLength: poolFileHeaderByteLength, fileOffset: 0 });
-      return new MappingLeases(window, begin);
+      file.map(linearMemory, { begin, byteLength: poolFileHeaderByteLength, fileOffset: 0 });
+      return new MappingLeases(linearMemory, begin);
     } catch (error) {
-      window.giveBack(begin, poolFileHeaderByteLength, { isShared: true });
+      linearMemory.giveBack(begin, poolFileHeaderByteLength, { isShared: true });
       if (error instanceof SystemError) return undefined;
       throw error;
     }
@@ -133,6 +133,6 @@ export class MappingLeases {
   }
 
   close(): void {
-    this.#window.giveBack(this.#begin, poolFileHeaderByteLength, { isShared: true });
+    this.#linearMemory.giveBack(this.#begin, poolFileHeaderByteLength, { isShared: true });
   }
 }

@@ -1,5 +1,5 @@
 import type { DeviceAllocation } from "./allocations.ts";
-import type { Window } from "./window.ts";
+import type { LinearMemory } from "./linear_memory.ts";
 
 /** Memory that is of no pool, and the devices whose kernels may access it. */
 export class AccessibleRange implements DeviceAllocation {
@@ -7,11 +7,11 @@ export class AccessibleRange implements DeviceAllocation {
   readonly byteLength: number;
   /** The device that has the memory; its kernels may not access it before they are let. */
   readonly device: number;
-  readonly #window: Window;
+  readonly #linearMemory: LinearMemory;
   readonly #accessing = new Set<number>();
 
-  constructor(window: Window, { begin, byteLength, device }: DeviceAllocation) {
-    this.#window = window;
+  constructor(linearMemory: LinearMemory, { begin, byteLength, device }: DeviceAllocation) {
+    this.#linearMemory = linearMemory;
     this.begin = begin;
     this.byteLength = byteLength;
     this.device = device;
@@ -25,12 +25,12 @@ export class AccessibleRange implements DeviceAllocation {
   /** Lets a device's kernels access it. */
   allow(device: number): void {
     this.#accessing.add(device);
-    this.#window.allow(device, this.begin, this.byteLength);
+    this.#linearMemory.allow(device, this.begin, this.byteLength);
   }
 
   /** Takes access from a device's kernels. */
   deny(device: number): void {
-    if (this.#accessing.delete(device)) this.#window.deny(device, this.begin, this.byteLength);
+    if (this.#accessing.delete(device)) this.#linearMemory.deny(device, this.begin, this.byteLength);
   }
 
   /** Takes access from the kernels of all devices. */

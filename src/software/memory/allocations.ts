@@ -1,4 +1,4 @@
-/** A range of the window that a program got from the driver: an address names it, and a free ends it. */
+/** A range of linear memory that a program got from the driver: an address names it, and a free ends it. */
 export interface Allocation {
   readonly begin: number;
   /** Bytes that were asked for. */

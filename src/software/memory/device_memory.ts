@@ -2,28 +2,28 @@ import { AccessibleRange } from "./accessible_range.ts";
 import type { DeviceAllocation } from "./allocations.ts";
 import { IpcFile } from "../ipc/ipc_file.ts";
 import { ipcKind } from "../ipc/ipc_handle.ts";
-import { wholePages, type Window } from "./window.ts";
+import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
 /** Memory of `cudaMalloc`: whole pages. */
 export class DeviceMemory extends AccessibleRange {
   readonly kind = "plain";
-  readonly #window: Window;
+  readonly #linearMemory: LinearMemory;
   /** Where it lies since its handle was first asked for. */
   #file: IpcFile | undefined;
   #isReleased = false;
 
-  private constructor(window: Window, allocation: DeviceAllocation) {
-    super(window, allocation);
-    this.#window = window;
+  private constructor(linearMemory: LinearMemory, allocation: DeviceAllocation) {
+    super(linearMemory, allocation);
+    this.#linearMemory = linearMemory;
   }
 
-  /** Undefined where the window has no room. */
+  /** Undefined where linear memory has no room. */
   static allocate(
-    window: Window,
+    linearMemory: LinearMemory,
     { device, byteLength }: { device: number; byteLength: number },
   ): DeviceMemory | undefined {
-    const begin = window.reserve(wholePages(byteLength));
-    return begin === undefined ? undefined : new DeviceMemory(window, { begin, byteLength, device });
+    const begin = linearMemory.reserve(wholePages(byteLength));
+    return begin === undefined ? undefined : new DeviceMemory(linearMemory, { begin, byteLength, device });
   }
 
   /**
@@ -42,14 +42,14 @@ export class DeviceMemory extends AccessibleRange {
     this.#isReleased = true;
     this.denyAll();
     this.#file?.close();
-    this.#window.giveBack(this.begin, wholePages(this.byteLength), { isShared: this.#file !== undefined });
+    this.#linearMemory.giveBack(this.begin, wholePages(this.byteLength), { isShared: this.#file !== undefined });
   }
 
   /** Nothing runs meanwhile that could write to the memory. */
   #moveToFile(deviceUuid: Uint8Array): IpcFile {
     const { begin, byteLength } = this;
     const file = IpcFile.create("poolpass-memory", { kind: ipcKind.memory, deviceUuid, byteLength });
-    const bytes = this.#window.bytes.subarray(begin, begin + byteLength);
+    const bytes = this.#linearMemory.bytes.subarray(begin, begin + byteLength);
     try {
       file.write(bytes);
       this.#map(file, bytes);
@@ -63,9 +63,9 @@ export class DeviceMemory extends AccessibleRange {
   /** Maps a file that has the memory's bytes. Where that fails, the bytes are put back to memory that is no file's. */
   #map(file: IpcFile, bytes: Uint8Array): void {
     try {
-      file.map(this.#window, this.begin);
+      file.map(this.#linearMemory, this.begin);
     } catch (error) {
-      if (this.#window.discard(this.begin, wholePages(this.byteLength))) file.readInto(bytes);
+      if (this.#linearMemory.discard(this.begin, wholePages(this.byteLength))) file.readInto(bytes);
       throw error;
     }
   }

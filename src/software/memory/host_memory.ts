@@ -1,14 +1,14 @@
 /**
- * Page-locked memory of the host. It lies in the window, so that kernels and copies of every device reach it by its
+ * Page-locked memory of the host. It lies in linear memory, so that kernels and copies of every device reach it by its
  * address; where FFI is not permitted nothing could show it there in place, and it is memory that copies alone know.
  *
  * @module
  */
 import { ffiRefusal } from "../../../ffi/host.ts";
 import type { Allocation } from "./allocations.ts";
-import { wholePages, type Window } from "./window.ts";
+import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
-/** Page-locked memory in the window. */
+/** Page-locked memory in linear memory. */
 export class LockedMemory implements Allocation {
   readonly kind = "locked";
   readonly begin: number;
@@ -25,22 +25,22 @@ export class LockedMemory implements Allocation {
 
 /** One driver's page-locked memory. */
 export class HostMemory {
-  readonly #window: Window;
-  /** By what shows it: its place in the window, undefined where it has none. */
+  readonly #linearMemory: LinearMemory;
+  /** By what shows it: its place in linear memory, undefined where it has none. */
   readonly #allocated = new Map<ArrayBufferLike, LockedMemory | undefined>();
 
-  constructor(window: Window) {
-    this.#window = window;
+  constructor(linearMemory: LinearMemory) {
+    this.#linearMemory = linearMemory;
   }
 
-  /** Memory in the window, or a plain buffer where there is no way to show that; undefined where there is no room. */
+  /** Memory in linear memory, or a plain buffer where there is no way to show that; undefined where there is no room. */
   allocate(byteLength: number): LockedMemory | ArrayBuffer | undefined {
     if (ffiRefusal() !== undefined) return this.#allocatePlain(byteLength);
-    const begin = this.#window.reserve(wholePages(byteLength));
+    const begin = this.#linearMemory.reserve(wholePages(byteLength));
     if (begin === undefined) return undefined;
-    const buffer = this.#window.view(begin, byteLength);
+    const buffer = this.#linearMemory.view(begin, byteLength);
     const memory = new LockedMemory({ begin, byteLength, buffer });
-    this.#window.allowAll(begin, byteLength);
+    this.#linearMemory.allowAll(begin, byteLength);
     this.#allocated.set(buffer, memory);
     return memory;
   }
@@ -61,15 +61,15 @@ export class HostMemory {
     return this.#allocated.has(buffer);
   }
 
-  /** The window's bytes that a view of page-locked memory shows; any other view as it is. */
+  /** Linear memory's bytes that a view of page-locked memory shows; any other view as it is. */
   bytesOf(view: Uint8Array): Uint8Array {
     const memory = this.#allocated.get(view.buffer);
     if (memory === undefined) return view;
     const begin = memory.begin + view.byteOffset;
-    return this.#window.bytes.subarray(begin, begin + view.byteLength);
+    return this.#linearMemory.bytes.subarray(begin, begin + view.byteLength);
   }
 
-  /** Gives back what a buffer shows, and says where in the window it lay. */
+  /** Gives back what a buffer shows, and says where in linear memory it lay. */
   free(buffer: ArrayBuffer): LockedMemory | undefined {
     const memory = this.#allocated.get(buffer);
     this.#allocated.delete(buffer);
@@ -84,7 +84,7 @@ export class HostMemory {
   }
 
   #release({ begin, byteLength }: LockedMemory): void {
-    this.#window.denyAll(begin, byteLength);
-    this.#window.giveBack(begin, wholePages(byteLength), { isShared: false });
+    this.#linearMemory.denyAll(begin, byteLength);
+    this.#linearMemory.giveBack(begin, wholePages(byteLength), { isShared: false });
   }
 }

@@ -16,9 +16,9 @@ import {
   poolFileHeaderByteLength,
   poolFileHeaderUsedByteLength,
 } from "./pool_file.ts";
-import { wholePages, type Window } from "./window.ts";
+import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
-/** Whole pages of the window, and where they lie in a file. */
+/** Whole pages of linear memory, and where they lie in a file. */
 export interface FileMapping {
   readonly begin: number;
   readonly byteLength: number;
@@ -142,9 +142,9 @@ export class SharedFile {
    *
    * @throws {SystemError} where the system has no memory for that
    */
-  map(window: Window, { begin, byteLength, fileOffset }: FileMapping): void {
+  map(linearMemory: LinearMemory, { begin, byteLength, fileOffset }: FileMapping): void {
     this.#growTo(fileOffset + byteLength);
-    mapShared(window.bytes, this.fd, { at: begin, offset: fileOffset, byteLength });
+    mapShared(linearMemory.bytes, this.fd, { at: begin, offset: fileOffset, byteLength });
   }
 
   /** Makes the file at least so long. Whoever else has it may do so too, and then it cannot be made shorter. */
@@ -160,9 +160,9 @@ export class SharedFile {
   }
 
   /** Maps a range likewise; false where the system has no memory for that. */
-  tryMap(window: Window, mapping: FileMapping): boolean {
+  tryMap(linearMemory: LinearMemory, mapping: FileMapping): boolean {
     try {
-      this.map(window, mapping);
+      this.map(linearMemory, mapping);
       return true;
     } catch (error) {
       if (error instanceof SystemError) return false;

@@ -3,13 +3,13 @@ import { PoolSpace, unitByteLength } from "./pool_space.ts";
 import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
-import { granuleByteLength, type PageKeeper, type Window } from "./window.ts";
+import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
 /** What it takes to use a free block that another stream has yet to free; 0 is nothing. */
 const internalDependency = 1;
 
-/** A part of what a pool has reserved in the window, in use or free. Its neighbours touch it. */
-export interface Block {
+/** A part of what a pool has reserved in linear memory, in use or free. Its neighbours touch it. */
+export interface PoolBlock {
   readonly begin: number;
   /** Where it lies in the pool's space, and so in its file. */
   readonly offset: number;
@@ -18,12 +18,12 @@ export interface Block {
   inUse: boolean;
   /** The free after which the block may be used again; undefined once a synchronization has seen it done. */
   freed: Work | undefined;
-  previous: Block | undefined;
-  next: Block | undefined;
+  previous: PoolBlock | undefined;
+  next: PoolBlock | undefined;
 }
 
 /** Bytes, as `cudaMemPoolAttr` counts them. */
-export interface PoolUsage {
+export interface PoolCounters {
   reserved: number;
   reservedHigh: number;
   used: number;
@@ -32,12 +32,12 @@ export interface PoolUsage {
 
 /** What a pool needs of its driver. */
 export interface PoolHost {
-  readonly window: Window;
+  readonly linearMemory: LinearMemory;
   readonly scheduler: Scheduler;
 }
 
 /** A stream-ordered pool of a software device. */
-export class SoftwarePool implements PageKeeper {
+export class SoftwarePool implements PageHolder {
   /** Undefined for memory of the host, which no device has access to at first. */
   readonly device: number | undefined;
   readonly id: string;
@@ -45,7 +45,7 @@ export class SoftwarePool implements PageKeeper {
   /** Where the memory lies when another process may map it. */
   readonly file: SharedFile | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
-  readonly usage: PoolUsage = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
+  readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
   /** Bytes kept reserved at a synchronization. */
@@ -53,8 +53,8 @@ export class SoftwarePool implements PageKeeper {
   readonly #host: PoolHost;
   readonly #maxByteLength: number;
   readonly #space: PoolSpace;
-  readonly #free = new Set<Block>();
-  readonly #inUse = new Set<Block>();
+  readonly #free = new Set<PoolBlock>();
+  readonly #inUse = new Set<PoolBlock>();
   /** What streams have reached and not yet its free: bytes that were asked for, by where they begin. */
   readonly #live = new Map<number, number>();
   /** Whether it was destroyed and the last of its memory is gone. */
@@ -81,11 +81,11 @@ export class SoftwarePool implements PageKeeper {
     this.file = file;
     this.#space = new PoolSpace(file);
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
-    host.window.addKeeper(this);
+    host.linearMemory.addPageHolder(this);
   }
 
   /** A block that may be used in the stream's order, or undefined where there is no memory left. */
-  allocate(byteLength: number, stream: Stream): Block | undefined {
+  allocate(byteLength: number, stream: Stream): PoolBlock | undefined {
     const rounded = roundUp(byteLength, granuleByteLength);
     const found = this.#findFree(rounded, stream, 0) ?? this.#reserve(rounded) ??
       this.#findFree(rounded, stream, internalDependency) ?? this.#reserveAnew(rounded);
@@ -106,7 +106,7 @@ export class SoftwarePool implements PageKeeper {
   }
 
   /** Frees a block, of which `byteLength` bytes were asked for, in the stream's order. */
-  free({ block, byteLength }: { readonly block: Block; readonly byteLength: number }, stream: Stream): Work {
+  free({ block, byteLength }: { readonly block: PoolBlock; readonly byteLength: number }, stream: Stream): Work {
     const { begin } = block;
     block.inUse = false;
     this.#inUse.delete(block);
@@ -125,8 +125,8 @@ export class SoftwarePool implements PageKeeper {
   setAccess(device: number, flags: number): void {
     this.access.set(device, flags);
     for (const [begin, byteLength] of this.#live) {
-      if (flags === memAccessFlags.none) this.#host.window.deny(device, begin, byteLength);
-      else this.#host.window.allow(device, begin, byteLength);
+      if (flags === memAccessFlags.none) this.#host.linearMemory.deny(device, begin, byteLength);
+      else this.#host.linearMemory.allow(device, begin, byteLength);
     }
   }
 
@@ -148,7 +148,7 @@ export class SoftwarePool implements PageKeeper {
     this.#space.settle();
   }
 
-  giveBackUnused(): void {
+  releaseUnused(): void {
     this.#reduceTo(0);
   }
 
@@ -179,13 +179,13 @@ export class SoftwarePool implements PageKeeper {
   }
 
   #deny(begin: number, byteLength: number): void {
-    for (const device of this.access.keys()) this.#host.window.deny(device, begin, byteLength);
+    for (const device of this.access.keys()) this.#host.linearMemory.deny(device, begin, byteLength);
   }
 
   #close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
-    this.#host.window.removeKeeper(this);
+    this.#host.linearMemory.removePageHolder(this);
     this.file?.close();
   }
 
@@ -197,13 +197,13 @@ export class SoftwarePool implements PageKeeper {
   #open(begin: number, byteLength: number): void {
     this.#live.set(begin, byteLength);
     for (const [device, flags] of this.access) {
-      if (flags !== memAccessFlags.none) this.#host.window.allow(device, begin, byteLength);
+      if (flags !== memAccessFlags.none) this.#host.linearMemory.allow(device, begin, byteLength);
     }
   }
 
   /** The smallest free block that takes no more than `maxRank` to use, and of those the one that takes least. */
-  #findFree(byteLength: number, stream: Stream, maxRank: number): Block | undefined {
-    let best: Block | undefined;
+  #findFree(byteLength: number, stream: Stream, maxRank: number): PoolBlock | undefined {
+    let best: PoolBlock | undefined;
     let bestRank = Infinity;
     for (const block of this.#free) {
       if (block.byteLength < byteLength) continue;
@@ -218,7 +218,7 @@ export class SoftwarePool implements PageKeeper {
   }
 
   /** How much it takes to use a free block on the stream: nothing, or a wait; Infinity where it may not be used. */
-  #reuseRank(block: Block, stream: Stream): number {
+  #reuseRank(block: PoolBlock, stream: Stream): number {
     const { freed } = block;
     if (freed === undefined || freed.stream === stream) return 0;
     if (this.reuse.followEventDependencies && this.#host.scheduler.comesAfter(stream, freed)) return 0;
@@ -226,16 +226,16 @@ export class SoftwarePool implements PageKeeper {
     return this.reuse.allowInternalDependencies ? internalDependency : Infinity;
   }
 
-  #take(block: Block, byteLength: number): Block {
+  #take(block: PoolBlock, byteLength: number): PoolBlock {
     if (block.byteLength > byteLength) this.#split(block, byteLength);
     this.#free.delete(block);
     return block;
   }
 
   /** Cuts a free block in two, and gives the second. */
-  #split(block: Block, byteLength: number): Block {
+  #split(block: PoolBlock, byteLength: number): PoolBlock {
     const { begin, offset, freed, next } = block;
-    const rest: Block = {
+    const rest: PoolBlock = {
       begin: begin + byteLength,
       offset: offset + byteLength,
       byteLength: block.byteLength - byteLength,
@@ -252,12 +252,12 @@ export class SoftwarePool implements PageKeeper {
   }
 
   /** Joins a free block with its free neighbours that may be used under the same condition. */
-  #join(block: Block): void {
+  #join(block: PoolBlock): void {
     if (block.next !== undefined && mayJoin(block, block.next)) this.#absorb(block, block.next);
     if (block.previous !== undefined && mayJoin(block.previous, block)) this.#absorb(block.previous, block);
   }
 
-  #absorb(block: Block, next: Block): void {
+  #absorb(block: PoolBlock, next: PoolBlock): void {
     block.byteLength += next.byteLength;
     block.next = next.next;
     if (next.next !== undefined) next.next.previous = block;
@@ -265,36 +265,36 @@ export class SoftwarePool implements PageKeeper {
     this.#free.delete(next);
   }
 
-  #reserve(byteLength: number): Block | undefined {
-    const { window } = this.#host;
+  #reserve(byteLength: number): PoolBlock | undefined {
+    const { linearMemory } = this.#host;
     const length = roundUp(byteLength, unitByteLength);
     if (length > this.#maxByteLength - this.usage.reserved) return undefined;
-    const begin = window.reserve(length);
+    const begin = linearMemory.reserve(length);
     if (begin === undefined) return undefined;
     const offset = this.#space.allocate(length);
     if (offset === undefined || !this.#map({ begin, byteLength: length, fileOffset: offset })) {
       if (offset !== undefined) this.#space.free({ begin: offset, end: offset + length });
-      // A mapping that failed may have left a hole in the window.
-      window.giveBack(begin, length, { isShared: this.file !== undefined });
+      // A mapping that failed may have left a hole in linear memory.
+      linearMemory.giveBack(begin, length, { isShared: this.file !== undefined });
       return undefined;
     }
     this.usage.reserved += length;
     this.usage.reservedHigh = Math.max(this.usage.reservedHigh, this.usage.reserved);
     const links = { previous: undefined, next: undefined };
-    const block: Block = { begin, offset, byteLength: length, inUse: false, freed: undefined, ...links };
+    const block: PoolBlock = { begin, offset, byteLength: length, inUse: false, freed: undefined, ...links };
     this.#free.add(block);
     return block;
   }
 
   /** Reserves memory once more, after what is free in pieces too small was given back. */
-  #reserveAnew(byteLength: number): Block | undefined {
+  #reserveAnew(byteLength: number): PoolBlock | undefined {
     const { reserved } = this.usage;
     this.#reduceTo(0);
     return this.usage.reserved < reserved ? this.#reserve(byteLength) : undefined;
   }
 
   #map(mapping: FileMapping): boolean {
-    return this.file === undefined || this.file.tryMap(this.#host.window, mapping);
+    return this.file === undefined || this.file.tryMap(this.#host.linearMemory, mapping);
   }
 
   /** Gives units that are free back, until no more than `byteLength` bytes are reserved. */
@@ -304,7 +304,7 @@ export class SoftwarePool implements PageKeeper {
     if (this.usage.reserved < reserved) this.#space.settle();
   }
 
-  /** Takes units that are free out of the window likewise. Those that importers have mapped are not settled yet. */
+  /** Takes units that are free out of linear memory likewise. Those that importers have mapped are not settled yet. */
   #releaseTo(byteLength: number): void {
     for (const block of this.#free) {
       const surplus = roundUp(this.usage.reserved - byteLength, unitByteLength);
@@ -314,7 +314,7 @@ export class SoftwarePool implements PageKeeper {
   }
 
   /** Gives the units that lie in a free block back, at most `byteLength` bytes; what is left of it stays. */
-  #release(block: Block, byteLength: number): void {
+  #release(block: PoolBlock, byteLength: number): void {
     const { begin, end } = PoolSpace.wholeUnits({ begin: block.offset, end: block.offset + block.byteLength });
     const length = Math.min(end - begin, byteLength);
     if (length === 0) return;
@@ -324,12 +324,12 @@ export class SoftwarePool implements PageKeeper {
     if (released.previous !== undefined) released.previous.next = undefined;
     if (released.next !== undefined) released.next.previous = undefined;
     this.usage.reserved -= length;
-    this.#host.window.giveBack(released.begin, length, { isShared: this.file !== undefined });
+    this.#host.linearMemory.giveBack(released.begin, length, { isShared: this.file !== undefined });
     this.#space.free({ begin, end: begin + length });
   }
 }
 
-function mayJoin(block: Block, next: Block): boolean {
+function mayJoin(block: PoolBlock, next: PoolBlock): boolean {
   if (block.inUse || next.inUse) return false;
   return block.freed?.stream === next.freed?.stream;
 }

@@ -16,7 +16,7 @@ import { readable, waitFor, writable } from "../../../src/sharing/transport/poll
 import { takeConnection, UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { parseUuid } from "../../../src/support/uuid.ts";
-import { Gate } from "../../support/sharing_gate.ts";
+import { Gate } from "../../support/gate.ts";
 import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
 
 const hello = encodeMessage({ type: "hello", lowestVersion: 1, highestVersion: 1 });

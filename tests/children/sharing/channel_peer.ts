@@ -15,7 +15,7 @@ import { Importer } from "../../../src/sharing/importer/importer.ts";
 import type { JsonValue } from "../../../src/sharing/protocol/metadata.ts";
 import type { ReceivedSlot, Slot } from "../../../src/sharing/channel/slot.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";
-import { Gate } from "../../support/sharing_gate.ts";
+import { Gate } from "../../support/gate.ts";
 import { FrameKernels } from "./channel_kernels.ts";
 
 /** What is told of a frame. */

@@ -23,7 +23,7 @@ import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { parseUuid } from "../../../src/support/uuid.ts";
 import { loadDriver } from "../../conformance/load_driver.ts";
-import { Gate } from "../../support/sharing_gate.ts";
+import { Gate } from "../../support/gate.ts";
 import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
 import { startHolder } from "./sharing_holder.ts";
 

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { libcuda } from "../../../ffi/cuda.ts";
-import { firstVersions } from "../../../ffi/first_versions.ts";
+import { minimumVersions } from "../../../ffi/minimum_versions.ts";
 
 /** What a simulated machine is like. */
 export interface Machine {
@@ -80,7 +80,9 @@ export class Libraries implements Disposable {
     version: number,
     { without = [], linkedWith = [] }: { without?: readonly string[]; linkedWith?: readonly string[] } = {},
   ): this {
-    const exported = driverFunctions.filter((name) => (firstVersions[name] ?? 0) <= version && !without.includes(name));
+    const exported = driverFunctions.filter((name) =>
+      (minimumVersions[name] ?? 0) <= version && !without.includes(name)
+    );
     const script = join(this.folder, "exported");
     writeFileSync(script, `{ global: machine_set; ${exported.map((name) => `${name};`).join(" ")} local: *; };`);
     const sources = [path("cuda.c"), path("../../../bench/stub/cuda.c")];

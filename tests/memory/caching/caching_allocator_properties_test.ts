@@ -19,7 +19,7 @@ import { observed, type Observers } from "./caching_observed_driver.ts";
 import { StreamOrder } from "./caching_stream_order.ts";
 import type { Bench } from "./caching_trace.ts";
 import { type BenchMaker, runTrace } from "./caching_trials.ts";
-import { Gate } from "../../support/sharing_gate.ts";
+import { Gate } from "../../support/gate.ts";
 
 const isLong = process.env.POOLPASS_LONG === "1";
 const devices = 2;

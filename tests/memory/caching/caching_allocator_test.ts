@@ -12,7 +12,7 @@ import { Session } from "../../../src/session.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { countCalls } from "../../sharing/channel/channel_peers.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";
-import { Gate } from "../../support/sharing_gate.ts";
+import { Gate } from "../../support/gate.ts";
 
 const kibibytes = 2 ** 10;
 const mebibytes = 2 ** 20;

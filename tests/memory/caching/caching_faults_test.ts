@@ -19,7 +19,7 @@ import { observed } from "./caching_observed_driver.ts";
 import { StreamOrder } from "./caching_stream_order.ts";
 import { countCalls } from "../../sharing/channel/channel_peers.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";
-import { Gate } from "../../support/sharing_gate.ts";
+import { Gate } from "../../support/gate.ts";
 
 type DriverCall = keyof Driver & keyof FakeDriver;
 

@@ -18,7 +18,7 @@ import {
 import type { Observers } from "./caching_observed_driver.ts";
 import type { Operation, TraceSettings, TraceState } from "./caching_operations.ts";
 import type { OrderedStream, Point } from "./caching_stream_order.ts";
-import type { Gate } from "../../support/sharing_gate.ts";
+import type { Gate } from "../../support/gate.ts";
 
 /** What traces run on. */
 export interface Bench {

@@ -18,7 +18,7 @@ import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import type { DriverUnderTest } from "../../support/drivers.ts";
 import { testWithProcesses } from "./counterparts_drivers.ts";
 import type { Job } from "./counterparts_messages.ts";
-import { Gate } from "../../support/sharing_gate.ts";
+import { Gate } from "../../support/gate.ts";
 
 const byteLength = 10_000;
 /** Milliseconds. */

@@ -7,7 +7,7 @@ import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { type ChannelPeer, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "../../children/sharing/channel_kernels.ts";
-import { type Scene, sharingTest, soon, withinASecond } from "../sharing_peers.ts";
+import { type Fixture, sharingTest, soon, withinASecond } from "../sharing_peers.ts";
 
 const slotByteLength = 4096;
 const slots = 4;
@@ -18,24 +18,24 @@ const ends = process.env.POOLPASS_LONG === "1" ? 200 : 10;
 /** Processes that are started before they are needed. */
 const startedAhead = 3;
 
-interface FaultScene extends Scene {
+interface FaultFixture extends Fixture {
   readonly kernels: FrameKernels;
   readonly folder: string;
   startPeer(): Promise<ChannelPeer>;
 }
 
-function faultTest(name: string, body: (scene: FaultScene) => Promise<void>): void {
-  sharingTest(name, async (scene) => {
-    const folder = dirname(scene.path);
+function faultTest(name: string, body: (fixture: FaultFixture) => Promise<void>): void {
+  sharingTest(name, async (fixture) => {
+    const folder = dirname(fixture.path);
     await using peers = new AsyncDisposableStack();
-    using kernels = new FrameKernels(scene.cuda);
-    const startPeer = async () => peers.use(await startChannelPeer(scene.cuda, folder));
-    await body({ ...scene, kernels, folder, startPeer });
+    using kernels = new FrameKernels(fixture.cuda);
+    const startPeer = async () => peers.use(await startChannelPeer(fixture.cuda, folder));
+    await body({ ...fixture, kernels, folder, startPeer });
   });
 }
 
 /** Writes and sends frames, as many as given. */
-async function produce(channel: ChannelProducer, { kernels, stream }: FaultScene, count: number): Promise<void> {
+async function produce(channel: ChannelProducer, { kernels, stream }: FaultFixture, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
     const slot = await channel.reserve();
     kernels.write(stream, slot.buffer, channel.sent + 1);
@@ -46,7 +46,7 @@ async function produce(channel: ChannelProducer, { kernels, stream }: FaultScene
 /** Reads, checks and releases frames, as many as given or all; and what ends them. */
 async function consume(
   consumer: ChannelConsumer,
-  { kernels, stream }: FaultScene,
+  { kernels, stream }: FaultFixture,
   count: number = Infinity,
 ): Promise<{ sequences: number[]; error: string | undefined }> {
   const sequences: number[] = [];
@@ -65,13 +65,13 @@ async function consume(
 
 /** A producer in another process, and this process as its consumer. */
 async function joinPeer(
-  scene: FaultScene,
+  fixture: FaultFixture,
   peer: ChannelPeer,
 ): Promise<AsyncDisposable & { consumer: ChannelConsumer }> {
-  const path = `${scene.folder}/producer-${peer.pid}`;
+  const path = `${fixture.folder}/producer-${peer.pid}`;
   await peer.call("create", path, "frames", { slots, slotByteLength });
-  const importer = await Importer.connect(scene.cuda, path);
-  const consumer = await importer.channel("frames", { stream: scene.stream });
+  const importer = await Importer.connect(fixture.cuda, path);
+  const consumer = await importer.channel("frames", { stream: fixture.stream });
   return { consumer, [Symbol.asyncDispose]: () => importer[Symbol.asyncDispose]() };
 }
 
@@ -80,8 +80,8 @@ function soonBack(exporter: Exporter, channel: ChannelProducer): Promise<void> {
   return soon(() => exporter.leases.length === 0 && channel.freeSlots === slots, "the slots are back");
 }
 
-faultTest(`producers and consumers are killed in turn, ${ends} times, and the other side goes on`, async (scene) => {
-  const { cuda, folder, kernels, path, pool, stream } = scene;
+faultTest(`producers and consumers are killed in turn, ${ends} times, and the other side goes on`, async (fixture) => {
+  const { cuda, folder, kernels, path, pool, stream } = fixture;
   await using exporter = Exporter.listen(path);
   await using channel = exporter.createChannel("frames", {
     pool,
@@ -110,7 +110,7 @@ faultTest(`producers and consumers are killed in turn, ${ends} times, and the ot
     if (end % 2 === 0) {
       await joinAndWait(peer, path, channel);
       const draining = peer.call("drain", "frames", { delays: end % 3 === 0 });
-      const producing = produce(channel, scene, 20);
+      const producing = produce(channel, fixture, 20);
       if (end % 4 === 0) void peer.call("next", "frames");
       for (let count = 0; count < frames; count++) await new Promise((resolve) => setTimeout(resolve));
       await peer.kill();
@@ -119,11 +119,11 @@ faultTest(`producers and consumers are killed in turn, ${ends} times, and the ot
       await soonBack(exporter, channel);
       assertEquals(channel.consumers, []);
     } else {
-      await using joined = await joinPeer(scene, peer);
+      await using joined = await joinPeer(fixture, peer);
       void peer.call("produce", 1_000_000);
-      const before = await consume(joined.consumer, scene, frames);
+      const before = await consume(joined.consumer, fixture, frames);
       await peer.kill();
-      const after = await withinASecond(consume(joined.consumer, scene));
+      const after = await withinASecond(consume(joined.consumer, fixture));
       const { sequences } = { sequences: [...before.sequences, ...after.sequences] };
       assertEquals(sequences, sequences.map((_, index) => index + 1));
       assertEquals(after.error, "peer-gone");
@@ -136,8 +136,8 @@ faultTest(`producers and consumers are killed in turn, ${ends} times, and the ot
 
 faultTest(
   "a consumer is killed with a slot kept, one in use by its kernels, and one that it was sent",
-  async (scene) => {
-    const { path, pool, startPeer, stream } = scene;
+  async (fixture) => {
+    const { path, pool, startPeer, stream } = fixture;
     await using exporter = Exporter.listen(path);
     await using channel = exporter.createChannel("frames", {
       pool,
@@ -149,14 +149,14 @@ faultTest(
     const [peer, other] = [await startPeer(), await startPeer()];
     for (const each of [peer, other]) await joinAndWait(each, path, channel);
     const draining = other.call("drain", "frames");
-    await produce(channel, scene, slots);
+    await produce(channel, fixture, slots);
     await peer.call("next", "frames");
     await peer.call("next", "frames");
     await peer.call("hold");
     await peer.call("release");
     assertEquals(channel.freeSlots, 0);
     await peer.kill();
-    await withinASecond(produce(channel, scene, slots));
+    await withinASecond(produce(channel, fixture, slots));
     await soon(() => exporter.leases.length === 1, "its lease ends");
     channel.end();
     const { sequences, words } = await draining;
@@ -167,42 +167,42 @@ faultTest(
   },
 );
 
-faultTest("a producer is killed between reserve and send", async (scene) => {
-  const peer = await scene.startPeer();
-  await using joined = await joinPeer(scene, peer);
+faultTest("a producer is killed between reserve and send", async (fixture) => {
+  const peer = await fixture.startPeer();
+  await using joined = await joinPeer(fixture, peer);
   await peer.call("produce", 1);
-  assertEquals((await consume(joined.consumer, scene, 1)).sequences, [1]);
+  assertEquals((await consume(joined.consumer, fixture, 1)).sequences, [1]);
   await peer.call("reserve");
-  const consuming = consume(joined.consumer, scene);
+  const consuming = consume(joined.consumer, fixture);
   await peer.kill();
   assertEquals(await withinASecond(consuming), { sequences: [], error: "peer-gone" });
-  assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [], error: "peer-gone" });
+  assertEquals(await withinASecond(consume(joined.consumer, fixture)), { sequences: [], error: "peer-gone" });
 });
 
-faultTest("a producer is killed with frames that are written, and frames that never will be", async (scene) => {
-  const { kernels, startPeer, stream } = scene;
+faultTest("a producer is killed with frames that are written, and frames that never will be", async (fixture) => {
+  const { kernels, startPeer, stream } = fixture;
   const peer = await startPeer();
-  await using joined = await joinPeer(scene, peer);
+  await using joined = await joinPeer(fixture, peer);
   await peer.call("produce", 2);
   await peer.call("finished");
   await peer.call("hold");
   await peer.call("produce", 2);
   await peer.kill();
-  assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [1, 2], error: "peer-gone" });
+  assertEquals(await withinASecond(consume(joined.consumer, fixture)), { sequences: [1, 2], error: "peer-gone" });
   assertEquals(await kernels.counts(stream), [2 * slotByteLength / 4, 0]);
 });
 
 faultTest(
   "a producer is killed while a consumer reads: what is kept stays readable, and is let go of",
-  async (scene) => {
-    const { kernels, startPeer, stream } = scene;
+  async (fixture) => {
+    const { kernels, startPeer, stream } = fixture;
     const peer = await startPeer();
-    await using joined = await joinPeer(scene, peer);
+    await using joined = await joinPeer(fixture, peer);
     await peer.call("produce", 1);
     const slot = (await joined.consumer.next())!;
     await peer.kill();
     kernels.check(stream, slot.buffer, 1);
-    assertEquals(await withinASecond(consume(joined.consumer, scene)), { sequences: [], error: "peer-gone" });
+    assertEquals(await withinASecond(consume(joined.consumer, fixture)), { sequences: [], error: "peer-gone" });
     kernels.check(stream, slot.buffer, 1);
     slot.release();
     assertEquals(await kernels.counts(stream), [2 * slotByteLength / 4, 0]);
@@ -210,26 +210,26 @@ faultTest(
   },
 );
 
-faultTest("a producer loses its device: its consumer is told, and its own waits end", async (scene) => {
-  const peer = await scene.startPeer();
-  await using joined = await joinPeer(scene, peer);
-  const consuming = consume(joined.consumer, scene);
+faultTest("a producer loses its device: its consumer is told, and its own waits end", async (fixture) => {
+  const peer = await fixture.startPeer();
+  await using joined = await joinPeer(fixture, peer);
+  const consuming = consume(joined.consumer, fixture);
   for (const code of await peer.call("loseProducer", slots)) assertMatch(code!, /^cudaError/);
   const { sequences, error } = await withinASecond(consuming);
   assertEquals([sequences, error], [[1], "peer-gone"]);
 });
 
-faultTest("a consumer loses its device: the producer goes on", async (scene) => {
-  const { path, pool, startPeer, stream } = scene;
+faultTest("a consumer loses its device: the producer goes on", async (fixture) => {
+  const { path, pool, startPeer, stream } = fixture;
   await using exporter = Exporter.listen(path);
   await using channel = exporter.createChannel("frames", { pool, slots, slotByteLength, stream, minimumConsumers: 0 });
   const peer = await startPeer();
   await joinAndWait(peer, path, channel);
-  await produce(channel, scene, 1);
+  await produce(channel, fixture, 1);
   const lost = peer.call("loseDevice");
   const losing = peer.call("useLostDevice", "frames");
   assertMatch((await lost)!, /^cudaError/);
-  await withinASecond(produce(channel, scene, 1));
+  await withinASecond(produce(channel, fixture, 1));
   const [waiting, releasing, leaving] = await losing;
   for (const code of [waiting, releasing]) assertMatch(code!, /^cudaError/);
   assertEquals(leaving, "nothing");

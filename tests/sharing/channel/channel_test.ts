@@ -12,7 +12,7 @@ import type { Slot } from "../../../src/sharing/channel/slot.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { type ChannelPeer, countCalls, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "../../children/sharing/channel_kernels.ts";
-import { type Scene, sharingTest, soon, unusableStreams } from "../sharing_peers.ts";
+import { type Fixture, sharingTest, soon, unusableStreams } from "../sharing_peers.ts";
 
 const slotByteLength = 16_384;
 /** More than a read gives to its stream at once. */
@@ -20,7 +20,7 @@ const longByteLength = 40 * 2 ** 20;
 /** Milliseconds in which something that must not happen would have. */
 const moment = 50;
 
-interface ChannelScene extends Scene {
+interface ChannelFixture extends Fixture {
   readonly exporter: Exporter;
   readonly channel: ChannelProducer;
   readonly kernels: FrameKernels;
@@ -35,17 +35,17 @@ interface ChannelScene extends Scene {
 function channelTest(
   name: string,
   options: Partial<ChannelOptions>,
-  body: (scene: ChannelScene) => Promise<void>,
+  body: (fixture: ChannelFixture) => Promise<void>,
 ): void {
-  sharingTest(name, async (scene) => {
-    const { cuda, path, pool, stream } = scene;
+  sharingTest(name, async (fixture) => {
+    const { cuda, path, pool, stream } = fixture;
     await using peers = new AsyncDisposableStack();
     using kernels = new FrameKernels(cuda);
     await using exporter = Exporter.listen(path, { closeTimeout: 1000 });
     await using channel = exporter.createChannel("frames", { pool, slots: 3, slotByteLength, stream, ...options });
     const startPeer = async () => peers.use(await startChannelPeer(cuda, dirname(path)));
     await body({
-      ...scene,
+      ...fixture,
       exporter,
       channel,
       kernels,
@@ -63,7 +63,7 @@ function channelTest(
         }
       },
     });
-    scene.gate.open();
+    fixture.gate.open();
     await peers.disposeAsync();
   });
 }
@@ -298,8 +298,8 @@ channelTest(
 channelTest(
   "frames have a length and metadata of their own",
   { metadata: { dtype: "uint32", shape: [64, 64] } },
-  async (scene) => {
-    const { channel, kernels, startConsumer, stream } = scene;
+  async (fixture) => {
+    const { channel, kernels, startConsumer, stream } = fixture;
     const peer = await startConsumer();
     const sent: { byteLength?: number; metadata?: JsonValue }[] = [
       {},
@@ -702,8 +702,8 @@ sharingTest(
   { devices: 2 },
 );
 
-sharingTest("a slot whose stream was disposed is given again when what that has left is done", async (scene) => {
-  const { gate, gpu, path, pool, stream } = scene;
+sharingTest("a slot whose stream was disposed is given again when what that has left is done", async (fixture) => {
+  const { gate, gpu, path, pool, stream } = fixture;
   await using exporter = Exporter.listen(path);
   const options = { pool, slots: 1, slotByteLength, stream, minimumConsumers: 0 };
   await using channel = exporter.createChannel("frames", options);
@@ -760,10 +760,10 @@ test("a frame that one connection of a process has released and another holds is
   assertEquals(done, [7]);
 });
 
-sharingTest("a stream that cannot be used costs neither a slot nor the channel", async (scene) => {
-  const { cuda, path, pool, stream } = scene;
+sharingTest("a stream that cannot be used costs neither a slot nor the channel", async (fixture) => {
+  const { cuda, path, pool, stream } = fixture;
   using made = new DisposableStack();
-  const refusals = unusableStreams(scene, made);
+  const refusals = unusableStreams(fixture, made);
   await using exporter = Exporter.listen(path);
   const options: ChannelOptions = { pool, slots: 2, slotByteLength: 64 };
   for (const [wrong, type, message] of refusals) {
@@ -795,8 +795,8 @@ sharingTest("a stream that cannot be used costs neither a slot nor the channel",
   await soon(() => channel.freeSlots === 2, "the slot is free");
 });
 
-sharingTest("options that a channel cannot have are refused, and nothing is left of it", async (scene) => {
-  const { gpu, path, pool } = scene;
+sharingTest("options that a channel cannot have are refused, and nothing is left of it", async (fixture) => {
+  const { gpu, path, pool } = fixture;
   await using exporter = Exporter.listen(path);
   const good: ChannelOptions = { pool, slots: 2, slotByteLength: 4 };
   for (const slots of [0, 1025, 1.5, NaN]) {

@@ -1,6 +1,6 @@
 /**
  * The runtime's functions served by the driver library alone, for machines where no usable libcudart is installed:
- * one table names each runtime function's twin. Where the two differ in more than their name, the entry is the
+ * one table names each runtime function's driver-API equivalent. Where the two differ in more than their name, the entry is the
  * adapter.
  *
  * @module
@@ -16,13 +16,13 @@ export type RuntimeFunctions = NativeFunctions<typeof cudart> & IpcFunctions;
 export type DriverFunctions = NativeFunctions<typeof libcuda>;
 
 /** A stand-in for libcudart, and what gives back the contexts that it retained. */
-export interface Twins {
+export interface DriverEquivalents {
   readonly functions: RuntimeFunctions;
   release(): void;
 }
 
 /** Builds the runtime's functions out of the driver's. */
-export function twinsOf(driver: DriverFunctions, library: FunctionAddresses): Twins {
+export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAddresses): DriverEquivalents {
   const contexts = new PrimaryContexts(driver);
   const functions: RuntimeFunctions = {
     cudaDriverGetVersion: driver.cuDriverGetVersion,

@@ -1,5 +1,5 @@
 /** Buffers that were not freed before what they came from was disposed. */
-export interface Forgotten {
+export interface Leak {
   readonly count: number;
   readonly byteLength: number;
   /** What was disposed, and more of it: "the pool on device 0 was disposed". */
@@ -9,7 +9,7 @@ export interface Forgotten {
 }
 
 /** Warns of buffers that nobody can free any more, or that their users seem to have forgotten. */
-export function reportForgotten({ count, byteLength, before, origins = [] }: Forgotten): void {
+export function reportLeak({ count, byteLength, before, origins = [] }: Leak): void {
   if (count === 0) return;
   const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
   const lines = origins.map((origin) => `\n${origin}`).join("");

@@ -1,26 +1,26 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { giveBack } from "../../support/explain.ts";
+import { ignoreLoss } from "../../support/error_wording.ts";
 import type { Session } from "../../session.ts";
 import type { Block } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./size_classes.ts";
 
-/** Up to how many bytes loose blocks are found without a search. */
+/** Up to how many bytes unmerged blocks are found without a search. */
 const smallByteLength = 256 * 1024;
 
 /**
  * Blocks that are free in one order: that of a stream, or any where what they were used for is known to be done.
  *
- * A block that was freed is loose at first: programs ask for the same sizes again and again. Only where there is none of
- * the size are loose blocks merged with their neighbours, and the best fit is looked for.
+ * A block that was freed is unmerged at first: programs ask for the same sizes again and again. Only where there is none of
+ * the size are unmerged blocks merged with their neighbours, and the best fit is looked for.
  */
-export class FreeMemory {
+export class FreeList {
   /** Undefined where any stream may have the blocks, and once the stream was disposed. */
   stream: CudaStream | undefined;
   /** Bytes of buffers that were allocated on the stream, and the most that there have been. */
   used = 0;
   usedHigh = 0;
   /** How often the stream was given what others had freed. */
-  borrowed = 0;
+  takenFromOthers = 0;
   readonly #session: Session;
   /** By size, in units; each the last that was freed, which knows the one before. */
   readonly #small: (Block | undefined)[] = new Array<Block | undefined>(smallByteLength / blockAlignment + 1)
@@ -28,7 +28,7 @@ export class FreeMemory {
   /** By size, in bytes; a list stays when it is empty, until all are merged. */
   readonly #large = new Map<number, { last: Block | undefined }>();
   readonly #merged = new SizeClasses();
-  #hasLoose = false;
+  #hasUnmerged = false;
   /** How often an event was recorded behind the frees so far. */
   #epoch = 0;
   /** Such an event. */
@@ -45,9 +45,9 @@ export class FreeMemory {
   add(block: Block): void {
     const { byteLength } = block;
     block.home = this;
-    block.isLoose = true;
+    block.isUnmerged = true;
     block.epoch = this.#epoch;
-    this.#hasLoose = true;
+    this.#hasUnmerged = true;
     if (byteLength <= smallByteLength) {
       const units = byteLength / blockAlignment;
       block.next = this.#small[units];
@@ -63,7 +63,7 @@ export class FreeMemory {
   }
 
   /** A block of exactly so many bytes that was freed here and is as it was. */
-  takeLoose(byteLength: number): Block | undefined {
+  takeUnmerged(byteLength: number): Block | undefined {
     let block: Block | undefined;
     if (byteLength <= smallByteLength) {
       const units = byteLength / blockAlignment;
@@ -77,12 +77,12 @@ export class FreeMemory {
       list!.last = block.next;
     }
     block.home = undefined;
-    block.isLoose = false;
+    block.isUnmerged = false;
     block.next = undefined;
     return block;
   }
 
-  /** The smallest block that is large enough, cut to size; loose blocks are merged only where there is none. */
+  /** The smallest block that is large enough, cut to size; unmerged blocks are merged only where there is none. */
   takeBestFit(byteLength: number): Block | undefined {
     const block = this.#bestFit(byteLength);
     if (block !== undefined) this.#cut(block, byteLength);
@@ -103,16 +103,16 @@ export class FreeMemory {
     this.#insert(block, this.#epoch);
   }
 
-  /** Takes a block out, to be free elsewhere or not at all. Loose ones have been merged. */
+  /** Takes a block out, to be free elsewhere or not at all. All of them have been merged. */
   remove(block: Block): void {
     this.#merged.remove(block);
     block.home = undefined;
   }
 
   /** Merges what is free side by side. */
-  mergeLoose(): void {
-    if (!this.#hasLoose) return;
-    this.#hasLoose = false;
+  mergeAll(): void {
+    if (!this.#hasUnmerged) return;
+    this.#hasUnmerged = false;
     for (let units = 1; units < this.#small.length; units++) {
       const last = this.#small[units];
       if (last === undefined) continue;
@@ -123,8 +123,8 @@ export class FreeMemory {
     this.#large.clear();
   }
 
-  /** Gives all blocks to another. Loose ones have been merged. */
-  moveTo(other: FreeMemory): void {
+  /** Gives all blocks to another. All of them have been merged. */
+  moveTo(other: FreeList): void {
     for (const block of this.#merged) {
       this.#merged.remove(block);
       other.insert(block);
@@ -132,7 +132,7 @@ export class FreeMemory {
   }
 
   /** Gives those blocks to another whose work is known to be done, by a look at the stream and at an event behind it. */
-  moveDoneTo(other: FreeMemory): void {
+  moveDoneTo(other: FreeList): void {
     if (this.isEmpty) return;
     const { driver } = this.#session;
     const { stream } = this;
@@ -163,7 +163,7 @@ export class FreeMemory {
 
   /** The stream is about to be destroyed: from now on an event stands for it. Nothing has changed where this throws. */
   retire(): void {
-    giveBack(() => {
+    ignoreLoss(() => {
       if (!this.isEmpty) this.#mark();
     });
     this.stream = undefined;
@@ -171,7 +171,7 @@ export class FreeMemory {
 
   /** Whether there is no block. */
   get isEmpty(): boolean {
-    this.mergeLoose();
+    this.mergeAll();
     return this.#merged.isEmpty;
   }
 
@@ -183,8 +183,8 @@ export class FreeMemory {
 
   #bestFit(byteLength: number): Block | undefined {
     const block = this.#merged.bestFit(byteLength);
-    if (block !== undefined || !this.#hasLoose) return block;
-    this.mergeLoose();
+    if (block !== undefined || !this.#hasUnmerged) return block;
+    this.mergeAll();
     return this.#merged.bestFit(byteLength);
   }
 
@@ -209,7 +209,7 @@ export class FreeMemory {
 
   #insert(block: Block, epoch: number): void {
     block.epoch = epoch;
-    block.isLoose = false;
+    block.isUnmerged = false;
     let merged = block;
     const { before, after } = block;
     if (this.#isMerged(after)) {
@@ -226,7 +226,7 @@ export class FreeMemory {
   }
 
   #isMerged(block: Block | undefined): boolean {
-    return block !== undefined && block.home === this && !block.isLoose;
+    return block !== undefined && block.home === this && !block.isUnmerged;
   }
 }
 

@@ -8,7 +8,7 @@ import { CudaError } from "../src/support/errors.ts";
 import { formatVersion } from "../src/support/version.ts";
 
 /** 11020 for CUDA 11.2. Those functions of `ffi/cuda.ts` that CUDA 10.0 had are left out. */
-export const firstVersions: Readonly<Record<string, number>> = {
+export const minimumVersions: Readonly<Record<string, number>> = {
   cuDevicePrimaryCtxRelease_v2: 11000,
   cuIpcOpenMemHandle_v2: 11000,
 
@@ -33,11 +33,11 @@ export const firstVersions: Readonly<Record<string, number>> = {
 };
 
 /** What the struct of a pool's properties first had room for in CUDA 12.2. */
-export const firstVersionOfPoolOptions = 12020;
+export const minimumVersionOfPoolOptions = 12020;
 
 /** The error of calling a function that the installed library, of a version, has not. */
 export function missingFunction(name: string, version: number): CudaError {
-  const first = firstVersions[name] ?? 0;
+  const first = minimumVersions[name] ?? 0;
   if (first > version) return newerNeeded(name, { what: name, first, version });
   const message = `the installed library, of CUDA ${formatVersion(version)}, has no ${name}`;
   return new CudaError(cudaErrorNumbers.cudaErrorNotSupported, name, message);

@@ -10,7 +10,7 @@ import type { OfferRecord } from "./offer_record.ts";
 export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 
 /** An offer as one importer was told of it. Until this is over, the memory may be in use there. */
-export class Announcement {
+export class SentOffer {
   readonly record: OfferRecord;
   importer: ConnectedImporter;
   /** Times that the importer has mapped it and not released it. */
@@ -29,7 +29,7 @@ export class Announcement {
   recall: "no" | "wanted" | "sent" = "no";
   isOver = false;
   /** What stands for this one, of another connection of the same process, until that has ended. */
-  successor: Announcement | undefined;
+  successor: SentOffer | undefined;
   #waiting: Set<() => void> | undefined;
 
   constructor(record: OfferRecord, importer: ConnectedImporter) {
@@ -55,7 +55,7 @@ export class Announcement {
   }
 
   /** Stands for another one of the same offer and the same process, whose connections are both at their end. */
-  absorb(other: Announcement): void {
+  absorb(other: SentOffer): void {
     other.successor = this;
     this.held += other.held;
     if (other.since < this.since) this.since = other.since;
@@ -77,7 +77,7 @@ export class Announcement {
   }
 
   /** Calls those who wait for the importer to let go, if it has. */
-  tell(): void {
+  notify(): void {
     if (this.#waiting === undefined || !this.isReleased) return;
     const waiting = [...this.#waiting];
     this.#waiting = undefined;

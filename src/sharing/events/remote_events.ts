@@ -1,12 +1,12 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { SharingError } from "../../support/errors.ts";
-import { giveBack } from "../../support/explain.ts";
+import { ignoreLoss } from "../../support/error_wording.ts";
 import { formatUuid } from "../../support/uuid.ts";
-import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
-import { findOwnEvent } from "./own_events.ts";
+import { badMessage, type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
+import { findLocalEvent } from "./local_events.ts";
 
-interface PeerEvent {
+interface RemoteEvent {
   readonly message: EventMessage;
   /** Who may look at it at any time. */
   users: number;
@@ -18,8 +18,8 @@ interface PeerEvent {
 }
 
 /** The interprocess events that a peer has told of. They are opened when they are first looked at. */
-export class PeerEvents {
-  readonly #events = new Map<number, PeerEvent>();
+export class RemoteEvents {
+  readonly #events = new Map<number, RemoteEvent>();
   readonly #findDevice: (uuid: string) => CudaDevice | undefined;
 
   /** @param findDevice finds a device that this process sees */
@@ -61,7 +61,7 @@ export class PeerEvents {
   open(identifier: number): CudaEvent {
     const known = this.#known(identifier);
     if (known.opened === undefined) {
-      const own = findOwnEvent(known.message.handle);
+      const own = findLocalEvent(known.message.handle);
       if (own !== undefined) return own;
       const uuid = formatUuid(known.message.deviceUuid);
       const device = this.#findDevice(uuid);
@@ -108,18 +108,13 @@ export class PeerEvents {
     this.#events.clear();
   }
 
-  #known(identifier: number): PeerEvent {
+  #known(identifier: number): RemoteEvent {
     const known = this.#events.get(identifier);
     if (known === undefined) throw badMessage(`event ${identifier} was not announced`);
     return known;
   }
 }
 
-/** What a peer said breaks a rule of the protocol. */
-export function badMessage(what: string): SharingError {
-  return new SharingError("bad-message", `Cannot go on with the connection: ${what}`);
-}
-
-function dispose({ opened }: PeerEvent): void {
-  if (opened !== undefined) giveBack(() => opened[Symbol.dispose]());
+function dispose({ opened }: RemoteEvent): void {
+  if (opened !== undefined) ignoreLoss(() => opened[Symbol.dispose]());
 }

@@ -5,12 +5,12 @@
  */
 
 /** One turn at a time, in the order in which they were asked for. */
-export class Turns {
+export class Mutex {
   #taken = false;
   readonly #waiting: (() => void)[] = [];
 
   /** Takes the turn if it is free. */
-  tryTake(): boolean {
+  tryAcquire(): boolean {
     if (this.#taken) return false;
     this.#taken = true;
     return true;
@@ -21,10 +21,10 @@ export class Turns {
    *
    * @param signals each of them, once aborted, rejects the wait with its reason
    */
-  take(signals: readonly (AbortSignal | undefined)[]): Promise<void> {
+  acquire(signals: readonly (AbortSignal | undefined)[]): Promise<void> {
     return new Promise((resolve, reject) => {
       for (const signal of signals) if (signal?.aborted) return reject(signal.reason);
-      if (this.tryTake()) return resolve();
+      if (this.tryAcquire()) return resolve();
       const turn = (): void => {
         forget();
         resolve();
@@ -43,7 +43,7 @@ export class Turns {
   }
 
   /** Ends the turn: it goes to whoever has waited longest. */
-  end(): void {
+  release(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#taken = false;
     else next();

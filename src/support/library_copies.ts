@@ -6,6 +6,6 @@
  */
 
 /** What a name stands for in all copies on this thread; who asks first makes it. */
-export function ofAllCopies<T>(name: string, make: () => T): T {
+export function sharedAmongCopies<T>(name: string, make: () => T): T {
   return ((globalThis as unknown as Record<symbol, T>)[Symbol.for(`poolpass.${name}`)] ??= make());
 }

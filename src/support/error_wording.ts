@@ -73,7 +73,7 @@ export class EndedError extends ReferenceError {
  * been thrown already, or will be by the next wait: in a block of `using`s it must not hide the first one. Nor is there
  * after the end of all.
  */
-export function giveBack(release: () => void): void {
+export function ignoreLoss(release: () => void): void {
   try {
     release();
   } catch (error) {

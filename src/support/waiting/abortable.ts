@@ -6,7 +6,7 @@ import { throwIfAborted, type WaitOptions } from "./waiting.ts";
  *
  * @param subscribe is given what to call; what it returns, if anything, takes that back
  */
-export function until<T = void>(
+export function abortable<T = void>(
   subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,
   options: WaitOptions = {},
 ): Promise<T> {

@@ -15,7 +15,7 @@ export function pause(): void {
 }
 
 /** A timer that does not keep the process alive. */
-export class QuietTimer {
+export class UnreferencedTimer {
   readonly #callback: () => void;
   readonly #milliseconds: number;
   #timer: { unref(): void } | undefined;

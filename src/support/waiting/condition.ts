@@ -1,9 +1,9 @@
 /** A wait for something that may have come about whenever it is looked at. There is one at a time. */
-export class Settlement {
+export class Condition {
   #look: (() => void) | undefined;
 
   /** Something has changed. */
-  look(): void {
+  notify(): void {
     this.#look?.();
   }
 
@@ -16,7 +16,7 @@ export class Settlement {
         clearTimeout(timer);
         resolve();
       };
-      this.look();
+      this.notify();
     });
   }
 }

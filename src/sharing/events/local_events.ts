@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
-import { giveBack } from "../../support/explain.ts";
+import { ignoreLoss } from "../../support/error_wording.ts";
 import { parseUuid } from "../../support/uuid.ts";
 import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
 
@@ -8,12 +8,12 @@ import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
 const eventsHere = new Map<string, CudaEvent>();
 
 /** The event of a handle, where this process has made it. */
-export function findOwnEvent(handle: Uint8Array): CudaEvent | undefined {
+export function findLocalEvent(handle: Uint8Array): CudaEvent | undefined {
   return eventsHere.get(handle.toHex());
 }
 
 /** An interprocess event of this process, which its peers know by number. */
-export interface OwnEvent {
+export interface LocalEvent {
   readonly device: CudaDevice;
   readonly event: CudaEvent;
   /** What tells a peer of it. */
@@ -24,37 +24,37 @@ export interface OwnEvent {
  * The interprocess events of one end of sharing. They cost a hundred times what recording one does, so they are used
  * again, and destroyed only when no peer can look at them any more.
  */
-export class OwnEvents {
-  readonly #all = new Map<number, OwnEvent>();
-  readonly #free = new Map<CudaDevice, OwnEvent[]>();
+export class LocalEvents {
+  readonly #all = new Map<number, LocalEvent>();
+  readonly #free = new Map<CudaDevice, LocalEvent[]>();
   #last = 0;
 
   /** An event of a device that nobody uses. */
-  take(device: CudaDevice): OwnEvent {
+  take(device: CudaDevice): LocalEvent {
     return this.#free.get(device)?.pop() ?? this.#create(device);
   }
 
   /** No peer looks at it any more, until it is told of it again. */
-  giveBack(event: OwnEvent): void {
+  release(event: LocalEvent): void {
     const free = this.#free.get(event.device);
     if (free === undefined) this.#free.set(event.device, [event]);
     else free.push(event);
   }
 
-  get(identifier: number): OwnEvent | undefined {
+  get(identifier: number): LocalEvent | undefined {
     return this.#all.get(identifier);
   }
 
   close(): void {
     for (const { event, message } of this.#all.values()) {
       eventsHere.delete(message.handle.toHex());
-      giveBack(() => event[Symbol.dispose]());
+      ignoreLoss(() => event[Symbol.dispose]());
     }
     this.#all.clear();
     this.#free.clear();
   }
 
-  #create(device: CudaDevice): OwnEvent {
+  #create(device: CudaDevice): LocalEvent {
     if (this.#all.size >= maximumIdentifiers) {
       throw new RangeError(
         `Cannot share with more than ${maximumIdentifiers} events: end channels, or wait for offers that are on their way`,

@@ -14,15 +14,15 @@ import { SystemError } from "../../../ffi/shim/system_error.ts";
 import { addressBase, limitTable } from "../compiler/addresses.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
-/** Bytes of the window. */
-export const windowByteLength: number = 2 ** 32;
+/** Bytes of linear memory. */
+export const linearMemoryByteLength: number = 2 ** 32;
 /** Bytes for which a table of limits has one entry; allocations start at a multiple of it. */
 export const granuleByteLength = 512;
 /** Bytes of a page: mappings start and end at a multiple of it. */
 export const pageByteLength = 65536;
 
-const wasmPages = windowByteLength / 65536;
-const granuleCount = windowByteLength / granuleByteLength;
+const wasmPages = linearMemoryByteLength / 65536;
+const granuleCount = linearMemoryByteLength / granuleByteLength;
 
 /**
  * Where kernels find their parameters, the launch's record, the records of the block's threads, its shared memory, and its
@@ -41,7 +41,7 @@ export function wholePages(byteLength: number): number {
   return Math.ceil(byteLength / pageByteLength) * pageByteLength;
 }
 
-/** The device address of an offset into the window. */
+/** The device address of an offset into linear memory. */
 export function addressOfOffset(offset: number): bigint {
   return addressBase + BigInt(offset);
 }
@@ -49,20 +49,20 @@ export function addressOfOffset(offset: number): bigint {
 /** The offset of a device address, or undefined where the address is none of ours. */
 export function offsetOfAddress(address: bigint): number | undefined {
   const offset = address - addressBase;
-  return offset >= 0n && offset < BigInt(windowByteLength) ? Number(offset) : undefined;
+  return offset >= 0n && offset < BigInt(linearMemoryByteLength) ? Number(offset) : undefined;
 }
 
 /** Has pages that it may have no use for, but keeps. */
-export interface PageKeeper {
+export interface PageHolder {
   /** Gives those back. */
-  giveBackUnused(): void;
+  releaseUnused(): void;
 }
 
 interface ProcessMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
   readonly pages: RangeAllocator;
-  readonly keepers: Set<PageKeeper>;
+  readonly pageHolders: Set<PageHolder>;
 }
 
 let processMemory: ProcessMemory | undefined;
@@ -70,25 +70,25 @@ let processMemory: ProcessMemory | undefined;
 function openProcessMemory(): ProcessMemory {
   const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
   const begin = scratch.local.begin + scratch.local.byteLength;
-  const pages = new RangeAllocator({ begin, end: windowByteLength });
-  return { memory, bytes: new Uint8Array(memory.buffer), pages, keepers: new Set() };
+  const pages = new RangeAllocator({ begin, end: linearMemoryByteLength });
+  return { memory, bytes: new Uint8Array(memory.buffer), pages, pageHolders: new Set() };
 }
 
 /** A device's table of limits: where it begins, and its two halves. */
-interface Limits {
+interface BoundsTable {
   readonly begin: number;
   readonly allocations: Uint32Array;
   readonly lengths: Uint32Array;
 }
 
 /** One driver's part in the memory of the process. */
-export class Window {
+export class LinearMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
   readonly #pages: RangeAllocator;
   /** Those of all drivers of the process. */
-  readonly #keepers: Set<PageKeeper>;
-  readonly #limits = new Map<number, Limits>();
+  readonly #pageHolders: Set<PageHolder>;
+  readonly #boundsTables = new Map<number, BoundsTable>();
   /** What the kernels of all devices may access: bytes by where they begin. */
   readonly #allowedToAll = new Map<number, number>();
 
@@ -97,16 +97,16 @@ export class Window {
     this.memory = processMemory.memory;
     this.bytes = processMemory.bytes;
     this.#pages = processMemory.pages;
-    this.#keepers = processMemory.keepers;
+    this.#pageHolders = processMemory.pageHolders;
   }
 
   /** Gives the tables of limits back. */
   close(): void {
-    for (const { begin } of this.#limits.values()) {
+    for (const { begin } of this.#boundsTables.values()) {
       this.discard(begin, limitTable.byteLength);
       this.#pages.free(begin, limitTable.byteLength);
     }
-    this.#limits.clear();
+    this.#boundsTables.clear();
   }
 
   /** Bytes that no pool has reserved. */
@@ -114,28 +114,28 @@ export class Window {
     return this.#pages.freeLength;
   }
 
-  /** A range as an `ArrayBuffer`, which the window's own memory is not. It needs FFI. */
+  /** A range as an `ArrayBuffer`, which the engine's shared memory is not. It needs FFI. */
   view(offset: number, byteLength: number): ArrayBuffer {
     return foreignBuffer(addressOf(this.bytes) + BigInt(offset), byteLength);
   }
 
-  /** What keeps pages is asked for them when the window is full, until it is removed. */
-  addKeeper(keeper: PageKeeper): void {
-    this.#keepers.add(keeper);
+  /** What keeps pages is asked for them when linear memory is full, until it is removed. */
+  addPageHolder(holder: PageHolder): void {
+    this.#pageHolders.add(holder);
   }
 
-  removeKeeper(keeper: PageKeeper): void {
-    this.#keepers.delete(keeper);
+  removePageHolder(holder: PageHolder): void {
+    this.#pageHolders.delete(holder);
   }
 
-  /** A range of whole pages, or undefined where the window is full of what is in use. */
+  /** A range of whole pages, or undefined where linear memory is full of what is in use. */
   reserve(byteLength: number): number | undefined {
     return this.#pages.allocate(byteLength) ?? this.#reserveAnew(byteLength);
   }
 
   /** Reserves once more, after what is kept without use was given back. */
   #reserveAnew(byteLength: number): number | undefined {
-    for (const keeper of this.#keepers) keeper.giveBackUnused();
+    for (const holder of this.#pageHolders) holder.releaseUnused();
     return this.#pages.allocate(byteLength);
   }
 
@@ -165,21 +165,21 @@ export class Window {
   }
 
   /** Whether there is a table of limits for a device; it is made where there is room, and none is given back before. */
-  hasLimits(device: number): boolean {
-    if (this.#limits.has(device)) return true;
+  hasBoundsTable(device: number): boolean {
+    if (this.#boundsTables.has(device)) return true;
     const begin = this.reserve(limitTable.byteLength);
     if (begin === undefined) return false;
     const allocations = new Uint32Array(this.memory.buffer, begin, granuleCount);
     const lengths = new Uint32Array(this.memory.buffer, begin + limitTable.lengths, granuleCount);
     // A pool may have had these pages: what it left there would be access to anything.
     if (!this.discard(begin, limitTable.byteLength)) allocations.fill(0);
-    this.#limits.set(device, { begin, allocations, lengths });
+    this.#boundsTables.set(device, { begin, allocations, lengths });
     for (const [offset, byteLength] of this.#allowedToAll) this.allow(device, offset, byteLength);
     return true;
   }
 
   /** Where the limits of a device's kernels begin. */
-  limitsOf(device: number): number {
+  boundsTableOf(device: number): number {
     return this.#limitsOf(device).begin;
   }
 
@@ -200,17 +200,19 @@ export class Window {
   /** Lets the kernels of all devices access a range, those too that have no table of limits yet. */
   allowAll(offset: number, byteLength: number): void {
     this.#allowedToAll.set(offset, byteLength);
-    for (const device of this.#limits.keys()) this.allow(device, offset, byteLength);
+    for (const device of this.#boundsTables.keys()) this.allow(device, offset, byteLength);
   }
 
   /** Takes access from the kernels of all devices. */
   denyAll(offset: number, byteLength: number): void {
     this.#allowedToAll.delete(offset);
-    for (const device of this.#limits.keys()) this.deny(device, offset, byteLength);
+    for (const device of this.#boundsTables.keys()) this.deny(device, offset, byteLength);
   }
 
-  #limitsOf(device: number): Limits {
-    if (!this.hasLimits(device)) throw new RangeError(`Cannot use software device ${device}: the 4 GiB window is full`);
-    return this.#limits.get(device)!;
+  #limitsOf(device: number): BoundsTable {
+    if (!this.hasBoundsTable(device)) {
+      throw new RangeError(`Cannot use software device ${device}: its 4 GiB of linear memory are full`);
+    }
+    return this.#boundsTables.get(device)!;
   }
 }
