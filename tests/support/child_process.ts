@@ -29,6 +29,13 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+/** Where Deno finds what only the tests import; the other runtimes find it by other means. */
+const importMap = [
+  `--import-map=${fileURLToPath(new URL("../../import_map.json", import.meta.url))}`,
+  `--lock=${fileURLToPath(new URL("../../deno.lock", import.meta.url))}`,
+  "--frozen",
+];
+
 /** Milliseconds that the runtime has to close its ends of a child's output. */
 const patience = 3000;
 
@@ -65,7 +72,7 @@ export function startScript(path: string, args: readonly string[], options: Star
   const script = fileURLToPath(new URL(path, new URL("../", import.meta.url)));
   const runtime = deno === undefined
     ? []
-    : ["run", "--no-prompt", "--no-check", ...options.permissions ?? ["--allow-ffi"]];
+    : ["run", "--no-prompt", "--no-check", ...importMap, ...options.permissions ?? ["--allow-ffi"]];
   let command = [process.execPath, ...runtime, script, ...args];
   if (options.descriptorLimit !== undefined) {
     command = ["/bin/sh", "-c", `ulimit -n ${options.descriptorLimit} && exec "$0" "$@"`, ...command];

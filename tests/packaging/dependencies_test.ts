@@ -1,0 +1,152 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { execFile } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+const skip = "Deno" in globalThis ? false : "deno task is Deno's";
+const root = new URL("../../", import.meta.url);
+
+interface Configuration {
+  readonly imports?: unknown;
+  readonly importMap?: unknown;
+  readonly workspace?: unknown;
+  readonly lock?: unknown;
+  readonly tasks: Readonly<Record<string, { readonly command: string }>>;
+}
+
+const configuration = readJson<Configuration>("deno.json");
+
+// `deno task` downloads every npm package that one of these names, whatever the task is. So it would those of a lock file
+// that deno.json has: commands are given it.
+test("neither deno.json nor package.json names a package to install", () => {
+  const { imports, importMap, workspace, lock } = configuration;
+  assertEquals([imports, importMap, workspace, lock], [undefined, undefined, undefined, false]);
+  const manifest = readJson<Record<string, unknown>>("package.json");
+  assertEquals(Object.keys(manifest).filter((key) => /dependencies|workspaces/i.test(key)), []);
+});
+
+test("what the tests import is of one version wherever it is named", () => {
+  const { imports } = readJson<{ imports: Record<string, string> }>("import_map.json");
+  const specifiers = Object.values(imports);
+  assert(specifiers.length > 0, "Imports were found");
+  const named = ["import_map.json", "deno.lock", "CONTRIBUTING.md", ".ci/run"].map((path) => {
+    const versions = [...read(path).matchAll(/\bdeno-std@([\w.-]*\w)/g)].map(([, version]) => version!);
+    assert(versions.length > 0, `${path} names deno-std`);
+    return versions;
+  });
+  assertEquals(new Set(named.flat()).size, 1, named.join(" "));
+});
+
+test("without the import map, mod.ts, the kernels and the examples have all that they import", { skip }, async () => {
+  const examples = readdirSync(new URL("examples/", root)).filter((name) => name.endsWith(".ts"));
+  const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"));
+  const entries = [
+    "mod.ts",
+    ...examples.map((name) => `examples/${name}`),
+    ...kernels.map((name) => `kernels/${name.slice(0, -".cu".length)}.ts`),
+  ];
+  assert(entries.includes("examples/demo.ts"), "The examples were found");
+  const graph = await graphOf(entries);
+  assertEquals(entries.flatMap((entry) => graph.foreignTo(entry)), []);
+});
+
+test("the tasks that need the import map are given it", { skip }, async () => {
+  const programs = Object.entries(configuration.tasks).flatMap(([name, { command }]) =>
+    command.split(" && ").flatMap((part) => {
+      const file = /^deno run .*?([\w/]+\.ts)\b/.exec(part)?.[1];
+      return file === undefined || part.includes("--no-config") ? [] : [{ name, part, file }];
+    })
+  );
+  const graph = await graphOf(programs.map(({ file }) => file));
+  for (const { name, part, file } of programs) {
+    const isGiven = part.includes(" --import-map import_map.json --lock deno.lock --frozen ");
+    assertEquals(isGiven, graph.foreignTo(file).length > 0, `The import map of task ${name}, which runs ${file}`);
+  }
+});
+
+test("deno task demo downloads nothing", { skip }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "poolpass-first-"));
+  try {
+    const nobody = "http://127.0.0.1:9/";
+    const { stdout, stderr } = await deno(["task", "demo", "--bytes", "1MiB"], {
+      HOME: folder,
+      DENO_DIR: join(folder, "cache"),
+      NPM_CONFIG_REGISTRY: nobody,
+      JSR_URL: nobody,
+      POOLPASS_DRIVER: "software",
+      // Unless a proxy is asked instead.
+      NO_PROXY: "127.0.0.1",
+    });
+    assertMatch(stdout, /All 1048576 bytes are right/);
+    assertEquals(stderr.includes("Download"), false, stderr);
+    const cached = readdirSync(join(folder, "cache"), { encoding: "utf8", recursive: true });
+    assertEquals(cached.filter((path) => /^(npm|remote)\/./.test(path)), []);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+interface ModuleGraph {
+  /** What a module of this project, or one that it imports, imports that is neither of this project nor the runtime's. */
+  foreignTo(entry: string): string[];
+}
+
+interface ModuleInfo {
+  readonly specifier: string;
+  readonly error?: string;
+  readonly dependencies?: readonly {
+    readonly specifier: string;
+    readonly code?: { readonly specifier?: string };
+    readonly type?: { readonly specifier?: string };
+  }[];
+}
+
+/** What Deno says of some modules of this project, without the import map. */
+async function graphOf(entries: readonly string[]): Promise<ModuleGraph> {
+  const folder = mkdtempSync(join(tmpdir(), "poolpass-graph-"));
+  try {
+    const all = join(folder, "all.ts");
+    writeFileSync(all, entries.map((entry) => `import "${new URL(entry, root)}";\n`).join(""));
+    const { stdout } = await deno(["info", "--json", all], {});
+    const { modules } = JSON.parse(stdout) as { modules: readonly ModuleInfo[] };
+    return { foreignTo: (entry) => foreignImports(modules, new URL(entry, root).href) };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function foreignImports(modules: readonly ModuleInfo[], entry: string): string[] {
+  const found: string[] = [];
+  const reached = new Set([entry]);
+  for (const url of reached) {
+    const module = modules.find(({ specifier }) => specifier === url);
+    if (module === undefined || module.error !== undefined) throw new Error(`Deno knows nothing of ${url}`);
+    for (const { specifier, code, type } of module.dependencies ?? []) {
+      const target = (code ?? type)?.specifier;
+      if (target?.startsWith(root.href)) reached.add(target);
+      else if (!specifier.startsWith("node:")) found.push(`${url.slice(root.href.length)} imports ${specifier}`);
+    }
+  }
+  return found;
+}
+
+function deno(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<{ stdout: string; stderr: string }> {
+  const options = { cwd: fileURLToPath(root), env: { ...process.env, NO_COLOR: "1", ...env } };
+  return promisify(execFile)(process.execPath, [...args], options);
+}
+
+function readJson<Type>(path: string): Type {
+  return JSON.parse(read(path));
+}
+
+function read(path: string): string {
+  return readFileSync(new URL(path, root), "utf8");
+}
