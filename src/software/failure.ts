@@ -3,15 +3,18 @@ import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../support/errors.ts";
 import { sharedMemoryRefusal } from "./memory/shared_file.ts";
 
-/** Ends a call with the error that the real driver gives. */
+/** Throws the `CudaError` that the CUDA driver gives in the same situation. */
 export function fail(number: number, call: string): never {
   throw new CudaError(number, call);
 }
 
-/** Does what takes something of the operating system, and says which CUDA call it was for when it gives nothing. */
-export function outOfSystem<T>(call: string, take: () => T): T {
+/**
+ * Returns the result of `action`, which uses resources of the operating system. Turns a `SystemError` into a
+ * `CudaError` of the CUDA call.
+ */
+export function translateSystemErrors<T>(call: string, action: () => T): T {
   try {
-    return take();
+    return action();
   } catch (cause) {
     if (!(cause instanceof SystemError)) throw cause;
     const number = cudaErrorNumbers.cudaErrorOperatingSystem;
@@ -19,7 +22,7 @@ export function outOfSystem<T>(call: string, take: () => T): T {
   }
 }
 
-/** Fails where memory of software devices cannot be seen from outside of them. */
+/** Throws if other processes and the host cannot map the memory of software devices. */
 export function checkSharing(call: string): void {
   const refusal = sharedMemoryRefusal();
   if (refusal === undefined) return;

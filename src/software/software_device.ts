@@ -1,13 +1,13 @@
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import { memHandleType } from "../driver.ts";
 
-/** Limits of a launch, as `cudaDeviceGetAttribute` tells them. */
+/** Launch limits, as `cudaDeviceGetAttribute` reports them. */
 export const launchLimits = {
   maxThreadsPerBlock: 1024,
   maxBlockDim: [1024, 1024, 64],
   maxGridDim: [2147483647, 65535, 65535],
   maxSharedMemoryPerBlock: 49152,
-  /** For kernels whose own shared memory is more than that. */
+  /** The limit for kernels that declare more than `maxSharedMemoryPerBlock` bytes of shared memory. */
   maxSharedMemoryPerBlockOptin: 232448,
 } as const;
 
@@ -15,10 +15,10 @@ const multiProcessorCount = 4;
 const maxThreadsPerMultiProcessor = 2048;
 const maxBlocksPerMultiprocessor = 32;
 const maxSharedMemoryPerMultiprocessor = 233472;
-/** What the system takes for itself of a block's shared memory. */
+/** Bytes of shared memory that the system reserves in each block. */
 const reservedSharedMemoryPerBlock = 1024;
 
-/** What a software device says of itself; an attribute that is not here is 0. */
+/** The attributes of a software device. An attribute that is missing here is 0. */
 function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, number>> {
   return {
     maxThreadsPerBlock: launchLimits.maxThreadsPerBlock,
@@ -47,26 +47,26 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
   };
 }
 
-/** The value of an attribute by its number, or undefined where there is no such attribute. */
+/** Returns the value of the attribute with a number, or undefined if there is no such attribute. */
 export function softwareAttribute(number: number, { sharing }: { sharing: boolean }): number | undefined {
   const entry = Object.entries(deviceAttributes).find(([, value]) => value === number);
   return entry === undefined ? undefined : attributeValues(sharing)[entry[0] as DeviceAttributeName] ?? 0;
 }
 
-/** The most shared memory that a block can have whose kernel declares so much of its own. */
+/** Returns the largest shared memory, in bytes, of a block whose kernel declares `declaredBytes` of it statically. */
 export function maxSharedMemoryOf(declaredBytes: number): number {
   const { maxSharedMemoryPerBlock, maxSharedMemoryPerBlockOptin } = launchLimits;
   return declaredBytes <= maxSharedMemoryPerBlock ? maxSharedMemoryPerBlock : maxSharedMemoryPerBlockOptin;
 }
 
-/** How many blocks of a size fit on one multiprocessor. */
+/** Returns how many blocks of `blockSize` threads fit on one multiprocessor. */
 export function activeBlocks(blockSize: number, sharedMemoryBytes: number): number {
   if (blockSize > launchLimits.maxThreadsPerBlock) return 0;
   const byShared = Math.floor(maxSharedMemoryPerMultiprocessor / (sharedMemoryBytes + reservedSharedMemoryPerBlock));
   return Math.min(Math.floor(maxThreadsPerMultiProcessor / blockSize), maxBlocksPerMultiprocessor, byShared);
 }
 
-/** The UUID of the software device with an ordinal: the same in every process. */
+/** Returns the UUID of the software device with an ordinal. It is the same in every process. */
 export function softwareUuid(ordinal: number): Uint8Array<ArrayBuffer> {
   const uuid = new TextEncoder().encode("poolpass software").slice(0, 16);
   uuid[15] = ordinal;
@@ -74,21 +74,21 @@ export function softwareUuid(ordinal: number): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * The devices that `CUDA_VISIBLE_DEVICES` leaves visible, as CUDA reads it: ordinals or the begins of UUIDs, up to the
- * first that names no device.
+ * Returns the ordinals of the devices that `CUDA_VISIBLE_DEVICES` leaves visible. As in CUDA, the variable lists
+ * ordinals or prefixes of UUIDs, and everything from the first entry that names no device is ignored.
  *
- * @param uuids of all devices, as text
+ * @param uuids the UUIDs of all devices, as strings
  */
 export function visibleDevices(variable: string | undefined, uuids: readonly string[]): number[] {
   if (variable === undefined) return uuids.map((_, ordinal) => ordinal);
   const visible: number[] = [];
-  for (const entry of variable.split(",").map((text) => text.trim())) {
+  for (const entry of variable.split(",").map((item) => item.trim())) {
     const matches = /^\d+$/.test(entry)
       ? uuids[Number(entry)] === undefined ? [] : [Number(entry)]
       : uuids.flatMap((uuid, ordinal) => entry.startsWith("GPU-") && uuid.startsWith(entry) ? [ordinal] : []);
-    // The begin of more than one UUID names no device, as CUDA's documentation has it: it must be unique.
+    // CUDA's documentation requires a unique prefix: a prefix of several UUIDs names no device.
     if (matches.length !== 1) break;
-    // Of a device that is named twice it says nothing: the driver shows none at all then.
+    // CUDA's documentation does not cover a device that is named twice. The driver then shows no device at all.
     if (visible.includes(matches[0]!)) return [];
     visible.push(matches[0]!);
   }

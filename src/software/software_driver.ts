@@ -1,6 +1,6 @@
 /**
- * The driver of a machine without a GPU. It executes: kernels run from their PTX, memory is real memory that another
- * process can map, and calls give the CUDA errors that the real driver gives in the same situations.
+ * The driver for machines without a GPU. It is not a mock: it runs kernels from their PTX, its memory is real memory
+ * that another process can map, and its calls fail with the CUDA errors of the real driver in the same situations.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import {
 import { Allocations, type DeviceAllocation } from "./memory/allocations.ts";
 import { Copies } from "./execution/copies.ts";
 import type { DeviceMemory } from "./memory/device_memory.ts";
-import { checkSharing, fail, outOfSystem } from "./failure.ts";
+import { checkSharing, fail, translateSystemErrors } from "./failure.ts";
 import { HostMemory, type LockedMemory } from "./memory/host_memory.ts";
 import { ImportedPool, type PointerMapping } from "./ipc/imported_pool.ts";
 import { InterprocessEvent } from "./ipc/interprocess_event.ts";
@@ -47,42 +47,42 @@ import {
 
 const emulatedCudaVersion = 13000;
 const onlyNumaNode = 0;
-/** More than any device has addresses for. */
+/** Larger than the address space of any device. */
 const addressableByteLength = 2n ** 44n;
 
-/** Memory of a pool of this process. */
+/** An allocation from a pool of this process. */
 interface PoolAllocation extends DeviceAllocation {
   readonly kind: "pool";
   readonly pool: SoftwarePool;
   readonly block: PoolBlock;
 }
 
-/** Memory of another process's pool, mapped here. */
+/** An allocation from a pool of another process, mapped here. */
 interface MappedAllocation extends DeviceAllocation {
   readonly kind: "mapped";
   readonly pool: ImportedPool;
   readonly mapping: PointerMapping;
 }
 
-/** What a free ends. */
-type OwnAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
+/** An allocation that a call to `free` or `freeAsync` frees. */
+type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
 
-/** Whatever an address may lie in. */
-type AnyAllocation = OwnAllocation | OpenedMemory | ModuleVariable | LockedMemory;
+/** Anything that contains device addresses. */
+type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory;
 
-/** A kernel, and the device that its module was loaded for. */
+/** A kernel and the device that its module was loaded for. */
 interface LoadedKernel {
   readonly device: number;
   readonly kernel: SoftwareKernel;
 }
 
-/** Those of an H200; to the software device, all are the same. */
+/** The stream priorities of an H200. The software device treats all priorities alike. */
 const streamPriorities = { least: 0, greatest: -5 } as const;
 
-/** A minute or two of a kernel that has no end. */
+/** An infinite loop takes a minute or two to reach this limit. */
 const defaultStepLimit = 2 ** 36;
 
-/** `Driver` on the processor. */
+/** A `Driver` that runs on the CPU. */
 export class SoftwareDriver implements Driver {
   readonly kind = "software";
   readonly runtimeVersion: number = emulatedCudaVersion;
@@ -97,13 +97,13 @@ export class SoftwareDriver implements Driver {
   readonly #currentPools = new Map<number, bigint>();
   readonly #streams = new Map<bigint, Stream>();
   readonly #events = new Map<bigint, Event>();
-  /** Those that have a page in linear memory, also when they were destroyed and are still used. */
+  /** The events that have a page in linear memory, including destroyed ones that pending work still uses. */
   readonly #interprocessEvents = new Set<InterprocessEvent>();
   readonly #pools = new Map<bigint, SoftwarePool | ImportedPool>();
-  /** This process's pools, and those destroyed whose memory is still in use. */
-  readonly #livingPools = new Set<SoftwarePool>();
-  /** The same of pools that were imported. */
-  readonly #livingImports = new Set<ImportedPool>();
+  /** The pools of this process, including destroyed ones whose memory is still in use. */
+  readonly #openPools = new Set<SoftwarePool>();
+  /** The imported pools, including destroyed ones with mappings that are still in use. */
+  readonly #openImports = new Set<ImportedPool>();
   readonly #legacyMemory: LegacyMemory;
   readonly #allocations = new Allocations<AnyAllocation>();
   readonly #modules = new Map<bigint, LoadedModule>();
@@ -116,7 +116,9 @@ export class SoftwareDriver implements Driver {
   constructor(options: SoftwareDriverOptions) {
     const { stepLimit = defaultStepLimit, boundsChecks = true, packedThreads = true } = options;
     if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
-      throw new RangeError(`Cannot let kernels do ${stepLimit} steps: the limit is a whole number from 1 on`);
+      throw new RangeError(
+        `Cannot limit kernels to ${stepLimit} steps: the limit must be a whole number of at least 1`,
+      );
     }
     this.#kernelOptions = { stepLimit, boundsChecks, packedThreads };
     this.#devices = new VisibleDevices(options);
@@ -129,9 +131,9 @@ export class SoftwareDriver implements Driver {
 
   close(): void {
     this.#scheduler.close();
-    for (const pool of [...this.#livingImports, ...this.#livingPools]) pool.close();
-    this.#livingImports.clear();
-    this.#livingPools.clear();
+    for (const pool of [...this.#openImports, ...this.#openPools]) pool.close();
+    this.#openImports.clear();
+    this.#openPools.clear();
     this.#pools.clear();
     this.#legacyMemory.close();
     this.#hostMemory.close();
@@ -176,7 +178,7 @@ export class SoftwareDriver implements Driver {
 
   deviceSynchronize(device: number): void {
     this.#devices.check(device, "cudaDeviceSynchronize");
-    this.#finishWorkOf(device, "cudaDeviceSynchronize");
+    this.#finishWork(device, "cudaDeviceSynchronize");
   }
 
   deviceCanAccessPeer(device: number, peer: number): boolean {
@@ -190,7 +192,7 @@ export class SoftwareDriver implements Driver {
     this.#devices.check(device, call);
     this.#devices.checkOrdinal(peer, call);
     if (device === peer || !this.#devices.arePeers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
-    this.#checkLimits(device, call);
+    this.#ensureBoundsTable(device, call);
     const { peerAccess } = this.#legacyMemory;
     if (peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessAlreadyEnabled, call);
     peerAccess.enable(device, peer);
@@ -202,8 +204,8 @@ export class SoftwareDriver implements Driver {
     this.#devices.checkOrdinal(peer, call);
     const { peerAccess } = this.#legacyMemory;
     if (!peerAccess.isEnabled(device, peer)) fail(cudaErrorNumbers.cudaErrorPeerAccessNotEnabled, call);
-    // Kernels that were launched before have the access that there was then.
-    this.#finishWorkOf(device, call);
+    // Kernels that were launched earlier must still run with the access they had at their launch.
+    this.#finishWork(device, call);
     peerAccess.disable(device, peer);
   }
 
@@ -229,10 +231,10 @@ export class SoftwareDriver implements Driver {
     this.#streams.delete(stream);
   }
 
-  streamQuery(device: number, stream: bigint, options?: { onlyLook: boolean }): boolean {
+  streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean {
     const found = this.#stream(device, stream, "cudaStreamQuery");
-    // A program that polls without returning to the event loop still gets there.
-    if (!options?.onlyLook && !this.#scheduler.isDone(found)) this.#scheduler.step();
+    // Makes progress for programs that poll without returning to the event loop.
+    if (!options?.peek && !this.#scheduler.isDone(found)) this.#scheduler.step();
     this.#devices.check(found.device, "cudaStreamQuery");
     return this.#scheduler.isDone(found);
   }
@@ -240,14 +242,14 @@ export class SoftwareDriver implements Driver {
   streamSynchronize(device: number, stream: bigint): void {
     const found = this.#stream(device, stream, "cudaStreamSynchronize");
     this.#scheduler.runUntil(() => this.#scheduler.isDone(found));
-    this.#synchronized(found.device, "cudaStreamSynchronize");
+    this.#finishSynchronization(found.device, "cudaStreamSynchronize");
   }
 
   streamWaitEvent(device: number, stream: bigint, event: bigint): void {
-    const onto = this.#stream(device, stream, "cudaStreamWaitEvent");
+    const target = this.#stream(device, stream, "cudaStreamWaitEvent");
     const found = this.#event(event, "cudaStreamWaitEvent");
-    const work = this.#scheduler.wait(onto, found);
-    if (work !== undefined && found instanceof InterprocessEvent) found.uses.note(work);
+    const work = this.#scheduler.wait(target, found);
+    if (work !== undefined && found instanceof InterprocessEvent) found.uses.add(work);
   }
 
   eventCreateWithFlags(device: number, flags: number): bigint {
@@ -261,10 +263,10 @@ export class SoftwareDriver implements Driver {
     }
     if (!isInterprocess) return this.#register(this.#events, new Event(device, flags));
     const deviceUuid = this.#devices.uuid(device);
-    return this.#registerShared(InterprocessEvent.create(this.#linearMemory, { device, flags, deviceUuid }));
+    return this.#registerInterprocessEvent(InterprocessEvent.create(this.#linearMemory, { device, flags, deviceUuid }));
   }
 
-  #registerShared(event: InterprocessEvent): bigint {
+  #registerInterprocessEvent(event: InterprocessEvent): bigint {
     this.#interprocessEvents.add(event);
     return this.#register(this.#events, event);
   }
@@ -276,21 +278,21 @@ export class SoftwareDriver implements Driver {
     this.#events.delete(event);
     if (!(found instanceof InterprocessEvent)) return;
     found.destroy();
-    this.#settleEvents();
+    this.#closeUnusedEvents();
   }
 
   eventRecord(device: number, event: bigint, stream: bigint): void {
     const call = "cudaEventRecord";
     const found = this.#event(event, call);
-    const onto = this.#stream(device, stream, call);
-    if (found.device !== onto.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-    const work = this.#scheduler.record(found, onto);
-    if (found instanceof InterprocessEvent) found.uses.note(work);
+    const target = this.#stream(device, stream, call);
+    if (found.device !== target.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    const work = this.#scheduler.record(found, target);
+    if (found instanceof InterprocessEvent) found.uses.add(work);
   }
 
-  eventQuery(event: bigint, options?: { onlyLook: boolean }): boolean {
+  eventQuery(event: bigint, options?: { peek: boolean }): boolean {
     const { latest, device } = this.#event(event, "cudaEventQuery");
-    if (!options?.onlyLook && latest !== undefined && !latest.done) this.#scheduler.step();
+    if (!options?.peek && latest !== undefined && !latest.done) this.#scheduler.step();
     this.#devices.check(device, "cudaEventQuery");
     return latest === undefined || latest.done;
   }
@@ -298,17 +300,17 @@ export class SoftwareDriver implements Driver {
   eventSynchronize(event: bigint): void {
     const call = "cudaEventSynchronize";
     const { latest, device } = this.#event(event, call);
-    // Devices that are lost, before or meanwhile, get to nothing any more, and wait for no other process.
+    // Lost devices make no further progress and wait for no other process.
     const isOver = () => latest === undefined || latest.done || this.#devices.areLost;
     this.#scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
-    this.#synchronized(device, call);
+    this.#finishSynchronization(device, call);
   }
 
   eventElapsedTime(start: bigint, end: bigint): number {
     const call = "cudaEventElapsedTime";
     const [first, last] = [this.#event(start, call), this.#event(end, call)];
     for (const { device, flags, recorded } of [first, last]) {
-      // The record of an event was dropped with its device: it has no time, and is not to come.
+      // If the device was lost, the record was dropped with its work, and the event never gets a time.
       this.#devices.check(device, call);
       if (recorded === undefined || (flags & eventFlags.disableTiming) !== 0) {
         fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
@@ -330,7 +332,7 @@ export class SoftwareDriver implements Driver {
 
   ipcOpenEventHandle(device: number, handle: Uint8Array): bigint {
     this.#devices.check(device, "cudaIpcOpenEventHandle");
-    return this.#registerShared(InterprocessEvent.open(this.#linearMemory, { device, handle }));
+    return this.#registerInterprocessEvent(InterprocessEvent.open(this.#linearMemory, { device, handle }));
   }
 
   deviceGetDefaultMemPool(device: number): bigint {
@@ -350,7 +352,7 @@ export class SoftwareDriver implements Driver {
 
   deviceSetMemPool(device: number, pool: bigint): void {
     this.#devices.checkOrdinal(device, "cudaDeviceSetMemPool");
-    const found = this.#ownPool(pool, "cudaDeviceSetMemPool");
+    const found = this.#localPool(pool, "cudaDeviceSetMemPool");
     if (found.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceSetMemPool");
     this.#currentPools.set(device, pool);
   }
@@ -365,7 +367,7 @@ export class SoftwareDriver implements Driver {
     if (device !== undefined) {
       this.#devices.checkOrdinal(device, call);
     } else if (location.type === memLocationType.host) {
-      // Memory that may lie on any node is for this process alone.
+      // CUDA shares host pools only if they are bound to a NUMA node.
       if (isShareable) fail(cudaErrorInvalidValue, call);
     } else if (location.type !== memLocationType.hostNuma || location.id !== onlyNumaNode) {
       fail(cudaErrorInvalidValue, call);
@@ -376,7 +378,7 @@ export class SoftwareDriver implements Driver {
 
   #createPool(device: number | undefined, options: { handleTypes: number; maxByteLength: number }): bigint {
     const call = "cudaMemPoolCreate";
-    if (device !== undefined) this.#checkLimits(device, call);
+    if (device !== undefined) this.#ensureBoundsTable(device, call);
     const id = createPoolId();
     const { handleTypes } = options;
     let file: SharedFile | undefined;
@@ -385,11 +387,11 @@ export class SoftwareDriver implements Driver {
     }
     if (handleTypes === memHandleType.posixFileDescriptor) {
       const deviceUuid = device === undefined ? undefined : this.#devices.uuid(device);
-      file = outOfSystem(call, () => SharedFile.createPoolFile({ id, deviceUuid, handleTypes }));
+      file = translateSystemErrors(call, () => SharedFile.createPoolFile({ id, deviceUuid, handleTypes }));
     }
-    const host = { linearMemory: this.#linearMemory, scheduler: this.#scheduler };
-    const pool = new SoftwarePool(host, { device, id, file, ...options });
-    this.#livingPools.add(pool);
+    const services = { linearMemory: this.#linearMemory, scheduler: this.#scheduler };
+    const pool = new SoftwarePool(services, { device, id, file, ...options });
+    this.#openPools.add(pool);
     return this.#register(this.#pools, pool);
   }
 
@@ -401,25 +403,25 @@ export class SoftwareDriver implements Driver {
       if (found.mappings.size > 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       if (--found.importCount > 0) return;
       found.destroy();
-      if (found.isClosed) this.#livingImports.delete(found);
+      if (found.isClosed) this.#openImports.delete(found);
     } else {
       found.destroy();
-      if (found.isClosed) this.#livingPools.delete(found);
+      if (found.isClosed) this.#openPools.delete(found);
       for (const [device, current] of this.#currentPools) if (current === pool) this.#currentPools.delete(device);
     }
     this.#pools.delete(pool);
   }
 
   memPoolGetAttribute(pool: bigint, attribute: number): bigint {
-    return poolAttribute(this.#ownPool(pool, "cudaMemPoolGetAttribute"), attribute);
+    return poolAttribute(this.#localPool(pool, "cudaMemPoolGetAttribute"), attribute);
   }
 
   memPoolSetAttribute(pool: bigint, attribute: number, value: bigint): void {
-    setPoolAttribute(this.#ownPool(pool, "cudaMemPoolSetAttribute"), attribute, value);
+    setPoolAttribute(this.#localPool(pool, "cudaMemPoolSetAttribute"), attribute, value);
   }
 
   memPoolTrimTo(pool: bigint, minBytesToKeep: bigint): void {
-    this.#ownPool(pool, "cudaMemPoolTrimTo").trimTo(minBytesToKeep);
+    this.#localPool(pool, "cudaMemPoolTrimTo").trimTo(minBytesToKeep);
   }
 
   memPoolGetAccess(pool: bigint, { type, id }: MemLocation): number {
@@ -440,51 +442,51 @@ export class SoftwareDriver implements Driver {
       const { type, id } = location;
       if (!Object.values<number>(memAccessFlags).includes(flags)) fail(cudaErrorInvalidValue, call);
       if (type !== memLocationType.device) {
-        // The processor has its access to memory of the host, and gets none to a device's.
-        const isGiven = found.device === undefined && isHost(location) && flags === memAccessFlags.readWrite;
-        if (!isGiven) fail(cudaErrorNotSupported, call);
+        // The CPU always has access to host memory and never gets access to device memory.
+        const isHostAccess = found.device === undefined && isHost(location) && flags === memAccessFlags.readWrite;
+        if (!isHostAccess) fail(cudaErrorNotSupported, call);
         continue;
       }
       this.#devices.checkOrdinal(id, call);
-      // A GPU has no memory that its kernels may read and not write.
+      // GPUs have no read-only memory for kernels.
       if (flags === memAccessFlags.read) fail(cudaErrorNotSupported, call);
-      // A device cannot be kept from its own memory.
+      // A device cannot lose access to its own memory.
       if (id === found.device && flags === memAccessFlags.none) fail(cudaErrorInvalidDevice, call);
       const isOwnOrPeer = found.device === undefined || id === found.device || this.#devices.arePeers;
       if (!isOwnOrPeer) fail(cudaErrorInvalidDevice, call);
       devices.push({ id, flags });
     }
     for (const { id, flags } of devices) {
-      this.#checkLimits(id, call);
+      this.#ensureBoundsTable(id, call);
       found.setAccess(id, flags);
     }
   }
 
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint {
     const call = "cudaMallocFromPoolAsync";
-    const onto = this.#stream(device, stream, call);
-    const found = this.#ownPool(pool, call);
+    const target = this.#stream(device, stream, call);
+    const found = this.#localPool(pool, call);
     if (byteLength === 0) return 0n;
-    const block = found.allocate(byteLength, onto);
+    const block = found.allocate(byteLength, target);
     if (block === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     const { begin } = block;
-    const owner = found.device ?? onto.device;
+    const owner = found.device ?? target.device;
     this.#allocations.add({ kind: "pool", begin, byteLength, device: owner, pool: found, block });
     return addressOfOffset(begin);
   }
 
   freeAsync(device: number, address: bigint, stream: bigint): void {
     const call = "cudaFreeAsync";
-    const onto = this.#stream(device, stream, call);
+    const target = this.#stream(device, stream, call);
     if (address === 0n) return;
-    this.#freeInOrder(this.#ownAllocation(address, call), onto);
+    this.#enqueueFree(this.#freeableAllocation(address, call), target);
   }
 
   malloc(device: number, byteLength: number): bigint {
     const call = "cudaMalloc";
     this.#devices.check(device, call);
     if (byteLength === 0) return 0n;
-    this.#checkLimits(device, call);
+    this.#ensureBoundsTable(device, call);
     const memory = this.#legacyMemory.allocate(device, byteLength);
     if (memory === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     this.#allocations.add(memory);
@@ -495,22 +497,22 @@ export class SoftwareDriver implements Driver {
     const call = "cudaFree";
     this.#devices.check(device, call);
     if (address === 0n) return;
-    const found = this.#ownAllocation(address, call);
-    this.#finishWorkOf(device, call);
-    this.#finishWorkOf(found.device, call);
-    const freed = this.#freeInOrder(found, this.#defaultStreams[found.device]!);
+    const found = this.#freeableAllocation(address, call);
+    this.#finishWork(device, call);
+    this.#finishWork(found.device, call);
+    const freed = this.#enqueueFree(found, this.#defaultStreams[found.device]!);
     this.#scheduler.runUntil(() => freed.done);
-    this.#settlePools();
+    this.#reclaimPools();
   }
 
-  /** The allocation that begins at an address and is a free's to end. */
-  #ownAllocation(address: bigint, call: string): OwnAllocation {
-    const found = this.#allocationBeginningAt(address);
-    if (found !== undefined && (isOfPool(found) || found.kind === "plain")) return found;
+  /** Returns the allocation that starts at an address, if a free may end it. */
+  #freeableAllocation(address: bigint, call: string): FreeableAllocation {
+    const found = this.#allocationStartingAt(address);
+    if (found !== undefined && (isPoolMemory(found) || found.kind === "plain")) return found;
     fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  #freeInOrder(allocation: OwnAllocation, stream: Stream): Work {
+  #enqueueFree(allocation: FreeableAllocation, stream: Stream): Work {
     this.#allocations.remove(allocation);
     if (allocation.kind === "pool") return allocation.pool.free(allocation, stream);
     if (allocation.kind === "mapped") {
@@ -524,7 +526,7 @@ export class SoftwareDriver implements Driver {
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer> {
     const call = "cudaIpcGetMemHandle";
     this.#devices.check(device, call);
-    // The handle is of the whole allocation, wherever in it the address lies.
+    // The handle names the whole allocation, even if the address points into the middle of it.
     const found = this.#allocationAt(address, 1, call);
     if (found.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return this.#legacyMemory.handleOf(found);
@@ -540,25 +542,25 @@ export class SoftwareDriver implements Driver {
   ipcCloseMemHandle(device: number, address: bigint): void {
     const call = "cudaIpcCloseMemHandle";
     this.#devices.check(device, call);
-    const found = this.#allocationBeginningAt(address);
+    const found = this.#allocationStartingAt(address);
     if (found?.kind !== "opened") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     if (--found.openCount > 0) return;
     this.#allocations.remove(found);
     for (const user of [device, found.device]) this.#scheduler.runUntil(() => this.#scheduler.isIdle(user));
     this.#legacyMemory.unmap(found);
-    for (const user of [device, found.device]) this.#synchronized(user, call);
+    for (const user of [device, found.device]) this.#finishSynchronization(user, call);
   }
 
   memPoolExportToShareableHandle(pool: bigint, handleType: number): OsHandle {
     const call = "cudaMemPoolExportToShareableHandle";
-    const found = this.#ownPool(pool, call);
+    const found = this.#localPool(pool, call);
     const { file, handleTypes } = found;
     const { posixFileDescriptor, fabric } = memHandleType;
-    const isOneOfIts = [posixFileDescriptor, fabric].some((type) => type === handleType && (handleTypes & type) !== 0);
-    if (!isOneOfIts) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    // What can have a fabric handle is not exported in any way without an IMEX channel, which is not here.
+    const isSupported = [posixFileDescriptor, fabric].some((type) => type === handleType && (handleTypes & type) !== 0);
+    if (!isSupported) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    // Without an IMEX channel, which the software device lacks, CUDA exports no pool that supports fabric handles.
     if (file === undefined) fail(cudaErrorNumbers.cudaErrorNotPermitted, call);
-    const descriptor = outOfSystem(call, () => file.duplicate());
+    const descriptor = translateSystemErrors(call, () => file.duplicate());
     found.isExported = true;
     return descriptor;
   }
@@ -570,9 +572,9 @@ export class SoftwareDriver implements Driver {
     if (handleType !== memHandleType.posixFileDescriptor || typeof handle !== "number") {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     }
-    const opened = outOfSystem(call, () => SharedFile.openPoolFile(handle));
+    const opened = translateSystemErrors(call, () => SharedFile.openPoolFile(handle));
     if (opened === undefined) fail(cudaErrorNumbers.cudaErrorUnknown, call);
-    const known = this.#importOf(opened.file.identity());
+    const known = this.#retainImport(opened.file.identity());
     if (known !== undefined) {
       opened.file.close();
       return known;
@@ -581,19 +583,19 @@ export class SoftwareDriver implements Driver {
     const owner = deviceUuid === undefined ? undefined : this.#devices.find(deviceUuid);
     try {
       if (deviceUuid !== undefined && owner === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
-      if (owner !== undefined) this.#checkLimits(owner, call);
+      if (owner !== undefined) this.#ensureBoundsTable(owner, call);
     } catch (error) {
       opened.file.close();
       throw error;
     }
     const imported = new ImportedPool(this.#linearMemory, { device: owner, ...opened });
-    this.#livingImports.add(imported);
+    this.#openImports.add(imported);
     return this.#register(this.#pools, imported);
   }
 
   memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer> {
-    const found = this.#allocationBeginningAt(address);
-    // Before the first export of its handle a pool gives no pointers, as on a GPU.
+    const found = this.#allocationStartingAt(address);
+    // As on a GPU, a pool exports pointers only after the first export of its own handle.
     if (found?.kind !== "pool" || !found.pool.isExported) {
       fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMemPoolExportPointer");
     }
@@ -628,15 +630,15 @@ export class SoftwareDriver implements Driver {
     if (found === undefined) fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     const { begin, byteLength } = found;
     if (this.#isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
-    // Of a host pool's memory CUDA tells who has no access the size, and not the begin.
-    if (isOfPool(found) && found.pool.device === undefined) return { base: address, byteLength };
+    // For host pool memory that the device has no access to, CUDA reports the size but not the base address.
+    if (isPoolMemory(found) && found.pool.device === undefined) return { base: address, byteLength };
     return fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const call = "cudaPointerGetAttributes";
     const found = this.#allocationAt(address, byteLength, call);
-    if (!isOfPool(found) || found.pool.device !== undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (!isPoolMemory(found) || found.pool.device !== undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     checkSharing(call);
     return this.#linearMemory.view(offsetOfAddress(address)!, byteLength);
   }
@@ -657,30 +659,30 @@ export class SoftwareDriver implements Driver {
     this.#devices.checkAlive(call);
     if (address === 0n) return;
     if (!this.#hostMemory.has(buffer)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    // Whatever was given to any device may use the memory.
-    for (let device = 0; device < this.#devices.count; device++) this.#finishWorkOf(device, call);
+    // The pending work of any device may use the memory.
+    for (let device = 0; device < this.#devices.count; device++) this.#finishWork(device, call);
     const freed = this.#hostMemory.free(buffer);
     if (freed !== undefined) this.#allocations.remove(freed);
   }
 
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void {
     const call = "cudaMemcpyAsync";
-    const onto = this.#stream(device, stream, call);
-    this.#copies.fromHost(onto, this.#rangeBesideHost(destination, source.byteLength, { device, call }), source);
+    const target = this.#stream(device, stream, call);
+    this.#copies.fromHost(target, this.#rangeForHostCopy(destination, source.byteLength, { device, call }), source);
   }
 
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void {
     const call = "cudaMemcpyAsync";
-    const onto = this.#stream(device, stream, call);
-    this.#copies.toHost(onto, destination, this.#rangeBesideHost(source, destination.byteLength, { device, call }));
-    this.#devices.check(onto.device, call);
+    const target = this.#stream(device, stream, call);
+    this.#copies.toHost(target, destination, this.#rangeForHostCopy(source, destination.byteLength, { device, call }));
+    this.#devices.check(target.device, call);
   }
 
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void {
     const call = "cudaMemcpyAsync";
-    const onto = this.#stream(device, stream, call);
-    const to = this.#rangeBesideHost(destination, byteLength, { device, call });
-    this.#copies.copy(onto, to, this.#rangeBesideHost(source, byteLength, { device, call }));
+    const target = this.#stream(device, stream, call);
+    const to = this.#rangeForHostCopy(destination, byteLength, { device, call });
+    this.#copies.copy(target, to, this.#rangeForHostCopy(source, byteLength, { device, call }));
   }
 
   memcpyPeerAsync(
@@ -693,27 +695,28 @@ export class SoftwareDriver implements Driver {
     stream: bigint,
   ): void {
     const call = "cudaMemcpyPeerAsync";
-    const onto = this.#stream(device, stream, call);
+    const target = this.#stream(device, stream, call);
     this.#devices.check(destinationDevice, call);
     this.#devices.check(sourceDevice, call);
-    // Memory of a pool on the host is of no device.
-    const isPermitted = (allocation: AnyAllocation) => !isOfPool(allocation) || allocation.pool.device !== undefined;
+    // Memory of a host pool belongs to no device.
+    const isPermitted = (allocation: AnyAllocation) =>
+      !isPoolMemory(allocation) || allocation.pool.device !== undefined;
     const to = this.#range(destination, byteLength, { call, isPermitted });
     const from = this.#range(source, byteLength, { call, isPermitted });
-    this.#copies.copy(onto, to, from);
+    this.#copies.copy(target, to, from);
   }
 
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void {
     const call = "cudaMemsetAsync";
-    const onto = this.#stream(device, stream, call);
-    const isPermitted = (allocation: AnyAllocation) => this.#isAccessible(allocation, onto.device);
-    this.#copies.fill(onto, this.#range(address, byteLength, { call, isPermitted }), byte);
+    const target = this.#stream(device, stream, call);
+    const isPermitted = (allocation: AnyAllocation) => this.#isAccessible(allocation, target.device);
+    this.#copies.fill(target, this.#range(address, byteLength, { call, isPermitted }), byte);
   }
 
   moduleLoadData(device: number, image: string | Uint8Array): bigint {
     const call = "cuModuleLoadDataEx";
     this.#devices.check(device, call);
-    this.#checkLimits(device, call);
+    this.#ensureBoundsTable(device, call);
     const module = LoadedModule.load(this.#linearMemory, image, { device, ...this.#kernelOptions });
     for (const variable of module.variables.values()) {
       this.#allocations.add(variable);
@@ -729,7 +732,7 @@ export class SoftwareDriver implements Driver {
     for (const handle of found.functions.values()) this.#kernels.delete(handle);
     this.#modules.delete(module);
     if (found.variables.size === 0) return;
-    // Kernels that were launched before still need the variables.
+    // Kernels that were launched earlier still need the variables.
     this.#scheduler.runUntil(() => this.#scheduler.isIdle(found.device));
     for (const variable of found.variables.values()) {
       this.#allocations.remove(variable);
@@ -774,18 +777,18 @@ export class SoftwareDriver implements Driver {
     { view }: KernelParameters,
   ): void {
     const call = "cuLaunchKernel";
-    const onto = this.#stream(device, stream, call);
+    const target = this.#stream(device, stream, call);
     const { device: loadedFor, kernel: found } = this.#kernel(kernel, call);
-    // Copies and waits may be given to a stream of any device, kernels to one of their own alone.
-    if (onto.device !== loadedFor) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-    this.#checkLimits(loadedFor, call);
+    // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
+    if (target.device !== loadedFor) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    this.#ensureBoundsTable(loadedFor, call);
     const { run, release } = launchOf(found, {
       grid: [gridX, gridY, gridZ],
       block: [blockX, blockY, blockZ],
       sharedMemoryBytes,
       parameters: new Uint8Array(view.buffer),
     }, { window: this.#linearMemory, device: loadedFor });
-    this.#scheduler.enqueue(onto, run, { release });
+    this.#scheduler.enqueue(target, run, { release });
   }
 
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
@@ -806,9 +809,9 @@ export class SoftwareDriver implements Driver {
     return handle;
   }
 
-  /** Sees to it that there are limits for the device's kernels to heed, before a stream needs them. */
-  #checkLimits(device: number, call: string): void {
-    if (!this.#linearMemory.hasBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+  /** Creates the bounds table of the device's kernels, or throws, before a stream needs the table. */
+  #ensureBoundsTable(device: number, call: string): void {
+    if (!this.#linearMemory.ensureBoundsTable(device)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
   }
 
   #stream(device: number, stream: bigint, call: string): Stream {
@@ -827,13 +830,13 @@ export class SoftwareDriver implements Driver {
     return this.#pools.get(pool) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  #ownPool(pool: bigint, call: string): SoftwarePool {
+  #localPool(pool: bigint, call: string): SoftwarePool {
     const found = this.#pool(pool, call);
     return found instanceof SoftwarePool ? found : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  /** The pool that was imported from a file already, counted once more. */
-  #importOf(identity: string): bigint | undefined {
+  /** Returns the handle of the pool that was already imported from a file, and counts another import. */
+  #retainImport(identity: string): bigint | undefined {
     for (const [handle, pool] of this.#pools) {
       if (!(pool instanceof ImportedPool) || pool.identity !== identity) continue;
       pool.importCount++;
@@ -850,7 +853,7 @@ export class SoftwareDriver implements Driver {
     return this.#kernels.get(kernel) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  #allocationBeginningAt(address: bigint): AnyAllocation | undefined {
+  #allocationStartingAt(address: bigint): AnyAllocation | undefined {
     const offset = offsetOfAddress(address);
     return offset === undefined ? undefined : this.#allocations.at(offset);
   }
@@ -861,29 +864,32 @@ export class SoftwareDriver implements Driver {
     return found ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  /** Whether a device may access memory, as its kernels may. */
+  /** Whether the kernels of a device may access an allocation. */
   #isAccessible(allocation: AnyAllocation, device: number): boolean {
     if (allocation.kind === "locked") return true;
-    if (!isOfPool(allocation)) return allocation.isAllowed(device);
+    if (!isPoolMemory(allocation)) return allocation.isAllowed(device);
     const { access } = allocation.pool;
     return (access.get(device) ?? memAccessFlags.none) !== memAccessFlags.none;
   }
 
   /**
-   * The bytes of a range that is copied from or to memory of the host by a device that is current: of a pool's memory that
-   * has to have access.
+   * Returns the bytes of a range that a device copies from or to host memory. If the range lies in a device's pool, the
+   * copying device must have access to that pool.
    */
-  #rangeBesideHost(
+  #rangeForHostCopy(
     address: bigint,
     byteLength: number,
     { device, call }: { device: number; call: string },
   ): Uint8Array {
     const isPermitted = (allocation: AnyAllocation) =>
-      !isOfPool(allocation) || allocation.pool.device === undefined || this.#isAccessible(allocation, device);
+      !isPoolMemory(allocation) || allocation.pool.device === undefined || this.#isAccessible(allocation, device);
     return this.#range(address, byteLength, { call, isPermitted });
   }
 
-  /** The bytes of a range that lies in one allocation, and in one that may be used so. No bytes may lie anywhere. */
+  /**
+   * Returns the bytes of a range. The range must lie within one allocation that `isPermitted` accepts. An empty range
+   * may lie anywhere.
+   */
   #range(
     address: bigint,
     byteLength: number,
@@ -896,27 +902,27 @@ export class SoftwareDriver implements Driver {
     return this.#linearMemory.bytes.subarray(offset, offset + byteLength);
   }
 
-  /** Blocks until a device has done all that it was given. */
-  #finishWorkOf(device: number, call: string): void {
+  /** Blocks until a device has finished all its work. */
+  #finishWork(device: number, call: string): void {
     this.#scheduler.runUntil(() => this.#scheduler.isIdle(device));
-    this.#synchronized(device, call);
+    this.#finishSynchronization(device, call);
   }
 
-  #synchronized(device: number, call: string): void {
-    this.#settlePools();
-    this.#settleEvents();
+  #finishSynchronization(device: number, call: string): void {
+    this.#reclaimPools();
+    this.#closeUnusedEvents();
     this.#devices.check(device, call);
   }
 
-  #settlePools(): void {
-    for (const pool of this.#livingPools) {
-      pool.settle();
-      if (pool.isClosed) this.#livingPools.delete(pool);
+  #reclaimPools(): void {
+    for (const pool of this.#openPools) {
+      pool.reclaim();
+      if (pool.isClosed) this.#openPools.delete(pool);
     }
-    for (const pool of this.#livingImports) if (pool.isClosed) this.#livingImports.delete(pool);
+    for (const pool of this.#openImports) if (pool.isClosed) this.#openImports.delete(pool);
   }
 
-  #settleEvents(): void {
+  #closeUnusedEvents(): void {
     for (const event of this.#interprocessEvents) {
       event.closeIfUnused();
       if (event.isClosed) this.#interprocessEvents.delete(event);
@@ -924,11 +930,11 @@ export class SoftwareDriver implements Driver {
   }
 }
 
-/** Whether a place is where the processor's own memory is. */
+/** Whether a location is host memory. */
 function isHost({ type, id }: MemLocation): boolean {
   return type === memLocationType.host || (type === memLocationType.hostNuma && id === onlyNumaNode);
 }
 
-function isOfPool(allocation: AnyAllocation): allocation is PoolAllocation | MappedAllocation {
+function isPoolMemory(allocation: AnyAllocation): allocation is PoolAllocation | MappedAllocation {
   return allocation.kind === "pool" || allocation.kind === "mapped";
 }

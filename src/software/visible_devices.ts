@@ -8,50 +8,50 @@ import { KernelFault } from "./execution/kernel_fault.ts";
 
 const deviceLimit = 16;
 
-/** What the software devices are like. */
+/** Options of the software driver and its devices. */
 export interface SoftwareDriverOptions {
-  /** How many there are. */
+  /** The number of devices. */
   readonly devices: number;
-  /** Whether each may access the others' memory. */
+  /** Whether each device may access the memory of the others. */
   readonly peers: boolean;
   /** The value of `CUDA_VISIBLE_DEVICES`. */
   readonly visible?: string | undefined;
-  /** How many steps the threads of a block may do before the kernel is stopped; a step is once around a loop. */
+  /** The number of steps after which a block's kernel is stopped. A step is one loop iteration of one thread. */
   readonly stepLimit?: number | undefined;
-  /** Whether kernels check their addresses, as they do unless it is false: to measure what that costs. */
+  /** Whether kernels check their addresses: true by default. False serves to measure the cost of the checks. */
   readonly boundsChecks?: boolean;
   /**
-   * Whether kernels run several threads at once, by vectors: in large launches where it is likely to be faster, as they do
-   * unless it is said, or never, or wherever it is possible, for tests.
+   * Whether kernels run several threads at once as a gang, with vector instructions. By default, true: in large
+   * launches where the cost model expects a gain. False: never. `"always"`: wherever possible, for tests.
    */
   readonly packedThreads?: boolean | "always";
 }
 
-/** Why the devices were lost. */
+/** The failure that the devices were lost to. */
 interface Loss {
-  /** The one whose work it was. */
+  /** The device whose work failed. */
   readonly device: number;
   readonly number: number;
   readonly cause: unknown;
 }
 
-/** The devices that a driver shows, and whether they were lost: as those of one process are, all at once. */
+/** The devices that a driver shows. A failure on one of them loses all of them at once. */
 export class VisibleDevices {
-  /** Whether each may access the others' memory. */
+  /** Whether each device may access the memory of the others. */
   readonly arePeers: boolean;
-  /** The ordinal that each has where none is hidden. */
-  readonly #physical: readonly number[];
-  /** What they were lost to: every call on any of them gives that error again. */
+  /** The ordinal of each visible device among all devices, hidden ones included. */
+  readonly #physicalOrdinals: readonly number[];
+  /** The failure that the devices were lost to. Every later call on any of them throws its error again. */
   #loss: Loss | undefined;
 
   constructor({ devices, peers, visible }: SoftwareDriverOptions) {
     if (!Number.isInteger(devices) || devices < 1 || devices > deviceLimit) {
-      throw new RangeError(`Cannot show ${devices} software devices: the number is from 1 to ${deviceLimit}`);
+      throw new RangeError(`Cannot open ${devices} software devices: the number must be from 1 to ${deviceLimit}`);
     }
     this.arePeers = peers;
     const uuids = Array.from({ length: devices }, (_, ordinal) => formatUuid(softwareUuid(ordinal)));
-    this.#physical = visibleDevices(visible, uuids);
-    if (this.#physical.length > 0) return;
+    this.#physicalOrdinals = visibleDevices(visible, uuids);
+    if (this.#physicalOrdinals.length > 0) return;
     const ordinals = devices === 1 ? "0" : `some of the ordinals 0 to ${devices - 1}`;
     throw new CudaError(
       cudaErrorNumbers.cudaErrorNoDevice,
@@ -62,26 +62,26 @@ export class VisibleDevices {
   }
 
   get count(): number {
-    return this.#physical.length;
+    return this.#physicalOrdinals.length;
   }
 
   uuid(device: number): Uint8Array<ArrayBuffer> {
-    return softwareUuid(this.#physical[device]!);
+    return softwareUuid(this.#physicalOrdinals[device]!);
   }
 
-  /** The ordinal of the device with a UUID; undefined where none is visible. */
+  /** Returns the ordinal of the visible device with a UUID, or undefined if there is none. */
   find(uuid: Uint8Array): number | undefined {
     const digits = uuid.toHex();
-    const device = this.#physical.findIndex((ordinal) => softwareUuid(ordinal).toHex() === digits);
+    const device = this.#physicalOrdinals.findIndex((ordinal) => softwareUuid(ordinal).toHex() === digits);
     return device < 0 ? undefined : device;
   }
 
-  /** Fails where there is no such device. */
+  /** Throws if there is no such device. */
   checkOrdinal(device: number, call: string): void {
-    if (this.#physical[device] === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
+    if (this.#physicalOrdinals[device] === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
   }
 
-  /** Fails where there is no such device, or the devices were lost. */
+  /** Throws if there is no such device, or if the devices were lost. */
   check(device: number, call: string): void {
     this.checkOrdinal(device, call);
     this.checkAlive(call);
@@ -91,27 +91,27 @@ export class VisibleDevices {
     return this.#loss !== undefined;
   }
 
-  /** Fails where the devices were lost. */
+  /** Throws if the devices were lost. */
   checkAlive(call: string): void {
     if (this.#loss === undefined) return;
     const { device, number, cause } = this.#loss;
     const { message } = cause as Error;
-    const what = cause instanceof KernelFault
+    const loss = cause instanceof KernelFault
       ? `a kernel on device ${device} was stopped`
       : `device ${device} was lost`;
-    throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${number}): ${what} (${message})`, {
+    throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${number}): ${loss} (${message})`, {
       cause,
     });
   }
 
-  /** Takes note of what a piece of work threw: the first error is the one that stays. */
+  /** Records the error that a piece of work threw. Only the first error is kept. */
   lose(device: number, cause: unknown): void {
-    const number = cause instanceof KernelFault ? errorOfFault(cause) : cudaErrorNumbers.cudaErrorUnknown;
+    const number = cause instanceof KernelFault ? faultErrorNumber(cause) : cudaErrorNumbers.cudaErrorUnknown;
     this.#loss ??= { device, number, cause };
   }
 }
 
-const errorsOfFaults: ReadonlyMap<number, number> = new Map([
+const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.illegalAddress, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.misalignedAddress, cudaErrorNumbers.cudaErrorMisalignedAddress],
   [faultKind.outsideSharedWindow, cudaErrorNumbers.cudaErrorIllegalInstruction],
@@ -125,6 +125,6 @@ const errorsOfFaults: ReadonlyMap<number, number> = new Map([
   [faultKind.deadlock, cudaErrorNumbers.cudaErrorLaunchTimeout],
 ]);
 
-function errorOfFault({ kind }: KernelFault): number {
-  return errorsOfFaults.get(kind) ?? cudaErrorNumbers.cudaErrorUnknown;
+function faultErrorNumber({ kind }: KernelFault): number {
+  return faultErrorNumbers.get(kind) ?? cudaErrorNumbers.cudaErrorUnknown;
 }

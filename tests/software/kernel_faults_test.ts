@@ -329,7 +329,11 @@ LOOP:
   @%p1 bra LOOP;`;
   await launch(threadsModule(body), { block: 32, grid: 100, stepLimit: 2 ** 20 });
   for (const stepLimit of [0, -1, 1.5, NaN, 2 ** 60]) {
-    assertThrows(() => new SoftwareDriver({ devices: 1, peers: true, stepLimit }), RangeError, "Cannot let kernels do");
+    assertThrows(
+      () => new SoftwareDriver({ devices: 1, peers: true, stepLimit }),
+      RangeError,
+      "Cannot limit kernels to",
+    );
   }
 });
 
@@ -389,7 +393,7 @@ test("POOLPASS_SOFTWARE_STEPS says how many steps a block may do", async () => {
     assertEquals(refused, `RangeError: Cannot use POOLPASS_SOFTWARE_STEPS="${value}": it must be a whole number`);
   }
   const [none] = await runAlone(turns(1), { POOLPASS_SOFTWARE_STEPS: "0" });
-  assertMatch(none, /^RangeError: Cannot let kernels do 0 steps: the limit is a whole number from 1 on/);
+  assertMatch(none, /^RangeError: Cannot limit kernels to 0 steps: the limit must be a whole number of at least 1/);
 });
 
 test("a failed assertion is told on the standard error, and is an error of its own", async () => {

@@ -56,12 +56,12 @@ function bytesTaken(fd: number): number {
 testLeases("leases name what is mapped, until they are given back", (file, leases) => {
   const [first, second] = [{ begin: 65536, end: 65537 }, { begin: 2 ** 35, end: 2 ** 35 + 4096 }];
   assertEquals(leasedRanges(file), []);
-  const place = leases.take(first)!;
-  leases.take(second);
+  const place = leases.acquire(first)!;
+  leases.acquire(second);
   assertEquals(leasedRanges(file), [first, second]);
-  leases.giveBack(place);
+  leases.release(place);
   assertEquals(leasedRanges(file), [second]);
-  assertEquals(leases.take(first), place);
+  assertEquals(leases.acquire(first), place);
 });
 
 testLeases("a lease of a process that is gone holds nothing, and its place is free again", (file, leases) => {
@@ -70,9 +70,9 @@ testLeases("a lease of a process that is gone holds nothing, and its place is fr
   file.write(leaseOf(gone), tableOffset);
   file.write(leaseOf({ ...gone, pid: 2 ** 32 - 2, startTime: 2n ** 63n - 1n }), tableOffset + leaseLength);
   const own = { begin: 65536, end: 65538 };
-  const place = leases.take(own);
+  const place = leases.acquire(own);
   assertEquals(leasedRanges(file), [own]);
-  const [one, other] = [leases.take(own), leases.take(own)];
+  const [one, other] = [leases.acquire(own), leases.acquire(own)];
   assertEquals(new Set([place, one, other]), new Set([0, 4, 8]));
 });
 
@@ -85,7 +85,7 @@ testLeases("a lease of a process that cannot be looked at from here stays", (fil
 
 testLeases("a lease that is written while the table is read is not taken for one of who is gone", (file, leases) => {
   const range = { begin: 65536, end: 65537 };
-  leases.take(range);
+  leases.acquire(range);
   const { pid, startTime } = ownIdentity();
   const namespace = ownNamespace();
   let reads = 0;
@@ -102,8 +102,8 @@ testLeases("a lease that is written while the table is read is not taken for one
 });
 
 testLeases("a full table has no room for another lease", (_file, leases) => {
-  for (let count = 0; count < tableLength; count++) leases.take({ begin: 65536, end: 65537 });
-  assertEquals(leases.take({ begin: 65536, end: 65537 }), undefined);
+  for (let count = 0; count < tableLength; count++) leases.acquire({ begin: 65536, end: 65537 });
+  assertEquals(leases.acquire({ begin: 65536, end: 65537 }), undefined);
 });
 
 testLeases(
@@ -120,15 +120,15 @@ testLeases(
     const space = new PoolSpace(counted as unknown as SharedFile);
     const begin = space.allocate(4 * unitByteLength)!;
     const end = begin + 4 * unitByteLength;
-    const place = leases.take({ begin, end: begin + 1 })!;
+    const place = leases.acquire({ begin, end: begin + 1 })!;
     for (let unit = begin; unit < end; unit += unitByteLength) space.free({ begin: unit, end: unit + unitByteLength });
-    space.settle();
+    space.reclaim();
     assertEquals(looks, 1);
     assertEquals(space.allocate(3 * unitByteLength), begin + unitByteLength);
     assertEquals(looks, 1);
     assertEquals(space.allocate(unitByteLength), end);
     assertEquals(looks, 2);
-    leases.giveBack(place);
+    leases.release(place);
     assertEquals(space.allocate(unitByteLength), begin);
     assertEquals(looks, 3);
   },

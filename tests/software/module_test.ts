@@ -56,7 +56,7 @@ function launch(module: SoftwareModule, linearMemory: LinearMemory, sharedMemory
 test("a module's variables lie in linear memory, where its kernels find them", () => {
   const linearMemory = new LinearMemory();
   try {
-    const free = (linearMemory.hasBoundsTable(device), linearMemory.freeBytes);
+    const free = (linearMemory.ensureBoundsTable(device), linearMemory.freeBytes);
     // Twice, so that the second finds what the first left in its pages.
     for (let time = 0; time < 2; time++) {
       withModule(linearMemory, (module) => {

@@ -85,7 +85,7 @@ export function loadModule(
       memory: { begin, byteLength },
     };
   } catch (error) {
-    window.giveBack(begin, byteLength, { isShared: false });
+    window.discardAndRelease(begin, byteLength, { isShared: false });
     throw error;
   }
 }

@@ -65,7 +65,7 @@ export class LoadedModule {
   /** Gives the memory of its variables back. */
   release(): void {
     if (this.#memory === undefined) return;
-    this.#window.giveBack(this.#memory.begin, this.#memory.byteLength, { isShared: false });
+    this.#window.discardAndRelease(this.#memory.begin, this.#memory.byteLength, { isShared: false });
   }
 }
 
@@ -137,7 +137,7 @@ export function launchOf(
   const threadMemory = window.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
   return {
     run: launchInSlices(kernel, { grid, block }, { ...place, threadMemory }),
-    release: () => window.giveBack(threadMemory, reservedBytes, { isShared: false }),
+    release: () => window.discardAndRelease(threadMemory, reservedBytes, { isShared: false }),
   };
 }
 

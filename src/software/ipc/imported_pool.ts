@@ -7,36 +7,36 @@ import { granuleByteLength, type LinearMemory, pageByteLength, wholePages } from
 
 /** An allocation of another process, mapped here. */
 export interface PointerMapping {
-  /** Which allocation it is. */
+  /** Identifies the allocation within its pool. */
   readonly key: string;
   readonly begin: number;
   readonly byteLength: number;
-  /** The whole pages around it. */
+  /** The whole pages that contain the allocation. */
   readonly pages: { readonly begin: number; readonly byteLength: number };
-  /** What keeps the exporter from giving the memory back. */
+  /** The lease that keeps the exporter from releasing the memory. */
   readonly lease: number;
 }
 
-/** A pool of another process, or of this one by way of its descriptor. */
+/** A pool that was imported by its descriptor, from another process or from this one. */
 export class ImportedPool {
   readonly id: string;
-  /** Undefined for memory of the host. */
+  /** Undefined for host memory. */
   readonly device: number | undefined;
-  /** Which file its memory is. */
+  /** Identifies the pool's file. */
   readonly identity: string;
-  /** How often it was imported and not destroyed: the last destroys it. */
+  /** The number of imports that have not been destroyed. Destroying the last one destroys the pool. */
   importCount = 1;
-  /** Whether it was destroyed and the last of its mappings is gone. */
+  /** Whether the pool was destroyed and the last of its mappings was removed. */
   isClosed = false;
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
-  /** By their keys: export data is mapped once. */
+  /** The mappings by their keys. The same export data is mapped only once. */
   readonly mappings: Map<string, PointerMapping> = new Map();
-  /** Those, and the ones whose free has not been reached by its stream. */
+  /** All of `mappings`, and the freed mappings whose free their stream has not reached. */
   readonly #mapped = new Set<PointerMapping>();
   readonly #linearMemory: LinearMemory;
   readonly #file: SharedFile;
-  /** Undefined until there is a mapping. */
+  /** Undefined while there is no mapping. */
   #leases: MappingLeases | undefined;
   #isDestroyed = false;
 
@@ -52,7 +52,7 @@ export class ImportedPool {
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
   }
 
-  /** Maps an allocation, or finds it mapped. */
+  /** Maps an allocation, or returns its existing mapping. */
   map({ fileOffset, byteLength }: ExportedPointer): PointerMapping | "out of memory" | "not in the file" {
     const key = `${fileOffset}+${byteLength}`;
     const known = this.mappings.get(key);
@@ -61,13 +61,13 @@ export class ImportedPool {
       fileOffset + byteLength <= this.#file.currentByteLength();
     if (!isInFile) return "not in the file";
     const before = fileOffset % pageByteLength;
-    // Before it is mapped: without a lease the exporter could give the memory to somebody else.
+    // The lease comes before the mapping: without it, the exporter could reuse the memory meanwhile.
     this.#leases ??= MappingLeases.open(this.#linearMemory, this.#file);
-    const lease = this.#leases?.take({ begin: fileOffset, end: fileOffset + byteLength });
+    const lease = this.#leases?.acquire({ begin: fileOffset, end: fileOffset + byteLength });
     const offset = fileOffset - before;
     const pages = lease === undefined ? undefined : this.#mapPages(offset, wholePages(before + byteLength));
     if (lease === undefined || pages === undefined) {
-      if (lease !== undefined) this.#leases?.giveBack(lease);
+      if (lease !== undefined) this.#leases?.release(lease);
       this.#closeUnusedLeases();
       return "out of memory";
     }
@@ -84,18 +84,18 @@ export class ImportedPool {
     const begin = this.#linearMemory.reserve(byteLength);
     if (begin === undefined) return undefined;
     if (this.#file.tryMap(this.#linearMemory, { begin, byteLength, fileOffset })) return { begin, byteLength };
-    // A mapping that failed may have left a hole in linear memory.
-    this.#linearMemory.giveBack(begin, byteLength, { isShared: true });
+    // A failed mapping may have left a hole in linear memory, which discarding closes.
+    this.#linearMemory.discardAndRelease(begin, byteLength, { isShared: true });
     return undefined;
   }
 
-  /** Gives linear memory's pages back. The mapping is no longer among `mappings`. */
+  /** Unmaps an allocation and releases its lease. The caller has already removed the mapping from `mappings`. */
   unmap(mapping: PointerMapping): void {
     const { begin, byteLength, pages, lease } = mapping;
     if (!this.#mapped.delete(mapping)) return;
     for (const device of this.access.keys()) this.#linearMemory.deny(device, begin, byteLength);
-    this.#linearMemory.giveBack(pages.begin, pages.byteLength, { isShared: true });
-    this.#leases?.giveBack(lease);
+    this.#linearMemory.discardAndRelease(pages.begin, pages.byteLength, { isShared: true });
+    this.#leases?.release(lease);
     this.#closeWhenUnused();
   }
 
@@ -107,13 +107,13 @@ export class ImportedPool {
     }
   }
 
-  /** The pool goes; a mapping whose free has not been reached by its stream stays until then. */
+  /** Destroys the pool. A mapping stays until its stream reaches its free. */
   destroy(): void {
     this.#isDestroyed = true;
     this.#closeWhenUnused();
   }
 
-  /** Gives everything back at once: the driver goes. */
+  /** Releases everything when the driver closes. */
   close(): void {
     this.#isDestroyed = true;
     for (const mapping of this.#mapped) this.unmap(mapping);

@@ -1,29 +1,30 @@
 /**
  * Events that several processes record and wait for.
  *
- * Their state is in a page that all of them map: how many records were begun, each with the next number, its ticket, and
- * which of them their streams have got to. A ticket has a place among many in a ring, where its number is written: so a
- * stream that waits for one is not let go by a later one that another stream gets to before. Only the last record of
- * this process itself is known by its work; what comes before the record of another process is not known here.
+ * An event's state lies in a page that all these processes map: the number of records so far, and a ring of completed
+ * records. Each record gets the next number as its ticket. When a stream reaches a record, it writes the ticket's
+ * number to the ticket's entry in the ring. Recent tickets have separate entries, so that a later record that completes
+ * first does not release a stream that waits for an earlier one. Only the last local record is represented by its work:
+ * a process cannot know what precedes a record of another process.
  *
  * @module
  */
 import { atNextTurn } from "../../support/waiting/turn.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { eventFlags } from "../../driver.ts";
-import { checkSharing, fail, outOfSystem } from "../failure.ts";
+import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { IpcFile, openIpcFile } from "./ipc_file.ts";
 import { ipcKind } from "./ipc_handle.ts";
 import { type Awaited, Event } from "../execution/streams.ts";
 import { Uses } from "./uses.ts";
 import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
 
-/** How many of the last tickets are told apart. */
+/** The binary logarithm of the number of recent tickets that have separate entries. */
 const ringBits = 12;
 const ringLength = 2 ** ringBits;
 const ringBegin = 1;
 
-/** A record by the number that it has in all processes. */
+/** A record, identified by the number that it has in all processes. */
 class Ticket implements Awaited {
   readonly #state: BigInt64Array;
   readonly #number: bigint;
@@ -33,37 +34,37 @@ class Ticket implements Awaited {
     this.#number = number;
   }
 
-  /** Whether its stream has got to it, or to one of so much later that its place was taken. */
+  /** Whether a stream has reached the record, or a record so much later that it has overwritten the ring's entry. */
   get done(): boolean {
-    return Atomics.load(this.#state, this.#place) >= this.#number;
+    return Atomics.load(this.#state, this.#index) >= this.#number;
   }
 
   complete(): void {
     for (;;) {
-      const seen = Atomics.load(this.#state, this.#place);
+      const seen = Atomics.load(this.#state, this.#index);
       if (seen >= this.#number) return;
-      if (Atomics.compareExchange(this.#state, this.#place, seen, this.#number) === seen) return;
+      if (Atomics.compareExchange(this.#state, this.#index, seen, this.#number) === seen) return;
     }
   }
 
-  /** In the ring, whatever another process has made of the count. */
-  get #place(): number {
+  /** The index of the ticket's entry. It lies within the ring even if another process has corrupted the count. */
+  get #index(): number {
     return ringBegin + Number(BigInt.asUintN(ringBits, this.#number));
   }
 }
 
 /** An event in memory that processes share. */
 export class InterprocessEvent extends Event {
-  /** What of this process has yet to get to it: the page is needed until then. */
+  /** The local work that records the event or waits for it. The page is needed until that work is done. */
   readonly uses: Uses = new Uses();
   readonly #linearMemory: LinearMemory;
   readonly #begin: number;
-  /** Whether its page shows a file. */
+  /** Whether a file is mapped over the event's page. */
   readonly #isShared: boolean;
   readonly #state: BigInt64Array;
-  /** What its handle names; undefined where the event is another process's. */
+  /** The file that the event's handle names. Undefined for events of other processes. */
   #file: IpcFile | undefined;
-  #lastOwn = 0n;
+  #lastLocal = 0n;
   #isDestroyed = false;
   #isClosed = false;
 
@@ -85,7 +86,7 @@ export class InterprocessEvent extends Event {
     this.#state = new BigInt64Array(linearMemory.memory.buffer, begin, ringBegin + ringLength);
   }
 
-  /** `cudaEventCreateWithFlags`. */
+  /** Implements `cudaEventCreateWithFlags` for interprocess events. */
   static create(
     linearMemory: LinearMemory,
     { device, flags, deviceUuid }: { device: number; flags: number; deviceUuid: Uint8Array },
@@ -93,16 +94,19 @@ export class InterprocessEvent extends Event {
     const call = "cudaEventCreateWithFlags";
     checkSharing(call);
     const header = { kind: ipcKind.event, deviceUuid, byteLength: pageByteLength };
-    const file = outOfSystem(call, () => IpcFile.create("poolpass-event", header));
+    const file = translateSystemErrors(call, () => IpcFile.create("poolpass-event", header));
     try {
-      return new InterprocessEvent(linearMemory, { device, flags, begin: map(linearMemory, file, call), file });
+      return new InterprocessEvent(linearMemory, { device, flags, begin: mapPage(linearMemory, file, call), file });
     } catch (error) {
       file.close();
       throw error;
     }
   }
 
-  /** `cudaIpcOpenEventHandle`. Where the event is gone, the one that is opened is as new, and this process's alone. */
+  /**
+   * Implements `cudaIpcOpenEventHandle`. If the event no longer exists, returns a new event that only this process can
+   * see.
+   */
   static open(
     linearMemory: LinearMemory,
     { device, handle }: { device: number; handle: Uint8Array },
@@ -110,49 +114,50 @@ export class InterprocessEvent extends Event {
     const call = "cudaIpcOpenEventHandle";
     const flags = eventFlags.disableTiming;
     const file = openIpcFile(ipcKind.event, handle, call);
-    if (file === "no handle") fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
+    if (file === "not a handle") fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
     if (!(file instanceof IpcFile)) {
-      const begin = reserve(linearMemory, call);
+      const begin = reservePage(linearMemory, call);
       linearMemory.bytes.fill(0, begin, begin + pageByteLength);
       return new InterprocessEvent(linearMemory, { device, flags, begin, isShared: false });
     }
     try {
       if (file.header.byteLength !== pageByteLength) fail(cudaErrorNumbers.cudaErrorMapBufferObjectFailed, call);
-      return new InterprocessEvent(linearMemory, { device, flags, begin: map(linearMemory, file, call) });
+      return new InterprocessEvent(linearMemory, { device, flags, begin: mapPage(linearMemory, file, call) });
     } finally {
       file.close();
     }
   }
 
-  /** Whether everything that it took was given back. */
+  /** Whether the event's page and file have been released. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
 
   override get latest(): Awaited | undefined {
     const number = Atomics.load(this.#state, 0);
-    if (number === this.#lastOwn) return this.recorded;
+    if (number === this.#lastLocal) return this.recorded;
     return new Ticket(this.#state, number);
   }
 
   override beginRecord(): () => void {
-    this.#lastOwn = BigInt.asIntN(64, Atomics.add(this.#state, 0, 1n) + 1n);
-    const ticket = new Ticket(this.#state, this.#lastOwn);
+    this.#lastLocal = BigInt.asIntN(64, Atomics.add(this.#state, 0, 1n) + 1n);
+    const ticket = new Ticket(this.#state, this.#lastLocal);
     return () => ticket.complete();
   }
 
   override reached(): void {
-    // What has just been reached counts as done only after it returns.
+    // Work is marked as done only after its callback, which calls this method, has returned.
     if (this.#isDestroyed) atNextTurn(() => this.closeIfUnused());
   }
 
-  /** `cudaIpcGetEventHandle`: only the process that made the event has it. */
+  /** Implements `cudaIpcGetEventHandle`. Only the process that created the event can get its handle. */
   handle(): Uint8Array<ArrayBuffer> {
     const call = "cudaIpcGetEventHandle";
-    return outOfSystem(call, () => this.#file?.handle()) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    return translateSystemErrors(call, () => this.#file?.handle()) ??
+      fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
 
-  /** No process can open the event any more. Its page goes once no stream has to get to it. */
+  /** Destroys the event: no process can open it any more. Its page is released when no work uses it any more. */
   destroy(): void {
     this.#isDestroyed = true;
     this.#closeFile();
@@ -163,12 +168,12 @@ export class InterprocessEvent extends Event {
     if (this.#isDestroyed && this.uses.areDone) this.close();
   }
 
-  /** Gives everything back at once. */
+  /** Releases the event's page and file immediately. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#closeFile();
-    this.#linearMemory.giveBack(this.#begin, pageByteLength, { isShared: this.#isShared });
+    this.#linearMemory.discardAndRelease(this.#begin, pageByteLength, { isShared: this.#isShared });
   }
 
   #closeFile(): void {
@@ -177,19 +182,19 @@ export class InterprocessEvent extends Event {
   }
 }
 
-/** Maps an event's page to linear memory, and says where. */
-function map(linearMemory: LinearMemory, file: IpcFile, call: string): number {
-  const begin = reserve(linearMemory, call);
+/** Maps an event's page into linear memory and returns its offset. */
+function mapPage(linearMemory: LinearMemory, file: IpcFile, call: string): number {
+  const begin = reservePage(linearMemory, call);
   try {
-    outOfSystem(call, () => file.map(linearMemory, begin));
+    translateSystemErrors(call, () => file.map(linearMemory, begin));
     return begin;
   } catch (error) {
-    // A mapping that failed may have left nothing there.
-    linearMemory.giveBack(begin, pageByteLength, { isShared: true });
+    // A failed mapping may have left a hole in linear memory, which discarding closes.
+    linearMemory.discardAndRelease(begin, pageByteLength, { isShared: true });
     throw error;
   }
 }
 
-function reserve(linearMemory: LinearMemory, call: string): number {
+function reservePage(linearMemory: LinearMemory, call: string): number {
   return linearMemory.reserve(pageByteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
 }

@@ -1,23 +1,25 @@
 import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { checkSharing, fail, outOfSystem } from "../failure.ts";
+import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import {
   decodeIpcHandle,
   encodeIpcHandle,
   encodeIpcHeader,
-  type FilePlace,
+  type FileLocation,
   type IpcHeader,
   ipcHeaderByteLength,
 } from "./ipc_handle.ts";
-import { exists, isGone, ownIdentity } from "./process_identity.ts";
+import { isGone, ownIdentity, processExists } from "./process_identity.ts";
 import { SharedFile } from "../memory/shared_file.ts";
 import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
-/** Why a handle opens no file: it is none, its process is gone, or that has no such file any more. */
-export type IpcFailure = "no handle" | "no process" | "no file";
+/**
+ * Why a handle cannot be opened: the bytes are not a handle, its process has ended, or the process has closed the file.
+ */
+export type IpcFailure = "not a handle" | "no process" | "no file";
 
-/** A memory file that a handle names: a page for its header, and then what is shared. It owns a descriptor. */
+/** A memory file that a handle names: a page with its header, followed by the shared bytes. It owns a descriptor. */
 export class IpcFile {
   readonly header: IpcHeader;
   readonly #file: SharedFile;
@@ -28,9 +30,9 @@ export class IpcFile {
   }
 
   /**
-   * A new file, of zeros.
+   * Creates a file whose shared bytes are zero.
    *
-   * @throws {SystemError} where the system gives none
+   * @throws {SystemError} if the system cannot create it
    */
   static create(name: string, fields: Omit<IpcHeader, "id">): IpcFile {
     const header = { ...fields, id: crypto.getRandomValues(new BigUint64Array(1))[0]! };
@@ -39,88 +41,94 @@ export class IpcFile {
   }
 
   /**
-   * The file that a handle of another process names; "own" where it is this process's.
+   * Opens the file that a handle of another process names. Returns "own" if the handle is from this process.
    *
-   * @throws {SystemError} where the system does not let the process or its file be looked at
+   * @throws {SystemError} if the system denies access to the process or its file
    */
   static open(kind: bigint, handle: Uint8Array): IpcFile | "own" | IpcFailure {
     const decoded = decodeIpcHandle(kind, handle);
-    if (decoded === undefined) return "no handle";
-    const { header, place } = decoded;
+    if (decoded === undefined) return "not a handle";
+    const { header, location } = decoded;
     const own = ownIdentity();
-    if (place.pid === own.pid && place.startTime === own.startTime) return "own";
-    if (!exists(place)) return "no process";
-    const fd = tryOpen(place);
+    if (location.pid === own.pid && location.startTime === own.startTime) return "own";
+    if (!processExists(location)) return "no process";
+    const fd = tryOpen(location);
     if (fd === undefined) return "no file";
     let opened: IpcFile | undefined;
     try {
-      const file = isNamed(fd, place.inode) ? SharedFile.adopt(fd) : undefined;
-      if (file !== undefined && isDescribed(file, header)) opened = new IpcFile(file, header);
+      const file = hasInode(fd, location.inode) ? SharedFile.adopt(fd) : undefined;
+      if (file !== undefined && matchesHeader(file, header)) opened = new IpcFile(file, header);
       return opened ?? "no file";
     } finally {
       if (opened === undefined) closeDescriptor(fd);
     }
   }
 
-  /** Names the file to other processes, for as long as it is not closed. */
+  /** Returns the handle with which other processes can open the file until it is closed. */
   handle(): Uint8Array<ArrayBuffer> {
     const { fd } = this.#file;
     return encodeIpcHandle(this.header, { ...ownIdentity(), fd, inode: describeDescriptor(fd).inode });
   }
 
   /**
-   * Overwrites what is shared.
+   * Overwrites the shared bytes.
    *
-   * @throws {SystemError} where the system has no memory for it
+   * @throws {SystemError} if the system has no memory for them
    */
   write(bytes: Uint8Array): void {
     this.#file.write(bytes, pageByteLength);
   }
 
-  /** Reads as much of what is shared as there are bytes to fill. */
+  /** Fills `bytes` with the first shared bytes. */
   readInto(bytes: Uint8Array): void {
     this.#file.readInto(bytes, pageByteLength);
   }
 
   /**
-   * Maps what is shared to whole pages of linear memory.
+   * Maps the shared bytes to whole pages of linear memory.
    *
-   * @throws {SystemError} where the system has no memory for that
+   * @throws {SystemError} if the system has no memory for that
    */
   map(linearMemory: LinearMemory, begin: number): void {
     const byteLength = wholePages(this.header.byteLength);
     this.#file.map(linearMemory, { begin, byteLength, fileOffset: pageByteLength });
   }
 
-  /** What is mapped stays. */
+  /** Closes the file. Its mappings stay. */
   close(): void {
     this.#file.close();
   }
 }
 
-/** The file that a handle names for a call that was given it; what is this process's is the call's error. */
+/**
+ * Opens the file that a handle names, for a CUDA call. Throws the error of that call if the handle is from this
+ * process.
+ */
 export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): IpcFile | IpcFailure {
   checkSharing(call);
-  const file = outOfSystem(call, () => IpcFile.open(kind, handle));
-  // CUDA, too, opens a handle only in other processes than its own.
+  const file = translateSystemErrors(call, () => IpcFile.open(kind, handle));
+  // Like CUDA, refuses to open a handle in the process that created it.
   return file === "own" ? fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call) : file;
 }
 
-/** Undefined where the process has no such file any more. */
-function tryOpen({ pid, fd }: FilePlace): number | undefined {
+/** Opens a file of another process. Returns undefined if the process no longer has that file. */
+function tryOpen({ pid, fd }: FileLocation): number | undefined {
   const folder = `/proc/${pid}/fd`;
   try {
     return openDescriptor(`${folder}/${fd}`, { writable: true });
   } catch (error) {
-    if (isGone(error) || isOfAnother(error)) return undefined;
-    // The file that a handle names can be opened by whoever may look at its process's descriptors.
+    if (isGone(error) || isWrongKind(error)) return undefined;
+    // The file that a handle names can be opened by every process that may read the owner's descriptor folder. Access
+    // to this file is denied although that folder is readable: the descriptor's number now belongs to another file.
     if (isDenied(error) && mayOpen(folder)) return undefined;
     throw error;
   }
 }
 
-/** Whether what was thrown is what files give that are of another kind. */
-function isOfAnother(error: unknown): boolean {
+/**
+ * Whether an open failed because the file is not a memory file but, for example, a directory, a socket or a program.
+ */
+function isWrongKind(error: unknown): boolean {
   const { ENXIO, ENODEV, EISDIR, ETXTBSY, EROFS } = errno;
   return error instanceof SystemError && [ENXIO, ENODEV, EISDIR, ETXTBSY, EROFS].some((other) => other === error.errno);
 }
@@ -139,13 +147,16 @@ function mayOpen(path: string): boolean {
   }
 }
 
-/** A process that closes a file gives its number to the next. */
-function isNamed(fd: number, inode: bigint): boolean {
+/**
+ * Whether a descriptor refers to the file with an inode. After a process closes a file, its next one may reuse the
+ * number.
+ */
+function hasInode(fd: number, inode: bigint): boolean {
   return describeDescriptor(fd).inode === inode;
 }
 
-/** Whether the file says of itself what the handle says of it, and has all that it says. */
-function isDescribed(file: SharedFile, header: IpcHeader): boolean {
+/** Whether the file's own header matches the handle's, and the file is long enough. */
+function matchesHeader(file: SharedFile, header: IpcHeader): boolean {
   const { byteLength } = header;
   if (byteLength < 1 || byteLength > linearMemoryByteLength) return false;
   if (pageByteLength + wholePages(byteLength) > file.currentByteLength()) return false;

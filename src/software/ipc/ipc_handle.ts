@@ -1,24 +1,24 @@
 /**
- * The 64 bytes by which one process names a memory file of its own to another: `cudaIpcMemHandle_t` and
- * `cudaIpcEventHandle_t`. The file is opened through `/proc/PID/fd/N`, so it is there as long as the process that has
- * it, and no name of it is left behind.
+ * The 64 bytes with which one process names one of its memory files to another process: `cudaIpcMemHandle_t` and
+ * `cudaIpcEventHandle_t`. The other process opens the file through `/proc/PID/fd/N`. The file therefore ends with the
+ * process that owns it, and leaves no name behind.
  *
- * Handle, little-endian: 8 bytes of magic, which say of what kind it is; process (u32); descriptor (u32); start time of
- * the process (u64); inode (u64); 8 random bytes; the device's UUID (16 bytes); length in bytes (u64). The file begins
- * with the magic, the random bytes, the UUID and the length, so that no other file is taken for it.
+ * A handle consists of, little-endian: 8 bytes of magic, which tell its kind; process number (u32); descriptor (u32);
+ * start time of the process (u64); inode (u64); 8 random bytes; the device's UUID (16 bytes); length in bytes (u64).
+ * The file starts with the same magic, random bytes, UUID and length, so that no other file is mistaken for it.
  *
  * @module
  */
 import { ipcHandleByteLength } from "../../driver.ts";
 import type { ProcessIdentity } from "./process_identity.ts";
 
-/** What a handle names: its magic. */
+/** The kinds of handles, each with its magic. */
 export const ipcKind = { memory: 0x31304d454d504c50n, event: 0x3130544e56504c50n } as const;
 
-/** Bytes of the file's header that mean something. */
+/** The size of the file's header, in bytes. */
 export const ipcHeaderByteLength = 40;
 
-/** What a handle and the begin of its file both say. */
+/** The fields that both the handle and the start of its file contain. */
 export interface IpcHeader {
   /** One of `ipcKind`. */
   readonly kind: bigint;
@@ -26,17 +26,17 @@ export interface IpcHeader {
   readonly id: bigint;
   /** 16 bytes. */
   readonly deviceUuid: Uint8Array;
-  /** Bytes of what is shared. */
+  /** The number of shared bytes. */
   readonly byteLength: number;
 }
 
-/** Where a file is. */
-export interface FilePlace extends ProcessIdentity {
+/** Where the other process can open a file. */
+export interface FileLocation extends ProcessIdentity {
   readonly fd: number;
   readonly inode: bigint;
 }
 
-const placeByteLength = ipcHandleByteLength - ipcHeaderByteLength;
+const locationByteLength = ipcHandleByteLength - ipcHeaderByteLength;
 
 export function encodeIpcHeader({ kind, id, deviceUuid, byteLength }: IpcHeader): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(ipcHeaderByteLength);
@@ -48,24 +48,27 @@ export function encodeIpcHeader({ kind, id, deviceUuid, byteLength }: IpcHeader)
   return bytes;
 }
 
-export function encodeIpcHandle(header: IpcHeader, place: FilePlace): Uint8Array<ArrayBuffer> {
+export function encodeIpcHandle(header: IpcHeader, location: FileLocation): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(ipcHandleByteLength);
   const encoded = encodeIpcHeader(header);
   bytes.set(encoded.subarray(0, 8));
-  bytes.set(encoded.subarray(8), 8 + placeByteLength);
-  const view = new DataView(bytes.buffer, 8, placeByteLength);
-  view.setUint32(0, place.pid, true);
-  view.setUint32(4, place.fd, true);
-  view.setBigUint64(8, place.startTime, true);
-  view.setBigUint64(16, place.inode, true);
+  bytes.set(encoded.subarray(8), 8 + locationByteLength);
+  const view = new DataView(bytes.buffer, 8, locationByteLength);
+  view.setUint32(0, location.pid, true);
+  view.setUint32(4, location.fd, true);
+  view.setBigUint64(8, location.startTime, true);
+  view.setBigUint64(16, location.inode, true);
   return bytes;
 }
 
-/** Undefined where the bytes are no handle of the kind. */
-export function decodeIpcHandle(kind: bigint, bytes: Uint8Array): { header: IpcHeader; place: FilePlace } | undefined {
+/** Returns undefined if the bytes are not a handle of the kind. */
+export function decodeIpcHandle(
+  kind: bigint,
+  bytes: Uint8Array,
+): { header: IpcHeader; location: FileLocation } | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength !== ipcHandleByteLength || view.getBigUint64(0, true) !== kind) return undefined;
-  const place = {
+  const location = {
     pid: view.getUint32(8, true),
     fd: view.getUint32(12, true),
     startTime: view.getBigUint64(16, true),
@@ -77,5 +80,5 @@ export function decodeIpcHandle(kind: bigint, bytes: Uint8Array): { header: IpcH
     deviceUuid: bytes.slice(40, 56),
     byteLength: Number(view.getBigUint64(56, true)),
   };
-  return { header, place };
+  return { header, location };
 }

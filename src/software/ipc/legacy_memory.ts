@@ -5,7 +5,7 @@
  */
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { DeviceMemory } from "../memory/device_memory.ts";
-import { checkSharing, fail, outOfSystem } from "../failure.ts";
+import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { IpcFile, openIpcFile } from "./ipc_file.ts";
 import { ipcKind } from "./ipc_handle.ts";
 import { OpenedMemory } from "./opened_memory.ts";
@@ -13,14 +13,14 @@ import { PeerAccess } from "../memory/peer_access.ts";
 import type { VisibleDevices } from "../visible_devices.ts";
 import type { LinearMemory } from "../memory/linear_memory.ts";
 
-/** One driver's memory that is of no pool. */
+/** One driver's memory outside of pools: allocated by `cudaMalloc`, or opened with `cudaIpcOpenMemHandle`. */
 export class LegacyMemory {
   readonly peerAccess: PeerAccess = new PeerAccess();
   readonly #linearMemory: LinearMemory;
   readonly #devices: VisibleDevices;
-  /** What has not been released, whether its free was asked for or not. */
+  /** The memory that has not been released, including memory whose free is still pending. */
   readonly #allocated = new Set<DeviceMemory>();
-  /** By the device that it was opened for, and the handle. */
+  /** The opened memory, by the device that it was opened for and its handle. */
   readonly #opened = new Map<string, OpenedMemory>();
 
   constructor(linearMemory: LinearMemory, devices: VisibleDevices) {
@@ -28,7 +28,7 @@ export class LegacyMemory {
     this.#devices = devices;
   }
 
-  /** Undefined where linear memory has no room. */
+  /** Returns undefined if linear memory is full. */
   allocate(device: number, byteLength: number): DeviceMemory | undefined {
     const memory = DeviceMemory.allocate(this.#linearMemory, { device, byteLength });
     if (memory === undefined) return undefined;
@@ -43,14 +43,14 @@ export class LegacyMemory {
     memory.release();
   }
 
-  /** `cudaIpcGetMemHandle`. */
+  /** Implements `cudaIpcGetMemHandle`. */
   handleOf(memory: DeviceMemory): Uint8Array<ArrayBuffer> {
     const call = "cudaIpcGetMemHandle";
     checkSharing(call);
-    return outOfSystem(call, () => memory.handle(this.#devices.uuid(memory.device)));
+    return translateSystemErrors(call, () => memory.handle(this.#devices.uuid(memory.device)));
   }
 
-  /** `cudaIpcOpenMemHandle`: what a handle names is mapped once for each device, and counted. */
+  /** Implements `cudaIpcOpenMemHandle`. Maps a handle's memory once for each device and counts the opens. */
   open(device: number, handle: Uint8Array): OpenedMemory {
     const key = `${device} ${handle.toHex()}`;
     const known = this.#opened.get(key);
@@ -71,14 +71,14 @@ export class LegacyMemory {
     }
   }
 
-  /** The kernels of the device that has the memory may access it, and those of the one that it is opened for. */
+  /** Maps a file. Grants access to the kernels of the device that owns the memory and of the device that opens it. */
   #map(device: number, file: IpcFile): OpenedMemory {
     const call = "cudaIpcOpenMemHandle";
     const owner = this.#devices.find(file.header.deviceUuid);
     if (owner === undefined) fail(cudaErrorNumbers.cudaErrorInvalidDevice, call);
     if (owner !== device && !this.#devices.arePeers) fail(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, call);
     for (const accessing of [device, owner]) {
-      if (!this.#linearMemory.hasBoundsTable(accessing)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      if (!this.#linearMemory.ensureBoundsTable(accessing)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
     }
     const memory = OpenedMemory.map(this.#linearMemory, { device: owner, file });
     if (memory === "no room") fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
@@ -87,13 +87,13 @@ export class LegacyMemory {
     return memory;
   }
 
-  /** Unmaps memory that was closed as often as it was opened. */
+  /** Unmaps memory whose last open was closed. */
   unmap(memory: OpenedMemory): void {
     for (const [key, opened] of this.#opened) if (opened === memory) this.#opened.delete(key);
     memory.release();
   }
 
-  /** Gives everything back at once: the driver goes. */
+  /** Releases all memory when the driver closes. */
   close(): void {
     for (const memory of this.#allocated) this.release(memory);
     for (const memory of this.#opened.values()) this.unmap(memory);

@@ -7,7 +7,7 @@ import { type LinearMemory, wholePages } from "../memory/linear_memory.ts";
 /** Memory of another process, opened by its handle. */
 export class OpenedMemory extends AccessibleRange {
   readonly kind = "opened";
-  /** How often it was opened and not closed: the last close releases it. */
+  /** The number of opens that have not been closed. The last close releases the memory. */
   openCount = 1;
   readonly #linearMemory: LinearMemory;
 
@@ -16,7 +16,7 @@ export class OpenedMemory extends AccessibleRange {
     this.#linearMemory = linearMemory;
   }
 
-  /** Maps a file, which stays the caller's. */
+  /** Maps a file, which the caller keeps. */
   static map(
     linearMemory: LinearMemory,
     { device, file }: { device: number; file: IpcFile },
@@ -27,17 +27,17 @@ export class OpenedMemory extends AccessibleRange {
     try {
       file.map(linearMemory, begin);
     } catch (error) {
-      // A mapping that failed may have left a hole in linear memory.
-      linearMemory.giveBack(begin, wholePages(byteLength), { isShared: true });
+      // A failed mapping may have left a hole in linear memory, which discarding closes.
+      linearMemory.discardAndRelease(begin, wholePages(byteLength), { isShared: true });
       if (error instanceof SystemError) return "not mapped";
       throw error;
     }
     return new OpenedMemory(linearMemory, { begin, byteLength, device });
   }
 
-  /** Takes the mapping away. */
+  /** Unmaps the memory. */
   release(): void {
     this.denyAll();
-    this.#linearMemory.giveBack(this.begin, wholePages(this.byteLength), { isShared: true });
+    this.#linearMemory.discardAndRelease(this.begin, wholePages(this.byteLength), { isShared: true });
   }
 }

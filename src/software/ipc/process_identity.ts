@@ -1,42 +1,42 @@
 /**
- * Which process is which: numbers of processes are given again, a number together with the time of the start is not.
+ * Identifies processes by their number and start time. The number alone is not enough, because the system reuses it.
  *
  * @module
  */
 import { closeDescriptor, describeDescriptor, openDescriptor, readAt } from "../../../ffi/shim/descriptors.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 
-/** A process that was started on this machine. */
+/** Identifies a process on this machine. */
 export interface ProcessIdentity {
   readonly pid: number;
-  /** In ticks of the clock since the machine was started. */
+  /** In clock ticks since the machine started. */
   readonly startTime: bigint;
 }
 
-/** Bytes that a line of `/proc/PID/stat` never reaches. */
+/** Larger than any `/proc/PID/stat`, in bytes. */
 const statByteLength = 4096;
-/** The start time's place among the fields that follow the program's name. */
+/** The index of the start time among the fields after the program's name. */
 const startTimeIndex = 19;
 
-let own: ProcessIdentity | undefined;
-let namespace: number | undefined;
+let cachedIdentity: ProcessIdentity | undefined;
+let cachedNamespace: number | undefined;
 
-/** This process, under the number that `/proc` has for it. */
+/** Returns the identity of this process, with the process number that `/proc` reports. */
 export function ownIdentity(): ProcessIdentity {
-  return own ??= readIdentity("self");
+  return cachedIdentity ??= readIdentity("self");
 }
 
-/** The number of the namespace in which this process has its number; 0 where the system has none. */
+/** Returns the inode number of this process's PID namespace, or 0 if the system has no PID namespaces. */
 export function ownNamespace(): number {
-  return namespace ??= readNamespace();
+  return cachedNamespace ??= readNamespace();
 }
 
 /**
- * Whether a process of this namespace is still there, ended or not.
+ * Whether a process of this PID namespace still exists, possibly as a zombie.
  *
- * @throws {SystemError} where the system does not let it be looked at
+ * @throws {SystemError} if the system denies access to its identity
  */
-export function exists({ pid, startTime }: ProcessIdentity): boolean {
+export function processExists({ pid, startTime }: ProcessIdentity): boolean {
   try {
     return readIdentity(pid).startTime === startTime;
   } catch (error) {
@@ -45,7 +45,7 @@ export function exists({ pid, startTime }: ProcessIdentity): boolean {
   }
 }
 
-/** Whether what was thrown says that a process, or what it had, is there no more. Nothing else says so. */
+/** Whether an error means that a process, or something it owned, no longer exists. Other errors do not mean this. */
 export function isGone(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
 }
@@ -70,7 +70,7 @@ function readIdentity(name: "self" | number): ProcessIdentity {
   try {
     const bytes = new Uint8Array(statByteLength);
     const line = new TextDecoder().decode(bytes.subarray(0, readAt(fd, bytes)));
-    // The program's name, in parentheses, may have anything in it.
+    // The program's name is in parentheses and may contain any characters, including parentheses and spaces.
     const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
     return { pid: Number.parseInt(line), startTime: BigInt(fields[startTimeIndex] ?? 0) };
   } finally {

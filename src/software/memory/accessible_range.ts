@@ -1,14 +1,14 @@
 import type { DeviceAllocation } from "./allocations.ts";
 import type { LinearMemory } from "./linear_memory.ts";
 
-/** Memory that is of no pool, and the devices whose kernels may access it. */
+/** Memory outside of pools, and the devices whose kernels may access it. */
 export class AccessibleRange implements DeviceAllocation {
   readonly begin: number;
   readonly byteLength: number;
-  /** The device that has the memory; its kernels may not access it before they are let. */
+  /** The device that the memory belongs to. Its kernels may access the memory only after `allow`. */
   readonly device: number;
   readonly #linearMemory: LinearMemory;
-  readonly #accessing = new Set<number>();
+  readonly #devicesWithAccess = new Set<number>();
 
   constructor(linearMemory: LinearMemory, { begin, byteLength, device }: DeviceAllocation) {
     this.#linearMemory = linearMemory;
@@ -17,24 +17,24 @@ export class AccessibleRange implements DeviceAllocation {
     this.device = device;
   }
 
-  /** Whether a device's kernels may access it. */
+  /** Whether a device's kernels may access the memory. */
   isAllowed(device: number): boolean {
-    return this.#accessing.has(device);
+    return this.#devicesWithAccess.has(device);
   }
 
-  /** Lets a device's kernels access it. */
+  /** Grants a device's kernels access. */
   allow(device: number): void {
-    this.#accessing.add(device);
+    this.#devicesWithAccess.add(device);
     this.#linearMemory.allow(device, this.begin, this.byteLength);
   }
 
-  /** Takes access from a device's kernels. */
+  /** Revokes the access of a device's kernels. */
   deny(device: number): void {
-    if (this.#accessing.delete(device)) this.#linearMemory.deny(device, this.begin, this.byteLength);
+    if (this.#devicesWithAccess.delete(device)) this.#linearMemory.deny(device, this.begin, this.byteLength);
   }
 
-  /** Takes access from the kernels of all devices. */
+  /** Revokes the access of the kernels of all devices. */
   denyAll(): void {
-    for (const device of this.#accessing) this.deny(device);
+    for (const device of this.#devicesWithAccess) this.deny(device);
   }
 }

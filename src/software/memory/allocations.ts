@@ -1,31 +1,31 @@
-/** A range of linear memory that a program got from the driver: an address names it, and a free ends it. */
+/** A range of linear memory that a program allocated from the driver. */
 export interface Allocation {
   readonly begin: number;
-  /** Bytes that were asked for. */
+  /** The number of bytes that the program requested. */
   readonly byteLength: number;
 }
 
-/** One of a device's memory. */
+/** An allocation that belongs to a device. */
 export interface DeviceAllocation extends Allocation {
   readonly device: number;
 }
 
-/** The allocations that there are, found by any offset inside. */
+/** The live allocations, which can be looked up by any offset inside them. */
 export class Allocations<A extends Allocation> {
-  /** In the order of their begins. */
+  /** Sorted by `begin`. */
   readonly #sorted: A[] = [];
 
   add(allocation: A): void {
     this.#sorted.splice(this.#indexAfter(allocation.begin), 0, allocation);
   }
 
-  /** The allocation that starts at `begin`. */
+  /** Returns the allocation that starts at `begin`. */
   at(begin: number): A | undefined {
     const found = this.#sorted[this.#indexAfter(begin) - 1];
     return found?.begin === begin ? found : undefined;
   }
 
-  /** The allocation in which all bytes of a range lie. */
+  /** Returns the allocation that contains all bytes of a range. */
   containing(begin: number, byteLength: number): A | undefined {
     const found = this.#sorted[this.#indexAfter(begin) - 1];
     return found !== undefined && begin + byteLength <= found.begin + found.byteLength ? found : undefined;
@@ -35,7 +35,7 @@ export class Allocations<A extends Allocation> {
     this.#sorted.splice(this.#indexAfter(allocation.begin) - 1, 1);
   }
 
-  /** How many allocations start at or before `offset`. */
+  /** Returns how many allocations start at or before `offset`. */
   #indexAfter(offset: number): number {
     let low = 0;
     let high = this.#sorted.length;

@@ -4,11 +4,11 @@ import { IpcFile } from "../ipc/ipc_file.ts";
 import { ipcKind } from "../ipc/ipc_handle.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
-/** Memory of `cudaMalloc`: whole pages. */
+/** Memory from `cudaMalloc`. It occupies whole pages. */
 export class DeviceMemory extends AccessibleRange {
   readonly kind = "plain";
   readonly #linearMemory: LinearMemory;
-  /** Where it lies since its handle was first asked for. */
+  /** The file that holds the memory. It is created when the IPC handle is first requested. */
   #file: IpcFile | undefined;
   #isReleased = false;
 
@@ -17,7 +17,7 @@ export class DeviceMemory extends AccessibleRange {
     this.#linearMemory = linearMemory;
   }
 
-  /** Undefined where linear memory has no room. */
+  /** Returns undefined if linear memory is full. */
   static allocate(
     linearMemory: LinearMemory,
     { device, byteLength }: { device: number; byteLength: number },
@@ -27,25 +27,27 @@ export class DeviceMemory extends AccessibleRange {
   }
 
   /**
-   * The handle by which another process can open it, for as long as it is not released.
+   * Returns the handle with which another process can open the memory until it is released.
    *
-   * @throws {SystemError} where the system has no memory for that
+   * @throws {SystemError} if the system has no memory for the file
    */
   handle(deviceUuid: Uint8Array): Uint8Array<ArrayBuffer> {
     this.#file ??= this.#moveToFile(deviceUuid);
     return this.#file.handle();
   }
 
-  /** Gives the memory back. */
+  /** Releases the memory. Later calls do nothing. */
   release(): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
     this.denyAll();
     this.#file?.close();
-    this.#linearMemory.giveBack(this.begin, wholePages(this.byteLength), { isShared: this.#file !== undefined });
+    this.#linearMemory.discardAndRelease(this.begin, wholePages(this.byteLength), {
+      isShared: this.#file !== undefined,
+    });
   }
 
-  /** Nothing runs meanwhile that could write to the memory. */
+  /** Moves the memory to a file. The software device runs no work meanwhile, so nothing else writes to the memory. */
   #moveToFile(deviceUuid: Uint8Array): IpcFile {
     const { begin, byteLength } = this;
     const file = IpcFile.create("poolpass-memory", { kind: ipcKind.memory, deviceUuid, byteLength });
@@ -60,7 +62,7 @@ export class DeviceMemory extends AccessibleRange {
     return file;
   }
 
-  /** Maps a file that has the memory's bytes. Where that fails, the bytes are put back to memory that is no file's. */
+  /** Maps a file that holds a copy of the memory. If mapping fails, restores the bytes in memory without a file. */
   #map(file: IpcFile, bytes: Uint8Array): void {
     try {
       file.map(this.#linearMemory, this.begin);

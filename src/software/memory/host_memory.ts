@@ -1,6 +1,7 @@
 /**
- * Page-locked memory of the host. It lies in linear memory, so that kernels and copies of every device reach it by its
- * address; where FFI is not permitted nothing could show it there in place, and it is memory that copies alone know.
+ * Page-locked host memory. It lies in linear memory, so that kernels and copies of every device can access it by its
+ * address. Without permission to use FFI, an `ArrayBuffer` cannot point into linear memory: host memory is then a plain
+ * buffer, which only copies can use.
  *
  * @module
  */
@@ -13,7 +14,7 @@ export class LockedMemory implements Allocation {
   readonly kind = "locked";
   readonly begin: number;
   readonly byteLength: number;
-  /** Shows the memory. */
+  /** The buffer over the memory. */
   readonly buffer: ArrayBuffer;
 
   constructor({ begin, byteLength, buffer }: Allocation & { readonly buffer: ArrayBuffer }) {
@@ -23,17 +24,20 @@ export class LockedMemory implements Allocation {
   }
 }
 
-/** One driver's page-locked memory. */
+/** The page-locked memory of one driver. */
 export class HostMemory {
   readonly #linearMemory: LinearMemory;
-  /** By what shows it: its place in linear memory, undefined where it has none. */
+  /** The allocations by their buffers. Undefined for plain buffers, which lie outside of linear memory. */
   readonly #allocated = new Map<ArrayBufferLike, LockedMemory | undefined>();
 
   constructor(linearMemory: LinearMemory) {
     this.#linearMemory = linearMemory;
   }
 
-  /** Memory in linear memory, or a plain buffer where there is no way to show that; undefined where there is no room. */
+  /**
+   * Returns memory in linear memory, or a plain buffer where FFI is not permitted. Returns undefined if there is no
+   * memory left.
+   */
   allocate(byteLength: number): LockedMemory | ArrayBuffer | undefined {
     if (ffiRefusal() !== undefined) return this.#allocatePlain(byteLength);
     const begin = this.#linearMemory.reserve(wholePages(byteLength));
@@ -56,12 +60,12 @@ export class HostMemory {
     }
   }
 
-  /** Whether a buffer shows page-locked memory. */
+  /** Whether a buffer is page-locked memory that has not been freed. */
   has(buffer: ArrayBufferLike): boolean {
     return this.#allocated.has(buffer);
   }
 
-  /** Linear memory's bytes that a view of page-locked memory shows; any other view as it is. */
+  /** Returns the bytes of linear memory behind a view of page-locked memory. Returns any other view unchanged. */
   bytesOf(view: Uint8Array): Uint8Array {
     const memory = this.#allocated.get(view.buffer);
     if (memory === undefined) return view;
@@ -69,7 +73,7 @@ export class HostMemory {
     return this.#linearMemory.bytes.subarray(begin, begin + view.byteLength);
   }
 
-  /** Gives back what a buffer shows, and says where in linear memory it lay. */
+  /** Frees the memory of a buffer. Returns its former range of linear memory, or undefined for a plain buffer. */
   free(buffer: ArrayBuffer): LockedMemory | undefined {
     const memory = this.#allocated.get(buffer);
     this.#allocated.delete(buffer);
@@ -77,7 +81,7 @@ export class HostMemory {
     return memory;
   }
 
-  /** Gives everything back at once: the driver goes. */
+  /** Frees all page-locked memory when the driver closes. */
   close(): void {
     for (const memory of this.#allocated.values()) if (memory !== undefined) this.#release(memory);
     this.#allocated.clear();
@@ -85,6 +89,6 @@ export class HostMemory {
 
   #release({ begin, byteLength }: LockedMemory): void {
     this.#linearMemory.denyAll(begin, byteLength);
-    this.#linearMemory.giveBack(begin, wholePages(byteLength), { isShared: false });
+    this.#linearMemory.discardAndRelease(begin, wholePages(byteLength), { isShared: false });
   }
 }

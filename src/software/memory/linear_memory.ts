@@ -1,9 +1,9 @@
 /**
  * The memory of all software devices of a process: one shared WebAssembly memory of 4 GiB. A device address is a
- * constant plus an offset into it. Files that processes share are mapped over parts of it.
+ * constant plus an offset into this memory. Files that processes share are mapped over parts of it.
  *
- * Beside the memory itself, each device has a table of limits in it, which says for every granule in which allocation it
- * lies that kernels of that device may access: that is how a compiled kernel finds the first byte past a buffer.
+ * The memory also contains a bounds table for each device. For each granule, the table tells which allocation that the
+ * device's kernels may access contains the granule. Compiled kernels use the table to find the end of a buffer.
  *
  * @module
  */
@@ -14,19 +14,19 @@ import { SystemError } from "../../../ffi/shim/system_error.ts";
 import { addressBase, limitTable } from "../compiler/addresses.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
-/** Bytes of linear memory. */
+/** The size of linear memory, in bytes. */
 export const linearMemoryByteLength: number = 2 ** 32;
-/** Bytes for which a table of limits has one entry; allocations start at a multiple of it. */
+/** The number of bytes per entry of a bounds table. Allocations start at a multiple of it. */
 export const granuleByteLength = 512;
-/** Bytes of a page: mappings start and end at a multiple of it. */
+/** The size of a page, in bytes. Mappings start and end at a multiple of it. */
 export const pageByteLength = 65536;
 
 const wasmPages = linearMemoryByteLength / 65536;
 const granuleCount = linearMemoryByteLength / granuleByteLength;
 
 /**
- * Where kernels find their parameters, the launch's record, the records of the block's threads, its shared memory, and its
- * threads' local memory and saved registers.
+ * The ranges in which kernels find their parameters, the launch record, the block's shared memory, the records of its
+ * threads, and the local memory and saved registers of its threads.
  */
 export const scratch = {
   parameters: { begin: 0x1_0000, byteLength: 0x8000 },
@@ -36,25 +36,25 @@ export const scratch = {
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
 
-/** The bytes of the pages that it takes to hold some. */
+/** Rounds a number of bytes up to whole pages. */
 export function wholePages(byteLength: number): number {
   return Math.ceil(byteLength / pageByteLength) * pageByteLength;
 }
 
-/** The device address of an offset into linear memory. */
+/** Returns the device address of an offset into linear memory. */
 export function addressOfOffset(offset: number): bigint {
   return addressBase + BigInt(offset);
 }
 
-/** The offset of a device address, or undefined where the address is none of ours. */
+/** Returns the offset of a device address, or undefined if the address lies outside of linear memory. */
 export function offsetOfAddress(address: bigint): number | undefined {
   const offset = address - addressBase;
   return offset >= 0n && offset < BigInt(linearMemoryByteLength) ? Number(offset) : undefined;
 }
 
-/** Has pages that it may have no use for, but keeps. */
+/** An owner of pages that may keep unused pages reserved. */
 export interface PageHolder {
-  /** Gives those back. */
+  /** Releases the unused pages. */
   releaseUnused(): void;
 }
 
@@ -74,22 +74,22 @@ function openProcessMemory(): ProcessMemory {
   return { memory, bytes: new Uint8Array(memory.buffer), pages, pageHolders: new Set() };
 }
 
-/** A device's table of limits: where it begins, and its two halves. */
+/** A device's bounds table: its offset in linear memory, and its two halves. */
 interface BoundsTable {
   readonly begin: number;
   readonly allocations: Uint32Array;
   readonly lengths: Uint32Array;
 }
 
-/** One driver's part in the memory of the process. */
+/** A driver's view of the process's linear memory. */
 export class LinearMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
   readonly #pages: RangeAllocator;
-  /** Those of all drivers of the process. */
+  /** The page holders of all drivers of the process. */
   readonly #pageHolders: Set<PageHolder>;
   readonly #boundsTables = new Map<number, BoundsTable>();
-  /** What the kernels of all devices may access: bytes by where they begin. */
+  /** The ranges that the kernels of all devices may access: byte lengths by start offset. */
   readonly #allowedToAll = new Map<number, number>();
 
   constructor() {
@@ -100,7 +100,7 @@ export class LinearMemory {
     this.#pageHolders = processMemory.pageHolders;
   }
 
-  /** Gives the tables of limits back. */
+  /** Releases the bounds tables. */
   close(): void {
     for (const { begin } of this.#boundsTables.values()) {
       this.discard(begin, limitTable.byteLength);
@@ -109,17 +109,19 @@ export class LinearMemory {
     this.#boundsTables.clear();
   }
 
-  /** Bytes that no pool has reserved. */
+  /** The number of bytes that are not reserved. */
   get freeBytes(): number {
     return this.#pages.freeLength;
   }
 
-  /** A range as an `ArrayBuffer`, which the engine's shared memory is not. It needs FFI. */
+  /** Returns an `ArrayBuffer` over a range: linear memory itself is a `SharedArrayBuffer`. Requires FFI. */
   view(offset: number, byteLength: number): ArrayBuffer {
     return foreignBuffer(addressOf(this.bytes) + BigInt(offset), byteLength);
   }
 
-  /** What keeps pages is asked for them when linear memory is full, until it is removed. */
+  /**
+   * Registers a holder, whose `releaseUnused` is called whenever linear memory is full, until the holder is removed.
+   */
   addPageHolder(holder: PageHolder): void {
     this.#pageHolders.add(holder);
   }
@@ -128,24 +130,27 @@ export class LinearMemory {
     this.#pageHolders.delete(holder);
   }
 
-  /** A range of whole pages, or undefined where linear memory is full of what is in use. */
+  /**
+   * Reserves whole pages. Returns their offset, or undefined if linear memory has no free range that is large enough.
+   */
   reserve(byteLength: number): number | undefined {
-    return this.#pages.allocate(byteLength) ?? this.#reserveAnew(byteLength);
+    return this.#pages.allocate(byteLength) ?? this.#reserveAfterReclaiming(byteLength);
   }
 
-  /** Reserves once more, after what is kept without use was given back. */
-  #reserveAnew(byteLength: number): number | undefined {
+  /** Retries a reservation after all holders have released their unused pages. */
+  #reserveAfterReclaiming(byteLength: number): number | undefined {
     for (const holder of this.#pageHolders) holder.releaseUnused();
     return this.#pages.allocate(byteLength);
   }
 
+  /** Releases whole pages, whose content stays. */
   release(offset: number, byteLength: number): void {
     this.#pages.free(offset, byteLength);
   }
 
   /**
-   * Gives the memory of whole pages back to the system, where there is a way: they are zero then. False where there is
-   * none, and the pages are as they were.
+   * Returns the memory of whole pages to the system, which clears the pages and unmaps their files. Returns false, and
+   * leaves the pages unchanged, if this is not possible.
    */
   discard(offset: number, byteLength: number): boolean {
     if (shimRefusal() !== undefined) return false;
@@ -158,60 +163,69 @@ export class LinearMemory {
     }
   }
 
-  /** Discards whole pages and releases them, unless they still show a file: then they are nobody else's to use. */
-  giveBack(offset: number, byteLength: number, { isShared }: { isShared: boolean }): void {
+  /**
+   * Discards whole pages and releases them.
+   *
+   * @param isShared whether a file may be mapped over the pages: they then stay reserved if they cannot be discarded
+   */
+  discardAndRelease(offset: number, byteLength: number, { isShared }: { isShared: boolean }): void {
     const isDiscarded = this.discard(offset, byteLength);
     if (isDiscarded || !isShared) this.release(offset, byteLength);
   }
 
-  /** Whether there is a table of limits for a device; it is made where there is room, and none is given back before. */
-  hasBoundsTable(device: number): boolean {
+  /**
+   * Creates the bounds table of a device if it does not exist yet. Returns false if linear memory has no room for the
+   * table. Tables exist until `close`.
+   */
+  ensureBoundsTable(device: number): boolean {
     if (this.#boundsTables.has(device)) return true;
     const begin = this.reserve(limitTable.byteLength);
     if (begin === undefined) return false;
     const allocations = new Uint32Array(this.memory.buffer, begin, granuleCount);
     const lengths = new Uint32Array(this.memory.buffer, begin + limitTable.lengths, granuleCount);
-    // A pool may have had these pages: what it left there would be access to anything.
+    // A pool may have used these pages. Its leftover bytes would act as table entries and grant access.
     if (!this.discard(begin, limitTable.byteLength)) allocations.fill(0);
     this.#boundsTables.set(device, { begin, allocations, lengths });
     for (const [offset, byteLength] of this.#allowedToAll) this.allow(device, offset, byteLength);
     return true;
   }
 
-  /** Where the limits of a device's kernels begin. */
+  /** Returns the offset of a device's bounds table. */
   boundsTableOf(device: number): number {
-    return this.#limitsOf(device).begin;
+    return this.#requireBoundsTable(device).begin;
   }
 
-  /** Lets the device's kernels access `byteLength` bytes from `offset` on, which starts a granule, and none after. */
+  /**
+   * Grants a device's kernels access to exactly `byteLength` bytes from `offset`, which is a multiple of the granule.
+   */
   allow(device: number, offset: number, byteLength: number): void {
-    const { allocations, lengths } = this.#limitsOf(device);
+    const { allocations, lengths } = this.#requireBoundsTable(device);
     const first = offset / granuleByteLength;
     lengths[first] = byteLength;
     allocations.fill(first + 1, first, first + Math.ceil(byteLength / granuleByteLength));
   }
 
-  /** Takes access to every granule of the range from the device's kernels. */
+  /** Revokes the access of a device's kernels to every granule of a range. */
   deny(device: number, offset: number, byteLength: number): void {
     const first = offset / granuleByteLength;
-    this.#limitsOf(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
+    this.#requireBoundsTable(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
   }
 
-  /** Lets the kernels of all devices access a range, those too that have no table of limits yet. */
+  /** Grants the kernels of all devices access to a range, including devices that have no bounds table yet. */
   allowAll(offset: number, byteLength: number): void {
     this.#allowedToAll.set(offset, byteLength);
     for (const device of this.#boundsTables.keys()) this.allow(device, offset, byteLength);
   }
 
-  /** Takes access from the kernels of all devices. */
+  /** Revokes the access of the kernels of all devices to a range. */
   denyAll(offset: number, byteLength: number): void {
     this.#allowedToAll.delete(offset);
     for (const device of this.#boundsTables.keys()) this.deny(device, offset, byteLength);
   }
 
-  #limitsOf(device: number): BoundsTable {
-    if (!this.hasBoundsTable(device)) {
-      throw new RangeError(`Cannot use software device ${device}: its 4 GiB of linear memory are full`);
+  #requireBoundsTable(device: number): BoundsTable {
+    if (!this.ensureBoundsTable(device)) {
+      throw new RangeError(`Cannot use software device ${device}: the 4 GiB of linear memory are full`);
     }
     return this.#boundsTables.get(device)!;
   }

@@ -1,8 +1,8 @@
 import type { AccessibleRange } from "./accessible_range.ts";
 
-/** Which devices' kernels may access the memory of which others, that of pools aside. */
+/** Records which devices' kernels may access the memory of which peers. Pools keep their own access flags. */
 export class PeerAccess {
-  /** By device, the peers whose memory it may access. */
+  /** For each device, the peers whose memory it may access. */
   readonly #peers = new Map<number, Set<number>>();
   readonly #ranges = new Set<AccessibleRange>();
 
@@ -10,7 +10,7 @@ export class PeerAccess {
     return this.#peers.get(device)?.has(peer) === true;
   }
 
-  /** Lets a device's kernels access all memory of a peer. */
+  /** Grants a device's kernels access to all memory of a peer. */
   enable(device: number, peer: number): void {
     const peers = this.#peers.get(device) ?? new Set();
     this.#peers.set(device, peers.add(peer));
@@ -22,14 +22,16 @@ export class PeerAccess {
     for (const range of this.#ranges) if (range.device === peer) range.deny(device);
   }
 
-  /** Lets the kernels of its own device access memory, and those that have access to that device's. */
+  /**
+   * Adds memory. Grants access to the kernels of its own device, and to those of devices with access to that device.
+   */
   add(range: AccessibleRange): void {
     this.#ranges.add(range);
     range.allow(range.device);
     for (const [device, peers] of this.#peers) if (peers.has(range.device)) range.allow(device);
   }
 
-  /** No kernel may access the memory any more. */
+  /** Removes memory and revokes the access of all kernels. */
   remove(range: AccessibleRange): void {
     this.#ranges.delete(range);
     range.denyAll();

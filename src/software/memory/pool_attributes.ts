@@ -3,7 +3,7 @@ import { memPoolAttribute } from "../../driver.ts";
 import { fail } from "../failure.ts";
 import type { SoftwarePool } from "./software_pool.ts";
 
-/** `cudaMemPoolGetAttribute` of a pool of this process. */
+/** Implements `cudaMemPoolGetAttribute` for pools of this process. */
 export function poolAttribute({ usage, reuse, releaseThreshold }: SoftwarePool, attribute: number): bigint {
   switch (attribute) {
     case memPoolAttribute.reuseFollowEventDependencies:
@@ -27,7 +27,7 @@ export function poolAttribute({ usage, reuse, releaseThreshold }: SoftwarePool, 
   }
 }
 
-/** `cudaMemPoolSetAttribute` of a pool of this process. */
+/** Implements `cudaMemPoolSetAttribute` for pools of this process. */
 export function setPoolAttribute(pool: SoftwarePool, attribute: number, value: bigint): void {
   const call = "cudaMemPoolSetAttribute";
   const { usage, reuse } = pool;

@@ -1,20 +1,22 @@
 /**
- * What two processes agree on to share a software pool: a sealed memfd whose first page says what it is, and the export
- * data that name an allocation in it.
+ * The formats with which two processes share a software pool: a sealed memfd whose first page describes the pool, and
+ * export data that names an allocation in that file.
  *
- * The header and the export data are little-endian. Header: 8 bytes of magic, the pool's id (16 random bytes), the
- * device's UUID (16 bytes, zeros where the memory is the host's), its handle types (u32), the type of its location
- * (u32). Later in the same page importers say what they have mapped: see `mapping_leases.ts`. Export data: 8 bytes of
- * another magic, the pool's id, the allocation's offset in the file and its length in bytes (u64 each), zeros up to 64
- * bytes.
+ * All fields are little-endian.
+ *
+ * - Header of the file: 8 bytes of magic, the pool's id (16 random bytes), the device's UUID (16 bytes, zeros for host
+ *   memory), the pool's handle types (u32), the type of its location (u32). Importers record their mappings later in
+ *   the same page: see `mapping_leases.ts`.
+ * - Export data: 8 bytes of another magic, the pool's id, the allocation's offset in the file and its length in bytes
+ *   (u64 each), zeros up to 64 bytes.
  *
  * @module
  */
 import { exportDataByteLength, memLocationType } from "../../driver.ts";
 
-/** Bytes at the begin of the file that hold no allocation. */
+/** The size of the file's first page, in bytes. It contains no allocation. */
 export const poolFileHeaderByteLength = 65536;
-/** Bytes of the header that mean something. */
+/** The size of the header's fields, in bytes. */
 export const poolFileHeaderUsedByteLength = 48;
 
 const headerMagic = 0x31304c4f4f504c50n;
@@ -22,23 +24,23 @@ const exportMagic = 0x3130525450504c50n;
 const uuidByteLength = 16;
 const exportDataUsedByteLength = 40;
 
-/** What a pool's file says of the pool. */
+/** The description of a pool in its file. */
 export interface PoolFileHeader {
   /** 16 random bytes, as hexadecimal digits. */
   readonly id: string;
-  /** Undefined where the memory is the host's. */
+  /** Undefined for host memory. */
   readonly deviceUuid: Uint8Array | undefined;
   readonly handleTypes: number;
 }
 
-/** What export data say of an allocation. */
+/** The content of export data: an allocation in a pool's file. */
 export interface ExportedPointer {
   readonly poolId: string;
   readonly fileOffset: number;
   readonly byteLength: number;
 }
 
-/** A new pool's id. */
+/** Returns a random id for a new pool. */
 export function createPoolId(): string {
   return crypto.getRandomValues(new Uint8Array(16)).toHex();
 }
@@ -54,7 +56,7 @@ export function encodePoolFileHeader({ id, deviceUuid, handleTypes }: PoolFileHe
   return bytes;
 }
 
-/** Undefined where the bytes are no pool's header. */
+/** Returns undefined if the bytes are not the header of a pool's file. */
 export function decodePoolFileHeader(bytes: Uint8Array): PoolFileHeader | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength < poolFileHeaderUsedByteLength || view.getBigUint64(0, true) !== headerMagic) return undefined;
@@ -78,7 +80,7 @@ export function encodeExportData({ poolId, fileOffset, byteLength }: ExportedPoi
   return bytes;
 }
 
-/** Undefined where the bytes are no export data. */
+/** Returns undefined if the bytes are not export data. */
 export function decodeExportData(bytes: Uint8Array): ExportedPointer | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.byteLength !== exportDataByteLength || view.getBigUint64(0, true) !== exportMagic) return undefined;

@@ -3,26 +3,29 @@ import { poolFileHeaderByteLength } from "./pool_file.ts";
 import { type Range, RangeAllocator } from "./range_allocator.ts";
 import type { SharedFile } from "./shared_file.ts";
 
-/** Bytes of a unit: pools reserve memory and give it back in whole ones. */
+/** The size of a unit, in bytes. Pools reserve and release memory in whole units. */
 export const unitByteLength: number = 32 * 2 ** 20;
 
-/** No file's length: what importers have mapped still takes its place beside all that the pool has reserved. */
+/**
+ * The end of a pool's space. It exceeds the length of any file, because freed units that importers still have mapped
+ * take up space beside everything that the pool has reserved.
+ */
 const spaceEnd = 2 ** 40;
 
-/** Where a pool's memory lies: offsets of whole units, which are those in its file where it has one. */
+/** Allocates whole units of a pool's space. If the pool has a file, offsets in the space are offsets in the file. */
 export class PoolSpace {
   readonly #file: SharedFile | undefined;
   readonly #ranges = new RangeAllocator({ begin: poolFileHeaderByteLength, end: spaceEnd });
-  /** Past the last unit that was ever handed out. */
+  /** The end of the last unit that was ever allocated. */
   #end = poolFileHeaderByteLength;
-  /** Where the units begin that the pool has given back, and that an importer may still have mapped. */
+  /** The offsets of units that the pool has freed and that an importer may still have mapped. */
   #freed: number[] = [];
 
   constructor(file: SharedFile | undefined) {
     this.#file = file;
   }
 
-  /** The whole units that a range has in it, as a range: an empty one where there is none. */
+  /** Returns the range of whole units within a range. It is empty if there is none. */
   static wholeUnits({ begin, end }: Range): Range {
     const first = Math.ceil((begin - poolFileHeaderByteLength) / unitByteLength);
     const last = Math.floor((end - poolFileHeaderByteLength) / unitByteLength);
@@ -32,28 +35,28 @@ export class PoolSpace {
     };
   }
 
-  /** The offset of so many bytes, which are whole units; undefined where there is no room. */
+  /** Allocates whole units. Returns their offset, or undefined if there is no room. */
   allocate(byteLength: number): number | undefined {
     const first = this.#ranges.allocate(byteLength);
     if (first !== undefined && (first + byteLength <= this.#end || this.#freed.length === 0)) {
       this.#end = Math.max(this.#end, first + byteLength);
       return first;
     }
-    // What was given back may do, and then the file need not be longer.
+    // Reclaiming freed units may make room without growing the file.
     if (first !== undefined) this.#ranges.free(first, byteLength);
-    this.settle();
+    this.reclaim();
     const offset = this.#ranges.allocate(byteLength);
     if (offset !== undefined) this.#end = Math.max(this.#end, offset + byteLength);
     return offset;
   }
 
-  /** Gives whole units back: `settle` finds out when no importer has them mapped. */
+  /** Frees whole units. They can be allocated again once `reclaim` finds that no importer has them mapped. */
   free({ begin, end }: Range): void {
     for (let unit = begin; unit < end; unit += unitByteLength) this.#freed.push(unit);
   }
 
-  /** Gives those units to the system that no importer has mapped. It takes a look at all leases. */
-  settle(): void {
+  /** Returns the memory of freed units that no importer has mapped to the system. Reads the leases of all importers. */
+  reclaim(): void {
     if (this.#freed.length === 0) return;
     const leased = this.#file === undefined ? [] : leasedRanges(this.#file);
     const units = this.#freed;

@@ -1,24 +1,24 @@
-/** A range of whole units, from `begin` up to but not including `end`. */
+/** A range of integers from `begin` up to, but not including, `end`. */
 export interface Range {
   readonly begin: number;
   readonly end: number;
 }
 
-/** Hands out parts of a range of numbers: best fit, free neighbours joined. */
+/** Allocates parts of a range of integers: best fit, with adjacent free ranges merged. */
 export class RangeAllocator {
-  /** Free ranges, in order, never touching one another. */
+  /** The free ranges, sorted. No two of them are adjacent. */
   readonly #free: Range[];
 
   constructor(whole: Range) {
     this.#free = [whole];
   }
 
-  /** Numbers that are not handed out. */
+  /** The total length of the free ranges. */
   get freeLength(): number {
     return this.#free.reduce((sum, { begin, end }) => sum + end - begin, 0);
   }
 
-  /** The begin of a part that is now the caller's, or undefined where none is long enough. */
+  /** Allocates a part. Returns its begin, or undefined if no free range is long enough. */
   allocate(length: number): number | undefined {
     let best = -1;
     let bestLength = Infinity;
@@ -34,7 +34,7 @@ export class RangeAllocator {
     return range.begin;
   }
 
-  /** Gives a part back. It must have been handed out, whole or in pieces. */
+  /** Frees a part, which must have been allocated, whole or in pieces. */
   free(begin: number, length: number): void {
     const end = begin + length;
     let index = 0;

@@ -18,21 +18,21 @@ import {
 } from "./pool_file.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
 
-/** Whole pages of linear memory, and where they lie in a file. */
+/** Whole pages of linear memory, and their offset in a file. */
 export interface FileMapping {
   readonly begin: number;
   readonly byteLength: number;
   readonly fileOffset: number;
 }
 
-/** Why software devices cannot share memory here; undefined where they can. */
+/** Returns why software devices cannot share memory here, or undefined if they can. */
 export function sharedMemoryRefusal(): string | undefined {
   return shimRefusal();
 }
 
 /** A memory file that other processes may map. It owns a descriptor. */
 export class SharedFile {
-  /** The descriptor, which stays the file's. */
+  /** The descriptor, which the file owns. */
   readonly fd: number;
   #byteLength: number;
 
@@ -42,9 +42,9 @@ export class SharedFile {
   }
 
   /**
-   * A new file of whole pages that begins with a header.
+   * Creates a file of whole pages that starts with a header.
    *
-   * @throws {SystemError} where the system gives none
+   * @throws {SystemError} if the system cannot create it
    */
   static create(name: string, { header, byteLength }: { header: Uint8Array; byteLength: number }): SharedFile {
     const length = wholePages(byteLength);
@@ -59,9 +59,9 @@ export class SharedFile {
   }
 
   /**
-   * A new pool's file.
+   * Creates the file of a new pool.
    *
-   * @throws {SystemError} where the system gives none
+   * @throws {SystemError} if the system cannot create it
    */
   static createPoolFile(header: PoolFileHeader): SharedFile {
     const byteLength = poolFileHeaderByteLength;
@@ -69,22 +69,23 @@ export class SharedFile {
   }
 
   /**
-   * Takes over the descriptor of another process's file, where that is one that can be mapped: undefined where it is
-   * not, and the descriptor stays the caller's.
+   * Takes ownership of the descriptor of another process's file. Returns undefined if the file cannot be mapped safely:
+   * the caller then keeps ownership.
    *
-   * @throws {SystemError} where it is not open
+   * @throws {SystemError} if the descriptor is not open
    */
   static adopt(fd: number): SharedFile | undefined {
     const { type, seals, byteLength } = describeDescriptor(fd);
-    // Without the seal, the other process could take the memory from under this process's hands.
+    // Without the seal, the other process could shrink the file, and accesses to its mapping would crash this process.
     const isSealed = seals !== undefined && (seals & sealShrink) !== 0;
     return type === "file" && isSealed ? new SharedFile(fd, byteLength) : undefined;
   }
 
   /**
-   * The file behind a pool's exported descriptor, which stays the caller's; undefined where it is no pool's.
+   * Opens the file of a pool's exported descriptor, which the caller keeps. Returns undefined if the descriptor is not
+   * a pool's.
    *
-   * @throws {SystemError} where no other descriptor can be opened
+   * @throws {SystemError} if the descriptor cannot be duplicated
    */
   static openPoolFile(fd: number): { file: SharedFile; header: PoolFileHeader } | undefined {
     let borrowed: SharedFile | undefined;
@@ -100,54 +101,57 @@ export class SharedFile {
     return header && { file: new SharedFile(duplicateDescriptor(fd), borrowed.#byteLength), header };
   }
 
-  /** Which file it is: the same for every descriptor of it. */
+  /** Returns a string that identifies the file. It is the same for every descriptor of the file. */
   identity(): string {
     const { device, inode } = describeDescriptor(this.fd);
     return `${device} ${inode}`;
   }
 
-  /** How long the file is now: its pool's process may have made it longer. */
+  /** Returns the current length of the file, which other processes may have grown. */
   currentByteLength(): number {
     this.#byteLength = describeDescriptor(this.fd).byteLength;
     return this.#byteLength;
   }
 
-  /** The bytes from an offset on, which is 0 unless given: fewer than asked for where it has no more. */
+  /** Reads bytes from an offset. Returns fewer than `byteLength` bytes at the end of the file. */
   read(byteLength: number, offset = 0): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(byteLength);
     return bytes.subarray(0, this.readInto(bytes, offset));
   }
 
-  /** Fills bytes with those from an offset on, and says how many there were. */
+  /** Reads bytes from an offset into `bytes`. Returns how many were read. */
   readInto(bytes: Uint8Array, offset: number): number {
     return readAt(this.fd, bytes, { offset });
   }
 
   /**
-   * Overwrites a part.
+   * Overwrites the bytes from an offset.
    *
-   * @throws {SystemError} where the system has no memory for it
+   * @throws {SystemError} if the system has no memory for them
    */
   write(bytes: Uint8Array, offset: number): void {
     writeAt(this.fd, bytes, { offset });
   }
 
-  /** Another descriptor of it, the caller's. */
+  /** Returns a duplicate descriptor, which the caller owns. */
   duplicate(): number {
     return duplicateDescriptor(this.fd);
   }
 
   /**
-   * Maps a range of the file, made longer where it has to be.
+   * Maps a range of the file into linear memory. Grows the file if necessary.
    *
-   * @throws {SystemError} where the system has no memory for that
+   * @throws {SystemError} if the system has no memory for that
    */
   map(linearMemory: LinearMemory, { begin, byteLength, fileOffset }: FileMapping): void {
     this.#growTo(fileOffset + byteLength);
     mapShared(linearMemory.bytes, this.fd, { at: begin, offset: fileOffset, byteLength });
   }
 
-  /** Makes the file at least so long. Whoever else has it may do so too, and then it cannot be made shorter. */
+  /**
+   * Grows the file to at least `byteLength` bytes. If another process has grown it further meanwhile, the call would
+   * shrink the file: the seal forbids that with `EPERM`, and the file is long enough.
+   */
   #growTo(byteLength: number): void {
     if (byteLength <= this.#byteLength || byteLength <= this.currentByteLength()) return;
     try {
@@ -159,7 +163,7 @@ export class SharedFile {
     }
   }
 
-  /** Maps a range likewise; false where the system has no memory for that. */
+  /** Calls `map`. Returns false if the system has no memory for that. */
   tryMap(linearMemory: LinearMemory, mapping: FileMapping): boolean {
     try {
       this.map(linearMemory, mapping);
@@ -170,12 +174,12 @@ export class SharedFile {
     }
   }
 
-  /** Gives the memory of a range of the file back to the system, where it takes it. */
+  /** Returns the memory of a range of the file to the system, if the system supports it. */
   punchHole(offset: number, byteLength: number): void {
     try {
       punchHole(this.fd, { offset, byteLength });
     } catch (error) {
-      // The memory is then given back with the file.
+      // The memory is then freed together with the file.
       if (!(error instanceof SystemError)) throw error;
     }
   }

@@ -5,24 +5,24 @@ import { atNextTurn } from "../../support/waiting/turn.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
 import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
 
-/** What it takes to use a free block that another stream has yet to free; 0 is nothing. */
+/** The cost of reusing a block whose free another stream has yet to reach. Reuse without a wait costs 0. */
 const internalDependency = 1;
 
-/** A part of what a pool has reserved in linear memory, in use or free. Its neighbours touch it. */
+/** A part of a pool's reserved memory, in use or free. `previous` and `next` are the adjacent blocks. */
 export interface PoolBlock {
   readonly begin: number;
-  /** Where it lies in the pool's space, and so in its file. */
+  /** The offset in the pool's space, and thus in its file. */
   readonly offset: number;
   /** A multiple of the granule. */
   byteLength: number;
   inUse: boolean;
-  /** The free after which the block may be used again; undefined once a synchronization has seen it done. */
+  /** The work that frees the block. Undefined once a synchronization has found that work done. */
   freed: Work | undefined;
   previous: PoolBlock | undefined;
   next: PoolBlock | undefined;
 }
 
-/** Bytes, as `cudaMemPoolAttr` counts them. */
+/** The counters of `cudaMemPoolAttr`, in bytes. */
 export interface PoolCounters {
   reserved: number;
   reservedHigh: number;
@@ -30,41 +30,44 @@ export interface PoolCounters {
   usedHigh: number;
 }
 
-/** What a pool needs of its driver. */
-export interface PoolHost {
+/** The parts of the driver that a pool uses. */
+export interface PoolServices {
   readonly linearMemory: LinearMemory;
   readonly scheduler: Scheduler;
 }
 
 /** A stream-ordered pool of a software device. */
 export class SoftwarePool implements PageHolder {
-  /** Undefined for memory of the host, which no device has access to at first. */
+  /** Undefined for host memory, to which initially no device has access. */
   readonly device: number | undefined;
   readonly id: string;
   readonly handleTypes: number;
-  /** Where the memory lies when another process may map it. */
+  /** The file that holds the memory, if other processes may map it. */
   readonly file: SharedFile | undefined;
   readonly reuse = { followEventDependencies: true, allowOpportunistic: true, allowInternalDependencies: true };
   readonly usage: PoolCounters = { reserved: 0, reservedHigh: 0, used: 0, usedHigh: 0 };
   /** `memAccessFlags` by device. */
   readonly access: Map<number, number>;
-  /** Bytes kept reserved at a synchronization. */
+  /** The number of bytes that stay reserved at a synchronization. */
   releaseThreshold = 0n;
-  readonly #host: PoolHost;
+  readonly #services: PoolServices;
   readonly #maxByteLength: number;
   readonly #space: PoolSpace;
   readonly #free = new Set<PoolBlock>();
   readonly #inUse = new Set<PoolBlock>();
-  /** What streams have reached and not yet its free: bytes that were asked for, by where they begin. */
+  /**
+   * The allocations that their stream has reached, and whose free no stream has reached: requested bytes by start
+   * offset.
+   */
   readonly #live = new Map<number, number>();
-  /** Whether it was destroyed and the last of its memory is gone. */
+  /** Whether the pool was destroyed and the last of its memory was released. */
   isClosed = false;
-  /** Whether its handle was exported, without which no pointer is. */
+  /** Whether the pool's handle was exported. Its pointers can be exported only after that. */
   isExported = false;
   #isDestroyed = false;
 
   constructor(
-    host: PoolHost,
+    services: PoolServices,
     { device, id, handleTypes, maxByteLength, file }: {
       device: number | undefined;
       id: string;
@@ -73,7 +76,7 @@ export class SoftwarePool implements PageHolder {
       file: SharedFile | undefined;
     },
   ) {
-    this.#host = host;
+    this.#services = services;
     this.device = device;
     this.id = id;
     this.handleTypes = handleTypes;
@@ -81,158 +84,169 @@ export class SoftwarePool implements PageHolder {
     this.file = file;
     this.#space = new PoolSpace(file);
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
-    host.linearMemory.addPageHolder(this);
+    services.linearMemory.addPageHolder(this);
   }
 
-  /** A block that may be used in the stream's order, or undefined where there is no memory left. */
+  /** Allocates a block in stream order. Returns undefined if there is no memory left. */
   allocate(byteLength: number, stream: Stream): PoolBlock | undefined {
     const rounded = roundUp(byteLength, granuleByteLength);
     const found = this.#findFree(rounded, stream, 0) ?? this.#reserve(rounded) ??
-      this.#findFree(rounded, stream, internalDependency) ?? this.#reserveAnew(rounded);
+      this.#findFree(rounded, stream, internalDependency) ?? this.#reserveAfterReleasing(rounded);
     if (found === undefined) return undefined;
-    const block = this.#take(found, rounded);
+    const block = this.#claim(found, rounded);
     const { begin, freed } = block;
     block.freed = undefined;
     block.inUse = true;
     this.#inUse.add(block);
     this.usage.used += byteLength;
     this.usage.usedHigh = Math.max(this.usage.usedHigh, this.usage.used);
-    // When the stream gets there, the block may have been freed and allocated again: it says nothing of this allocation.
-    this.#host.scheduler.enqueue(stream, () => this.#open(begin, byteLength), {
+    // The callback must not read `block`: by the time it runs, the block may belong to a later allocation.
+    this.#services.scheduler.enqueue(stream, () => this.#makeAccessible(begin, byteLength), {
       after: freed === undefined || freed.stream === stream ? [] : [freed],
       outlivesDevice: true,
     });
     return block;
   }
 
-  /** Frees a block, of which `byteLength` bytes were asked for, in the stream's order. */
+  /** Frees a block, of which `byteLength` bytes were requested, in stream order. */
   free({ block, byteLength }: { readonly block: PoolBlock; readonly byteLength: number }, stream: Stream): Work {
     const { begin } = block;
     block.inUse = false;
     this.#inUse.delete(block);
     this.usage.used -= byteLength;
-    block.freed = this.#host.scheduler.enqueue(stream, () => {
+    block.freed = this.#services.scheduler.enqueue(stream, () => {
       this.#live.delete(begin);
       this.#deny(begin, byteLength);
-      if (this.#isDestroyed) this.#settleLater();
+      if (this.#isDestroyed) this.#reclaimLater();
     }, { outlivesDevice: true });
     const { freed } = block;
     this.#free.add(block);
-    this.#join(block);
+    this.#merge(block);
     return freed;
   }
 
   setAccess(device: number, flags: number): void {
     this.access.set(device, flags);
     for (const [begin, byteLength] of this.#live) {
-      if (flags === memAccessFlags.none) this.#host.linearMemory.deny(device, begin, byteLength);
-      else this.#host.linearMemory.allow(device, begin, byteLength);
+      if (flags === memAccessFlags.none) this.#services.linearMemory.deny(device, begin, byteLength);
+      else this.#services.linearMemory.allow(device, begin, byteLength);
     }
   }
 
-  /** After a synchronization of the host: what was freed by then may go to any stream, or back to the system. */
-  settle(): void {
+  /**
+   * Called after a host synchronization: makes blocks whose free is done available to every stream, and releases
+   * reserved memory above the release threshold.
+   */
+  reclaim(): void {
     for (const block of [...this.#free]) {
       if (block.freed?.done !== true) continue;
       block.freed = undefined;
-      this.#join(block);
+      this.#merge(block);
     }
     this.#reduceTo(this.#isDestroyed ? 0 : Number(this.releaseThreshold));
     if (this.#isDestroyed && this.usage.reserved === 0) this.#close();
   }
 
-  /** Gives reserved memory that is free back, but for `byteLength` bytes in whole units: so many that it overflows are 0. */
+  /**
+   * Releases free memory until no more than `byteLength` bytes, rounded up to whole units, are reserved. If the
+   * rounding overflows 64 bits, it wraps to 0.
+   */
   trimTo(byteLength: bigint): void {
     const unit = BigInt(unitByteLength);
     this.#releaseTo(Number(BigInt.asUintN(64, (byteLength + unit - 1n) / unit * unit)));
-    this.#space.settle();
+    this.#space.reclaim();
   }
 
   releaseUnused(): void {
     this.#reduceTo(0);
   }
 
-  /** The pool goes; what is allocated from it stays until it is freed. */
+  /** Destroys the pool. Its allocations stay valid until they are freed. */
   destroy(): void {
     this.#isDestroyed = true;
-    this.settle();
+    this.reclaim();
   }
 
-  /** Gives everything back at once: the driver goes. */
+  /** Releases all memory when the driver closes. */
   close(): void {
     for (const [begin, byteLength] of this.#live) this.#deny(begin, byteLength);
     this.#live.clear();
-    this.#forgetUses();
+    this.#freeAllBlocks();
     this.#reduceTo(0);
     this.#close();
   }
 
-  /** Makes one free block of all that was reserved together. */
-  #forgetUses(): void {
+  /** Frees all blocks, which merges each reservation into one free block. */
+  #freeAllBlocks(): void {
     for (const block of [...this.#inUse, ...this.#free]) {
       block.inUse = false;
       block.freed = undefined;
       this.#free.add(block);
     }
     this.#inUse.clear();
-    for (const block of this.#free) this.#join(block);
+    for (const block of this.#free) this.#merge(block);
   }
 
   #deny(begin: number, byteLength: number): void {
-    for (const device of this.access.keys()) this.#host.linearMemory.deny(device, begin, byteLength);
+    for (const device of this.access.keys()) this.#services.linearMemory.deny(device, begin, byteLength);
   }
 
   #close(): void {
     if (this.isClosed) return;
     this.isClosed = true;
-    this.#host.linearMemory.removePageHolder(this);
+    this.#services.linearMemory.removePageHolder(this);
     this.file?.close();
   }
 
-  /** The free that has just been done is marked so only after its work returns. */
-  #settleLater(): void {
-    atNextTurn(() => this.settle());
+  /**
+   * Calls `reclaim` at the next turn of the event loop, because work is marked as done only after its callback returns.
+   */
+  #reclaimLater(): void {
+    atNextTurn(() => this.reclaim());
   }
 
-  #open(begin: number, byteLength: number): void {
+  #makeAccessible(begin: number, byteLength: number): void {
     this.#live.set(begin, byteLength);
     for (const [device, flags] of this.access) {
-      if (flags !== memAccessFlags.none) this.#host.linearMemory.allow(device, begin, byteLength);
+      if (flags !== memAccessFlags.none) this.#services.linearMemory.allow(device, begin, byteLength);
     }
   }
 
-  /** The smallest free block that takes no more than `maxRank` to use, and of those the one that takes least. */
-  #findFree(byteLength: number, stream: Stream, maxRank: number): PoolBlock | undefined {
+  /** Returns the cheapest free block that costs at most `maxCost` to reuse, and the smallest of the cheapest ones. */
+  #findFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
     let best: PoolBlock | undefined;
-    let bestRank = Infinity;
+    let bestCost = Infinity;
     for (const block of this.#free) {
       if (block.byteLength < byteLength) continue;
-      const rank = this.#reuseRank(block, stream);
-      if (rank > bestRank || rank > maxRank) continue;
-      if (rank < bestRank || block.byteLength < best!.byteLength) {
+      const cost = this.#reuseCost(block, stream);
+      if (cost > bestCost || cost > maxCost) continue;
+      if (cost < bestCost || block.byteLength < best!.byteLength) {
         best = block;
-        bestRank = rank;
+        bestCost = cost;
       }
     }
     return best;
   }
 
-  /** How much it takes to use a free block on the stream: nothing, or a wait; Infinity where it may not be used. */
-  #reuseRank(block: PoolBlock, stream: Stream): number {
+  /**
+   * Returns the cost of reusing a free block on a stream: 0 without a wait, `internalDependency` with a wait, Infinity
+   * if the block may not be reused.
+   */
+  #reuseCost(block: PoolBlock, stream: Stream): number {
     const { freed } = block;
     if (freed === undefined || freed.stream === stream) return 0;
-    if (this.reuse.followEventDependencies && this.#host.scheduler.comesAfter(stream, freed)) return 0;
+    if (this.reuse.followEventDependencies && this.#services.scheduler.comesAfter(stream, freed)) return 0;
     if (this.reuse.allowOpportunistic && freed.done) return 0;
     return this.reuse.allowInternalDependencies ? internalDependency : Infinity;
   }
 
-  #take(block: PoolBlock, byteLength: number): PoolBlock {
+  #claim(block: PoolBlock, byteLength: number): PoolBlock {
     if (block.byteLength > byteLength) this.#split(block, byteLength);
     this.#free.delete(block);
     return block;
   }
 
-  /** Cuts a free block in two, and gives the second. */
+  /** Splits a free block in two and returns the second part. */
   #split(block: PoolBlock, byteLength: number): PoolBlock {
     const { begin, offset, freed, next } = block;
     const rest: PoolBlock = {
@@ -251,10 +265,10 @@ export class SoftwarePool implements PageHolder {
     return rest;
   }
 
-  /** Joins a free block with its free neighbours that may be used under the same condition. */
-  #join(block: PoolBlock): void {
-    if (block.next !== undefined && mayJoin(block, block.next)) this.#absorb(block, block.next);
-    if (block.previous !== undefined && mayJoin(block.previous, block)) this.#absorb(block.previous, block);
+  /** Merges a free block with free neighbours that may be reused under the same condition. */
+  #merge(block: PoolBlock): void {
+    if (block.next !== undefined && canMerge(block, block.next)) this.#absorb(block, block.next);
+    if (block.previous !== undefined && canMerge(block.previous, block)) this.#absorb(block.previous, block);
   }
 
   #absorb(block: PoolBlock, next: PoolBlock): void {
@@ -266,7 +280,7 @@ export class SoftwarePool implements PageHolder {
   }
 
   #reserve(byteLength: number): PoolBlock | undefined {
-    const { linearMemory } = this.#host;
+    const { linearMemory } = this.#services;
     const length = roundUp(byteLength, unitByteLength);
     if (length > this.#maxByteLength - this.usage.reserved) return undefined;
     const begin = linearMemory.reserve(length);
@@ -274,8 +288,8 @@ export class SoftwarePool implements PageHolder {
     const offset = this.#space.allocate(length);
     if (offset === undefined || !this.#map({ begin, byteLength: length, fileOffset: offset })) {
       if (offset !== undefined) this.#space.free({ begin: offset, end: offset + length });
-      // A mapping that failed may have left a hole in linear memory.
-      linearMemory.giveBack(begin, length, { isShared: this.file !== undefined });
+      // A failed mapping may have left a hole in linear memory, which discarding closes.
+      linearMemory.discardAndRelease(begin, length, { isShared: this.file !== undefined });
       return undefined;
     }
     this.usage.reserved += length;
@@ -286,25 +300,28 @@ export class SoftwarePool implements PageHolder {
     return block;
   }
 
-  /** Reserves memory once more, after what is free in pieces too small was given back. */
-  #reserveAnew(byteLength: number): PoolBlock | undefined {
+  /** Retries a reservation after free units, which are too small or scattered for the request, have been released. */
+  #reserveAfterReleasing(byteLength: number): PoolBlock | undefined {
     const { reserved } = this.usage;
     this.#reduceTo(0);
     return this.usage.reserved < reserved ? this.#reserve(byteLength) : undefined;
   }
 
   #map(mapping: FileMapping): boolean {
-    return this.file === undefined || this.file.tryMap(this.#host.linearMemory, mapping);
+    return this.file === undefined || this.file.tryMap(this.#services.linearMemory, mapping);
   }
 
-  /** Gives units that are free back, until no more than `byteLength` bytes are reserved. */
+  /** Releases free units until no more than `byteLength` bytes are reserved. */
   #reduceTo(byteLength: number): void {
     const { reserved } = this.usage;
     this.#releaseTo(byteLength);
-    if (this.usage.reserved < reserved) this.#space.settle();
+    if (this.usage.reserved < reserved) this.#space.reclaim();
   }
 
-  /** Takes units that are free out of linear memory likewise. Those that importers have mapped are not settled yet. */
+  /**
+   * Releases free units from linear memory until no more than `byteLength` bytes are reserved. Does not reclaim units
+   * in the pool's space, which importers may still have mapped.
+   */
   #releaseTo(byteLength: number): void {
     for (const block of this.#free) {
       const surplus = roundUp(this.usage.reserved - byteLength, unitByteLength);
@@ -313,7 +330,7 @@ export class SoftwarePool implements PageHolder {
     }
   }
 
-  /** Gives the units that lie in a free block back, at most `byteLength` bytes; what is left of it stays. */
+  /** Releases the whole units within a free block, at most `byteLength` bytes. The rest of the block stays free. */
   #release(block: PoolBlock, byteLength: number): void {
     const { begin, end } = PoolSpace.wholeUnits({ begin: block.offset, end: block.offset + block.byteLength });
     const length = Math.min(end - begin, byteLength);
@@ -324,12 +341,12 @@ export class SoftwarePool implements PageHolder {
     if (released.previous !== undefined) released.previous.next = undefined;
     if (released.next !== undefined) released.next.previous = undefined;
     this.usage.reserved -= length;
-    this.#host.linearMemory.giveBack(released.begin, length, { isShared: this.file !== undefined });
+    this.#services.linearMemory.discardAndRelease(released.begin, length, { isShared: this.file !== undefined });
     this.#space.free({ begin, end: begin + length });
   }
 }
 
-function mayJoin(block: PoolBlock, next: PoolBlock): boolean {
+function canMerge(block: PoolBlock, next: PoolBlock): boolean {
   if (block.inUse || next.inUse) return false;
   return block.freed?.stream === next.freed?.stream;
 }
