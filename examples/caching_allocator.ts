@@ -1,11 +1,11 @@
 /**
- * Shows what an allocator over a pool saves: the same allocations, frees and fills from the pool and from the allocator.
+ * Shows what a caching allocator saves: the same allocations, fills and frees, from a pool and from its allocator.
  *
  *     deno run --allow-ffi examples/caching_allocator.ts [--steps 2000] [--streams 4]
  *
- * Each step allocates buffers of several sizes on one of the streams, fills them and frees them, as the layers of a model
- * would. Prints for either how long the host took for an allocation and its free, without the fills, and what the pool
- * and the allocator held in the end; then the same after `trimTo(0)`.
+ * Each step allocates buffers of several sizes on one of the streams, fills them and frees them, as the layers of a
+ * model do. For both sources the program prints the host's time for an allocation and its free, without the fills. Then
+ * it prints what the allocator and the pool hold at the end, and what the allocator holds after `trimTo(0)`.
  *
  * @module
  */
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
   using allocator = pool.createCachingAllocator();
   const rows = [["", "allocate and free"]];
   for (const [name, source] of [["pool", pool], ["allocator", allocator]] as const) {
-    runSteps(source, streams, 100); // the first take memory from the system
+    runSteps(source, streams, 100); // warm-up: the first steps take memory from the system
     rows.push([name, `${(runSteps(source, streams, steps) * 1000).toFixed(2)} us`]);
   }
   console.log(formatTable(rows));
@@ -45,7 +45,7 @@ async function main(): Promise<void> {
   console.log(`After trimTo(0) it holds ${describe(allocator.usage())}`);
 }
 
-/** Milliseconds for an allocation and its free. */
+/** Returns the mean milliseconds for an allocation and its free. */
 function runSteps(source: Allocates, streams: readonly CudaStream[], steps: number): number {
   let milliseconds = 0;
   const buffers: DeviceBuffer[] = [];

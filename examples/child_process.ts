@@ -1,5 +1,5 @@
 /**
- * Starts another of these programs as a process of its own, in whichever runtime this one runs.
+ * Starts another example as a child process, in the same runtime.
  *
  * @module
  */
@@ -9,28 +9,28 @@ import { Readable } from "node:stream";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-/** A running program. */
+/** A child process. */
 export interface ChildProcess {
   readonly pid: number;
-  /** What it prints to stderr, line by line, where that was asked for. */
+  /** The lines that it prints to stderr; empty unless `readErrors` was set. */
   readonly errorLines: AsyncIterable<string>;
-  /** Its exit code, or 128 and the number of the signal that ended it. */
+  /** Its exit code, or 128 plus the number of the signal that ended it. */
   readonly exited: Promise<number>;
   kill(signal: "SIGINT" | "SIGKILL" | "SIGTERM"): void;
 }
 
-/** How to start a program. */
+/** Options of {@linkcode startChild}. */
 export interface ChildOptions {
   args?: readonly string[];
-  /** Whether its stderr comes to `errorLines`, rather than to this process's own. */
+  /** Whether its stderr goes to `errorLines` instead of this process's stderr. */
   readErrors?: boolean;
-  /** Variables of its environment, beside this process's own. */
+  /** Environment variables in addition to those of this process. */
   env?: Readonly<Record<string, string>>;
 }
 
 const signalNumbers: Readonly<Record<string, number>> = { SIGINT: 2, SIGKILL: 9, SIGTERM: 15 };
 
-/** Starts the program at a URL. In Deno it is permitted FFI, and nothing else. */
+/** Starts the program at a URL. In Deno it gets FFI permission and no other. */
 export function startChild(program: URL, { args = [], readErrors = false, env = {} }: ChildOptions = {}): ChildProcess {
   const script = program.protocol === "file:" ? fileURLToPath(program) : program.href;
   return "Deno" in globalThis
@@ -41,7 +41,7 @@ export function startChild(program: URL, { args = [], readErrors = false, env = 
 type Environment = Readonly<Record<string, string>>;
 
 function startWithDeno(args: readonly string[], readErrors: boolean, env: Environment): ChildProcess {
-  // node:child_process would start it with every permission.
+  // Deno's node:child_process would start it with all permissions.
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-prompt", "--allow-ffi", ...args],
     stdin: "null",
@@ -84,6 +84,6 @@ function ignoreEnded(kill: () => void): void {
   try {
     kill();
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }

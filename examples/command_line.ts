@@ -1,20 +1,21 @@
 /**
- * What the programs here have in common: arguments, messages, and how they end.
+ * What the examples share: command lines, messages and exit codes.
  *
  * @module
  */
 import process from "node:process";
 import { parseArgs } from "node:util";
 
-/** A program was called with arguments that it cannot use. Its message is shown with the usage. */
+/** The command line is wrong. The message is printed together with the usage line. */
 export class UsageError extends Error {}
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, "B": 1, "KiB": 2 ** 10, "MiB": 2 ** 20, "GiB": 2 ** 30 };
 
 /**
- * Runs a program: prints what went wrong and sets the exit code. Whether all went well. The signal is aborted by Ctrl-C and by SIGTERM.
+ * Runs a program, prints its error if it fails, and sets the exit code. The signal is aborted by Ctrl-C and SIGTERM.
  *
- * @param usage The line that says how to call it.
+ * @param usage the usage line, printed after a {@linkcode UsageError}
+ * @returns whether the program succeeded
  */
 export async function runProgram(
   name: string,
@@ -40,19 +41,19 @@ export async function runProgram(
   }
 }
 
-/** What went wrong first, where giving back what there was failed too. */
+/** Returns the message of the first error, even if a later cleanup failed too. */
 export function messageOf(error: unknown): string {
   if (error instanceof SuppressedError) return messageOf(error.suppressed);
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The program's arguments: those without a name, and the values of the named ones that it knows. */
+/** Parses the command line into positional arguments and the values of the named options. */
 export function readArguments<const N extends string>(
   names: readonly N[],
 ): { positional: string[]; named: { readonly [K in N]?: string } } {
   const args = process.argv.slice(2);
   const options = Object.fromEntries(names.map((name) => [name, { type: "string" as const }]));
-  // It is not strict because its own errors advise what these programs do not know.
+  // Not strict: the error messages of parseArgs suggest syntax that these programs do not accept.
   const { values, positionals, tokens } = parseArgs({
     args,
     options,
@@ -70,12 +71,12 @@ export function readArguments<const N extends string>(
   return { positional: positionals, named: values as { [K in N]?: string } };
 }
 
-/** Throws where there are arguments that nothing is done with. */
+/** Throws if there are positional arguments left. */
 export function refuseSurplus(positional: readonly string[]): void {
-  if (positional.length > 0) throw new UsageError(`There is no use for "${positional[0]}"`);
+  if (positional.length > 0) throw new UsageError(`Unexpected argument "${positional[0]}"`);
 }
 
-/** A number of bytes: digits, with KiB, MiB or GiB where wanted. */
+/** Parses a number of bytes: digits, optionally followed by B, KiB, MiB or GiB. */
 export function parseBytes(text: string): number {
   const match = /^(\d+)\s*(B|KiB|MiB|GiB|)$/.exec(text);
   const bytes = match === null ? NaN : Number(match[1]) * unitBytes[match[2]!]!;
@@ -87,7 +88,7 @@ export function parseBytes(text: string): number {
   return bytes;
 }
 
-/** A whole number from `least` on. */
+/** Parses a whole number of at least `least`. */
 export function parseCount(text: string, { what, least }: { what: string; least: number }): number {
   const value = /^\d+$/.test(text) ? Number(text) : NaN;
   if (!Number.isSafeInteger(value) || value < least) {
@@ -96,7 +97,7 @@ export function parseCount(text: string, { what, least }: { what: string; least:
   return value;
 }
 
-/** Prints a step that a program has taken. */
+/** Prints a message to stderr, after the name of the program. */
 export function say(name: string, message: string): void {
   process.stderr.write(`[${name}] ${message}\n`);
 }

@@ -1,5 +1,6 @@
 /**
- * Shares a memory pool between two processes: one creates it and checks it, the other writes to it from several devices.
+ * Shares a memory pool between two processes: one creates it and verifies the bytes, the other writes from several
+ * devices.
  *
  *     deno task demo [--bytes 64MiB] [--writers 2]
  *
@@ -35,7 +36,7 @@ async function main(signal: AbortSignal): Promise<void> {
       args: ["0", ...writerGpus, socketPath],
     });
     children.push(importer);
-    // An exporter that nobody comes to would wait for ever.
+    // Without an importer the exporter would wait forever.
     importer.exited.then((code) => code === 0 || exporter.kill("SIGTERM"));
   }
   const codes = await Promise.all(children.map((child) => child.exited));
@@ -44,7 +45,7 @@ async function main(signal: AbortSignal): Promise<void> {
   console.log(`All ${bytes} bytes are right`);
 }
 
-/** Prints on what the demo runs. The number of devices. */
+/** Prints the driver and the devices; returns the number of devices. */
 function describeDriver(): number {
   using cuda = open();
   const names = cuda.devices.map((device) => device.name);

@@ -1,11 +1,11 @@
 /**
- * Shows what every device supports of stream-ordered memory and of sharing it, what it does not, and why.
+ * Shows which features of stream-ordered memory and of sharing each device supports, and why it lacks others.
  *
  *     deno run --allow-ffi examples/device_query.ts
  *
  * Prints the versions of the driver and of libcudart, and a table with a column for each device: its name, UUID and
- * size, a "yes" or a "no" with the reason for each thing that pools can do, and the devices whose memory it can reach.
- * `CudaDevice.createPool`, `Cuda.createHostPool` and `CudaDevice.createEvent` need what is listed here.
+ * memory, "yes" or "no" with the reason for each feature, and the devices whose memory it can access. These features
+ * are requirements of `CudaDevice.createPool`, `Cuda.createHostPool` and `CudaDevice.createEvent`.
  *
  * @module
  */
@@ -26,12 +26,12 @@ function main(): void {
 function describeVersions({ driver, driverVersion, runtimeVersion }: Cuda): string {
   const kind = driver === "cuda" ? "of the GPU" : "as the software device emulates it";
   const runtime = runtimeVersion === undefined
-    ? "none that can be used here, libcuda serves alone"
+    ? "none usable, libcuda is used alone"
     : `CUDA ${formatVersion(runtimeVersion)}`;
   return `driver: CUDA ${formatVersion(driverVersion)}, ${kind}\nlibcudart: ${runtime}\n`;
 }
 
-/** The cells of the device's column, each with the name of its row. */
+/** Returns the cells of a device's column, each with the name of its row. */
 function describeDevice(cuda: Cuda, device: CudaDevice): [property: string, cell: string][] {
   const { free, total } = device.memoryInfo();
   const support = supportOf({
@@ -56,7 +56,7 @@ function describePeers({ devices }: Cuda, device: CudaDevice): string {
   if (others.length === 0) return "no: there is no other device";
   const peers = others.filter((other) => device.canAccessPeer(other));
   return peers.length === 0
-    ? "no: it cannot reach another device's memory"
+    ? "no: it cannot access another device's memory"
     : `yes: ${peers.map(({ ordinal }) => ordinal).join(", ")}`;
 }
 

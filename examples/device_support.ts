@@ -1,38 +1,38 @@
 /**
- * What a device supports of stream-ordered memory, as data. A driver is asked only for what it is new enough to know: an
- * older one answers `cudaErrorInvalidValue`.
+ * The features of stream-ordered memory that a device supports, as data. Attributes newer than the driver are not
+ * queried, because an older driver returns `cudaErrorInvalidValue` for them.
  *
  * @module
  */
 
-/** What is asked: a driver and one of its devices. */
+/** What {@linkcode supportOf} queries: a driver and one of its devices. */
 export interface SupportSource {
   /** 13000 for CUDA 13.0. */
   readonly driverVersion: number;
-  /** The value of a device attribute, as `CudaDevice.attribute` gives it. */
+  /** Returns the value of a device attribute, as `CudaDevice.attribute` does. */
   attribute(name: string): number;
-  /** Creates a pool that can be shared by descriptor, and gives it up: throws where that cannot be. */
+  /** Creates and disposes of a pool that can be shared by descriptor. Throws if the device cannot create one. */
   createSharedPool(): void;
 }
 
-/** One thing that a device supports or does not. */
+/** A feature, and whether a device supports it. */
 export interface Support {
   readonly property: string;
   readonly value: "yes" | "no" | "not asked";
-  /** Why not; undefined for "yes". */
+  /** Why the device does not support it, or why it was not queried; undefined for "yes". */
   readonly reason: string | undefined;
 }
 
 interface Question {
   readonly property: string;
   readonly attribute: string;
-  /** The driver version from which on the attribute is known. */
+  /** The first driver version that knows the attribute. */
   readonly since: number;
-  /** The bit of the value that says so, where the value is a set of bits. */
+  /** The feature's bit, if the value is a set of bits. */
   readonly bit?: number;
-  /** What "no" means. */
+  /** What the device lacks if the answer is "no". */
   readonly reason: string;
-  /** Tries it, where a device may say that it can what it cannot. */
+  /** Tries the feature, for devices that claim features they lack; throws if it does not work. */
   readonly attempt?: (source: SupportSource) => void;
 }
 
@@ -49,7 +49,7 @@ const questions: readonly Question[] = [
     since: 11030,
     bit: 1,
     reason: "not here, as under WSL 2 or where FFI is not permitted",
-    // Under WSL 2 the attribute may say that it can.
+    // Under WSL 2 the attribute may be set although no pool can be shared.
     attempt: (source) => source.createSharedPool(),
   },
   {
@@ -57,7 +57,7 @@ const questions: readonly Question[] = [
     attribute: "memoryPoolSupportedHandleTypes",
     since: 11030,
     bit: 8,
-    reason: "it is not connected so",
+    reason: "it has no fabric connection",
   },
   {
     property: "IPC events",
@@ -69,17 +69,17 @@ const questions: readonly Question[] = [
     property: "host NUMA pools",
     attribute: "hostNumaMemoryPoolsSupported",
     since: 12090,
-    reason: "not in the memory of a NUMA node",
+    reason: "no pools in the memory of a NUMA node",
   },
   {
     property: "host pools",
     attribute: "hostMemoryPoolsSupported",
     since: 13000,
-    reason: "not in the host's memory at large",
+    reason: "no pools in host memory in general",
   },
 ];
 
-/** Asks a device for all there is to ask. */
+/** Queries a device for all features. */
 export function supportOf(source: SupportSource): Support[] {
   return questions.map(({ property, attribute, since, bit, reason, attempt }) => {
     if (source.driverVersion < since) {
@@ -102,12 +102,12 @@ function succeeds(attempt: () => void): boolean {
   }
 }
 
-/** `yes`, or `no: ` and why. */
+/** Formats a cell of the table: `yes`, or `no: ` and the reason. */
 export function formatSupport({ value, reason }: Support): string {
   return reason === undefined ? value : `${value}: ${reason}`;
 }
 
-/** 13.0 for 13000. */
+/** Formats a CUDA version: 13000 is `13.0`. */
 export function formatVersion(version: number): string {
   return `${Math.floor(version / 1000)}.${version % 1000 / 10}`;
 }

@@ -1,11 +1,11 @@
 /**
- * Reads the frames that a `frame_producer` sends, and checks each word of them.
+ * Reads the frames of a `frame_producer` and checks each word.
  *
  *     deno run --allow-ffi examples/frame_consumer.ts <socket_path>
- *       --frames <n>  leaves after so many; at the end of the channel unless given
+ *       --frames <n>  leaves after n frames; without it, at the end of the channel
  *
- * A slot is released in the stream's order, as soon as the work with it was given to the stream: the producer writes it
- * again while this process still looks at what it has copied.
+ * Each slot is released in stream order, right after the copy from it is queued. The producer can then reuse the slot
+ * while this process still checks its copy.
  *
  * @module
  */

@@ -1,12 +1,12 @@
 /**
- * Sends frames to other processes through a ring of slots in a pool: a kernel writes each, kernels of the others read it
- * where it lies. Nothing is copied, and once warm nothing is allocated.
+ * Sends frames to other processes through a ring of slots in a pool. A kernel writes each frame, and the consumers read
+ * it in place. The channel copies nothing, and allocates nothing once it is running.
  *
  *     deno run --allow-ffi examples/frame_producer.ts <socket_path> [--frames 100] [--bytes 1MiB] [--slots 4]
- *       --consumers <n>          waits while there are fewer; 1 unless given
- *       --overflow drop-oldest   drops frames that nobody has begun with, rather than wait for the slowest consumer
+ *       --consumers <n>          waits while there are fewer consumers; 1 by default
+ *       --overflow drop-oldest   drops frames that no consumer has started to read, instead of waiting for the slowest
  *
- * Each 32-bit word of frame n is n. `frame_consumer.ts` checks them, and so does `python/poolpass_client.py consume`.
+ * Each 32-bit word of frame n is n. `frame_consumer.ts` and `python/poolpass_client.py consume` check them.
  *
  * @module
  */
@@ -40,7 +40,7 @@ async function main(signal: AbortSignal): Promise<void> {
   const fill = module.kernel("fill");
   await using exporter = Exporter.listen(socketPath, {
     onDisconnect({ pid }, error) {
-      say(name, `Process ${pid} is gone: ${error?.message ?? "it is done"}`);
+      say(name, `Process ${pid} disconnected: ${error?.message ?? "it is done"}`);
     },
   });
   await using channel = exporter.createChannel("frames", {
@@ -56,7 +56,7 @@ async function main(signal: AbortSignal): Promise<void> {
 
   let begin = NaN;
   for (let frame = 1; frame <= frames; frame++) {
-    // Waits until the work of all consumers with the slot's last frame is done.
+    // Waits until all consumers have finished their work on the slot's previous frame.
     const slot = await channel.reserve({ signal });
     if (frame === 1) begin = performance.now();
     fill.launch({ ...geometry, stream }, slot.buffer, byteLength, frame);

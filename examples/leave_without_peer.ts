@@ -3,8 +3,9 @@ import type { UnixSocket } from "../mod.ts";
 import { say } from "./command_line.ts";
 
 /**
- * Ends the process as soon as the process at the other end of a socket is gone, or Ctrl-C comes, until disposed: unwinding
- * would wait for all that the devices have been given, which may wait for that process. It must send nothing meanwhile.
+ * Ends this process as soon as the peer at the other end of a socket dies, or on Ctrl-C, until disposed. Unwinding
+ * instead would wait for all queued device work, which may itself wait for the dead peer. The peer must send nothing
+ * meanwhile.
  */
 export function leaveWithoutPeer(
   socket: UnixSocket,

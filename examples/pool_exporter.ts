@@ -1,10 +1,10 @@
 /**
- * Creates a memory pool that other processes can share, allocates a buffer from it, and offers both at a Unix socket, as
- * RMM's `pool_exporter` does. Each may be RMM's own: ours or theirs at either end.
+ * Creates a memory pool that other processes can import, allocates a buffer from it, and offers both at a Unix socket,
+ * as RMM's `pool_exporter` does. Either end can be RMM's own program.
  *
  *     deno run --allow-ffi examples/pool_exporter.ts <target_gpu> <bytes> [socket_path]
- *       --verify <n>         checks afterwards what n writers wrote, byte by byte
- *       --timeout <seconds>  how long the importer may take once it is connected; 60 unless given
+ *       --verify <n>         checks every byte that n writers wrote
+ *       --timeout <seconds>  the time limit for a connected importer; 60 by default
  *
  * @module
  */
@@ -60,7 +60,7 @@ async function main(signal: AbortSignal): Promise<void> {
   if (writers !== undefined) await verify(buffer, writers, signal);
 }
 
-/** Prints a line a region. */
+/** Checks each region and prints a line for it. */
 async function verify(buffer: DeviceBuffer, writers: number, signal: AbortSignal): Promise<void> {
   const regions = regionsOf(buffer.byteLength, writers);
   let wrongRegions = 0;

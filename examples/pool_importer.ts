@@ -1,6 +1,6 @@
 /**
- * Imports the pool and the buffer that a `pool_exporter` offers and writes disjoint regions of the buffer from several
- * devices at once, as RMM's `pool_importer` does. Each may be RMM's own: ours or theirs at either end.
+ * Imports the pool and the buffer of a `pool_exporter`, and writes disjoint regions of the buffer from several devices
+ * at once, as RMM's `pool_importer` does. Either end can be RMM's own program.
  *
  *     deno run --allow-ffi examples/pool_importer.ts <target_gpu> <writer_gpu_0> [writer_gpu_1 ...] [socket_path]
  *
@@ -23,8 +23,8 @@ const threadsPerBlock = 256;
 
 async function main(signal: AbortSignal): Promise<void> {
   const { positional: [target, ...rest] } = readArguments([]);
-  const firstText = rest.findIndex((text) => !/^\d+$/.test(text));
-  const writerArguments = firstText === -1 ? rest : rest.slice(0, firstText);
+  const firstPath = rest.findIndex((argument) => !/^\d+$/.test(argument));
+  const writerArguments = firstPath === -1 ? rest : rest.slice(0, firstPath);
   const [socketPath = defaultSocketPath, ...surplus] = rest.slice(writerArguments.length);
   if (target === undefined || surplus.length > 0) {
     throw new UsageError("A target, writers and at most one path are needed");
@@ -34,7 +34,7 @@ async function main(signal: AbortSignal): Promise<void> {
 
   using cuda = open();
   const gpu = cuda.device(targetGpu);
-  const writers = writerArguments.map((text) => cuda.device(Number(text)));
+  const writers = writerArguments.map((argument) => cuda.device(Number(argument)));
   say(name, `Target GPU: ${targetGpu}, Writer GPUs: ${writers.length}, Socket: ${socketPath}`);
 
   const { socket, offer } = await withDeadline(handshakeSeconds, async (signal) => {
@@ -73,20 +73,21 @@ async function main(signal: AbortSignal): Promise<void> {
     }
     const failed = written.find((result) => result.status === "rejected");
     if (failed !== undefined) {
-      // What the others have given to their devices still writes to the buffer.
+      // The other writers' queued work still writes to the buffer.
       for (const device of new Set(writers)) device.synchronize();
       throw failed.reason;
     }
     say(name, `All ${writers.length} writers completed: ${offer.byteLength} bytes in ${formatTime(seconds)}`);
   }
-  // The mapping is gone before the exporter may free the memory.
+  // The mapping must be gone before the exporter frees the memory.
   gpu.synchronize();
   await sendDone(socket, signal);
 }
 
 /**
- * Fills a local buffer by a kernel on the writer's own device and copies it to its region of the shared one. What to tell
- * of it.
+ * Fills a local buffer with a kernel on the writer's device and copies it to the writer's region of the shared buffer.
+ *
+ * @returns a report to print
  */
 async function writeRegion(
   device: CudaDevice,
@@ -94,7 +95,7 @@ async function writeRegion(
   { region, progress, signal }: { region: Region; progress: Progress | undefined; signal: AbortSignal },
 ): Promise<string> {
   const { writer, byteOffset, byteLength, pattern } = region;
-  if (byteLength === 0) return "Has nothing to write: there are more writers than bytes";
+  if (byteLength === 0) return "Nothing to write: there are more writers than bytes";
   if (device !== shared.device && !device.canAccessPeer(shared.device)) {
     say(
       `writer ${writer}`,

@@ -1,11 +1,12 @@
 /**
- * Tries what a pool can be created with, beyond the defaults.
+ * Tries the pool properties that go beyond the defaults.
  *
  *     deno run --allow-ffi examples/pool_properties.ts
  *
- * Prints what was tried and what came of it: memory of the host that a kernel writes and the CPU reads in place; a pool
- * that reaches its maxSize; a pool for other machines, which needs an IMEX channel; and the export of a pool that was not
- * created to be shared. What this machine refuses is shown as the error that a program would get; the exit code is 0.
+ * Prints each attempt and its outcome: host memory that a kernel writes and the CPU reads in place; a pool that reaches
+ * its maxSize; a pool for other machines, which needs an IMEX channel; and the export of a pool that was not created
+ * for sharing. If this machine refuses an attempt, the outcome is the error that a program would get. The exit code is
+ * 0 then too.
  *
  * @module
  */
@@ -28,7 +29,7 @@ async function main(): Promise<void> {
   await show('Exporting a pool with handleType "none"', () => exportPrivatePool(gpu));
 }
 
-/** Prints what is tried, and what comes of it: also where that is a refusal. */
+/** Prints an attempt and its outcome, which may be a refusal. */
 async function show(what: string, attempt: () => string | Promise<string>): Promise<void> {
   console.log(what);
   let outcome: string;
@@ -48,7 +49,7 @@ const refusals = [
   "cudaErrorNotSupported",
 ];
 
-/** Whether the library said what it cannot do, in its own words. */
+/** Whether an error is an expected refusal by the driver or the library. */
 function isRefusal(error: unknown): error is Error {
   if (error instanceof CudaError) return refusals.includes(error.code);
   return error instanceof TypeError && /^Cannot (create|export|see) /.test(error.message);
@@ -58,7 +59,7 @@ async function readInPlace(cuda: Cuda): Promise<string> {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = cuda.createHostPool({ numaNode: 0 });
-  // At first the CPU alone has access to it.
+  // A host pool is initially accessible only to the CPU.
   pool.setAccess(gpu, "read-write");
   using buffer = pool.allocateArray(Int32Array, 1024, stream);
   using module = gpu.loadModule(ptx);
@@ -75,7 +76,7 @@ function reachMaxSize(gpu: CudaDevice): string {
   using pool = gpu.createPool({ maxSize: 64 * mebibyte });
   using _first = pool.allocate(48 * mebibyte, stream);
   using _second = pool.allocate(48 * mebibyte, stream);
-  return `Both were given: the pool has reserved ${pool.usage().reserved / mebibyte} MiB`;
+  return `Both succeeded: the pool has reserved ${pool.usage().reserved / mebibyte} MiB`;
 }
 
 function exportToFabric(cuda: Cuda): string {
@@ -90,13 +91,13 @@ function exportToFabric(cuda: Cuda): string {
 }
 
 const imexAdvice =
-  `  The pool was created, but this process may use no IMEX channel, through which machines share memory. The
+  `  The pool was created, but this process may not use an IMEX channel, through which machines share memory. The
   administrator can create one: load the driver's module with NVreg_CreateImexChannel0=1, or make the device file
   /dev/nvidia-caps-imex-channels/channel0 (nvidia-modprobe and NVIDIA's IMEX guide say how), and let users open it.`;
 
 const softwareAdvice =
-  `  The pool was created, but software devices have no IMEX channel, through which machines share memory: they do as a
-  GPU does on a machine where nobody has created one.`;
+  `  The pool was created, but software devices have no IMEX channel, through which machines share memory; they
+  behave as a GPU does on a machine without such a channel.`;
 
 function exportPrivatePool(gpu: CudaDevice): string {
   using pool = gpu.createPool({ handleType: "none" });

@@ -1,9 +1,9 @@
 /**
- * A parent and its children, which go on step by step together: what NVIDIA's samples do with a barrier in shared memory
- * is a message here, so that nobody waits for a process that has died.
+ * A parent and children that advance in lockstep. NVIDIA's samples use a barrier in shared memory; here a barrier is an
+ * exchange of messages, so that no process waits for one that has died.
  *
- * Each child has a socket to the parent. The parent sends its message, then the handles; a child sends a byte when it
- * has come to a barrier, and the parent answers every child once all of them have.
+ * Each child has a socket to the parent. The parent sends a message and handles. A child sends a byte when it reaches a
+ * barrier, and the parent answers all children once every child has reached it.
  *
  * @module
  */
@@ -14,15 +14,15 @@ import { messageOf, say } from "./command_line.ts";
 
 const here = Uint8Array.of(1);
 
-/** What this process calls itself when it prints something. */
+/** The name of this process in what it prints. */
 export const roleName: string = process.argv[2] === "--child" ? `child ${process.argv[3]}` : "parent";
 
-/** How to start a group. */
+/** Options of {@linkcode ProcessGroup.start}. */
 export interface GroupOptions {
-  /** How many children. */
+  /** The number of children. */
   size: number;
   signal: AbortSignal;
-  /** CUDA_VISIBLE_DEVICES of the children, where it is not to be the parent's. */
+  /** CUDA_VISIBLE_DEVICES of the children; the parent's by default. */
   visibleDevices?: string | undefined;
 }
 
@@ -50,7 +50,7 @@ export class ProcessGroup implements AsyncDisposable {
       (_, number) => startChild(program, { args: ["--child", String(number), path], env }),
     );
     const connected = new Set<UnixSocket>();
-    // One that is gone would be waited for by the others, on the host or on a device.
+    // If one child dies, the others would wait for it, on the host or on a device.
     whileAllLive.addEventListener("abort", () => children.forEach((child) => child.kill("SIGKILL")));
     for (const [number, child] of children.entries()) {
       const end = (how: unknown) => failed.abort(new Error(`Child ${number} ended with ${how}`));
@@ -73,7 +73,7 @@ export class ProcessGroup implements AsyncDisposable {
     }
   }
 
-  /** Sends every child the same message, and the same handles. */
+  /** Sends the same message and the same handles to every child. */
   async send(message: unknown, handles: readonly ShareableHandle[] = []): Promise<void> {
     const options = { signal: this.#signal };
     const bytes = new TextEncoder().encode(JSON.stringify(message));
@@ -84,20 +84,20 @@ export class ProcessGroup implements AsyncDisposable {
     }));
   }
 
-  /** Lets all children go on once all have come here. */
+  /** Waits until every child has reached the barrier, then releases them all. */
   async barrier(): Promise<void> {
     const options = { signal: this.#signal };
     await Promise.all(this.#sockets.map((socket) => socket.receive(1, options)));
     await Promise.all(this.#sockets.map((socket) => socket.send(here, options)));
   }
 
-  /** Waits until all have ended well. */
+  /** Waits until all children have ended; throws if one failed. */
   async finished(): Promise<void> {
     await ended(this.#children);
     this.#signal.throwIfAborted();
   }
 
-  /** Ends the children that have not ended, and waits until they have. */
+  /** Kills the children that are still running, and waits for them to end. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const child of this.#children) child.kill("SIGKILL");
     await Promise.all(this.#sockets.map((socket) => socket[Symbol.asyncDispose]()));
@@ -106,11 +106,11 @@ export class ProcessGroup implements AsyncDisposable {
 }
 
 /**
- * A child's side. A child that has lost its group ends at once: to unwind, it would have to wait for its device, which may
- * wait for a process that is gone.
+ * The child's side. A child that loses its group exits at once. Unwinding would wait for its device, which may itself
+ * wait for a dead process.
  */
 export class GroupMember {
-  /** From 0. */
+  /** The child's number, from 0. */
   readonly number: number;
   readonly #socket: UnixSocket;
   readonly #signal: AbortSignal;
@@ -121,7 +121,7 @@ export class GroupMember {
     this.#signal = signal;
   }
 
-  /** Joins the group, and does a child's work. What goes wrong is said before the parent can notice. */
+  /** Joins the group and does the child's work. An error is printed before the parent can notice the child's end. */
   static async run(
     { number, path }: { number: number; path: string },
     work: (member: GroupMember) => Promise<void>,
@@ -137,7 +137,7 @@ export class GroupMember {
     }
   }
 
-  /** What the parent has sent. The handles are the caller's. */
+  /** Receives the parent's message. The caller owns the handles. */
   async receive<M>(): Promise<{ message: M; handles: ShareableHandle[] }> {
     const options = { signal: this.#signal };
     const head = await this.#socket.receive(8, options);
@@ -146,7 +146,7 @@ export class GroupMember {
     return { message: JSON.parse(new TextDecoder().decode(bytes)) as M, handles };
   }
 
-  /** Resolves once all children have come here. */
+  /** Resolves once every child has reached the barrier. */
   async barrier(): Promise<void> {
     try {
       await this.#socket.send(here, { signal: this.#signal });

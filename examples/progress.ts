@@ -2,7 +2,7 @@ import process from "node:process";
 
 const barColumns = 32;
 
-/** Shows on stderr how far something is: a bar on a terminal, a line for each tenth otherwise. */
+/** Shows progress on stderr: a bar on a terminal, otherwise a line for each tenth. */
 export class Progress {
   readonly #name: string;
   readonly #total: number;
@@ -14,7 +14,7 @@ export class Progress {
     this.#total = total;
   }
 
-  /** Says that so much more is done. */
+  /** Adds an amount to what is done. */
   add(amount: number): void {
     this.#done += amount;
     if (process.stderr.isTTY) this.#drawBar();

@@ -1,10 +1,10 @@
 /**
- * A buffer that is shared before it is ready: the producer's work on it is still to come when the consumer gets it. An
- * event that both processes know tells the consumer's stream, not its host, when the buffer may be used.
+ * Shares a buffer before its contents are ready: the consumer receives it while the producer's work is still queued.
+ * The consumer's stream, not its host, waits for an event that both processes have opened.
  *
  *     deno run --allow-ffi --allow-run examples/ready_event.ts
  *
- * One message has it all: the pointer's data, the event's handle, and beside them the pool's descriptor.
+ * A single message carries the pointer's export data, the event's handle, and the pool's descriptor.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import { readArguments, refuseSurplus, runProgram, say } from "./command_line.ts
 const usage = "ready_event";
 const length = 2 ** 20;
 const byteLength = length * Float32Array.BYTES_PER_ELEMENT;
-/** 2 as the bits of a float. */
+/** The bits of the float 2. */
 const two = 0x40000000;
 const geometry = { grid: 256, block: 256 };
 
@@ -44,8 +44,8 @@ async function produce(signal: AbortSignal): Promise<void> {
   const lost = new AbortController();
   const end = (how: unknown) => lost.abort(new Error(`The consumer ended with ${how}`));
   consumer.exited.then((code) => code === 0 || end(code), end);
-  const whileItLives = AbortSignal.any([signal, lost.signal]);
-  await using socket = await listener.accept({ signal: whileItLives });
+  const whileAlive = AbortSignal.any([signal, lost.signal]);
+  await using socket = await listener.accept({ signal: whileAlive });
 
   using buffer = pool.allocate(byteLength, stream);
   using module = gpu.loadModule(fillPtx);
@@ -55,12 +55,12 @@ async function produce(signal: AbortSignal): Promise<void> {
   const message = new Uint8Array(128);
   message.set(buffer.exportPointer(), 0);
   message.set(ready.exportHandle(), 64);
-  await socket.send(message, { handles: [handle], signal: whileItLives });
-  say("producer", "Shared the buffer, without having waited for it");
+  await socket.send(message, { handles: [handle], signal: whileAlive });
+  say("producer", "Shared the buffer without waiting for it");
 
-  // The consumer frees its mapping first, and says so; then this process frees the buffer.
-  await socket.receive(1, { signal: whileItLives });
-  if (await consumer.exited !== 0) throw new Error("The consumer did not end well");
+  // The consumer frees its mapping first and reports that; then this process frees the buffer.
+  await socket.receive(1, { signal: whileAlive });
+  if (await consumer.exited !== 0) throw new Error("The consumer failed");
   say("producer", "The consumer is done");
 }
 

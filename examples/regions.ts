@@ -1,25 +1,25 @@
 /**
- * The parts of a shared buffer that the writers fill, and what they fill them with.
+ * The regions of a shared buffer that writers fill, and their patterns.
  *
  * @module
  */
 import { styleText } from "node:util";
 import type { DeviceBuffer } from "../mod.ts";
 
-/** What one writer fills. */
+/** The region that one writer fills. */
 export interface Region {
   readonly writer: number;
   readonly byteOffset: number;
   readonly byteLength: number;
-  /** Four equal bytes. */
+  /** A word of four equal bytes. */
   readonly pattern: number;
 }
 
 const stripColumns = 64;
 const verifyPieceByteLength = 64 * 2 ** 20;
-const colours = ["bgRed", "bgGreen", "bgYellow", "bgBlue", "bgMagenta", "bgCyan", "bgWhite", "bgGray"] as const;
+const colors = ["bgRed", "bgGreen", "bgYellow", "bgBlue", "bgMagenta", "bgCyan", "bgWhite", "bgGray"] as const;
 
-/** One region a writer, all of the same length but the last, which takes the rest. */
+/** Divides a buffer into one region for each writer. All have the same length, except that the last takes the rest. */
 export function regionsOf(byteLength: number, writers: number): Region[] {
   const length = Math.floor(byteLength / writers);
   return Array.from({ length: writers }, (_, writer) => ({
@@ -30,7 +30,7 @@ export function regionsOf(byteLength: number, writers: number): Region[] {
   }));
 }
 
-/** The first byte of a region that does not hold the pattern, counted in the buffer; undefined where every byte does. */
+/** Returns the offset in the buffer of the region's first wrong byte; undefined if every byte has the pattern. */
 export async function findWrongByte(
   buffer: DeviceBuffer,
   region: Region,
@@ -47,17 +47,17 @@ export async function findWrongByte(
   return undefined;
 }
 
-/** `0x11111111` */
+/** Formats a pattern, such as `0x11111111`. */
 export function formatPattern(pattern: number): string {
   return `0x${pattern.toString(16).toUpperCase().padStart(8, "0")}`;
 }
 
-/** The buffer as a strip of colours, one a writer. */
+/** Draws the buffer as a strip with a color for each writer. */
 export function drawStrip(regions: readonly Region[], byteLength: number): string {
   const cells = Array.from({ length: stripColumns }, (_, column) => {
     const byte = Math.floor((column + 0.5) / stripColumns * byteLength);
     const { writer } = regions.findLast(({ byteOffset }) => byteOffset <= byte)!;
-    return styleText(colours[writer % colours.length]!, " ", { validateStream: false });
+    return styleText(colors[writer % colors.length]!, " ", { validateStream: false });
   });
   return cells.join("");
 }

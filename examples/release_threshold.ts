@@ -1,12 +1,12 @@
 /**
- * Shows how much memory a pool keeps for itself while a program allocates, frees and synchronises.
+ * Shows how much memory a pool keeps while a program allocates, frees and synchronizes.
  *
  *     deno run --allow-ffi examples/release_threshold.ts [--bytes 64MiB]
  *
- * Prints a table for a plain pool, and one for a pool that can be shared: at each step the bytes that the pool has
- * reserved and those in use, and a bar with `#` for what is in use and `-` for what is reserved beyond. With the
- * threshold 0 each synchronisation gives all that is free back to the system, and the next allocation takes it anew; with
- * the threshold Infinity the pool keeps it, until `trimTo(0)`.
+ * Prints a table for a plain pool and one for a pool that can be shared: for each step the bytes that the pool has
+ * reserved and the bytes in use, and a bar with `#` for memory in use and `-` for memory that is reserved but free.
+ * With a threshold of 0, each synchronization returns all free memory to the system, and the next allocation takes it
+ * again. With a threshold of Infinity, the pool keeps it until `trimTo(0)`.
  *
  * @module
  */
@@ -39,21 +39,21 @@ function main(): void {
 
 function watchPool(pool: MemoryPool, stream: CudaStream, byteLength: number): Step[] {
   const steps: Step[] = [];
-  const note = (what: string) => steps.push({ what, threshold: pool.releaseThreshold, ...pool.usage() });
+  const record = (what: string) => steps.push({ what, threshold: pool.releaseThreshold, ...pool.usage() });
   for (const threshold of [0, Infinity]) {
     pool.releaseThreshold = threshold;
     for (const again of ["", " again"]) {
       const buffer = pool.allocate(byteLength, stream);
-      note(`allocate${again}`);
+      record(`allocate${again}`);
       buffer.free();
-      note("free");
-      // finished() would wait as well, but only what blocks is a synchronisation to the pool.
+      record("free");
+      // finished() waits too, but the pool releases memory only at a blocking synchronization.
       stream.synchronize();
-      note("synchronise");
+      record("synchronize");
     }
   }
   pool.trimTo(0);
-  note("trimTo(0)");
+  record("trimTo(0)");
   return steps;
 }
 

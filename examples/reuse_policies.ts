@@ -1,12 +1,12 @@
 /**
- * Shows when a pool gives memory that one stream has freed to another stream: each reuse policy on and off.
+ * Shows when a pool reuses memory that one stream freed for another stream, with each reuse policy on and off.
  *
  *     deno run --allow-ffi examples/reuse_policies.ts
  *
- * Stream A allocates, works for some milliseconds and frees; then an allocation follows, on stream B but for one case.
- * Prints a table: the policy that is on, alone, or off with the others; what happens between the two allocations; where
- * the second one lies, and where it was expected. The exit code is 1 where the two differ. The last rows show what no
- * policy changes: A itself, and any stream once the host has synchronised with A, have the memory again.
+ * Stream A allocates, works for some milliseconds and frees. Then stream B allocates; in one case A does. Prints a
+ * table: the only policy that is on, or that all are off; what happens between the two allocations; where the second
+ * allocation is, and where it was expected. The exit code is 1 if the two differ. The last rows need no policy: A
+ * itself gets the memory again, and so does any stream after the host has synchronized with A.
  *
  * @module
  */
@@ -22,40 +22,40 @@ type Outcome = "same address" | "another address" | "no memory" | "A was done to
 /** What happens between the free and the second allocation. */
 interface Situation {
   readonly what: string;
-  /** Whether A must be working still when the second allocation is made. */
+  /** Whether A must still be working at the second allocation. */
   readonly isBusy?: boolean;
-  /** Whether the pool has room for one of the allocations only. */
+  /** Whether the pool has room for only one of the allocations. */
   readonly isLimited?: boolean;
-  /** Whether the second allocation is on A, too. */
+  /** Whether the second allocation is on A too. */
   readonly isSameStream?: boolean;
   arrange?(given: { a: CudaStream; b: CudaStream; freed: CudaEvent }): void | Promise<void>;
 }
 
 interface Case {
   readonly situation: Situation;
-  /** The policy that is on; undefined where all are off. */
+  /** The only policy that is on; undefined if all are off. */
   readonly policy?: Policy;
   readonly expected: Outcome;
 }
 
 const byteLength = 64 * 2 ** 20;
-/** What one thread takes some milliseconds to write. */
+/** One thread takes some milliseconds to write this. */
 const busyByteLength = 16 * 2 ** 20;
 
 const waitsForEvent: Situation = {
-  what: "B waits for an event behind the free, A is busy",
+  what: "B waits for an event after the free, A is busy",
   isBusy: true,
   arrange: ({ b, freed }) => b.wait(freed),
 };
 const freeIsDone: Situation = {
-  what: "the free is done, and B does not know",
-  // This asks the driver again and again, which is no synchronisation.
+  what: "the free is done, B has not waited for it",
+  // This polls the driver, which is not a synchronization.
   arrange: ({ freed }) => freed.finished(),
 };
-// As long as a pool can grow, it does so rather than let a stream wait.
+// A pool that can grow does so rather than make a stream wait.
 const poolIsFull: Situation = { what: "the pool cannot grow, A is busy", isBusy: true, isLimited: true };
-const sameStream: Situation = { what: "A allocates itself, and is busy", isBusy: true, isSameStream: true };
-const hostSynchronises: Situation = { what: "the host synchronises with A", arrange: ({ a }) => a.synchronize() };
+const sameStream: Situation = { what: "A itself allocates, and is busy", isBusy: true, isSameStream: true };
+const hostSynchronizes: Situation = { what: "the host synchronizes with A", arrange: ({ a }) => a.synchronize() };
 
 const cases: readonly Case[] = [
   { policy: "followEventDependencies", situation: waitsForEvent, expected: "same address" },
@@ -65,7 +65,7 @@ const cases: readonly Case[] = [
   { policy: "allowInternalDependencies", situation: poolIsFull, expected: "same address" },
   { situation: poolIsFull, expected: "no memory" },
   { situation: sameStream, expected: "same address" },
-  { situation: hostSynchronises, expected: "same address" },
+  { situation: hostSynchronizes, expected: "same address" },
 ];
 
 async function main(): Promise<void> {
@@ -92,7 +92,7 @@ async function allocateTwice(
   using a = gpu.createStream({ nonBlocking: true });
   using b = gpu.createStream({ nonBlocking: true });
   using freed = gpu.createEvent();
-  // With a threshold of 0, what is free goes back to the system when the host synchronises.
+  // With a threshold of 0, the pool would return free memory to the system when the host synchronizes.
   using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: situation.isLimited ? byteLength : 0 });
   pool.reuse.followEventDependencies = policy === "followEventDependencies";
   pool.reuse.allowOpportunistic = policy === "allowOpportunistic";

@@ -1,20 +1,20 @@
 /**
- * The bytes that RMM's `pool_exporter` and `pool_importer` exchange, little-endian: the device as int32, the buffer's
- * size as uint64, one byte `F` with the pool's descriptor, the pointer's 64 bytes of export data; back comes one byte
- * `D`, when the importer is done.
+ * The wire format of RMM's `pool_exporter` and `pool_importer`, in little-endian order: the device as int32, the
+ * buffer's size as uint64, one byte `F` with the pool's descriptor, and the pointer's 64 bytes of export data. The
+ * importer answers with one byte `D` when it is done.
  *
  * @module
  */
 import type { ShareableHandle, UnixSocket } from "../mod.ts";
 
-/** Where both programs meet unless told otherwise. */
+/** The default socket path of both programs. */
 export const defaultSocketPath = "/tmp/rmm_ipc_pool.sock";
 
-/** A buffer of a pool, as the exporter offers it. */
+/** An exporter's offer: a pool, and a buffer in it. */
 export interface Offer {
   readonly targetGpu: number;
   readonly byteLength: number;
-  /** The receiver's to dispose. */
+  /** The receiver disposes of it. */
   readonly pool: ShareableHandle;
   readonly exportData: Uint8Array;
 }
@@ -33,7 +33,7 @@ export async function sendOffer(socket: UnixSocket, offer: Offer, signal: AbortS
   await socket.send(offer.exportData, { signal });
 }
 
-/** Receives an offer and checks what can be checked without CUDA. */
+/** Receives an offer and checks what needs no CUDA call. */
 export async function receiveOffer(socket: UnixSocket, signal: AbortSignal): Promise<Offer> {
   const { bytes } = await socket.receive(numbersByteLength, { signal });
   const numbers = new DataView(bytes.buffer);
@@ -41,7 +41,7 @@ export async function receiveOffer(socket: UnixSocket, signal: AbortSignal): Pro
   const byteLength = Number(numbers.getBigUint64(4, true));
   if (targetGpu < 0 || byteLength === 0 || !Number.isSafeInteger(byteLength)) {
     throw new Error(
-      `Cannot take the offer of ${byteLength} bytes on device ${targetGpu}: no exporter sends such numbers`,
+      `Cannot take the offer of ${byteLength} bytes on device ${targetGpu}: these numbers are invalid`,
     );
   }
   const { bytes: [mark], handles: [pool] } = await socket.receive(1, { handles: 1, signal });
@@ -55,18 +55,18 @@ export async function receiveOffer(socket: UnixSocket, signal: AbortSignal): Pro
   }
 }
 
-/** Says that the importer is done. */
+/** Reports that the importer is done. */
 export async function sendDone(socket: UnixSocket, signal: AbortSignal): Promise<void> {
   await socket.send(Uint8Array.of(doneMark), { signal });
 }
 
-/** Waits for the importer to say that it is done. */
+/** Waits until the importer reports that it is done. */
 export async function receiveDone(socket: UnixSocket, signal: AbortSignal): Promise<void> {
   const { bytes: [mark] } = await socket.receive(1, { signal });
   if (mark !== doneMark) throw new Error(`Cannot tell whether the importer is done: it sent the byte ${mark}, not "D"`);
 }
 
-/** Runs `exchange` with a signal that is aborted after some seconds, too. */
+/** Runs `exchange` with a signal that is also aborted after `seconds`. */
 export async function withDeadline<T>(
   seconds: number,
   exchange: (signal: AbortSignal) => Promise<T>,
@@ -77,6 +77,6 @@ export async function withDeadline<T>(
     return await exchange(AbortSignal.any([signal, deadline]));
   } catch (error) {
     if (error !== deadline.reason) throw error;
-    throw new Error(`Cannot go on: waited ${seconds} s for ${waitingFor}`);
+    throw new Error(`Cannot continue: waited ${seconds} s for ${waitingFor}`);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * NVIDIA's sample `simpleIPC`: a process for each device, and memory of every device opened by all of them through legacy
- * handles. Events that the processes share order the steps on the devices: nobody waits for a device before the end.
+ * NVIDIA's sample `simpleIPC`: one process for each device, each of which opens the memory of all devices through
+ * legacy handles. Shared events order the steps on the devices; no process waits for a device before the end.
  *
  *     deno run --allow-ffi --allow-run examples/simple_ipc.ts [--devices 8]
  *
@@ -14,10 +14,10 @@ import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify 
 
 const usage = "simple_ipc [--devices <most>]";
 
-/** What the parent tells of each device. */
+/** The parent's message about one device. */
 interface SharedBuffer {
   readonly uuid: string;
-  /** Hexadecimal digits, both. */
+  /** As hexadecimal digits, like `eventHandle`. */
   readonly memoryHandle: string;
   readonly eventHandle: string;
 }
@@ -36,8 +36,8 @@ async function main(signal: AbortSignal): Promise<void> {
 }
 
 function refusal(cuda: Cuda, device: CudaDevice): string | undefined {
-  const isToldOfEvents = cuda.driverVersion >= 12000;
-  if (isToldOfEvents && device.attribute("ipcEventSupport") === 0) return "it has no interprocess events";
+  const hasEventAttribute = cuda.driverVersion >= 12000;
+  if (hasEventAttribute && device.attribute("ipcEventSupport") === 0) return "it has no interprocess events";
   return device.attribute("unifiedAddressing") === 0 ? "it has no unified addressing" : undefined;
 }
 
@@ -46,7 +46,7 @@ async function parent({ most }: { most: number }, signal: AbortSignal): Promise<
   const devices = pickDevices(cuda, { refusal: (device) => refusal(cuda, device), most });
   console.log(`Devices: ${devices.map(({ ordinal, name }) => `${ordinal} (${name})`).join(", ")}`);
   using resources = new DisposableStack();
-  // Ended before the memory is freed: by themselves, or because something went wrong.
+  // Declared last, so that the children have ended before the memory is freed, even after an error.
   await using group = await ProcessGroup.start(new URL(import.meta.url), { size: devices.length, signal });
 
   const message = devices.map((device): SharedBuffer => {
@@ -85,11 +85,11 @@ async function child(member: GroupMember, signal: AbortSignal): Promise<void> {
 
   for (let step = 0; step < shared.length; step++) {
     const { event, buffer } = shared[(number + step) % shared.length]!;
-    // The stream, not the host, waits for whoever wrote to the buffer before.
+    // The stream, not the host, waits for the previous writer of the buffer.
     stream.wait(event);
     fill.launch({ ...geometry, stream }, buffer, buffer.byteLength, patternOf(number));
     stream.record(event);
-    // A wait takes the record that there is when it is called: so all have recorded before any goes on.
+    // A wait refers to the latest record at the time of the call, so all must record before any continues.
     await member.barrier();
   }
   const own = shared[number]!;

@@ -1,11 +1,12 @@
 /**
- * NVIDIA's sample `streamOrderedAllocationIPC`: a process for each device, and memory of every device's pool shared by all
- * of them. Each process writes to each buffer in turn, a step ahead of the next, and checks its own device's at the end.
+ * NVIDIA's sample `streamOrderedAllocationIPC`: one process for each device, and a pool of every device shared by all
+ * of them. The processes write to all buffers in turn, each one step ahead of the next, and at the end each verifies
+ * the buffer of its own device.
  *
  *     deno run --allow-ffi --allow-run examples/stream_ordered_allocation_ipc.ts [--devices 8] [--children-see 1,0]
  *
- * `--children-see` sets CUDA_VISIBLE_DEVICES for the children: devices are told by their UUIDs, so another order will do.
- * `POOLPASS_SOFTWARE_DEVICES=4` runs it on four software devices where there is no GPU.
+ * `--children-see` sets CUDA_VISIBLE_DEVICES for the children. Any order works, because devices are found by UUID.
+ * Without a GPU, `POOLPASS_SOFTWARE_DEVICES=4` runs it on four software devices.
  *
  * @module
  */
@@ -18,10 +19,10 @@ import { bufferByteLength, findDevice, fullGrid, patternOf, pickDevices, verify 
 const usage = "stream_ordered_allocation_ipc [--devices <most>] [--children-see <CUDA_VISIBLE_DEVICES>]";
 const posixFileDescriptor = 1;
 
-/** What the parent tells of each device; its pool's descriptor comes beside it. */
+/** The parent's message about one device; the descriptor of its pool is sent alongside. */
 interface SharedBuffer {
   readonly uuid: string;
-  /** Hexadecimal digits. */
+  /** As hexadecimal digits. */
   readonly exportData: string;
 }
 
@@ -53,7 +54,7 @@ async function parent(
   const devices = pickDevices(cuda, { refusal: (device) => refusal(cuda, device), most });
   console.log(`Devices: ${devices.map(({ ordinal, name }) => `${ordinal} (${name})`).join(", ")}`);
   using resources = new DisposableStack();
-  // Ended before the memory is freed: by themselves, or because something went wrong.
+  // Declared last, so that the children have ended before the memory is freed, even after an error.
   await using group = await ProcessGroup.start(new URL(import.meta.url), {
     size: devices.length,
     signal,
@@ -64,7 +65,7 @@ async function parent(
   const pools = devices.map((device) => resources.use(device.createPool({ handleType: "posix-fd" })));
   const buffers = pools.map((pool, index) => resources.use(pool.allocate(bufferByteLength, streams[index])));
   const handles = pools.map((pool) => resources.use(pool.exportHandle()));
-  // What was allocated on a stream may be used by other processes once the stream has got there.
+  // Other processes may use the memory once the stream has completed the allocation.
   for (const stream of streams) await stream.finished({ signal });
   const message = buffers.map((buffer, index): SharedBuffer => ({
     uuid: devices[index]!.uuid,
@@ -73,7 +74,7 @@ async function parent(
   await group.send(message, handles);
 
   for (let step = 0; step < devices.length; step++) await group.barrier();
-  // The children free their mappings first, then this process its memory.
+  // The children free their mappings first, then this process frees the memory.
   await group.finished();
   console.log(`All ${devices.length} children have verified their buffers of ${bufferByteLength} bytes`);
 }
@@ -105,7 +106,7 @@ async function child(member: GroupMember, signal: AbortSignal): Promise<void> {
     await stream.finished({ signal });
     await member.barrier();
   }
-  // The last to write to this device's buffer was the process after this one.
+  // The next process was the last to write to this device's buffer.
   await verify(buffers[number]!, (number + 1) % buffers.length, stream);
   console.log(`Child ${number} on device ${device.ordinal}: every byte is right`);
 }

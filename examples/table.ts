@@ -1,4 +1,4 @@
-/** Rows of cells as lines of text, each column as wide as its widest cell. */
+/** Formats rows of cells as lines of text. Each column is as wide as its widest cell. */
 export function formatTable(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];
   for (const row of rows) {

@@ -1,12 +1,12 @@
 /**
- * Offers the layers of a model to any number of processes, which read them in place: one copy of the weights on the
- * device, however many use it. The memory goes only when the last of them has let go of it, or has ended.
+ * Offers the layers of a model to any number of processes, which read them in place: the device holds one copy of the
+ * weights, however many processes use it. The memory is freed once the last process has released it or has ended.
  *
  *     deno run --allow-ffi examples/weights_exporter.ts <socket_path> [--layers 4] [--bytes 1MiB]
- *       --importers <n>  ends when so many have come and gone, rather than by Ctrl-C
+ *       --importers <n>  ends after n importers have disconnected, instead of on Ctrl-C
  *
- * Each layer is announced at once, while the kernel that writes it may still run. Layer n holds the number n everywhere.
- * `weights_importer.ts` reads them, and so does `python/poolpass_client.py import <socket_path> layer1`.
+ * Each layer is offered at once, even if the kernel that writes it is still running. Every element of layer n is n.
+ * `weights_importer.ts` and `python/poolpass_client.py import <socket_path> layer1` read them.
  *
  * @module
  */
@@ -37,12 +37,12 @@ async function main(signal: AbortSignal): Promise<void> {
   let left = importers;
   await using exporter = Exporter.listen(socketPath, {
     onDisconnect({ pid }, error) {
-      say(name, `Process ${pid} is gone: ${error?.message ?? "it is done"}`);
+      say(name, `Process ${pid} disconnected: ${error?.message ?? "it is done"}`);
       if (--left === 0) over.resolve();
     },
   });
 
-  // Freed before the exporter is closed, which then waits for those who still hold something.
+  // Freed before the exporter is disposed, which then waits for importers that still hold memory.
   using weights = new DisposableStack();
   for (let layer = 1; layer <= layers; layer++) {
     const buffer = weights.use(pool.allocateArray(Float32Array, length, stream));
@@ -54,12 +54,12 @@ async function main(signal: AbortSignal): Promise<void> {
   signal.addEventListener("abort", () => over.resolve());
   await over.promise;
   for (const lease of exporter.leases) {
-    say(name, `Process ${lease.peer.pid} holds ${lease.name} since ${lease.since.toISOString()}, and is asked for it`);
+    say(name, `Process ${lease.peer.pid} has held ${lease.name} since ${lease.since.toISOString()}; recalling it`);
   }
   signal.throwIfAborted();
 }
 
-/** The bits of a float. */
+/** Returns the bits of a float. */
 function bitsOf(value: number): number {
   return new Uint32Array(Float32Array.of(value).buffer)[0]!;
 }

@@ -1,11 +1,11 @@
 /**
- * Reads the layers that a `weights_exporter` offers, in place: a kernel of this process computes with the memory of the
- * other. What is released goes back in the stream's order, after the kernel.
+ * Reads the layers of a `weights_exporter` in place: a kernel of this process computes with memory of the other
+ * process. A layer is released in stream order, after the kernel.
  *
  *     deno run --allow-ffi examples/weights_importer.ts <socket_path> [layer ...]
- *       --hold yes  keeps the layers until the exporter asks for them back
+ *       --hold yes  keeps each layer until the exporter recalls it
  *
- * Without names it takes all layers, those that are offered later too, until the exporter closes.
+ * Without names it reads all layers, including later offers, until the exporter closes.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { readArguments, runProgram, say, UsageError } from "./command_line.ts";
 const name = "importer";
 const usage = "weights_importer <socket_path> [layer ...] [--hold yes]";
 const geometry = { grid: 256, block: 256 };
-/** What the layers are multiplied by. */
+/** The factor by which the layers are multiplied. */
 const factor = 2.5;
 
 async function main(signal: AbortSignal): Promise<void> {
@@ -42,13 +42,13 @@ async function* offersOf(
   for (const name of names) yield await importer.offer(name, { signal });
 }
 
-/** Prints what a layer holds, and what a kernel makes of it. */
+/** Multiplies a layer with a kernel and prints the range of the results. */
 async function use(
   offer: RemoteOffer,
   stream: CudaStream,
   { hold, signal }: { hold: boolean; signal: AbortSignal },
 ): Promise<void> {
-  // When this resolves, the exporter's kernel is done.
+  // Resolves once the exporter's kernel is done.
   using layer = await offer.map({ stream, signal });
   const { device } = stream;
   const length = layer.byteLength / Float32Array.BYTES_PER_ELEMENT;
@@ -65,10 +65,10 @@ async function use(
   console.log(`${offer.name} ${JSON.stringify(offer.metadata)}: times ${factor} is ${least} to ${most}`);
   if (!hold) return;
   await recalled(offer, signal);
-  say(name, `Asked to let go of ${offer.name}`);
+  say(name, `Asked to release ${offer.name}`);
 }
 
-/** Waits until the exporter asks for it back, or is gone. */
+/** Waits until the exporter recalls an offer, or has disconnected. */
 function recalled({ recalled }: RemoteOffer, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (recalled.aborted) return resolve();

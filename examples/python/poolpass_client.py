@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""A client of poolpass's sharing protocol in Python, written from src/sharing/protocol/PROTOCOL.md and nothing else of poolpass.
+"""A Python client of poolpass's sharing protocol, written from src/sharing/protocol/PROTOCOL.md alone.
 
-    poolpass_client.py list PATH [--follow]                       what an exporter offers; needs no CUDA
+    poolpass_client.py list PATH [--follow]                       lists an exporter's offers; needs no CUDA
     poolpass_client.py import PATH [NAME] [--verify PATTERN] [--hold]
                                                                   maps a buffer, reads it, releases it
-    poolpass_client.py consume PATH NAME [--verify PATTERN]       reads the frames of a channel, until it ends
+    poolpass_client.py consume PATH NAME [--verify PATTERN]       reads the frames of a channel until it ends
     poolpass_client.py export PATH [--bytes 1MiB] [--name NAME] [--pattern PATTERN] [--metadata JSON]
-                              [--parts N] [--importers N]         offers a buffer, and N parts of it
-    poolpass_client.py golden FILE...                             checks encoder and decoder by golden messages
+                              [--parts N] [--importers N]         offers a buffer and N parts of it
+    poolpass_client.py golden FILE...                             checks the codec against golden messages
 
-PATTERN says what the bytes are: a number S, and byte i is (S + i) mod 251; or 0xWWWWWWWW, and each 32-bit word is that;
-for `consume` also "sequence", which is S = the frame's number. An exporter ends by Ctrl-C, or once N importers have
-come and gone; its memory is freed when nobody uses it.
+PATTERN describes the bytes. A number S means that byte i is (S + i) mod 251. 0xWWWWWWWW means that each 32-bit word has
+this value. "sequence", for `consume` only, means S = the frame's number. The exporter ends on Ctrl-C or once N
+importers have disconnected, and frees its memory once no importer uses it.
 
-Needs Python 3.9 on Linux and, but for `list` and `golden`, NVIDIA's cuda-bindings. As a library, see Importer and
-Exporter.
+Needs Python 3.9 on Linux. All commands but `list` and `golden` also need NVIDIA's cuda-bindings. As a library, use the
+classes Importer and Exporter.
 """
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ FORGET_KINDS = ("pool", "allocation", "event")
 GOODBYE_REASONS = (
     "done", "version-mismatch", "not-permitted", "bad-message", "timed-out", "cut-off", "full", "failed",
 )
-# Seconds in which a message must be complete once it has begun, and the handshake after the connection.
+# Time limit in seconds for a message once its first byte has arrived, and for the handshake after connecting.
 MESSAGE_TIMEOUT = 5.0
-# Seconds between two looks at events that have not fired.
+# Seconds between two polls of pending events.
 EVENT_INTERVAL = 0.0005
-# From sys/socket.h; Python does not name it yet.
+# From sys/socket.h; Python has no name for it yet.
 SO_PEERPIDFD = 77
 
 
 class ClientError(Exception):
-    """What a person can do something about."""
+    """An error to report to the user."""
 
 
 class ProtocolError(ClientError):
@@ -68,7 +68,7 @@ class ProtocolError(ClientError):
 
 
 class ConnectionEnded(ClientError):
-    """Nothing more comes from the peer. `reason` is that of its GOODBYE; None where there was none."""
+    """The connection has ended. `reason` is the reason of the peer's GOODBYE, or None without a GOODBYE."""
 
     def __init__(self, message: str, reason: str | None = None):
         super().__init__(message)
@@ -76,14 +76,14 @@ class ConnectionEnded(ClientError):
 
 
 class Message(SimpleNamespace):
-    """A message: its `type`, and its fields by the names that PROTOCOL.md and the golden messages give them."""
+    """A message: its `type`, and its fields, named as in PROTOCOL.md and the golden messages."""
 
     type: str
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a fixed length, at its place in a body, and what it may be."""
+    """A field of fixed length in a message body, and its permitted values."""
 
     name: str
     format: str
@@ -96,7 +96,7 @@ class Field:
         if isinstance(raw, bytes):
             return raw
         if not self.least <= raw <= self.most:
-            raise ProtocolError(f"{self.name} is {raw}, and must be {self.least} to {self.most}")
+            raise ProtocolError(f"{self.name} is {raw} and must be {self.least} to {self.most}")
         return self.names[raw - 1] if self.names else raw
 
     def to_raw(self, values: dict[str, Any]) -> Any:
@@ -143,12 +143,12 @@ def greeting() -> Field:
 
 
 class Layout:
-    """How a type of message is laid out: fixed fields, then texts, whose lengths are among them if they have any."""
+    """The layout of a message type: fixed fields, then strings. The fixed fields include the lengths of the strings."""
 
-    def __init__(self, number: int, *fields: Field, texts: tuple[str, ...] = (), descriptors: int = 0):
+    def __init__(self, number: int, *fields: Field, strings: tuple[str, ...] = (), descriptors: int = 0):
         self.number = number
         self.fields = fields
-        self.texts = texts
+        self.strings = strings
         self.descriptors = descriptors
         self.struct = struct.Struct("<" + "".join(each.format for each in fields))
 
@@ -157,7 +157,7 @@ NOTICE = (identifier("offer"),)
 LAYOUTS = {
     "hello": Layout(1, greeting(), u16("lowest_version"), u16("highest_version"), zero("I")),
     "welcome": Layout(2, greeting(), u16("version"), zero("H"), zero("I")),
-    "goodbye": Layout(3, u16("reason"), u16("lowest_version"), u16("highest_version"), zero("H"), texts=("text",)),
+    "goodbye": Layout(3, u16("reason"), u16("lowest_version"), u16("highest_version"), zero("H"), strings=("text",)),
     "pool": Layout(16, identifier("pool"), one_of("kind", POOL_KINDS), octets("device_uuid", 16), descriptors=1),
     "allocation": Layout(
         17, identifier("allocation"), identifier("pool"), u64("byte_length", 1), octets("export_data", 64)
@@ -166,7 +166,7 @@ LAYOUTS = {
     "offer": Layout(
         19, identifier("offer"), one_of("kind", OFFER_KINDS), u32("allocation"), identifier("pool"),
         u64("byte_offset"), u64("byte_length"), u32("ready_event"),
-        u16("name_length", 1, MAXIMUM_NAME), u16("metadata_length", 0, MAXIMUM_METADATA), texts=("name", "metadata"),
+        u16("name_length", 1, MAXIMUM_NAME), u16("metadata_length", 0, MAXIMUM_METADATA), strings=("name", "metadata"),
     ),
     "channel": Layout(
         20, identifier("offer"), u32("slots", 1, MAXIMUM_SLOTS), u64("slot_byte_length", 1), u64("slot_stride", 1),
@@ -178,7 +178,7 @@ LAYOUTS = {
     "event-free": Layout(24, identifier("event")),
     "frame": Layout(
         25, identifier("offer"), u32("slot", 0, MAXIMUM_SLOTS - 1), u64("sequence", 1), u64("byte_length"),
-        u32("has_event", 0, 1), u32("metadata_length", 0, MAXIMUM_METADATA), texts=("metadata",),
+        u32("has_event", 0, 1), u32("metadata_length", 0, MAXIMUM_METADATA), strings=("metadata",),
     ),
     "end": Layout(26, *NOTICE),
     "held": Layout(32, *NOTICE),
@@ -194,7 +194,7 @@ TYPES = {layout.number: type for type, layout in LAYOUTS.items()}
 
 
 def encode(message: Message) -> bytes:
-    """A message as bytes, header and body. Its descriptor, if it has one, is sent beside its first byte."""
+    """Encodes a message, header and body. A descriptor is not included: it is sent with the first byte."""
     layout = LAYOUTS[message.type]
     values = dict(vars(message))
     tail = b""
@@ -203,9 +203,9 @@ def encode(message: Message) -> bytes:
     if message.type == "channel":
         values["slots"] = len(message.ready_events)
         tail = struct.pack(f"<{len(message.ready_events)}I", *message.ready_events)
-    for name in layout.texts:
+    for name in layout.strings:
         text = values[name].encode()
-        decode_text(text, len(text))
+        decode_string(text, len(text))
         values[f"{name}_length"] = len(text)
         tail += text
     body = layout.struct.pack(*(each.to_raw(values) for each in layout.fields)) + tail
@@ -214,23 +214,23 @@ def encode(message: Message) -> bytes:
 
 
 def decode_header(header: bytes) -> tuple[str, int]:
-    """The type and the length of the body, before there is room made for it."""
+    """Returns the type and the body length, checked before any memory is allocated for the body."""
     length, number, descriptors = HEADER.unpack(header)
     type = TYPES.get(number)
     if type is None:
         raise ProtocolError(f"There is no message of type {number}")
     layout = LAYOUTS[type]
     if descriptors != layout.descriptors:
-        raise ProtocolError(f"{type} says that it has {descriptors} descriptors")
+        raise ProtocolError(f"{type} states {descriptors} descriptors")
     if length > MAXIMUM_BODY or length < layout.struct.size:
         raise ProtocolError(f"{type} has a body of {length} bytes")
-    if not layout.texts and type != "channel" and length != layout.struct.size:
-        raise ProtocolError(f"{type} has a body of {length} bytes, and not {layout.struct.size}")
+    if not layout.strings and type != "channel" and length != layout.struct.size:
+        raise ProtocolError(f"{type} has a body of {length} bytes instead of {layout.struct.size}")
     return type, length
 
 
 def decode(type: str, body: bytes) -> Message:
-    """A message from its body; throws ProtocolError for one that breaks a rule that can be seen in the one message."""
+    """Decodes a body. Raises ProtocolError if the message alone shows that it breaks a rule."""
     layout = LAYOUTS[type]
     values: dict[str, Any] = {"type": type}
     for each, raw in zip(layout.fields, layout.struct.unpack_from(body)):
@@ -242,13 +242,13 @@ def decode(type: str, body: bytes) -> Message:
     if type == "channel":
         slots = values.pop("slots")
         if len(rest) != 4 * slots:
-            raise ProtocolError(f"A channel of {slots} slots comes with {len(rest)} bytes of events")
+            raise ProtocolError(f"A channel of {slots} slots has {len(rest)} bytes of events")
         values["ready_events"] = list(struct.unpack(f"<{slots}I", rest))
-    for name in layout.texts:
+    for name in layout.strings:
         length = values.pop(f"{name}_length", len(rest))
-        values[name] = decode_text(rest[:length], length)
+        values[name] = decode_string(rest[:length], length)
         rest = rest[length:]
-    if layout.texts and rest:
+    if layout.strings and rest:
         raise ProtocolError(f"{len(rest)} bytes follow the end of {type}")
     if type == "goodbye":
         reason = values["reason"]
@@ -260,26 +260,26 @@ def decode(type: str, body: bytes) -> Message:
     return message
 
 
-def decode_text(text: bytes, length: int) -> str:
+def decode_string(text: bytes, length: int) -> str:
     if len(text) != length:
-        raise ProtocolError(f"A text of {length} bytes is cut off after {len(text)}")
+        raise ProtocolError(f"A string of {length} bytes is cut off after {len(text)}")
     if b"\0" in text:
-        raise ProtocolError("A text has a NUL")
+        raise ProtocolError("A string contains a NUL")
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise ProtocolError("A text is not UTF-8") from None
+        raise ProtocolError("A string is not UTF-8") from None
 
 
 def check_message(message: Message) -> None:
-    """The rules that are about more than one field."""
+    """Checks the rules that concern more than one field."""
     type = message.type
     if type in ("hello", "goodbye") and message.lowest_version > message.highest_version:
-        raise ProtocolError(f"Versions {message.lowest_version} to {message.highest_version} are none")
+        raise ProtocolError(f"Versions {message.lowest_version} to {message.highest_version} are not a range")
     if type == "goodbye" and len(message.text.encode()) > MAXIMUM_TEXT:
         raise ProtocolError("The text of GOODBYE is too long")
     if type == "pool" and message.kind == "host" and any(message.device_uuid):
-        raise ProtocolError("Host memory is said to be of a device")
+        raise ProtocolError("A host pool names a device")
     if type == "offer":
         if message.kind == "pool":
             if message.allocation or message.byte_offset or message.byte_length:
@@ -288,7 +288,7 @@ def check_message(message: Message) -> None:
             raise ProtocolError("An offer names no memory")
     if type == "channel":
         if message.slot_stride < message.slot_byte_length or message.window > len(message.ready_events):
-            raise ProtocolError("A channel's slots overlap, or its window is larger than it is")
+            raise ProtocolError("A channel's slots overlap, or its window is larger than the ring")
         if 0 in message.ready_events:
             raise ProtocolError("A slot has no ready event")
     if type in ("offer", "frame") and message.metadata:
@@ -302,11 +302,11 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError):
-        raise ProtocolError("Metadata are not JSON") from None
+        raise ProtocolError("The metadata is not JSON") from None
 
 
 class Connection:
-    """A connected socket on which messages go both ways, and the process at its other end."""
+    """A connected socket that carries messages in both directions, and the process at its other end."""
 
     def __init__(self, connected: socket.socket):
         self.socket = connected
@@ -325,7 +325,7 @@ class Connection:
         return len(self._outgoing) > 0
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Sends as much as the socket takes, and keeps the rest for `flush`. The descriptor stays the caller's."""
+        """Sends as much as the socket accepts, and queues the rest for `flush`. The caller keeps the descriptor."""
         if not self.is_open:
             return
         self._outgoing.append((memoryview(encode(message)), descriptor))
@@ -342,7 +342,7 @@ class Connection:
             except BlockingIOError:
                 return
             except OSError:
-                # That the peer is gone, reading tells, and after it what the peer had said.
+                # The peer is gone. Reading reports that, after the messages that the peer sent before.
                 self._outgoing.clear()
                 return
             self._outgoing.popleft()
@@ -350,7 +350,7 @@ class Connection:
                 self._outgoing.appendleft((data[sent:], None))
 
     def receive(self) -> Iterator[tuple[Message, int | None]]:
-        """What has come: messages, each with its descriptor, which is the caller's then. Never waits."""
+        """Yields the messages that have arrived, each with its descriptor, which the caller then owns. Never waits."""
         while self.is_open:
             yield from self._take_messages()
             try:
@@ -363,9 +363,9 @@ class Connection:
                 raise ConnectionEnded(f"Process {self.pid} broke off the connection: {error.strerror}") from None
             self._descriptors.extend(descriptors)
             if flags & socket.MSG_CTRUNC:
-                raise ProtocolError("More descriptors come than there is room for")
+                raise ProtocolError("The peer sent too many descriptors")
             if not data:
-                raise ConnectionEnded(f"Process {self.pid} closed the connection without a word")
+                raise ConnectionEnded(f"Process {self.pid} closed the connection without a GOODBYE")
             if self._deadline is None:
                 self._deadline = time.monotonic() + MESSAGE_TIMEOUT
             self._received += data
@@ -381,7 +381,7 @@ class Connection:
             descriptor = None
             if LAYOUTS[type].descriptors == 1:
                 if not self._descriptors:
-                    raise ProtocolError(f"{type} comes without its descriptor")
+                    raise ProtocolError(f"{type} has no descriptor")
                 descriptor = self._descriptors.popleft()
             try:
                 message = decode(type, bytes(self._received[HEADER.size : end]))
@@ -393,17 +393,17 @@ class Connection:
             self._deadline = time.monotonic() + MESSAGE_TIMEOUT if self._received else None
             yield message, descriptor
         else:
-            # What has begun may be a message with a descriptor.
+            # The incomplete message may be one with a descriptor.
             descriptors_to_come = 1 if self._received else 0
         if len(self._descriptors) > descriptors_to_come:
-            raise ProtocolError("A descriptor comes that no message announces")
+            raise ProtocolError("A descriptor arrived without its message")
 
-    def check_time(self) -> None:
+    def check_deadline(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise TimeoutError(f"A message of process {self.pid} took more than {MESSAGE_TIMEOUT:.0f} s")
 
     def wait(self, seconds: float) -> None:
-        """Waits until there is something to do: messages, room for what is to be sent, or the end of the process."""
+        """Waits until messages arrive, the socket accepts queued data, or the peer process ends."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN | (select.POLLOUT if self.wants_to_write else 0))
         poll.register(self.process, select.POLLIN)
@@ -413,8 +413,8 @@ class Connection:
     def has_process_ended(self) -> bool:
         return has_ended(self.process)
 
-    def say_goodbye(self, reason: str, text: str = "") -> None:
-        """Says why, if the socket takes that at once, and closes. The process can still be asked for."""
+    def send_goodbye(self, reason: str, text: str = "") -> None:
+        """Sends a GOODBYE with the reason if the socket accepts it at once, and closes. `process` stays open."""
         text = text.encode()[:MAXIMUM_TEXT].decode(errors="ignore").replace("\0", "")
         if not self._outgoing:
             self.send(Message(
@@ -431,14 +431,14 @@ class Connection:
             os.close(descriptor)
         self._descriptors.clear()
 
-    def forget_process(self) -> None:
+    def close_process(self) -> None:
         if self.process >= 0:
             os.close(self.process)
         self.process = -1
 
 
 def open_process(connected: socket.socket, pid: int) -> int:
-    """A descriptor of the process at the other end, which can be read once that has ended."""
+    """Opens a descriptor of the peer process, which becomes readable when that process ends."""
     try:
         return connected.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:
@@ -457,14 +457,14 @@ class CudaError(ClientError):
 
 
 class Cuda:
-    """The CUDA runtime: its functions under their own names, whose errors are exceptions."""
+    """Calls CUDA runtime functions by name and raises their errors as exceptions."""
 
     def __init__(self) -> None:
         try:
             from cuda.bindings import driver, runtime
         except ImportError:
             try:
-                # As older packages have it.
+                # The module names of older packages.
                 from cuda import cuda as driver, cudart as runtime
             except ImportError:
                 message = "Cannot use CUDA: cuda-bindings is not installed; pip install cuda-bindings"
@@ -483,7 +483,7 @@ class Cuda:
         return values[0] if values else None
 
     def use_device(self, uuid: bytes) -> int:
-        """Makes the device with a UUID the one that calls are about: its ordinal here."""
+        """Makes the device with this UUID current and returns its ordinal in this process."""
         if uuid not in self.uuids:
             raise ClientError(f"Cannot use device {uuid.hex()}: it is not visible here; see CUDA_VISIBLE_DEVICES")
         ordinal = self.uuids.index(uuid)
@@ -521,11 +521,11 @@ class Cuda:
         data = self.runtime.cudaMemPoolPtrExportData()
         data.reserved = export_data
         address = int(self.call("cudaMemPoolImportPointer", pool, data))
-        # What the exporter says of the length is only a claim.
+        # The exporter's length is only a claim.
         error, base, size = self.driver.cuMemGetAddressRange(address)
         if int(error) != 0 or int(base) != address or int(size) < byte_length:
             self.call("cudaFree", address)
-            raise ClientError(f"The memory has {int(size)} bytes, and its exporter says {byte_length}")
+            raise ClientError(f"The memory has {int(size)} bytes, but its exporter stated {byte_length}")
         return address
 
     def create_pool(self, ordinal: int) -> Any:
@@ -544,7 +544,7 @@ class Cuda:
         return host.raw
 
     def write(self, address: int, data: bytes, stream: Any) -> Any:
-        """Copies in the order of the stream. The caller keeps what is returned until the stream has got there."""
+        """Queues a copy. The caller must keep the returned host buffer until the stream has done the copy."""
         host = ctypes.create_string_buffer(data, len(data))
         kind = self.runtime.cudaMemcpyKind.cudaMemcpyHostToDevice
         self.call("cudaMemcpyAsync", address, ctypes.addressof(host), len(data), kind, stream)
@@ -552,48 +552,48 @@ class Cuda:
 
 
 @dataclass
-class OwnEvent:
-    """An interprocess event of this process."""
+class LocalEvent:
+    """An interprocess event that this process created."""
 
     event: Any
     message: Message
 
 
-class OwnEvents:
-    """The interprocess events of this end. One that is lent to the peer is not used until it comes back."""
+class LocalEvents:
+    """The interprocess events of this process. An event lent to the peer is not reused until the peer frees it."""
 
     def __init__(self, cuda: Cuda):
         self._cuda = cuda
-        self._all: dict[int, OwnEvent] = {}
-        self._free: list[OwnEvent] = []
+        self._all: dict[int, LocalEvent] = {}
+        self._free: list[LocalEvent] = []
 
-    def take(self, device_uuid: bytes) -> OwnEvent:
-        """One that nobody looks at. Those that the peer was not told of are new."""
-        for own in self._free:
-            if own.message.device_uuid == device_uuid:
-                self._free.remove(own)
-                return own
+    def take(self, device_uuid: bytes) -> LocalEvent:
+        """Returns an event that is not lent. It may be new, and then the peer does not know it yet."""
+        for local in self._free:
+            if local.message.device_uuid == device_uuid:
+                self._free.remove(local)
+                return local
         self._cuda.use_device(device_uuid)
         event = self._cuda.create_shared_event()
         message = Message(
             type="event", event=len(self._all) + 1, device_uuid=device_uuid, handle=self._cuda.event_handle(event)
         )
-        own = self._all[message.event] = OwnEvent(event, message)
-        return own
+        local = self._all[message.event] = LocalEvent(event, message)
+        return local
 
-    def give_back(self, number: int) -> None:
+    def put_back(self, number: int) -> None:
         self._free.append(self._all[number])
 
     def close(self) -> None:
-        for own in self._all.values():
-            self._cuda.call("cudaEventDestroy", own.event)
+        for local in self._all.values():
+            self._cuda.call("cudaEventDestroy", local.event)
         self._all.clear()
         self._free.clear()
 
 
 @dataclass
 class Pool:
-    """A pool that the exporter has told of."""
+    """A pool from a POOL message."""
 
     message: Message
     descriptor: int
@@ -602,7 +602,7 @@ class Pool:
 
 @dataclass
 class Allocation:
-    """An allocation that the exporter has told of. It is mapped once, however many offers lie in it."""
+    """An allocation from an ALLOCATION message. It is mapped once, however many offers it contains."""
 
     message: Message
     address: int = 0
@@ -611,14 +611,14 @@ class Allocation:
 
 @dataclass
 class RemoteOffer:
-    """What the exporter offers."""
+    """An offer of the exporter."""
 
     message: Message
     channel: Message | None = None
     is_withdrawn: bool = False
     is_recalled: bool = False
     mappings: int = 0
-    # Waits for the ready event: only after them the exporter may be told WITHDRAWN.
+    # Pending waits for the ready event. WITHDRAWN must not be sent before they end.
     waits: int = 0
 
     @property
@@ -637,7 +637,7 @@ class RemoteOffer:
 
 @dataclass
 class Mapping:
-    """Memory of an offer, mapped here until it is released."""
+    """Mapped memory of an offer, until it is released."""
 
     offer: RemoteOffer
     address: int
@@ -645,20 +645,20 @@ class Mapping:
 
 
 class Importer:
-    """The importing end: connects, learns what is offered, maps, reads, and releases."""
+    """The importing end: connects, receives offers, and maps, reads and releases their memory."""
 
     def __init__(self, path: str, cuda: Cuda | None):
         self.cuda = cuda
         self.offers: dict[int, RemoteOffer] = {}
-        # Frames of the channels that were joined, by the number of their offer; None is their end.
+        # Received frames of each joined channel, by offer number; None marks the end of the channel.
         self.frames: dict[int, deque[Message | None]] = {}
-        # Offers that were withdrawn while they were mapped: they can still be recalled.
+        # Offers withdrawn while mapped; they can still be recalled.
         self._withdrawn: dict[int, RemoteOffer] = {}
         self._pools: dict[int, Pool] = {}
         self._allocations: dict[int, Allocation] = {}
-        self._peer_events: dict[int, Message] = {}
+        self._remote_events: dict[int, Message] = {}
         self._opened: dict[int, Any] = {}
-        self._told: set[int] = set()
+        self._sent_events: set[int] = set()
         self._lent: set[int] = set()
         self._news: deque[tuple[str, RemoteOffer]] = deque()
         self._end: ConnectionEnded | None = None
@@ -670,11 +670,11 @@ class Importer:
             raise ClientError(f"Cannot connect to {path}: {error.strerror}") from None
         self.connection = Connection(connected)
         if self.connection.uid != os.geteuid():
-            self.connection.say_goodbye("not-permitted", "The exporter runs as another user")
+            self.connection.send_goodbye("not-permitted", "The exporter runs as another user")
             raise ClientError(f"Process {self.connection.pid} runs as user {self.connection.uid}")
         if cuda is not None:
             self.stream = cuda.create_stream()
-            self._own_events = OwnEvents(cuda)
+            self._local_events = LocalEvents(cuda)
         self._greet()
 
     def _greet(self) -> None:
@@ -683,11 +683,11 @@ class Importer:
         try:
             self.wait_until(lambda: self._is_welcome, MESSAGE_TIMEOUT)
         except TimeoutError:
-            self.connection.say_goodbye("timed-out", "WELCOME did not come")
-            raise ClientError(f"Process {self.connection.pid} does not say WELCOME") from None
+            self.connection.send_goodbye("timed-out", "WELCOME did not come")
+            raise ClientError(f"Process {self.connection.pid} did not send WELCOME") from None
 
     def news(self, seconds: float) -> Iterator[tuple[str, RemoteOffer]]:
-        """What has changed, as ("offer" or "withdraw", offer), for some time, or until the exporter closes."""
+        """Yields changes as ("offer" or "withdraw", offer), for some seconds or until the exporter closes."""
         deadline = time.monotonic() + seconds
         while True:
             while self._news:
@@ -703,7 +703,7 @@ class Importer:
                     raise
 
     def find(self, name: str | None, seconds: float) -> RemoteOffer:
-        """The offer of a name, or the first buffer, as soon as there is one."""
+        """Waits for the offer of this name, or for any buffer if `name` is None, and returns it."""
 
         def matches(offer: RemoteOffer) -> bool:
             return offer.is_complete and (offer.message.name == name or name is None and offer.message.kind == "buffer")
@@ -711,16 +711,16 @@ class Importer:
         try:
             self.wait_until(lambda: any(map(matches, self.offers.values())), seconds)
         except TimeoutError:
-            raise ClientError(f"Nothing such is offered within {seconds:.0f} s: {name or 'a buffer'}") from None
+            raise ClientError(f"No offer within {seconds:.0f} s: {name or 'a buffer'}") from None
         return next(filter(matches, self.offers.values()))
 
     def map(self, offer: RemoteOffer) -> Mapping:
-        """Maps an offer's memory, and returns once it may be read."""
+        """Maps an offer's memory, and returns once its contents are ready."""
         message = offer.message
         if message.kind == "pool":
-            raise ClientError(f"{message.name} is a whole pool, and only buffers and channels are mapped here")
+            raise ClientError(f"Cannot map {message.name}: it is a whole pool; name a buffer or a channel")
         if offer.is_withdrawn:
-            raise ClientError(f"{message.name} was withdrawn")
+            raise ClientError(f"Cannot map {message.name}: it was withdrawn")
         self.connection.send(Message(type="held", offer=message.offer))
         try:
             base = self._map_allocation(self._allocations[message.allocation])
@@ -746,7 +746,7 @@ class Importer:
         return self.cuda.read(address, byte_length, self.stream)
 
     def release(self, mapping: Mapping) -> None:
-        """Releases in the order of the stream. The mapping is freed before the event is recorded."""
+        """Releases a mapping in stream order. The mapping is freed before the event is recorded."""
         message = mapping.offer.message
         allocation = self._allocations[message.allocation]
         allocation.users -= 1
@@ -758,45 +758,45 @@ class Importer:
             self.cuda.call("cudaFreeAsync", allocation.address, self.stream)
             allocation.address = 0
         if pool.kind == "host" or message.kind == "channel":
-            # Host memory has no device whose events the exporter could look at; a channel's slots had their own events.
+            # Host memory has no device and so no events; each slot of a channel was released with an event.
             self.cuda.call("cudaStreamSynchronize", self.stream)
             self.connection.send(Message(type="released", offer=message.offer, event=0))
             return
-        own = self._record(pool.device_uuid, None)
-        self._lent.add(own.message.event)
-        self.connection.send(Message(type="released", offer=message.offer, event=own.message.event))
+        local = self._record(pool.device_uuid, None)
+        self._lent.add(local.message.event)
+        self.connection.send(Message(type="released", offer=message.offer, event=local.message.event))
 
     def join(self, offer: RemoteOffer) -> Channel:
-        """Maps a channel's ring and takes part: frames that are sent from now on come here too."""
+        """Maps a channel's ring and joins the channel: frames sent from now on arrive here too."""
         if offer.channel is None:
-            raise ClientError(f"{offer.message.name} is no channel")
+            raise ClientError(f"Cannot join {offer.message.name}: it is not a channel")
         mapping = self.map(offer)
         self.frames[offer.message.offer] = deque()
         self.connection.send(Message(type="join", offer=offer.message.offer))
         return Channel(self, mapping, offer.channel)
 
     def close(self) -> None:
-        """Says goodbye once the exporter has given back the events that it looks at, or is gone."""
+        """Disconnects once the exporter has freed all lent events, or is gone."""
         try:
             self.wait_until(lambda: len(self._lent) == 0, MESSAGE_TIMEOUT)
-            self.connection.say_goodbye("done")
+            self.connection.send_goodbye("done")
         except TimeoutError:
-            self.connection.say_goodbye("done")
-            return  # The exporter may still look at the events: they stay as long as this process.
+            self.connection.send_goodbye("done")
+            return  # The exporter may still poll the events, so they stay until this process ends.
         except ConnectionEnded:
-            # An exporter that lives may do so, too.
+            # An exporter that is still alive may poll them too.
             if self._lent and not self.connection.has_process_ended():
                 return
         finally:
-            self.connection.forget_process()
+            self.connection.close_process()
         if self.cuda is None:
             return
         self.cuda.call("cudaStreamSynchronize", self.stream)
-        self._own_events.close()
+        self._local_events.close()
         for event in self._opened.values():
             self.cuda.call("cudaEventDestroy", event)
         for number in list(self._pools):
-            self._forget_pool(number)
+            self._close_pool(number)
         self.cuda.call("cudaStreamDestroy", self.stream)
 
     def __enter__(self) -> Importer:
@@ -805,8 +805,8 @@ class Importer:
     def __exit__(self, *_: Any) -> None:
         self.close()
 
-    def wait_until(self, condition: Callable[[], bool], seconds: float, asks: bool = False) -> None:
-        """Takes messages until something is so. `asks` says that it may come without a message, as events do."""
+    def wait_until(self, condition: Callable[[], bool], seconds: float, polls: bool = False) -> None:
+        """Handles messages until the condition holds. `polls`: it can become true without a message, as events do."""
         deadline = time.monotonic() + seconds
         while not condition():
             if self._end is not None:
@@ -814,24 +814,24 @@ class Importer:
             left = deadline - time.monotonic()
             if left < 0:
                 raise TimeoutError
-            self.connection.wait(min(left, EVENT_INTERVAL) if asks else min(left, 1.0))
+            self.connection.wait(min(left, EVENT_INTERVAL) if polls else min(left, 1.0))
             self.take_messages()
 
     def take_messages(self) -> None:
-        """Takes what has come."""
+        """Handles the messages that have arrived."""
         has_ended = self.connection.has_process_ended()
         try:
             for message, descriptor in self.connection.receive():
                 self._on_message(message, descriptor)
-            self.connection.check_time()
+            self.connection.check_deadline()
             if has_ended:
                 raise ConnectionEnded(f"Process {self.connection.pid} has ended")
         except ConnectionEnded as error:
             self._end = error
             self.connection.close()
         except (ProtocolError, TimeoutError) as error:
-            self.connection.say_goodbye("timed-out" if isinstance(error, TimeoutError) else "bad-message", str(error))
-            self._end = ConnectionEnded(f"Cannot go on with process {self.connection.pid}: {error}")
+            self.connection.send_goodbye("timed-out" if isinstance(error, TimeoutError) else "bad-message", str(error))
+            self._end = ConnectionEnded(f"Cannot continue with process {self.connection.pid}: {error}")
 
     def _map_allocation(self, allocation: Allocation) -> int:
         if allocation.users == 0:
@@ -846,16 +846,16 @@ class Importer:
         return allocation.address
 
     def _wait_for_event(self, number: int, offer: RemoteOffer | None = None) -> None:
-        """Asks for an event of the exporter's until it has fired, or the exporter is gone without its having fired."""
+        """Polls an event of the exporter until it fires. Raises ConnectionEnded if the exporter ends before that."""
         if number not in self._opened:
-            self._opened[number] = self.cuda.open_event(self._peer_events[number])
+            self._opened[number] = self.cuda.open_event(self._remote_events[number])
         event = self._opened[number]
         if offer is not None:
             offer.waits += 1
         try:
-            self.wait_until(lambda: self.cuda.has_fired(event), float("inf"), asks=True)
+            self.wait_until(lambda: self.cuda.has_fired(event), float("inf"), polls=True)
         except ConnectionEnded:
-            # What fired before the exporter ended stays fired.
+            # An event that fired before the exporter ended stays fired.
             if not self.cuda.has_fired(event):
                 raise
         finally:
@@ -864,22 +864,22 @@ class Importer:
                 if offer.is_withdrawn and offer.waits == 0:
                     self.connection.send(Message(type="withdrawn", offer=offer.message.offer))
 
-    def _record(self, device_uuid: bytes, own: OwnEvent | None) -> OwnEvent:
-        """Records an event behind what the stream was given so far, and tells of it if it is new."""
-        own = own or self._own_events.take(device_uuid)
-        self.cuda.call("cudaEventRecord", own.event, self.stream)
-        if own.message.event not in self._told:
-            self._told.add(own.message.event)
-            self.connection.send(own.message)
-        return own
+    def _record(self, device_uuid: bytes, local: LocalEvent | None) -> LocalEvent:
+        """Records an event after all work queued on the stream, and sends the event to the exporter if it is new."""
+        local = local or self._local_events.take(device_uuid)
+        self.cuda.call("cudaEventRecord", local.event, self.stream)
+        if local.message.event not in self._sent_events:
+            self._sent_events.add(local.message.event)
+            self.connection.send(local.message)
+        return local
 
     def _on_message(self, message: Message, descriptor: int | None) -> None:
         type = message.type
         if type == "goodbye":
-            raise ConnectionEnded(f"The exporter says {message.reason}: {message.text}", message.reason)
+            raise ConnectionEnded(f"The exporter disconnected ({message.reason}): {message.text}", message.reason)
         if not self._is_welcome:
             if type != "welcome":
-                raise ProtocolError(f"{type} comes before WELCOME")
+                raise ProtocolError(f"{type} arrived before WELCOME")
             if message.version != VERSION:
                 raise ProtocolError(f"The exporter speaks version {message.version}")
             self._is_welcome = True
@@ -891,8 +891,8 @@ class Importer:
             self._get(self._pools, message.pool, "pool")
             self._allocations[message.allocation] = Allocation(message)
         elif type == "event":
-            self._refuse_known(self._peer_events, message.event, type)
-            self._peer_events[message.event] = message
+            self._refuse_known(self._remote_events, message.event, type)
+            self._remote_events[message.event] = message
         elif type == "offer":
             self._on_offer(message)
         elif type == "channel":
@@ -908,21 +908,21 @@ class Importer:
                 self.connection.send(Message(type="withdrawn", offer=message.offer))
         elif type == "recall":
             offer = self.offers.get(message.offer) or self._withdrawn.get(message.offer)
-            # What was released meanwhile is not known any more.
+            # The offer is unknown if it was released meanwhile.
             if offer is not None:
                 offer.is_recalled = True
         elif type == "forget":
             self._on_forget(message)
         elif type == "event-free":
             if message.event not in self._lent:
-                raise ProtocolError(f"Event {message.event} comes back, and was not lent")
+                raise ProtocolError(f"Event {message.event} is freed but was not lent")
             self._lent.remove(message.event)
-            self._own_events.give_back(message.event)
+            self._local_events.put_back(message.event)
         elif type in ("frame", "end"):
             frames = self._get(self.frames, message.offer, "channel that was joined")
             frames.append(message if type == "frame" else None)
         else:
-            raise ProtocolError(f"{type} comes from an exporter")
+            raise ProtocolError(f"An exporter must not send {type}")
 
     def _on_offer(self, message: Message) -> None:
         self._refuse_known({**self.offers, **self._withdrawn}, message.offer, "offer")
@@ -936,7 +936,7 @@ class Importer:
             if message.byte_offset + message.byte_length > allocation.byte_length:
                 raise ProtocolError("More is offered than was allocated")
         if message.ready_event != 0:
-            self._get(self._peer_events, message.ready_event, "event")
+            self._get(self._remote_events, message.ready_event, "event")
         offer = self.offers[message.offer] = RemoteOffer(message)
         if offer.is_complete:
             self._news.append(("offer", offer))
@@ -944,11 +944,11 @@ class Importer:
     def _on_channel(self, message: Message) -> None:
         offer = self._get(self.offers, message.offer, "offer")
         if offer.message.kind != "channel" or offer.channel is not None:
-            raise ProtocolError(f"Offer {message.offer} is no new channel")
+            raise ProtocolError(f"Offer {message.offer} is not a channel, or has been described before")
         if len(message.ready_events) * message.slot_stride != offer.message.byte_length:
             raise ProtocolError("A channel's slots do not fill its ring")
         for event in message.ready_events:
-            self._get(self._peer_events, event, "event")
+            self._get(self._remote_events, event, "event")
         offer.channel = message
         self._news.append(("offer", offer))
 
@@ -957,19 +957,19 @@ class Importer:
         if message.kind == "pool":
             self._get(self._pools, number, "pool")
             if any(each.message.pool == number for each in self._allocations.values()):
-                raise ProtocolError(f"Pool {number} is forgotten before what was allocated from it")
-            self._forget_pool(number)
+                raise ProtocolError(f"Pool {number} is forgotten before its allocations")
+            self._close_pool(number)
         elif message.kind == "allocation":
             if self._get(self._allocations, number, "allocation").users > 0:
                 raise ProtocolError(f"Allocation {number} is forgotten while it is held")
             del self._allocations[number]
         else:
-            self._get(self._peer_events, number, "event")
-            del self._peer_events[number]
+            self._get(self._remote_events, number, "event")
+            del self._remote_events[number]
             if number in self._opened:
                 self.cuda.call("cudaEventDestroy", self._opened.pop(number))
 
-    def _forget_pool(self, number: int) -> None:
+    def _close_pool(self, number: int) -> None:
         pool = self._pools.pop(number)
         os.close(pool.descriptor)
         if pool.imported is not None:
@@ -979,7 +979,7 @@ class Importer:
     @staticmethod
     def _refuse_known(known: dict[int, Any], number: int, what: str) -> None:
         if number in known:
-            raise ProtocolError(f"There is {what} {number} already")
+            raise ProtocolError(f"There already is {what} {number}")
 
     @staticmethod
     def _get(known: dict[int, Any], number: int, what: str) -> Any:
@@ -989,17 +989,17 @@ class Importer:
 
 
 class Channel:
-    """The reading end of a channel. Each frame is released as soon as it was read."""
+    """The consuming end of a channel. Each frame is released once it has been read."""
 
     def __init__(self, importer: Importer, mapping: Mapping, message: Message):
         self._importer = importer
         self._mapping = mapping
         self._message = message
-        # One of this end's events for each slot, which is the exporter's until the slot comes again.
-        self._events: dict[int, OwnEvent] = {}
+        # One local event for each slot. The exporter uses it until the slot arrives again.
+        self._events: dict[int, LocalEvent] = {}
 
     def frames(self) -> Iterator[tuple[Message, bytes]]:
-        """Frames and their contents, until the last."""
+        """Yields each frame with its contents, until the channel ends."""
         importer, channel, offer = self._importer, self._message, self._mapping.offer.message
         coming = importer.frames[offer.offer]
         device_uuid = importer._pools[offer.pool].message.device_uuid
@@ -1009,16 +1009,16 @@ class Channel:
             if frame is None:
                 return
             if frame.slot >= len(channel.ready_events) or frame.byte_length > channel.slot_byte_length:
-                raise ProtocolError("A frame is not in the ring")
+                raise ProtocolError("A frame lies outside the ring")
             if frame.has_event:
                 importer._wait_for_event(channel.ready_events[frame.slot])
             if channel.window < len(channel.ready_events):
                 importer.connection.send(Message(type="taken", offer=offer.offer, sequence=frame.sequence))
             yield frame, importer.read(self._mapping, frame.slot * channel.slot_stride, frame.byte_length)
-            own = self._events[frame.slot] = importer._record(device_uuid, self._events.get(frame.slot))
+            local = self._events[frame.slot] = importer._record(device_uuid, self._events.get(frame.slot))
             importer.connection.send(Message(
                 type="release-slot", offer=offer.offer, slot=frame.slot, sequence=frame.sequence,
-                event=own.message.event,
+                event=local.message.event,
             ))
 
     def close(self) -> None:
@@ -1026,41 +1026,41 @@ class Channel:
 
 
 @dataclass
-class Announced:
-    """An offer as one importer was told of it: until this is over, the importer may use the memory."""
+class SentOffer:
+    """An offer that was sent to an importer. Until it is over, the importer may use the memory."""
 
     held: int = 0
-    # Its events that RELEASED came with and that have not fired, as they were opened here.
+    # The opened events of RELEASED messages that have not fired yet, by number.
     releasing: dict[int, Any] = field(default_factory=dict)
-    # Whether the importer has said that it maps it no more.
-    is_answered: bool = False
+    # Whether the importer has answered that it will not map the offer again.
+    has_answered: bool = False
 
     @property
     def is_over(self) -> bool:
-        return self.is_answered and self.held == 0 and not self.releasing
+        return self.has_answered and self.held == 0 and not self.releasing
 
 
 class ConnectedImporter:
-    """An importer as the exporter knows it."""
+    """The exporter's state of one importer."""
 
     def __init__(self, connection: Connection):
         self.connection = connection
         self.is_welcome = False
         self.handshake_deadline = time.monotonic() + MESSAGE_TIMEOUT
-        self.announced: dict[int, Announced] = {}
+        self.sent_offers: dict[int, SentOffer] = {}
         self.events: dict[int, Message] = {}
         self.opened: dict[int, Any] = {}
 
     @property
     def is_gone(self) -> bool:
-        return not self.connection.is_open and all(each.is_over for each in self.announced.values())
+        return not self.connection.is_open and all(each.is_over for each in self.sent_offers.values())
 
 
 class Exporter:
-    """The exporting end: a buffer in a pool of its own, offered whole and in parts to all who connect.
+    """The exporting end: offers a buffer, whole and in parts, to all importers. The buffer has a pool to itself.
 
-    The pool is the boundary: whoever maps a part could reach all of it. The memory is freed by `close`, which waits
-    until each importer has given up what it was told of, or its process has ended.
+    The pool is the security boundary: an importer that maps a part could access the whole pool. `close` frees the
+    memory. It waits until each importer has given up its offers or its process has ended.
     """
 
     def __init__(self, path: str, cuda: Cuda, data: bytes, say: Callable[[str], None] = lambda _: None):
@@ -1082,7 +1082,7 @@ class Exporter:
         self._address = int(cuda.call("cudaMallocFromPoolAsync", len(data), self._pool, self._stream))
         export_data = bytes(cuda.call("cudaMemPoolExportPointer", self._address).reserved)
         self._source = cuda.write(self._address, data, self._stream)
-        self._events = OwnEvents(cuda)
+        self._events = LocalEvents(cuda)
         self._ready = self._events.take(uuid)
         cuda.call("cudaEventRecord", self._ready.event, self._stream)
         self._memory = [
@@ -1092,46 +1092,46 @@ class Exporter:
         ]
 
     def offer(self, name: str, byte_offset: int, byte_length: int, metadata: str = "") -> None:
-        """Offers a part of the buffer, to those who connect from now on."""
+        """Offers a part of the buffer to importers that connect from now on."""
         number = len(self._offers) + 1
         message = Message(
             type="offer", offer=number, kind="buffer", allocation=1, pool=1, byte_offset=byte_offset,
             byte_length=byte_length, ready_event=self._ready.message.event, name=name, metadata=metadata,
         )
-        encode(message)  # Throws for a name or metadata that cannot be sent.
+        encode(message)  # Raises an error for a name or metadata that cannot be sent.
         self._offers[number] = message
 
     def serve(self, until: Callable[[], bool]) -> None:
-        """Serves importers until something is so."""
+        """Serves importers until the condition holds."""
         while not until():
-            for key, _ in self._selector.select(self._patience()):
+            for key, _ in self._selector.select(self._poll_timeout()):
                 if key.fileobj is self._listener:
                     self._accept()
                 elif isinstance(key.data, ConnectedImporter):
-                    self._attend(key.data)
+                    self._serve_importer(key.data)
             for importer in list(self._importers):
-                self._look_at_events(importer)
-                self._check_time(importer)
-                self._watch(importer)
+                self._poll_events(importer)
+                self._check_deadlines(importer)
+                self._update_interest(importer)
                 if importer.is_gone:
-                    self._forget(importer)
+                    self._remove(importer)
 
     def close(self) -> None:
-        """Takes the offers back, and frees the memory when nobody uses it any more."""
+        """Withdraws all offers, and frees the memory once no importer uses it."""
         self._is_closing = True
         self._selector.unregister(self._listener)
         self._listener.close()
         os.unlink(self._path)
         for importer in self._importers:
-            for number, announced in importer.announced.items():
-                if announced.held > 0:
+            for number, sent in importer.sent_offers.items():
+                if sent.held > 0:
                     importer.connection.send(Message(type="recall", offer=number))
                 importer.connection.send(Message(type="withdraw", offer=number))
-        self.serve(lambda: all(each.is_over for one in self._importers for each in one.announced.values()))
+        self.serve(lambda: all(each.is_over for one in self._importers for each in one.sent_offers.values()))
         self.cuda.call("cudaFreeAsync", self._address, self._stream)
         for importer in list(self._importers):
-            importer.connection.say_goodbye("done")
-            self._forget(importer)
+            importer.connection.send_goodbye("done")
+            self._remove(importer)
         self.cuda.call("cudaStreamSynchronize", self._stream)
         self._events.close()
         os.close(self._descriptor)
@@ -1139,24 +1139,24 @@ class Exporter:
         self.cuda.call("cudaStreamDestroy", self._stream)
         self._selector.close()
 
-    def _patience(self) -> float:
-        """Seconds until there may be something to do without anything coming: events, times that are over, a signal."""
-        has_events = any(each.releasing for one in self._importers for each in one.announced.values())
+    def _poll_timeout(self) -> float:
+        """Seconds to wait for sockets before checking events, deadlines and signals."""
+        has_events = any(each.releasing for one in self._importers for each in one.sent_offers.values())
         return EVENT_INTERVAL if has_events else 0.2
 
     def _accept(self) -> None:
         connected, _ = self._listener.accept()
         connection = Connection(connected)
         if connection.uid != os.geteuid():
-            connection.say_goodbye("not-permitted", f"User {connection.uid} may not connect")
-            connection.forget_process()
+            connection.send_goodbye("not-permitted", f"User {connection.uid} may not connect")
+            connection.close_process()
             return
         importer = ConnectedImporter(connection)
         self._importers.add(importer)
         self._selector.register(connection.socket, selectors.EVENT_READ, importer)
         self._selector.register(connection.process, selectors.EVENT_READ, importer)
 
-    def _attend(self, importer: ConnectedImporter) -> None:
+    def _serve_importer(self, importer: ConnectedImporter) -> None:
         connection = importer.connection
         has_ended = connection.has_process_ended()
         if connection.is_open:
@@ -1164,17 +1164,17 @@ class Exporter:
             try:
                 for message, descriptor in connection.receive():
                     if descriptor is not None:
-                        os.close(descriptor)  # An importer has none to give: its message is refused.
+                        os.close(descriptor)  # Importers must not send descriptors; the message is refused.
                     self._on_message(importer, message)
                 if has_ended:
                     raise ConnectionEnded(f"Process {connection.pid} has ended")
             except ClientError as error:
                 self._disconnect(importer, error)
         if has_ended:
-            for announced in importer.announced.values():
-                announced.held = 0
-                announced.releasing.clear()
-                announced.is_answered = True
+            for sent in importer.sent_offers.values():
+                sent.held = 0
+                sent.releasing.clear()
+                sent.has_answered = True
 
     def _disconnect(self, importer: ConnectedImporter, error: Exception) -> None:
         connection = importer.connection
@@ -1184,37 +1184,37 @@ class Exporter:
         if isinstance(error, ConnectionEnded):
             connection.close()
         else:
-            connection.say_goodbye("timed-out" if isinstance(error, TimeoutError) else "bad-message", str(error))
+            connection.send_goodbye("timed-out" if isinstance(error, TimeoutError) else "bad-message", str(error))
         if isinstance(error, ConnectionEnded) and error.reason == "done":
-            # Who says so maps nothing more.
-            for announced in importer.announced.values():
-                announced.is_answered = True
+            # An importer that sends this has no mappings left.
+            for sent in importer.sent_offers.values():
+                sent.has_answered = True
         self._say(f"importer {connection.pid} disconnected: {error}")
 
-    def _check_time(self, importer: ConnectedImporter) -> None:
+    def _check_deadlines(self, importer: ConnectedImporter) -> None:
         if not importer.connection.is_open:
             return
         try:
-            importer.connection.check_time()
+            importer.connection.check_deadline()
             if not importer.is_welcome and time.monotonic() > importer.handshake_deadline:
                 raise TimeoutError("HELLO did not come")
         except TimeoutError as error:
             self._disconnect(importer, error)
 
-    def _watch(self, importer: ConnectedImporter) -> None:
-        """Watches for what there is to be done now."""
+    def _update_interest(self, importer: ConnectedImporter) -> None:
+        """Registers for the socket events that matter now."""
         connection = importer.connection
         if connection.is_open:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.wants_to_write else 0)
             if self._selector.get_key(connection.socket).events != events:
                 self._selector.modify(connection.socket, events, importer)
 
-    def _forget(self, importer: ConnectedImporter) -> None:
+    def _remove(self, importer: ConnectedImporter) -> None:
         self._importers.remove(importer)
         for event in importer.opened.values():
             self.cuda.call("cudaEventDestroy", event)
         self._selector.unregister(importer.connection.process)
-        importer.connection.forget_process()
+        importer.connection.close_process()
         if importer.is_welcome:
             self.served += 1
 
@@ -1226,23 +1226,23 @@ class Exporter:
             self._welcome(importer, message)
         elif type == "event":
             if message.event in importer.events:
-                raise ProtocolError(f"There is event {message.event} already")
+                raise ProtocolError(f"There already is event {message.event}")
             importer.events[message.event] = message
         elif type in ("held", "released", "withdrawn"):
-            announced = importer.announced.get(message.offer)
-            if announced is None or announced.is_over:
+            sent = importer.sent_offers.get(message.offer)
+            if sent is None or sent.is_over:
                 raise ProtocolError(f"There is no offer {message.offer}")
-            self._on_use(importer, announced, message)
+            self._on_use(importer, sent, message)
         else:
-            raise ProtocolError(f"{type} comes from an importer of buffers")
+            raise ProtocolError(f"An importer of buffers must not send {type}")
 
     def _welcome(self, importer: ConnectedImporter, message: Message) -> None:
         connection = importer.connection
         if message.type != "hello":
-            raise ProtocolError(f"{message.type} comes before HELLO")
+            raise ProtocolError(f"{message.type} arrived before HELLO")
         if not message.lowest_version <= VERSION <= message.highest_version:
             self._selector.unregister(connection.socket)
-            connection.say_goodbye("version-mismatch", f"Only version {VERSION} is known here")
+            connection.send_goodbye("version-mismatch", f"This exporter knows only version {VERSION}")
             self._say(f"importer {connection.pid} disconnected: it speaks another version")
             return
         importer.is_welcome = True
@@ -1253,47 +1253,47 @@ class Exporter:
         for each in self._memory:
             connection.send(each, self._descriptor if each.type == "pool" else None)
         for number, offer in self._offers.items():
-            importer.announced[number] = Announced()
+            importer.sent_offers[number] = SentOffer()
             connection.send(offer)
 
-    def _on_use(self, importer: ConnectedImporter, announced: Announced, message: Message) -> None:
+    def _on_use(self, importer: ConnectedImporter, sent: SentOffer, message: Message) -> None:
         connection, name = importer.connection, json.dumps(self._offers[message.offer].name)
         if message.type == "held":
-            if announced.is_answered:
+            if sent.has_answered:
                 raise ProtocolError(f"Offer {message.offer} is held after WITHDRAWN")
-            announced.held += 1
+            sent.held += 1
             self._say(f"held {name} by {connection.pid}")
         elif message.type == "withdrawn":
-            if not self._is_closing or announced.is_answered:
+            if not self._is_closing or sent.has_answered:
                 raise ProtocolError(f"Offer {message.offer} was not withdrawn")
-            announced.is_answered = True
+            sent.has_answered = True
         else:
-            if announced.held == 0:
-                raise ProtocolError(f"Offer {message.offer} is released, and was not held")
+            if sent.held == 0:
+                raise ProtocolError(f"Offer {message.offer} is released but was not held")
             if message.event != 0:
-                self._await(importer, announced, message.event)
-            announced.held -= 1
+                self._await_release(importer, sent, message.event)
+            sent.held -= 1
             self._say(f"released {name} by {connection.pid}")
 
-    def _await(self, importer: ConnectedImporter, announced: Announced, number: int) -> None:
+    def _await_release(self, importer: ConnectedImporter, sent: SentOffer, number: int) -> None:
         if number not in importer.events:
             raise ProtocolError(f"There is no event {number}")
-        if any(number in each.releasing for each in importer.announced.values()):
-            raise ProtocolError(f"Event {number} is used again before it was given back")
+        if any(number in each.releasing for each in importer.sent_offers.values()):
+            raise ProtocolError(f"Event {number} is used again before it was freed")
         if number not in importer.opened:
             importer.opened[number] = self.cuda.open_event(importer.events[number])
-        announced.releasing[number] = importer.opened[number]
+        sent.releasing[number] = importer.opened[number]
 
-    def _look_at_events(self, importer: ConnectedImporter) -> None:
-        for announced in importer.announced.values():
-            for number, event in list(announced.releasing.items()):
+    def _poll_events(self, importer: ConnectedImporter) -> None:
+        for sent in importer.sent_offers.values():
+            for number, event in list(sent.releasing.items()):
                 if self.cuda.has_fired(event):
-                    del announced.releasing[number]
+                    del sent.releasing[number]
                     importer.connection.send(Message(type="event-free", event=number))
 
 
 def listen(path: str) -> socket.socket:
-    """Listens at a path, which no other user can open, not even for a moment. A dead exporter's socket is replaced."""
+    """Listens at a path that no other user can ever connect to. Replaces the socket of a dead exporter."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
@@ -1327,7 +1327,7 @@ PIECE = 16 * 2**20
 
 
 def pattern_bytes(pattern: str, begin: int, length: int) -> bytes:
-    """The bytes from `begin` on of memory that has a pattern."""
+    """Returns `length` bytes of a pattern, from offset `begin` on."""
     if pattern.startswith("0x"):
         period = struct.pack("<I", int(pattern, 16))
     else:
@@ -1338,7 +1338,7 @@ def pattern_bytes(pattern: str, begin: int, length: int) -> bytes:
 
 def check_pattern(text: str) -> str:
     if not re.fullmatch(r"0x[0-9a-fA-F]{1,8}|\d+|sequence", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no pattern")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a pattern")
     return text
 
 
@@ -1346,7 +1346,7 @@ def check_bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+)(|B|KiB|MiB|GiB)", text)
     units = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
     if match is None or int(match[1]) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
     return int(match[1]) * units[match[2]]
 
 
@@ -1354,7 +1354,7 @@ def check_metadata(text: str) -> str:
     try:
         parse_json(text)
     except ProtocolError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no JSON") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not JSON") from None
     return text
 
 
@@ -1364,7 +1364,7 @@ def say(line: str) -> None:
 
 def run_list(options: argparse.Namespace) -> None:
     with Importer(options.path, None) as importer:
-        # Nothing tells that all of the offers there were have come.
+        # The protocol does not mark the end of the existing offers.
         for what, offer in importer.news(float("inf") if options.follow else options.seconds):
             say(f"{what} {offer}")
         if options.follow:
@@ -1452,13 +1452,13 @@ def check_golden(entry: dict[str, Any]) -> None:
     data = bytes.fromhex(entry["hex"])
     header, body = data[: HEADER.size], data[HEADER.size :]
     type, length = decode_header(header)
-    assert LAYOUTS[type].descriptors == entry["descriptors"], "it has another number of descriptors"
-    assert length == len(body), "its body has another length"
+    assert LAYOUTS[type].descriptors == entry["descriptors"], "its number of descriptors differs"
+    assert length == len(body), "its body length differs"
     message = decode(type, body)
-    assert message == expected, f"it is decoded to {message}"
-    assert encode(expected) == data, "it is encoded to other bytes"
+    assert message == expected, f"it is decoded as {message}"
+    assert encode(expected) == data, "it is encoded differently"
     for length in (len(body) - 1, len(body) + 1, MAXIMUM_BODY + 1):
-        # A text that runs to the end of its body may be shorter or longer.
+        # A string that extends to the end of its body may be shorter or longer.
         if type != "goodbye" or not LAYOUTS[type].struct.size <= length <= MAXIMUM_BODY:
             assert_refused(struct.pack("<I", max(0, length)) + header[4:], (body + bytes(1))[: max(0, length)])
     assert_refused(header[:6] + struct.pack("<H", 1 - entry["descriptors"]), body)
@@ -1469,7 +1469,7 @@ def assert_refused(header: bytes, body: bytes) -> None:
         decode(decode_header(header)[0], body)
     except ProtocolError:
         return
-    raise AssertionError("what breaks a rule is decoded")
+    raise AssertionError("an invalid message is decoded")
 
 
 def message_of_golden(fields: dict[str, Any]) -> Message:
@@ -1495,16 +1495,16 @@ def parse_arguments() -> argparse.Namespace:
         return command
 
     listing = add("list", run_list, "print what an exporter offers")
-    listing.add_argument("--follow", action="store_true", help="until the exporter closes")
-    listing.add_argument("--seconds", type=float, default=0.5, help="for how long, otherwise")
+    listing.add_argument("--follow", action="store_true", help="print changes until the exporter closes")
+    listing.add_argument("--seconds", type=float, default=0.5, help="how long to wait for offers without --follow")
     importing = add("import", run_import, "read a buffer")
     importing.add_argument("name", nargs="?")
-    importing.add_argument("--hold", action="store_true", help="keep it until the exporter asks for it back")
+    importing.add_argument("--hold", action="store_true", help="keep it until the exporter recalls it")
     consuming = add("consume", run_consume, "read the frames of a channel")
     consuming.add_argument("name")
     for command in (importing, consuming):
         command.add_argument("--verify", type=check_pattern, metavar="PATTERN")
-        command.add_argument("--seconds", type=float, default=30.0, help="to wait for the offer")
+        command.add_argument("--seconds", type=float, default=30.0, help="how long to wait for the offer")
     exporting = add("export", run_export, "offer a buffer")
     exporting.add_argument("--bytes", type=check_bytes, default=2**20)
     exporting.add_argument("--name", default="buffer")

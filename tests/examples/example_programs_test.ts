@@ -107,7 +107,7 @@ testPrograms("device_query has a column for each device, and a row for each thin
 
 testPrograms("device_query says why there are no peers", async ({ run }) => {
   const strangers = rowsOf((await run("device_query", [], { POOLPASS_SOFTWARE_PEERS: "none" })).lines);
-  assertEquals(strangers.get("peers"), Array(2).fill("no: it cannot reach another device's memory"));
+  assertEquals(strangers.get("peers"), Array(2).fill("no: it cannot access another device's memory"));
   const alone = rowsOf((await run("device_query", [], { POOLPASS_SOFTWARE_DEVICES: "1" })).lines);
   assertEquals(alone.get("peers"), ["no: there is no other device"]);
 }, { only: "software" });
@@ -148,7 +148,7 @@ testPrograms("release_threshold shows what a pool keeps, plain and shareable", a
       const isAllocated = step!.startsWith("allocate");
       assertEquals(used, isAllocated ? 8 : 0, step);
       if (isAllocated) assert(reserved >= used, step);
-      if (step === "synchronise") assertEquals(reserved > 0, threshold === "Infinity", `threshold ${threshold}`);
+      if (step === "synchronize") assertEquals(reserved > 0, threshold === "Infinity", `threshold ${threshold}`);
       if (step === "trimTo(0)") assertEquals(reserved, 0);
       const [inUse, kept] = [used, reserved].map((mebibytes) => Math.round(mebibytes / most * 32)) as [number, number];
       assertEquals(bar, "#".repeat(inUse) + "-".repeat(kept - inUse), step);
@@ -198,7 +198,7 @@ testPrograms("programs without arguments refuse any", async ({ run }) => {
   for (const program of programs) {
     const { code, lines, errors } = await run(program, ["surplus"]);
     assertEquals([code, lines], [1, []]);
-    assertStringIncludes(errors, `[${program}] Error: There is no use for "surplus"`);
+    assertStringIncludes(errors, `[${program}] Error: Unexpected argument "surplus"`);
     assertMatch(errors, new RegExp(`Usage: ${program}`));
   }
 }, { only: "software" });

@@ -245,7 +245,7 @@ interface Forgery {
 const forgeries: readonly Forgery[] = [
   {
     what: "garbage",
-    message: /no exporter sends such numbers/,
+    message: /these numbers are invalid/,
     speak: (socket) => socket.send(new Uint8Array(77).fill(0xff)),
   },
   {

@@ -114,7 +114,7 @@ testPrograms("ready_event: the consumer's stream waits for the producer's", asyn
   // Which of two processes speaks first is nobody's to say.
   assertEquals(said.sort(), [
     "[consumer] All 1048576 elements are right",
-    "[producer] Shared the buffer, without having waited for it",
+    "[producer] Shared the buffer without waiting for it",
   ]);
 });
 

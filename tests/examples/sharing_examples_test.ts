@@ -104,8 +104,8 @@ testPrograms("importers compute with the layers that an exporter offers", async 
   all.kill("SIGTERM");
   const { errors } = await exporter.ends();
   assertStringIncludes(errors, "[exporter] Offering 3 layers at");
-  assertStringIncludes(errors, `Process ${two.pid} is gone: it is done`);
-  assertStringIncludes(errors, `Process ${all.pid} is gone: it is done`);
+  assertStringIncludes(errors, `Process ${two.pid} disconnected: it is done`);
+  assertStringIncludes(errors, `Process ${all.pid} disconnected: it is done`);
   await all.ends(130);
 });
 
@@ -132,8 +132,8 @@ testPrograms("an exporter that is interrupted gets its layers back first", async
   await holder.prints("layer1");
   exporter.kill("SIGINT");
   const { errors } = await exporter.ends(130);
-  assertMatch(errors, new RegExp(`Process ${holder.pid} holds layer1 since 20\\S+Z, and is asked for it`));
-  assertStringIncludes((await holder.ends()).errors, "[importer] Asked to let go of layer1");
+  assertMatch(errors, new RegExp(`Process ${holder.pid} has held layer1 since 20\\S+Z; recalling it`));
+  assertStringIncludes((await holder.ends()).errors, "[importer] Asked to release layer1");
 });
 
 for (const overflow of ["wait", "drop-oldest"] as const) {

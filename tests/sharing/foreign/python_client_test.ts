@@ -424,10 +424,10 @@ for (
   const [what, hex, message] of [
     ["a message of no known type", "0400000063000000" + "00000000", "There is no message of type 99"],
     ["a body of 4 GiB", "ffffffff13000000", "offer has a body of 4294967295 bytes"],
-    ["a pool without its descriptor", "1800000010000100" + "01000000".repeat(6), "comes without its descriptor"],
+    ["a pool without its descriptor", "1800000010000100" + "01000000".repeat(6), "pool has no descriptor"],
     ["an allocation in no pool", "5000000011000000" + "01000000".repeat(20), "There is no pool 1"],
     ["a text that is not UTF-8", "0900000003000000" + "0300010001000000ff", "is not UTF-8"],
-    ["what only importers say", "0400000020000000" + "01000000", "held comes from an exporter"],
+    ["what only importers say", "0400000020000000" + "01000000", "An exporter must not send held"],
   ] as const
 ) {
   testClient(`a Python client refuses ${what}`, async ({ path, start }) => {
