@@ -1,5 +1,5 @@
 /**
- * Builds the npm package into `dist/npm/`, from the sources that Deno and JSR have:
+ * Builds the npm package into `dist/npm/` and the JSR package into `dist/jsr/`:
  *
  *     deno task package
  *
@@ -10,9 +10,10 @@
  * - `poolpass.d.ts`: what `mod.ts` exports, with its documentation, in one file.
  * - `kernels/*.js`, `kernels/*.d.ts`: the PTX that is shipped.
  * - `README.md`, `docs/` and what else is for users to read.
- * - `package.json`: the name and what describes the package from `package.json` here, the version from `deno.json`.
+ * - For npm `package.json`: what describes the package there from `package.json` here, the version from `deno.json`.
+ * - For JSR `deno.json`: the name, the version and the exports from `deno.json` here.
  *
- * Each file of JavaScript names its declarations in its first line, which is how Deno finds them by URL.
+ * Each file of JavaScript names its declarations in its first line: that is how JSR finds them, and Deno by URL.
  *
  * @module
  */
@@ -23,40 +24,32 @@ import { runTool } from "./tools.ts";
 
 /** The folder of the project. */
 export const root: URL = new URL("../", import.meta.url);
-/** Where the package is built. */
-export const destination: URL = new URL("dist/npm/", root);
+/** Where the npm package is built. */
+export const npmPackage: URL = new URL("dist/npm/", root);
+/** Where the JSR package is built. */
+export const jsrPackage: URL = new URL("dist/jsr/", root);
+
+/** A file of JSON that describes a package. */
+type Manifest = Readonly<Record<string, unknown>>;
+
+/** What a package consists of, besides its manifest: the text of each file, by its path. */
+type Files = ReadonlyMap<string, string>;
 
 /** The fields of `package.json` that users need too. */
 const keptFields = ["name", "version", "description", "keywords", "license", "type", "engines"];
 
-/** Builds the package. */
-export async function buildPackage(): Promise<void> {
-  const manifest = packageManifest(await readJson("package.json"), await readJson("deno.json"));
-  await Deno.remove(destination, { recursive: true }).catch(ignoreAbsence);
-  await Deno.mkdir(new URL("kernels/", destination), { recursive: true });
-  const kernels = await kernelModules();
-  const declarations = await emitDeclarations(["mod.ts", ...kernels]);
-
-  await write("poolpass.js", withDeclarations(await bundle("mod.ts"), "./poolpass.d.ts"));
-  await write("poolpass.d.ts", forUsers(rollUp(declarations, "mod.d.ts")));
-  for (const path of kernels) {
-    const name = path.slice("kernels/".length, -".ts".length);
-    await write(`kernels/${name}.js`, withDeclarations(await bundle(path), `./${name}.d.ts`));
-    await write(`kernels/${name}.d.ts`, rollUp(declarations, `kernels/${name}.d.ts`));
-  }
-  await write("package.json", `${JSON.stringify(manifest, null, 2)}\n`);
-  const pages = await packagePages();
-  for (const folder of ["docs/", "src/sharing/protocol/"]) {
-    await Deno.mkdir(new URL(folder, destination), { recursive: true });
-  }
-  for (const page of pages) await write(page, forUsers(withLinksTo(pages, { page, text: await read(page) })));
+/** Builds both packages. */
+export async function buildPackages(): Promise<void> {
+  const [source, deno] = [await readJson("package.json"), await readJson("deno.json")];
+  const npm = npmManifest(source, deno);
+  const jsr = jsrManifest(deno);
+  const files = new Map([...await buildModules(entriesOf(deno)), ...await readPages()]);
+  await writePackage(npmPackage, { manifest: npm, manifestPath: "package.json", files });
+  await writePackage(jsrPackage, { manifest: jsr, manifestPath: "deno.json", files });
 }
 
-/** The package's manifest, from those of the sources. */
-export function packageManifest(
-  source: Readonly<Record<string, unknown>>,
-  deno: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
+/** The manifest of the npm package, from those of the sources. */
+export function npmManifest(source: Manifest, deno: Manifest): Manifest {
   for (const field of ["version", "license"]) {
     if (source[field] === deno[field]) continue;
     throw new Error(
@@ -82,20 +75,60 @@ export function packageManifest(
   };
 }
 
-/** The paths of the pages that are for users. */
-async function packagePages(): Promise<string[]> {
-  const pages = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/protocol/PROTOCOL.md"];
-  for await (const { name } of Deno.readDir(new URL("docs/", root))) pages.push(`docs/${name}`);
-  return pages.sort();
+/** The manifest of the JSR package, from that of the sources. */
+export function jsrManifest(deno: Manifest): Manifest {
+  const { name, version, license } = deno;
+  const exports = Object.entries(entriesOf(deno)).map(([exported, path]) => [exported, `./${builtPath(path)}.js`]);
+  return { name, version, license, exports: Object.fromEntries(exports) };
 }
 
-/** The paths of the modules that export PTX. */
-async function kernelModules(): Promise<string[]> {
-  const names: string[] = [];
-  for await (const { name } of Deno.readDir(new URL("kernels/", root))) {
-    if (name.endsWith(".cu")) names.push(`kernels/${name.slice(0, -".cu".length)}.ts`);
+/** The modules that the packages export, by the names that they have there. */
+function entriesOf({ exports }: Manifest): Readonly<Record<string, string>> {
+  return exports as Readonly<Record<string, string>>;
+}
+
+/** Where what `"./mod.ts"` and `"./kernels/fill.ts"` become lies in a package, without an extension. */
+function builtPath(entry: string): string {
+  return entry === "./mod.ts" ? "poolpass" : entry.replace(/^\.\/|\.ts$/g, "");
+}
+
+/** The code and the declarations of the modules that the packages export. */
+async function buildModules(entries: Readonly<Record<string, string>>): Promise<Files> {
+  const files = new Map<string, string>();
+  const paths = Object.values(entries);
+  const declarations = await emitDeclarations(paths);
+  for (const path of paths) {
+    const built = builtPath(path);
+    const name = built.replace(/.*\//, "");
+    files.set(`${built}.js`, `/* @ts-self-types="./${name}.d.ts" */\n${await bundle(path)}`);
+    files.set(`${built}.d.ts`, rollUp(declarations, path.replace(/^\.\/(.*)\.ts$/, "$1.d.ts")));
   }
-  return names.sort();
+  return files;
+}
+
+/** The pages that are for users. */
+async function readPages(): Promise<Files> {
+  const paths = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/protocol/PROTOCOL.md"];
+  for await (const { name } of Deno.readDir(new URL("docs/", root))) paths.push(`docs/${name}`);
+  const pages = paths.sort().map(async (page) => [page, withLinksTo(paths, { page, text: await read(page) })] as const);
+  return new Map(await Promise.all(pages));
+}
+
+/** Writes a package into a folder that then has nothing else. */
+async function writePackage(
+  folder: URL,
+  { manifest, manifestPath, files }: { manifest: Manifest; manifestPath: string; files: Files },
+): Promise<void> {
+  await Deno.remove(folder, { recursive: true }).catch(ignoreAbsence);
+  const names = { main: `${manifest.name}`, kernels: `${manifest.name}/kernels` };
+  // In the code nothing is to be replaced: an import that is left in it is refused.
+  const written = [...files].map(([path, text]) =>
+    [path, path.endsWith(".js") ? text : forUsers(text, names)] as const
+  );
+  for (const [path, text] of [...written, [manifestPath, `${JSON.stringify(manifest, null, 2)}\n`] as const]) {
+    await Deno.mkdir(new URL("./", new URL(path, folder)), { recursive: true });
+    await Deno.writeTextFile(new URL(path, folder), text);
+  }
 }
 
 /** A module and all that it imports, as one file of JavaScript. */
@@ -160,11 +193,7 @@ function withLinksTo(pages: readonly string[], { page, text }: { page: string; t
     .replaceAll(/\[([^\]]*)\]\((?!https?:)([^)]*)\)/g, (link, name, to) => isThere(to) ? link : name);
 }
 
-function withDeclarations(code: string, declarations: string): string {
-  return `/* @ts-self-types="${declarations}" */\n${code}`;
-}
-
-async function readJson(path: string): Promise<Record<string, unknown>> {
+async function readJson(path: string): Promise<Manifest> {
   return JSON.parse(await read(path));
 }
 
@@ -172,15 +201,11 @@ function read(path: string): Promise<string> {
   return Deno.readTextFile(new URL(path, root));
 }
 
-function write(path: string, text: string): Promise<void> {
-  return Deno.writeTextFile(new URL(path, destination), text);
-}
-
 function ignoreAbsence(error: unknown): void {
   if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
 if (import.meta.main) {
-  await buildPackage();
-  console.log(`Built ${fileURLToPath(destination)}`);
+  await buildPackages();
+  for (const folder of [npmPackage, jsrPackage]) console.log(`Built ${fileURLToPath(folder)}`);
 }

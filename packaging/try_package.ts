@@ -1,27 +1,36 @@
 /**
- * Builds the npm package, packs it, installs it in an empty project, and uses it there as a user would:
+ * Builds the npm and the JSR package, installs each in an empty project, and uses it there as a user would:
  *
  *     deno task package:try
  *
- * TypeScript checks the project by two ways of resolving modules; Node, Bun and Deno run its scripts, and each of them
- * shares a buffer with the next. Then Deno imports the built files by URL. Prints what it did; exits 1 where anything
- * fails. Needs npx, and reads nothing from the network but the tools that npx does not have yet.
+ * npm's is packed before. TypeScript checks its project by two ways of resolving modules; Node, Bun and Deno run its
+ * scripts. JSR's is published, but that nothing is sent; Deno checks its project, runs its scripts and shows its
+ * documentation. Each of these four shares a buffer with the next. Then Deno imports the built files by URL. Prints what it
+ * did; exits 1 where anything fails. Needs npx, and reads nothing from the network but the tools that npx does not have
+ * yet.
  *
  * @module
  */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { buildPackage, destination } from "./build.ts";
+import { buildPackages, jsrPackage, npmPackage, root } from "./build.ts";
 import { forUsers, type Source } from "./imports.ts";
+import { installFromJsr, installFromNpm } from "./install.ts";
 import { patience, run, type RunOptions, runTool } from "./tools.ts";
 
-/** A runtime that the package is for. */
+/** A runtime that a package is for. */
 interface Runtime {
   readonly name: string;
   /** What a script's path is added to. */
   readonly command: readonly string[];
+  /** The folder in which the package is installed. */
+  readonly project: string;
 }
 
 const scripts = new URL("project/", import.meta.url);
+/** How users import what is on JSR. */
+const jsrNames: Source = { main: "@poolpass/poolpass", kernels: "@poolpass/poolpass/kernels" };
 /** What the scripts need of Node's types, which an empty project does not have. */
 const nodeTypes = `declare module "node:process" {
   const process: { readonly argv: readonly string[] };
@@ -29,32 +38,61 @@ const nodeTypes = `declare module "node:process" {
 }
 `;
 
-async function tryPackage(folder: string): Promise<void> {
-  const project = `${folder}/project`;
-  await buildPackage();
-  await install(project);
-  for (const moduleResolution of ["nodenext", "bundler"]) await checkTypes(project, moduleResolution);
-  const runtimes = await findRuntimes();
-  for (const runtime of runtimes) await compute(project, runtime);
+async function tryPackages(folder: string): Promise<void> {
+  const [fromNpm, fromJsr] = [`${folder}/npm`, `${folder}/jsr`];
+  await buildPackages();
+  await preparePackageOfNpm(fromNpm);
+  await preparePackageOfJsr(fromJsr);
+  const runtimes = await findRuntimes({ fromNpm, fromJsr });
+  for (const runtime of runtimes) await compute(runtime);
   for (const [index, exporter] of runtimes.entries()) {
-    await share(project, { exporter, importer: runtimes[(index + 1) % runtimes.length]! });
+    await share({ exporter, importer: runtimes[(index + 1) % runtimes.length]!, path: `${folder}/share.sock` });
   }
   await importFromUrl(`${folder}/by-url`);
 }
 
-async function install(project: string): Promise<void> {
-  await Deno.mkdir(project);
-  const packed = await run(["npm", "pack", "--json", "--pack-destination", project], {
-    cwd: fileURLToPath(destination),
-  });
-  const [{ filename, size, unpackedSize, entryCount }] = JSON.parse(packed);
+async function preparePackageOfNpm(project: string): Promise<void> {
+  const { filename, size, unpackedSize, entryCount } = await installFromNpm(project);
   console.log(`${filename}: ${size} bytes, ${unpackedSize} unpacked, ${entryCount} files`);
-  await Deno.writeTextFile(`${project}/package.json`, JSON.stringify({ private: true, type: "module" }));
-  await run(["npm", "install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", `./${filename}`], {
-    cwd: project,
-  });
   await copyScripts(project);
   await Deno.writeTextFile(`${project}/node.d.ts`, nodeTypes);
+  for (const moduleResolution of ["nodenext", "bundler"]) await checkTypes(project, moduleResolution);
+}
+
+async function preparePackageOfJsr(project: string): Promise<void> {
+  console.log(`deno publish --dry-run: all ${(await publishedFiles()).length} files are taken`);
+  await installFromJsr(project);
+  await copyScripts(project, jsrNames);
+  await run([Deno.execPath(), "check", "--no-lock", "types.ts"], { cwd: project });
+  console.log("deno check: the types are found");
+  const published = new Set(await documentationOf("poolpass.js", jsrPackage));
+  const written = (await documentationOf("mod.ts", root)).map((text) => forUsers(text, jsrNames));
+  const lost = written.filter((text) => !published.has(text));
+  if (lost.length > 0) throw new Error(`The JSR package does not document ${JSON.stringify(lost[0])}`);
+  console.log(`deno doc: all ${written.length} texts of the documentation are there`);
+}
+
+/** What `deno publish` would send: it fails where a public type would be slow to infer. */
+async function publishedFiles(): Promise<string[]> {
+  const command = '"$0" publish --dry-run --allow-dirty 2>&1';
+  const output = await run(["sh", "-c", command, Deno.execPath()], { cwd: fileURLToPath(jsrPackage) });
+  const published = [...output.matchAll(/^ +file:\/\/(\S+) /gm)].map(([, path]) => path!);
+  const built = readdirSync(jsrPackage, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const missing = built.map(({ parentPath, name }) => join(parentPath, name)).filter((path) =>
+    !published.includes(path)
+  );
+  if (missing.length > 0) throw new Error(`deno publish leaves out ${missing.join(", ")}`);
+  return published;
+}
+
+/** All that Deno shows of the documentation of a module's exports and their members. */
+async function documentationOf(path: string, folder: URL): Promise<string[]> {
+  const texts: string[] = [];
+  JSON.parse(await run([Deno.execPath(), "doc", "--json", path], { cwd: fileURLToPath(folder) }), (key, value) => {
+    if (key === "doc" && typeof value === "string") texts.push(value);
+    return value;
+  });
+  return texts;
 }
 
 /** Writes the scripts as users would have written them. */
@@ -82,37 +120,37 @@ async function checkTypes(project: string, moduleResolution: string): Promise<vo
   console.log(`tsc: the types are found by moduleResolution "${moduleResolution}"`);
 }
 
-async function findRuntimes(): Promise<Runtime[]> {
+async function findRuntimes({ fromNpm, fromJsr }: { fromNpm: string; fromJsr: string }): Promise<Runtime[]> {
   const [node, bun] = await Promise.all([
     runTool("node", ["-p", "process.execPath"]),
     runTool("bun", ["-e", "console.log(process.execPath)"]),
   ]);
-  const named = async (name: string, program: string, ...flags: string[]): Promise<Runtime> => {
+  const denoFlags = ["run", "--no-prompt", "--no-lock", "--allow-ffi"];
+  const named = async (name: string, project: string, [program, ...flags]: [string, ...string[]]): Promise<Runtime> => {
     const version = /\d+(?:\.\d+)+/.exec(await run([program, "--version"]))![0];
-    return { name: `${name} ${version}`, command: [program, ...flags] };
+    return { name: name.replace(/^\w+/, `$& ${version}`), command: [program, ...flags], project };
   };
   return await Promise.all([
-    named("Node", node.trim()),
-    named("Bun", bun.trim()),
-    named("Deno", Deno.execPath(), "run", "--no-prompt", "--no-lock", "--allow-ffi"),
+    named("Node", fromNpm, [node.trim()]),
+    named("Bun", fromNpm, [bun.trim()]),
+    named("Deno", fromNpm, [Deno.execPath(), ...denoFlags]),
+    named("Deno with JSR", fromJsr, [Deno.execPath(), ...denoFlags]),
   ]);
 }
 
-async function compute(project: string, { name, command }: Runtime): Promise<void> {
+async function compute({ name, command, project }: Runtime): Promise<void> {
   const output = await run([...command, "compute.ts"], { cwd: project });
   expect(output, "software 12 24 36\n", `${name}: compute.ts`);
 }
 
 async function share(
-  project: string,
-  { exporter, importer }: { exporter: Runtime; importer: Runtime },
+  { exporter, importer, path }: { exporter: Runtime; importer: Runtime; path: string },
 ): Promise<void> {
-  const path = `${project}/share.sock`;
   const [program, ...args] = [...exporter.command, "export.ts", path];
   // It ends by itself when the importer has gone, and here where that has failed.
   await using child = new Deno.Command(program!, {
     args,
-    cwd: project,
+    cwd: exporter.project,
     stdin: "null",
     stdout: "piped",
     signal: AbortSignal.timeout(patience),
@@ -121,7 +159,7 @@ async function share(
   const { value = "" } = await output.values().next();
   expect(value, "ready\n", `${exporter.name}: export.ts`);
   const what = `${importer.name} from ${exporter.name}: import.ts`;
-  expect(await run([...importer.command, "import.ts", path], { cwd: project }), "3 6 9\n", what);
+  expect(await run([...importer.command, "import.ts", path], { cwd: importer.project }), "3 6 9\n", what);
   const { code } = await child.status;
   if (code !== 0) throw new Error(`${exporter.name}: export.ts exited with ${code}`);
 }
@@ -146,7 +184,7 @@ async function serveFile(request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
   try {
     const type = pathname.endsWith(".js") ? "text/javascript" : "application/typescript";
-    return new Response(await Deno.readFile(new URL(`.${pathname}`, destination)), {
+    return new Response(await Deno.readFile(new URL(`.${pathname}`, npmPackage)), {
       headers: { "content-type": type },
     });
   } catch {
@@ -163,8 +201,8 @@ function expect(output: string, expected: string, what: string): void {
 
 const folder = await Deno.makeTempDir({ prefix: "poolpass-package-" });
 try {
-  await tryPackage(folder);
-  console.log("The package works");
+  await tryPackages(folder);
+  console.log("The packages work");
 } catch (error) {
   console.error(error instanceof Error ? error.message : error);
   Deno.exitCode = 1;
