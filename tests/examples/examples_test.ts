@@ -159,7 +159,7 @@ testPrograms(
   async ({ socketPath, start }) => {
     const first = start(exporterPath, ["0", "64", socketPath]);
     await untilFile(socketPath, first);
-    await assertFails(start(exporterPath, ["0", "64", socketPath]), "another process does");
+    await assertFails(start(exporterPath, ["0", "64", socketPath]), "another process listens there");
     first.kill("SIGKILL");
     await first.ended;
     assert(existsSync(socketPath), "A killed exporter leaves its socket");
@@ -168,7 +168,7 @@ testPrograms(
     assertEquals(await importer.ended, 0, await importer.errors());
     assertEquals(await second.ended, 0, await second.errors());
     writeFileSync(socketPath, "precious");
-    await assertFails(start(exporterPath, ["0", "64", socketPath]), "is no socket");
+    await assertFails(start(exporterPath, ["0", "64", socketPath]), "is not a socket");
     rmSync(socketPath);
   },
 );

@@ -1,5 +1,5 @@
 /**
- * The process at the other end of a connection, which may outlive the connection.
+ * The process at the other end of a connection. It may outlive the connection.
  *
  * @module
  */
@@ -11,28 +11,29 @@ import { SharingError } from "../../support/errors.ts";
 import { isCrowded, isReadable, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
 
-/** Milliseconds between two looks at processes that are not watched. */
+/** Milliseconds between two polls of processes that are not watched. */
 const lookInterval = 50;
 
 /**
- * Processes that a timer looks at, and whether they keep this one alive. They are those that do not, and those of too
- * many connections to watch them all: most processes that end do so with their connections, which are always watched.
+ * Processes that a timer polls, and whether each keeps this process alive. These are the processes that do not keep it
+ * alive, and those of too many connections to watch them all: most processes that end also end their connections, which
+ * are always watched.
  */
 const lookedAt = new Map<PeerProcess, boolean>();
 let timer: ReturnType<typeof setInterval> | undefined;
-/** Looks at one of them. */
+/** Polls one of them. */
 let look: (process: PeerProcess) => void;
 
-/** A process, known by a descriptor: its number may be given to another, the descriptor stays its own. */
+/** A process, identified by a pidfd: its process ID may be reused, the pidfd may not. */
 export class PeerProcess implements Disposable {
-  /** Who it was when it connected or began to listen. */
+  /** The process as it was when it connected or began to listen. */
   readonly peer: Peer;
-  /** Below 0 where there is nothing to watch any more. */
+  /** Below 0 if there is nothing left to watch. */
   #pidfd: number;
   #hasEnded: boolean;
   #keepsAlive = true;
   #watch: Watch | undefined;
-  /** In objects of their own: the same function may wait twice. */
+  /** Callbacks wrapped in objects, because the same function may wait twice. */
   readonly #waiting = new Set<{ readonly callback: () => void }>();
 
   static {
@@ -45,17 +46,19 @@ export class PeerProcess implements Disposable {
   }
 
   /**
-   * Takes the descriptor over, unless this throws.
+   * Takes ownership of the pidfd, unless this throws.
    *
-   * @param pidfd `-ESRCH` for a process that has ended, another number below 0 where it cannot be watched
-   * @throws {SharingError} `not-supported` where it cannot be watched
+   * @param pidfd `-ESRCH` if the process has ended; another number below 0 if it cannot be watched
+   * @throws {SharingError} `not-supported` if it cannot be watched
    */
   constructor(peer: Peer, pidfd: number) {
     if (pidfd < 0 && pidfd !== -errno.ESRCH) {
       throw new SharingError(
         "not-supported",
-        `Cannot watch process ${peer.pid}: the system gives no descriptor of it (${errnoName(-pidfd)}); Linux 5.3 or ` +
-          "newer is needed, and leave to call pidfd_open",
+        `Cannot watch process ${peer.pid}: the system gives no descriptor of it (${
+          errnoName(-pidfd)
+        }); it takes Linux ` +
+          "5.3 or newer, and permission to call pidfd_open",
       );
     }
     this.peer = peer;
@@ -63,21 +66,21 @@ export class PeerProcess implements Disposable {
     this.#hasEnded = pidfd < 0;
   }
 
-  /** Whether it is this very process, where no event of its own can be opened. */
+  /** Whether it is this process, which cannot open its own events. */
   get isOwn(): boolean {
     return this.peer.pid === shim().poolpass_getpid();
   }
 
-  /** Whether it has ended, as far as is known; until this was disposed, that is as of now. */
+  /** Whether it has ended. Accurate until this object is disposed; afterwards, the last known state. */
   get hasEnded(): boolean {
     if (!this.#hasEnded && this.#pidfd >= 0) this.#look();
     return this.#hasEnded;
   }
 
   /**
-   * Calls back once, when the process has ended, and never before this returns.
+   * Calls back once when the process has ended, never before this returns.
    *
-   * @returns ends the wait
+   * @returns a function that cancels the callback
    */
   whenEnded(callback: () => void): () => void {
     const waiting = { callback };
@@ -89,13 +92,13 @@ export class PeerProcess implements Disposable {
     };
   }
 
-  /** Whether waits for its end keep this process alive: they do unless told otherwise. */
+  /** Sets whether waiting for its end keeps this process alive. It does by default. */
   keepAlive(keepsAlive: boolean): void {
     this.#keepsAlive = keepsAlive;
     this.#attend();
   }
 
-  /** Ends all waits, without calling back. */
+  /** Cancels all callbacks. */
   [Symbol.dispose](): void {
     this.#waiting.clear();
     this.#attend();
@@ -103,7 +106,7 @@ export class PeerProcess implements Disposable {
     this.#pidfd = -1;
   }
 
-  /** Watches where somebody waits. */
+  /** Starts or stops watching, depending on whether a callback is pending. */
   #attend(): void {
     const isWatched = this.#waiting.size > 0 && this.#pidfd >= 0 && !this.#hasEnded;
     const hasWatch = isWatched && this.#keepsAlive && (this.#watch !== undefined || !isCrowded());
@@ -133,7 +136,7 @@ export class PeerProcess implements Disposable {
     this.#notify();
   }
 
-  /** Each in a microtask: what one of them throws is its own. */
+  /** Each callback runs in its own microtask, so that an error in one does not affect the others. */
   #notify(): void {
     for (const waiting of this.#waiting) {
       queueMicrotask(() => {
@@ -157,7 +160,7 @@ function lookNoMoreAt(process: PeerProcess): void {
 }
 
 function keepTimer(): void {
-  // All three runtimes give an object; the standard library's types do not.
+  // All three runtimes return an object; the standard library's types do not say so.
   const { ref, unref } = timer as unknown as { ref(): void; unref(): void };
   (lookedAt.values().some((keepsAlive) => keepsAlive) ? ref : unref).call(timer);
 }

@@ -1,11 +1,11 @@
 /**
- * What `poll` is given, kept from one call to the next: with hundreds of connections, most of which say nothing, making
- * it anew would cost more than the call.
+ * The argument of `poll`, kept from one call to the next: with hundreds of mostly idle connections, building it anew
+ * would cost more than the call.
  *
  * @module
  */
 
-/** That something is waited for on a descriptor. Its events are changed with `PollTable.change`. */
+/** The events that one waiter waits for on a descriptor. `PollTable.change` changes them. */
 export interface Registration {
   readonly fd: number;
   /** As in `struct pollfd`. */
@@ -20,28 +20,28 @@ interface Slot<R> {
 const firstCapacity = 16;
 
 /**
- * An array of `struct pollfd`, with one entry for each descriptor, however many wait for it: poll takes no more than a
- * process may open. The first entry is the caller's.
+ * An array of `struct pollfd` with one entry for each descriptor, however many registrations it has: `poll` accepts no
+ * more entries than a process may have open descriptors. The caller owns the first entry.
  */
 export class PollTable<R extends Registration> {
   #words = new Int32Array(2 * firstCapacity);
   #events = new Int16Array(this.#words.buffer);
-  /** The descriptors, by their place. */
+  /** The descriptor of each entry. */
   readonly #fds: number[] = [-1];
   readonly #slots = new Map<number, Slot<R>>();
 
-  /** @param first the descriptor of the first entry, which `happened` does not look at; -1 for none */
+  /** @param first the descriptor of the first entry, which `takeReady` ignores; -1 for none */
   constructor(first: number) {
     this.#fds[0] = first;
     this.#set(0, first, 1);
   }
 
-  /** Entries. */
+  /** The number of entries. */
   get count(): number {
     return this.#fds.length;
   }
 
-  /** The memory for a call, from an entry on. */
+  /** The memory of the entries from `firstEntry` on, to pass to `poll`. */
   bytes(firstEntry: number): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.#words.buffer, firstEntry * 8, (this.count - firstEntry) * 8);
   }
@@ -77,8 +77,8 @@ export class PollTable<R extends Registration> {
   }
 
   /**
-   * The registrations on whose descriptors something happened, and what, after a call from an entry on that found so
-   * many of them. They move towards the front of the table.
+   * The registrations whose descriptors are ready, with the returned events, after a `poll` of the entries from `first`
+   * on that found `found` of them. Moves these entries toward the front of the table.
    */
   happened(first: number, found: number): Map<R, number> {
     const happened = new Map<R, number>();
@@ -88,7 +88,7 @@ export class PollTable<R extends Registration> {
       left--;
       const fd = this.#fds[index]!;
       for (const registration of this.#slots.get(fd)!.registrations) happened.set(registration, events);
-      // Into the place of one that was looked at already.
+      // Swap with an entry that this loop has passed already.
       const front = Math.max(1, index >> 1);
       this.#put(this.#fds[front]!, index);
       this.#put(fd, front);

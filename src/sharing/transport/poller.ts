@@ -1,14 +1,14 @@
 /**
- * One wait for all descriptors of a JavaScript thread.
+ * The one place where a JavaScript thread waits for descriptors.
  *
- * Where the runtime can make a call off its event loop's thread (Deno), that is one parked `poll` for everything that is
- * waited for, interrupted through an eventfd when something is added or taken away. Half a millisecond goes before it, in
- * which the event loop looks at the descriptors at each of its turns: to be woken takes two changes of threads, up to as
- * long as that where processors fall asleep. Elsewhere (Bun, Node) the event loop looks at each of its turns for the
- * first two milliseconds after something happened, then every millisecond, after a tenth of a second every four: up to
- * 4 ms of latency, and one or two hundredths of a processor for as long as a wait goes on.
+ * On Deno, which can make a call off the event loop's thread, one parked `poll` waits for all descriptors. Adding or
+ * removing a descriptor interrupts it through an eventfd. For half a millisecond before the call is parked, each turn
+ * of the event loop polls the descriptors without blocking: waking from a parked call takes two thread switches, which
+ * can last as long as that where processors go idle. On Bun and Node, the event loop polls at each of its turns for the
+ * first two milliseconds after something happened, then every millisecond, and every four milliseconds after a tenth of
+ * a second: up to 4 ms of latency, and one or two percent of a processor for as long as a wait lasts.
  *
- * Nothing runs while nobody waits. A wait or a watch that goes on keeps the process alive.
+ * Nothing runs while nothing is waited for. A pending wait or watch keeps the process alive.
  *
  * @module
  */
@@ -18,36 +18,36 @@ import { errno } from "../../../ffi/shim/system_error.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";
 import { PollTable, type Registration } from "./poll_table.ts";
 
-/** There is something to read or to accept, or the stream's end; of a process, that it has ended. */
+/** There is data to read, a connection to accept, or the end of the stream; for a pidfd, the process has ended. */
 export const readable = 1;
-/** There is room to write, or nobody who would read it. */
+/** There is room to write, or the reading end is closed. */
 export const writable = 4;
 
-/** What to wait for on a descriptor: `readable` or `writable`. */
+/** The events to wait for on a descriptor: `readable` or `writable`. */
 export interface Interest {
   readonly fd: number;
   readonly events: number;
 }
 
-/** A descriptor that is looked at again and again. */
+/** A descriptor that is polled repeatedly. */
 export interface Watch {
-  /** Looks for other events from now on. */
+  /** Changes the events to wait for. */
   change(events: number): void;
-  /** Ends it: nothing is called back any more. Call it before the descriptor is closed. */
+  /** Ends the watch: no handler is called any more. Call it before closing the descriptor. */
   cancel(): void;
 }
 
-/** What a watch calls back. What it throws is reported as an uncaught error. */
+/** The callbacks of a watch. An error that one of them throws is reported as uncaught. */
 export interface WatchHandlers {
-  /** Some of the events are there; as long as they are, this is called at each turn. */
+  /** Some of the events have occurred. Called at each poll for as long as they persist. */
   onReady(events: number): void;
-  /** The system cannot watch; the watch has ended. */
+  /** The system cannot poll the descriptor. The watch has ended. */
   onFailure(error: unknown): void;
 }
 
 interface Waiter {
   readonly registrations: readonly WaiterRegistration[];
-  /** @param events one number for each registration, 0 where nothing happened */
+  /** @param events the events of each registration; 0 if none occurred */
   resolve(events: readonly number[]): void;
   reject(error: unknown): void;
 }
@@ -56,9 +56,9 @@ interface WaiterRegistration extends Registration {
   readonly waiter: Waiter;
 }
 
-/** So many are waited for at once: each more makes every wake later, for all. */
+/** The number of waits above which rare events are polled by a timer: each further descriptor delays every wakeup. */
 const comfortableCount = 128;
-/** So many descriptors are looked at together, and served before the next: those that were ready lately come first. */
+/** The number of descriptors that are polled and served at a time. Recently ready descriptors come first. */
 const lookCount = 64;
 const spinMilliseconds = host === "deno" ? 0.5 : 2;
 const attentiveMilliseconds = 100;
@@ -66,26 +66,27 @@ const attentivePause = 1;
 const idlePause = 4;
 
 const waiters = new Set<Waiter>();
-/** Of all waiters. Made with the eventfd. */
+/** The descriptors of all waiters. Created together with the eventfd. */
 let table: PollTable<WaiterRegistration> | undefined;
 let serving = false;
-/** When a wait began or ended last, in milliseconds. */
+/** When a wait last began or ended, in milliseconds. */
 let lastEvent = 0;
-/** Times that the descriptors were looked at. */
+/** The number of polls so far. */
 let looks = 0;
-/** Ends the present pause or parked call early; undefined while there is neither. */
+/** Ends the current pause or parked call early; undefined while there is neither. */
 let interruptPause: (() => void) | undefined;
-/** The parked call that was interrupted and may still hold descriptors that nobody waits for any more. */
+/** The parked call that was interrupted and may still reference descriptors that nothing waits for any more. */
 let leaving: Promise<void> | undefined;
-/** Interrupts the parked call. Kept once made: a server whose descriptor table is full must still be able to wait. */
+/** Interrupts the parked call. Never closed: a server whose descriptor table is full must still be able to wait. */
 let eventfd = -1;
-/** What the parked call was given, which another thread reads at a time of its own. */
+/** The `pollfd` array of the parked call. It is a copy, because another thread reads it at any time. */
 let parked: Uint8Array<ArrayBuffer>;
 
 /**
- * Waits until one of the interests is fulfilled, and tells which are. An error or hang-up on a descriptor fulfils any.
+ * Waits until one of the interests is fulfilled. Resolves with one boolean for each: whether it is fulfilled. An error
+ * or hang-up on a descriptor fulfills any interest in it.
  *
- * @param signals each of them, once aborted, rejects the wait with its reason
+ * @param signals rejects the wait with the reason of the first of them that is aborted
  */
 export function waitFor(
   interests: readonly Interest[],
@@ -116,8 +117,8 @@ export function waitFor(
 }
 
 /**
- * Looks at a descriptor until the watch is cancelled: for what is waited for again and again, this costs less than one
- * wait after another. An error or hang-up on the descriptor counts as all events that are looked for.
+ * Polls a descriptor until the watch is canceled. This is cheaper than one wait after another for events that recur. An
+ * error or hang-up on the descriptor counts as all events that are waited for.
  */
 export function watch(interest: Interest, handlers: WatchHandlers): Watch {
   const waiter = addWaiter([interest], {
@@ -143,7 +144,7 @@ export function watch(interest: Interest, handlers: WatchHandlers): Watch {
 }
 
 /**
- * Makes what a wait or a watch needs and what is kept then, so that a later one does not fail for want of it.
+ * Allocates what a wait or a watch needs and keeps it, so that a later wait does not fail for lack of descriptors.
  *
  * @throws {SystemError} `EMFILE` or `ENFILE`
  */
@@ -153,7 +154,7 @@ export function preparePolling(): void {
   table = new PollTable(eventfd);
 }
 
-/** Looks more often for a while, where it looks now and then: something was sent, and an answer may come. */
+/** Polls more often for a while on runtimes that poll at intervals: something was sent, and a reply may follow. */
 export function expectAnswer(): void {
   if (host === "deno" || !serving) return;
   const now = performance.now();
@@ -162,23 +163,23 @@ export function expectAnswer(): void {
   if (wasIdle) interruptPause?.();
 }
 
-/** A number that is another one after the descriptors were looked at again: it tells one turn of the thread from another. */
+/** The number of polls so far. It identifies a turn of the event loop. */
 export function pollCount(): number {
   return looks;
 }
 
-/** Whether so much is waited for that what seldom happens is better looked for in another way. */
+/** Whether so many descriptors are registered that rare events are polled by a timer instead. */
 export function isCrowded(): boolean {
   return waiters.size >= comfortableCount;
 }
 
-/** Whether there is something to read at once. */
+/** Whether a descriptor is readable now. */
 export function isReadable(fd: number): boolean {
   const pollfd = new Uint8Array(Int32Array.of(fd, readable).buffer);
   return unwrap(shim().poolpass_poll(pollfd, 1, 0), "poll") > 0;
 }
 
-/** Resolves when the kernel has let go of the descriptors of waits that were aborted, and of watches. */
+/** Resolves once the kernel no longer references the descriptors of aborted waits and canceled watches. */
 export async function settled(): Promise<void> {
   await leaving;
 }
@@ -203,7 +204,7 @@ function removeWaiter(waiter: Waiter): void {
 
 async function serve(): Promise<void> {
   serving = true;
-  // Those who begin to wait in the same turn are then served by the same call.
+  // Waits that begin in the same turn are then served by the same call.
   await undefined;
   while (waiters.size > 0) {
     await rest();
@@ -212,7 +213,7 @@ async function serve(): Promise<void> {
   serving = false;
 }
 
-/** Lets others have their turn between two looks: the longer nothing happens, the longer. */
+/** Yields between two polls, for longer the longer nothing has happened. */
 async function rest(): Promise<void> {
   const idle = performance.now() - lastEvent;
   if (idle < spinMilliseconds) await nextTurn();
@@ -220,7 +221,7 @@ async function rest(): Promise<void> {
   else await pause(idle < attentiveMilliseconds ? attentivePause : idlePause);
 }
 
-/** Waits off the event loop's thread, until something is ready or the wait is interrupted. */
+/** Waits off the event loop's thread until a descriptor is ready or the call is interrupted. */
 async function park(): Promise<void> {
   parked = table!.bytes(0).slice();
   const call = shim().poolpass_park(parked, table!.count) as Promise<number>;
@@ -248,21 +249,22 @@ async function pause(milliseconds: number): Promise<void> {
   interruptPause = undefined;
 }
 
-/** Looks at all descriptors, and serves who waits for them. */
+/** Polls all descriptors and resolves the waiters of those that are ready. */
 async function look(): Promise<void> {
   looks++;
   for (let first = 1; first < table!.count; first += lookCount) {
     if (!lookAt(first)) continue;
     lastEvent = performance.now();
-    // What those who were served send is written in microtasks: now, not when everything has been looked at.
+    // Messages sent in reply are written in microtasks: run those now, not after the last batch.
     await undefined;
   }
 }
 
-/** Looks at the descriptors from one place in the table on. Whether somebody was served. */
+/** Polls one batch of descriptors, from index `first` of the table. Returns whether a waiter was served. */
 function lookAt(first: number): boolean {
   const count = Math.min(lookCount, table!.count - first);
-  // The parked call tells nothing, so that it never writes to memory of a thread that is gone: this one does.
+  // The parked call returns no events, so that it never writes to the memory of a thread that has ended: this call gets
+  // them.
   const result = shim().poolpass_poll(table!.bytes(first), count, 0);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
   if (result <= 0) return false;
@@ -277,7 +279,7 @@ function lookAt(first: number): boolean {
   return ready.size > 0;
 }
 
-/** Whatever is not asked for and told all the same is an error or a hang-up. */
+/** `poll` also reports errors and hang-ups, which nobody asks for. */
 function fulfilled({ events }: Registration, happened: number): number {
   return (happened & ~(readable | writable)) === 0 ? happened & events : events;
 }
@@ -292,7 +294,7 @@ function rejectAll(result: number): void {
   }
 }
 
-/** An error in one callback is its owner's alone: the others are served all the same. */
+/** An error in one callback must not keep the others from being called. */
 function callBack(callback: () => void): void {
   try {
     callback();

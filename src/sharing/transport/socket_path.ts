@@ -1,5 +1,5 @@
 /**
- * What the paths of sockets must be, and what sockets need of the system.
+ * Checks of socket paths, and of the system's support for sockets.
  *
  * @module
  */
@@ -7,13 +7,13 @@ import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
 import { whatIs } from "../../support/validation.ts";
 
-/** As many bytes as the kernel has room for, less the NUL. */
+/** The kernel's limit in bytes, without the terminating NUL. */
 const maximumByteLength = 107;
 
 /**
- * Refuses a path that cannot be a socket's, and systems where there are no sockets.
+ * Throws if a path cannot be a socket's, or if the system has no Unix domain sockets.
  *
- * @param action what is to be done there, `"listen at"`
+ * @param action what to do at the path, such as `"listen at"`
  */
 export function checkSocketPath(action: string, path: string): void {
   if (typeof path !== "string") {
@@ -21,7 +21,7 @@ export function checkSocketPath(action: string, path: string): void {
   }
   if (path === "") throw new TypeError(`Cannot ${action} a socket with an empty path: give the path of a file`);
   if (path.includes("\0")) {
-    throw new TypeError(`Cannot ${action} ${JSON.stringify(path)}: it has a NUL, and abstract sockets are not taken`);
+    throw new TypeError(`Cannot ${action} ${JSON.stringify(path)}: it has a NUL; abstract sockets are not supported`);
   }
   if (path.endsWith("/")) throw new TypeError(`Cannot ${action} ${path}: it names a folder; add a file name`);
   const byteLength = new TextEncoder().encode(path).length;
@@ -35,13 +35,13 @@ export function checkSocketPath(action: string, path: string): void {
   checkSocketSupport(`${action} ${path}`);
 }
 
-/** Refuses systems where there are no sockets. */
+/** Throws if the system has no Unix domain sockets. */
 export function checkSocketSupport(action: string): void {
   const refusal = shimRefusal();
   if (refusal !== undefined) throw new SharingError("not-supported", `Cannot ${action}: ${refusal}`);
 }
 
-/** The folder that a path is in. */
+/** The folder of a path. */
 export function folderOf(path: string): string {
   const end = path.lastIndexOf("/");
   return end < 0 ? "." : path.slice(0, end) || "/";

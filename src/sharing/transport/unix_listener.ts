@@ -1,5 +1,5 @@
 /**
- * Where other processes connect.
+ * Sockets that other processes connect to.
  *
  * @module
  */
@@ -17,11 +17,11 @@ import { adoptSocket, outOfDescriptors, type UnixSocket } from "./unix_socket.ts
 
 /** Options of `UnixListener.listen`. */
 export interface ListenOptions {
-  /** Permissions of the socket's file, whatever the umask: 0o600 unless given. */
+  /** The permissions of the socket's file, regardless of the umask: 0o600 by default. */
   mode?: number;
 }
 
-/** A stale socket can be replaced by another process at the same time; so often it is tried before giving up. */
+/** The number of attempts to replace a stale socket: another process may replace it at the same time. */
 const maximumAttempts = 8;
 
 /**
@@ -35,7 +35,7 @@ const maximumAttempts = 8;
  * ```
  */
 export class UnixListener implements AsyncDisposable {
-  /** As it was given to `listen`. */
+  /** The path that was passed to `listen`. */
   readonly path: string;
   #fd: number;
   readonly #identity: FileIdentity;
@@ -57,15 +57,15 @@ export class UnixListener implements AsyncDisposable {
   }
 
   /**
-   * Listens at a path. A socket's file that was left over there is replaced; one that somebody listens at, and any other
-   * file, is left alone.
+   * Listens at a path. Replaces a socket file that a process has left behind. Throws, and leaves the file alone, if a
+   * process listens there or if the file is not a socket.
    *
-   * @param path of at most 107 bytes in UTF-8
-   * @param options the permissions of its file
-   * @throws {TypeError} for a path that is empty or no string, and for a mode that is no number
-   * @throws {RangeError} for a mode that is none
-   * @throws {SharingError} `address-in-use`, `not-found` when there is no such folder, `not-permitted`,
-   * `path-too-long`, `out-of-descriptors`, or `not-supported` where there are no such sockets
+   * @param path at most 107 bytes in UTF-8
+   * @param options the permissions of the socket's file
+   * @throws {TypeError} if the path is empty or not a string, or if the mode is not a number
+   * @throws {RangeError} if the mode is out of range
+   * @throws {SharingError} `address-in-use`, `not-found` if the folder does not exist, `not-permitted`,
+   * `path-too-long`, `out-of-descriptors`, or `not-supported` if the system has no such sockets
    */
   static listen(path: string, options: ListenOptions = {}): UnixListener {
     checkOptions(options, "UnixListener.listen");
@@ -81,15 +81,15 @@ export class UnixListener implements AsyncDisposable {
       if (fd !== -errno.EADDRINUSE) throw listenError(path, -fd);
       removeLeftOver(path);
     }
-    throw new SharingError("address-in-use", `Cannot listen at ${path}: other processes take it again and again`);
+    throw new SharingError("address-in-use", `Cannot listen at ${path}: other processes keep taking it`);
   }
 
   /**
-   * Waits for the next process that connects. Pending calls are served in the order in which they were made.
+   * Waits for the next process that connects. Concurrent calls are served in order.
    *
    * @param options a signal ends the wait
-   * @throws {ReferenceError} where the listener was disposed
-   * @throws {SharingError} `out-of-descriptors`; where none was left for the connection itself, it goes on waiting
+   * @throws {ReferenceError} if the listener was disposed
+   * @throws {SharingError} `out-of-descriptors`; if none was left for the connection itself, it stays in the backlog
    */
   async accept(options: WaitOptions = {}): Promise<UnixSocket> {
     if (this.#fd < 0) throw new ReferenceError(`Cannot accept at ${this.path}: the listener was disposed`);
@@ -111,13 +111,13 @@ export class UnixListener implements AsyncDisposable {
     }
   }
 
-  /** Stops listening. Removes the socket's file, unless another has taken its place; rejects what waits for it. */
+  /** Stops listening. Removes the socket's file, unless another file has replaced it. Pending calls reject. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#fd >= 0) {
       const fd = this.#fd;
       this.#fd = -1;
-      this.#closing.abort(new ReferenceError(`The listener at ${this.path} was disposed while this waited`));
-      // While the socket is open, no other file can be given its file's number.
+      this.#closing.abort(new ReferenceError(`The listener at ${this.path} was disposed during this call`));
+      // While the socket is open, its inode number cannot be reused for another file.
       removeOwn(this.path, this.#identity);
       closeDescriptor(fd);
     }
@@ -138,12 +138,12 @@ function removeLeftOver(path: string): void {
     case 1:
       throw new SharingError(
         "address-in-use",
-        `Cannot listen at ${path}: another process does; stop it, or use another path`,
+        `Cannot listen at ${path}: another process listens there; stop it, or use another path`,
       );
     case -errno.ENOTSOCK:
       throw new SharingError(
         "address-in-use",
-        `Cannot listen at ${path}: the file there is no socket, and is left alone; use another path`,
+        `Cannot listen at ${path}: the file there is not a socket and was left alone; use another path`,
       );
     case -errno.EACCES:
       throw new SharingError(
@@ -164,7 +164,7 @@ function listenError(path: string, number: number): Error {
         cause,
       });
     case errno.ENOTDIR:
-      return new SharingError("not-found", `Cannot listen at ${path}: ${folder} is no folder; correct the path`, {
+      return new SharingError("not-found", `Cannot listen at ${path}: ${folder} is not a folder; correct the path`, {
         cause,
       });
     case errno.EACCES:

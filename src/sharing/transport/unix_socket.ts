@@ -1,5 +1,5 @@
 /**
- * Connections in the Unix domain that carry descriptors beside their bytes.
+ * Unix domain connections, which carry descriptors beside bytes.
  *
  * @module
  */
@@ -25,61 +25,70 @@ import { Mutex } from "../../support/waiting/mutex.ts";
 
 /** Options of `UnixSocket.send`. */
 export interface SendOptions extends WaitOptions {
-  /** Go with the first byte. They are borrowed: keep them until the promise resolves, dispose of them afterwards. */
+  /**
+   * The handles to send with the first byte. They are borrowed: keep them until the promise resolves, and dispose of
+   * them afterwards.
+   */
   handles?: readonly ShareableHandle[];
 }
 
 /** Options of `UnixSocket.receive`. */
 export interface ReceiveOptions extends WaitOptions {
-  /** How many handles must come with the bytes; 0 unless given. */
+  /** The number of handles that must come with the bytes: 0 by default. */
   handles?: number;
 }
 
-/** What `UnixSocket.receive` gives. */
+/** The result of `UnixSocket.receive`. */
 export interface Received {
-  /** As many as were asked for. */
+  /** As many bytes as requested. */
   bytes: Uint8Array<ArrayBuffer>;
-  /** They are the caller's to dispose of. */
+  /** The caller must dispose of them. */
   handles: ShareableHandle[];
 }
 
-/** The process at the other end of a connection, as the kernel knows it: it cannot be forged. */
+/** The process at the other end of a connection, as the kernel reports it: it cannot be forged. */
 export interface Peer {
-  /** 0 where it cannot be seen from this process's PID namespace. */
+  /** Its process ID; 0 if it is not visible in this process's PID namespace. */
   readonly pid: number;
   /** The user that it ran as when it connected or began to listen. */
   readonly uid: number;
-  /** The user's group then. */
+  /** The group that it ran as at that time. */
   readonly gid: number;
 }
 
-/** What a connection is made of. */
+/** The parts of a connection. */
 export interface ConnectionParts {
   readonly fd: number;
-  /** Readable when the peer's process has ended; `-errno` where there is none, `-ESRCH` when it has ended. */
+  /**
+   * Readable once the peer's process has ended; `-errno` if there is no pidfd, `-ESRCH` if the process has ended
+   * already.
+   */
   readonly pidfd: number;
   readonly peer: Peer;
 }
 
-/** Takes the descriptors out of a connection, for whoever will close them. It then counts as disposed. */
+/** Moves the descriptors out of a connection. The caller must close them, and the connection counts as disposed. */
 export let takeConnection: (socket: UnixSocket) => ConnectionParts;
 
-/** Bytes: no single receive takes more. */
+/** The maximum number of bytes of a single receive. */
 const maximumReceive = 2 ** 30;
-/** Bytes: room is made for so many at once, and for more only as they come. */
+/** The initial size of a receive's buffer in bytes. It grows only as bytes arrive. */
 const firstRoom = 2 ** 16;
-/** Milliseconds between attempts to connect to a listener that has too many waiting connections. */
+/** Milliseconds between attempts to connect to a listener whose backlog is full. */
 const connectPause = 5;
-/** A peer that is always ready must not keep the event loop from turning: so often it is waited for all the same. */
+/**
+ * The number of operations after which a connection waits for its descriptor in any case, so that a peer that is always
+ * ready does not block the event loop.
+ */
 export const operationsPerTurn = 64;
 
 /**
  * A connection to another process, over which bytes and descriptors go both ways.
  *
- * Sends and receives are queued, each direction for itself, in the order in which they were called. When one fails or is
- * aborted after a part of its bytes went, that direction is out of step, and each later call in it says so. A peer is
- * gone when it closed the connection, and also when its process has ended and nothing that it sent is left to read,
- * whoever else may still hold the connection open.
+ * Sends and receives are queued separately and run in the order of the calls. If one fails or is aborted after part of
+ * its bytes was transferred, its direction is out of sync, and each later call in that direction throws. A peer counts
+ * as gone once it has closed the connection, and also once its process has ended and everything that it sent has been
+ * read, even if another process still holds the connection open.
  *
  * @example
  * ```ts
@@ -89,10 +98,10 @@ export const operationsPerTurn = 64;
  * ```
  */
 export class UnixSocket implements AsyncDisposable {
-  /** Who is at the other end: who connected, or who listened. */
+  /** The process at the other end: the one that connected, or the one that listened. */
   readonly peer: Peer;
   #fd: number;
-  /** Readable when the peer's process has ended; below 0 where the system does not tell. */
+  /** Readable once the peer's process has ended; below 0 if the system cannot report that. */
   #pidfd: number;
   #peerEnded: boolean;
   #operations = 0;
@@ -121,14 +130,14 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Connects to the socket that listens at a path. While the listener has as many waiting connections as it takes, this
-   * waits for it, until the signal is aborted.
+   * Connects to the socket that listens at a path. If the listener's backlog is full, waits until there is room or the
+   * signal is aborted.
    *
-   * @param path of at most 107 bytes in UTF-8
+   * @param path at most 107 bytes in UTF-8
    * @param options a signal ends the wait
-   * @throws {TypeError} for a path that is empty or no string
+   * @throws {TypeError} if the path is empty or not a string
    * @throws {SharingError} `not-found`, `not-listening`, `not-permitted`, `path-too-long`, `out-of-descriptors`, or
-   * `not-supported` where there are no such sockets
+   * `not-supported` if the system has no such sockets
    */
   static async connect(path: string, options: WaitOptions = {}): Promise<UnixSocket> {
     checkOptions(options, "UnixSocket.connect");
@@ -144,11 +153,11 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Takes over the descriptor of a connected socket, such as one that was inherited: from now on this closes it.
+   * Takes ownership of the descriptor of a connected socket, such as an inherited one: the returned object closes it.
    *
    * @param fd the descriptor's number
-   * @throws {TypeError} when it is no connected socket; it stays the caller's
-   * @throws {SharingError} `out-of-descriptors`, and it stays the caller's
+   * @throws {TypeError} if it is not a connected socket; the caller keeps the descriptor
+   * @throws {SharingError} `out-of-descriptors`; the caller keeps the descriptor
    */
   static fromFd(fd: number): UnixSocket {
     fd = checkDescriptor(fd);
@@ -157,20 +166,21 @@ export class UnixSocket implements AsyncDisposable {
       return new UnixSocket(fd);
     } catch (cause) {
       if (isOutOfDescriptors(cause)) throw outOfDescriptors("watch the peer of a connection", cause);
-      throw new TypeError(`Cannot take over descriptor ${fd}: it is no connected socket`, { cause });
+      throw new TypeError(`Cannot take over descriptor ${fd}: it is not a connected socket`, { cause });
     }
   }
 
   /**
-   * Sends all bytes, and with the first of them the handles. The bytes have been taken when this returns: the array may
-   * be changed while the promise is pending.
+   * Sends all bytes, and the handles with the first of them. The bytes have been copied or sent when this returns: the
+   * array may be changed while the promise is pending.
    *
-   * @param bytes any number of them
+   * @param bytes any number of bytes
    * @param options the handles; a signal ends the wait
-   * @throws {TypeError} for handles without a byte to go with, for what is no handle, and for fabric handles
-   * @throws {RangeError} for more than 253 handles
-   * @throws {ReferenceError} where the connection was disposed
-   * @throws {SharingError} `peer-gone`, or `out-of-descriptors` when too many are on their way
+   * @throws {TypeError} if there are handles but no bytes, if a handle is not a ShareableHandle, or if it is a fabric
+   * handle
+   * @throws {RangeError} if there are more than 253 handles
+   * @throws {ReferenceError} if the connection was disposed
+   * @throws {SharingError} `peer-gone`, or `out-of-descriptors` if too many descriptors are in flight
    */
   async send(bytes: Uint8Array, options: SendOptions = {}): Promise<void> {
     this.#check("send to");
@@ -190,12 +200,12 @@ export class UnixSocket implements AsyncDisposable {
   }
 
   /**
-   * Receives exactly so many bytes and exactly so many handles. Nothing behind them is read; when it fails, every
-   * descriptor that came is closed.
+   * Receives exactly the requested number of bytes and of handles. Reads nothing beyond them. If this fails, every
+   * descriptor that arrived is closed.
    *
-   * @param byteLength at most 1 GiB; memory is taken as bytes come, not as they are asked for
-   * @param options how many handles come with them; a signal ends the wait
-   * @throws {SharingError} `peer-gone`; `bad-message` when other than so many handles came with the bytes;
+   * @param byteLength at most 1 GiB; memory is allocated as bytes arrive, not in advance
+   * @param options the number of handles that come with the bytes; a signal ends the wait
+   * @throws {SharingError} `peer-gone`; `bad-message` if another number of handles came with the bytes;
    * `out-of-descriptors`
    */
   async receive(byteLength: number, options: ReceiveOptions = {}): Promise<Received> {
@@ -213,7 +223,7 @@ export class UnixSocket implements AsyncDisposable {
     }
   }
 
-  /** Closes the connection. What waits for it is rejected with a `ReferenceError`. */
+  /** Closes the connection. Pending calls reject with a `ReferenceError`. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#fd >= 0) {
       const { fd, pidfd } = this.#take();
@@ -227,7 +237,7 @@ export class UnixSocket implements AsyncDisposable {
     this.#check("take over the connection to");
     const parts = { fd: this.#fd, pidfd: this.#pidfd, peer: this.peer };
     this.#fd = -1;
-    this.#closing.abort(new ReferenceError(`The connection to ${this.#peerName()} was disposed while this waited`));
+    this.#closing.abort(new ReferenceError(`The connection to ${this.#peerName()} was disposed during this call`));
     return parts;
   }
 
@@ -285,7 +295,7 @@ export class UnixSocket implements AsyncDisposable {
         if (received.byteLength === 0) throw peerGone(action, "closed the connection", count);
         if (received.byteLength === -errno.ECONNRESET) throw peerGone(action, "reset the connection", count);
         if (received.byteLength === -errno.EAGAIN) {
-          // It may have sent and then ended: only now, after its end was seen, is nothing more to come.
+          // The peer may have sent and then ended: nothing more can come only if its end was seen before this read.
           if (this.#peerEnded) throw peerGone(action, "ended", count);
           await this.#ready(readable, signal);
         } else if (received.byteLength < 0 && received.byteLength !== -errno.EINTR) {
@@ -323,7 +333,7 @@ export class UnixSocket implements AsyncDisposable {
   }
 }
 
-/** Makes a connection of a descriptor that nobody else will close. */
+/** Makes a connection from a descriptor that it owns from now on. */
 export function adoptSocket(fd: number): UnixSocket {
   try {
     return UnixSocket.fromFd(fd);
@@ -333,21 +343,21 @@ export function adoptSocket(fd: number): UnixSocket {
   }
 }
 
-/** What to say when the process may open no more descriptors. */
+/** The error for a process that has reached its limit of descriptors. */
 export function outOfDescriptors(action: string, cause?: unknown): SharingError {
   return new SharingError(
     "out-of-descriptors",
-    `Cannot ${action}: this process may open no more descriptors; close some, or raise the limit (ulimit -n)`,
+    `Cannot ${action}: this process cannot open more descriptors; close some, or raise the limit (ulimit -n)`,
     { cause },
   );
 }
 
-/** Whether an error of the system says that no more descriptors may be opened. */
+/** Whether a system error means that no more descriptors may be opened. */
 export function isOutOfDescriptors(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.EMFILE || error.errno === errno.ENFILE);
 }
 
-/** What is read when the event loop is to turn first. */
+/** The result of a read that is skipped so that the event loop can turn. */
 const nothingYet: ReceivedMessage = { byteLength: -errno.EAGAIN, arrived: 0, fds: [], truncated: false };
 
 function checkMessage(bytes: Uint8Array, handles: readonly ShareableHandle[]): void {
@@ -395,7 +405,7 @@ function peerGone(action: string, what: string, count: number): SharingError {
 }
 
 function descriptorCount(action: string, came: number, handles: number): string {
-  return `Cannot ${action}: ${came} descriptors came with them, where ${handles} belong`;
+  return `Cannot ${action}: ${came} descriptors came with them, expected ${handles}`;
 }
 
 function outOfStep(action: string, cause: unknown): SharingError {
@@ -412,7 +422,7 @@ function sendError(action: string, number: number, sent: number): Error {
     case errno.ECONNRESET:
       return peerGone(action, "closed the connection", sent);
     case errno.ETOOMANYREFS:
-      return outOfDescriptors(`${action} with handles: too many are on their way unread`);
+      return outOfDescriptors(`${action} with handles: too many sent handles are unread`);
     default:
       return new SystemError(number, "sendmsg");
   }
@@ -425,7 +435,7 @@ function connectError(path: string, number: number): Error {
     case errno.ENOTDIR:
       return new SharingError(
         "not-found",
-        `Cannot connect to ${path}: there is no such file; start what listens there first, or correct the path`,
+        `Cannot connect to ${path}: there is no such file; start the process that listens there, or correct the path`,
         { cause },
       );
     case errno.ECONNREFUSED:
@@ -433,15 +443,15 @@ function connectError(path: string, number: number): Error {
       return new SharingError(
         "not-listening",
         probe(path).live === -errno.ENOTSOCK
-          ? `Cannot connect to ${path}: it is no socket; correct the path`
-          : `Cannot connect to ${path}: nobody listens at this socket; start what does`,
+          ? `Cannot connect to ${path}: it is not a socket; correct the path`
+          : `Cannot connect to ${path}: nothing listens at this socket; start the process that does`,
         { cause },
       );
     case errno.EACCES:
     case errno.EPERM:
       return new SharingError(
         "not-permitted",
-        `Cannot connect to ${path}: its file or a folder above it is closed to this user; run as its owner`,
+        `Cannot connect to ${path}: its file or a folder above it is not accessible to this user; run as its owner`,
         { cause },
       );
     case errno.EMFILE:

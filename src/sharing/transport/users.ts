@@ -1,5 +1,5 @@
 /**
- * Which users share: who may connect, and who could put another socket in the place of this one.
+ * Access control by user: which users may connect, and which could replace the socket with their own.
  *
  * @module
  */
@@ -18,23 +18,24 @@ import { UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
 const root = 0;
-/** The number above it stands for no user in the kernel's calls. */
+/** The largest user ID; the number above it means "no user" in system calls. */
 const maximumUser = 2 ** 32 - 2;
-/** As many as the kernel follows on one way. */
+/** The number of symbolic links that the kernel follows when it resolves a path. */
 const maximumLinks = 40;
 const stickyBit = 0o1000;
 const writableByOthers = 0o022;
 
-/** What a file on the way to a socket is, and where it leads if it is a link. */
+/** A component of a socket's path: its status, and its target if it is a symbolic link. */
 interface Step extends DescriptorStatus {
   readonly target: string | undefined;
 }
 
 /**
- * Listens at a path for processes of this user, and of the users listed: then anyone may connect, and `checkUser` on what
- * was accepted decides. Nobody but this user and root may be able to put another socket in its place.
+ * Listens at a path for processes of this user and of the listed users. If other users are listed, the socket's file is
+ * open to everyone, and the caller must pass each accepted peer to `checkUser`. Only this user and root may be able to
+ * replace the socket.
  *
- * @throws {SharingError} `not-permitted` where others may change a folder or a link on the way to the path, and all that
+ * @throws {SharingError} `not-permitted` if other users can change a folder or a link on the path, and everything that
  * `UnixListener.listen` throws
  */
 export function listenFor(path: string, users: readonly number[]): UnixListener {
@@ -46,10 +47,10 @@ export function listenFor(path: string, users: readonly number[]): UnixListener 
 }
 
 /**
- * Refuses a peer that runs neither as this process's user nor as one of those listed. Root is let in like any other: only
- * if it is one of them. Users whom a user namespace does not map are all 65534 there, and cannot be told apart.
+ * Throws unless a peer runs as this process's user or as one of the listed users. Root gets no exception: it must be
+ * listed as well. In a user namespace, all unmapped users have the ID 65534 and cannot be told apart.
  *
- * @param action what cannot be done with it, `"connect to /run/frames.sock"`
+ * @param action what is refused, such as `"connect to /run/frames.sock"`
  * @throws {SharingError} `not-permitted`
  */
 export function checkUser(action: string, peer: Peer, users: readonly number[]): void {
@@ -65,14 +66,14 @@ export function checkUser(action: string, peer: Peer, users: readonly number[]):
   );
 }
 
-/** Throws unless these are numbers of users. */
+/** Throws unless `users` is an array of user IDs. */
 function checkUsers(users: readonly number[]): void {
   if (!Array.isArray(users)) {
-    throw new TypeError(`Cannot use ${String(users)} as users: list their numbers in an array`);
+    throw new TypeError(`Cannot use ${String(users)} as users: give an array of user IDs`);
   }
   for (const user of users) {
     if (typeof user !== "number") {
-      throw new TypeError(`Cannot use ${String(user)} as a user: give the number, as of id -u`);
+      throw new TypeError(`Cannot use ${String(user)} as a user: give a user ID, a number such as id -u prints`);
     }
     if (!Number.isInteger(user) || user < 0 || user > maximumUser) {
       throw new RangeError(`Cannot use ${user} as a user: it must be an integer from 0 to ${maximumUser}`);
@@ -81,13 +82,14 @@ function checkUsers(users: readonly number[]): void {
 }
 
 /**
- * Refuses a path that others than this user and root can lead to another socket. The way is gone from the top, as the
- * kernel goes it: what was passed can be changed by nobody else, so what is seen behind it stays true.
+ * Throws if a user other than this one and root could make a path lead to another socket. Resolves the path from the
+ * root, as the kernel does: once a component has passed the check, no other user can change it, so what it leads to
+ * stays valid.
  */
 function checkWay(path: string, own: number): void {
   const rest = folderOf(path).split("/").reverse();
   if (!path.startsWith("/")) rest.push(...stepAt(path, "/proc/self/cwd").target!.split("/").reverse());
-  // The folder that is reached, with no link in it; "" is the root.
+  // The folder reached so far, free of links; "" is the root.
   let reached = "";
   checkFolder(path, "/", stepAt(path, "/"), own);
   for (let links = 0; rest.length > 0;) {
@@ -113,16 +115,16 @@ function checkWay(path: string, own: number): void {
 
 function checkFolder(path: string, at: string, status: DescriptorStatus, own: number): void {
   if (status.type !== "folder") {
-    throw new SharingError("not-found", `Cannot listen at ${path}: ${at} is no folder; correct the path`);
+    throw new SharingError("not-found", `Cannot listen at ${path}: ${at} is not a folder; correct the path`);
   }
   checkOwner(path, `the folder ${at}`, status, own);
   const { owner, permissions } = status;
-  // In a sticky folder only the owner of a file may replace it, and that of each file on the way is looked at.
+  // In a sticky folder, only a file's owner may replace it, and the owner of each file on the path is checked.
   if ((permissions & writableByOthers) === 0 || (permissions & stickyBit) !== 0) return;
   throw new SharingError(
     "not-permitted",
     `Cannot listen at ${path}: the folder ${at} of user ${owner} (mode ${octal(permissions)}) lets other users put ` +
-      "another socket there; take that from them (chmod go-w), or use another folder",
+      "another socket there; remove their write permission (chmod go-w), or use another folder",
   );
 }
 
@@ -160,7 +162,7 @@ function wayError(path: string, at: string, cause: unknown): unknown {
     case errno.EACCES:
       return new SharingError(
         "not-permitted",
-        `Cannot listen at ${path}: the folder above ${at} is closed to this user; use another folder`,
+        `Cannot listen at ${path}: the folder above ${at} is not accessible to this user; use another folder`,
         { cause },
       );
     default:

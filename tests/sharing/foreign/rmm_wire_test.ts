@@ -70,7 +70,7 @@ test("a C++ exporter verifies what our importer wrote", { skip }, () =>
     await untilFile(path);
     // The path is there a moment before the C++ program listens.
     let importer = startScript("../examples/pool_importer.ts", ["0", "0", "0", "0", path]);
-    while (await importer.ended !== 0 && (await importer.errors()).includes("nobody listens")) {
+    while (await importer.ended !== 0 && (await importer.errors()).includes("nothing listens")) {
       importer = startScript("../examples/pool_importer.ts", ["0", "0", "0", "0", path]);
     }
     assertEquals(await importer.ended, 0, await importer.errors());

@@ -158,14 +158,14 @@ messageTest("a peer that reads no more ends a send that waits", async (near, far
 
 messageTest("a message without its descriptor is refused", async (near, far) => {
   await near.send(new Uint8Array(8));
-  await assertFails(far.receive(8, { handles: 1 }), "bad-message", "0 descriptors came with them, where 1 belong");
+  await assertFails(far.receive(8, { handles: 1 }), "bad-message", "0 descriptors came with them, expected 1");
   await assertFails(far.receive(8), "bad-message", "connect again");
 });
 
 messageTest("two descriptors where one belongs are refused and closed", async (near, far) => {
   using handle = memoryFile();
   await near.send(new Uint8Array(8), { handles: [handle, handle] });
-  await assertFails(far.receive(8, { handles: 1 }), "bad-message", "2 descriptors came with them, where 1 belong");
+  await assertFails(far.receive(8, { handles: 1 }), "bad-message", "2 descriptors came with them, expected 1");
 });
 
 messageTest("one more descriptor in the middle of a message is refused, and the first closed", async (near, far) => {
@@ -178,7 +178,7 @@ messageTest("one more descriptor in the middle of a message is refused, and the 
 messageTest("a descriptor where none belongs is refused and closed", async (near, far) => {
   using handle = memoryFile();
   await near.send(new Uint8Array(8), { handles: [handle] });
-  await assertFails(far.receive(8), "bad-message", "1 descriptors came with them, where 0 belong");
+  await assertFails(far.receive(8), "bad-message", "1 descriptors came with them, expected 0");
 });
 
 messageTest("descriptors that nobody reads are closed with the connection", async (near) => {
@@ -301,10 +301,10 @@ messageTest("many connections wait at once", async () => {
 
 messageTest("a descriptor that is no socket is not taken over", async () => {
   const fd = createMemoryFile("poolpass-test", 1);
-  await assertRejects(async () => await Promise.resolve(UnixSocket.fromFd(fd)), TypeError, "no connected socket");
+  await assertRejects(async () => await Promise.resolve(UnixSocket.fromFd(fd)), TypeError, "not a connected socket");
   // The runtimes would make descriptors of these.
-  assertThrows(() => UnixSocket.fromFd(fd + 0.5), TypeError, "it is no integer");
-  assertThrows(() => UnixSocket.fromFd(BigInt(fd) as never), TypeError, "it is no integer");
+  assertThrows(() => UnixSocket.fromFd(fd + 0.5), TypeError, "it is not an integer");
+  assertThrows(() => UnixSocket.fromFd(BigInt(fd) as never), TypeError, "it is not an integer");
   assertThrows(() => UnixSocket.fromFd(2 ** 32 + fd), RangeError, "it is out of range");
   closeDescriptor(fd);
 });

@@ -80,7 +80,7 @@ pathTest("the socket's file is the owner's alone, whatever the umask, and goes w
 
 pathTest("a live socket is not stolen", async (folder) => {
   await using listener = UnixListener.listen(`${folder}/socket`);
-  assertListenFails(listener.path, "address-in-use", "another process does");
+  assertListenFails(listener.path, "address-in-use", "another process listens there");
   const accepted = listener.accept();
   await using _near = await UnixSocket.connect(listener.path);
   await (await accepted)[Symbol.asyncDispose]();
@@ -90,7 +90,7 @@ pathTest("a live socket is not stolen", async (folder) => {
 pathTest("a stale socket is replaced", async (folder) => {
   const path = `${folder}/socket`;
   await leaveStale(path);
-  await assertConnectFails(path, "not-listening", "nobody listens");
+  await assertConnectFails(path, "not-listening", "nothing listens");
   await exchange(folder);
   assertEquals(readdirSync(folder), []);
 });
@@ -100,7 +100,7 @@ pathTest("the socket of a killed process is replaced", async (folder) => {
   {
     await using child = startScript("children/sharing/socket_peer.ts", ["listen", path]);
     assertEquals(await child.nextLine(), "ready");
-    assertListenFails(path, "address-in-use", "another process does");
+    assertListenFails(path, "address-in-use", "another process listens there");
     child.kill("SIGKILL");
     assertEquals(await child.ended, "SIGKILL");
   }
@@ -119,20 +119,20 @@ pathTest("a listener removes no file but its own", async (folder) => {
 pathTest("a file that is no socket is left alone", async (folder) => {
   const path = `${folder}/file`;
   writeFileSync(path, "precious");
-  assertListenFails(path, "address-in-use", "is no socket, and is left alone");
-  await assertConnectFails(path, "not-listening", "is no socket");
+  assertListenFails(path, "address-in-use", "is not a socket and was left alone");
+  await assertConnectFails(path, "not-listening", "is not a socket");
   symlinkSync(path, `${folder}/link`);
-  assertListenFails(`${folder}/link`, "address-in-use", "is no socket");
-  assertListenFails(folder, "address-in-use", "is no socket");
+  assertListenFails(`${folder}/link`, "address-in-use", "is not a socket");
+  assertListenFails(folder, "address-in-use", "is not a socket");
   assertEquals(readdirSync(folder).sort(), ["file", "link"]);
 });
 
 pathTest("a missing folder is named", async (folder) => {
   assertListenFails(`${folder}/none/socket`, "not-found", `there is no folder ${folder}/none`);
   await assertConnectFails(`${folder}/none/socket`, "not-found", "no such file");
-  await assertConnectFails(`${folder}/none`, "not-found", "start what listens there first");
+  await assertConnectFails(`${folder}/none`, "not-found", "start the process that listens there");
   writeFileSync(`${folder}/file`, "");
-  assertListenFails(`${folder}/file/socket`, "not-found", `${folder}/file is no folder`);
+  assertListenFails(`${folder}/file/socket`, "not-found", `${folder}/file is not a folder`);
 });
 
 pathTest("a path has at most 107 bytes, and all of them can be used", async (folder) => {

@@ -148,8 +148,8 @@ folderTest("a missing folder, and a file in its place, are named", (folder) => {
   assertRefused(`${folder}/none/socket`, "not-found", `there is no folder ${folder}/none`);
   assertRefused(`${folder}/none/inner/socket`, "not-found", `there is no folder ${folder}/none`);
   writeFileSync(`${folder}/file`, "");
-  assertRefused(`${folder}/file/socket`, "not-found", `${folder}/file is no folder`);
-  assertRefused(`${folder}/file/inner/socket`, "not-found", `${folder}/file is no folder`);
+  assertRefused(`${folder}/file/socket`, "not-found", `${folder}/file is not a folder`);
+  assertRefused(`${folder}/file/inner/socket`, "not-found", `${folder}/file is not a folder`);
 });
 
 folderTest("a folder of another user is refused, above and sticky too", (folder) => {
