@@ -1,6 +1,5 @@
 /**
- * Messages from bytes, as PROTOCOL.md has them. What a peer sends is believed only where it keeps every rule that can be
- * seen in the one message.
+ * Decodes messages as PROTOCOL.md describes. Checks every rule that can be checked within a single message.
  *
  * @module
  */
@@ -19,41 +18,43 @@ import {
   type PoolMessage,
 } from "./messages.ts";
 
-/** Bytes before the body of a message. */
+/** The length of a message's header in bytes. */
 export const headerByteLength = 8;
-/** Bytes of a GOODBYE's text in UTF-8. */
+/** The maximum length of a GOODBYE's text in bytes of UTF-8. */
 export const maximumTextByteLength = 1024;
-/** What HELLO and WELCOME begin with: `poolpass` in ASCII. */
+/** The first bytes of HELLO and WELCOME: `poolpass` in ASCII. */
 export const greetingBytes: Uint8Array<ArrayBuffer> = new TextEncoder().encode("poolpass");
 
-/** The kinds of POOL, OFFER and FORGET, in the order of their numbers, which begin at 1. */
+/** The kinds of POOL, in the order of their numbers, which begin at 1. */
 export const poolKinds = ["device", "host"] as const;
+/** The kinds of OFFER, in the order of their numbers, which begin at 1. */
 export const offerKinds = ["buffer", "pool", "channel"] as const;
+/** The kinds of FORGET, in the order of their numbers, which begin at 1. */
 export const forgetKinds = ["pool", "allocation", "event"] as const;
 
-/** What begins a message. */
+/** The header of a message. */
 export interface Header {
   readonly bodyByteLength: number;
-  /** The number of one of `messageLayouts`. */
+  /** The number of a message type in `messageLayouts`. */
   readonly type: number;
-  /** 1 or 0. */
+  /** The number of descriptors, 0 or 1. */
   readonly descriptors: number;
 }
 
-/** What the header of a message of one type may say. */
+/** The constraints on the header of one type of message. */
 export interface MessageLayout {
   readonly type: Message["type"];
   readonly number: number;
   readonly descriptors: number;
-  /** Bytes of the body. */
+  /** The minimum length of the body in bytes. */
   readonly least: number;
-  /** Bytes of the body. */
+  /** The maximum length of the body in bytes. */
   readonly most: number;
-  /** Bytes by which the body grows from the least. */
+  /** The body's length is a multiple of this number of bytes above the minimum. */
   readonly unit: number;
 }
 
-/** All types of message. */
+/** The layouts of all types of message. */
 export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout } = {
   "hello": layout("hello", 1, 16),
   "welcome": layout("welcome", 2, 16),
@@ -78,21 +79,21 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
 };
 
 const layoutsByNumber: readonly (MessageLayout | undefined)[] = inPlaces(Object.values(messageLayouts));
-/** Of a short text, on its way to a string. */
+/** The characters of a short string while it is decoded. */
 const characters: number[] = [];
 const textDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-/** Bytes: of shorter text, looking at each costs less than a call of the decoder. */
+/** The length in bytes up to which a loop over the bytes is faster than the decoder. */
 const shortTextByteLength = 64;
-/** Of what a peer sent as text, so much is quoted when it is refused. */
+/** The number of characters or bytes that an error quotes of an invalid string. */
 const quotedLength = 40;
 
 let latestView: DataView = new DataView(new ArrayBuffer(0));
 
 /**
- * Reads what stands in front of a message, before any room is made for its body.
+ * Decodes the header of a message, before any memory is allocated for its body.
  *
- * @param bytes have all 8 of the header from `offset` on
- * @throws {SharingError} `bad-message` where no message has such a header
+ * @param bytes contain all 8 bytes of the header from `offset` on
+ * @throws {SharingError} `bad-message` if the header is invalid
  */
 export function decodeHeader(bytes: Uint8Array, offset: number): Header {
   const view = viewOf(bytes.buffer);
@@ -102,7 +103,7 @@ export function decodeHeader(bytes: Uint8Array, offset: number): Header {
   const descriptors = view.getUint16(begin + 6, true);
   const found = layoutsByNumber[type];
   if (found === undefined) {
-    throw new SharingError("bad-message", `Cannot take a message of type ${type}: there is none in the protocol`);
+    throw new SharingError("bad-message", `Cannot accept a message of type ${type}: the protocol has no such type`);
   }
   const { least, most, unit } = found;
   if (bodyByteLength < least || bodyByteLength > most || (bodyByteLength - least) % unit !== 0) {
@@ -115,12 +116,12 @@ export function decodeHeader(bytes: Uint8Array, offset: number): Header {
 }
 
 /**
- * Reads a message. Nothing in it refers to `body`, which may be overwritten afterwards.
+ * Decodes a message. The result does not reference `body`, which may be overwritten afterwards.
  *
- * @param header what `decodeHeader` gave
+ * @param header the result of `decodeHeader`
  * @param body exactly as many bytes as the header says
- * @param handle of the descriptor that came with the message; it stays the caller's where this throws
- * @throws {SharingError} `bad-message` where the message breaks a rule
+ * @param handle the descriptor that came with the message; if this throws, the caller keeps it
+ * @throws {SharingError} `bad-message` if the message breaks a rule
  */
 export function decodeMessage(header: Header, body: Uint8Array, handle: ShareableHandle | undefined): Message {
   if (body.length !== header.bodyByteLength) {
@@ -130,7 +131,9 @@ export function decodeMessage(header: Header, body: Uint8Array, handle: Shareabl
   return decodeMessageAt(body, 0, { header, handle });
 }
 
-/** As `decodeMessage`, of a body that begins somewhere in `bytes` and is there whole: a view of it would be garbage. */
+/**
+ * Like `decodeMessage`, for a body that begins at an offset of `bytes` and is complete. Saves the allocation of a view.
+ */
 export function decodeMessageAt(
   bytes: Uint8Array,
   begin: number,
@@ -206,7 +209,7 @@ export function decodeMessageAt(
   }
 }
 
-/** The name that PROTOCOL.md gives to a type. */
+/** The name of a message type in PROTOCOL.md. */
 export function messageName(type: Message["type"]): string {
   return type.toUpperCase().replaceAll("-", "_");
 }
@@ -278,20 +281,20 @@ function decodeFrame(reader: BodyReader, bodyByteLength: number): FrameMessage {
   return { type: "frame", offer, slot, sequence, byteLength, hasEvent, metadata: reader.metadata(metadataByteLength) };
 }
 
-/** Takes the fields of a body one after another, each only if it is what may be there. */
+/** Reads the fields of a body in order and checks the range of each. */
 class BodyReader {
   #type: Message["type"] = "hello";
   #bytes: Uint8Array = new Uint8Array(0);
-  /** Of all of the bytes' buffer. */
+  /** A view of the whole buffer of the bytes. */
   #view: DataView = latestView;
-  /** Where in the bytes' buffer the bytes begin. */
+  /** The offset of the bytes in their buffer. */
   #base = 0;
-  /** Where in it the body begins. */
+  /** The offset of the body in that buffer. */
   #bodyBegin = 0;
-  /** Where in it the next field begins. */
+  /** The offset of the next field in that buffer. */
   #position = 0;
 
-  /** Begins with a body that is somewhere in `bytes`. */
+  /** Starts reading a body at an offset of `bytes`. */
   begin(type: Message["type"], bytes: Uint8Array, begin: number): void {
     this.#type = type;
     this.#bytes = bytes;
@@ -363,7 +366,7 @@ class BodyReader {
     } catch {
       refuse(this.#type, field, bytes.subarray(0, quotedLength).toHex(), "UTF-8");
     }
-    if (text.includes("\0")) refuse(this.#type, field, quote(text), "text without a NUL");
+    if (text.includes("\0")) refuse(this.#type, field, quote(text), "a string without a NUL");
     return text;
   }
 
@@ -379,7 +382,7 @@ class BodyReader {
     return this.#bytes.subarray(begin, begin + byteLength);
   }
 
-  /** Whether each of the next bytes is a character of ASCII other than NUL: they are in `characters` then. */
+  /** Whether all of the next bytes are ASCII characters other than NUL. If so, they are in `characters`. */
   #isPlain(byteLength: number): boolean {
     const begin = this.#position - this.#base;
     characters.length = byteLength;
@@ -392,7 +395,7 @@ class BodyReader {
   }
 }
 
-/** One for all messages, which are read one after another. */
+/** Shared by all messages, because they are decoded one at a time. */
 const bodyReader = new BodyReader();
 
 function layout(
@@ -409,7 +412,7 @@ function inPlaces(layouts: readonly MessageLayout[]): (MessageLayout | undefined
   return Array.from({ length: last + 1 }, (_, place) => layouts.find(({ number }) => number === place));
 }
 
-/** A view of all of a buffer: the same as long as it is asked for the same, since messages come one after another. */
+/** A view of a whole buffer. Caches the last one, because consecutive messages usually lie in the same buffer. */
 function viewOf(buffer: ArrayBufferLike): DataView {
   if (latestView.buffer !== buffer) latestView = new DataView(buffer);
   return latestView;
@@ -440,6 +443,6 @@ function refuse(type: Message["type"], field: string, value: number | bigint | s
   const name = messageName(type);
   throw new SharingError(
     "bad-message",
-    `Cannot take the message ${name}: its ${field} is ${value}; it takes ${needed}`,
+    `Cannot accept the message ${name}: its ${field} is ${value}; it takes ${needed}`,
   );
 }

@@ -1,5 +1,5 @@
 /**
- * Messages to bytes, as PROTOCOL.md has them.
+ * Encodes messages as PROTOCOL.md describes.
  *
  * @module
  */
@@ -26,16 +26,16 @@ import {
 } from "./messages.ts";
 
 const textEncoder = new TextEncoder();
-/** Characters: of shorter text, looking at each costs less than a call of the encoder. */
+/** The length up to which a loop over the characters of a string is faster than the encoder. */
 const shortTextLength = 64;
 
 /**
- * The bytes of a message: its header and its body. A POOL's descriptor is to be sent with the first of them.
+ * Returns the bytes of a message: its header and its body. The caller sends a POOL's descriptor with the first of them.
  *
- * What has no place in its field is refused, so that no message is taken for another one; whether the values make sense
- * is the sender's to know. A GOODBYE's text is cut at the length that it may have.
+ * Throws if a value does not fit its field, so that no message can be mistaken for another. Does not check whether the
+ * values make sense. Truncates the text of a GOODBYE to its maximum length.
  *
- * @throws {RangeError} for a number, bytes or text that its field cannot have
+ * @throws {RangeError} if a number, bytes or a string do not fit their field
  */
 export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(roomFor(message));
@@ -43,21 +43,21 @@ export function encodeMessage(message: Message): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Writes a message into bytes, from `begin` on, where `roomFor` it is, and gives how many it has. Where this throws, what
- * stood there may be overwritten.
+ * Writes a message to `bytes` from `begin` on, where `roomFor(message)` bytes must be available. Returns the number of
+ * bytes written. If this throws, that range may have been overwritten.
  */
 export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, begin: number): number {
   writer.begin(message.type, bytes, begin);
   return writeBody(message).end();
 }
 
-/** Bytes that a message takes at most. */
+/** An upper bound of the length of a message in bytes. */
 export function roomFor(message: Message): number {
   let text = 0;
   if (message.type === "offer") text = message.name.length + message.metadata.length;
   else if (message.type === "frame") text = message.metadata.length;
   else return headerByteLength + messageLayouts[message.type].most;
-  // A string has at most three bytes of UTF-8 for each of its units, and too long a one is refused.
+  // A string takes at most three bytes of UTF-8 for each UTF-16 code unit. Strings that are too long are refused later.
   return headerByteLength + Math.min(messageLayouts[message.type].least + 3 * text, maximumBodyByteLength);
 }
 
@@ -130,7 +130,7 @@ function writeBody(message: Message): MessageWriter {
 }
 
 function writeOffer(message: OfferMessage): MessageWriter {
-  // Their lengths stand before them.
+  // The lengths of the strings precede them, so the strings are written first.
   const name = writer.textAt(40, { field: "name", text: message.name, most: maximumNameByteLength });
   const metadata = writer.metadataAt(40 + name, message.metadata);
   return writer
@@ -170,12 +170,12 @@ function writeFrame(message: FrameMessage): MessageWriter {
     .written(metadata);
 }
 
-/** Puts the fields of a message one after another. */
+/** Writes the fields of a message in order. */
 class MessageWriter {
   #bytes = new Uint8Array(0);
   #view = new DataView(this.#bytes.buffer);
   #type: Message["type"] = "hello";
-  /** Where the message begins. */
+  /** The offset of the message. */
   #begin = 0;
   #position = 0;
 
@@ -221,13 +221,13 @@ class MessageWriter {
     return this;
   }
 
-  /** Writes a text to a place in the body that comes later, and gives how many bytes it has. */
+  /** Writes a string at a later offset of the body. Returns its length in bytes. */
   textAt(place: number, { field, text, most }: { field: string; text: string; most: number }): number {
     const begin = this.#begin + headerByteLength + place;
     if (this.#writePlain(begin, text)) return text.length;
-    // An encoder would put another character in the place of what has no UTF-8.
+    // An encoder would replace what UTF-8 cannot represent.
     if (!text.isWellFormed() || text.includes("\0")) {
-      this.#refuse(field, JSON.stringify(text), "text without a NUL or half a character");
+      this.#refuse(field, JSON.stringify(text), "a string without a NUL or a lone surrogate");
     }
     const bytes = textEncoder.encode(text);
     if (bytes.length > most) this.#refuse(field, `${bytes.length} bytes of UTF-8`, `at most ${most}`);
@@ -239,13 +239,13 @@ class MessageWriter {
     return this.textAt(place, { field: "metadata", text, most: maximumMetadataByteLength });
   }
 
-  /** So many bytes that come next were written before. */
+  /** Skips bytes that were written before. */
   written(byteLength: number): this {
     this.#position += byteLength;
     return this;
   }
 
-  /** Writes short text whose characters are all of ASCII, and none a NUL. */
+  /** Writes a short string of ASCII characters other than NUL. Returns false for any other string. */
   #writePlain(begin: number, text: string): boolean {
     if (text.length > shortTextLength) return false;
     for (let i = 0; i < text.length; i++) {
@@ -256,14 +256,14 @@ class MessageWriter {
     return true;
   }
 
-  /** As many characters as have room. */
+  /** Writes as many characters as fit. */
   beginningOf(text: string, most: number): this {
     const room = this.#bytes.subarray(this.#position, this.#position + most);
     this.#position += textEncoder.encodeInto(text, room).written;
     return this;
   }
 
-  /** Writes the header, and gives how many bytes there are with it. */
+  /** Writes the header. Returns the length of the whole message in bytes. */
   end(): number {
     const { number, descriptors, least, most } = messageLayouts[this.#type];
     const begin = this.#begin;

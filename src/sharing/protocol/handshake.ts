@@ -1,5 +1,5 @@
 /**
- * The first messages of a connection.
+ * The handshake: the first messages of a connection.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import { type Message, protocolVersion } from "./messages.ts";
 
 /** Options of a handshake. */
 export interface HandshakeOptions extends WaitOptions {
-  /** Milliseconds for all of it. */
+  /** The time limit for the whole handshake, in milliseconds. */
   readonly handshakeTimeout: number;
 }
 
 /**
- * The importer's part: says HELLO and waits for WELCOME. The stream is paused then, until it is started again; it has
- * ended where this rejects.
+ * Performs the importer's part: sends HELLO and waits for WELCOME. Afterwards, the stream is paused until it is started
+ * again. If this rejects, the stream has ended.
  *
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone`, `not-permitted` ...
  */
@@ -24,13 +24,13 @@ export async function greet(stream: MessageStream, options: HandshakeOptions): P
   stream.send({ type: "hello", lowestVersion: protocolVersion, highestVersion: protocolVersion });
   await firstMessage(stream, options, (message) => {
     if (message.type !== "welcome") throw unexpected(stream, message, "welcome");
-    if (message.version !== protocolVersion) throw versionMismatch(stream, `chose ${message.version}`);
+    if (message.version !== protocolVersion) throw versionMismatch(stream, `chose version ${message.version}`);
   });
 }
 
 /**
- * The exporter's part: waits for HELLO and says WELCOME. The stream is paused then, until it is started again; it has
- * ended where this rejects.
+ * Performs the exporter's part: waits for HELLO and sends WELCOME. Afterwards, the stream is paused until it is started
+ * again. If this rejects, the stream has ended.
  *
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone` ...
  */
@@ -39,13 +39,13 @@ export async function answerGreeting(stream: MessageStream, options: HandshakeOp
     if (message.type !== "hello") throw unexpected(stream, message, "hello");
     const { lowestVersion, highestVersion } = message;
     if (protocolVersion < lowestVersion || protocolVersion > highestVersion) {
-      throw versionMismatch(stream, `knows ${lowestVersion} to ${highestVersion}`);
+      throw versionMismatch(stream, `knows versions ${lowestVersion} to ${highestVersion}`);
     }
     stream.send({ type: "welcome", version: protocolVersion });
   });
 }
 
-/** Waits for one message, which `take` may refuse by throwing, and pauses the stream behind it. */
+/** Waits for one message and pauses the stream behind it. `take` throws to refuse the message. */
 function firstMessage(
   stream: MessageStream,
   { handshakeTimeout, signal }: HandshakeOptions,
@@ -101,7 +101,7 @@ function unexpected(stream: MessageStream, { type }: Message, expected: Message[
 function versionMismatch(stream: MessageStream, what: string): SharingError {
   return new SharingError(
     "version-mismatch",
-    `Cannot connect to process ${stream.peer.pid}: of the protocol's versions it ${what}, and this process knows ` +
+    `Cannot connect to process ${stream.peer.pid}: it ${what} of the protocol, and this process knows version ` +
       `${protocolVersion}; use the same version of poolpass in both`,
   );
 }

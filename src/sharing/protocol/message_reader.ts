@@ -1,5 +1,5 @@
 /**
- * Whole messages, out of what a socket gives in pieces.
+ * Assembles whole messages from the pieces that a socket returns.
  *
  * @module
  */
@@ -13,8 +13,8 @@ import { maximumBodyByteLength, type Message } from "./messages.ts";
 import { outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
 /**
- * Reads a socket, many messages at a time, and never more than the longest message ahead. After it has thrown, nothing
- * more can be read.
+ * Reads a socket, many messages at a time, and never further ahead than the longest message. After it has thrown, it
+ * must not be used any more.
  */
 export class MessageReader {
   readonly #fd: number;
@@ -22,9 +22,9 @@ export class MessageReader {
   readonly #buffer = new Uint8Array(headerByteLength + maximumBodyByteLength);
   #begin = 0;
   #end = 0;
-  /** Of the message that has come in part. */
+  /** The header of the message that has arrived in part. */
   #header: Header | undefined;
-  /** They have come, and the messages that announce them have not yet come whole. */
+  /** Descriptors that have arrived before the whole message that declares them. */
   readonly #descriptors: number[] = [];
 
   constructor(fd: number, peer: Peer) {
@@ -32,13 +32,14 @@ export class MessageReader {
     this.#peerName = `process ${peer.pid}`;
   }
 
-  /** Whether there are bytes that are no whole message, once `next` has given none. */
+  /** Whether part of a message has arrived. Meaningful once `next` has returned undefined. */
   get hasPart(): boolean {
     return this.#end > this.#begin;
   }
 
   /**
-   * Reads once what has come: call it when `next` has nothing more to give. Gives how many bytes came, 0 for none.
+   * Reads the socket once. Call it when `next` returns undefined. Returns the number of bytes read; 0 if none are
+   * available.
    *
    * @throws {SharingError} `peer-gone`, `bad-message`, `out-of-descriptors`
    */
@@ -46,7 +47,7 @@ export class MessageReader {
     if (this.#begin > 0) this.#buffer.copyWithin(0, this.#begin, this.#end);
     this.#end -= this.#begin;
     this.#begin = 0;
-    // One read gives the descriptors of one write at most, and no message has more than one.
+    // One read returns the descriptors of at most one write, and no message has more than one.
     const { byteLength, arrived, fds, truncated } = receiveFrom(this.#fd, this.#buffer.subarray(this.#end), 1);
     this.#descriptors.push(...fds);
     if (truncated) throw outOfDescriptors(`receive a descriptor from ${this.#peerName}`);
@@ -72,7 +73,7 @@ export class MessageReader {
   }
 
   /**
-   * The next message that has come whole. The handle in it is the caller's to dispose of.
+   * The next whole message; undefined if there is none. The caller must dispose of the handle in it.
    *
    * @throws {SharingError} `bad-message`
    */
@@ -83,7 +84,7 @@ export class MessageReader {
     }
     const header = this.#header;
     if (header === undefined || available < headerByteLength + header.bodyByteLength) {
-      // What has no header yet may be the message that a descriptor came with.
+      // A descriptor may belong to a message whose header has not arrived yet.
       const most = header?.descriptors ?? Math.min(available, 1);
       if (this.#descriptors.length > most) throw this.#unannounced();
       return undefined;
@@ -100,7 +101,7 @@ export class MessageReader {
     }
   }
 
-  /** Closes the descriptors that came for messages that did not come. The socket is not closed. */
+  /** Closes the descriptors whose messages have not arrived. Does not close the socket. */
   close(): void {
     for (const fd of this.#descriptors.splice(0)) closeDescriptor(fd);
   }
@@ -110,14 +111,14 @@ export class MessageReader {
     if (fd !== undefined) return ShareableHandle.fromFd(fd);
     throw new SharingError(
       "bad-message",
-      `Cannot take a message of ${this.#peerName}: the descriptor that it announces did not come`,
+      `Cannot accept a message of ${this.#peerName}: the descriptor that it declares did not come`,
     );
   }
 
   #unannounced(): SharingError {
     return new SharingError(
       "bad-message",
-      `Cannot take the messages of ${this.#peerName}: more descriptors came than they announce`,
+      `Cannot accept the messages of ${this.#peerName}: more descriptors came than they declare`,
     );
   }
 

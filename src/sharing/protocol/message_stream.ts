@@ -1,5 +1,5 @@
 /**
- * Messages to and from one peer.
+ * A stream of messages to and from one peer.
  *
  * @module
  */
@@ -29,43 +29,46 @@ import {
 } from "../transport/unix_socket.ts";
 
 /**
- * What a stream calls back, never while one of its methods is called, but for `receiveNow`. What `onDrain` and `onEnd`
- * throw is uncaught.
+ * The callbacks of a stream. None is called during a call of one of the stream's methods, except `receiveNow`. An error
+ * that `onDrain` or `onEnd` throws is uncaught.
  */
 export interface MessageStreamHandlers {
-  /** A message other than GOODBYE. What this throws is told to the peer and ends the stream. */
+  /** Receives a message other than GOODBYE. If this throws, the peer is sent the error and the stream ends. */
   onMessage(message: Message): void;
-  /** What was sent is gone from the queue, after `isBacklogged` was true. */
+  /** The queue was written completely, after `isBacklogged` was true. */
   onDrain(): void;
-  /** Nothing more comes, and nothing can be sent: undefined when the peer said that it was done. Called once. */
+  /**
+   * The stream has ended: nothing more arrives, and nothing can be sent. The error is undefined if the peer sent
+   * GOODBYE `done`. Called once.
+   */
   onEnd(error: SharingError | undefined): void;
 }
 
 /** Options of a stream. */
 export interface MessageStreamOptions {
-  /** Milliseconds from the first byte of a message to its last. */
+  /** The time limit from the first byte of a message to its last, in milliseconds. */
   readonly messageTimeout: number;
 }
 
-/** Bytes: so much is read before others get their turn. */
+/** The number of bytes after which reading yields to the event loop. */
 const bytesPerTurn = 65_536;
-/** Bytes: once so much waits to be sent, it is not to wait for what comes behind it. */
+/** The queue length in bytes from which messages are written immediately. */
 const eagerByteLength = 4096;
-/** What is sent after so many writes of one turn goes together, in the next. */
+/** The number of writes in one turn after which further messages are collected until the next turn. */
 const writesPerTurn = 2;
-/** After a pause as long there was another turn. */
+/** Milliseconds after which another turn must have begun. */
 const turnMilliseconds = 1;
-/** Bytes: a socket holds less, so that what comes behind them was not sent by a peer that has ended since. */
+/** More bytes than a socket buffers: what follows them was not sent by a peer that has ended since. */
 const bytesAfterEnd = 2 ** 20;
 
 /**
- * A connection on which messages go both ways. It is watched from `start` on, and then keeps this process alive, until
- * it has ended.
+ * A connection over which messages go both ways. From `start` until its end, it is watched and keeps this process
+ * alive.
  */
 export class MessageStream {
-  /** Who is at the other end. */
+  /** The process at the other end. */
   readonly peer: Peer;
-  /** Outlives the stream: it is to be disposed of by whoever needs it. */
+  /** The peer's process. It outlives the stream: its user must dispose of it. */
   readonly process: PeerProcess;
   readonly #fd: number;
   readonly #messageTimeout: number;
@@ -73,23 +76,26 @@ export class MessageStream {
   readonly #writer: MessageWriter;
   #handlers: MessageStreamHandlers | undefined;
   #watch: Watch | undefined;
-  /** What is watched for. */
+  /** The events that are watched for. */
   #events = 0;
   #forgetProcess: (() => void) | undefined;
   #isEnded = false;
-  /** Ended while nobody was to be told: why. */
+  /** The result of a stream that ended while it had no handlers. */
   #untold: { readonly error: SharingError | undefined } | undefined;
-  /** The peer cannot say more than it has: when that is read, the stream ends with this. */
+  /**
+   * Set once the peer cannot send anything more: the stream ends with this error when everything that it sent has been
+   * read.
+   */
   #lastError: SharingError | undefined;
-  /** Read since then. */
+  /** The number of bytes read since `#lastError` was set. */
   #lastByteLength = 0;
   #willFlush = false;
-  /** Writes since the poller looked last, and when that was. */
+  /** The writes since the last poll, and when that was. */
   #writes = 0;
   #lastLook = 0;
   #turnEnd = 0;
   #wasBacklogged = false;
-  /** When the message that has come in part must have come whole. */
+  /** When the message that has arrived in part must be complete. */
   #deadline: number | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -102,9 +108,9 @@ export class MessageStream {
   }
 
   /**
-   * Takes over a connection, which then counts as disposed, also when this throws.
+   * Takes ownership of a connection, which then counts as disposed, even if this throws.
    *
-   * @throws {SharingError} `not-supported` where the system does not tell when a process ends, `out-of-descriptors`
+   * @throws {SharingError} `not-supported` if the system cannot report the end of a process, `out-of-descriptors`
    */
   constructor(socket: UnixSocket, options: MessageStreamOptions) {
     const { fd, pidfd, peer } = takeConnection(socket);
@@ -123,18 +129,18 @@ export class MessageStream {
     this.#writer = new MessageWriter(fd, peer);
   }
 
-  /** Whether over 256 KiB wait to be sent, or nothing can be sent any more: whoever sends as long as it is not stops. */
+  /** Whether more than 256 KiB are queued, or nothing can be sent any more. A sender should stop while this is true. */
   get isBacklogged(): boolean {
     return this.#isEnded || this.#writer.failure !== undefined || this.#writer.isBacklogged;
   }
 
-  /** Begins to read, or goes on after a pause. What came meanwhile is called back in a microtask. */
+  /** Starts reading, or resumes after a pause. Messages that have arrived meanwhile are delivered in a microtask. */
   start(handlers: MessageStreamHandlers): void {
     this.#handlers = handlers;
     queueMicrotask(() => this.#resume());
   }
 
-  /** Calls back nothing, and reads nothing, until it is started again. */
+  /** Stops reading and calling back until the stream is started again. */
   pause(): void {
     this.#handlers = undefined;
     this.#stopTimer();
@@ -142,16 +148,17 @@ export class MessageStream {
   }
 
   /**
-   * Sends a message, together with others of the same run of JavaScript. After the end, this does nothing.
+   * Sends a message, in one write with others that are sent synchronously after it. Does nothing after the end of the
+   * stream.
    *
-   * @throws {RangeError} for a message that the protocol does not know how to say
+   * @throws {RangeError} if the protocol cannot represent the message
    */
   send(message: Message): void {
     if (this.#isEnded) return;
     this.#writer.add(message);
     if (this.#writer.isBacklogged) this.#wasBacklogged = true;
     if (this.#writer.byteLength >= eagerByteLength && !this.#writer.isBlocked) this.flush();
-    // One that is empty because writing failed has that to tell.
+    // If the writer is empty because writing failed, the failure must still be reported.
     if (this.#willFlush || (this.#writer.isEmpty && this.#writer.failure === undefined)) return;
     this.#willFlush = true;
     const flush = (): void => {
@@ -163,18 +170,20 @@ export class MessageStream {
     else queueMicrotask(flush);
   }
 
-  /** Whether enough was written in this turn: who sends as one promise resolves after another would make many writes. */
+  /**
+   * Whether this turn has had enough writes. Code that sends each time a promise resolves would otherwise cause many.
+   */
   #isLateInTurn(): boolean {
     const look = pollCount();
     const now = performance.now();
-    // Nobody looks while there is nothing to read.
+    // There are no polls while there is nothing to wait for.
     if (look !== this.#lastLook || now > this.#turnEnd) this.#writes = 0;
     this.#lastLook = look;
     this.#turnEnd = now + turnMilliseconds;
     return ++this.#writes > writesPerTurn;
   }
 
-  /** Writes now what the socket takes. */
+  /** Writes as much as the socket accepts, without waiting for a microtask. */
   flush(): void {
     if (this.#isEnded) return;
     this.#writer.flush();
@@ -188,12 +197,15 @@ export class MessageStream {
     this.#attend();
   }
 
-  /** Reads what has come already, and calls back: whoever finds a peer late has perhaps not looked for as long. */
+  /**
+   * Reads and delivers what has arrived already. Call it before declaring a peer late: this process may have been busy
+   * since.
+   */
   receiveNow(): void {
     this.#read();
   }
 
-  /** Says goodbye, if the socket takes that at once, and closes the connection. Nothing is called back any more. */
+  /** Sends GOODBYE, if the socket accepts it immediately, and closes the connection. No handler is called any more. */
   end(reason: GoodbyeReason, text: string = ""): void {
     this.#untold = undefined;
     if (this.#isEnded) return;
@@ -228,13 +240,13 @@ export class MessageStream {
     this.#read();
   }
 
-  /** Reads and calls back until there is nothing more, or others are to have their turn. */
+  /** Reads and delivers messages until nothing is available or the event loop must turn. */
   #read(): void {
     let byteLength = 0;
     try {
       for (let operations = 0; this.#deliver(); operations++) {
         if (operations === operationsPerTurn || byteLength >= bytesPerTurn) {
-          // Nobody else would say that there is nothing more.
+          // The peer's end is not reported again, so this must continue by itself.
           if (this.#lastError !== undefined) atNextTurn(() => this.#read());
           break;
         }
@@ -253,7 +265,7 @@ export class MessageStream {
     this.#watchTime();
   }
 
-  /** Calls back with the messages that have come whole. False when no more are wanted. */
+  /** Delivers the whole messages. Returns false if the stream was paused or has ended. */
   #deliver(): boolean {
     for (;;) {
       const handlers = this.#handlers;
@@ -274,7 +286,7 @@ export class MessageStream {
     }
   }
 
-  /** One timer, for the message that has come in part, if there is one. */
+  /** Starts the timer if part of a message has arrived; otherwise stops it. */
   #watchTime(): void {
     const isWatched = this.#handlers !== undefined && this.#reader.hasPart;
     if (!isWatched) return this.#stopTimer();
@@ -293,13 +305,13 @@ export class MessageStream {
 
   #onDeadline(): void {
     const deadline = this.#deadline;
-    // It stays set while what has come is read, so that nothing restarts it for the same message.
+    // The deadline stays set during the read, so that the read does not restart it for the same message.
     this.#read();
     if (this.#isEnded || this.#deadline !== deadline) return;
     this.#fail(
       new SharingError(
         "timed-out",
-        `Cannot receive a message from ${this.#peerName()}: it did not come whole within ${this.#messageTimeout} ms`,
+        `Cannot receive a message from ${this.#peerName()}: it was not complete within ${this.#messageTimeout} ms`,
       ),
     );
   }
@@ -321,7 +333,7 @@ export class MessageStream {
     this.#handlers?.onDrain();
   }
 
-  /** Watches for what is of use now. */
+  /** Watches for the events that are of use now. */
   #attend(): void {
     const isRead = this.#handlers !== undefined && !this.#isEnded;
     const events = (isRead ? readable : 0) | (this.#writer.isBlocked ? writable : 0);
@@ -344,7 +356,7 @@ export class MessageStream {
     }
   }
 
-  /** Tells the peer, and ends. */
+  /** Sends the error to the peer and ends the stream. */
   #fail(error: SharingError): void {
     if (this.#isEnded) return;
     const handlers = this.#handlers;
@@ -353,7 +365,7 @@ export class MessageStream {
     this.#tellEnd(handlers, error);
   }
 
-  /** Ends without a word to the peer. */
+  /** Ends the stream without sending anything to the peer. */
   #finish(error: SharingError | undefined): void {
     const handlers = this.#handlers;
     this.#close();
@@ -379,7 +391,9 @@ export class MessageStream {
   #sharingError(error: unknown): SharingError {
     if (error instanceof SharingError) return error;
     const reason = error instanceof Error ? error.message : String(error);
-    return new SharingError("bad-message", `Cannot take a message of ${this.#peerName()}: ${reason}`, { cause: error });
+    return new SharingError("bad-message", `Cannot accept a message of ${this.#peerName()}: ${reason}`, {
+      cause: error,
+    });
   }
 
   #goodbyeError({ reason, text, lowestVersion, highestVersion }: GoodbyeMessage): SharingError | undefined {
@@ -387,11 +401,11 @@ export class MessageStream {
     const versions = reason === "version-mismatch"
       ? `; it knows versions ${lowestVersion} to ${highestVersion} of the protocol, and this process ${protocolVersion}`
       : "";
-    // What a peer says may go to a terminal.
+    // Escaped, because the peer's text may be printed on a terminal.
     const quoted = text === "" ? "" : `: ${JSON.stringify(text).replaceAll(/[\x7f-\x9f]/g, "?")}`;
     return new SharingError(
       codeOfGoodbye(reason),
-      `Cannot go on with ${this.#peerName()}: it ended the connection (${reason})${quoted}${versions}`,
+      `Cannot continue with ${this.#peerName()}: it ended the connection (${reason})${quoted}${versions}`,
     );
   }
 
@@ -404,7 +418,7 @@ export class MessageStream {
   }
 }
 
-/** What a peer is told of an error here. */
+/** The reason of a GOODBYE that reports an error to the peer. */
 function reasonOf({ code }: SharingError): GoodbyeReason {
   return goodbyeReasons.find((reason) => reason === code) ?? "failed";
 }

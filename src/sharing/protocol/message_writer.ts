@@ -1,5 +1,5 @@
 /**
- * Messages on their way to a socket.
+ * Queues messages for a socket.
  *
  * @module
  */
@@ -11,27 +11,27 @@ import { encodeInto, encodeMessage, roomFor } from "./encode_message.ts";
 import type { Message } from "./messages.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
-/** Bytes: short messages are joined to writes of at most so many. */
+/** The maximum size in bytes of the writes into which short messages are joined. */
 const joinedByteLength = 16_384;
-/** Bytes: with more in the queue, whoever sends should wait. */
+/** The queue length in bytes above which senders should wait. */
 const backlogByteLength = 256 * 1024;
 const noDescriptors: readonly number[] = [];
 
 interface Outgoing {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** What of the bytes is to be written: behind it, there may be room for other messages. */
+  /** The range of the bytes to write. There may be room for more messages behind it. */
   begin: number;
   end: number;
-  /** Goes with the first byte, which is of a write of its own; undefined for none, and once it went. */
+  /** The descriptor to send with the first byte, in a separate write. Undefined if there is none or if it was sent. */
   fd: number | undefined;
-  /** Whether it was made for the queue, and is to be closed. */
+  /** Whether the descriptor was duplicated for the queue and must be closed. */
   isDuplicate: boolean;
 }
 
-/** Room that was used and is free, for whichever connection is the next to write: most have nothing to write. */
+/** A used buffer, free for the next connection that writes: most connections have nothing to write. */
 let spareRoom: Uint8Array<ArrayBuffer> | undefined;
 
-/** A queue of messages, which waits while the socket takes nothing. */
+/** A queue of messages, which are kept while the socket accepts no more bytes. */
 export class MessageWriter {
   readonly #fd: number;
   readonly #peerName: string;
@@ -45,37 +45,37 @@ export class MessageWriter {
     this.#peerName = `process ${peer.pid}`;
   }
 
-  /** Whether the socket did not take all when it was last tried. */
+  /** Whether the socket accepted only part of the queue at the last attempt. */
   get isBlocked(): boolean {
     return this.#isBlocked;
   }
 
-  /** Whether nothing is left to be written. */
+  /** Whether the queue is empty. */
   get isEmpty(): boolean {
     return this.#queue.length === 0;
   }
 
-  /** Bytes in the queue. */
+  /** The number of bytes in the queue. */
   get byteLength(): number {
     return this.#byteLength;
   }
 
-  /** Whether over 256 KiB are in the queue. */
+  /** Whether the queue holds more than 256 KiB. */
   get isBacklogged(): boolean {
     return this.#byteLength > backlogByteLength;
   }
 
   /**
-   * Why nothing can be sent any more: `peer-gone` when the peer does not read, which may have said something before, or
-   * `out-of-descriptors`.
+   * Why nothing can be sent any more: `peer-gone` if the peer has stopped reading, though messages from it may still be
+   * unread; or `out-of-descriptors`.
    */
   get failure(): SharingError | undefined {
     return this.#failure;
   }
 
   /**
-   * Puts a message into the queue. One with a handle is written at once where the socket takes it, since the handle is
-   * borrowed.
+   * Appends a message to the queue. A message with a handle is written immediately if the socket accepts it, because
+   * the handle is borrowed.
    */
   add(message: Message): void {
     if (this.#failure !== undefined) return;
@@ -91,7 +91,7 @@ export class MessageWriter {
     if (outgoing.fd !== undefined) this.#keepDescriptor(outgoing);
   }
 
-  /** Writes what the socket takes. */
+  /** Writes as much as the socket accepts. */
   flush(): void {
     this.#isBlocked = false;
     while (this.#queue.length > 0 && !this.#isBlocked) {
@@ -104,14 +104,14 @@ export class MessageWriter {
     }
   }
 
-  /** Drops what was not written. The socket is not closed. */
+  /** Drops the queue. Does not close the socket. */
   close(): void {
     this.#isBlocked = false;
     this.#byteLength = 0;
     for (const outgoing of this.#queue.splice(0)) closeDuplicate(outgoing);
   }
 
-  /** Writes a message behind others, where there is room for it, else where others will find room. */
+  /** Appends a message to the last buffer of the queue if it fits, or to a new one with room for more. */
   #join(message: Message, room: number): void {
     const last = this.#queue.at(-1);
     if (last !== undefined && last.end + room <= last.bytes.length) {
@@ -144,7 +144,7 @@ export class MessageWriter {
     } catch (cause) {
       this.#queue.pop();
       this.#byteLength -= outgoing.bytes.length;
-      const action = `keep a descriptor for ${this.#peerName} until it reads`;
+      const action = `keep a descriptor for ${this.#peerName} until it is read`;
       if (isOutOfDescriptors(cause)) this.#fail(outOfDescriptors(action, cause));
       else throw cause;
     }
@@ -157,10 +157,10 @@ export class MessageWriter {
 
   #sendError(number: number): SharingError {
     if (number === errno.ETOOMANYREFS) {
-      return outOfDescriptors(`send a descriptor to ${this.#peerName}: too many are on their way unread`);
+      return outOfDescriptors(`send a descriptor to ${this.#peerName}: too many sent descriptors are unread`);
     }
     const cause = new SystemError(number, "sendmsg");
-    const what = number === errno.EPIPE || number === errno.ECONNRESET ? "it reads no more" : cause.message;
+    const what = number === errno.EPIPE || number === errno.ECONNRESET ? "it has stopped reading" : cause.message;
     return new SharingError("peer-gone", `Cannot send to ${this.#peerName}: ${what}`, { cause });
   }
 }

@@ -1,15 +1,15 @@
 /**
- * What exporters and importers say to each other. PROTOCOL.md has each message byte for byte.
+ * The messages between exporters and importers. PROTOCOL.md describes each message byte for byte.
  *
  * @module
  */
 import { SharingError, type SharingErrorCode } from "../../support/errors.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 
-/** The version of the protocol that is spoken here; no other is known. */
+/** The only version of the protocol that this implementation knows. */
 export const protocolVersion = 1;
 
-/** Why a connection is ended, in the order of their numbers. */
+/** The reasons for ending a connection, in the order of their numbers. */
 export const goodbyeReasons = [
   "done",
   "version-mismatch",
@@ -21,18 +21,18 @@ export const goodbyeReasons = [
   "failed",
 ] as const;
 
-/** Why a connection is ended. */
+/** The reason for ending a connection. */
 export type GoodbyeReason = typeof goodbyeReasons[number];
 
-/** Bytes: no body of a message is longer. */
+/** The maximum length of a message's body in bytes. */
 export const maximumBodyByteLength = 65_536;
-/** Bytes of an offer's name in UTF-8. */
+/** The maximum length of an offer's name in bytes of UTF-8. */
 export const maximumNameByteLength = 255;
-/** Bytes of metadata as JSON in UTF-8. */
+/** The maximum length of metadata in bytes of UTF-8, as JSON. */
 export const maximumMetadataByteLength = 32_768;
-/** Slots of a channel. */
+/** The maximum number of slots of a channel. */
 export const maximumSlots = 1024;
-/** Offers that an exporter has at a time, and events that either end has told of. */
+/** The maximum number of offers of an exporter at a time, and of events of either side. */
 export const maximumIdentifiers = 65_536;
 
 /** The importer's first message. */
@@ -48,7 +48,7 @@ export interface WelcomeMessage {
   readonly version: number;
 }
 
-/** The last message of either. */
+/** The last message of either side. */
 export interface GoodbyeMessage {
   readonly type: "goodbye";
   readonly reason: GoodbyeReason;
@@ -57,18 +57,18 @@ export interface GoodbyeMessage {
   readonly text: string;
 }
 
-/** A pool that offers will be in. */
+/** Announces a pool that offers will belong to. */
 export interface PoolMessage {
   readonly type: "pool";
   readonly pool: number;
   readonly kind: "device" | "host";
-  /** 16 bytes; zeros for host memory. */
+  /** 16 bytes; all zero for host memory. */
   readonly deviceUuid: Uint8Array<ArrayBuffer>;
-  /** Borrowed by whoever sends it; the receiver's to dispose of. */
+  /** Borrowed by the sender; the receiver must dispose of it. */
   readonly handle: ShareableHandle;
 }
 
-/** Memory of a pool that offers will lie in. */
+/** Announces an allocation that offers will lie in. */
 export interface AllocationMessage {
   readonly type: "allocation";
   readonly allocation: number;
@@ -78,7 +78,7 @@ export interface AllocationMessage {
   readonly exportData: Uint8Array<ArrayBuffer>;
 }
 
-/** An interprocess event of the sender's. */
+/** Announces an interprocess event of the sender. */
 export interface EventMessage {
   readonly type: "event";
   readonly event: number;
@@ -88,7 +88,7 @@ export interface EventMessage {
   readonly handle: Uint8Array<ArrayBuffer>;
 }
 
-/** Something that may be mapped. */
+/** Announces memory that the importer may map. */
 export interface OfferMessage {
   readonly type: "offer";
   readonly offer: number;
@@ -98,38 +98,41 @@ export interface OfferMessage {
   readonly pool: number;
   readonly byteOffset: number;
   readonly byteLength: number;
-  /** 0 where the memory may be read at once. */
+  /** 0 if the memory may be read immediately. */
   readonly readyEvent: number;
   readonly name: string;
-  /** JSON, or empty where there are none. */
+  /** JSON, or empty if there is none. */
   readonly metadata: string;
 }
 
-/** How the memory of the offer that came before is divided into slots. */
+/** Describes how the memory of the preceding offer is divided into slots. */
 export interface ChannelMessage {
   readonly type: "channel";
   readonly offer: number;
   readonly slotByteLength: number;
   readonly slotStride: number;
-  /** As many frames may be sent that were not taken; the number of slots where importers need not say so. */
+  /**
+   * The maximum number of frames that are sent and not taken; equals the number of slots if importers need not send
+   * TAKEN.
+   */
   readonly window: number;
-  /** One for each slot. */
+  /** The event of each slot. */
   readonly readyEvents: readonly number[];
 }
 
-/** Messages that say something of one offer, and nothing else. */
+/** Messages whose only field is an offer. */
 export interface OfferNotice {
   readonly type: "withdraw" | "recall" | "end" | "held" | "withdrawn";
   readonly offer: number;
 }
 
-/** The importer wants the frames of a channel. */
+/** The importer requests the frames of a channel. */
 export interface JoinMessage {
   readonly type: "join";
   readonly offer: number;
 }
 
-/** An identifier is not used any more. */
+/** An identifier is no longer used. */
 export interface ForgetMessage {
   readonly type: "forget";
   readonly kind: "pool" | "allocation" | "event";
@@ -142,45 +145,45 @@ export interface EventFreeMessage {
   readonly event: number;
 }
 
-/** A frame lies in a slot of a channel. */
+/** A frame was written, or is being written, to a slot of a channel. */
 export interface FrameMessage {
   readonly type: "frame";
   readonly offer: number;
   readonly slot: number;
   readonly sequence: number;
   readonly byteLength: number;
-  /** Whether the slot's ready event must have fired first. */
+  /** Whether the slot's ready event must fire before the frame may be read. */
   readonly hasEvent: boolean;
-  /** JSON, or empty where there are none. */
+  /** JSON, or empty if there is none. */
   readonly metadata: string;
 }
 
-/** The importer's use of an offer ends. */
+/** The importer stops using an offer. */
 export interface ReleasedMessage {
   readonly type: "released";
   readonly offer: number;
-  /** 0 where all its work is done. */
+  /** 0 if all work with it is done. */
   readonly event: number;
 }
 
-/** The application has got a frame. */
+/** The importer's application has received a frame. */
 export interface TakenMessage {
   readonly type: "taken";
   readonly offer: number;
   readonly sequence: number;
 }
 
-/** The importer's use of a frame ends. */
+/** The importer stops using a frame. */
 export interface ReleaseSlotMessage {
   readonly type: "release-slot";
   readonly offer: number;
   readonly slot: number;
   readonly sequence: number;
-  /** 0 where all its work is done. */
+  /** 0 if all work with it is done. */
   readonly event: number;
 }
 
-/** All there are. */
+/** Any message of the protocol. */
 export type Message =
   | HelloMessage
   | WelcomeMessage
@@ -199,12 +202,12 @@ export type Message =
   | TakenMessage
   | ReleaseSlotMessage;
 
-/** The code of the error that a peer's GOODBYE is. */
+/** The error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
   return reason === "full" ? "not-permitted" : reason === "failed" ? "peer-gone" : reason;
 }
 
-/** The error for a message of a peer that breaks a rule of the protocol. */
+/** The error for a peer's message that breaks a rule of the protocol. */
 export function badMessage(what: string): SharingError {
-  return new SharingError("bad-message", `Cannot go on with the connection: ${what}`);
+  return new SharingError("bad-message", `Cannot continue the connection: ${what}`);
 }

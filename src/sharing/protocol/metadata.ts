@@ -1,7 +1,7 @@
 import { whatIs } from "../../support/validation.ts";
 import { maximumMetadataByteLength, maximumNameByteLength } from "./messages.ts";
 
-/** What JSON can say. */
+/** A value that JSON can represent. */
 export type JsonValue =
   | string
   | number
@@ -11,50 +11,53 @@ export type JsonValue =
   | { readonly [key: string]: JsonValue };
 
 const encoder = new TextEncoder();
-/** Of a name that is refused, so many characters are quoted. */
+/** The number of characters that an error quotes of an invalid name. */
 const quotedLength = 40;
 
-/** Metadata as they are sent: empty where there are none. */
+/** Metadata as sent to the peer: a JSON string, empty if there is none. */
 export function encodeMetadata(metadata: JsonValue | undefined): string {
   if (metadata === undefined) return "";
   const text = textOf(metadata);
   if (text === undefined) {
-    throw new TypeError(`Cannot send ${whatIs(metadata)} as metadata: give what JSON can say`);
+    throw new TypeError(`Cannot send ${whatIs(metadata)} as metadata: give a value that JSON can represent`);
   }
-  // A string has at most three bytes of UTF-8 for each of its units.
+  // A string takes at most three bytes of UTF-8 for each UTF-16 code unit.
   if (text.length * 3 > maximumMetadataByteLength) {
     const { length } = encoder.encode(text);
     if (length > maximumMetadataByteLength) {
       throw new RangeError(
-        `Cannot send metadata of ${length} bytes: there is room for ${maximumMetadataByteLength}; send them in a buffer`,
+        `Cannot send metadata of ${length} bytes: the limit is ${maximumMetadataByteLength}; send them in a buffer`,
       );
     }
   }
   return text;
 }
 
-/** The JSON of metadata; undefined where there is none of them. */
+/** Metadata as JSON; undefined if JSON has no representation of the value. */
 function textOf(metadata: JsonValue): string | undefined {
   try {
     return JSON.stringify(metadata);
   } catch (cause) {
-    // What else is thrown, a method of the application's has.
+    // Any other error was thrown by the application's own `toJSON`.
     if (!(cause instanceof TypeError)) throw cause;
     throw new TypeError(
-      `Cannot send metadata that JSON cannot say (${
+      `Cannot send metadata that JSON cannot represent (${
         cause.message.split("\n")[0]
-      }); give numbers and texts, and lists and objects of these`,
+      }); give numbers and strings, and arrays and objects of these`,
       { cause },
     );
   }
 }
 
-/** What was given to `encodeMetadata`. */
+/** The value that was passed to `encodeMetadata`. */
 export function decodeMetadata(text: string): JsonValue | undefined {
   return text === "" ? undefined : JSON.parse(text) as JsonValue;
 }
 
-/** Whether a name is one beyond doubt: most are, and an encoder costs more than looking at each character. */
+/**
+ * Whether a name consists of ASCII characters only and is therefore valid. Most names do, and this loop costs less than
+ * an encoder.
+ */
 function isPlain(name: string): boolean {
   if (name.length === 0 || name.length > maximumNameByteLength) return false;
   for (let i = 0; i < name.length; i++) {
@@ -64,7 +67,7 @@ function isPlain(name: string): boolean {
   return true;
 }
 
-/** Refuses names that an offer cannot have. */
+/** Throws unless a name is valid for an offer. */
 export function checkName(name: string): void {
   if (typeof name !== "string") {
     throw new TypeError(`Cannot use ${whatIs(name)} as the name of an offer: it must be a string`);
@@ -75,7 +78,7 @@ export function checkName(name: string): void {
     const quoted = JSON.stringify(name.length > quotedLength ? `${name.slice(0, quotedLength)}...` : name);
     throw new RangeError(
       `Cannot use ${quoted} as the name of an offer: it has ${length} bytes of UTF-8; a name has 1 to ` +
-        `${maximumNameByteLength} bytes, no NUL and no half of a character`,
+        `${maximumNameByteLength} bytes, no NUL and no lone surrogate`,
     );
   }
 }

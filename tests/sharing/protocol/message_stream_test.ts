@@ -750,7 +750,7 @@ leakTest("a process with no descriptor left says so and ends the stream", () =>
     using handle = memoryFile();
     end.stream.send(poolMessage(handle));
     assertEquals(await child.nextLine(), "out-of-descriptors");
-    await end.calls.endsWith("peer-gone", "no more descriptors");
+    await end.calls.endsWith("peer-gone", "cannot open more descriptors");
     assertEquals(await child.ended, 0);
   }), { warmUp: warmUpSockets });
 

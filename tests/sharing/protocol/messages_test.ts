@@ -84,7 +84,7 @@ function utf8(text: string): Uint8Array {
 
 /** What is said of a message whose name begins with its type. */
 function refusalOf(name: string, refusal: string): string {
-  return `Cannot take the message ${name.split(" ")[0]}: its ${refusal}`;
+  return `Cannot accept the message ${name.split(" ")[0]}: its ${refusal}`;
 }
 
 function assertRefused(bytes: Uint8Array, message: string): void {
@@ -170,7 +170,7 @@ test("a header that no message has is refused before its body comes", () => {
   const header = (byteLength: number, type: number, descriptors: number) =>
     joined([u32(byteLength), u16(type), u16(descriptors)]);
   for (const type of [0, 4, 15, 27, 31, 38, 65535]) {
-    assertRefused(header(4, type, 0), `Cannot take a message of type ${type}: there is none in the protocol`);
+    assertRefused(header(4, type, 0), `Cannot accept a message of type ${type}: the protocol has no such type`);
   }
   const lengths: readonly (readonly [type: number, name: string, needed: string, ...wrong: number[]])[] = [
     [1, "HELLO", "16", 15, 17],
@@ -216,14 +216,14 @@ test("a body or a descriptor that is not what the header says is refused", () =>
       SharingError,
     )
       .message;
-  assertEquals(refusal(held, 3, undefined), "Cannot take the message HELD: its body is 3 bytes; it takes 4");
+  assertEquals(refusal(held, 3, undefined), "Cannot accept the message HELD: its body is 3 bytes; it takes 4");
   assertEquals(
     refusal(held, 4, handle),
-    "Cannot take the message HELD: its count of descriptors that came is 1; it takes 0",
+    "Cannot accept the message HELD: its count of descriptors that came is 1; it takes 0",
   );
   assertEquals(
     refusal(pool, 24, undefined),
-    "Cannot take the message POOL: its count of descriptors that came is 0; it takes 1",
+    "Cannot accept the message POOL: its count of descriptors that came is 0; it takes 1",
   );
 });
 
@@ -249,7 +249,7 @@ const violations: readonly Violation[] = [
   ["GOODBYE full", 2, u16(9), "highest version is 1; it takes 9 to 65535"],
   ["GOODBYE full", 6, u16(1), "zero field at 6 is 1; it takes 0"],
   ["GOODBYE full", 8, Uint8Array.of(0xff), "text is ff6561736f6e2036; it takes UTF-8"],
-  ["GOODBYE full", 9, Uint8Array.of(0), 'text is "r\\u0000ason 6"; it takes text without a NUL'],
+  ["GOODBYE full", 9, Uint8Array.of(0), 'text is "r\\u0000ason 6"; it takes a string without a NUL'],
   ["POOL of a device", 0, u32(0), `pool is 0; ${identifierRange}`],
   ["POOL of a device", 4, u32(0), "kind is 0; it takes 1 to 2"],
   ["POOL of a device", 4, u32(3), "kind is 3; it takes 1 to 2"],
@@ -299,7 +299,7 @@ const violations: readonly Violation[] = [
   ["OFFER of a buffer", 40, Uint8Array.of(0xc0, 0x80), "name is c0806967687473; it takes UTF-8"],
   ["OFFER of a buffer", 40, Uint8Array.of(0xed, 0xa0, 0x80), "name is eda08067687473; it takes UTF-8"],
   ["OFFER of a buffer", 46, Uint8Array.of(0xe2), "name is 776569676874e2; it takes UTF-8"],
-  ["OFFER of a buffer", 41, Uint8Array.of(0), 'name is "w\\u0000ights"; it takes text without a NUL'],
+  ["OFFER of a buffer", 41, Uint8Array.of(0), 'name is "w\\u0000ights"; it takes a string without a NUL'],
   [
     "OFFER of a buffer",
     48,
@@ -309,7 +309,7 @@ const violations: readonly Violation[] = [
   ["OFFER of a buffer", 78, utf8(" "), 'metadata is "{\\"shape\\":[512,512],\\"type\\":\\"f32\\" "; it takes JSON'],
   ["OFFER of a whole pool", 53, utf8("Null"), 'metadata is "Null"; it takes JSON'],
   ["OFFER of a whole pool", 53, utf8("\ufeff1"), 'metadata is "\ufeff1"; it takes JSON'],
-  ["OFFER of a whole pool", 53, utf8("1\0  "), 'metadata is "1\\u0000  "; it takes text without a NUL'],
+  ["OFFER of a whole pool", 53, utf8("1\0  "), 'metadata is "1\\u0000  "; it takes a string without a NUL'],
   ["OFFER of a whole pool", 53, utf8("    "), 'metadata is "    "; it takes JSON'],
   ["CHANNEL", 0, u32(0), `offer is 0; ${identifierRange}`],
   ["CHANNEL", 4, u32(0), "count of slots is 0; it takes 1 to 1024"],
@@ -375,9 +375,9 @@ test("text that a peer sent is not quoted at length", () => {
   const { bytes } = named("OFFER with the longest name and metadata");
   const refused = new Uint8Array(bytes);
   refused.fill("x".charCodeAt(0), headerByteLength + 40 + 255);
-  assertRefused(refused, `Cannot take the message OFFER: its metadata is "${"x".repeat(40)}"; it takes JSON`);
+  assertRefused(refused, `Cannot accept the message OFFER: its metadata is "${"x".repeat(40)}"; it takes JSON`);
   refused.fill(0xff, headerByteLength + 40 + 255);
-  assertRefused(refused, `Cannot take the message OFFER: its metadata is ${"ff".repeat(40)}; it takes UTF-8`);
+  assertRefused(refused, `Cannot accept the message OFFER: its metadata is ${"ff".repeat(40)}; it takes UTF-8`);
 });
 
 test("what has no place in its field is not encoded", () => {
@@ -411,8 +411,8 @@ test("what has no place in its field is not encoded", () => {
   const offer = named("OFFER of a buffer").message as Extract<Message, { type: "offer" }>;
   const texts: readonly (readonly [Partial<typeof offer>, string])[] = [
     [{ name: "é".repeat(128) }, "name is 256 bytes of UTF-8; it takes at most 255"],
-    [{ name: "a\0" }, 'name is "a\\u0000"; it takes text without a NUL or half a character'],
-    [{ name: "\ud800" }, 'name is "\\ud800"; it takes text without a NUL or half a character'],
+    [{ name: "a\0" }, 'name is "a\\u0000"; it takes a string without a NUL or a lone surrogate'],
+    [{ name: "\ud800" }, 'name is "\\ud800"; it takes a string without a NUL or a lone surrogate'],
     [{ metadata: " ".repeat(32_769) }, "metadata is 32769 bytes of UTF-8; it takes at most 32768"],
   ];
   for (const [fields, refusal] of texts) {
