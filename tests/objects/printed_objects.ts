@@ -199,7 +199,7 @@ async function visitChannel(cuda: poolpass.Cuda, path: string, visit: Visit): Pr
   visit(slot, "Slot { device 0, slot #, 64 bytes, # }");
   visit(producer, "ChannelProducer { frames, 1 of 2 slots free, 1 consumer, 0 frames }");
   producer.send(slot);
-  visit(slot, "Slot { device 0, slot #, 64 bytes, sent or given back }");
+  visit(slot, "Slot { device 0, slot #, 64 bytes, sent or returned }");
   const received = (await consumer.next())!;
   visit(consumer, "ChannelConsumer { frames, 0 frames ready, 1 held }");
   visit(received, "ReceivedSlot { device 0, slot #, frame 1, 64 bytes }");

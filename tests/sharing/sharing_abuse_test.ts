@@ -285,10 +285,10 @@ fixtureTest("messages that no importer may send end its connection, and no other
     [
       "an event that is waited for already",
       [event(pending), notice("held", weights), notice("held", weights), released(weights, 1), released(weights, 1)],
-      "event 1 is used again before it was given back",
+      "event 1 is used again before EVENT_FREE",
     ],
-    ["WITHDRAWN unasked", [notice("withdrawn", weights)], "which was not asked for"],
-    ["JOIN of a buffer", [notice("held", weights), notice("join", weights)], "offer 1 is no channel"],
+    ["WITHDRAWN unasked", [notice("withdrawn", weights)], "answers no WITHDRAW"],
+    ["JOIN of a buffer", [notice("held", weights), notice("join", weights)], "offer 1 is not a channel"],
     ["JOIN of what is not held", [notice("join", other)], "channel 3 is used and was not held"],
     ["JOIN twice", [...joinOther, notice("join", other)], '"other" is joined twice'],
     ["TAKEN without JOIN", [notice("held", other), taken], '"other" was not joined'],
@@ -298,17 +298,17 @@ fixtureTest("messages that no importer may send end its connection, and no other
       [...joinOther, releaseSlot(other, 3, 1)],
       'frame 1 in slot 3 of "other" is released and was not held',
     ],
-    ["RELEASE_SLOT of a buffer", [releaseSlot(weights, 0, 1)], "offer 1 is no channel"],
+    ["RELEASE_SLOT of a buffer", [releaseSlot(weights, 0, 1)], "offer 1 is not a channel"],
     ["WITHDRAW", [notice("withdraw", weights)], 'a message "withdraw" comes from an importer'],
     ["RECALL", [notice("recall", weights)], 'a message "recall" comes from an importer'],
     ["END", [notice("end", frames)], 'a message "end" comes from an importer'],
     ["FORGET", [{ type: "forget", kind: "pool", identifier: 1 }], 'a message "forget" comes from an importer'],
     ["EVENT_FREE", [{ type: "event-free", event: 1 }], 'a message "event-free" comes from an importer'],
-    ["POOL without a descriptor", [pool], "the descriptor that it announces did not come"],
+    ["POOL without a descriptor", [pool], "the descriptor that it declares did not come"],
     ["a length of 4 GiB", [header(2 ** 32 - 1, 32)], "its length is 4294967295; it takes 4"],
-    ["an unknown type", [header(4, 99)], "message of type 99: there is none in the protocol"],
+    ["an unknown type", [header(4, 99)], "message of type 99: the protocol has no such type"],
     ["65,535 announced descriptors", [header(24, 16, 65_535)], "its count of descriptors is 65535; it takes 1"],
-    ["text", [new TextEncoder().encode("GET / HTTP/1.1\r\n\r\n")], "there is none in the protocol"],
+    ["text", [new TextEncoder().encode("GET / HTTP/1.1\r\n\r\n")], "the protocol has no such type"],
   ];
   for (const [what, messages, text] of violations) {
     const connection = await peer.connect(exporter.path);
@@ -344,10 +344,15 @@ fixtureTest("a peer that keeps no rule of the greeting is not served", async (fi
         "bad-message",
         "its first message is WELCOME, not HELLO",
       ],
-      ["a later version", hello(2, 7), "version-mismatch", "it knows 2 to 7, and this process knows 1"],
-      ["no version", hello(0, 0), "version-mismatch", "it knows 0 to 0"],
+      [
+        "a later version",
+        hello(2, 7),
+        "version-mismatch",
+        "it knows versions 2 to 7 of the protocol, and this process knows version 1",
+      ],
+      ["no version", hello(0, 0), "version-mismatch", "it knows versions 0 to 0"],
       ["a length of 4 GiB", header(2 ** 32 - 1, 1), "bad-message", "its length is 4294967295; it takes 16"],
-      ["text", text, "bad-message", "there is none in the protocol"],
+      ["text", text, "bad-message", "the protocol has no such type"],
     ];
   for (const [what, first, code, text] of greetings) {
     const connection = await peer.connect(exporter.path);
@@ -365,7 +370,7 @@ fixtureTest("a peer that keeps no rule of the greeting is not served", async (fi
 
 fixtureTest("descriptors that no message announces end the connection, and are closed", async (fixture) => {
   const { exporter, peer } = fixture;
-  const text = "more descriptors came than they announce";
+  const text = "more descriptors came than they declare";
   const many = (count: number) => Array<string>(count).fill("file");
   const cases: readonly (readonly [what: string, first: Message, descriptors: string[], text: string])[] = [
     ["one with HELD", notice("held", weights), ["file"], text],
@@ -589,7 +594,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     ["RELEASED", [...all, released(1)], 'a message "released" comes from an exporter'],
     ["JOIN", [...all, notice("join", 2)], 'a message "join" comes from an exporter'],
     ["ALLOCATION twice", [...all, truth.allocation()], "allocation 1 is announced twice"],
-    ["ALLOCATION in no pool", [...all, truth.allocation(2, 9)], "allocation 2 lies in pool 9, unknown"],
+    ["ALLOCATION in no pool", [...all, truth.allocation(2, 9)], "allocation 2 lies in unknown pool 9"],
     ["EVENT twice", [...all, truth.event()], "event 1 is announced twice"],
     ["OFFER twice", [...all, truth.offer({ name: "again" })], "offer 1 is made twice"],
     ["two offers of one name", [...all, truth.offer({ offer: 3 })], 'two offers have the name "true"'],
@@ -599,17 +604,17 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     [
       "OFFER behind its allocation",
       [...all, truth.offer({ offer: 3, name: "3", byteOffset: 4090 })],
-      "bytes 4090 to 4154 are offered of an allocation that has 4096",
+      "bytes 4090 to 4154 are offered of an allocation of 4096 bytes",
     ],
     [
       "OFFER of more than its allocation",
       [...all, truth.offer({ offer: 3, name: "3", byteLength: 2 ** 50 })],
-      "are offered of an allocation that has 4096",
+      "are offered of an allocation of 4096 bytes",
     ],
     ["OFFER with no event", [...all, truth.offer({ offer: 3, name: "3", readyEvent: 9 })], "event 9 was not announced"],
-    ["CHANNEL of no offer", [...all, truth.channel({ offer: 9 })], "offer 9 is no new channel"],
-    ["CHANNEL of a buffer", [...all, truth.channel({ offer: 1 })], "offer 1 is no new channel"],
-    ["CHANNEL twice", [...all, truth.channel()], "offer 2 is no new channel"],
+    ["CHANNEL of no offer", [...all, truth.channel({ offer: 9 })], "offer 9 is not a new channel"],
+    ["CHANNEL of a buffer", [...all, truth.channel({ offer: 1 })], "offer 1 is not a new channel"],
+    ["CHANNEL twice", [...all, truth.channel()], "offer 2 is not a new channel"],
     [
       "something else than the CHANNEL of an OFFER",
       [...all, truth.offer({ offer: 3, kind: "channel", name: "3" }), notice("withdraw", 1)],
@@ -631,18 +636,22 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     ],
     ["WITHDRAW of nothing", [...all, notice("withdraw", 9)], "offer 9 was not made"],
     ["WITHDRAW twice", [...all, notice("withdraw", 1), notice("withdraw", 1)], "offer 1 was not made"],
-    ["FORGET of no pool", [...all, forget("pool", 9)], "pool 9 is forgotten, and unknown"],
-    ["FORGET of no allocation", [...all, forget("allocation", 9)], "allocation 9 is forgotten, and unknown"],
+    ["FORGET of no pool", [...all, forget("pool", 9)], "pool 9 is forgotten and was not announced"],
+    ["FORGET of no allocation", [...all, forget("allocation", 9)], "allocation 9 is forgotten and was not announced"],
     ["FORGET of no event", [...all, forget("event", 9)], "event 9 is forgotten and was not announced"],
-    ["FORGET of a pool with allocations", [...all, forget("pool", 1)], "pool 1 is forgotten, and in use"],
-    ["FORGET of an allocation with offers", [...all, forget("allocation", 1)], "allocation 1 is forgotten, and in use"],
-    ["FORGET of a channel's event", [...all, forget("event", 1)], "event 1 is forgotten, and in use"],
-    ["EVENT_FREE of nothing", [...all, { type: "event-free", event: 1 }], "event 1 is given back and was not lent"],
+    ["FORGET of a pool with allocations", [...all, forget("pool", 1)], "pool 1 is forgotten while in use"],
+    [
+      "FORGET of an allocation with offers",
+      [...all, forget("allocation", 1)],
+      "allocation 1 is forgotten while in use",
+    ],
+    ["FORGET of a channel's event", [...all, forget("event", 1)], "event 1 is forgotten while in use"],
+    ["EVENT_FREE of nothing", [...all, { type: "event-free", event: 1 }], "event 1 is freed and was not lent"],
     ["FRAME without JOIN", [...all, frame({})], "offer 2 was not joined"],
     ["END without JOIN", [...all, notice("end", 2)], "offer 2 was not joined"],
-    ["POOL without a descriptor", [...all, truth.pool(2)], "the descriptor that it announces did not come"],
+    ["POOL without a descriptor", [...all, truth.pool(2)], "the descriptor that it declares did not come"],
     ["a length of 4 GiB", [...all, header(2 ** 32 - 1, 19)], "its length is 4294967295; it takes"],
-    ["an unknown type", [...all, header(0, 99)], "message of type 99: there is none in the protocol"],
+    ["an unknown type", [...all, header(0, 99)], "message of type 99: the protocol has no such type"],
   ];
   for (const [what, messages, text] of violations) {
     await using false_ = await connectToFalse(fixture, messages);
@@ -651,7 +660,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     assertEquals(said.at(-1), "goodbye: bad-message", `${what}: ${said}`);
   }
   const isJoined: readonly Violation[] = [
-    ["FRAME in a slot that is not", [frame({ slot: 2 })], 'slot 2 of "ring" has a frame: it has 2'],
+    ["FRAME in a slot that is not", [frame({ slot: 2 })], 'slot 2 of "ring" does not exist: it has 2'],
     ["FRAME that is too long", [frame({ byteLength: 33 })], 'a frame of "ring" has 33 bytes, and a slot 32'],
     ["FRAMEs in the wrong order", [frame({ sequence: 2 }), frame({ slot: 1 })], "comes after frame 2"],
     ["FRAME twice", [frame({}), frame({})], "comes after frame 1"],
@@ -660,9 +669,9 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     [
       "FORGET of what is mapped",
       [notice("withdraw", 1), forget("allocation", 1)],
-      "allocation 1 is forgotten, and in use",
+      "allocation 1 is forgotten while in use",
     ],
-    ["FORGET of an event that is looked at", [notice("withdraw", 2), forget("event", 1)], "and in use"],
+    ["FORGET of an event that is looked at", [notice("withdraw", 2), forget("event", 1)], "while in use"],
   ];
   for (const [what, messages, text] of isJoined) {
     await using false_ = await connectToFalse(fixture, all);
@@ -756,11 +765,16 @@ fixtureTest("an exporter that keeps no rule of the greeting, or is silent or slo
   });
   const greetings:
     readonly (readonly [what: string, first: Message | Uint8Array, code: SharingErrorCode, text: string])[] = [
-      ["another version", { type: "welcome", version: 2 }, "version-mismatch", "it chose 2, and this process knows 1"],
+      [
+        "another version",
+        { type: "welcome", version: 2 },
+        "version-mismatch",
+        "it chose version 2 of the protocol, and this process knows version 1",
+      ],
       ["the importer's greeting", hello(), "bad-message", "its first message is HELLO, not WELCOME"],
       ["no greeting", truth.offer(), "bad-message", "its first message is OFFER, not WELCOME"],
       ["a length of 4 GiB", header(2 ** 32 - 1, 2), "bad-message", "its length is 4294967295; it takes 16"],
-      ["text", text, "bad-message", "there is none in the protocol"],
+      ["text", text, "bad-message", "the protocol has no such type"],
       ["silence", new Uint8Array(0), "timed-out", "its greeting did not come within 200 ms"],
       ["one byte", Uint8Array.of(16), "timed-out", "within 200 ms"],
       ["a farewell for the version", goodbye("version-mismatch"), "version-mismatch", "it knows versions 2 to 3"],
@@ -835,7 +849,7 @@ fixtureTest("what a peer may have is counted", async (fixture) => {
     const ended = endOf(false_.importer, "answers", patience);
     const cycle = joined([encodeMessage(truth.offer()), encodeMessage(notice("withdraw", 1))]);
     await peer.call("flood", false_.connection, cycle, { count: 200_000 });
-    assertCode(await ended, "bad-message", "what is answered is not read", "answers");
+    assertCode(await ended, "bad-message", "the answers are not read", "answers");
   }
   {
     await using false_ = await connectToFalse(fixture, [], { descriptors: [] });
@@ -918,7 +932,7 @@ folderTest("an importer with no descriptor left says so, and others have what it
   assertEquals(await child.nextLine(), "after: 64 32");
   assertEquals(await child.ended, 0, await child.errors());
   await until(() => exporter.leases.length === 0 && ends.length === 2, "The leases or connections stay");
-  assertCode(ends[0], "peer-gone", "may open no more descriptors", "the exporter is told");
+  assertCode(ends[0], "peer-gone", "cannot open more descriptors", "the exporter is told");
   assertEquals(ends[1], undefined);
 });
 

@@ -57,7 +57,7 @@ sharingTest("what is offered comes by name and as an iterator, with what is said
   circle.push(circle);
   for (const unsayable of [{ shape: [5n] }, circle]) {
     const refused = () => exporter.offer("x", second, { metadata: unsayable as JsonValue });
-    assertThrows(refused, TypeError, "Cannot send metadata that JSON cannot say");
+    assertThrows(refused, TypeError, "Cannot send metadata that JSON cannot represent");
   }
   assertEquals(exporter.offers.length, 3);
   await peer.call("close", "one");
@@ -340,10 +340,10 @@ sharingTest(
     const error = (ofStubborn as PromiseRejectedResult).reason;
     assertInstanceOf(error, SharingError);
     assertEquals(error.code, "cut-off");
-    assertStringIncludes(error.message, `process ${stubborn.pid} did not let go of "buffer" in 300 ms`);
+    assertStringIncludes(error.message, `process ${stubborn.pid} did not release "buffer" within 300 ms`);
     assertEquals(gone, [[stubborn.pid, "cut-off"]]);
     assertEquals(exporter.leases.map(({ peer, state }) => [peer.pid, state]), [[stubborn.pid, "quarantined"]]);
-    await assertFailsSoon(stubborn.call("offer", "one", "never"), "cut-off", "did not let go");
+    await assertFailsSoon(stubborn.call("offer", "one", "never"), "cut-off", "did not release");
     // It still reads, and nobody gets the memory.
     using next = pool.allocate(size, stream);
     next.fill(8);

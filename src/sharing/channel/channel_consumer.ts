@@ -20,41 +20,44 @@ import { abortable } from "../../support/waiting/abortable.ts";
 
 /** Options of `Importer.channel`. */
 export interface ConsumerOptions extends WaitOptions {
-  /** The stream of the slots' buffers, on which they are released: the device's default stream unless given. */
+  /** The stream of the slots' buffers, on which they are released. Defaults to the device's default stream. */
   stream?: CudaStream;
 }
 
-/** What a consumer needs of its importer. */
+/** The dependencies of a consumer, which its importer provides. */
 export interface ConsumerParts {
   readonly offer: OfferMessage;
   readonly channel: ChannelMessage;
-  /** All of the allocation that the ring is in. */
+  /** The whole allocation that contains the ring. */
   readonly whole: DeviceBuffer;
   readonly stream: CudaStream;
-  /** Aborted when the producer asks for the ring, or is gone. */
+  /** Aborted when the producer asks for the ring back, or is gone. */
   recalled(): AbortSignal;
   openEvent(identifier: number): CudaEvent;
   send(message: Message): void;
-  /** Tells how far a stream must get, by the event of a slot where that is needed. Nothing is told where it throws. */
+  /**
+   * Sends a release that takes effect when a stream has finished its work so far, with the event of a slot if one is
+   * needed. If this throws, nothing was sent.
+   */
   release(stream: CudaStream, slot: number, send: (event: number) => void): void;
-  /** Unmaps the ring. False where that has failed. */
+  /** Unmaps the ring. Returns false if that fails. */
   freeRing(): boolean;
-  /** The consumer is done. `isFreed` is false where the ring is still mapped: the exporter is not told. */
+  /** The consumer is done. If the ring is still mapped, `isFreed` is false and the exporter is sent nothing. */
   close(isFreed: boolean): void;
 }
 
-/** What the importer tells its consumer. */
+/** The messages and events that an importer passes to its consumer. */
 export interface ConsumerHub {
   onMessage(message: FrameMessage | OfferNotice): void;
-  /** The connection is at its end. */
+  /** The connection has ended. */
   onEnd(error: SharingError | undefined): void;
 }
 
 /**
  * The reading end of a channel: an async iterable of frames. Made by `Importer.channel`.
  *
- * Each frame must be released, in whatever order: the producer waits for its slot. Frames that came before the producer
- * died are still given; then the iteration throws.
+ * Each frame must be released, in any order: the producer waits for its slot. If the producer dies, the frames that
+ * have arrived are still returned; then the iteration throws.
  *
  * @example
  * ```ts ignore
@@ -68,27 +71,27 @@ export interface ConsumerHub {
 export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedSlot> {
   readonly #parts: ConsumerParts;
   readonly #events: readonly CudaEvent[];
-  /** Frames that came and are not known to be ready, in their order. */
+  /** Frames that have arrived and are not known to be ready, in order. */
   readonly #coming: FrameMessage[] = [];
-  /** Frames that may be read. */
+  /** Frames that may be read, in order. */
   readonly #ready: FrameMessage[] = [];
-  /** Slots of frames that came and were not released. */
+  /** Slots of frames that have arrived and were not released. */
   readonly #full = new Set<number>();
-  /** What the application has. */
+  /** The slots that the application holds. */
   readonly #held = new Set<ReceivedSlot>();
   readonly #freedOn = new FreedStreams();
-  /** Buffers that the application has no more, and that were being read then. */
+  /** Buffers that the application released while they were being read. */
   readonly #beingRead = new Set<DeviceBuffer>();
   readonly #isDrops: boolean;
   readonly #slotOwner: ReceivedSlotOwner;
   #lastSequence = 0;
   #cancelWait: (() => void) | undefined;
-  /** Who waits for a frame, first come first. */
+  /** Pending calls that wait for a frame, in order. */
   readonly #waiting = new Set<() => void>();
-  /** The last frame has come; or none comes any more, and why. */
+  /** Set once no more frames arrive. The error is undefined if the channel has ended normally. */
   #end: { readonly error: unknown } | undefined;
   #disposal: Promise<void> | undefined;
-  /** The producer was told that nothing is held any more. */
+  /** Whether the producer was sent that nothing is held any more. */
   #hasLeft = false;
 
   static {
@@ -101,7 +104,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   }
 
   /**
-   * Made by `Importer.channel`. `onHub` is given what the connection talks to.
+   * Made by `Importer.channel`. `onHub` receives the interface that the connection calls.
    *
    * @ignore
    */
@@ -122,40 +125,41 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     parts.send({ type: "join", offer: parts.offer.offer });
   }
 
-  /** What the producer calls it. */
+  /** The name that the producer gave it. */
   get name(): string {
     return this.#parts.offer.name;
   }
 
-  /** Bytes of a slot. */
+  /** The size of a slot in bytes. */
   get slotByteLength(): number {
     return this.#parts.channel.slotByteLength;
   }
 
-  /** How many slots the ring has: a consumer that holds all of them gets no frame. */
+  /** The number of slots of the ring. A consumer that holds all of them receives no frames. */
   get slots(): number {
     return this.#events.length;
   }
 
-  /** What the producer's application says of the channel. */
+  /** The metadata that the producer's application attached to the channel. */
   get metadata(): JsonValue | undefined {
     return decodeMetadata(this.#parts.offer.metadata);
   }
 
   /**
-   * Aborted when the producer's process asks for the ring back: dispose of this soon. Who does not may be cut off.
+   * Aborted when the producer's process asks for the ring back: dispose of the consumer soon, or the connection may be
+   * cut off.
    */
   get recalled(): AbortSignal {
     return this.#parts.recalled();
   }
 
   /**
-   * The next frame: once it may be read. Undefined when the producer has ended the channel.
+   * Returns the next frame, once it may be read. Returns undefined once the producer has ended the channel.
    *
    * @param options a signal ends the wait
-   * @throws {ReferenceError} where the consumer was disposed
-   * @throws {SharingError} `peer-gone` and others, when the connection ends otherwise
-   * @throws {CudaError} when the device was lost
+   * @throws {ReferenceError} if the consumer was disposed
+   * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
+   * @throws {CudaError} if the device was lost
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot | undefined> {
     checkOptions(options, "ChannelConsumer.next");
@@ -178,7 +182,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     }
   }
 
-  /** The frames from now on, until the producer ends the channel. */
+  /** Yields the frames from now on, until the producer ends the channel. */
   async *[Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot, void> {
     for (;;) {
       const slot = await this.next();
@@ -187,7 +191,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     }
   }
 
-  /** Releases what is held, each slot on its buffer's stream, and leaves the channel when the work with it is done. */
+  /** Releases the held slots, each on its buffer's stream, and leaves the channel once the work with them is done. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#disposal ??= this.#dispose();
   }
@@ -195,7 +199,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   async #dispose(): Promise<void> {
     this.#cancelWait?.();
     this.#wake();
-    // To leave the channel releases all slots.
+    // Leaving the channel releases all slots.
     for (const slot of this.#held) {
       this.#freedOn.note(slot.buffer.stream);
       this.#endUse(slot.buffer);
@@ -228,7 +232,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
     if (awaitCopies(slot.buffer, stream)) release(stream, index, sendRelease);
-    // The stream cannot wait for copies that it is yet to be told of.
+    // The stream cannot wait for copies that have not been enqueued yet.
     else void Promise.allSettled([stream.finished(), readDone(slot.buffer)]).then(() => sendRelease(0));
     this.#freedOn.note(stream);
     this.#held.delete(slot);
@@ -250,7 +254,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     }
     const { slot, sequence, byteLength } = message;
     if (slot >= this.#events.length) {
-      throw badMessage(`slot ${slot} of "${this.name}" has a frame: it has ${this.slots}`);
+      throw badMessage(`slot ${slot} of "${this.name}" does not exist: it has ${this.slots} slots`);
     }
     if (byteLength > this.slotByteLength) {
       throw badMessage(`a frame of "${this.name}" has ${byteLength} bytes, and a slot ${this.slotByteLength}`);
@@ -269,7 +273,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     if (this.#coming.length === 1) this.#advance();
   }
 
-  /** Moves frames on that may be read, now and later. */
+  /** Moves readable frames to `#ready`, and waits for the next one that is not readable. */
   #advance(): void {
     try {
       this.#moveReady();
@@ -287,7 +291,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     if (!isOver) this.#cancelWait = cancel;
   }
 
-  /** Moves frames on that may be read. They keep their order: each waits for those before it. */
+  /** Moves readable frames to `#ready`. Keeps their order: each waits for those before it. */
   #moveReady(): void {
     for (let frame = this.#coming[0]; frame !== undefined && this.#isWritten(frame); frame = this.#coming[0]) {
       this.#coming.shift();
@@ -300,17 +304,20 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     return !hasEvent || this.#events[slot]!.query();
   }
 
-  /** Nobody can tell any more what is written. */
+  /** Ends the consumer with an error: its events cannot be queried any more. */
   #fail(error: unknown): void {
     this.#coming.length = 0;
     this.#finish(error);
   }
 
-  /** An event of a dead process never fires: what was not ready by then never is. */
+  /**
+   * Handles the end of the connection. An event of a dead process never fires: frames that are not ready by then never
+   * will be.
+   */
   #onEnd(error: SharingError | undefined): void {
     if (this.#disposal !== undefined || this.#end?.error !== undefined) return;
     this.#cancelWait?.();
-    // What fired before the producer died stays so.
+    // An event that fired before the producer died stays fired.
     try {
       this.#moveReady();
     } catch (failure) {
@@ -339,9 +346,9 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   }
 }
 
-/** Resolves when nothing is copied out of a buffer any more. */
+/** Resolves once a buffer is no longer being read. */
 function readDone(buffer: DeviceBuffer): Promise<void> {
   return waitUntil(() => !isBeingRead(buffer));
 }
 
-const ofChannel = "it is a channel's; release its slot";
+const ofChannel = "it belongs to a channel; release its slot";

@@ -2,46 +2,46 @@ import type { ConsumerConnection, ConsumerMessage } from "./channel_hub.ts";
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { Condition } from "../../support/waiting/condition.ts";
 
-/** What the frames of a channel need. */
+/** The dependencies of `ChannelFrames`. */
 export interface ChannelFramesParts {
   readonly name: string;
-  /** The number of its offer. */
+  /** The identifier of the channel's offer. */
   readonly offer: number;
-  /** How many frames a consumer is sent that it has not taken. */
+  /** The maximum number of frames sent to a consumer that it has not taken. */
   readonly window: number;
-  /** Nobody reads a frame of the slot any more. */
+  /** Called when nobody reads the slot's frame any more. */
   readonly onDone: (slot: number) => void;
-  /** There is another consumer. */
+  /** Called when a consumer joins. */
   readonly onJoin: () => void;
 }
 
-/** What was sent, until nobody needs it any more. */
+/** A frame that the application has sent, until nobody needs it any more. */
 interface Frame {
   readonly message: FrameMessage;
-  /** Consumers that it was not sent to yet. */
+  /** The consumers that it was not sent to yet. */
   readonly waiting: Set<Consumer>;
-  /** Consumers that were sent it and have not released it. */
+  /** The consumers that it was sent to and that have not released it. */
   readonly holders: Set<Consumer>;
 }
 
 interface Consumer {
   readonly importer: ConsumerConnection;
   readonly queue: Set<Frame>;
-  /** What it was sent and has not released, by slot. */
+  /** The frames that it was sent and has not released, by slot. */
   readonly held: Map<number, Frame>;
-  /** What ends the waits for the work with what it has released. */
+  /** Functions that cancel the waits for its work with released frames. */
   readonly cancels: Map<Frame, () => void>;
-  /** Sequence numbers of what it was sent and has neither taken nor released. */
+  /** The sequence numbers of the frames that it was sent and has neither taken nor released. */
   readonly untaken: Set<number>;
-  /** Whether frames go there. */
+  /** Whether frames are sent to it. */
   isJoined: boolean;
   hasEnd: boolean;
 }
 
-/** The frames of a channel that are not done with, and the consumers that they go to. */
+/** The frames of a channel that are still needed, and the consumers that they are sent to. */
 export class ChannelFrames {
   readonly #parts: ChannelFramesParts;
-  /** Oldest first. */
+  /** The frames that are still needed, oldest first. */
   readonly #frames = new Set<Frame>();
   readonly #consumers = new Map<ConsumerConnection, Consumer>();
   #dropped = 0;
@@ -52,17 +52,17 @@ export class ChannelFrames {
     this.#parts = parts;
   }
 
-  /** Those that frames go to. */
+  /** The importers that frames are sent to. */
   get importers(): ConsumerConnection[] {
     return [...this.#consumers.values()].filter(({ isJoined }) => isJoined).map(({ importer }) => importer);
   }
 
-  /** How many were dropped. */
+  /** The number of frames that were dropped. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** A frame that somebody may not have read yet. */
+  /** A frame whose write may not be done yet; undefined if there is none. */
   get pending(): FrameMessage | undefined {
     for (const { message } of this.#frames) if (message.hasEvent) return message;
     return undefined;
@@ -87,7 +87,7 @@ export class ChannelFrames {
     this.#endIfDone(frame);
   }
 
-  /** Takes the oldest frame back that nobody has begun with. False where there is none. */
+  /** Drops the oldest frame that was sent to no consumer yet. Returns false if there is none. */
   drop(): boolean {
     for (const frame of this.#frames) {
       if (frame.holders.size > 0) continue;
@@ -100,14 +100,14 @@ export class ChannelFrames {
     return false;
   }
 
-  /** No frame follows. */
+  /** Ends the channel: no frame follows. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     for (const consumer of this.#consumers.values()) this.#pump(consumer);
   }
 
-  /** Resolves when nobody reads anything, or the time for that is over. */
+  /** Resolves once no frame is needed any more, or the time is over. */
   finished(milliseconds: number): Promise<void> {
     return this.#condition.wait(() => this.#frames.size === 0, milliseconds);
   }
@@ -133,13 +133,13 @@ export class ChannelFrames {
     if (consumer.held.get(slot) === frame) consumer.cancels.set(frame, cancel);
   }
 
-  /** There is room for messages to an importer again. */
+  /** The connection to an importer has room for messages again. */
   onDrain(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer !== undefined) this.#pump(consumer);
   }
 
-  /** No more frames may go to an importer. */
+  /** No more frames may be sent to an importer. */
   onLeave(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) return;
@@ -161,7 +161,7 @@ export class ChannelFrames {
     for (const frame of [...consumer.held.values()]) this.#onSlotReleased(consumer, frame);
   }
 
-  /** What an importer holds is held by another one from now on. */
+  /** The frames that one importer holds are held by another from now on. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void {
     const leaving = this.#consumers.get(from);
     if (leaving === undefined) return;
@@ -170,7 +170,8 @@ export class ChannelFrames {
     const staying = this.#consumers.get(to) ?? this.#add(to);
     staying.isJoined = false;
     for (const [slot, frame] of leaving.held) {
-      // What the other may have released, this one holds: nothing tells when both are done, before the process ends.
+      // The other connection may have released the frame that this one still holds. Nothing reports when both are done
+      // before the process ends.
       staying.cancels.get(frame)?.();
       staying.cancels.delete(frame);
       staying.held.set(slot, frame);
@@ -179,7 +180,7 @@ export class ChannelFrames {
     }
   }
 
-  /** Sends a consumer what it may be sent. */
+  /** Sends a consumer as many frames as its window and the connection allow. */
   #pump(consumer: Consumer): void {
     const { importer, queue, untaken } = consumer;
     if (!consumer.isJoined || importer.isBacklogged) return;

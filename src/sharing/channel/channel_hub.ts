@@ -9,39 +9,39 @@ import type {
 } from "../protocol/messages.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** What an importer says of a channel. */
+/** The messages of an importer about a channel. */
 export type ConsumerMessage = JoinMessage | TakenMessage | ReleaseSlotMessage;
 
-/** The connection to an importer, as far as a channel needs it. */
+/** The part of a connection to an importer that a channel needs. */
 export interface ConsumerConnection {
   readonly peer: Peer;
   /** Whether the importer reads more slowly than messages are sent. */
   readonly isBacklogged: boolean;
   send(message: Message): void;
   /**
-   * Calls back once one of the importer's events has fired. Returns what cancels the wait.
+   * Calls back once one of the importer's events has fired. Returns a function that cancels the wait.
    *
-   * @throws {SharingError} `bad-message` for an event that cannot be opened, or is waited for already
+   * @throws {SharingError} `bad-message` if the event cannot be opened or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void;
 }
 
-/** The producer's end of a channel, as its exporter and the connections see it. */
+/** The interface of a channel's producer for its exporter and the connections. */
 export interface ChannelHub {
-  /** The ready events of its slots. */
+  /** The messages that announce the ready events of its slots. */
   readonly eventMessages: readonly EventMessage[];
-  /** How its ring is divided. */
+  /** The message that describes the division of its ring. */
   readonly message: ChannelMessage;
   onMessage(importer: ConsumerConnection, message: ConsumerMessage): void;
-  /** There is room for messages again. */
+  /** The connection has room for messages again. */
   onDrain(importer: ConsumerConnection): void;
-  /** No more frames may go there: it gave the ring up, or its connection is at its end. */
+  /** No more frames may be sent to the importer: it released the ring, or its connection has ended. */
   onLeave(importer: ConsumerConnection): void;
-  /** It uses no slot any more: it gave the ring up and its work is done, or its process has ended. */
+  /** The importer uses no slot any more: it released the ring and its work is done, or its process has ended. */
   onReleased(importer: ConsumerConnection): void;
-  /** What a connection that is at its end still holds is held by another one of the same process from now on. */
+  /** The frames that an ended connection still holds are now held by another connection of the same process. */
   onAbsorb(from: ConsumerConnection, to: ConsumerConnection): void;
-  /** The event of a frame that may not have been written yet. */
+  /** Returns the event of a frame that may not have been written yet. */
   pendingEvent(): LocalEvent | undefined;
   /** The device is lost. */
   onLost(error: unknown): void;

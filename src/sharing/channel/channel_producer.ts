@@ -15,60 +15,62 @@ import type { Peer } from "../transport/unix_socket.ts";
 
 /** Options of `Exporter.createChannel`. */
 export interface ChannelOptions {
-  /** Where the ring is allocated: a pool created with handleType "posix-fd". */
+  /** The pool of the ring, created with handleType "posix-fd". */
   pool: MemoryPool;
-  /** How many frames there is room for, 1 to 1024. */
+  /** The number of frames that the ring holds, 1 to 1024. */
   slots: number;
-  /** Bytes of the largest frame. */
+  /** The maximum size of a frame in bytes. */
   slotByteLength: number;
-  /** What consumers should know of it: type, shape, anything that JSON can say, of at most 32 KiB. */
+  /** Metadata for consumers, such as type and shape: any JSON value of at most 32 KiB. */
   metadata?: JsonValue;
   /**
-   * What happens when all slots are in use. `"wait"`, the default: `reserve` waits for the slowest consumer.
-   * `"drop-oldest"`: frames that no consumer has begun with are dropped, the oldest first. A consumer keeps those that it
-   * was sent, `window` of them and what its application holds: with more slots than all consumers can keep, none of them
-   * makes `reserve` wait.
+   * What happens when all slots are in use. With `"wait"`, the default, `reserve` waits for the slowest consumer. With
+   * `"drop-oldest"`, frames that were sent to no consumer yet are dropped, oldest first. A consumer keeps the frames
+   * that it was sent: up to `window` that its application has not received, and those that its application holds. With
+   * more slots than all consumers can keep, no consumer makes `reserve` wait.
    */
   overflow?: "wait" | "drop-oldest";
-  /** `reserve` waits until there are as many: 1 unless given, 0 where frames are dropped. */
+  /** `reserve` waits until there are this many consumers: 1 by default, or 0 if frames are dropped. */
   minimumConsumers?: number;
-  /** Where frames are dropped: how many are sent ahead to each consumer, and dropped no more. 1 unless given. */
+  /** If frames are dropped: how many are sent ahead to each consumer, and can no longer be dropped. 1 by default. */
   window?: number;
-  /** The stream that the ring is allocated on, and its slots' own: the device's default stream unless given. */
+  /**
+   * The stream that the ring is allocated on, which is also its slots' stream. Defaults to the device's default stream.
+   */
   stream?: CudaStream;
 }
 
 /** Options of `ChannelProducer.send`. */
 export interface SendFrameOptions {
-  /** Bytes of the slot that are the frame's: all of them unless given. */
+  /** The size of the frame in bytes: the whole slot by default. */
   byteLength?: number;
-  /** What consumers should know of the frame, of at most 32 KiB of JSON. */
+  /** Metadata of the frame for consumers: at most 32 KiB of JSON. */
   metadata?: JsonValue;
-  /** The stream that writes the slot: the slot's buffer's own unless given. */
+  /** The stream that writes the slot. Defaults to the stream of the slot's buffer. */
   stream?: CudaStream;
 }
 
-/** What a producer needs of its exporter. */
+/** The dependencies of a producer, which its exporter provides. */
 export interface ChannelParts {
   readonly name: string;
-  /** The number of its offer. */
+  /** The identifier of its offer. */
   readonly offer: number;
   readonly ring: DeviceBuffer;
   readonly stride: number;
   readonly options: ChannelOptions;
-  /** One for each slot. */
+  /** The event of each slot. */
   readonly events: readonly LocalEvent[];
-  /** Milliseconds that consumers have for the last frames. */
+  /** Milliseconds in which consumers must release the last frames. */
   readonly closeTimeout: number;
-  /** Is told of each frame. */
+  /** Called for each frame sent. */
   readonly onSend: () => void;
-  /** Takes the channel back, and frees the ring when nobody uses it any more. */
+  /** Withdraws the channel. The ring is freed once nobody uses it any more. */
   readonly withdraw: () => void;
 }
 
 /**
- * The writing end of a channel: a ring of slots in a pool, which kernels write and other processes' kernels read, with
- * no copy and no allocation. Made by `Exporter.createChannel`.
+ * The writing end of a channel: a ring of slots in a pool, which kernels write and kernels of other processes read,
+ * without copies or allocations. Made by `Exporter.createChannel`.
  *
  * @example
  * ```ts ignore
@@ -83,13 +85,13 @@ export interface ChannelParts {
 export class ChannelProducer implements AsyncDisposable {
   /** The name by which importers find it. */
   readonly name: string;
-  /** Bytes of a slot. */
+  /** The size of a slot in bytes. */
   readonly slotByteLength: number;
   readonly #parts: ChannelParts;
   readonly #slots: ChannelSlots;
   readonly #frames: ChannelFrames;
   #sequence = 0;
-  /** Why nothing is sent any more. */
+  /** Why nothing can be sent any more. */
   #end: { readonly error: unknown } | undefined;
   #disposal: Promise<void> | undefined;
 
@@ -103,7 +105,7 @@ export class ChannelProducer implements AsyncDisposable {
   }
 
   /**
-   * Made by `Exporter.createChannel`. `onHub` is given what connections talk to.
+   * Made by `Exporter.createChannel`. `onHub` receives the interface that connections call.
    *
    * @ignore
    */
@@ -156,51 +158,51 @@ export class ChannelProducer implements AsyncDisposable {
     });
   }
 
-  /** The processes that frames go to. */
+  /** The processes that frames are sent to. */
   get consumers(): readonly Peer[] {
     return this.#frames.importers.map(({ peer }) => peer);
   }
 
-  /** Frames that were sent. */
+  /** The number of frames sent. */
   get sent(): number {
     return this.#sequence;
   }
 
   /**
-   * Frames that were dropped to make room: some consumers, or all, did not get them. Those that were sent while there was
-   * no consumer are not among them, nor those that were on their way to a consumer that left.
+   * The number of frames that were dropped to make room: at least one consumer did not receive them. Excludes frames
+   * that were sent while there was no consumer, and frames that were on their way to a consumer that left.
    */
   get dropped(): number {
     return this.#frames.dropped;
   }
 
-  /** Slots that nobody uses. The others are written, are on their way, or are held by consumers. */
+  /** The number of slots that nobody uses. The others are being written, are on their way, or are held by consumers. */
   get freeSlots(): number {
     return this.#slots.free;
   }
 
   /**
-   * A slot to write, on any stream: at once where one is free, else when consumers have released one and their work with
-   * it is done. A slot whose buffer is read here, too, is free when that is done.
+   * Returns a slot to write, on any stream. Waits, if none is free, until consumers have released one and their work
+   * with it is done. A slot whose buffer is also being read in this process is free only once that is done.
    *
    * @param options a signal ends the wait
-   * @throws {ReferenceError} when the channel has ended
-   * @throws {CudaError} when the device was lost
+   * @throws {ReferenceError} if the channel has ended
+   * @throws {CudaError} if the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {
     return this.#slots.reserve(options);
   }
 
   /**
-   * Sends what the stream writes into a slot, in the stream's order. The slot is the channel's again.
+   * Sends what the stream writes to a slot, in stream order. The slot belongs to the channel again.
    *
-   * @param slot that `reserve` gave
-   * @param options the stream that writes it, how much of it the frame is, and what consumers should know
-   * @throws {TypeError} for what is no slot; for metadata that JSON cannot say; for what is no stream, one of another `Cuda`
-   * object, and one of another device that is still at work
-   * @throws {RangeError} for a frame that is longer than a slot, and for metadata that are too long
-   * @throws {ReferenceError} for a slot that was sent, or given back, and when the channel has ended
-   * @throws {CudaError} where the stream cannot be marked; the slot is still reserved then
+   * @param slot a slot returned by `reserve`
+   * @param options the stream that writes the slot, the size of the frame, and metadata for consumers
+   * @throws {TypeError} if `slot` is not a Slot, if JSON cannot represent the metadata, if `stream` is not a CudaStream
+   * of the same `Cuda` object, or if it is a stream of another device that is not idle
+   * @throws {RangeError} if the frame is longer than a slot or the metadata is too long
+   * @throws {ReferenceError} if the slot was sent or returned, or the channel has ended
+   * @throws {CudaError} if no event can be recorded on the stream; the slot is then still reserved
    */
   send(slot: Slot, options: SendFrameOptions = {}): void {
     if (this.#end !== undefined) throw this.#end.error;
@@ -230,15 +232,15 @@ export class ChannelProducer implements AsyncDisposable {
     this.#parts.onSend();
   }
 
-  /** Says that no frame follows. What was sent is still read. */
+  /** Ends the channel: no frame follows. Consumers still read the frames that were sent. */
   end(): void {
     this.#endWith(new ReferenceError(`Cannot use "${this.name}": the channel has ended`));
   }
 
   /**
-   * Ends the channel, and waits until consumers have read and released what was sent, as long as the exporter's
-   * `closeTimeout` says, and until reads of slots are done here. Then the ring is freed: by and by, where a consumer still
-   * has it mapped.
+   * Ends the channel. Waits until consumers have read and released the frames that were sent, for at most the
+   * exporter's `closeTimeout`, and until reads of slots in this process are done. The ring is then freed, or, if a
+   * consumer still has it mapped, once it does not.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#disposal ??= this.#dispose();

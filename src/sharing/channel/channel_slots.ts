@@ -8,42 +8,42 @@ import type { LocalEvent } from "../events/local_events.ts";
 import { bufferOfSlot, Slot } from "./slot.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 
-const ofChannel = "it is a channel's; send its slot, or dispose of it";
+const ofChannel = "it belongs to a channel; send its slot, or dispose of it";
 
-/** What the slots of a channel need. */
+/** The dependencies of `ChannelSlots`. */
 export interface ChannelSlotsParts {
   readonly ring: DeviceBuffer;
-  /** Bytes from one slot to the next. */
+  /** The number of bytes from one slot to the next. */
   readonly stride: number;
   readonly slotByteLength: number;
-  /** One for each slot: recorded behind what was written there last. */
+  /** The event of each slot, recorded behind the last write to it. */
   readonly events: readonly LocalEvent[];
-  /** Whether the application may have a slot now. */
+  /** Whether the application may reserve a slot now. */
   readonly mayReserve: () => boolean;
-  /** Takes a frame back that nobody reads, and releases its slot. False where there is none. */
+  /** Drops a frame that nobody reads, and releases its slot. Returns false if there is none. */
   readonly drop: () => boolean;
 }
 
 /**
- * The slots of a channel as its producer has them: free, reserved by the application, or full of a frame.
+ * The producer's slots of a channel: free, reserved by the application, or filled with a frame.
  *
- * A slot is free when nobody reads it, its memory is the ring's, and what was written there last is done: so the
- * application may write it on any stream, whichever wrote it before.
+ * A slot is free once nobody reads it, its memory has been allocated to the ring, and the last write to it is done. The
+ * application may therefore write it on any stream, whichever stream wrote it before.
  */
 export class ChannelSlots {
   readonly #parts: ChannelSlotsParts;
   readonly #session: Session;
   readonly #free: number[] = [];
   readonly #reserved = new Map<number, Slot>();
-  /** Slots that nobody reads and that are still written, with what ends the wait for that. */
+  /** Slots that nobody reads and that are still being written, with the functions that cancel the waits for that. */
   readonly #settling = new Map<number, () => void>();
-  /** Buffers of slots that were sent or given back while they were read, by slot. */
+  /** Buffers of slots that were sent or returned while they were being read, by slot. */
   readonly #beingRead = new Map<number, DeviceBuffer>();
-  /** Ends of what is written by streams that no event of a slot can be recorded on. */
+  /** Promises for the ends of writes by streams on which the slot's event cannot be recorded. */
   readonly #writing = new Set<Promise<void>>();
-  /** Who waits for a slot, first come first. */
+  /** Pending calls that wait for a slot, in order. */
   readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
-  /** Why no slot is given any more. */
+  /** Why no slot can be reserved any more. */
   #refusal: { readonly error: unknown } | undefined;
   #isClosed = false;
 
@@ -51,12 +51,12 @@ export class ChannelSlots {
     this.#parts = parts;
     const { ring, ring: { stream }, events } = parts;
     this.#session = sessionOfBuffer(ring);
-    // Until the stream gets to the ring's allocation, its memory may be another buffer's.
+    // Until the stream has reached the ring's allocation, its memory may belong to another buffer.
     const isAllocated = stream.query() ? () => true : doneBehind(stream).isDone;
     for (const index of events.keys()) this.#settle(index, isAllocated);
   }
 
-  /** How many are free. */
+  /** The number of free slots. */
   get free(): number {
     return this.#free.length;
   }
@@ -76,52 +76,52 @@ export class ChannelSlots {
   }
 
   /**
-   * Marks what a stream has written into a reserved slot, which is not the application's any more. False where that is
-   * done already, and there is nothing to mark.
+   * Records the slot's event behind what a stream writes to a reserved slot, and takes the slot from the application.
+   * Returns false if the write is done already and no event was recorded.
    */
   fill(slot: Slot, stream: CudaStream): boolean {
     checkStream(stream, this.#session);
     const { device, event } = this.#parts.events[slot.index]!;
-    // A record costs less than to ask whether the stream is done.
+    // Recording the event costs less than querying the stream.
     const hasEvent = stream.device === device;
     if (hasEvent) {
       stream.record(event);
     } else if (!stream.query()) {
       throw new TypeError(
         `Cannot send slot ${slot.index}: it is written by a stream of device ${stream.device.ordinal}, and the ` +
-          `channel lies on device ${device.ordinal}; let a stream of that wait for it`,
+          `channel lies on device ${device.ordinal}; make a stream of device ${device.ordinal} wait for it`,
       );
     }
     this.#end(slot);
     return hasEvent;
   }
 
-  /** Nobody reads a slot any more. */
+  /** Frees a slot that nobody reads any more, once the last write to it is done. */
   release(index: number): void {
     const { event } = this.#parts.events[index]!;
     this.#settle(index, () => event.query());
   }
 
-  /** Frees the ring, once what its stream cannot wait for is done. The slots were closed before. */
+  /** Frees the ring, once all work is done that its stream cannot wait for. `close` must be called first. */
   async freeRing(): Promise<void> {
     const { ring } = this.#parts;
     await Promise.all(this.#writing);
     await waitUntil(() => [...this.#beingRead.values()].every((buffer) => !isBeingRead(buffer)));
     if (ring.stream.disposed) {
-      // The default stream need not come after what the ring's was given, nor after what is written.
+      // The default stream does not wait for the work of the ring's stream, nor for the writes.
       await doneBehind(ring.stream.device).done;
       ring.stream = ring.stream.device.defaultStream;
     }
     ring[Symbol.dispose]();
   }
 
-  /** Gives free slots to those who wait, as far as there are. */
+  /** Gives free slots to pending calls. */
   serve(): void {
     const { mayReserve, drop, ring, stride, slotByteLength } = this.#parts;
     while (this.#reserving.size > 0 && mayReserve()) {
       const index = this.#free.shift();
       if (index === undefined) {
-        // What is written comes as well.
+        // Slots that are still being written will be free soon.
         if (this.#settling.size >= this.#reserving.size || !drop()) return;
         continue;
       }
@@ -136,7 +136,7 @@ export class ChannelSlots {
     }
   }
 
-  /** Gives no slot any more. */
+  /** Rejects pending and future calls of `reserve`. */
   refuse(error: unknown): void {
     if (this.#refusal !== undefined) return;
     this.#refusal = { error };
@@ -144,7 +144,7 @@ export class ChannelSlots {
     this.#reserving.clear();
   }
 
-  /** Takes what is reserved away, and lets the ring's stream wait for all that is still written. */
+  /** Returns all reserved slots, and makes the ring's stream wait for all writes. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -165,7 +165,7 @@ export class ChannelSlots {
     const { stream } = buffer;
     const { device, event } = this.#parts.events[index]!;
     if (stream.disposed || stream.device !== device) {
-      // What a stream leaves behind when it is destroyed, its device alone knows.
+      // Only the device reports when the work of a destroyed stream is done.
       const { isDone, done } = doneBehind(stream.disposed ? stream.device : stream);
       this.#writing.add(done);
       void done.then(() => this.#writing.delete(done));
@@ -187,7 +187,7 @@ export class ChannelSlots {
   #settle(index: number, isWritten: () => boolean): void {
     const buffer = this.#beingRead.get(index);
     let isOver = false;
-    // Where the device is lost, nothing is written any more.
+    // Frees the slot in case of an error, too: if the device is lost, nothing is written any more.
     const cancel = whenDone(() => (buffer === undefined || !isBeingRead(buffer)) && isWritten(), () => {
       isOver = true;
       this.#settling.delete(index);
@@ -199,7 +199,10 @@ export class ChannelSlots {
   }
 }
 
-/** When all that a stream, or a whole device, was given so far is done: where its device is lost, too. */
+/**
+ * Reports when the work that a stream or a whole device was given so far is done. If the device is lost, it counts as
+ * done.
+ */
 function doneBehind(work: CudaStream | CudaDevice): { isDone: () => boolean; done: Promise<void> } {
   let isDone = false;
   const end = (): void => {

@@ -6,20 +6,20 @@ import type { Session } from "../../session.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 
 /**
- * A slot of a channel that its producer has reserved: to be written, and sent. One that is not sent is given back by its
- * disposal. Made by `ChannelProducer.reserve`.
+ * A slot of a channel that its producer has reserved, to be written and sent. Disposing of a slot that was not sent
+ * returns it to the channel. Made by `ChannelProducer.reserve`.
  */
 export class Slot implements Disposable {
-  /** Its memory, until the slot is sent or given back. */
+  /** The memory of the slot, until the slot is sent or returned. */
   readonly buffer: DeviceBuffer;
-  /** Which of the ring's slots it is, from 0. */
+  /** The index of the slot in the ring, from 0. */
   readonly index: number;
   readonly #giveBack: (slot: Slot) => void;
 
   static {
     printAs(this, "Slot", (slot) => {
       const { buffer: { device, byteLength }, index } = slot;
-      const state = stateOf(() => `0x${slot.buffer.address.toString(16)}`, "sent or given back");
+      const state = stateOf(() => `0x${slot.buffer.address.toString(16)}`, "sent or returned");
       return `Slot { ${placeOf(device)}, slot ${index}, ${countOf(byteLength, "byte")}, ${state} }`;
     });
   }
@@ -35,29 +35,35 @@ export class Slot implements Disposable {
     this.#giveBack = giveBack;
   }
 
-  /** Gives the slot back, unless it was sent: it is reserved again after the work that its buffer's stream was given. */
+  /**
+   * Returns the slot to the channel, unless it was sent. It can be reserved again once the work that its buffer's
+   * stream was given is done.
+   */
   [Symbol.dispose](): void {
     ignoreLoss(() => this.#giveBack(this));
   }
 }
 
-/** What a received slot needs of its consumer. */
+/** The operations of a consumer that its slots call. */
 export interface ReceivedSlotOwner {
   readonly session: Session;
   isHeld(slot: ReceivedSlot): boolean;
-  /** Nothing has changed where it throws. */
+  /** Releases a slot. If this throws, nothing has changed. */
   release(slot: ReceivedSlot, stream: CudaStream): void;
 }
 
 /** A frame of a channel, ready to be read. Made by `ChannelConsumer`. */
 export class ReceivedSlot implements Disposable {
-  /** The frame's memory, until the slot is released. What is written there, the other consumers see. */
+  /** The memory of the frame, until the slot is released. Other consumers see what is written there. */
   readonly buffer: DeviceBuffer;
-  /** Which of the ring's slots it is, from 0. */
+  /** The index of the slot in the ring, from 0. */
   readonly index: number;
-  /** 1 for the channel's first frame, one more for each that was sent; gaps are frames that were dropped. */
+  /**
+   * The sequence number: 1 for the channel's first frame, one more for each frame sent. Gaps are frames that were
+   * dropped.
+   */
   readonly sequence: number;
-  /** What the producer's application says of it. */
+  /** The metadata that the producer's application attached to the frame. */
   readonly metadata: JsonValue | undefined;
   readonly #owner: ReceivedSlotOwner;
 
@@ -86,29 +92,31 @@ export class ReceivedSlot implements Disposable {
   }
 
   /**
-   * Gives the slot back in the stream's order: the producer writes it again once the stream has got there. The buffer's
-   * own stream unless given.
+   * Releases the slot in stream order: the producer writes it again once the stream has finished its work so far.
    *
-   * @param stream behind whose work so far the slot is free; the buffer's own unless given
-   * @throws {TypeError} for what is no stream, or one of another `Cuda` object
-   * @throws {ReferenceError} where it was released, or the consumer or the stream disposed
-   * @throws {CudaError} where the stream cannot be marked; the slot is still held then
+   * @param stream the stream whose work so far uses the slot; defaults to the buffer's own stream
+   * @throws {TypeError} if `stream` is not a CudaStream of the same `Cuda` object
+   * @throws {ReferenceError} if the slot was released, or the consumer or the stream disposed
+   * @throws {CudaError} if no event can be recorded on the stream; the slot is then still held
    */
   release(stream: CudaStream = this.buffer.stream): void {
     if (!this.#owner.isHeld(this)) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);
     checkStream(stream, this.#owner.session);
-    // Asked first: a stream that was disposed must not cost the slot.
+    // Checked first: with a disposed stream, the slot must stay held.
     void stream.unsafeHandle;
     this.#owner.release(this, stream);
   }
 
-  /** Releases the slot, unless that is done. */
+  /** Releases the slot, unless it was released. */
   [Symbol.dispose](): void {
     if (this.#owner.isHeld(this)) ignoreLoss(() => this.release());
   }
 }
 
-/** The memory of a slot: unlike a view of the ring, it ends on its own, and nobody frees it. */
+/**
+ * Returns a buffer of a slot's memory. Unlike a view of the ring, its use ends independently of the ring, and the
+ * application cannot free it.
+ */
 export function bufferOfSlot(
   ring: DeviceBuffer,
   { begin, byteLength, stream, freeRefusal }: {
@@ -119,7 +127,7 @@ export function bufferOfSlot(
   },
 ): DeviceBuffer {
   const [session, owner, pool, address] = partsOf(ring, begin, begin + byteLength);
-  // Its use ends without a free, which nobody could await: whoever keeps memory keeps the ring.
+  // Its use ends without a free that could be awaited: a holder of its memory keeps the whole ring.
   return new DeviceBuffer(
     session,
     { ...owner, freeRefusal, awaitRelease: undefined },

@@ -1,15 +1,15 @@
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 import type { LocalEvent } from "./local_events.ts";
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two polls. */
 const interval = 100;
 
 /**
- * Looks now and then whether the exporter's device is still there, while importers wait for its work: a kernel that
- * faults takes the device's context with it, its process lives on, and the events that importers wait for never fire.
+ * Polls whether the exporter's device still works while importers wait for its events. A kernel that faults destroys
+ * the device's context, but the process lives on, and the events never fire.
  */
 export class DeviceWatch {
-  /** Gives events, one of each device, of which nobody knows that they have fired. */
+  /** Returns at most one event of each device, none of which is known to have fired. */
   readonly #pending: () => Iterable<LocalEvent>;
   readonly #onLost: (error: unknown) => void;
   readonly #timer = new UnreferencedTimer(() => this.#look(), interval);
@@ -19,7 +19,7 @@ export class DeviceWatch {
     this.#onLost = onLost;
   }
 
-  /** An importer may wait for an event from now on. */
+  /** Starts polling, because an importer may wait for an event. */
   start(): void {
     this.#timer.start();
   }

@@ -4,37 +4,40 @@ import { ignoreLoss } from "../../support/error_wording.ts";
 import { parseUuid } from "../../support/uuid.ts";
 import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
 
-/** The events of all ends in this process, by handle: CUDA opens no event in the process that made it. */
+/**
+ * The events of all exporters and importers in this process, by handle. CUDA cannot open an event in the process that
+ * created it.
+ */
 const eventsHere = new Map<string, CudaEvent>();
 
-/** The event of a handle, where this process has made it. */
+/** The event that a handle refers to, if this process created it. */
 export function findLocalEvent(handle: Uint8Array): CudaEvent | undefined {
   return eventsHere.get(handle.toHex());
 }
 
-/** An interprocess event of this process, which its peers know by number. */
+/** An interprocess event of this process. Peers know it by its number. */
 export interface LocalEvent {
   readonly device: CudaDevice;
   readonly event: CudaEvent;
-  /** What tells a peer of it. */
+  /** The message that announces it to a peer. */
   readonly message: EventMessage;
 }
 
 /**
- * The interprocess events of one end of sharing. They cost a hundred times what recording one does, so they are used
- * again, and destroyed only when no peer can look at them any more.
+ * The interprocess events of one exporter or importer. Creating one costs a hundred times what recording one does, so
+ * they are reused, and destroyed only once no peer can query them any more.
  */
 export class LocalEvents {
   readonly #all = new Map<number, LocalEvent>();
   readonly #free = new Map<CudaDevice, LocalEvent[]>();
   #last = 0;
 
-  /** An event of a device that nobody uses. */
+  /** Returns an unused event of a device. */
   take(device: CudaDevice): LocalEvent {
     return this.#free.get(device)?.pop() ?? this.#create(device);
   }
 
-  /** No peer looks at it any more, until it is told of it again. */
+  /** Makes an event available again. No peer may query it any more. */
   release(event: LocalEvent): void {
     const free = this.#free.get(event.device);
     if (free === undefined) this.#free.set(event.device, [event]);
@@ -57,7 +60,7 @@ export class LocalEvents {
   #create(device: CudaDevice): LocalEvent {
     if (this.#all.size >= maximumIdentifiers) {
       throw new RangeError(
-        `Cannot share with more than ${maximumIdentifiers} events: end channels, or wait for offers that are on their way`,
+        `Cannot share with more than ${maximumIdentifiers} events: end channels, or wait until pending offers are ready`,
       );
     }
     const event = device.createEvent({ interprocess: true });

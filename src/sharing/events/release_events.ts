@@ -4,31 +4,36 @@ import { badMessage, type Message } from "../protocol/messages.ts";
 import { type LocalEvent, LocalEvents } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 
-/** Tells that work is done once an event has fired, or is done already where that is 0. */
+/**
+ * Sends a message that names a release's event: the work is done once the event has fired, or is done already if
+ * `event` is 0.
+ */
 export type SendRelease = (event: number) => void;
 
-/** Where something is released. */
+/** The position in a stream at which memory is released. */
 export interface Release {
   readonly stream: CudaStream;
-  /** Whether the exporter can look at events of the stream's device. */
+  /** Whether the exporter can query events of the stream's device. */
   readonly isSeen: boolean;
-  /** Gives the event to record: one that is lent until the exporter gives it back, unless given. */
+  /** Returns the event to record. By default, an event is lent to the exporter until EVENT_FREE. */
   readonly eventOf?: () => LocalEvent;
 }
 
-/** The events by which an importer tells its exporter how far its streams must get. */
+/**
+ * The events that an importer sends with its releases, so that the exporter knows when the work before each is done.
+ */
 export class ReleaseEvents {
   readonly #events = new LocalEvents();
-  /** Events that the exporter was told of. */
+  /** The events that were announced to the exporter. */
   readonly #sentIdentifiers = new Set<number>();
-  /** Events that the exporter looks at, until it gives them back. */
+  /** The events that the exporter may query, until EVENT_FREE. */
   readonly #lent = new Set<number>();
-  /** Releases that the exporter is told of when they are done. */
+  /** The number of releases that are sent once their work is done. */
   #later = 0;
   readonly #send: (message: Message) => void;
-  /** Is called whenever something is settled. */
+  /** Called whenever a pending release was sent or an event was returned. */
   readonly #onSettled: () => void;
-  /** Is called where it cannot be known when a release is done. */
+  /** Called if it can never be known when a release's work is done. */
   readonly #onStuck: () => void;
 
   constructor({ send, onSettled, onStuck }: {
@@ -41,22 +46,22 @@ export class ReleaseEvents {
     this.#onStuck = onStuck;
   }
 
-  /** Whether the exporter has yet to give back what it looks at. */
+  /** Whether the exporter still has to return events. */
   get areLent(): boolean {
     return this.#lent.size > 0;
   }
 
-  /** Whether the exporter has yet to be told of a release. */
+  /** Whether releases still have to be sent. */
   get isOwed(): boolean {
     return this.#later > 0;
   }
 
   /**
-   * Tells how far a stream must get: by an event that the exporter can look at, or, where it may not see the stream's
-   * device, once the stream has got there. Nothing is told where it throws.
+   * Sends a release that takes effect when a stream has finished its work so far. Sends an event if the exporter can
+   * query the stream's device; otherwise waits for the work and sends 0. If this throws, nothing was sent.
    */
   release({ stream, isSeen, eventOf }: Release, send: SendRelease): void {
-    // A slot's event is its own, and its stream seldom at rest.
+    // Skips this query for a slot: it has an event anyway, and its stream is seldom idle.
     if ((eventOf === undefined || !isSeen) && stream.query()) return send(0);
     if (!isSeen) return this.sendWhenDone(stream, send);
     const own = eventOf?.() ?? this.#events.take(stream.device);
@@ -75,7 +80,7 @@ export class ReleaseEvents {
     send(message.event);
   }
 
-  /** Tells when the stream has got where it is to be. Where its device is lost, its work is done with, too. */
+  /** Sends 0 once a stream has finished its work so far. If the device is lost, the work has ended, too. */
   sendWhenDone(stream: CudaStream, send: SendRelease): void {
     this.#later++;
     const settle = (): void => {
@@ -87,24 +92,24 @@ export class ReleaseEvents {
     }).then(() => send(0), () => this.#onStuck()).then(settle);
   }
 
-  /** An event that is not lent at each release, but belongs to a slot. */
+  /** Returns an event that is not lent at each release but belongs to a slot. */
   take(stream: CudaStream): LocalEvent {
     return this.#events.take(stream.device);
   }
 
-  /** The exporter does not look at an event that was taken any more. */
+  /** Makes an event of `take` available again. The exporter no longer queries it. */
   returnEvent(event: LocalEvent): void {
     this.#events.release(event);
   }
 
-  /** The exporter gives an event back. */
+  /** Handles EVENT_FREE: the exporter returns an event. */
   onFree(event: number): void {
-    if (!this.#lent.delete(event)) throw badMessage(`event ${event} is given back and was not lent`);
+    if (!this.#lent.delete(event)) throw badMessage(`event ${event} is freed and was not lent`);
     this.#events.release(this.#events.get(event)!);
     this.#onSettled();
   }
 
-  /** Destroys the events: those that the exporter may still look at when it is gone. */
+  /** Destroys the events. If the exporter may still query some of them, waits until its process has ended. */
   close(exporter: PeerProcess): void {
     const end = (): void => {
       this.#events.close();

@@ -8,21 +8,21 @@ import { findLocalEvent } from "./local_events.ts";
 
 interface RemoteEvent {
   readonly message: EventMessage;
-  /** Who may look at it at any time. */
+  /** The number of users that may query it at any time. */
   users: number;
   opened: CudaEvent | undefined;
-  /** Whether it is known to have fired: it stays so as long as somebody may look at it. */
+  /** Whether it is known to have fired. Stays true for as long as it has users. */
   hasFired: boolean;
-  /** Whether it was asked in the present run of JavaScript, and had not fired. */
+  /** Whether it was queried since the last microtask and had not fired. */
   isKnownToBeAhead: boolean;
 }
 
-/** The interprocess events that a peer has told of. They are opened when they are first looked at. */
+/** The interprocess events that a peer has announced. Each is opened when it is first queried. */
 export class RemoteEvents {
   readonly #events = new Map<number, RemoteEvent>();
   readonly #findDevice: (uuid: string) => CudaDevice | undefined;
 
-  /** @param findDevice finds a device that this process sees */
+  /** @param findDevice returns the device with a UUID if it is visible to this process */
   constructor(findDevice: (uuid: string) => CudaDevice | undefined) {
     this.#findDevice = findDevice;
   }
@@ -37,13 +37,13 @@ export class RemoteEvents {
   }
 
   /**
-   * Somebody may look at it until `leave`: the peer may not forget it.
+   * Adds a user, which may query the event until `release`. The peer may not forget the event before.
    *
-   * @throws {SharingError} `bad-message` for one that was not announced
+   * @throws {SharingError} `bad-message` if it was not announced
    */
   use(identifier: number): void {
     const known = this.#known(identifier);
-    // Nobody has looked at it for what it stands for now.
+    // The event may have been recorded again since it last had users.
     if (known.users === 0) known.hasFired = false;
     known.users++;
   }
@@ -53,10 +53,10 @@ export class RemoteEvents {
   }
 
   /**
-   * The event of a number.
+   * Returns the event with a number. Opens it on first use.
    *
-   * @throws {SharingError} `bad-message` for one that was not announced, `device-not-visible`
-   * @throws {CudaError} where the driver does not take its handle
+   * @throws {SharingError} `bad-message` if it was not announced, `device-not-visible`
+   * @throws {CudaError} if the driver does not accept its handle
    */
   open(identifier: number): CudaEvent {
     const known = this.#known(identifier);
@@ -73,16 +73,16 @@ export class RemoteEvents {
     return known.opened;
   }
 
-  /** Whether the ready event of offers is known to have fired. The driver is not asked. */
+  /** Whether a ready event is known to have fired. Does not query the driver. */
   isKnownToHaveFired(identifier: number): boolean {
     return this.#known(identifier).hasFired;
   }
 
   /**
-   * Whether the ready event of offers has fired. However many offers have it, the driver is asked once in a run of
-   * JavaScript, and not at all any more once it has.
+   * Whether a ready event has fired. However many offers have it, the driver is queried at most once between two
+   * microtasks, and never again once the event has fired.
    *
-   * @throws as `open` does, and where the device is lost
+   * @throws as `open` does, and if the device is lost
    */
   hasFired(identifier: number): boolean {
     const known = this.#known(identifier);
@@ -98,7 +98,7 @@ export class RemoteEvents {
   forget(identifier: number): void {
     const known = this.#events.get(identifier);
     if (known === undefined) throw badMessage(`event ${identifier} is forgotten and was not announced`);
-    if (known.users > 0) throw badMessage(`event ${identifier} is forgotten, and in use`);
+    if (known.users > 0) throw badMessage(`event ${identifier} is forgotten while in use`);
     this.#events.delete(identifier);
     dispose(known);
   }

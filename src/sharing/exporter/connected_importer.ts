@@ -17,49 +17,52 @@ import type { PeerProcess } from "../transport/peer_process.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** What the exporter does for its importers. */
+/** The operations and callbacks of an exporter that its importers call. */
 export interface ImporterOwner {
-  /** The device with a UUID, if memory of it was exported. */
+  /** Returns the device with a UUID, if memory of it was exported. */
   readonly findDevice: ConstructorParameters<typeof RemoteEvents>[0];
-  /** An importer has let go of an offer for good. */
+  /** An importer can never use an offer again. */
   onOver(sentOffer: SentOffer): void;
-  /** The connection is at its end; why, unless the importer said goodbye. */
+  /** The connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
   onDisconnect(importer: ConnectedImporter, error: SharingError | undefined): void;
-  /** The connection is at its end, and its process may still have something mapped. */
+  /** The connection has ended, and the importer's process may still have memory mapped. */
   onLinger(importer: ConnectedImporter): void;
-  /** Nothing of the importer is left. */
+  /** The importer holds nothing any more. */
   onGone(importer: ConnectedImporter): void;
 }
 
-/** Milliseconds until it is tried again to open an event where there was too little for that. */
+/** Milliseconds between attempts to open an event for which resources were lacking. */
 const openPause = 100;
 
 /**
- * An importer as its exporter knows it. What is to be told is kept as what has changed, not as messages: an importer that
- * reads nothing costs no more memory than there are offers.
+ * The exporter's end of a connection to an importer. Pending changes are stored as a set of changed offers, not as
+ * messages: an importer that reads nothing costs no more memory than there are offers.
  */
 export class ConnectedImporter {
   readonly peer: Peer;
   readonly process: PeerProcess;
   readonly sentOffers: Map<number, SentOffer> = new Map();
   isConnected = true;
-  /** Whether it is in this very process, where no event can be opened. */
+  /** Whether the importer is in this process, which cannot open its own events. */
   readonly isOwnProcess: boolean;
   readonly #stream: MessageStream;
   readonly #owner: ImporterOwner;
   readonly #events: RemoteEvents;
-  /** Pools, allocations and events that it was told of, as the messages that did. */
+  /**
+   * The identifiers of the pools, allocations and events announced to it, by the type of the message that announced
+   * them.
+   */
   readonly #sentIdentifiers = new Map<string, Set<number>>([["pool", new Set()], ["allocation", new Set()], [
     "event",
     new Set(),
   ]]);
-  /** Offers of which something is to be told. */
+  /** Offers with changes that are not sent yet. */
   readonly #changed = new Set<OfferRecord>();
-  /** Its events that it may record again, and was not told so. */
+  /** Events of the importer for which EVENT_FREE is not sent yet. */
   readonly #freeEvents = new Set<number>();
-  /** Its events that are waited for. */
+  /** Events of the importer that are waited for. */
   readonly #awaited = new Set<number>();
-  /** Cancels waiting for its events. */
+  /** The functions that cancel the waits for its events. */
   readonly #cancels = new Set<() => void>();
   #isGone = false;
 
@@ -77,10 +80,10 @@ export class ConnectedImporter {
     });
   }
 
-  /** Something has changed of an offer. */
+  /** Sends what has changed about an offer, as soon as the importer reads. */
   sendChange(record: OfferRecord): void {
     if (!this.isConnected) return;
-    // What was taken back before it was told need not be told.
+    // An offer that was withdrawn before it was sent need not be sent.
     if (record.isWithdrawn && !this.sentOffers.has(record.identifier)) return void this.#changed.delete(record);
     const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0;
     if (isAlone && !this.#stream.isBacklogged) return this.#tellChange(record);
@@ -88,35 +91,35 @@ export class ConnectedImporter {
     this.#pump();
   }
 
-  /** Sends a message about what it was told of before. */
+  /** Sends a message about something that was announced before. */
   send(message: Message): void {
     this.#stream.send(message);
   }
 
-  /** Whether it reads more slowly than it is told. */
+  /** Whether it reads more slowly than messages are sent. */
   get isBacklogged(): boolean {
     return this.#stream.isBacklogged;
   }
 
-  /** An identifier goes. */
+  /** Sends FORGET, if the identifier was announced to the importer. */
   forget(message: ForgetMessage): void {
     if (this.isConnected && this.#sentIdentifiers.get(message.kind)!.delete(message.identifier)) {
       this.#stream.send(message);
     }
   }
 
-  /** Ends the connection. What the process may have mapped is quarantined until it ends. */
+  /** Ends the connection. What the process may have mapped is quarantined until the process has ended. */
   cutOff(reason: GoodbyeReason, text: string): void {
     if (!this.isConnected) return;
     this.#stream.end(reason, text);
     this.#disconnected(reason === "done" ? undefined : new SharingError(codeOfGoodbye(reason), text));
   }
 
-  /** Nothing here waits for it any more, nor keeps this process alive for it. */
+  /** Cancels all waits for the importer's events. The importer no longer keeps this process alive. */
   abandon(): void {
     for (const cancel of [...this.#cancels]) cancel();
     for (const sentOffer of this.sentOffers.values()) {
-      // Only the end of the process tells from now on.
+      // From now on, only the end of the process releases these.
       sentOffer.held += sentOffer.releasing;
       sentOffer.releasing = 0;
     }
@@ -124,9 +127,10 @@ export class ConnectedImporter {
   }
 
   /**
-   * Calls back once one of its events has fired: at once, where it has. Returns what ends the wait.
+   * Calls back once one of its events has fired; immediately if it has fired already. Returns a function that cancels
+   * the wait.
    *
-   * @throws {SharingError} `bad-message` for an event that cannot be opened, or is waited for already
+   * @throws {SharingError} `bad-message` if the event cannot be opened or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void {
     let opened: CudaEvent | undefined;
@@ -139,7 +143,7 @@ export class ConnectedImporter {
         nextTry = performance.now() + openPause;
       }
     };
-    if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before it was given back`);
+    if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before EVENT_FREE`);
     try {
       open();
     } catch (error) {
@@ -171,7 +175,7 @@ export class ConnectedImporter {
     stop = whenDone(hasFired, (error) => {
       isOver = true;
       this.#cancels.delete(cancel);
-      // The event cannot be asked any more: only the end of the process tells.
+      // The event cannot be queried any more: only the end of the process releases it.
       if (error !== undefined && !hasNoDevice(error)) return;
       this.#awaited.delete(event);
       callback();
@@ -245,7 +249,7 @@ export class ConnectedImporter {
         return this.#events.define(message);
       case "held": {
         const sentOffer = this.#sentOffer(message.offer);
-        if (sentOffer.isAnswered) throw badMessage(`offer ${message.offer} is held after it was given up`);
+        if (sentOffer.isAnswered) throw badMessage(`offer ${message.offer} is held after WITHDRAWN`);
         if (sentOffer.held === 0) sentOffer.since = Date.now();
         sentOffer.held++;
         sentOffer.wasHeld = true;
@@ -256,7 +260,7 @@ export class ConnectedImporter {
       case "withdrawn": {
         const sentOffer = this.#sentOffer(message.offer);
         if (!sentOffer.wasWithdrawn || sentOffer.isAnswered) {
-          throw badMessage(`offer ${message.offer} is given up, which was not asked for`);
+          throw badMessage(`WITHDRAWN for offer ${message.offer} answers no WITHDRAW`);
         }
         sentOffer.isAnswered = true;
         return this.#settle(sentOffer);
@@ -265,7 +269,7 @@ export class ConnectedImporter {
       case "taken":
       case "release-slot": {
         const { record: { channel }, held } = this.#sentOffer(message.offer);
-        if (channel === undefined) throw badMessage(`offer ${message.offer} is no channel`);
+        if (channel === undefined) throw badMessage(`offer ${message.offer} is not a channel`);
         if (held === 0) throw badMessage(`channel ${message.offer} is used and was not held`);
         return channel.onMessage(this, message);
       }
@@ -291,7 +295,7 @@ export class ConnectedImporter {
       sentOffer.held--;
     }
     if (sentOffer.held === 0) {
-      // Who maps it again may be asked again.
+      // If the importer maps the offer again, it can be recalled again.
       sentOffer.recall = "no";
       sentOffer.record.channel?.onLeave(this);
     }
@@ -304,7 +308,7 @@ export class ConnectedImporter {
     return sentOffer;
   }
 
-  /** Ends an announcement of which nothing is left, and tells those who wait for a release. */
+  /** Ends a sent offer that is completely released, and notifies those who wait for a release. */
   #settle(sentOffer: SentOffer): void {
     if (sentOffer.held === 0 && sentOffer.releasing === 0) {
       sentOffer.count();
@@ -328,7 +332,7 @@ export class ConnectedImporter {
     this.#changed.clear();
     this.#freeEvents.clear();
     for (const sentOffer of [...this.sentOffers.values()]) {
-      // Who says goodbye maps nothing more.
+      // After GOODBYE `done`, the importer maps nothing any more.
       if (error === undefined) sentOffer.isAnswered = true;
       sentOffer.record.channel?.onLeave(this);
       if (error === undefined) this.#settle(sentOffer);
@@ -339,7 +343,7 @@ export class ConnectedImporter {
     if (!this.#isGone) this.#owner.onLinger(this);
   }
 
-  /** Stands for another connection of the same process from now on, which is at its end as this one is. */
+  /** Takes over what another connection of the same process still holds. Both connections have ended. */
   absorb(other: ConnectedImporter): void {
     other.abandon();
     for (const [identifier, sentOffer] of other.sentOffers) {
@@ -383,12 +387,12 @@ export class ConnectedImporter {
   }
 }
 
-/** Whether the exporter has lost its devices, or given them up: its memory cannot be used for anything else. */
+/** Whether the exporter has lost or disposed of its devices: the memory cannot be reused in any case. */
 function hasNoDevice(error: unknown): boolean {
   return error instanceof EndedError || isLoss(error);
 }
 
-/** Whether an error says that this process has too little of something: it may have more another time. */
+/** Whether an error means that this process lacks resources, which it may have later. */
 function lacksMeans(error: unknown): boolean {
   return error instanceof CudaError &&
     (error.code === "cudaErrorOperatingSystem" || error.code === "cudaErrorMemoryAllocation");

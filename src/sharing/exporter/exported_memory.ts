@@ -8,51 +8,51 @@ import type { OfferRecord } from "./offer_record.ts";
 
 const noUuid = new Uint8Array(16);
 
-/** A pool whose memory is offered: exported once, for all offers and all importers. */
+/** A pool whose memory is offered. It is exported once for all offers and importers. */
 export interface ExportedPool {
   readonly pool: MemoryPool;
-  /** What tells an importer of it. */
+  /** The message that announces it to an importer. */
   readonly message: PoolMessage;
   readonly handle: ShareableHandle;
-  /** Allocations that are known, and offers of the pool itself. */
+  /** The number of exported allocations in it and of offers of the pool itself. */
   users: number;
   isDisposed: boolean;
   readonly stopWatching: () => void;
 }
 
 /**
- * An allocation that offers lie in: exported once, for all of them. It stays known until it is freed. It is a buffer's, or
- * a slab that an allocator has cut into many.
+ * An allocation that offers lie in: a buffer's memory, or a slab that an allocator has divided into many buffers. It is
+ * exported once for all offers, and stays exported until it is freed.
  */
 export interface ExportedAllocation {
   readonly pool: ExportedPool;
-  /** What tells an importer of it. */
+  /** The message that announces it to an importer. */
   readonly message: AllocationMessage;
-  /** Buffers in it that are known. */
+  /** The number of exported buffers in it. */
   users: number;
   isFreed: boolean;
-  /** Lets the memory go, if its user has freed it. */
+  /** Stops keeping the memory: it is freed once its user has freed it. */
   readonly letGo: () => void;
 }
 
 /**
- * A buffer that offers lie in. Its memory is nobody else's until they have ended. A part of a slab is not known any longer
- * than that: to free what is kept takes an event, and to export it again takes nothing.
+ * A buffer that offers lie in. Its memory is not reused until they have ended. A part of a slab is unexported at that
+ * moment already: freeing kept memory takes an event, whereas exporting it again costs nothing.
  */
 export interface ExportedBuffer {
   readonly whole: DeviceBuffer;
   readonly isPart: boolean;
   readonly allocation: ExportedAllocation;
-  /** Where in the allocation it begins. */
+  /** Its offset in the allocation in bytes. */
   readonly byteOffset: number;
-  /** They lie in it and have not ended. */
+  /** The offers that lie in it and have not ended. */
   readonly offers: OfferRecord[];
   isFreed: boolean;
-  /** Lets the memory go, if its user has freed it. */
+  /** Stops keeping the memory: it is freed once its user has freed it. */
   readonly letGo: () => void;
 }
 
-/** What an exporter has exported. */
+/** The pools, allocations and buffers that an exporter has exported. */
 export class ExportedMemory {
   readonly #pools = new Map<MemoryPool, ExportedPool>();
   readonly #allocations = new Map<DeviceBuffer, ExportedAllocation>();
@@ -64,8 +64,8 @@ export class ExportedMemory {
   readonly #allocationIdentifiers = new Identifiers();
 
   /**
-   * `onForget` tells importers that an identifier is gone; `onFree` that a buffer with offers in it was freed, and
-   * `onPoolDisposed` that a pool was disposed.
+   * `onForget` sends FORGET to importers; `onFree` is called when a buffer that offers lie in was freed, and
+   * `onPoolDisposed` when a pool was disposed.
    */
   constructor(
     { onForget, onFree, onPoolDisposed }: {
@@ -79,30 +79,30 @@ export class ExportedMemory {
     this.#onPoolDisposed = onPoolDisposed;
   }
 
-  /** Exports a pool for an offer of all of it. */
+  /** Exports a pool for an offer of the whole pool. */
   usePool(pool: MemoryPool): ExportedPool {
     const exported = this.#pools.get(pool) ?? this.#exportPool(pool);
     exported.users++;
     return exported;
   }
 
-  /** An offer of a pool has ended, or an allocation in it is gone. */
+  /** Removes a user of a pool: an offer of it that has ended, or an allocation in it that is no longer exported. */
   leavePool(exported: ExportedPool): void {
     exported.users--;
     if (exported.users === 0 && exported.isDisposed) this.#forgetPool(exported);
   }
 
-  /** Exports a buffer for an offer of it or of a part of it, for which `useBuffer` is then called. */
+  /** Exports a buffer for an offer of it or of a part of it. The caller then calls `addOffer`. */
   exportBuffer(whole: DeviceBuffer): ExportedBuffer {
     return this.#buffers.get(whole) ?? this.#exportBuffer(whole);
   }
 
-  /** There is an offer of a buffer. */
+  /** Adds an offer of a buffer. */
   useBuffer(exported: ExportedBuffer, offer: OfferRecord): void {
     offer.place = exported.offers.push(offer) - 1;
   }
 
-  /** An offer of a buffer has ended. */
+  /** Removes an offer of a buffer, which has ended. */
   leaveBuffer(exported: ExportedBuffer, offer: OfferRecord): void {
     const { offers } = exported;
     const last = offers.pop()!;
@@ -115,7 +115,7 @@ export class ExportedMemory {
     if (exported.isPart || exported.isFreed) this.#forgetBuffer(exported);
   }
 
-  /** The device with a UUID, of those whose memory was exported. */
+  /** Returns the device with a UUID, if memory of it was exported. */
   findDevice(uuid: string): MemoryPool["device"] {
     for (const { device } of this.#pools.keys()) {
       if (device !== undefined && isSameUuid(device.uuid, uuid)) return device;
@@ -123,7 +123,7 @@ export class ExportedMemory {
     return undefined;
   }
 
-  /** Lets go of what no offer uses any more, and of the rest when its last offer ends. */
+  /** Unexports what no offer uses any more. The rest is unexported when its last offer ends. */
   close(): void {
     for (const exported of this.#allocations.values()) {
       exported.isFreed = true;
@@ -195,7 +195,7 @@ export class ExportedMemory {
     if (!(whole.pool instanceof MemoryPool)) {
       throw new TypeError(
         whole.pool === undefined
-          ? 'Cannot offer memory that is of no pool: allocate it from one created with handleType "posix-fd"'
+          ? 'Cannot offer memory that belongs to no pool: allocate it from one created with handleType "posix-fd"'
           : "Cannot offer memory that was imported: only the process that allocated it can",
       );
     }
@@ -252,7 +252,7 @@ export class ExportedMemory {
   }
 }
 
-/** Throws unless the pool is one that other processes can have. */
+/** Throws unless other processes can import the pool. */
 export function checkShareable(pool: MemoryPool, what: string): void {
   if (pool.handleType === "posix-fd") return;
   throw new TypeError(

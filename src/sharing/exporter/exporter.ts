@@ -29,47 +29,51 @@ import { checkUser, listenFor } from "../transport/users.ts";
 /** Options of `Exporter.listen`. */
 export interface ExporterOptions {
   /**
-   * Numbers of other users whose processes may connect. Without any, the socket's file can be opened by this user alone
-   * (0600); with any it can be by all (0666), and who connects is asked for by its number.
+   * IDs of other users whose processes may connect. By default there are none, and only this user can open the socket's
+   * file (mode 0600). Otherwise every user can open it (mode 0666), and the exporter checks the user of each connecting
+   * process.
    */
   users?: readonly number[];
-  /** How many importers may be connected at once: 1024 unless given. */
+  /** The maximum number of connected importers: 1024 by default. */
   maximumImporters?: number;
-  /** Milliseconds that an importer has to introduce itself: 5000 unless given. */
+  /** Milliseconds in which an importer must complete the handshake: 5000 by default. */
   handshakeTimeout?: number;
-  /** Milliseconds in which a message must be complete once it has begun: 5000 unless given. */
+  /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
   messageTimeout?: number;
-  /** Milliseconds that importers have to let go when this is disposed, before they are cut off: 5000 unless given. */
+  /**
+   * Milliseconds in which importers must release everything when the exporter is disposed, before they are cut off:
+   * 5000 by default.
+   */
   closeTimeout?: number;
-  /** Is told of each connection that ends: of whom, and why unless it ended as it should. */
+  /** Called for each connection that has ended. The error is undefined if it ended normally. */
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
 }
 
 /** Options of `Exporter.offer`. */
 export interface OfferOptions {
-  /** What importers should know of it: type, shape, anything that JSON can say, of at most 32 KiB. */
+  /** Metadata for importers, such as type and shape: any JSON value of at most 32 KiB. */
   metadata?: JsonValue;
-  /** The stream whose work so far must be done before it may be read: the buffer's own unless given. */
+  /** The stream whose work so far must be done before the memory may be read. Defaults to the buffer's own stream. */
   stream?: CudaStream;
 }
 
 type CompleteOptions = Required<Omit<ExporterOptions, "onDisconnect">> & Pick<ExporterOptions, "onDisconnect">;
 
-/** Milliseconds until it is tried again to accept where there were no descriptors. */
+/** Milliseconds until the next attempt to accept after one failed, as when there are no descriptors. */
 const listenPause = 100;
-/** Characters of what is told to importers of a failure. */
+/** The maximum number of characters of a failure's description that is sent to importers. */
 const maximumTextLength = 300;
-/** Of so many connections of one process that are at their end, each is kept by itself. */
+/** The number of ended connections of one process that are kept separately. */
 const maximumLingering = 16;
-/** Bytes: where slots begin. */
+/** The alignment of slots in bytes. */
 const slotAlignment = 512;
 
 /**
- * Offers memory to other processes, for as long as it lives: buffers, parts of buffers and whole pools, at any time, to
+ * Offers memory to other processes for as long as it lives: buffers, parts of buffers and whole pools, at any time, to
  * any number of importers.
  *
- * The boundary is the pool: whoever maps one buffer of a pool could reach all of it. What an importer must not see
- * belongs in another pool.
+ * The boundary is the pool: a process that maps one buffer of a pool can access the whole pool. Put memory that an
+ * importer must not see in another pool.
  *
  * @example
  * ```ts ignore
@@ -85,11 +89,11 @@ export class Exporter implements AsyncDisposable {
   readonly #closing = new AbortController();
   readonly #serving: Promise<void>;
   readonly #importers = new Set<ConnectedImporter>();
-  /** Connections that have not introduced themselves. */
+  /** The number of connections that have not completed the handshake. */
   #pendingHandshakes = 0;
-  /** By name, those that were not withdrawn. */
+  /** The offers that were not withdrawn, by name. */
   readonly #offers = new Map<string, OfferRecord>();
-  /** All that have not ended. */
+  /** All offers that have not ended. */
   readonly #records = new Set<OfferRecord>();
   readonly #memory: ExportedMemory;
   readonly #events = new LocalEvents();
@@ -98,15 +102,15 @@ export class Exporter implements AsyncDisposable {
     onFailure: (error) => this.#fail(error),
   });
   readonly #watch = new DeviceWatch(() => this.#pendingEvents(), (error) => this.#fail(error));
-  /** What offers ask. */
+  /** The operations that offers call. */
   readonly #owner: OfferOwner = {
     withdraw: (record) => this.#withdraw(record),
     sentOffersOf: (record) => this.#announcementsOf(record),
   };
-  /** Why nobody is served any more: the device is lost. */
+  /** Why no importer is served any more: the device is lost. */
   #failure: string | undefined;
   readonly #identifiers = new Identifiers();
-  /** Of what its end waits for. */
+  /** Notified when something changes that disposal waits for. */
   readonly #condition = new Condition();
   #closed: Promise<void> | undefined;
 
@@ -119,7 +123,7 @@ export class Exporter implements AsyncDisposable {
 
   private constructor(listener: UnixListener, options: CompleteOptions) {
     if (!(listener instanceof UnixListener)) {
-      throw new TypeError("Cannot make an exporter by hand: use Exporter.listen");
+      throw new TypeError("Cannot construct an Exporter directly: use Exporter.listen");
     }
     this.#listener = listener;
     this.#options = options;
@@ -140,18 +144,18 @@ export class Exporter implements AsyncDisposable {
   /**
    * Listens at a path.
    *
-   * @param path of at most 107 bytes in UTF-8, in a folder that no other user can change
-   * @param options who may connect, how many, and how long they may take
-   * @throws {TypeError} for a path that is empty or no string, and for options of the wrong type
-   * @throws {RangeError} for options out of their range
-   * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` where another user could replace the socket
+   * @param path at most 107 bytes in UTF-8, in a folder that no other user can change
+   * @param options who may connect, how many, and time limits
+   * @throws {TypeError} if the path is empty or not a string, or if an option has the wrong type
+   * @throws {RangeError} if an option is out of range
+   * @throws {SharingError} as `UnixListener.listen` does, and `not-permitted` if another user could replace the socket
    */
   static listen(path: string, options: ExporterOptions = {}): Exporter {
     const complete = completeOptions(options);
     return new Exporter(listenFor(path, complete.users), complete);
   }
 
-  /** Where it listens. */
+  /** The path at which it listens. */
   get path(): string {
     return this.#listener.path;
   }
@@ -161,7 +165,7 @@ export class Exporter implements AsyncDisposable {
     return [...this.#offers.values()].map((record) => this.#offerOf(record));
   }
 
-  /** Who holds what, since when. */
+  /** What each importer holds. */
   get leases(): readonly Lease[] {
     const leases: Lease[] = [];
     for (const { sentOffers } of this.#importers) {
@@ -176,26 +180,25 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Offers a buffer, a part of one, or a whole pool, to all importers, now and later. What is read there begins after
-   * the work that the stream was given so far; while that is not done, offers that are made in one run of JavaScript
-   * become readable together. Where they are more than eight, that may be after what the stream is given in the rest of
-   * the run, too.
+   * Offers a buffer, a part of one, or a whole pool to all importers, present and future. Importers can read the memory
+   * once the stream has finished the work that it was given so far. Offers that are made synchronously, one after
+   * another, before that work is done become readable together. If there are more than eight of them, they may also
+   * wait for work that the stream is given later in the same synchronous code.
    *
-   * @param name of 1 to 255 bytes in UTF-8, which no other offer has
-   * @param source memory of a pool that was created with handleType "posix-fd", in which an allocator's counts too, or
-   * such a pool
-   * @param options what importers are told of it, and which stream writes it
-   * @throws {TypeError} for memory of any other pool, and of none; for metadata that JSON cannot say, and for what is no
-   * stream, or one of another `Cuda` object
-   * @throws {RangeError} for a name that is taken, and for metadata that are too long
-   * @throws {ReferenceError} where the exporter or the pool was disposed, or the buffer freed
-   * @throws {CudaError} where the driver does not export the memory, or the device was lost
+   * @param name 1 to 255 bytes in UTF-8, which no other offer uses
+   * @param source memory of a pool created with handleType "posix-fd", directly or through an allocator, or such a pool
+   * @param options metadata for importers, and the stream that writes the memory
+   * @throws {TypeError} if the memory belongs to another kind of pool or to none, if JSON cannot represent the
+   * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
+   * @throws {RangeError} if the name is taken or the metadata is too long
+   * @throws {ReferenceError} if the exporter or the pool was disposed, or the buffer freed
+   * @throws {CudaError} if the driver cannot export the memory, or the device was lost
    */
   offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
     this.#checkNew(name);
     checkOptions(options, "Exporter.offer");
     if (options.stream !== undefined && source instanceof MemoryPool) {
-      throw new TypeError(`Cannot offer "${name}": the whole pool is ready at no moment; offer its buffers`);
+      throw new TypeError(`Cannot offer "${name}": a whole pool has no ready event; offer its buffers instead`);
     }
     const metadata = encodeMetadata(options.metadata);
     if (source instanceof MemoryPool) {
@@ -216,16 +219,16 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Offers a channel: a ring of slots, allocated here, that this process writes and others read. It is to be disposed of:
-   * the exporter's end does not free the ring.
+   * Offers a channel: a ring of slots that this process allocates and writes, and that others read. Dispose of the
+   * channel: the exporter's disposal does not free the ring.
    *
-   * @param name of 1 to 255 bytes in UTF-8, which no other offer has
-   * @param options the ring: where it is, how many slots it has, of which size, and what happens when all are in use
-   * @throws {TypeError} for a pool that is in host memory or was not created with handleType "posix-fd", and as `offer`
+   * @param name 1 to 255 bytes in UTF-8, which no other offer uses
+   * @param options the ring's pool, its number and size of slots, and what happens when all slots are in use
+   * @throws {TypeError} if the pool is in host memory or was not created with handleType "posix-fd", and as `offer`
    * does
-   * @throws {RangeError} for options out of their range, and as `offer` does
-   * @throws {ReferenceError} where the exporter, the pool or the stream was disposed
-   * @throws {CudaError} `cudaErrorMemoryAllocation` where the ring does not fit
+   * @throws {RangeError} if an option is out of range, and as `offer` does
+   * @throws {ReferenceError} if the exporter, the pool or the stream was disposed
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if there is not enough memory for the ring
    */
   createChannel(name: string, options: ChannelOptions): ChannelProducer {
     this.#checkNew(name);
@@ -259,7 +262,7 @@ export class Exporter implements AsyncDisposable {
     }, (hub) => record.channel = hub);
     this.#publish(record, ring.stream);
     undo.move();
-    // Importers look at the events until the offer has ended, the producer until it is disposed.
+    // Importers query the events until the offer has ended, and the producer until it is disposed.
     let users = 2;
     const leave = (): void => {
       users--;
@@ -270,8 +273,8 @@ export class Exporter implements AsyncDisposable {
   }
 
   /**
-   * Stops listening, takes all offers back and asks who holds anything to let go. Importers that have not within
-   * `closeTimeout` are cut off: what they hold stays until their processes have ended.
+   * Stops listening, withdraws all offers and asks importers to release what they hold. Importers that have not done so
+   * within `closeTimeout` are cut off: what they hold stays allocated until their processes have ended.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();
@@ -338,7 +341,7 @@ export class Exporter implements AsyncDisposable {
     return record;
   }
 
-  /** Lets importers know of it as soon as it is known from when on it may be read. */
+  /** Publishes an offer once its ready event is known. */
   #publish(record: OfferRecord, stream: CudaStream): void {
     this.#add(record);
     try {
@@ -366,7 +369,7 @@ export class Exporter implements AsyncDisposable {
       this.#watch.start();
       return this.#notify(record);
     }
-    // Importers may not see the other device: they are told when it is done.
+    // Importers may not see the other device: the offer is sent to them once its work is done.
     whenCome(ready, (error) => {
       if (error !== undefined) this.#fail(error);
       else this.#notify(record);
@@ -379,7 +382,7 @@ export class Exporter implements AsyncDisposable {
     for (const importer of this.#importers) importer.sendChange(record);
   }
 
-  /** For each device, an event that importers may wait for. */
+  /** Returns, for each device, an event that importers may wait for. */
   #pendingEvents(): Iterable<LocalEvent> {
     const pending = new Map<CudaDevice, LocalEvent>();
     for (const { ready, channel } of this.#records) {
@@ -389,7 +392,7 @@ export class Exporter implements AsyncDisposable {
     return pending.values();
   }
 
-  /** The device is lost: importers must not wait for its work, nor may any more come. */
+  /** Handles the loss of the device: importers must not wait for its work, and no more may connect. */
   #fail(error: unknown): void {
     const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
     this.#failure = text.slice(0, maximumTextLength);
@@ -399,7 +402,7 @@ export class Exporter implements AsyncDisposable {
 
   #withdraw(record: OfferRecord): void {
     if (record.isWithdrawn) return;
-    // Nobody can join any more: what was sent is the last.
+    // Nobody can join any more: no frame may follow those that were sent.
     record.channel?.close();
     record.isWithdrawn = true;
     this.#offers.delete(record.name);
@@ -415,7 +418,7 @@ export class Exporter implements AsyncDisposable {
     if (this.#closing.signal.aborted) this.#closeEvents();
   }
 
-  /** Gives back what an offer uses. */
+  /** Releases the resources of an offer. */
   #leave(record: OfferRecord): void {
     if (record.ready !== undefined) this.#ready.leave(record.ready);
     record.ready = undefined;
@@ -424,7 +427,7 @@ export class Exporter implements AsyncDisposable {
     else this.#memory.leaveBuffer(record.buffer, record);
   }
 
-  /** Nobody may look at them any more when nobody holds anything. */
+  /** Destroys the events if nobody can query them any more, because nobody holds anything. */
   #closeEvents(): void {
     if (this.#records.size === 0) this.#events.close();
   }
@@ -435,7 +438,7 @@ export class Exporter implements AsyncDisposable {
 
   #announcementsOf(record: OfferRecord): SentOffer[] {
     return [...this.#importers].flatMap(({ sentOffers }) => sentOffers.get(record.identifier) ?? [])
-      // The number may be another one's by now.
+      // The identifier may have been reused for another offer.
       .filter((sentOffer) => sentOffer.record === record);
   }
 
@@ -447,7 +450,8 @@ export class Exporter implements AsyncDisposable {
         void this.#welcome(socket);
       } catch (error) {
         if (signal.aborted) return;
-        // Without descriptors, connections wait in the kernel until there are some again; so does what is not foreseen.
+        // If no descriptors are left, connections stay in the backlog until there are some. Other errors are handled in
+        // the same way.
         void error;
         await abortable((resolve) => {
           const timer = setTimeout(resolve, listenPause);
@@ -471,7 +475,7 @@ export class Exporter implements AsyncDisposable {
         throw error;
       }
       if (this.importers.length + this.#pendingHandshakes > maximumImporters) {
-        const text = `${this.path} serves ${maximumImporters} importers, as many as it may`;
+        const text = `${this.path} serves ${maximumImporters} importers, the maximum`;
         stream.end("full", text);
         throw new SharingError("not-permitted", `Cannot serve process ${peer.pid}: ${text}`);
       }
@@ -497,7 +501,7 @@ export class Exporter implements AsyncDisposable {
         this.#endIfOver(record);
         this.#condition.notify();
       },
-      // What the application throws is not the connection's to suffer.
+      // In a microtask, so that an error that the application throws does not affect the connection.
       onDisconnect: ({ peer }, error) => {
         this.#condition.notify();
         queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
@@ -510,10 +514,10 @@ export class Exporter implements AsyncDisposable {
     for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
   }
 
-  /** However often a process connects, what it leaves behind is kept in as few places. */
+  /** Limits what is kept of a process that connects again and again: merges ended connections. */
   #absorb(importer: ConnectedImporter): void {
     const { peer: { pid }, process } = importer;
-    // Of a process that cannot be seen from here, the number is 0.
+    // A process that is not visible from here has the process ID 0.
     if (pid === 0 || process.hasEnded) return;
     const others = [...this.#importers].filter((other) =>
       other !== importer && other.peer.pid === pid && !other.isConnected && !other.process.hasEnded
@@ -521,7 +525,7 @@ export class Exporter implements AsyncDisposable {
     if (others.length >= maximumLingering) others[0]!.absorb(importer);
   }
 
-  /** Whether no importer that is connected holds anything. */
+  /** Whether no connected importer holds anything. */
   #isIdle(): boolean {
     for (const { isConnected, sentOffers } of this.#importers) {
       if (isConnected && sentOffers.size > 0) return false;
@@ -536,11 +540,11 @@ export class Exporter implements AsyncDisposable {
     }
     if (this.#records.size >= maximumIdentifiers) {
       throw new RangeError(
-        `Cannot offer "${name}": there are ${this.#records.size} offers, as many as importers take; withdraw some`,
+        `Cannot offer "${name}": there are ${this.#records.size} offers, the maximum; withdraw some`,
       );
     }
     if (this.#offers.has(name)) {
-      throw new RangeError(`Cannot offer "${name}": there is an offer of this name; withdraw it, or take another name`);
+      throw new RangeError(`Cannot offer "${name}": there is an offer of this name; withdraw it, or use another name`);
     }
   }
 }
@@ -553,7 +557,7 @@ function completeOptions(options: ExporterOptions): CompleteOptions {
     throw new RangeError(`Cannot serve ${maximumImporters} importers at once: maximumImporters must be 1 or more`);
   }
   if (onDisconnect !== undefined && typeof onDisconnect !== "function") {
-    throw new TypeError(`Cannot use ${whatIs(onDisconnect)} as onDisconnect: it is no function`);
+    throw new TypeError(`Cannot use ${whatIs(onDisconnect)} as onDisconnect: it is not a function`);
   }
   return {
     users,
@@ -587,7 +591,7 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   checkWhole(channel, { value: minimumConsumers ?? 0, what: "minimumConsumers", least: 0 });
 }
 
-/** Bytes from one slot to the next. */
+/** The number of bytes from one slot to the next. */
 function strideOf(slotByteLength: number): number {
   return Math.ceil(slotByteLength / slotAlignment) * slotAlignment;
 }

@@ -1,12 +1,12 @@
-/** As many as fit a message's field. */
+/** The largest number that fits the field of a message. */
 const last = 2 ** 32 - 1;
 
-/** Numbers from 1 for what peers are told of. They come again only after all others have been taken. */
+/** Allocates identifiers, from 1. A released number is reused only after all others. */
 export class Identifiers {
   readonly #used = new Set<number>();
   #latest = 0;
 
-  /** A number that nothing has. */
+  /** Returns an unused number. */
   take(): number {
     do {
       this.#latest = this.#latest % last + 1;
@@ -15,7 +15,7 @@ export class Identifiers {
     return this.#latest;
   }
 
-  /** Nothing has the number any more. */
+  /** Makes a number available again. */
   giveBack(identifier: number): void {
     this.#used.delete(identifier);
   }

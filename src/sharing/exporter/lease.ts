@@ -8,15 +8,15 @@ import { abortable } from "../../support/waiting/abortable.ts";
 
 /** Options of `Lease.recall`. */
 export interface RecallOptions extends WaitOptions {
-  /** Milliseconds after which the importer is cut off; it is waited for without end unless given. */
+  /** Milliseconds after which the importer is cut off. By default, the wait has no limit. */
   deadline?: number;
 }
 
 /**
- * An importer's hold on what was offered. The memory stays for as long, whatever the exporter's application does. One of
+ * An importer's hold on an offer. It keeps the memory allocated, whatever the exporter's application does. Made by
  * `Exporter.leases` and `Offer.leases`.
  *
- * @example Ask whoever holds anything to let go, and cut off who does not within a second
+ * @example Ask every importer to release what it holds, and cut off those that have not done so within a second
  * ```ts ignore
  * await Promise.allSettled(exporter.leases.map((lease) => lease.recall({ deadline: 1000 })));
  * ```
@@ -37,27 +37,27 @@ export class Lease {
     this.#sentOffer = sentOffer;
   }
 
-  /** The offer's name. */
+  /** The name of the offer. */
   get name(): string {
     return this.#current.record.name;
   }
 
-  /** Who holds it. */
+  /** The process that holds it. */
   get peer(): Peer {
     return this.#current.importer.peer;
   }
 
-  /** Since when it is held; while it is only known, since when that is so. */
+  /** When the importer mapped it. If the importer has only received the offer, when it was sent. */
   get since(): Date {
     return new Date(this.#current.since);
   }
 
-  /** How far it is; `"ended"` where nobody holds it any more. */
+  /** The state of the lease; `"ended"` once nobody holds it any more. */
   get state(): LeaseState | "ended" {
     return this.#current.isOver ? "ended" : this.#current.state;
   }
 
-  /** Bytes that are held. */
+  /** The number of bytes that are held. */
   get byteLength(): number {
     return this.#current.record.byteLength;
   }
@@ -69,14 +69,14 @@ export class Lease {
   }
 
   /**
-   * Asks the importer to let go, and resolves when it has. An importer that has not by the deadline is cut off: its
-   * connection is closed, and it gets nothing more. What it still has mapped stays, `"quarantined"`, until its process
-   * has ended, because nothing can take a mapping away from a process.
+   * Asks the importer to release the memory, and resolves when it has. An importer that has not released it by the
+   * deadline is cut off: its connection is closed, and it receives nothing more. What it still has mapped stays,
+   * `"quarantined"`, until its process has ended, because a mapping cannot be taken away from a process.
    *
-   * @param options the deadline; a signal ends the wait, and what was asked stays asked
-   * @throws {TypeError} for a deadline that is no number
-   * @throws {RangeError} for one that is negative
-   * @throws {SharingError} `cut-off` where the importer has not let go by the deadline
+   * @param options the deadline; a signal ends the wait, but does not revoke the request
+   * @throws {TypeError} if the deadline is not a number
+   * @throws {RangeError} if the deadline is negative
+   * @throws {SharingError} `cut-off` if the importer has not released the memory by the deadline
    */
   recall(options: RecallOptions = {}): Promise<void> {
     const sentOffer = this.#current;
@@ -92,9 +92,9 @@ export class Lease {
       if (options.deadline !== undefined) {
         timer = setTimeout(() => {
           cancel();
-          const what = `process ${importer.peer.pid} did not let go of "${record.name}" in ${deadline} ms`;
+          const what = `process ${importer.peer.pid} did not release "${record.name}" within ${deadline} ms`;
           importer.cutOff("cut-off", `It was cut off: ${what}`);
-          const text = `Cannot get the memory back: ${what}; it stays until that process has ended`;
+          const text = `Cannot get the memory back: ${what}; it stays allocated until that process has ended`;
           reject(new SharingError("cut-off", text));
         }, deadline);
       }

@@ -7,18 +7,18 @@ import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { OfferRecord } from "./offer_record.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 
-/** What an exporter does for its offers. */
+/** The operations of an exporter that its offers call. */
 export interface OfferOwner {
   withdraw(record: OfferRecord): void;
-  /** What each importer was told of it, where that is not over. */
+  /** Returns the sent offers of a record that are not over, one for each importer. */
   sentOffersOf(record: OfferRecord): readonly SentOffer[];
 }
 
 /**
- * What an exporter offers: a buffer, a part of one, a whole pool, or the ring of a channel. Made by `Exporter.offer` and
- * `Exporter.createChannel`.
+ * An offer of an exporter: a buffer, a part of one, a whole pool, or the ring of a channel. Made by `Exporter.offer`
+ * and `Exporter.createChannel`.
  *
- * Freeing the buffer withdraws its offers. The memory goes once nobody holds it.
+ * Freeing the buffer withdraws its offers. The memory is freed once nobody holds it.
  */
 export class Offer {
   readonly #record: OfferRecord;
@@ -48,42 +48,43 @@ export class Offer {
     return this.#record.name;
   }
 
-  /** Bytes that are offered; 0 for a whole pool. */
+  /** The number of bytes offered; 0 for a whole pool. */
   get byteLength(): number {
     return this.#record.byteLength;
   }
 
-  /** What the application says of it. */
+  /** The metadata that the application passed to `offer`. */
   get metadata(): JsonValue | undefined {
     return decodeMetadata(this.#record.metadata);
   }
 
-  /** Whether it was withdrawn: nobody can map it any more. */
+  /** Whether it was withdrawn. A withdrawn offer cannot be mapped any more. */
   get isWithdrawn(): boolean {
     return this.#record.isWithdrawn;
   }
 
-  /** Who holds it, since when. */
+  /** The importers that hold it. */
   get leases(): readonly Lease[] {
     return this.#owner.sentOffersOf(this.#record).filter((each) => each.isLease).map((each) => new Lease(each));
   }
 
   /**
-   * Takes it back: nobody can map it any more, and its name is free. Who has it mapped keeps it, until released. A channel
-   * ends.
+   * Withdraws the offer: it cannot be mapped any more, and its name is free. Importers that have it mapped keep it
+   * until they release it. A channel ends.
    */
   withdraw(): void {
     this.#owner.withdraw(this.#record);
   }
 
   /**
-   * Resolves when an importer has mapped it and released it, and its work with it is done; or has ended. As many
-   * importers as `importers` says, 1 unless given. They may map it again until it is withdrawn.
+   * Resolves when `importers` importers, 1 by default, have mapped and released the offer and their work with it is
+   * done, or have ended. They may map it again until it is withdrawn.
    *
-   * @param options how many importers; a signal ends the wait
-   * @throws {TypeError} for a count that is no number
-   * @throws {RangeError} for one that is not whole, or negative
-   * @throws {ReferenceError} when it is withdrawn, and nobody holds it, before there were as many
+   * @param options the number of importers; a signal ends the wait
+   * @throws {TypeError} if the number of importers is not a number
+   * @throws {RangeError} if it is negative or not an integer
+   * @throws {ReferenceError} if the offer is withdrawn, and nobody holds it any more, before that many importers have
+   * released it
    */
   released(options: WaitOptions & { importers?: number } = {}): Promise<void> {
     const record = this.#record;
@@ -112,7 +113,7 @@ export class Offer {
   }
 
   /**
-   * Resolves when it was withdrawn and nobody holds it any more.
+   * Resolves when the offer was withdrawn and nobody holds it any more.
    *
    * @param options a signal ends the wait
    */

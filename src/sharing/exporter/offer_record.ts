@@ -3,37 +3,37 @@ import type { ExportedAllocation, ExportedBuffer, ExportedPool } from "./exporte
 import type { OfferMessage } from "../protocol/messages.ts";
 import { hasCome, type ReadyMoment } from "./ready_events.ts";
 
-/** What an offer is of. */
+/** The constant properties of an offer. */
 export interface OfferRecordParts {
   readonly identifier: number;
   readonly name: string;
   readonly kind: OfferMessage["kind"];
   readonly metadata: string;
   readonly pool: ExportedPool;
-  /** Undefined for a whole pool. */
+  /** The offered buffer; undefined for a whole pool. */
   readonly buffer: ExportedBuffer | undefined;
-  /** Where in the allocation it begins; 0 for a whole pool. */
+  /** The offset in the allocation in bytes; 0 for a whole pool. */
   readonly byteOffset: number;
-  /** 0 for a whole pool. */
+  /** The size in bytes; 0 for a whole pool. */
   readonly byteLength: number;
 }
 
-/** An offer as its exporter knows it. */
+/** The exporter's record of an offer. */
 export class OfferRecord {
   readonly #parts: OfferRecordParts;
-  /** Of a channel's ring, what its producer does. */
+  /** The producer's end of the channel, if the offer is a channel's ring. */
   channel: ChannelHub | undefined;
-  /** Importers that were told of it and for whom that is not over. */
+  /** The number of importers that it was sent to and for which it is not over. */
   sentCount = 0;
-  /** Where among the offers of its buffer it stands. */
+  /** Its index among the offers of its buffer. */
   place = 0;
-  /** What must come before it may be read; undefined once that is known to have come. */
+  /** The event that must fire before the memory may be read; undefined once it is known to have fired. */
   ready: ReadyMoment | undefined;
-  /** Whether importers can be told of it: `ready` is an event that they can open, or has come. */
+  /** Whether it can be sent to importers: `ready` is an event that they can open, or has fired. */
   isPublic = false;
   isWithdrawn = false;
   hasEnded = false;
-  /** Importers that have mapped it and let go of it. */
+  /** The number of importers that have mapped and released it. */
   releases = 0;
   #waiting: Set<() => void> | undefined;
   #awaitingReleases: Set<() => void> | undefined;
@@ -70,12 +70,12 @@ export class OfferRecord {
     return this.#parts.byteLength;
   }
 
-  /** What its buffer lies in; undefined for a whole pool. */
+  /** The allocation that its buffer lies in; undefined for a whole pool. */
   get allocation(): ExportedAllocation | undefined {
     return this.buffer?.allocation;
   }
 
-  /** What tells an importer of it now. */
+  /** The message that announces it to an importer, as of now. */
   message(): OfferMessage {
     const { identifier, kind, buffer, pool, byteOffset, byteLength, name, metadata } = this.#parts;
     const isReady = this.ready === undefined || hasCome(this.ready);
@@ -93,20 +93,20 @@ export class OfferRecord {
     };
   }
 
-  /** Calls back at each release by another importer. Returns what ends that. */
+  /** Calls back each time another importer has released the offer. Returns a function that cancels the callback. */
   onRelease(callback: () => void): () => void {
     const awaiting = this.#awaitingReleases ??= new Set();
     awaiting.add(callback);
     return () => awaiting.delete(callback);
   }
 
-  /** One more importer has mapped it and let go of it. */
+  /** Counts one more importer that has mapped and released the offer. */
   noteRelease(): void {
     this.releases++;
     for (const callback of [...this.#awaitingReleases ?? []]) callback();
   }
 
-  /** Calls back when nobody can use it any more. Returns what ends that. */
+  /** Calls back when nobody can use the offer any more. Returns a function that cancels the callback. */
   whenEnded(callback: () => void): () => void {
     if (this.hasEnded) callback();
     const waiting = this.#waiting ??= new Set();
@@ -114,7 +114,7 @@ export class OfferRecord {
     return () => waiting.delete(callback);
   }
 
-  /** Nobody can use it any more. */
+  /** Marks the offer as ended: nobody can use it any more. */
   end(): void {
     this.hasEnded = true;
     for (const callback of this.#waiting ?? []) callback();

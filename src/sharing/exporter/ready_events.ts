@@ -3,48 +3,54 @@ import { whenDone } from "../../support/waiting/waiting.ts";
 import type { OfferRecord } from "./offer_record.ts";
 import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
 
-/** The moment from which offers may be read: an event that is behind the work that comes before. */
+/** A ready event: it is recorded behind the work that must be done before offers may be read. */
 export interface ReadyMoment {
   readonly own: LocalEvent;
   readonly stream: CudaStream;
-  /** Offers that have it and have not ended. */
+  /** The number of offers that have it and have not ended. */
   users: number;
-  /** Whether it is known to have come: it stays so. */
+  /** Whether it is known to have fired. Stays true. */
   isPast: boolean;
-  /** Whether it was asked for in the present run of JavaScript, and had not come. */
+  /** Whether it was queried since the last microtask and had not fired. */
   isKnownToBeAhead: boolean;
 }
 
-/** What is told of offers whose moment is found. */
+/** The callbacks of `ReadyEvents`. */
 export interface ReadyEventsHandlers {
-  /** From now on it is known when it may be read. */
+  /** The ready event of an offer is known: it is in `record.ready`, or the memory may be read already. */
   onKnown(record: OfferRecord): void;
-  /** It cannot be known any more: the device is lost. */
+  /** A ready event cannot be found, because the device is lost. */
   onFailure(error: unknown): void;
 }
 
-/** What one run of JavaScript offers of what one stream does. */
+/** Offers of one stream's work that are made synchronously, one after another. */
 interface Run {
-  /** Offers so far. */
+  /** The number of offers so far. */
   count: number;
-  /** Recorded anew whenever the stream is asked and is not at rest. */
+  /** Recorded again whenever the stream is queried and is not idle. */
   moment: ReadyMoment | undefined;
-  /** Those that have it. */
+  /** The offers that have it. */
   readonly awaiting: OfferRecord[];
-  /** Those for which the stream has yet to be asked. */
+  /** The offers for which the stream was not queried yet. */
   unasked: OfferRecord[];
-  /** Stops looking at whether the stream is disposed. */
+  /** Stops watching for the disposal of the stream. */
   forgetStream: (() => void) | undefined;
 }
 
-/** So many offers of a run are looked at one by one: what the stream is given behind them in the same run is not theirs. */
+/**
+ * The number of offers of a batch for which the stream is queried one by one: they do not wait for work that the stream
+ * is given after them.
+ */
 const offersAlone = 8;
-/** Of more than these, so many together: to ask a GPU's stream costs as much as all else that an offer takes. */
+/**
+ * Beyond that number, the stream is queried once for this many offers: querying a GPU's stream costs as much as
+ * everything else that an offer takes.
+ */
 const offersTogether = 32;
 
 /**
- * The moments from which offers may be read. Offers that are made in one run of JavaScript, and on one stream, share an
- * event, which nobody is told of before that run ends. A stream that is at rest needs none.
+ * Finds the ready event of each offer. Offers made synchronously on one stream share an event, which is announced to
+ * nobody before the next microtask. Offers on an idle stream need no event.
  */
 export class ReadyEvents {
   readonly #events: LocalEvents;
@@ -57,14 +63,14 @@ export class ReadyEvents {
   }
 
   /**
-   * Finds the moment of a new offer: the end of what the stream was given so far. It may be known before this returns.
-   * Where this throws, nothing is told of the offer.
+   * Finds the ready event of a new offer: it fires when the stream has finished the work that it was given so far. The
+   * event may be known before this returns. If this throws, no callback is called for the offer.
    */
   await(record: OfferRecord, stream: CudaStream): void {
     const run = this.#runOf(stream);
     run.count++;
     if (run.count > offersAlone && run.count % offersTogether !== 0) {
-      // Who offers what a stream does that is gone is told now.
+      // Throws now if the stream was disposed.
       void stream.unsafeHandle;
       run.unasked.push(record);
       run.forgetStream ??= whenStreamDisposed(stream, () => this.#askAgain(stream, run));
@@ -75,7 +81,7 @@ export class ReadyEvents {
     }
   }
 
-  /** An offer has ended, for every importer that was told of it. */
+  /** Removes an offer from its ready event. The offer has ended for every importer. */
   leave(moment: ReadyMoment): void {
     moment.users--;
     if (moment.users > 0) return;
@@ -94,7 +100,7 @@ export class ReadyEvents {
     return run;
   }
 
-  /** The present run of JavaScript has ended. */
+  /** Ends the batches of all streams. */
   #end(): void {
     const runs = [...this.#runs];
     for (const [stream, run] of runs) this.#askAgain(stream, run);
@@ -105,7 +111,7 @@ export class ReadyEvents {
     }
   }
 
-  /** Asks the stream for those for which it was not. */
+  /** Queries the stream for the offers for which it was not queried yet. */
   #askAgain(stream: CudaStream, run: Run): void {
     if (run.unasked.every(({ isWithdrawn }) => isWithdrawn)) return;
     let moment: ReadyMoment | undefined;
@@ -118,7 +124,7 @@ export class ReadyEvents {
     this.#answer(run, moment);
   }
 
-  /** The moment that is behind all that the stream was given so far; undefined where that is done. */
+  /** Returns an event behind all work that the stream was given so far; undefined if that work is done. */
   #ask(stream: CudaStream, run: Run): ReadyMoment | undefined {
     if (stream.query()) return undefined;
     if (run.moment !== undefined) {
@@ -135,7 +141,7 @@ export class ReadyEvents {
     return run.moment = { own, stream, users: 0, isPast: false, isKnownToBeAhead: false };
   }
 
-  /** Tells of those for which the stream had yet to be asked. */
+  /** Assigns the result of a query to the offers that were waiting for one. */
   #answer(run: Run, moment: ReadyMoment | undefined): void {
     if (run.unasked.length === 0) return;
     const { unasked } = run;
@@ -151,7 +157,7 @@ export class ReadyEvents {
   }
 }
 
-/** Whether it has come. Where the device is lost, it never does. */
+/** Whether a ready event has fired. If the device is lost, it never fires. */
 export function hasCome(moment: ReadyMoment): boolean {
   try {
     return ask(moment);
@@ -160,12 +166,12 @@ export function hasCome(moment: ReadyMoment): boolean {
   }
 }
 
-/** Calls back once it has come, or cannot come any more. */
+/** Calls back once a ready event has fired or can never fire. */
 export function whenCome(moment: ReadyMoment, callback: (error?: unknown) => void): () => void {
   return whenDone(() => ask(moment), callback);
 }
 
-/** Asks the driver, once in a run of JavaScript. */
+/** Queries the driver, at most once between two microtasks. */
 function ask(moment: ReadyMoment): boolean {
   if (moment.isPast || moment.isKnownToBeAhead) return moment.isPast;
   moment.isPast = moment.own.event.query();

@@ -1,34 +1,36 @@
 import type { ConnectedImporter } from "./connected_importer.ts";
 import type { OfferRecord } from "./offer_record.ts";
 
-/** What a lease is at:
- * - `"announced"`: the importer knows of the offer and may map it at any time;
- * - `"held"`: the importer has it mapped;
+/**
+ * The state of a lease:
+ * - `"announced"`: the importer has received the offer and may map it at any time;
+ * - `"held"`: the importer has mapped it;
  * - `"releasing"`: the importer has released it, and its work with it is not done;
- * - `"quarantined"`: the connection is at its end, and the importer's process is not.
+ * - `"quarantined"`: the connection has ended, and the importer's process has not.
  */
 export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 
-/** An offer as one importer was told of it. Until this is over, the memory may be in use there. */
+/** An offer that was sent to one importer. Until it is over, the importer may use the memory. */
 export class SentOffer {
   readonly record: OfferRecord;
   importer: ConnectedImporter;
-  /** Times that the importer has mapped it and not released it. */
+  /** How many times the importer has mapped it and not released it. */
   held = 0;
-  /** Releases whose events have not fired. */
+  /** The number of releases whose events have not fired. */
   releasing = 0;
-  /** When the importer mapped it, in milliseconds since 1970; when it was told, before. */
+  /** When the importer mapped it, in milliseconds since 1970. Before that, when it was sent. */
   since: number = Date.now();
-  /** Whether the importer has mapped it, and, since then, let go of it at least once. */
+  /** Whether the importer has mapped it. */
   wasHeld = false;
+  /** Whether the importer has released it at least once. */
   wasReleased = false;
   wasWithdrawn = false;
-  /** Whether the importer has said that it maps it no more. */
+  /** Whether the importer has sent WITHDRAWN: it will not map the offer again. */
   isAnswered = false;
-  /** Whether the importer's application is to be asked to let go. */
+  /** Whether RECALL is to be sent or was sent. */
   recall: "no" | "wanted" | "sent" = "no";
   isOver = false;
-  /** What stands for this one, of another connection of the same process, until that has ended. */
+  /** The sent offer that replaces this one. It belongs to another connection of the same process. */
   successor: SentOffer | undefined;
   #waiting: Set<() => void> | undefined;
 
@@ -42,19 +44,22 @@ export class SentOffer {
     return this.held > 0 ? "held" : this.releasing > 0 ? "releasing" : "announced";
   }
 
-  /** Whether the importer uses the memory, or might without being asked again. */
+  /** Whether the importer uses the memory, or may use it although the exporter wants it back. */
   get isLease(): boolean {
     return this.held > 0 || this.releasing > 0 || this.record.isWithdrawn || !this.importer.isConnected;
   }
 
-  /** Calls back when the importer has let go. Returns what cancels that. */
+  /** Calls back when the importer has released the offer. Returns a function that cancels the callback. */
   whenReleased(callback: () => void): () => void {
     const waiting = this.#waiting ??= new Set();
     waiting.add(callback);
     return () => waiting.delete(callback);
   }
 
-  /** Stands for another one of the same offer and the same process, whose connections are both at their end. */
+  /**
+   * Takes over the counts and callbacks of another sent offer of the same offer and process. The connections of both
+   * have ended.
+   */
   absorb(other: SentOffer): void {
     other.successor = this;
     this.held += other.held;
@@ -63,20 +68,23 @@ export class SentOffer {
     other.#waiting = undefined;
   }
 
-  /** Whether the importer has let go of it: for good, where it was withdrawn or its connection is at its end. */
+  /**
+   * Whether the importer has released it. Once the offer was withdrawn or the connection has ended: whether the
+   * importer can never use it again.
+   */
   get isReleased(): boolean {
     if (this.record.isWithdrawn || !this.importer.isConnected) return this.isOver;
     return this.held === 0 && this.releasing === 0;
   }
 
-  /** Counts a release, once nothing of it is left. */
+  /** Counts the importer's first complete release. */
   count(): void {
     if (!this.wasHeld || this.wasReleased || this.held > 0 || this.releasing > 0) return;
     this.wasReleased = true;
     this.record.noteRelease();
   }
 
-  /** Calls those who wait for the importer to let go, if it has. */
+  /** Calls the pending callbacks if the importer has released the offer. */
   notify(): void {
     if (this.#waiting === undefined || !this.isReleased) return;
     const waiting = [...this.#waiting];

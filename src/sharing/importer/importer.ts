@@ -26,26 +26,26 @@ import { checkUser } from "../transport/users.ts";
 
 /** Options of `Importer.connect`. */
 export interface ImporterOptions extends WaitOptions {
-  /** Numbers of other users whose exporters may be connected to; none but this user's own unless given. */
+  /** IDs of other users whose exporters are trusted. By default, only this user's exporters are. */
   users?: readonly number[];
-  /** Milliseconds that the exporter has to answer: 5000 unless given. */
+  /** Milliseconds in which the exporter must complete the handshake: 5000 by default. */
   handshakeTimeout?: number;
-  /** Milliseconds in which a message must be complete once it has begun: 5000 unless given. */
+  /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
   messageTimeout?: number;
-  /** Milliseconds that the exporter has to acknowledge releases when this is disposed: 5000 unless given. */
+  /** Milliseconds in which the exporter must acknowledge releases when the importer is disposed: 5000 by default. */
   closeTimeout?: number;
 }
 
-/** An allocation of the exporter's, here. */
+/** A mapped allocation of the exporter. */
 interface Mapped {
   readonly whole: DeviceBuffer;
   readonly pool: ImportedMemoryPool;
 }
 
 /**
- * A connection to an exporter: what it offers, and what of that is mapped here.
+ * A connection to an exporter: its offers, and what this process has mapped of them.
  *
- * When the exporter dies, what is mapped stays readable until it is freed; every wait is rejected.
+ * If the exporter dies, what is mapped stays readable until it is freed; every wait rejects.
  *
  * @example
  * ```ts ignore
@@ -54,7 +54,7 @@ interface Mapped {
  * ```
  */
 export class Importer implements AsyncDisposable {
-  /** The exporter's process. */
+  /** The process of the exporter. */
   readonly peer: Peer;
   readonly #stream: MessageStream;
   readonly #closeTimeout: number;
@@ -62,25 +62,25 @@ export class Importer implements AsyncDisposable {
   readonly #peerEvents: RemoteEvents;
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
-  /** Whether the exporter is in this very process, where no event can be opened. */
+  /** Whether the exporter is in this process, which cannot open its own events. */
   readonly #isOwnProcess: boolean;
   readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
   readonly #consumers = new Set<ChannelConsumer>();
   readonly #freedOn = new FreedStreams();
-  /** Offers that are about to be mapped. */
+  /** The number of offers that are being mapped. */
   #mapping = 0;
-  /** Ends waits for events of the exporter's. */
+  /** Functions that end the waits for the exporter's events. */
   readonly #waits = new Set<() => void>();
-  /** Of what a disposal waits for. */
+  /** Notified when something changes that disposal waits for. */
   readonly #condition = new Condition();
-  /** What offers are mapped by. */
+  /** The operations that offers call. */
   readonly #owner: RemoteOfferOwner = {
     map: (state, options) => this.#map(state, options),
     importPool: (state) => this.#importPool(state),
   };
-  /** Whether something could not be released: the device is lost, or its `Cuda` object was disposed. */
+  /** Whether something could not be released, because the device is lost or its `Cuda` object was disposed. */
   #isStuck = false;
-  /** Set when the connection is at its end: why, where that is not the exporter's own wish. */
+  /** Set once the connection has ended. The error is undefined if the exporter ended it normally. */
   #end: { readonly error: SharingError | undefined } | undefined;
   #isDisposed = false;
   #closed: Promise<void> | undefined;
@@ -96,7 +96,7 @@ export class Importer implements AsyncDisposable {
 
   private constructor(cuda: Cuda, stream: MessageStream, closeTimeout: number) {
     if (!(stream instanceof MessageStream)) {
-      throw new TypeError("Cannot make an importer by hand: use Importer.connect");
+      throw new TypeError("Cannot construct an Importer directly: use Importer.connect");
     }
     this.#stream = stream;
     this.#closeTimeout = closeTimeout;
@@ -123,14 +123,14 @@ export class Importer implements AsyncDisposable {
   /**
    * Connects to the exporter that listens at a path.
    *
-   * @param cuda what `open` gave: its devices map the exporter's memory
-   * @param path the exporter's, of at most 107 bytes in UTF-8
-   * @param options whose exporters are trusted, and how long they may take
-   * @throws {TypeError} for what is no `Cuda` object, for a path that is empty or no string, and for options of the wrong
-   * type
-   * @throws {RangeError} for options out of their range
-   * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` where either does not serve the other's user,
-   * `version-mismatch`, `timed-out`, `bad-message` where something else listens there, `peer-gone`
+   * @param cuda the result of `open`: its devices map the exporter's memory
+   * @param path the exporter's path, at most 107 bytes in UTF-8
+   * @param options whose exporters are trusted, and time limits
+   * @throws {TypeError} if `cuda` is not a `Cuda` object, if the path is empty or not a string, or if an option has the
+   * wrong type
+   * @throws {RangeError} if an option is out of range
+   * @throws {SharingError} as `UnixSocket.connect` does; `not-permitted` if either side does not accept the other's
+   * user, `version-mismatch`, `timed-out`, `bad-message` if something other than an exporter listens there, `peer-gone`
    */
   static async connect(cuda: Cuda, path: string, options: ImporterOptions = {}): Promise<Importer> {
     if (!(cuda instanceof Cuda)) {
@@ -161,17 +161,17 @@ export class Importer implements AsyncDisposable {
     return new Importer(cuda, stream, closeTimeout);
   }
 
-  /** Whether the exporter is still there. */
+  /** Whether the exporter is still connected. */
   get isConnected(): boolean {
     return this.#end === undefined && !this.#isDisposed;
   }
 
   /**
-   * The offers that there are and those to come, until the exporter closes; withdrawn ones are left out.
+   * Yields the present and future offers, until the exporter closes. Skips offers that were withdrawn.
    *
    * @param options a signal ends the wait for the next offer
-   * @throws {ReferenceError} where the importer was disposed
-   * @throws {SharingError} `peer-gone` and others, when the connection ends otherwise
+   * @throws {ReferenceError} if the importer was disposed
+   * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
    */
   async *offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
     this.#check("see what is offered");
@@ -190,20 +190,20 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** `offers()`. */
+  /** Same as `offers()`. */
   [Symbol.asyncIterator](): AsyncGenerator<RemoteOffer, void> {
     return this.offers();
   }
 
   /**
-   * The offer of a name: at once, or as soon as it is made.
+   * Returns the offer with a name. Waits for it if it does not exist yet.
    *
-   * @param name of 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
    * @param options a signal ends the wait
-   * @throws {TypeError} for a name that is no string
-   * @throws {RangeError} for one that no offer can have
-   * @throws {ReferenceError} where the importer was disposed
-   * @throws {SharingError} `not-found` when the exporter closes before it is, `peer-gone` and others
+   * @throws {TypeError} if the name is not a string
+   * @throws {RangeError} if no offer can have the name
+   * @throws {ReferenceError} if the importer was disposed
+   * @throws {SharingError} `not-found` if the exporter closes without offering it, `peer-gone` and others
    */
   async offer(name: string, options: WaitOptions = {}): Promise<RemoteOffer> {
     checkName(name);
@@ -220,17 +220,17 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Joins the channel of a name: at once, or as soon as it is made. Frames that are sent from then on come here too. A
-   * channel is joined once in a connection: to join it again, connect again.
+   * Joins the channel with a name. Waits for it if it does not exist yet. Frames that are sent from then on also go to
+   * this importer. A channel can be joined once in a connection; to join it again, connect again.
    *
-   * @param name of 1 to 255 bytes in UTF-8, as the exporter calls it
+   * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
    * @param options the stream of the slots' buffers; a signal ends the wait
-   * @throws {TypeError} where a buffer or a pool has the name, for a channel that this importer has joined before, and for
-   * what is no stream, or one of another `Cuda` object
-   * @throws {RangeError} for a name that no offer can have
-   * @throws {ReferenceError} where the importer or the stream was disposed
+   * @throws {TypeError} if the name belongs to a buffer or a pool, if this importer has joined the channel before, or
+   * if `stream` is not a CudaStream of the same `Cuda` object
+   * @throws {RangeError} if no offer can have the name
+   * @throws {ReferenceError} if the importer or the stream was disposed
    * @throws {SharingError} as `offer` and `RemoteOffer.map` do
-   * @throws {CudaError} where the driver does not map the ring
+   * @throws {CudaError} if the driver cannot map the ring
    */
   async channel(name: string, options: ConsumerOptions = {}): Promise<ChannelConsumer> {
     if (options?.stream !== undefined) this.#memory.checkStream(options.stream);
@@ -245,7 +245,7 @@ export class Importer implements AsyncDisposable {
     this.#offers.beginJoin(message);
     try {
       return await this.#mapWhole(state, options, (mapped) => {
-        // It may have come between the last look at the ready event and now: nobody would tell the consumer.
+        // The end may have come since the ready event was queried: nothing would notify the consumer of it.
         if (this.#end !== undefined) throw this.#gone(`join "${name}"`);
         return this.#join(state, channel, { ...mapped, ...options });
       });
@@ -256,8 +256,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Releases what is still mapped, each buffer on its stream, and ends the connection. Resolves when the work with all of
-   * it is done and the exporter knows; an exporter that does not answer is waited for as long as `closeTimeout` says.
+   * Releases what is still mapped, each buffer on its stream, and ends the connection. Resolves once all work with it
+   * is done and the exporter has acknowledged that. Waits at most `closeTimeout` for an exporter that does not answer.
    */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#closed ??= this.#close();
@@ -278,18 +278,18 @@ export class Importer implements AsyncDisposable {
     this.#disconnected(undefined);
     await this.#freedOn.finished();
     const pools = this.#memory.close();
-    // What could not be released keeps its pool.
+    // The pool of what could not be released must stay.
     if (!this.#isStuck) { for (const pool of pools) ignoreLoss(() => pool[Symbol.dispose]()); }
     this.#peerEvents.close();
     this.#releases.close(this.#stream.process);
     for (const result of results) if (result.status === "rejected") throw result.reason;
   }
 
-  /** Releases what the application has not. */
+  /** Releases what the application has not released. */
   async #dispose(mapped: DeviceBuffer | ImportedMemoryPool): Promise<void> {
     try {
       if (mapped instanceof DeviceBuffer && mapped.stream.disposed) {
-        // Its work goes on, and nothing less can be waited for.
+        // The stream's work continues, and only the whole device can be waited for.
         await mapped.device.finished();
         mapped.stream = mapped.device.defaultStream;
       }
@@ -301,12 +301,15 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Whether the exporter has yet to be told of something: reads of what was freed, work that only this process sees. */
+  /**
+   * Whether releases still have to be sent: memory that was freed is still being read, or work is pending that only
+   * this process can query.
+   */
   #owesReleases(): boolean {
     return this.#releases.isOwed || this.#mapped.size > 0 || this.#mapping > 0;
   }
 
-  /** Waits until something is settled, or the connection is at its end. */
+  /** Waits until `isSettled` returns true or the connection has ended. */
   #settled(isSettled: () => boolean, milliseconds?: number): Promise<void> {
     return this.#condition.wait(() => isSettled() || this.#end !== undefined, milliseconds);
   }
@@ -316,7 +319,7 @@ export class Importer implements AsyncDisposable {
   }
 
   #map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer> {
-    // Not an async function: of a thousand offers that may be read, each would take turns more than it needs.
+    // Not an async function: with a thousand readable offers, each would take more microtasks than necessary.
     try {
       checkOptions(options, "RemoteOffer.map");
       const { stream, signal } = options;
@@ -338,8 +341,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /**
-   * Maps all of the allocation that an offer lies in, and gives it to `make` when the offer may be read: at once, where
-   * that is so already.
+   * Maps the whole allocation that an offer lies in, and passes it to `make` once the offer may be read. Does so
+   * synchronously if it may be read already.
    */
   #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (mapped: Mapped) => T): T | Promise<T> {
     this.#checkOffered(state);
@@ -374,13 +377,15 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Gives up what is held, and mapped if that was done, and is of no use. */
+  /** Releases an offer whose mapping failed or is not needed. */
   #letGo(state: RemoteOfferState, mapped: Mapped | undefined): void {
     if (mapped === undefined) this.#offers.letGo(state, 0);
     else this.#unmap(mapped.whole, state);
   }
 
-  /** Frees a mapping of the library's own. Where that fails, it is mapped until the process ends. */
+  /**
+   * Frees a mapping of a whole allocation. Returns false if that fails: it then stays mapped until the process ends.
+   */
   #free(whole: DeviceBuffer): boolean {
     try {
       this.#freedOn.note(whole.stream);
@@ -392,7 +397,9 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Gives up what the application did not get. The exporter is told once it is unmapped. */
+  /**
+   * Unmaps an offer that the application did not receive. The exporter is sent the release once the memory is unmapped.
+   */
   #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
     const { stream } = whole;
     if (!this.#free(whole)) return;
@@ -424,7 +431,8 @@ export class Importer implements AsyncDisposable {
         for (const event of channel.readyEvents) this.#peerEvents.leave(event);
         if (isFreed) {
           this.#offers.letGo(state, 0);
-          // The slots were released after the same work: the exporter has seen, or need not see, their events.
+          // The slots were released after the same work: the exporter has seen their events fire, or no longer needs
+          // them.
           for (const event of events) if (event !== undefined) this.#releases.returnEvent(event);
         }
         this.#condition.notify();
@@ -455,7 +463,7 @@ export class Importer implements AsyncDisposable {
             const isSeen = onto.device === pool.device && !isHostMemory;
             this.#release({ stream: onto, isSeen }, (event) => this.#offers.letGo(state, event));
           } catch (error) {
-            // The exporter is not told: this process has the memory mapped until it ends.
+            // No release is sent: the memory stays mapped until this process ends.
             this.#isStuck = true;
             throw error;
           }
@@ -474,7 +482,7 @@ export class Importer implements AsyncDisposable {
   #importPool(state: RemoteOfferState): ImportedMemoryPool {
     const { message } = state;
     if (message.kind !== "pool") {
-      const hint = message.kind === "buffer" ? "a buffer is offered; use map" : "it is a channel; use Importer.channel";
+      const hint = message.kind === "buffer" ? "it is a buffer; use map" : "it is a channel; use Importer.channel";
       throw new TypeError(`Cannot import the pool of "${message.name}": ${hint}`);
     }
     this.#checkOffered(state);
@@ -489,7 +497,7 @@ export class Importer implements AsyncDisposable {
     return pool;
   }
 
-  /** Waits until an offer may be read, or its exporter is gone. */
+  /** Waits until an offer may be read. Rejects if the exporter is gone. */
   async #ready(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
     state.waiting++;
     try {
@@ -501,7 +509,7 @@ export class Importer implements AsyncDisposable {
     }
   }
 
-  /** Waits for an event of the exporter's, no longer than there is an exporter: an event of a dead process never fires. */
+  /** Waits for an event of the exporter until the exporter is gone: an event of a dead process never fires. */
   #fired(event: number, signal: AbortSignal | undefined): Promise<void> {
     const events = this.#peerEvents;
     return abortable<void>((resolve, reject) => {
@@ -511,10 +519,10 @@ export class Importer implements AsyncDisposable {
       };
       const onEnd = (): void => {
         forget();
-        // What fired before the exporter died stays so.
+        // An event that fired before the exporter died stays fired.
         try {
           if (events.open(event).query()) resolve();
-          else reject(this.#gone("wait for it to be ready"));
+          else reject(this.#gone("wait for the memory to be ready"));
         } catch (error) {
           reject(error);
         }
@@ -529,7 +537,10 @@ export class Importer implements AsyncDisposable {
     }, { signal: signal! });
   }
 
-  /** Tells the exporter how far a stream must get, while there is an exporter. */
+  /**
+   * Sends a release that takes effect when a stream has finished its work so far. If the exporter is gone, there is
+   * nothing to wait for.
+   */
   #release(release: Release, send: SendRelease): void {
     if (this.#end !== undefined) return send(0);
     this.#releases.release({ ...release, isSeen: release.isSeen && !this.#isOwnProcess }, send);
@@ -577,7 +588,7 @@ export class Importer implements AsyncDisposable {
       case "pool": {
         const imported = this.#memory.forgetPool(identifier);
         if (imported === undefined) return;
-        // Its dispose waits for the frees: here they are done before.
+        // Disposing of it would block until the frees are done: await them first.
         void this.#freedOn.finished().then(() => {
           if (!this.#isStuck) ignoreLoss(() => imported[Symbol.dispose]());
         });

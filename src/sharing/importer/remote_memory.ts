@@ -13,27 +13,27 @@ import {
   type PoolMessage,
 } from "../protocol/messages.ts";
 
-/** As many as an exporter may have at once: each pool is a descriptor here. */
+/** The maximum number of pools of an exporter: each is a descriptor in this process. */
 const maximumPools = 256;
 
 interface RemotePool {
   readonly message: PoolMessage;
-  /** Allocations that lie in it, and offers and imports of all of it. */
+  /** The number of allocations in it, and of offers and imports of the whole pool. */
   users: number;
-  /** Once something in it was mapped. */
+  /** Set once something in it was mapped. */
   imported: ImportedMemoryPool | undefined;
 }
 
 interface RemoteAllocation {
   readonly message: AllocationMessage;
-  /** Offers that lie in it, and holds on them. */
+  /** The number of offers that lie in it and of holds on them. */
   users: number;
 }
 
-/** Where an offer lies. */
+/** The memory of an offer. */
 type Place = Pick<OfferMessage, "pool" | "allocation" | "byteOffset" | "byteLength">;
 
-/** What an exporter has told of its pools and allocations. Nothing is imported before it is needed. */
+/** The pools and allocations that an exporter has announced. Nothing is imported before it is needed. */
 export class RemoteMemory {
   readonly #cuda: Cuda;
   readonly #pools = new Map<number, RemotePool>();
@@ -43,12 +43,12 @@ export class RemoteMemory {
     this.#cuda = cuda;
   }
 
-  /** The device with a UUID, if this process sees it. */
+  /** Returns the device with a UUID, if it is visible to this process. */
   findDevice(uuid: string): CudaDevice | undefined {
     return this.#cuda.devices.find((device) => isSameUuid(device.uuid, uuid));
   }
 
-  /** Throws unless it is a stream of the `Cuda` object that the memory is for, and was not disposed. */
+  /** Throws unless the stream belongs to the importer's `Cuda` object and was not disposed. */
   checkStream(stream: CudaStream): void {
     checkStream(stream, sessionOf(this.#cuda));
     void stream.unsafeHandle;
@@ -67,12 +67,12 @@ export class RemoteMemory {
       throw badMessage(`more than ${maximumIdentifiers} allocations are announced`);
     }
     const pool = this.#pools.get(message.pool);
-    if (pool === undefined) throw badMessage(`allocation ${allocation} lies in pool ${message.pool}, unknown`);
+    if (pool === undefined) throw badMessage(`allocation ${allocation} lies in unknown pool ${message.pool}`);
     pool.users++;
     this.#allocations.set(allocation, { message, users: 0 });
   }
 
-  /** Refuses ranges that are not in an allocation of a pool. */
+  /** Throws unless a range lies in an announced allocation, or is an announced pool. */
   check(range: Place): void {
     if (!this.#pools.has(range.pool)) throw badMessage(`pool ${range.pool} was not announced`);
     if (range.allocation === 0) return;
@@ -83,49 +83,49 @@ export class RemoteMemory {
     }
     if (range.byteOffset + range.byteLength > allocation.byteLength) {
       throw badMessage(
-        `bytes ${range.byteOffset} to ${range.byteOffset + range.byteLength} are offered of an allocation that has ` +
-          `${allocation.byteLength}`,
+        `bytes ${range.byteOffset} to ${range.byteOffset + range.byteLength} are offered of an allocation of ` +
+          `${allocation.byteLength} bytes`,
       );
     }
   }
 
-  /** An offer lies there, or is held: until `leave`, the exporter may not forget what it lies in. */
+  /** Adds a user of a pool or allocation: an offer or a hold. The exporter may not forget it before `release`. */
   use({ allocation, pool }: Place): void {
     const used = allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
     used.users++;
   }
 
   leave({ allocation, pool }: Place): void {
-    // After the end, nothing is known any more.
+    // After `close`, nothing is known any more.
     const used = allocation === 0 ? this.#pools.get(pool) : this.#allocations.get(allocation);
     if (used !== undefined) used.users--;
   }
 
   forgetAllocation(identifier: number): void {
     const allocation = this.#allocations.get(identifier);
-    if (allocation === undefined) throw badMessage(`allocation ${identifier} is forgotten, and unknown`);
-    if (allocation.users > 0) throw badMessage(`allocation ${identifier} is forgotten, and in use`);
+    if (allocation === undefined) throw badMessage(`allocation ${identifier} is forgotten and was not announced`);
+    if (allocation.users > 0) throw badMessage(`allocation ${identifier} is forgotten while in use`);
     this.#allocations.delete(identifier);
     this.#pools.get(allocation.message.pool)!.users--;
   }
 
-  /** Takes a pool out: what was imported of it is the caller's to dispose of. */
+  /** Handles FORGET of a pool. The caller must dispose of the returned pool. */
   forgetPool(identifier: number): ImportedMemoryPool | undefined {
     const pool = this.#pools.get(identifier);
-    if (pool === undefined) throw badMessage(`pool ${identifier} is forgotten, and unknown`);
-    if (pool.users > 0) throw badMessage(`pool ${identifier} is forgotten, and in use`);
+    if (pool === undefined) throw badMessage(`pool ${identifier} is forgotten and was not announced`);
+    if (pool.users > 0) throw badMessage(`pool ${identifier} is forgotten while in use`);
     this.#pools.delete(identifier);
     pool.message.handle[Symbol.dispose]();
     return pool.imported;
   }
 
-  /** The pool, for the application. */
+  /** Imports a pool for the application. */
   importPool(identifier: number): ImportedMemoryPool {
     const { message } = this.#pools.get(identifier)!;
     return this.#deviceOf(message).importPool(message.handle);
   }
 
-  /** Maps a whole allocation; another time where it is mapped already is only counted. */
+  /** Maps a whole allocation. If it is mapped already, only increments its count. */
   map(identifier: number): { whole: DeviceBuffer; pool: ImportedMemoryPool } {
     const { exportData, byteLength, pool: poolIdentifier } = this.#allocations.get(identifier)!.message;
     const pool = this.#pools.get(poolIdentifier)!;
@@ -133,12 +133,12 @@ export class RemoteMemory {
     return { whole: pool.imported.importPointer(exportData, byteLength), pool: pool.imported };
   }
 
-  /** Whether a pool is in host memory, which is of no device. */
+  /** Whether a pool is in host memory and therefore belongs to no device. */
   isHostMemory(pool: number): boolean {
     return this.#pools.get(pool)!.message.kind === "host";
   }
 
-  /** Forgets all, and gives what was imported to the caller, to dispose of. */
+  /** Removes all pools and allocations. The caller must dispose of the returned pools. */
   close(): ImportedMemoryPool[] {
     const pools = [...this.#pools.values()];
     this.#pools.clear();

@@ -9,27 +9,27 @@ import { decodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 
 /** Options of `RemoteOffer.map`. */
 export interface MapOptions extends WaitOptions {
-  /** The stream that the buffer's methods use, and on which it is released: the device's default stream unless given. */
+  /** The stream that the buffer's methods use and on which it is released. Defaults to the device's default stream. */
   stream?: CudaStream;
 }
 
-/** What an importer does for its offers. */
+/** The operations of an importer that its offers call. */
 export interface RemoteOfferOwner {
   map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer>;
   importPool(state: RemoteOfferState): ImportedMemoryPool;
 }
 
-/** An offer as the importer knows it. */
+/** The importer's record of an offer. */
 export class RemoteOfferState {
   readonly message: OfferMessage;
-  /** How its memory is divided, where it is a channel. */
+  /** The division of its memory into slots, if it is a channel. */
   channel: ChannelMessage | undefined;
   isWithdrawn = false;
-  /** Times that it is mapped here. */
+  /** How many times it is mapped here. */
   holds = 0;
-  /** Waits for its ready event. */
+  /** The number of waits for its ready event. */
   waiting = 0;
-  /** Whether its ready event was seen to have fired. */
+  /** Whether its ready event is known to have fired. */
   isReady: boolean;
   #recalled: AbortController | undefined;
   #recallReason: SharingError | undefined;
@@ -47,13 +47,13 @@ export class RemoteOfferState {
     return this.#recalled.signal;
   }
 
-  /** What was asked for is given back. */
+  /** Everything that was recalled is released: a later recall gets a new signal. */
   forgetRecall(): void {
     this.#recalled = undefined;
     this.#recallReason = undefined;
   }
 
-  /** The exporter asks for it, or is gone. */
+  /** Aborts the signal: the exporter asks for the memory back, or is gone. */
   recall(reason: SharingError): void {
     this.#recallReason ??= reason;
     this.#recalled?.abort(this.#recallReason);
@@ -61,7 +61,7 @@ export class RemoteOfferState {
 }
 
 /**
- * What another process offers: a buffer, a whole pool, or a channel. Made by `Importer`.
+ * An offer of another process: a buffer, a whole pool, or a channel. Made by `Importer`.
  *
  * @example
  * ```ts ignore
@@ -92,62 +92,68 @@ export class RemoteOffer {
     this.#owner = owner;
   }
 
-  /** What the exporter calls it. */
+  /** The name that the exporter gave it. */
   get name(): string {
     return this.#state.message.name;
   }
 
-  /** What is offered. A channel's ring is mapped by `Importer.channel`. */
+  /** The kind of offer. Use `Importer.channel` to map a channel's ring. */
   get kind(): "buffer" | "pool" | "channel" {
     return this.#state.message.kind;
   }
 
-  /** Bytes that are offered; 0 for a whole pool. */
+  /** The number of bytes offered; 0 for a whole pool. */
   get byteLength(): number {
     return this.#state.message.byteLength;
   }
 
-  /** What the exporter's application says of it. */
+  /** The metadata that the exporter's application attached to it. */
   get metadata(): JsonValue | undefined {
     return decodeMetadata(this.#state.message.metadata);
   }
 
-  /** Whether the exporter has taken it back: it cannot be mapped any more. What is mapped stays until released. */
+  /**
+   * Whether the exporter has withdrawn it: it cannot be mapped any more. What is mapped stays mapped until it is
+   * released.
+   */
   get isWithdrawn(): boolean {
     return this.#state.isWithdrawn;
   }
 
   /**
-   * Aborted when the exporter asks for the memory back, with a `SharingError` "cut-off": release soon what is mapped, or
-   * be cut off. Also when the connection ends, with its error. Once all is released, there is a new signal.
+   * Aborted with a `SharingError` "cut-off" when the exporter asks for the memory back: release what is mapped soon, or
+   * the connection is cut off. Also aborted when the connection ends, with its error. Once everything is released,
+   * there is a new signal.
    */
   get recalled(): AbortSignal {
     return this.#state.recalled;
   }
 
   /**
-   * Maps the buffer, and resolves when it may be read: what its stream is given from then on sees what the exporter wrote.
-   * Freeing the buffer releases it, in stream order: the exporter has the memory back when the stream has got there.
+   * Maps the buffer, and resolves once it may be read: work that its stream is given from then on sees what the
+   * exporter wrote. Freeing the buffer releases it in stream order: the exporter has the memory back once the stream
+   * has finished its work so far.
    *
    * @param options the stream of the buffer; a signal ends the wait
-   * @throws {TypeError} for an offer of a pool or a channel, and for what is no stream, or one of another `Cuda` object
-   * @throws {ReferenceError} where the importer or the stream was disposed
-   * @throws {SharingError} `not-found` when the offer was withdrawn, `peer-gone` when the exporter is gone,
-   * `device-not-visible`, `size-mismatch` when the memory is smaller than the exporter says
-   * @throws {CudaError} where the driver does not map it
+   * @throws {TypeError} if the offer is a pool or a channel, or if `stream` is not a CudaStream of the same `Cuda`
+   * object
+   * @throws {ReferenceError} if the importer or the stream was disposed
+   * @throws {SharingError} `not-found` if the offer was withdrawn, `peer-gone` if the exporter is gone,
+   * `device-not-visible`, `size-mismatch` if the memory is smaller than the exporter says
+   * @throws {CudaError} if the driver cannot map it
    */
   map(options: MapOptions = {}): Promise<DeviceBuffer> {
     return this.#owner.map(this.#state, options);
   }
 
   /**
-   * Imports the pool of an offer of a whole pool, to map what it holds by data that come on another way. It is held until
-   * it is disposed.
+   * Imports the pool of an offer of a whole pool, to map memory in it by export data that was received in another way.
+   * The offer is held until the pool is disposed.
    *
-   * @throws {TypeError} for an offer of a buffer or a channel
-   * @throws {ReferenceError} where the importer was disposed
+   * @throws {TypeError} if the offer is a buffer or a channel
+   * @throws {ReferenceError} if the importer was disposed
    * @throws {SharingError} as `map` does
-   * @throws {CudaError} where the driver does not import it
+   * @throws {CudaError} if the driver cannot import it
    */
   importPool(): ImportedMemoryPool {
     return this.#owner.importPool(this.#state);

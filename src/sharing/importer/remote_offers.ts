@@ -13,41 +13,41 @@ import type { RemoteEvents } from "../events/remote_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
-/** Channels that were left and may still be spoken of. */
+/** The number of left channels for which messages may still arrive. */
 const rememberedChannels = 1024;
 
-/** What the offers of an exporter lie in, and how it is told of them. */
+/** The dependencies of `RemoteOffers`. */
 export interface RemoteOffersParts {
   readonly memory: RemoteMemory;
   readonly events: RemoteEvents;
-  /** Sends, unless the connection is at its end. */
+  /** Sends a message, unless the connection has ended. */
   send(message: Message): void;
-  /** Whether the exporter reads more slowly than it is answered. */
+  /** Whether the exporter reads more slowly than answers are sent. */
   isBacklogged(): boolean;
 }
 
-/** The offers of an exporter, as it has told of them. */
+/** The offers that an exporter has announced. */
 export class RemoteOffers {
   readonly #parts: RemoteOffersParts;
   readonly #offers = new Map<number, RemoteOfferState>();
   readonly #byName = new Map<string, RemoteOfferState>();
-  /** Those that were withdrawn while they were held: they may still be asked for. */
+  /** Offers that were withdrawn while they were held: RECALL may still arrive for them. */
   readonly #withdrawn = new Map<number, RemoteOfferState>();
-  /** A channel of which the second message is to come. */
+  /** A channel whose CHANNEL message has not arrived yet. */
   #incomplete: RemoteOfferState | undefined;
-  /** Answers that wait because the exporter reads nothing. */
+  /** The number of answers sent while the exporter did not read. */
   #unreadAnswers = 0;
   readonly #iterations = new Set<OfferIteration>();
-  /** Channels that were joined, or are being joined, by the number of their offer. */
+  /** Channels that were joined, by offer. Undefined while the channel is being joined. */
   readonly #joined = new Map<number, ConsumerHub | undefined>();
-  /** Channels that were left, the latest: frames of theirs may be on their way. */
+  /** The most recently left channels: frames of them may still arrive. */
   readonly #left = new Set<number>();
 
   constructor(parts: RemoteOffersParts) {
     this.#parts = parts;
   }
 
-  /** How many can be mapped. */
+  /** The number of offers that can be mapped. */
   get size(): number {
     return this.#offers.size;
   }
@@ -56,7 +56,7 @@ export class RemoteOffers {
     return this.#byName.get(name);
   }
 
-  /** Begins to go through all that there are and those to come. */
+  /** Starts an iteration over all present and future offers. */
   iterate(): OfferIteration {
     const iteration = new OfferIteration((ended) => this.#iterations.delete(ended));
     for (const state of this.#offers.values()) iteration.add(state);
@@ -64,7 +64,7 @@ export class RemoteOffers {
     return iteration;
   }
 
-  /** What comes next must be the rest of a channel, if that is not complete. */
+  /** Throws unless CHANNEL directly follows the OFFER of a channel. */
   checkOrder({ type }: Message): void {
     if (this.#incomplete === undefined || type === "channel") return;
     throw badMessage(`offer ${this.#incomplete.message.offer} is a channel, and "${type}" comes next`);
@@ -86,7 +86,7 @@ export class RemoteOffers {
 
   onChannel(message: ChannelMessage): void {
     const state = this.#incomplete;
-    if (state?.message.offer !== message.offer) throw badMessage(`offer ${message.offer} is no new channel`);
+    if (state?.message.offer !== message.offer) throw badMessage(`offer ${message.offer} is not a new channel`);
     const { byteLength } = state.message;
     const { readyEvents, slotStride } = message;
     if (readyEvents.length * slotStride !== byteLength) {
@@ -109,23 +109,26 @@ export class RemoteOffers {
     for (const iteration of this.#iterations) iteration.onWithdrawn();
     if (state.waiting === 0) this.giveUp(state);
     if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumIdentifiers) return;
-    throw badMessage(`more than ${maximumIdentifiers} offers are withdrawn, and what is answered is not read`);
+    throw badMessage(`more than ${maximumIdentifiers} offers are withdrawn, and the answers are not read`);
   }
 
-  /** What was answered is read. */
+  /** The exporter has read the answers. */
   onDrain(): void {
     this.#unreadAnswers = 0;
   }
 
   onRecall(offer: number): void {
-    // One that is unknown was released while this was on its way.
+    // An unknown offer was released while RECALL was on its way.
     const state = this.#offers.get(offer) ?? this.#withdrawn.get(offer);
     if (state === undefined) return;
     const { name } = state.message;
     state.recall(new SharingError("cut-off", `The exporter asks for "${name}" back: release it, or be cut off`));
   }
 
-  /** An offer that was withdrawn is not mapped any more, nor is its ready event looked at. */
+  /**
+   * Sends WITHDRAWN for an offer that was withdrawn: it is not mapped any more, and its ready event is not queried any
+   * more.
+   */
   giveUp({ message, channel }: RemoteOfferState): void {
     const { memory, events, send } = this.#parts;
     memory.leave(message);
@@ -146,16 +149,16 @@ export class RemoteOffers {
     const { offer } = message;
     state.holds--;
     if (state.holds === 0) {
-      // Who maps it again has not been asked for it yet.
+      // If it is mapped again, that use was not recalled.
       if (!state.isWithdrawn) state.forgetRecall();
-      // The number of an offer may come again with another meaning.
+      // The offer's number may be reused.
       else if (this.#withdrawn.delete(offer)) this.#forgetChannel(offer);
     }
     this.#parts.memory.leave(message);
     this.#parts.send({ type: "released", offer, event });
   }
 
-  /** Begins to join a channel: once in a connection, unless it fails. */
+  /** Starts joining a channel. A channel can be joined once in a connection, unless joining fails. */
   beginJoin({ offer, name }: OfferMessage): void {
     if (this.#joined.has(offer)) {
       throw new TypeError(`Cannot join "${name}": this importer has joined it; connect again`);
@@ -163,13 +166,13 @@ export class RemoteOffers {
     this.#joined.set(offer, undefined);
   }
 
-  /** The channel is joined; or is not, where it has no consumer. */
+  /** Records the consumer of a joined channel; undefined if joining failed. */
   endJoin(offer: number, consumer: ConsumerHub | undefined): void {
     if (consumer === undefined) this.#joined.delete(offer);
     else this.#joined.set(offer, consumer);
   }
 
-  /** A frame has come, or the last has. */
+  /** Handles FRAME and END. */
   onFrame(message: FrameMessage | OfferNotice): void {
     const { offer } = message;
     const consumer = this.#joined.get(offer);
@@ -177,7 +180,7 @@ export class RemoteOffers {
     else if (!this.#left.has(offer)) throw badMessage(`offer ${offer} was not joined`);
   }
 
-  /** The connection is at its end. */
+  /** Handles the end of the connection. */
   onEnd(error: SharingError | undefined): void {
     const reason = error ?? new SharingError("peer-gone", "The exporter has closed");
     for (const iteration of this.#iterations) iteration.wake();
@@ -192,7 +195,7 @@ export class RemoteOffers {
     if (this.#left.size > rememberedChannels) this.#left.delete(oldest!);
   }
 
-  /** From now on it may be mapped. */
+  /** Makes an offer available for mapping. */
   #add(state: RemoteOfferState): void {
     this.#offers.set(state.message.offer, state);
     this.#byName.set(state.message.name, state);
@@ -200,13 +203,13 @@ export class RemoteOffers {
   }
 }
 
-/** One iteration over offers: those that it has yet to give. */
+/** An iteration over offers: the offers that it has not returned yet. */
 export class OfferIteration implements Disposable {
-  /** Some of them may have been withdrawn. */
+  /** The offers that were added. Some of them may have been withdrawn. */
   #pending: RemoteOfferState[] = [];
-  /** Of these, so many were taken. */
+  /** The number of these that were returned. */
   #taken = 0;
-  /** So many were withdrawn since they were looked through. */
+  /** The number of offers withdrawn since the last sweep. */
   #withdrawn = 0;
   readonly #onDispose: (iteration: OfferIteration) => void;
   #onAdded: (() => void) | undefined;
@@ -220,7 +223,7 @@ export class OfferIteration implements Disposable {
     this.wake();
   }
 
-  /** One of those that were added is withdrawn. */
+  /** An offer was withdrawn. */
   onWithdrawn(): void {
     this.#withdrawn++;
     if (this.#withdrawn * 2 > this.#pending.length) this.#sweep();
@@ -235,7 +238,7 @@ export class OfferIteration implements Disposable {
     return undefined;
   }
 
-  /** Keeps no more than what is yet to be given. */
+  /** Drops the offers that were returned or withdrawn. */
   #sweep(): void {
     if (this.#pending.length === 0) return;
     this.#pending = this.#pending.slice(this.#taken).filter(({ isWithdrawn }) => !isWithdrawn);
@@ -243,20 +246,20 @@ export class OfferIteration implements Disposable {
     this.#withdrawn = 0;
   }
 
-  /** There is something to look at. */
+  /** Calls the pending callback: there is a new offer, or the connection has ended. */
   wake(): void {
     const onAdded = this.#onAdded;
     this.#onAdded = undefined;
     onAdded?.();
   }
 
-  /** Calls back at the next wake. Returns what ends that. */
+  /** Calls back at the next `wake`. Returns a function that cancels the callback. */
   whenAdded(callback: () => void): () => void {
     this.#onAdded = callback;
     return () => this.#onAdded = undefined;
   }
 
-  /** Nothing more is given. */
+  /** Ends the iteration. */
   [Symbol.dispose](): void {
     this.#pending = [];
     this.#onDispose(this);
