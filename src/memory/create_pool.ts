@@ -12,18 +12,18 @@ const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
   "fabric": memHandleType.fabric,
 };
 
-/** Where a new pool's memory is to lie. */
+/** Where to create a pool. */
 export interface PoolPlace {
   readonly location: MemLocation;
   /** Undefined for host memory. */
   readonly device: CudaDevice | undefined;
-  /** As the error says it: "on device 0". */
+  /** The place in error messages: "on device 0". */
   readonly name: string;
-  /** What to try where the driver refuses the place. */
+  /** What to try if the driver refuses the place. */
   readonly hint?: string;
 }
 
-/** `cudaMemPoolCreate`. */
+/** Creates a pool by `cudaMemPoolCreate`. */
 export function createPool(
   session: Session,
   { location, device, name, hint }: PoolPlace,
@@ -64,7 +64,7 @@ export function createPool(
   return pool;
 }
 
-/** What to try where the driver has pools, but none that can be shared so. */
+/** What to try if the driver supports pools, but none that can be shared in this way. */
 function sharingHint(handleType: PoolHandleType, error: unknown): string | undefined {
   if (handleType === "none" || !(error instanceof CudaError)) return undefined;
   if (error.code !== "cudaErrorInvalidValue" && error.code !== "cudaErrorNotSupported") return undefined;

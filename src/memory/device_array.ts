@@ -1,12 +1,15 @@
 import { nameClass } from "../support/printing.ts";
-import { DeviceBuffer, type DeviceBufferParts, partsOf, type ReadOptions } from "./device_buffer.ts";
+import { DeviceBuffer, type DeviceBufferParameters, partsOf, type ReadOptions } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 
-/** Memory of a device whose elements have a type. Made by `allocateArray` of a pool or an allocator. */
+/**
+ * A buffer of device memory whose elements have a type. Comes from `allocateArray` of a `MemoryPool` or a
+ * `CachingAllocator`.
+ */
 export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
-  /** How many elements there are. */
+  /** Number of elements. */
   readonly length: number;
-  /** What it is read as. */
+  /** The element type, as the constructor of a typed array. */
   readonly type: TypedArrayConstructor<T>;
 
   static {
@@ -14,11 +17,11 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Made by `MemoryPool.allocateArray`.
+   * Arrays come from `MemoryPool.allocateArray` and `CachingAllocator.allocateArray`.
    *
    * @ignore
    */
-  constructor(type: TypedArrayConstructor<T>, ...parts: DeviceBufferParts) {
+  constructor(type: TypedArrayConstructor<T>, ...parts: DeviceBufferParameters) {
     const [session, owner, pool, address, byteLength, stream, whole] = parts;
     super(session, owner, pool, address, byteLength, stream, whole);
     this.type = type;
@@ -26,11 +29,12 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * A view of a part, counted in elements as in a typed array, but never from the end.
+   * Returns a view of the elements from `begin` up to, but not including, `end`. The view shares the array's memory.
+   * Only the whole array can be freed.
    *
-   * @param begin Its first element.
-   * @param end The element behind its last; all the rest unless given.
-   * @throws {RangeError} where the array does not have these elements
+   * @param begin Index of the first element. Unlike in a typed array, negative indices are not supported.
+   * @param end Index after the last element. Defaults to the end of the array.
+   * @throws {RangeError} If the range is not in the array
    */
   override subarray(begin: number, end: number = this.length): DeviceArray<T> {
     if (!Number.isInteger(begin) || !Number.isInteger(end) || begin < 0 || begin > end || end > this.length) {
@@ -43,11 +47,11 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   }
 
   /**
-   * Copies the array out, without blocking the event loop.
+   * Returns a copy of the array's elements, in stream order, without blocking the event loop.
    *
-   * @param options Which elements, and on which stream.
-   * @throws {RangeError} where the range is not in the array
-   * @throws {ReferenceError} where the array was freed
+   * @param options Which elements to read, and on which stream.
+   * @throws {RangeError} If the range is not in the array
+   * @throws {ReferenceError} If the array was freed
    */
   toTypedArray(options?: ReadOptions): Promise<T> {
     return this.read(this.type, options);

@@ -20,126 +20,134 @@ import {
 import { nextTurn } from "../support/waiting/turn.ts";
 import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
-/** Pieces of a read that are given to the stream before the first is waited for. */
-const piecesAtOnce = 4;
-/** Those of most copies, made once. */
+/** Pieces of a read that are enqueued before the first one is waited for. */
+const maximumPiecesInFlight = 4;
+/** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions = {};
 const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
 
-/** Where in the buffer whose method is called a copy starts, in bytes; never in the other. */
+/** Where a copy or a fill starts. */
 export interface CopyOptions {
-  /** 0 unless given. */
+  /** Offset in bytes into the buffer whose method is called, never into the other buffer. Defaults to 0. */
   byteOffset?: number;
 }
 
-/** What to read, and on which stream. */
+/** Which elements to read, and on which stream. */
 export interface ReadOptions extends WaitOptions {
-  /** The buffer's own unless given. */
+  /** The stream to read on. Defaults to the buffer's own stream. */
   stream?: CudaStream;
-  /** 0 unless given. */
+  /** Offset of the first element, in bytes. Defaults to 0. */
   byteOffset?: number;
-  /** Elements of the type asked for; the rest of the buffer unless given. */
+  /** Number of elements to read. Defaults to the rest of the buffer. */
   length?: number;
 }
 
-/** Where in an allocation of a pool a buffer lies that an allocator has cut from it. */
+/** The position of an allocator's buffer in the slab that it was cut from. */
 export interface SlabPart {
-  /** The allocation, which the allocator frees. */
+  /** The slab: an allocation of the pool, which the allocator frees. */
   readonly slab: DeviceBuffer;
-  /** Where in it the buffer begins. */
+  /** Offset of the buffer in the slab, in bytes. */
   readonly byteOffset: number;
 }
 
-/** What gives a buffer's memory back. */
+/** The owner of a buffer's memory, which frees it. The optional members describe the memory. */
 export interface BufferOwner {
-  /** Frees the memory in the stream's order. */
+  /** Frees the memory in stream order. */
   release(address: bigint, byteLength: number, stream: CudaStream): void;
-  /** Is told that the buffer was freed, and that whoever keeps its memory lets go of it before its release. */
+  /** Called when a buffer is freed while a holder keeps its memory. `release` follows when the last holder lets go. */
   awaitRelease?(address: bigint, byteLength: number): void;
-  /** Whether the memory is the host's: of a pool in host memory. */
+  /** Whether the memory is of a pool in host memory. */
   readonly isHostMemory?: boolean;
-  /** Of memory that is not from a pool: what another process opens it by. */
+  /** Returns the bytes by which another process opens the memory. Only for memory that is not from a pool. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
-  /** Why the buffer is nobody's to free; undefined where it is its user's. */
+  /** Why the user may not free the buffer; undefined if the user may. */
   readonly freeRefusal?: string;
-  /** Of a buffer that is a part of an allocation. */
+  /** The position in the slab, for a buffer that is part of one. */
   readonly part?: SlabPart;
 }
 
-/** What the constructor of a buffer takes. */
-export type DeviceBufferParts = ConstructorParameters<typeof DeviceBuffer>;
+/** The constructor's parameters. */
+export type DeviceBufferParameters = ConstructorParameters<typeof DeviceBuffer>;
 
-/** What a view of a part of a buffer is made of, but for its stream, for the classes that are buffers too. */
-export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParts;
+/**
+ * Returns the constructor arguments of a view of the buffer's bytes from `byteBegin` to `byteEnd`, for subclasses.
+ * Their stream is the device's default stream: the caller sets the view's stream.
+ */
+export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParameters;
 
-/** Ends the use of a module's global, whose memory is gone without having been freed: reads cannot go on. */
+/** Invalidates the buffer of a module's global, whose memory is unloaded with the module: pending reads fail. */
 export let retire: (buffer: DeviceBuffer) => void;
 
-/** Ends the use of a buffer that is not freed, and whose memory stays until `isBeingRead` is false: reads go on. */
+/**
+ * Ends the use of a buffer without freeing it. Its memory must stay until `isBeingRead` is false: pending reads
+ * continue.
+ */
 export let endUse: (buffer: DeviceBuffer) => void;
 
-/** Whether reads of the buffer or of its parts have copies that are not known to be done, or are yet to be given. */
+/**
+ * Whether a read of the buffer or of its parts has copies that are still to be enqueued, or not known to be complete.
+ */
 export let isBeingRead: (buffer: DeviceBuffer) => boolean;
 
 /**
- * Lets a stream wait for the copies of all reads of the buffer and of its parts. False where a read has copies yet to
- * give to its stream: `isBeingRead` tells when those are done.
+ * Makes a stream wait for the copies that reads of the buffer and of its parts have enqueued. Returns false if a read
+ * still has copies to enqueue; `isBeingRead` turns false when those are complete.
  */
 export let awaitCopies: (buffer: DeviceBuffer, stream: CudaStream) => boolean;
 
 /**
- * Keeps the memory of the whole buffer, of which this may be a part, until the function that it returns is called; a
- * second call of that does nothing. A free meanwhile ends the use of the buffer at once and calls `onFree`, but the
- * driver is asked to free only when nobody keeps the memory any more: on the stream that was given to `free`, or where
- * that is gone on the device's default stream, behind the work that was given to the other before the free.
+ * Keeps the memory of the whole buffer, of which `buffer` may be a part, until the returned function is called. Calling
+ * that function again does nothing. If the buffer is freed meanwhile, it becomes unusable at once and `onFree` is
+ * called, but the driver frees the memory only when nobody keeps it any more: on the stream that was passed to `free`,
+ * or, if that stream was disposed, on the device's default stream after the work that preceded the free.
  *
- * @throws {ReferenceError} where the buffer was freed
- * @throws {TypeError} for a module's global, which goes with its module, and for a slot of a channel
+ * @throws {ReferenceError} If the buffer was freed
+ * @throws {TypeError} If the buffer is a module's global, which goes with its module, or a slot of a channel
  */
 export let keepMemory: (buffer: DeviceBuffer, onFree: () => void) => () => void;
 
-/** Frees a buffer that its user may not free, as its holder. */
+/** Frees a buffer that its user may not free, such as an allocator's slab. */
 export let freeAsHolder: (buffer: DeviceBuffer, stream: CudaStream) => void;
 
-/** Where in an allocation the buffer lies, or the part of it; undefined where its memory is an allocation. */
+/** The position of the buffer, or of the part of a buffer, in its slab; undefined if its memory is an allocation. */
 export let slabPartOf: (buffer: DeviceBuffer) => SlabPart | undefined;
 
-/** The buffer that this is a part of, or itself, and where in it the part begins. */
+/** Returns the whole buffer that `buffer` is a part of, or `buffer` itself, and the part's offset in it, in bytes. */
 export let wholeOf: (buffer: DeviceBuffer) => { whole: DeviceBuffer; byteOffset: number };
 
-/** What a buffer is of. */
+/** The session that a buffer belongs to. */
 export let sessionOfBuffer: (buffer: DeviceBuffer) => Session;
 
-/** Somebody who needs the memory for longer than its user may: `onFree` tells when that is. */
+/** A holder that needs the memory after its user may have freed it. `onFree` is called when the user frees it. */
 interface MemoryHolder {
   readonly onFree: (() => void) | undefined;
 }
 
-/** What is to be done when the last holder of memory that was freed has let go. */
-interface LaterRelease {
+/** The release of freed memory, deferred until its last holder lets go. */
+interface DeferredRelease {
   readonly stream: CudaStream;
-  /** Recorded on the stream when the buffer was freed, in case that the stream goes first. */
+  /** An event recorded on the stream when the buffer was freed, in case the stream is disposed before the release. */
   readonly marker: bigint | undefined;
 }
 
-/** What a buffer may have besides. */
+/** State that few buffers have. */
 interface RareData {
-  /** Whether the memory went without having been freed: reads that have copies yet to give cannot go on. */
+  /** Whether the memory was unloaded instead of freed: reads with copies still to enqueue fail. */
   isRetired?: boolean;
-  /** The memory as the host sees it, where it has asked. */
+  /** The result of `hostView`, once it was called. */
   hostView?: ArrayBuffer;
-  /** That of this buffer and of its parts. */
+  /** The host views of this buffer and of its parts. */
   hostViews?: ArrayBuffer[] | undefined;
-  /** Copies of reads that are not known to be done. */
+  /** Copies of reads that are not known to be complete. */
   copies?: Set<StagingBuffer>;
-  /** Those who keep the memory: reads that have copies yet to give to their stream, and callers of `keepMemory`. */
+  /** Holders of the memory: reads with copies still to enqueue, and callers of `keepMemory`. */
   holders?: Set<MemoryHolder>;
-  laterRelease?: LaterRelease | undefined;
+  deferredRelease?: DeferredRelease | undefined;
 }
 
 /**
- * Memory of a device. Its methods give work to a stream and return at once, unless their names say that they wait. Made
- * by what allocates, imports and opens memory: `MemoryPool.allocate` for one.
+ * A buffer of device memory. Methods enqueue work on a stream and return at once, unless documented otherwise. Buffers
+ * come from the methods that allocate, import or open memory, such as `MemoryPool.allocate`.
  *
  * @example Fill a buffer and read it back
  * ```ts
@@ -154,33 +162,33 @@ interface RareData {
  * ```
  */
 export class DeviceBuffer implements Disposable {
-  /** How many bytes there are. */
+  /** Size in bytes. */
   readonly byteLength: number;
-  /** The pool that it is from; undefined for memory that is from none. */
+  /** The pool that the memory is from; undefined if it is not from a pool. */
   readonly pool: MemoryPool | ImportedMemoryPool | undefined;
   /**
-   * The device whose memory it is; for memory of a host pool, that of the stream it was allocated on, or through which it
-   * was imported.
+   * The device that the memory is on. For a buffer of a pool in host memory: the device of the stream it was allocated
+   * on, or the device through which it was imported.
    */
   readonly device: CudaDevice;
   #stream: CudaStream;
   readonly #session: Session;
   readonly #owner: BufferOwner;
   readonly #address: bigint;
-  /** The buffer that this is a part of, or itself. */
+  /** The buffer that this is a part of, or this buffer itself. */
   readonly #whole: DeviceBuffer;
   #isFreed = false;
-  /** What most buffers never need: so that each is small. */
+  /** Allocated on first use, so that most buffers stay small. */
   #rareData: RareData | undefined;
 
   static {
     sessionOfBuffer = (buffer) => buffer.#session;
     partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
     retire = (buffer) => {
-      buffer.#moreToHave.isRetired = true;
-      buffer.#end();
+      buffer.#allocatedRareData.isRetired = true;
+      buffer.#markFreed();
     };
-    endUse = (buffer) => buffer.#end();
+    endUse = (buffer) => buffer.#markFreed();
     isBeingRead = (buffer) => buffer.#whole.#hasHolders || (buffer.#whole.#rareData?.copies?.size ?? 0) > 0;
     awaitCopies = (buffer, stream) => {
       buffer.#whole.#awaitCopies(stream);
@@ -192,7 +200,7 @@ export class DeviceBuffer implements Disposable {
       if (freeRefusal !== undefined && awaitRelease === undefined) {
         throw new TypeError(`Cannot keep the buffer: ${freeRefusal}`);
       }
-      return buffer.#whole.#keep(onFree);
+      return buffer.#whole.#hold(onFree);
     };
     freeAsHolder = (buffer, stream) => buffer.#free(stream);
     slabPartOf = (buffer) => {
@@ -206,21 +214,21 @@ export class DeviceBuffer implements Disposable {
     };
     printAs(this, "DeviceBuffer", (buffer) => {
       const whole = buffer.#whole;
-      const freed = whole.#rareData?.laterRelease === undefined ? "freed" : "freed, still kept";
+      const freed = whole.#rareData?.deferredRelease === undefined ? "freed" : "freed, still kept";
       const living = buffer.#session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
       const place = placeOf(buffer.#owner.isHostMemory ? undefined : buffer.device);
-      // Those of an array, which is a buffer too.
+      // Properties of DeviceArray, a subclass.
       const { length, type } = buffer as { readonly length?: number; readonly type?: { readonly name: string } };
       const elements = type === undefined ? "" : `${type.name}(${length}), `;
       const state = whole.#isFreed ? freed : living;
-      // A bundler may have given the class another name.
+      // Not the constructor's name: a bundler may have changed it.
       const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
       return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
     });
   }
 
   /**
-   * Made by what allocates, imports and opens memory.
+   * Buffers come from the methods that allocate, import or open memory.
    *
    * @ignore
    */
@@ -244,10 +252,11 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * The stream that its methods use and on which it is freed, until set to another: the allocating one, or the device's
-   * default stream for memory that was imported, opened, a module's global or from `CudaDevice.allocate`.
+   * The stream that the methods use by default and on which the buffer is freed. Can be set. Initially it is the stream
+   * of the allocation. For memory that was imported or opened, for a module's global, and for memory from
+   * `CudaDevice.allocate`, it is the device's default stream.
    *
-   * @throws {TypeError} where it is set to what is no stream, or to one of another `Cuda` object
+   * @throws {TypeError} If it is set to a value that is not a stream of the same `Cuda` object
    */
   get stream(): CudaStream {
     return this.#stream;
@@ -258,7 +267,11 @@ export class DeviceBuffer implements Disposable {
     this.#stream = stream;
   }
 
-  /** Where the memory lies: what a kernel gets when the buffer is passed to it. */
+  /**
+   * The device address. A kernel receives it when the buffer is passed as an argument.
+   *
+   * @throws {ReferenceError} If the buffer was freed
+   */
   get address(): bigint {
     if (this.#whole.#isFreed) {
       throw new ReferenceError(`Cannot use the buffer of ${this.byteLength} bytes: it was freed`);
@@ -267,17 +280,19 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Copies all of `source` into the buffer. A typed array's bytes have been taken when this returns, for which CUDA may
-   * wait for the stream's earlier work. A `HostBuffer`'s have not, nor have those of a typed array over page-locked memory,
-   * which is `HostBuffer.buffer` and what `hostView` gives: leave them as they are until the stream has got there.
+   * Copies all of `source` into the buffer, in stream order.
+   *
+   * If `source` is pageable, as ordinary typed arrays are, its bytes have been captured when this returns; CUDA may
+   * wait for earlier work of the stream to do so. If it is page-locked, the device reads it later: do not change a
+   * `HostBuffer`, or a view of `HostBuffer.buffer` or of a `hostView`, until the stream has completed the copy.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer, of any device.
-   * @param stream The buffer's own unless given.
-   * @param options Where in this buffer the copy begins.
-   * @throws {RangeError} where the source does not fit
-   * @throws {TypeError} for another kind of source
-   * @throws {ReferenceError} where the buffer, the source or the stream is gone
+   * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
+   * @param stream The stream to copy on. Defaults to the buffer's own stream.
+   * @param options Where in this buffer the copy starts.
+   * @throws {RangeError} If the source does not fit
+   * @throws {TypeError} If `source` has another type
+   * @throws {ReferenceError} If the buffer or the source was freed, or the stream was disposed
    */
   copyFrom(
     source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
@@ -297,7 +312,7 @@ export class DeviceBuffer implements Disposable {
         this.#copyBetween(source, this, { to: destination, from: source.address, length, stream });
       } else {
         const bytes = bytesOf(source instanceof HostBuffer ? source.buffer : source);
-        this.#session.driver.memcpyHtoDAsync(this.#currentFor(stream), destination, bytes, stream.unsafeHandle);
+        this.#session.driver.memcpyHtoDAsync(this.#deviceForHostCopy(stream), destination, bytes, stream.unsafeHandle);
       }
     } catch (error) {
       throw cannot(`copy ${length} bytes to the buffer on device ${this.device.ordinal}`, error);
@@ -305,16 +320,16 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Copies the buffer from `byteOffset` on to the begin of `target`. Before a `HostBuffer` is looked at, the stream must
-   * have got there.
+   * Copies the buffer, from `byteOffset` to its end, to the start of `target`, in stream order. Wait for the stream
+   * before reading a `HostBuffer`.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @param target What has at least as many bytes.
-   * @param stream The buffer's own unless given.
-   * @param options Where in this buffer the copy begins.
-   * @throws {RangeError} where the target is too small
-   * @throws {TypeError} for a typed array: `read` gives one
-   * @throws {ReferenceError} where the buffer, the target or the stream is gone
+   * @param target A buffer that is at least as large as what is copied.
+   * @param stream The stream to copy on. Defaults to the buffer's own stream.
+   * @param options Where in this buffer the copy starts.
+   * @throws {RangeError} If the target is too small
+   * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer; for typed arrays, use `read`
+   * @throws {ReferenceError} If the buffer or the target was freed, or the stream was disposed
    */
   copyTo(
     target: HostBuffer | DeviceBuffer,
@@ -337,7 +352,7 @@ export class DeviceBuffer implements Disposable {
         this.#copyBetween(this, target, { to: target.address, from: source, length, stream });
       } else {
         const bytes = new Uint8Array(target.buffer, 0, length);
-        this.#session.driver.memcpyDtoHAsync(this.#currentFor(stream), bytes, source, stream.unsafeHandle);
+        this.#session.driver.memcpyDtoHAsync(this.#deviceForHostCopy(stream), bytes, source, stream.unsafeHandle);
       }
     } catch (error) {
       throw cannot(`copy ${length} bytes from the buffer on device ${this.device.ordinal}`, error);
@@ -345,15 +360,15 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Sets bytes of the buffer, from `byteOffset` on, `byteLength` of them or all the rest.
+   * Sets `byteLength` bytes of the buffer, from `byteOffset`, to `byte`, in stream order.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @param byte From 0 to 255.
-   * @param stream The buffer's own unless given.
-   * @param options Which bytes; all unless given.
-   * @throws {RangeError} where it is no byte, or the range is not in the buffer
-   * @throws {TypeError} where an argument is of another kind
-   * @throws {ReferenceError} where the buffer or the stream is gone
+   * @param stream The stream to use. Defaults to the buffer's own stream.
+   * @param options Which bytes to set. Defaults to all bytes; `byteLength` defaults to the rest of the buffer.
+   * @throws {RangeError} If `byte` is not an integer from 0 to 255, or the range is not in the buffer
+   * @throws {TypeError} If an argument has another type
+   * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   fill(
     byte: number,
@@ -381,68 +396,70 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Copies the buffer out, in the stream's order, without blocking the event loop: through page-locked memory, in pieces
-   * of 8 MiB. Four pieces are given to the stream at once; of a longer read, memory that other work changes before the
-   * promise resolves may be seen either way. A buffer that is freed meanwhile, on whichever stream, stays until it is
-   * read.
+   * Returns a copy of the buffer's elements, in stream order, without blocking the event loop.
    *
-   * @param type What to read the bytes as: a typed array's constructor.
-   * @param options Which elements, and on which stream.
-   * @throws {RangeError} where the range is not in the buffer or no multiple of the element's size
-   * @throws {TypeError} where an argument is of another kind
-   * @throws {ReferenceError} where the buffer or the stream is gone
+   * The copy goes through page-locked memory in pieces of 8 MiB, of which at most four are enqueued at a time. A read
+   * of more than 32 MiB is therefore not atomic: if other work changes the memory before the promise resolves, the
+   * result may mix old and new contents. If the buffer is freed during the read, on any stream, its memory stays until
+   * the read is done.
+   *
+   * @param type The element type, as the constructor of a typed array.
+   * @param options Which elements to read, and on which stream.
+   * @throws {RangeError} If the range is not in the buffer, or its length is not a multiple of the element size
+   * @throws {TypeError} If an argument has another type
+   * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
     const { stream, byteOffset, byteLength } = this.#readRange(type, options);
     throwIfAborted(options.signal);
     const result = new Uint8Array(byteLength);
     const pieces = piecesOf(byteLength);
-    const sent: { begin: number; length: number; staging: StagingBuffer }[] = [];
-    const endSending = this.#whole.#keep();
+    const inFlight: { begin: number; length: number; staging: StagingBuffer }[] = [];
+    const endHold = this.#whole.#hold();
     try {
       for (let next = 0, taken = 0; taken < pieces.length; taken++) {
-        for (; next < pieces.length && next < taken + piecesAtOnce; next++) {
+        for (; next < pieces.length && next < taken + maximumPiecesInFlight; next++) {
           const { begin, length } = pieces[next]!;
-          sent.push({ begin, length, staging: this.#sendPiece(byteOffset + begin, length, stream) });
+          inFlight.push({ begin, length, staging: this.#enqueuePiece(byteOffset + begin, length, stream) });
         }
-        if (next === pieces.length) endSending();
-        const { begin, length, staging } = sent[0]!;
+        if (next === pieces.length) endHold();
+        const { begin, length, staging } = inFlight[0]!;
         await waitUntil(() => this.#session.driver.eventQuery(staging.event), options);
         result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
-        sent.shift();
-        this.#giveBackStaging(staging);
-        // The device may be faster than the host copies: the event loop turns all the same.
+        inFlight.shift();
+        this.#releaseStaging(staging);
+        // Yields to the event loop between pieces, even if the device is so fast that the host never waits for it.
         if (taken + 1 < pieces.length) await nextTurn();
       }
     } catch (error) {
       throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
     } finally {
-      this.#giveBackLater(sent.map(({ staging }) => staging));
-      endSending();
+      this.#releaseStagingWhenDone(inFlight.map(({ staging }) => staging));
+      endHold();
     }
     return new type(result.buffer);
   }
 
   /**
-   * Copies the buffer out and blocks until that is done.
+   * Returns a copy of the buffer's elements, and blocks until the copy is complete.
    *
-   * @param type What to read the bytes as: a typed array's constructor.
-   * @param options Which elements, and on which stream.
-   * @throws {RangeError} where the range is not in the buffer or no multiple of the element's size
-   * @throws {TypeError} where an argument is of another kind
-   * @throws {ReferenceError} where the buffer or the stream is gone
+   * @param type The element type, as the constructor of a typed array.
+   * @param options Which elements to read, and on which stream.
+   * @throws {RangeError} If the range is not in the buffer, or its length is not a multiple of the element size
+   * @throws {TypeError} If an argument has another type
+   * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options: Omit<ReadOptions, "signal"> = {}): T {
     const { stream, byteOffset, byteLength } = this.#readRange(type, options);
     const result = new Uint8Array(byteLength);
     try {
       for (const { begin, length } of piecesOf(byteLength)) {
-        const staging = this.#sendPiece(byteOffset + begin, length, stream);
+        const staging = this.#enqueuePiece(byteOffset + begin, length, stream);
         try {
           this.#session.driver.eventSynchronize(staging.event);
           result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
         } finally {
-          this.#giveBackStaging(staging);
+          this.#releaseStaging(staging);
         }
       }
     } catch (error) {
@@ -452,18 +469,19 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * A view of a part, from `byteBegin` up to but not including `byteEnd`. Freeing is the whole buffer's alone.
+   * Returns a view of the bytes from `byteBegin` up to, but not including, `byteEnd`. The view shares the buffer's
+   * memory. Only the whole buffer can be freed.
    *
-   * @param byteBegin Its first byte, counted from the begin, never from the end.
-   * @param byteEnd The byte behind its last; all the rest unless given.
-   * @throws {RangeError} where the buffer does not have these bytes
+   * @param byteBegin Offset of the first byte. Negative offsets are not supported.
+   * @param byteEnd Offset after the last byte. Defaults to the end of the buffer.
+   * @throws {RangeError} If the range is not in the buffer
    */
   subarray(byteBegin: number, byteEnd: number = this.byteLength): DeviceBuffer {
     checkByteLength(byteBegin, "a byteBegin");
     this.#checkRange(byteBegin, 0);
     checkByteLength(byteEnd, "a byteEnd");
     if (byteEnd < byteBegin) {
-      throw new RangeError(`Cannot view bytes ${byteBegin} to ${byteEnd} of the buffer: they end before they begin`);
+      throw new RangeError(`Cannot view bytes ${byteBegin} to ${byteEnd} of the buffer: the end is before the start`);
     }
     this.#checkRange(byteBegin, byteEnd - byteBegin);
     const part = new DeviceBuffer(...this.#partsOf(byteBegin, byteEnd));
@@ -472,19 +490,18 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * 64 bytes by which another process that has imported the pool maps this buffer.
+   * Returns 64 bytes of export data, by which another process that has imported the pool maps this buffer.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for a part of a buffer, for an allocator's buffer, which is a part of a slab, and for memory that
-   * is not of a pool
-   * @throws {CudaError} `cudaErrorInvalidValue` for memory of a pool that cannot be shared, or whose handle was not
-   * exported yet
+   * @throws {TypeError} If the buffer is part of another buffer or of an allocator's slab, or its memory is not from a
+   * pool
+   * @throws {CudaError} `cudaErrorInvalidValue` if the pool cannot be shared, or its handle was not exported yet
    */
   exportPointer(): Uint8Array<ArrayBuffer> {
     this.#checkIsWhole("export");
     if (this.pool === undefined) {
       throw new TypeError(
-        "Cannot export a pointer to memory that is of no pool: allocate from one, or use exportHandle",
+        "Cannot export a pointer to memory that is not from a pool: allocate it from one, or use exportHandle",
       );
     }
     try {
@@ -495,17 +512,18 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * 64 bytes for another process's `openMemory`. Memory from `CudaDevice.allocate` only: of a pool's memory there is
-   * `exportPointer`.
+   * Returns a handle of 64 bytes for `CudaDevice.openMemory` in another process. Only memory from `CudaDevice.allocate`
+   * has one; for memory of a pool, use `exportPointer`.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {TypeError} for a part of a buffer, and for other memory
+   * @throws {TypeError} If the buffer is part of another buffer, or its memory is not from `CudaDevice.allocate`
    */
   exportHandle(): Uint8Array<ArrayBuffer> {
     const { exportHandle } = this.#owner;
     if (exportHandle === undefined) {
       throw new TypeError(
-        "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; a pool's has exportPointer",
+        "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; use exportPointer for " +
+          "memory of a pool",
       );
     }
     this.#checkIsWhole("export");
@@ -517,40 +535,41 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Memory of a pool in host memory, seen in place. It is detached when the buffer is freed: views of it then have no
-   * elements. What a stream does with the memory is seen once the stream has been waited for.
+   * Returns the memory of a buffer from a pool in host memory, without copying it. The ArrayBuffer is detached when the
+   * buffer is freed: views of it then have no elements. Wait for a stream before reading what its work has written.
    *
-   * @throws {CudaError} `cudaErrorInvalidValue` for memory of a device, `cudaErrorNotSupported` where the runtime cannot
-   * see foreign memory
+   * @throws {CudaError} `cudaErrorInvalidValue` for device memory, `cudaErrorNotSupported` if the runtime cannot access
+   * foreign memory
    */
   hostView(): ArrayBuffer {
     const { address } = this;
-    const rareData = this.#moreToHave;
+    const rareData = this.#allocatedRareData;
     if (rareData.hostView !== undefined && !rareData.hostView.detached) return rareData.hostView;
     try {
       rareData.hostView = this.#session.hostView(address, this.byteLength);
     } catch (error) {
       const hint = error instanceof CudaError && error.code === "cudaErrorInvalidValue"
-        ? "only memory of a pool from Cuda.createHostPool can be seen in place, read copies other memory"
-        : "read copies the memory instead";
-      throw cannot(`see the buffer of ${this.byteLength} bytes on the host`, error, hint);
+        ? "only memory of a pool from Cuda.createHostPool can be viewed in place; use read to copy other memory"
+        : "use read to copy the memory";
+      throw cannot(`view the buffer of ${this.byteLength} bytes on the host`, error, hint);
     }
-    (this.#whole.#moreToHave.hostViews ??= []).push(rareData.hostView);
+    (this.#whole.#allocatedRareData.hostViews ??= []).push(rareData.hostView);
     return rareData.hostView;
   }
 
   /**
-   * Gives the memory back in the stream's order: work given to it before may still use it. Memory that is not of a pool
-   * has no such order: freeing it blocks until that work is done. Memory that is being read, or that other processes were
-   * lent, stays until they are done with it.
+   * Frees the memory in stream order: work that was enqueued before may still use it. Memory that is not from a pool is
+   * not stream-ordered: freeing it blocks until that work is done. Memory that is being read, or that is lent to other
+   * processes, is freed when they are done with it.
    *
-   * @param stream The buffer's own unless given.
-   * @throws {ReferenceError} where it has been freed already
-   * @throws {TypeError} for a part of a buffer, for a module's global, and for what is no stream
+   * @param stream The stream to free on. Defaults to the buffer's own stream.
+   * @throws {ReferenceError} If the buffer was freed already
+   * @throws {TypeError} If the buffer is part of another buffer or a module's global, or `stream` is not a stream of
+   * the same `Cuda` object
    */
   free(stream: CudaStream = this.stream): void {
     if (stream !== this.#stream) checkStream(stream, this.#session);
-    if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole");
+    if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
     if (this.#owner.freeRefusal !== undefined) {
       throw new TypeError(`Cannot free the buffer: ${this.#owner.freeRefusal}`);
     }
@@ -558,29 +577,30 @@ export class DeviceBuffer implements Disposable {
     this.#free(stream);
   }
 
-  /** Frees the buffer on its stream, unless that is done. A part is left to the whole. */
+  /** Frees the buffer on its stream. Does nothing if it was freed already, or is part of another buffer. */
   [Symbol.dispose](): void {
     if (this.#isFreed || this.#whole !== this || this.#owner.freeRefusal !== undefined) return;
     ignoreLoss(() => this.free());
   }
 
   #free(stream: CudaStream): void {
-    // Asked first: a stream that was disposed must not cost the memory.
+    // Throws for a disposed stream before anything changes: the memory could not be freed later.
     void stream.unsafeHandle;
     if (!this.#hasHolders) {
       this.#release(stream);
-      this.#end();
+      this.#markFreed();
       return;
     }
-    this.#rareData!.laterRelease = { stream, marker: this.#markFree(stream) };
+    this.#rareData!.deferredRelease = { stream, marker: this.#recordFreeMarker(stream) };
     this.#owner.awaitRelease?.(this.#address, this.byteLength);
-    this.#end();
+    this.#markFreed();
     for (const { onFree } of this.#rareData!.holders!) onFree?.();
   }
 
   #exportHint(): string {
     if (!("handleType" in this.pool!)) {
-      return "only the process that allocated it can: forward the pool's handle and the 64 bytes that it was imported by";
+      return "only the process that allocated it can: forward its pool's handle and the 64 bytes that it was imported " +
+        "from";
     }
     return this.pool.handleType === "none"
       ? 'allocate it from a pool created with handleType "posix-fd"'
@@ -589,27 +609,29 @@ export class DeviceBuffer implements Disposable {
 
   #checkIsWhole(what: string): void {
     if (this.#owner.part !== undefined) {
-      // A freed one is a part of nothing.
+      // Reports a freed buffer as freed.
       void this.address;
       throw new TypeError(
         `Cannot ${what} the buffer: it is a part of a slab; offer it with an Exporter, or ${what} the slab that its ` +
-          "allocator's slabOf names, and send the offset beside it",
+          "allocator's slabOf returns, and send the offset with it",
       );
     }
     if (this.#whole === this) return;
-    throw new TypeError(`Cannot ${what} a part of a buffer: ${what} the whole, and send the part's offset beside it`);
+    throw new TypeError(
+      `Cannot ${what} a part of a buffer: ${what} the whole buffer, and send the part's offset with it`,
+    );
   }
 
-  #end(): void {
+  #markFreed(): void {
     this.#isFreed = true;
     if (this.#rareData?.hostViews === undefined) return;
     for (const view of this.#rareData.hostViews) this.#session.detach(view);
     this.#rareData.hostViews = undefined;
   }
 
-  /** Throws unless the range, whose length is a whole number, lies within the buffer. */
+  /** Throws unless the range is in the buffer. `length` is a whole number. */
   #checkRange(byteOffset: number, length: number): void {
-    // At once, because every copy asks.
+    // The fast path: every copy comes here.
     if (Number.isSafeInteger(byteOffset) && byteOffset >= 0 && byteOffset + length <= this.byteLength) return;
     checkByteLength(byteOffset, "a byteOffset");
     if (byteOffset > this.byteLength) {
@@ -620,23 +642,23 @@ export class DeviceBuffer implements Disposable {
     );
   }
 
-  /** Throws unless it is what bytes can be copied from, other than a view. */
+  /** Throws unless `source` can be copied from. Views are checked by the caller. */
   #checkSource(source: unknown): void {
     if (source instanceof DeviceBuffer) return this.#checkSameCuda(source);
-    // An ArrayBuffer of another realm is one too.
+    // By its tag: an ArrayBuffer may be of another realm.
     if (source instanceof HostBuffer || Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
     const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
     throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}`);
   }
 
-  /** Throws unless it is what bytes can be copied to. */
+  /** Throws unless `target` can be copied to. */
   #checkTarget(target: unknown): void {
     if (target instanceof DeviceBuffer) return this.#checkSameCuda(target);
     if (target instanceof HostBuffer) return;
     throw new TypeError(
       `Cannot copy to ${
         whatIs(target, ...bufferClasses)
-      }: give a HostBuffer or a DeviceBuffer, read gives typed arrays`,
+      }: give a HostBuffer or a DeviceBuffer, or use read for a typed array`,
     );
   }
 
@@ -645,14 +667,14 @@ export class DeviceBuffer implements Disposable {
     throw errorOfAnotherCuda("copy to or from a buffer");
   }
 
-  #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParts {
+  #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParameters {
     const address = this.address + BigInt(byteBegin);
-    // By which a part is of the same device. Its own stream, which may be of another, is set when it is made.
+    // This stream gives the view its device. The caller sets the view's own stream, which may be on another device.
     const { defaultStream } = this.device;
     return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, defaultStream, this.#whole];
   }
 
-  get #moreToHave(): RareData {
+  get #allocatedRareData(): RareData {
     return this.#rareData ??= {};
   }
 
@@ -662,8 +684,10 @@ export class DeviceBuffer implements Disposable {
 
   #awaitCopies(stream: CudaStream): void {
     if (this.#rareData?.copies === undefined) return;
-    for (const { event, stream: readOn } of this.#rareData.copies) {
-      if (readOn !== stream) this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
+    for (const { event, stream: readStream } of this.#rareData.copies) {
+      if (readStream !== stream) {
+        this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
+      }
     }
   }
 
@@ -686,17 +710,18 @@ export class DeviceBuffer implements Disposable {
     const handle = stream.unsafeHandle;
     if (source.#owner.isHostMemory || target.#owner.isHostMemory) {
       const onDevice = source.#owner.isHostMemory ? target : source;
-      driver.memcpyAsync(onDevice.#currentFor(stream), to, from, length, handle);
+      driver.memcpyAsync(onDevice.#deviceForHostCopy(stream), to, from, length, handle);
     } else {
       driver.memcpyPeerAsync(ordinal, to, target.device.ordinal, from, source.device.ordinal, length, handle);
     }
   }
 
   /**
-   * The device to copy to and from the host by: the buffer's own, whose memory needs no access of another. A default
-   * stream is the one of whichever device is current.
+   * The device to make current for a copy to or from the host: the buffer's own, which needs no access rights to its
+   * memory. For a default stream it is the stream's device, because CUDA takes the default stream of the current
+   * device.
    */
-  #currentFor(stream: CudaStream): number {
+  #deviceForHostCopy(stream: CudaStream): number {
     return stream === stream.device.defaultStream ? stream.device.ordinal : this.device.ordinal;
   }
 
@@ -721,64 +746,69 @@ export class DeviceBuffer implements Disposable {
       throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
     }
     this.#checkRange(byteOffset, elements * size);
-    // A freed buffer must not be read.
+    // Throws if the buffer was freed.
     void this.address;
     return { stream, byteOffset, byteLength: elements * size };
   }
 
-  /** Gives the copy of a piece to the stream. */
-  #sendPiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
+  /** Enqueues the copy of one piece to page-locked memory. */
+  #enqueuePiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
     if (this.#whole.#rareData?.isRetired) {
-      throw new ReferenceError("Cannot read the buffer on: its module was disposed");
+      throw new ReferenceError("Cannot finish the read of the buffer: its module was disposed");
     }
     const { driver, staging } = this.#session;
     const { ordinal } = stream.device;
     const handle = stream.unsafeHandle;
-    const lent = staging.lend(stream, length);
+    const buffer = staging.acquire(stream, length);
     try {
-      const target = new Uint8Array(lent.allocation.buffer, 0, length);
-      driver.memcpyDtoHAsync(this.#currentFor(stream), target, this.#address + BigInt(byteOffset), handle);
-      driver.eventRecord(ordinal, lent.event, handle);
+      const target = new Uint8Array(buffer.allocation.buffer, 0, length);
+      driver.memcpyDtoHAsync(this.#deviceForHostCopy(stream), target, this.#address + BigInt(byteOffset), handle);
+      driver.eventRecord(ordinal, buffer.event, handle);
     } catch (error) {
-      staging.giveBack(lent);
+      staging.release(buffer);
       throw error;
     }
-    (this.#whole.#moreToHave.copies ??= new Set()).add(lent);
-    return lent;
+    (this.#whole.#allocatedRareData.copies ??= new Set()).add(buffer);
+    return buffer;
   }
 
-  #giveBackStaging(lent: StagingBuffer): void {
-    this.#whole.#rareData?.copies?.delete(lent);
-    this.#session.staging.giveBack(lent);
+  #releaseStaging(staging: StagingBuffer): void {
+    this.#whole.#rareData?.copies?.delete(staging);
+    this.#session.staging.release(staging);
   }
 
-  /** The device may still write to what an abandoned read has lent: it is given back when the copies are done. */
-  #giveBackLater(lent: readonly StagingBuffer[]): void {
-    for (const staging of lent) {
+  /**
+   * Releases the buffers of an abandoned read when their copies are complete: until then the device may write to them.
+   */
+  #releaseStagingWhenDone(buffers: readonly StagingBuffer[]): void {
+    for (const staging of buffers) {
       waitUntil(() => this.#session.driver.eventQuery(staging.event)).then(
-        () => this.#giveBackStaging(staging),
-        // Where the device was lost, or the session has ended, so is the memory, and nothing is read any more.
+        () => this.#releaseStaging(staging),
+        // If the device was lost or the session has ended, the memory is gone too, and nothing is being read.
         () => this.#whole.#rareData?.copies?.delete(staging),
       );
     }
   }
 
-  /** Keeps the memory until the function that this returns is called. */
-  #keep(onFree?: () => void): () => void {
+  /** Keeps the memory until the returned function is called. */
+  #hold(onFree?: () => void): () => void {
     const holder = { onFree };
-    const rareData = this.#moreToHave;
+    const rareData = this.#allocatedRareData;
     const holders = rareData.holders ??= new Set();
     holders.add(holder);
     return () => {
-      if (!holders.delete(holder) || holders.size > 0 || rareData.laterRelease === undefined) return;
-      const later = rareData.laterRelease;
-      rareData.laterRelease = undefined;
-      ignoreLoss(() => this.#releaseLater(later));
+      if (!holders.delete(holder) || holders.size > 0 || rareData.deferredRelease === undefined) return;
+      const deferred = rareData.deferredRelease;
+      rareData.deferredRelease = undefined;
+      ignoreLoss(() => this.#releaseDeferred(deferred));
     };
   }
 
-  /** An event behind the work that comes before a free. A default stream is never gone, and a lost one has no work. */
-  #markFree(stream: CudaStream): bigint | undefined {
+  /**
+   * Records an event after the work that precedes a free. Returns undefined for a default stream, which is never
+   * disposed, and if the context is lost, which leaves no work to wait for.
+   */
+  #recordFreeMarker(stream: CudaStream): bigint | undefined {
     if (stream === stream.device.defaultStream) return undefined;
     let marker: bigint | undefined;
     ignoreLoss(() => {
@@ -788,7 +818,7 @@ export class DeviceBuffer implements Disposable {
     return marker;
   }
 
-  #releaseLater({ stream, marker }: LaterRelease): void {
+  #releaseDeferred({ stream, marker }: DeferredRelease): void {
     try {
       if (!stream.disposed) return this.#release(stream);
       const { defaultStream } = this.device;

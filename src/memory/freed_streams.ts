@@ -1,22 +1,23 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 
-/** Streams that are remembered before those that are gone are looked for. */
+/** Disposed streams are replaced by their devices when the number of streams reaches a multiple of this. */
 const sweepSize = 64;
 
 /**
- * The streams on which a pool's memory was freed.
+ * The streams on which a pool's memory was freed, to wait for before the pool is destroyed.
  *
- * A pool that is destroyed before the device has got to its frees takes the driver down with it (580: a later destroy
- * crashes, in C as well), and an imported one before the host has waited for them leaves a descriptor open for ever.
+ * If a pool is destroyed before the device has executed its frees, driver 580 crashes at a later destroy, in C as well.
+ * If an imported pool is destroyed before the host has waited for its frees, a descriptor stays open until the process
+ * ends.
  */
 export class FreedStreams {
   readonly #streams = new Set<CudaStream>();
-  /** The devices of streams that are gone: nothing less can be waited for. */
+  /** The devices of disposed streams: such a stream can be waited for only through its device. */
   readonly #devices = new Set<CudaDevice>();
   #last: CudaStream | undefined;
 
-  /** Notes a free. */
+  /** Adds the stream of a free. */
   note(stream: CudaStream): void {
     if (stream === this.#last) return;
     this.#last = stream;
@@ -24,13 +25,13 @@ export class FreedStreams {
     if (this.#streams.size % sweepSize === 0) this.#sweep();
   }
 
-  /** Resolves when the frees are done; where their device is lost, too. */
+  /** Resolves when the frees are complete, or their device is lost. */
   async finished(): Promise<void> {
     this.#sweep();
     await Promise.allSettled([...this.#streams, ...this.#devices].map((each) => each.finished()));
   }
 
-  /** Blocks until the frees are done. */
+  /** Blocks until the frees are complete. */
   synchronize(): void {
     this.#sweep();
     for (const each of [...this.#streams, ...this.#devices]) each.synchronize();

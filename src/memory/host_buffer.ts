@@ -4,12 +4,12 @@ import { ignoreLoss } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 
 /**
- * Page-locked host memory: copies to and from it run beside the host's own work. Made by `Cuda.allocateHost`.
+ * Page-locked host memory. Copies to and from it run asynchronously to the host. Comes from `Cuda.allocateHost`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
  */
 export class HostBuffer implements Disposable {
-  /** How many bytes there are. */
+  /** Size in bytes. */
   readonly byteLength: number;
   readonly #session: Session;
   readonly #allocation: HostAllocation;
@@ -23,7 +23,7 @@ export class HostBuffer implements Disposable {
   }
 
   /**
-   * Made by `Cuda.allocateHost`.
+   * Host buffers come from `Cuda.allocateHost`.
    *
    * @ignore
    */
@@ -33,7 +33,11 @@ export class HostBuffer implements Disposable {
     this.byteLength = byteLength;
   }
 
-  /** The memory, seen in place. It is detached when this is disposed: views of it then have no elements. */
+  /**
+   * The memory itself, not a copy. It is detached when the HostBuffer is disposed: views of it then have no elements.
+   *
+   * @throws {ReferenceError} If the buffer was disposed
+   */
   get buffer(): ArrayBuffer {
     if (this.#isDisposed || this.#session.hasEnded) {
       throw new ReferenceError("Cannot use the host buffer: it was disposed");
@@ -41,7 +45,7 @@ export class HostBuffer implements Disposable {
     return this.#allocation.buffer;
   }
 
-  /** Frees the memory. CUDA waits for the copies that use it. */
+  /** Frees the memory. CUDA waits for copies that use it. */
   [Symbol.dispose](): void {
     if (this.#isDisposed || this.#session.hasEnded) return;
     this.#isDisposed = true;

@@ -7,20 +7,23 @@ import { type HashEntry, HashTable, mixHash } from "../support/hash_table.ts";
 const addressScratch = new BigUint64Array(1);
 const addressWords = new Int32Array(addressScratch.buffer);
 
-/** Memory of another process, mapped here. */
+/** A mapping of another process's memory. */
 export class ImportedMapping implements HashEntry<ImportedMapping> {
   readonly address: bigint;
-  /** What the driver says of it. */
+  /** Size in bytes, as the driver reports it. */
   readonly byteLength: number;
   readonly hash: number;
   next: ImportedMapping | undefined;
-  /** Its export data. */
+  /** The entry of its export data. */
   entry: ExportDataEntry<ImportedMapping> | undefined;
-  /** Two data may name the same memory. */
-  otherData: ExportDataEntry<ImportedMapping>[] | undefined;
-  /** Buffers that show it: the driver unmaps at the first free, so that has to be the last buffer's. */
+  /** Further entries: several export data may refer to the same memory. */
+  otherEntries: ExportDataEntry<ImportedMapping>[] | undefined;
+  /**
+   * Number of buffers over the mapping. The driver unmaps at the first free, so only the last buffer's free may reach
+   * it.
+   */
   count = 0;
-  /** For each stream on which other buffers were freed, an event behind its work. */
+  /** For each stream on which other buffers were freed: an event recorded after the free. */
   earlierFrees: Map<CudaStream, bigint> | undefined;
 
   constructor(address: bigint, byteLength: number) {
@@ -30,21 +33,21 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
   }
 }
 
-/** The mappings of one pool, by export data and by address, for all objects that have imported it. */
+/** The mappings of one pool, by export data and by address, shared by all objects that have imported the pool. */
 export class ImportedMappings {
   readonly #byData = new ExportDataMap<ImportedMapping>();
   readonly #byAddress = new HashTable<ImportedMapping>();
-  readonly #onAbandoned: () => void;
+  readonly #onUnused: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
-  /** Objects that have imported the pool and not given it up. */
+  /** Objects that have imported the pool and are not disposed. */
   importers = 0;
-  /** Times that it was imported: the driver wants as many destroys. */
+  /** Number of imports: the driver expects as many destroys. */
   imports = 0;
-  /** The device whose memory the pool's is, as it was told at the first import: later, access may have been set. */
+  /** The device that the memory is on, determined at the first import: `setAccess` may hide it later. */
   resident: number | "host" | undefined;
 
-  constructor(onAbandoned: () => void) {
-    this.#onAbandoned = onAbandoned;
+  constructor(onUnused: () => void) {
+    this.#onUnused = onUnused;
   }
 
   get size(): number {
@@ -65,41 +68,41 @@ export class ImportedMappings {
     this.#byAddress.add(mapping);
   }
 
-  /** Lets the export data that `withData` has just not found name the memory, which others may name too. */
-  nameByLatest(mapping: ImportedMapping): void {
+  /** Binds the export data that `withData` just did not find to the mapping, which may have other export data too. */
+  bindLatestData(mapping: ImportedMapping): void {
     const entry = this.#byData.addLatest(mapping);
     if (mapping.entry === undefined) mapping.entry = entry;
-    else (mapping.otherData ??= []).push(entry);
+    else (mapping.otherEntries ??= []).push(entry);
   }
 
   remove(mapping: ImportedMapping): void {
     this.#byData.delete(mapping.entry!);
-    mapping.otherData?.forEach((entry) => this.#byData.delete(entry));
+    mapping.otherEntries?.forEach((entry) => this.#byData.delete(entry));
     this.#byAddress.delete(mapping);
   }
 
-  /** One more object has imported the pool. */
-  join(): void {
+  /** Counts an object that has imported the pool. */
+  addImporter(): void {
     this.importers++;
     this.imports++;
   }
 
-  /** Nobody keeps what was imported. */
-  abandon(destroy: () => void): void {
-    this.#onAbandoned();
+  /** Drops the mappings after an import that no object has taken. */
+  discard(destroy: () => void): void {
+    this.#onUnused();
     ignoreLoss(destroy);
   }
 
-  /** One importer gives the pool up. Whether it was the last. */
-  leave(): boolean {
+  /** Uncounts an object that has imported the pool. Returns whether it was the last. */
+  removeImporter(): boolean {
     this.importers--;
     if (this.importers > 0) return false;
-    this.#onAbandoned();
+    this.#onUnused();
     return true;
   }
 }
 
-/** Through memory, since engines are slow to make numbers of bigints. */
+/** Hashes an address through a typed array, because engines convert bigints to numbers slowly. */
 function hashOf(address: bigint): number {
   addressScratch[0] = address;
   return mixHash(addressWords[0]! ^ Math.imul(addressWords[1]!, 31));

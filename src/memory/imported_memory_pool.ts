@@ -11,32 +11,33 @@ import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength, whatIs } from "../support/validation.ts";
 
-/** Streams that are remembered for a mapping before those that are gone are looked for. */
+/** Disposed streams are removed from a mapping's frees when their number reaches a multiple of this. */
 const sweepSize = 64;
 
-/** Calls back once the pool was given up. */
+/** Calls back once when the pool is disposed. */
 export let whenGivenUp: (pool: ImportedMemoryPool, callback: () => void) => void;
 
 /**
- * A pool of another process. It cannot allocate: only map what that process allocated. Made by `CudaDevice.importPool`.
+ * A pool of another process. It cannot allocate, only map what that process has allocated. Comes from
+ * `CudaDevice.importPool`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  */
 export class ImportedMemoryPool implements Disposable {
-  /** The device whose memory the pool's is; of a pool in host memory, the one through which it was imported. */
+  /** The device that the memory is on. For a pool in host memory: the device through which it was imported. */
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #mappings: ImportedMappings;
   readonly #owner: BufferOwner;
   #handle: bigint | undefined;
-  #onGivenUp: (() => void) | undefined;
+  #onDispose: (() => void) | undefined;
   /** Buffers that were mapped through this object and are not freed. */
-  #live = 0;
+  #liveCount = 0;
   readonly #freedOn = new FreedStreams();
 
   static {
     whenGivenUp = (pool, callback) => {
-      pool.#onGivenUp = callback;
+      pool.#onDispose = callback;
     };
     printAs(this, "ImportedMemoryPool", (pool) => {
       const isDisposed = pool.#handle === undefined || pool.#session.hasEnded;
@@ -46,7 +47,7 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Made by `CudaDevice.importPool`.
+   * Imported pools come from `CudaDevice.importPool`.
    *
    * @ignore
    */
@@ -55,14 +56,14 @@ export class ImportedMemoryPool implements Disposable {
     this.device = device;
     this.#handle = handle;
     this.#mappings = session.importedMappings(handle);
-    this.#mappings.join();
+    this.#mappings.addImporter();
     this.#owner = {
       release: (address, _byteLength, stream) => this.#free(address, stream),
       isHostMemory: this.#mappings.resident === "host",
     };
   }
 
-  /** The `cudaMemPool_t`, for calls that this library does not make. */
+  /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
   get unsafeHandle(): bigint {
     if (this.#handle === undefined) throw new ReferenceError(`Cannot use ${this.#name}: it was disposed`);
     return this.#handle;
@@ -73,24 +74,25 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Maps a buffer of the exporting process. Two things are between the processes, and CUDA sees to neither:
+   * Maps a buffer of the exporting process. The two processes must ensure two orders, which CUDA does not:
    *
-   * - The memory may be used once its allocation in the exporter is done: in the order of the exporter's stream, which an
-   *   interprocess event carries over, or after a synchronization there.
-   * - The exporter may free it when the free of the mapping here is done, and not merely given to a stream: after a
-   *   synchronization here, or behind an event recorded after that free.
+   * - Use the memory only after the exporter's allocation has completed. For that, wait for an interprocess event that
+   *   the exporter has recorded on its stream after the allocation, or for a synchronization in the exporter.
+   * - The exporter must not free the memory until the mapping's free here has completed, not only been enqueued. For
+   *   that, the exporter waits for a synchronization here, or for an event that is recorded here after that free.
    *
-   * The same data map once, and are counted, however often they are imported through one `Cuda` object. A driver has one
-   * mapping for a whole process: let only one `Cuda` object, and only one Worker, map what one exporter shares.
+   * Importing the same export data again through the same `Cuda` object reuses the mapping and counts its buffers. The
+   * driver keeps one mapping per process: let only one `Cuda` object, in only one Worker, map what an exporter shares.
    *
-   * @param exportData The 64 bytes of `DeviceBuffer.exportPointer`.
-   * @param byteLength How long the buffer is said to be; it may be less than there is.
+   * @param exportData The 64 bytes of the exporter's `DeviceBuffer.exportPointer`.
+   * @param byteLength Size of the buffer in bytes. It may be less than the exporter has allocated.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for what is no `Uint8Array`, the exporter's buffer for one
-   * @throws {RangeError} for another number of bytes than 64, or a size that is none
-   * @throws {ReferenceError} where the pool was given up
-   * @throws {SharingError} `size-mismatch` where the buffer is smaller than that
-   * @throws {CudaError} `cudaErrorInvalidValue` for data that are not of this pool
+   * @throws {TypeError} If `exportData` is not a `Uint8Array`, but the exporter's buffer for example
+   * @throws {RangeError} If `exportData` does not have 64 bytes, or `byteLength` is not a whole number, or is less than
+   * 1
+   * @throws {ReferenceError} If the pool was disposed
+   * @throws {SharingError} `size-mismatch` if the exporter has allocated less than `byteLength` bytes
+   * @throws {CudaError} `cudaErrorInvalidValue` if the export data are not from this pool
    */
   importPointer(exportData: Uint8Array, byteLength: number): DeviceBuffer {
     if (!(exportData instanceof Uint8Array)) {
@@ -100,11 +102,11 @@ export class ImportedMemoryPool implements Disposable {
     }
     if (exportData.byteLength !== exportDataByteLength) {
       throw new RangeError(
-        `Cannot import ${exportData.byteLength} bytes of export data: there are ${exportDataByteLength}`,
+        `Cannot import ${exportData.byteLength} bytes of export data: it has ${exportDataByteLength}`,
       );
     }
     checkByteLength(byteLength, "the size of an imported buffer", 1);
-    // Asked first: what another importer of the pool has mapped is not this one's any more.
+    // Throws if this pool was disposed, even if another importer of the same pool has mapped the data.
     void this.unsafeHandle;
     const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData);
     if (mapping.byteLength < byteLength) {
@@ -115,28 +117,29 @@ export class ImportedMemoryPool implements Disposable {
       );
     }
     mapping.count++;
-    this.#live++;
+    this.#liveCount++;
     const { address } = mapping;
     return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, this.device.defaultStream);
   }
 
   /**
-   * What kernels of a device may do with the pool's memory.
+   * Returns what kernels of a device may do with the pool's memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for what is no device of the same `Cuda` object
+   * @throws {TypeError} If `device` is not a device of the same `Cuda` object
    */
   getAccess(device: CudaDevice): Access {
     return getPoolAccess(this.#session, this.unsafeHandle, { device });
   }
 
   /**
-   * Says what kernels of some devices of this process may do with the pool's memory; it is not inherited.
+   * Sets what kernels of some devices of this process may do with the pool's memory. The exporter's settings are not
+   * inherited.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for an access that there is not, and for what is no device of the same `Cuda` object
-   * @throws {ReferenceError} where the pool was given up
-   * @throws {CudaError} as `MemoryPool.setAccess`
+   * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object
+   * @throws {ReferenceError} If the pool was disposed
+   * @throws {CudaError} For the same reasons as `MemoryPool.setAccess`
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
     const resident = this.#mappings.resident === "host" ? undefined : this.device;
@@ -144,28 +147,29 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Gives the pool up. This blocks until the streams on which its buffers were freed have got there.
+   * Releases the pool. Blocks until the streams on which its buffers were freed have executed the frees.
    *
-   * @throws {ReferenceError} while buffers of it are not freed
+   * @throws {ReferenceError} If buffers of the pool are not freed
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
-    if (this.#live > 0) {
+    if (this.#liveCount > 0) {
       throw new ReferenceError(
-        `Cannot dispose ${this.#name}: ${this.#live} of its buffers are not freed, or still being read or kept`,
+        `Cannot dispose ${this.#name}: ${this.#liveCount} of its buffers are not freed, or still being read or kept`,
       );
     }
     const handle = this.#handle;
     this.#handle = undefined;
     try {
-      // The driver refuses while pointers are mapped, by whichever importer: so all its imports go with the last.
-      if (!this.#mappings.leave()) return ignoreLoss(() => this.#freedOn.synchronize());
+      // The driver refuses to destroy the pool while any importer has pointers mapped. So the last importer destroys
+      // all imports.
+      if (!this.#mappings.removeImporter()) return ignoreLoss(() => this.#freedOn.synchronize());
       ignoreLoss(() => {
         this.#mappings.freedOn.synchronize();
         for (let count = 0; count < this.#mappings.imports; count++) this.#session.driver.memPoolDestroy(handle);
       });
     } finally {
-      this.#onGivenUp?.();
+      this.#onDispose?.();
     }
   }
 
@@ -187,21 +191,23 @@ export class ImportedMemoryPool implements Disposable {
       mapping = new ImportedMapping(address, this.#sizeOf(address));
       this.#mappings.add(mapping);
     }
-    this.#mappings.nameByLatest(mapping);
+    this.#mappings.bindLatestData(mapping);
     return mapping;
   }
 
   #free(address: bigint, stream: CudaStream): void {
     const mapping = this.#mappings.at(address)!;
-    if (mapping.count > 1) this.#noteFree(mapping, stream);
+    if (mapping.count > 1) this.#recordFree(mapping, stream);
     else this.#unmap(mapping, stream);
     mapping.count--;
-    this.#live--;
+    this.#liveCount--;
     this.#freedOn.note(stream);
   }
 
-  /** Remembers how far the stream was: the memory may be unmapped only after that. */
-  #noteFree(mapping: ImportedMapping, stream: CudaStream): void {
+  /**
+   * Records an event on the stream of a free that does not unmap the memory: it may be unmapped only after that event.
+   */
+  #recordFree(mapping: ImportedMapping, stream: CudaStream): void {
     const { driver } = this.#session;
     const device = stream.device.ordinal;
     const handle = stream.unsafeHandle;
@@ -210,13 +216,15 @@ export class ImportedMemoryPool implements Disposable {
     if (event === undefined) {
       event = this.#session.createMarker(device);
       earlierFrees.set(stream, event);
-      if (earlierFrees.size % sweepSize === 0) this.#forgetDone(earlierFrees);
+      if (earlierFrees.size % sweepSize === 0) this.#sweepFrees(earlierFrees);
     }
     driver.eventRecord(device, event, handle);
   }
 
-  /** There may be a stream for each of a program's tasks, and a mapping that stays through all of them. */
-  #forgetDone(earlierFrees: Map<CudaStream, bigint>): void {
+  /**
+   * Removes disposed streams whose work is done: a program may use a new stream for each task, and one mapping for all.
+   */
+  #sweepFrees(earlierFrees: Map<CudaStream, bigint>): void {
     for (const [stream, event] of earlierFrees) {
       if (!stream.disposed || !this.#session.driver.eventQuery(event)) continue;
       earlierFrees.delete(stream);
@@ -228,7 +236,7 @@ export class ImportedMemoryPool implements Disposable {
     const { driver } = this.#session;
     try {
       const { base, byteLength } = driver.memGetAddressRange(this.device.ordinal, address);
-      // Only the begin of an allocation can be exported.
+      // Only the start of an allocation can be exported, so the base should be the address.
       return base === address ? byteLength : Number(base + BigInt(byteLength) - address);
     } catch (error) {
       driver.freeAsync(this.device.ordinal, address, this.device.defaultStream.unsafeHandle);

@@ -1,6 +1,6 @@
 /**
- * Memory that is of no pool: `cudaMalloc`'s, and that of other processes by legacy handles. Both are outside the order of
- * any stream.
+ * Memory that is not from a pool: from `cudaMalloc`, or opened from another process by a legacy handle. Neither is
+ * stream-ordered.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { cannot, isLoss, openingHint } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength } from "../support/validation.ts";
 
-/** `cudaMalloc`. */
+/** Allocates memory by `cudaMalloc`. */
 export function allocateMemory(session: Session, device: CudaDevice, byteLength: number): DeviceBuffer {
   checkByteLength(byteLength, "an allocation's size", 1);
   const { ordinal } = device;
@@ -23,8 +23,8 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
     throw cannot(`allocate ${byteLength} bytes on device ${ordinal}`, error);
   }
   const owner: BufferOwner = {
-    ...ownerOfLoose(session, byteLength, (stream) => {
-      // cudaFree waits for the work of its own device alone.
+    ...unpooledOwner(session, byteLength, (stream) => {
+      // cudaFree waits only for the work of its own device.
       if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
       session.driver.free(ordinal, address);
     }),
@@ -33,7 +33,7 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
   return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
 }
 
-/** `cudaIpcOpenMemHandle`, once the memory is known to be as long as it is said to be. */
+/** Opens memory of another process by `cudaIpcOpenMemHandle`, and checks that it has at least `byteLength` bytes. */
 export function openMemory(
   session: Session,
   device: CudaDevice,
@@ -62,15 +62,18 @@ export function openMemory(
     driver.ipcCloseMemHandle(ordinal, address);
     throw cannot(what, error);
   }
-  const owner = ownerOfLoose(session, byteLength, (stream) => {
+  const owner = unpooledOwner(session, byteLength, (stream) => {
     session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
     session.driver.ipcCloseMemHandle(ordinal, address);
   });
   return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
 }
 
-/** Memory that the session reports where nobody frees it. With a lost context there is nothing to free. */
-function ownerOfLoose(session: Session, byteLength: number, free: (stream: CudaStream) => void): BufferOwner {
+/**
+ * Returns an owner of memory that the session reports as leaked if it is not freed. A lost context leaves nothing to
+ * free.
+ */
+function unpooledOwner(session: Session, byteLength: number, free: (stream: CudaStream) => void): BufferOwner {
   const memory = { byteLength };
   session.unpooledMemory.add(memory);
   return {

@@ -15,53 +15,56 @@ import { ShareableHandle } from "./shareable_handle.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import { checkByteLength } from "../support/validation.ts";
 
-/** How a pool can be shared with other processes. */
+/** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
 export type PoolHandleType = "none" | "posix-fd" | "fabric";
 
-/** What a pool is made with. */
+/** Options of a new pool. */
 export interface PoolOptions {
-  /** "none" unless given. */
+  /** How the pool can be shared with other processes. Defaults to "none". */
   handleType?: PoolHandleType;
-  /** Bytes; 0 or omitted: the system's own limit. */
+  /** Maximum size of the pool in bytes. Defaults to 0, the system's own limit. */
   maxSize?: number;
-  /** Bytes that the pool keeps reserved at a blocking synchronization (`finished` is none); Infinity keeps all. */
+  /**
+   * Bytes that the pool keeps reserved when the host synchronizes: unused memory beyond them goes back to the system.
+   * Infinity keeps everything. Waiting with `finished` is not a synchronization.
+   */
   releaseThreshold?: number;
 }
 
-/** Which memory that was freed in another stream's order the pool hands out again. */
+/** Which memory that was freed on other streams a pool may reuse for an allocation. */
 export interface ReusePolicies {
-  /** Memory freed before an event that the allocating stream has waited for. */
+  /** Reuse memory that was freed before an event that the allocating stream waits for. */
   followEventDependencies: boolean;
-  /** Memory whose free happens to be done. */
+  /** Reuse memory whose free happens to have completed. */
   allowOpportunistic: boolean;
-  /** Memory whose free is not done, by letting the allocating stream wait for it. */
+  /** Reuse memory whose free has not completed, by making the allocating stream wait for it. */
   allowInternalDependencies: boolean;
 }
 
-/** Bytes of a pool, now and at most since `resetHigh`. */
+/** Bytes of a pool: current values, and the maximum of each since `resetHigh`. */
 export interface PoolUsage {
-  /** Bytes that the pool has taken from the system. */
+  /** Bytes that the pool has reserved from the system. */
   reserved: number;
-  /** The most that `reserved` has been. */
+  /** The maximum of `reserved`. */
   reservedHigh: number;
   /** Bytes that are allocated. */
   used: number;
-  /** The most that `used` has been. */
+  /** The maximum of `used`. */
   usedHigh: number;
 }
 
 /**
- * Calls back once when the user disposes the pool, which then is of no use any more. Whoever keeps memory of it may let
- * go: the pool goes with the last. The function that it returns cancels.
+ * Calls back once when the user disposes the pool. Nothing more can be allocated from it then, so holders of its memory
+ * may let go: the pool is destroyed with its last buffer. Returns a function that cancels the callback.
  *
- * @throws {ReferenceError} where the pool was disposed
+ * @throws {ReferenceError} If the pool was disposed
  */
 export let whenDisposed: (pool: MemoryPool, callback: () => void) => () => void;
 
-const allReleased = 2n ** 64n - 1n;
+const unlimited = 2n ** 64n - 1n;
 
 /**
- * A pool that memory is allocated from in stream order. Made by `CudaDevice.createPool` and `Cuda.createHostPool`.
+ * A pool from which memory is allocated in stream order. Comes from `CudaDevice.createPool` or `Cuda.createHostPool`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  *
@@ -78,24 +81,26 @@ const allReleased = 2n ** 64n - 1n;
  * ```
  */
 export class MemoryPool implements Disposable {
-  /** Undefined for a pool in host memory. */
+  /** The device that the memory is on; undefined for a pool in host memory. */
   readonly device: CudaDevice | undefined;
   /** How the pool can be shared with other processes. */
   readonly handleType: PoolHandleType;
   readonly #session: Session;
   readonly #isOwned: boolean;
   readonly #owner: BufferOwner;
-  /** Where each buffer was allocated. */
+  /** Where each buffer was allocated, by address; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<bigint, string> | undefined;
   #handle: bigint | undefined;
-  /** Kept until the last buffer is freed, when the pool was disposed before. */
-  #handleOfLiving: bigint | undefined;
+  /** The handle of a disposed pool that still has buffers; the last free destroys it. */
+  #pendingHandle: bigint | undefined;
   readonly #freedOn = new FreedStreams();
-  /** A pool that gave no fabric handle takes the driver down with it when it is destroyed (580: a bad free, in C as well). */
+  /**
+   * Whether exporting a fabric handle has failed. Destroying such a pool crashes driver 580 (a bad free, in C as well).
+   */
   #isUndestroyable = false;
-  /** Whether a buffer could not be freed because there is no context any more: nobody has forgotten it. */
+  /** Whether a free failed because the context was lost: buffers that remain are not leaks. */
   #isLost = false;
-  /** Bytes of buffers that were freed and whose memory somebody keeps, a read for one, and of slabs, by address. */
+  /** Byte lengths, by address, of slabs and of freed buffers whose memory is still kept, by a read for example. */
   readonly #awaitingRelease = new Map<bigint, number>();
   #liveCount = 0;
   #liveBytes = 0;
@@ -124,8 +129,8 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Made by `CudaDevice.createPool` and `Cuda.createHostPool`. `isOwned` is false for a device's default pool, which
-   * stays when disposed.
+   * Pools come from `CudaDevice.createPool` and `Cuda.createHostPool`. `isOwned` is false for a device's default pool,
+   * which cannot be disposed.
    *
    * @ignore
    */
@@ -152,7 +157,7 @@ export class MemoryPool implements Disposable {
     if (session.debug) this.#origins = new Map();
   }
 
-  /** The `cudaMemPool_t`, for calls that this library does not make. */
+  /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
   get unsafeHandle(): bigint {
     if (this.#handle === undefined) throw new ReferenceError(`Cannot use ${this.#name}: it was disposed`);
     return this.#handle;
@@ -163,72 +168,79 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Allocates in the stream's order: work given to it afterwards may use the memory. The device's default stream unless
-   * given.
+   * Allocates memory in stream order: work that is enqueued on the stream afterwards may use it.
    *
-   * @param byteLength Bytes, at least 1.
+   * @param byteLength Size in bytes, at least 1.
+   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
+   * memory.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for a pool in host memory without a stream; for what is no stream of the same `Cuda` object
-   * @throws {RangeError} for a size that is none
-   * @throws {ReferenceError} where the pool or the stream was disposed
-   * @throws {CudaError} `cudaErrorMemoryAllocation` where there is too little memory left
+   * @throws {TypeError} If a pool in host memory gets no stream, or `stream` is not a stream of the same `Cuda` object
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {ReferenceError} If the pool or the stream was disposed
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
-    const onto = this.#streamOr(stream);
-    checkStream(onto, this.#session);
-    const address = this.#allocate(byteLength, onto);
-    return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, onto);
+    const allocationStream = this.#allocationStream(stream);
+    checkStream(allocationStream, this.#session);
+    const address = this.#allocate(byteLength, allocationStream);
+    return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, allocationStream);
   }
 
   /**
-   * Allocates memory for `length` elements of a type, in the stream's order. Throws as `allocate` does.
+   * Allocates memory for `length` elements of a type, in stream order. Also throws what `allocate` throws.
    *
-   * @param type The constructor of a typed array: `Float32Array`.
-   * @throws {RangeError} for a length that is none
+   * @param type The element type, as the constructor of a typed array, such as `Float32Array`.
+   * @param length Number of elements.
+   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
+   * memory.
+   * @throws {RangeError} If `length` is not a valid number of elements
    */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T> {
-    const onto = this.#streamOr(stream);
-    checkStream(onto, this.#session);
+    const allocationStream = this.#allocationStream(stream);
+    checkStream(allocationStream, this.#session);
     const byteLength = byteLengthOfArray(type, length);
-    const address = this.#allocate(byteLength, onto);
-    return new DeviceArray(type, this.#session, this.#owner, this, address, byteLength, onto);
+    const address = this.#allocate(byteLength, allocationStream);
+    return new DeviceArray(type, this.#session, this.#owner, this, address, byteLength, allocationStream);
   }
 
   /**
-   * An allocator that hands out parts of larger allocations and keeps what is freed: far cheaper than the pool, once there
-   * is memory of a stream.
+   * Creates an allocator that hands out parts of larger allocations and reuses freed memory. It is far cheaper than the
+   * pool itself, once it has memory for a stream.
    *
-   * @throws {TypeError} for sizes that are no numbers
-   * @throws {RangeError} for sizes that are none
-   * @throws {ReferenceError} where the pool was disposed
+   * @throws {TypeError} If a size is not a number
+   * @throws {RangeError} If a size is not a valid number of bytes
+   * @throws {ReferenceError} If the pool was disposed
    */
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
     const source: SlabSource = {
       pool: this,
       allocateSlab: (byteLength, stream) => this.#allocateSlab(byteLength, stream),
-      allocationStream: (stream) => this.#streamOr(stream),
+      allocationStream: (stream) => this.#allocationStream(stream),
       whenDisposed: (callback) => whenDisposed(this, callback),
     };
     return new CachingAllocator(this.#session, source, options);
   }
 
-  /** Bytes that the pool keeps reserved at a blocking synchronization (`finished` is none); Infinity keeps all. */
+  /**
+   * Bytes that the pool keeps reserved when the host synchronizes: unused memory beyond them goes back to the system.
+   * Infinity keeps everything. Waiting with `finished` is not a synchronization. Can be set.
+   */
   get releaseThreshold(): number {
     const value = this.#getAttribute(memPoolAttribute.releaseThreshold);
-    return value === allReleased ? Infinity : Number(value);
+    return value === unlimited ? Infinity : Number(value);
   }
 
   set releaseThreshold(byteLength: number) {
     if (byteLength !== Infinity) checkByteLength(byteLength, "a pool's releaseThreshold");
-    const value = byteLength === Infinity ? allReleased : BigInt(byteLength);
+    const value = byteLength === Infinity ? unlimited : BigInt(byteLength);
     this.#setAttribute(memPoolAttribute.releaseThreshold, value);
   }
 
-  /** Which memory that was freed in another stream's order is handed out again. Its properties can be set. */
+  /** Which memory that was freed on other streams may be reused. The properties of the object can be set. */
   get reuse(): ReusePolicies {
     const get = (attribute: number) => this.#getAttribute(attribute) !== 0n;
     const set = (attribute: number, value: boolean) => this.#setAttribute(attribute, value ? 1n : 0n);
@@ -256,7 +268,7 @@ export class MemoryPool implements Disposable {
     return policies;
   }
 
-  /** How much the pool has reserved and how much of it is allocated, in bytes. */
+  /** Returns how many bytes the pool has reserved and how many of those are allocated. */
   usage(): PoolUsage {
     return {
       reserved: Number(this.#getAttribute(memPoolAttribute.reservedMemCurrent)),
@@ -266,19 +278,19 @@ export class MemoryPool implements Disposable {
     };
   }
 
-  /** Lets `reservedHigh` and `usedHigh` start again from what there is now. */
+  /** Resets `reservedHigh` and `usedHigh` to the current values. */
   resetHigh(): void {
     this.#setAttribute(memPoolAttribute.reservedMemHigh, 0n);
     this.#setAttribute(memPoolAttribute.usedMemHigh, 0n);
   }
 
   /**
-   * Gives memory that is not allocated back to the system, until `byteLength` bytes are reserved or none can go.
+   * Releases unused memory to the system, until only `byteLength` bytes are reserved or nothing more can be released.
    *
-   * @param byteLength Bytes to keep; 0 gives back all that can go.
+   * @param byteLength Bytes to keep; 0 releases everything that can be released.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {RangeError} for a size that is none
-   * @throws {ReferenceError} where the pool was disposed
+   * @throws {RangeError} If `byteLength` is not a whole number, or is negative
+   * @throws {ReferenceError} If the pool was disposed
    */
   trimTo(byteLength: number): void {
     checkByteLength(byteLength, "the bytes to keep");
@@ -290,35 +302,36 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * What kernels of a device may do with the pool's memory.
+   * Returns what kernels of a device may do with the pool's memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for what is no device of the same `Cuda` object
+   * @throws {TypeError} If `device` is not a device of the same `Cuda` object
    */
   getAccess(device: CudaDevice): Access {
     return getPoolAccess(this.#session, this.unsafeHandle, { device });
   }
 
   /**
-   * Says what kernels of some devices may do with the pool's memory, that already allocated and that to come.
+   * Sets what kernels of some devices may do with the pool's memory, including memory that is already allocated.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for an access that there is not, and for what is no device of the same `Cuda` object
-   * @throws {CudaError} `cudaErrorNotSupported` for "read" where the driver has only "read-write",
-   * `cudaErrorInvalidDevice` where a pool's own device is to lose its access, `cudaErrorPeerAccessUnsupported` where a
-   * device is no peer of the pool's
+   * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorNotSupported` for "read" if the driver supports only "read-write",
+   * `cudaErrorInvalidDevice` if the pool's own device would lose its access, `cudaErrorPeerAccessUnsupported` if a
+   * device is not a peer of the pool's device
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
     setPoolAccess(this.#session, this.unsafeHandle, { devices, access, resident: this.device });
   }
 
   /**
-   * What another process needs to import the pool. Whoever holds it can reach all of the pool's memory.
+   * Exports a handle by which another process can import the pool. Any process that has the handle can access all of
+   * the pool's memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} where the pool was created with handleType "none"
-   * @throws {CudaError} `cudaErrorOperatingSystem` where no descriptor is left, `cudaErrorNotPermitted` for "fabric" without
-   * a channel of IMEX
+   * @throws {TypeError} If the pool was created with handleType "none"
+   * @throws {CudaError} `cudaErrorOperatingSystem` if the process has no descriptor left, `cudaErrorNotPermitted` for
+   * "fabric" without an IMEX channel
    */
   exportHandle(): ShareableHandle {
     if (this.handleType === "none") {
@@ -337,38 +350,42 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Destroys the pool. This blocks until the streams on which its buffers were freed have got there: the driver does not
-   * survive less. Its allocators are disposed with it. Buffers that are not freed yet stay, and the pool with them, until
-   * they are; they are reported with `console.warn`: how many, how large and, with POOLPASS_DEBUG=1, allocated from where.
-   * Memory that was freed and is still being read, or that other processes were lent, keeps the pool as well, and is not
-   * reported.
+   * Destroys the pool and disposes its allocators. Blocks until the streams on which buffers were freed have executed
+   * the frees: the driver crashes otherwise.
+   *
+   * Buffers that are not freed yet stay valid, and the pool's memory with them, until they are freed. They are reported
+   * with `console.warn`: how many, how many bytes and, with POOLPASS_DEBUG=1, where they were allocated. Freed memory
+   * that is still being read, or that is lent to other processes, also keeps the pool's memory, but is not reported.
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || !this.#isOwned) return;
     const handle = this.#handle;
-    if (!this.#isLost && !this.#session.hasEnded) this.#reportForgotten();
+    if (!this.#isLost && !this.#session.hasEnded) this.#reportLeaks();
     this.#handle = undefined;
     this.#session.pools.delete(handle);
-    this.#handleOfLiving = handle;
+    this.#pendingHandle = handle;
     try {
-      // One that fails keeps none of the others from it.
+      // A callback that throws does not keep the others from running.
       using callbacks = new DisposableStack();
       for (const { callback } of [...this.#disposeCallbacks ?? []].reverse()) callbacks.defer(callback);
     } finally {
-      this.#destroyUnlessLiving();
-      if (this.#handleOfLiving !== undefined) ignoreLoss(() => this.#retireAsCurrent(handle));
+      this.#destroyIfUnused();
+      if (this.#pendingHandle !== undefined) ignoreLoss(() => this.#resetCurrentPool(handle));
     }
   }
 
-  /** A pool that is only kept for its last buffers must not be allocated from by others. */
-  #retireAsCurrent(handle: bigint): void {
+  /**
+   * Resets the device's current pool if it is this one: nothing may be allocated from a pool that only waits for its
+   * last buffers to be freed.
+   */
+  #resetCurrentPool(handle: bigint): void {
     const { driver } = this.#session;
     const ordinal = this.device?.ordinal;
     if (ordinal === undefined || driver.deviceGetMemPool(ordinal) !== handle) return;
     driver.deviceSetMemPool(ordinal, driver.deviceGetDefaultMemPool(ordinal));
   }
 
-  #reportForgotten(): void {
+  #reportLeaks(): void {
     reportLeak({
       count: this.#liveCount - this.#awaitingRelease.size,
       byteLength: [...this.#awaitingRelease.values()].reduce((sum, freed) => sum - freed, this.#liveBytes),
@@ -405,19 +422,19 @@ export class MemoryPool implements Disposable {
     this.#origins?.delete(address);
     if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(address);
     this.#freedOn.note(stream);
-    this.#destroyUnlessLiving();
+    this.#destroyIfUnused();
   }
 
-  /** Destroys the pool if it was disposed and no buffer of it is left. */
-  #destroyUnlessLiving(): void {
-    if (this.#liveCount > 0 || this.#handleOfLiving === undefined) return;
-    const handle = this.#handleOfLiving;
-    this.#handleOfLiving = undefined;
+  /** Destroys the pool if it was disposed and has no buffers left. */
+  #destroyIfUnused(): void {
+    if (this.#liveCount > 0 || this.#pendingHandle === undefined) return;
+    const handle = this.#pendingHandle;
+    this.#pendingHandle = undefined;
     ignoreLoss(() => {
       this.#freedOn.synchronize();
-      // Its memory goes back all the same; the handle stays until the process ends.
+      // Trimming releases the memory nevertheless. The handle leaks until the process ends.
       if (!this.#isUndestroyable) return this.#session.driver.memPoolDestroy(handle);
-      this.#retireAsCurrent(handle);
+      this.#resetCurrentPool(handle);
       this.#session.driver.memPoolTrimTo(handle, 0n);
     });
   }
@@ -425,16 +442,16 @@ export class MemoryPool implements Disposable {
   #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
     const address = this.#allocate(byteLength, stream);
     this.#awaitingRelease.set(address, byteLength);
-    const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator: dispose of that" };
+    const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
     return new DeviceBuffer(this.#session, owner, this, address, byteLength, stream);
   }
 
-  #streamOr(stream: CudaStream | undefined): CudaStream {
-    const onto = stream === undefined ? this.device?.defaultStream : stream;
-    if (onto === undefined) {
+  #allocationStream(stream: CudaStream | undefined): CudaStream {
+    const allocationStream = stream === undefined ? this.device?.defaultStream : stream;
+    if (allocationStream === undefined) {
       throw new TypeError("Cannot allocate from a pool in host memory without a stream: give one");
     }
-    return onto;
+    return allocationStream;
   }
 
   #getAttribute(attribute: number): bigint {

@@ -6,7 +6,9 @@ import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 
-/** What a device may do with a pool's memory. CUDA names "read"; the driver (580) gives `cudaErrorNotSupported` for it. */
+/**
+ * What a device may do with a pool's memory. CUDA defines "read", but driver 580 gives `cudaErrorNotSupported` for it.
+ */
 export type Access = "none" | "read" | "read-write";
 
 const flagsByAccess: Readonly<Record<Access, number>> = {
@@ -15,21 +17,22 @@ const flagsByAccess: Readonly<Record<Access, number>> = {
   "read-write": memAccessFlags.readWrite,
 };
 
-/** `cudaMemPoolGetAccess`. */
+/** Returns a device's access to a pool, by `cudaMemPoolGetAccess`. */
 export function getPoolAccess(session: Session, pool: bigint, { device }: { device: CudaDevice }): Access {
   checkDevice(device, session);
   let flags: number;
   try {
     flags = session.driver.memPoolGetAccess(pool, { type: memLocationType.device, id: device.ordinal });
   } catch (error) {
-    throw cannot(`tell what device ${device.ordinal} may do with a pool`, error);
+    throw cannot(`get the access of device ${device.ordinal} to a pool`, error);
   }
   if (flags === memAccessFlags.readWrite) return "read-write";
   return flags === memAccessFlags.read ? "read" : "none";
 }
 
 /**
- * `cudaMemPoolSetAccess`, once it is known that each device can be a peer of the pool's own.
+ * Sets the access of devices to a pool, by `cudaMemPoolSetAccess`, after checking that each can be a peer of the pool's
+ * device.
  *
  * @param options.resident The pool's own device; undefined for host memory.
  */
@@ -60,11 +63,11 @@ export function setPoolAccess(
   }
 }
 
-/** The driver's own answer for devices that are no peers is another one by version. */
+/** Driver versions differ in their error for devices that are not peers, so this throws its own. */
 function checkIsPeer(device: CudaDevice, resident: CudaDevice | undefined): void {
   if (resident === undefined || device.ordinal === resident.ordinal || device.canAccessPeer(resident)) return;
   const message = `Cannot give device ${device.ordinal} access to a pool of device ${resident.ordinal}: ` +
-    "the two are no peers, copy the memory instead";
+    "the devices are not peers; copy the memory instead";
   throw new CudaError(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, "cudaMemPoolSetAccess", message);
 }
 

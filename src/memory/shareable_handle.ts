@@ -1,5 +1,5 @@
 /**
- * What names a memory pool to another process.
+ * Handles by which processes share memory pools.
  *
  * @module
  */
@@ -11,12 +11,16 @@ import { SharingError } from "../support/errors.ts";
 import { maximumInt } from "../support/validation.ts";
 
 const fabricByteLength = 64;
-/** Types alone keep nobody from the constructor, and a handle closes whatever descriptor it is made of. */
+/**
+ * Guards the constructor at run time, because a handle closes the descriptor it was made from; `private` guards only
+ * types.
+ */
 const factory = Symbol();
 
 /**
- * Owns a file descriptor, closed once, or a 64-byte fabric handle. Sending it and importing from it borrow it: it is
- * still to be disposed of afterwards, and what was sent or imported does not depend on it any more.
+ * A handle to a memory pool that another process can import. It owns a file descriptor, which it closes, or holds the
+ * 64 bytes of a fabric handle. Sending or importing the handle only borrows it: dispose it afterwards. What was sent or
+ * imported does not depend on it any more.
  *
  * @example
  * ```ts
@@ -25,7 +29,7 @@ const factory = Symbol();
  * ```
  */
 export class ShareableHandle implements Disposable {
-  /** `"posix-fd"` has a descriptor, `"fabric"` has bytes. */
+  /** A `"posix-fd"` handle has `fd`, a `"fabric"` handle has `bytes`. */
   readonly type: "posix-fd" | "fabric";
   #fd: number;
   #bytes: Uint8Array<ArrayBuffer>;
@@ -53,11 +57,11 @@ export class ShareableHandle implements Disposable {
   }
 
   /**
-   * Takes a descriptor over: from now on the handle closes it.
+   * Creates a handle that owns a file descriptor, and closes it when disposed.
    *
-   * @throws {TypeError} when it is no integer
-   * @throws {RangeError} when it is negative, or not open
-   * @throws {SharingError} `not-supported` where descriptors cannot be used
+   * @throws {TypeError} If `fd` is not an integer
+   * @throws {RangeError} If `fd` is out of range, or not open
+   * @throws {SharingError} `not-supported` if descriptors cannot be used here
    */
   static fromFd(fd: number): ShareableHandle {
     fd = checkDescriptor(fd);
@@ -72,9 +76,10 @@ export class ShareableHandle implements Disposable {
   }
 
   /**
-   * A fabric handle of these bytes, which are copied.
+   * Creates a fabric handle from a copy of the bytes.
    *
-   * @throws {RangeError} unless there are 64
+   * @throws {TypeError} If `bytes` is not a `Uint8Array`
+   * @throws {RangeError} If there are not 64 bytes
    */
   static fromBytes(bytes: Uint8Array): ShareableHandle {
     if (!(bytes instanceof Uint8Array)) throw new TypeError("Cannot make a fabric handle: it takes a Uint8Array");
@@ -84,14 +89,24 @@ export class ShareableHandle implements Disposable {
     return new ShareableHandle(factory, { type: "fabric", bytes: Uint8Array.from(bytes) });
   }
 
-  /** The descriptor; it stays the handle's. */
+  /**
+   * The file descriptor. The handle still owns it.
+   *
+   * @throws {TypeError} If this is a fabric handle
+   * @throws {ReferenceError} If the handle was disposed
+   */
   get fd(): number {
     this.#check();
     if (this.type !== "posix-fd") throw new TypeError("Cannot read the fd of a fabric handle: it has bytes instead");
     return this.#fd;
   }
 
-  /** The 64 bytes of a fabric handle. */
+  /**
+   * The 64 bytes of a fabric handle.
+   *
+   * @throws {TypeError} If this is a file descriptor's handle
+   * @throws {ReferenceError} If the handle was disposed
+   */
   get bytes(): Uint8Array<ArrayBuffer> {
     this.#check();
     if (this.type !== "fabric") throw new TypeError("Cannot read the bytes of a posix-fd handle: it has an fd instead");
@@ -110,9 +125,12 @@ export class ShareableHandle implements Disposable {
   }
 }
 
-/** The number of a descriptor. Throws unless there can be one of it: the runtimes make what they like of the others. */
+/**
+ * Returns `fd` if it is a valid number of a descriptor, and throws otherwise: the runtimes treat other numbers
+ * differently.
+ */
 export function checkDescriptor(fd: number): number {
-  if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is no integer`);
+  if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is not an integer`);
   if (fd < 0 || fd > maximumInt) throw new RangeError(`Cannot take over descriptor ${fd}: it is out of range`);
   return withoutSign(fd);
 }

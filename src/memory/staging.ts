@@ -3,24 +3,24 @@ import type { HostAllocation } from "../driver.ts";
 import { ignoreLoss } from "../support/error_wording.ts";
 import type { Session } from "../session.ts";
 
-/** The largest piece that a copy through page-locked memory is made of, in bytes. */
+/** Size of the largest piece that is copied through page-locked memory, in bytes. */
 export const stagingPieceByteLength: number = 8 * 2 ** 20;
 
-const smallestByteLength = 64 * 2 ** 10;
-/** More than a few reads at once give back is freed, which makes CUDA wait. */
-const keptByteLength = 32 * stagingPieceByteLength;
+const minimumByteLength = 64 * 2 ** 10;
+/** Idle buffers beyond what a few concurrent reads need are freed, although freeing makes CUDA wait. */
+const maximumIdleByteLength = 32 * stagingPieceByteLength;
 
-/** Page-locked memory, lent for one copy, and the event that says when the copy has been made. */
+/** Page-locked memory for one copy, and an event that completes with the copy. */
 export interface StagingBuffer {
   readonly allocation: HostAllocation;
-  /** Recorded behind the copy. */
+  /** Recorded after the copy. */
   readonly event: bigint;
   readonly device: number;
-  /** The stream of the copy that it is lent for. */
+  /** The stream of the copy. */
   stream: CudaStream;
 }
 
-/** Page-locked memory that copies go through: locking pages is slow, so it is kept for the next copy. */
+/** A cache of page-locked memory for copies: locking pages is slow. */
 export class Staging {
   readonly #session: Session;
   readonly #idle: StagingBuffer[] = [];
@@ -29,8 +29,8 @@ export class Staging {
     this.#session = session;
   }
 
-  /** A buffer of at least `byteLength` bytes. Every lent buffer is given back. */
-  lend(stream: CudaStream, byteLength: number): StagingBuffer {
+  /** Returns a buffer of at least `byteLength` bytes. The caller releases it. */
+  acquire(stream: CudaStream, byteLength: number): StagingBuffer {
     const device = stream.device.ordinal;
     const index = this.#idle.findIndex((idle) =>
       idle.device === device && idle.allocation.buffer.byteLength >= byteLength
@@ -40,7 +40,7 @@ export class Staging {
       buffer.stream = stream;
       return buffer;
     }
-    const rounded = Math.max(smallestByteLength, 2 ** Math.ceil(Math.log2(byteLength)));
+    const rounded = Math.max(minimumByteLength, 2 ** Math.ceil(Math.log2(byteLength)));
     const allocation = this.#session.allocateHost(rounded);
     try {
       const event = this.#session.createMarker(device);
@@ -51,9 +51,9 @@ export class Staging {
     }
   }
 
-  giveBack(buffer: StagingBuffer): void {
-    const kept = this.#idle.reduce((sum, { allocation }) => sum + allocation.buffer.byteLength, 0);
-    if (kept + buffer.allocation.buffer.byteLength <= keptByteLength) this.#idle.push(buffer);
+  release(buffer: StagingBuffer): void {
+    const idleByteLength = this.#idle.reduce((sum, { allocation }) => sum + allocation.buffer.byteLength, 0);
+    if (idleByteLength + buffer.allocation.buffer.byteLength <= maximumIdleByteLength) this.#idle.push(buffer);
     else this.#free(buffer);
   }
 

@@ -38,7 +38,7 @@ testOnEachDriver("a host pool takes the properties of pools, and says what it ca
   assertThrows(() => pool.allocate(2 ** 27, gpu.defaultStream), CudaError, "cudaErrorMemoryAllocation");
   assertThrows(() => cuda.createHostPool({ numaNode: -1 }), RangeError, "nodes are whole numbers from 0");
   assertThrows(() => cuda.createHostPool({ numaNode: 2 ** 32 }), RangeError, "on NUMA node 4294967296");
-  assertThrows(() => cuda.createHostPool({ numaNode: "0" as never }), TypeError, "Cannot use a text as a NUMA node");
+  assertThrows(() => cuda.createHostPool({ numaNode: "0" as never }), TypeError, "Cannot use a string as a NUMA node");
   assertThrows(() => cuda.createHostPool({ numaNode: 4000 }), CudaError, "on NUMA node 4000");
   const error = assertThrows(() => cuda.createHostPool({ handleType: "posix-fd" }), CudaError);
   assertStringIncludes(error.message, "name a NUMA node: { numaNode: 0 }");
@@ -46,7 +46,7 @@ testOnEachDriver("a host pool takes the properties of pools, and says what it ca
   using devicePool = gpu.createPool();
   using buffer = devicePool.allocate(100);
   const unseen = assertThrows(() => buffer.hostView(), CudaError);
-  assertStringIncludes(unseen.message, "only memory of a pool from Cuda.createHostPool can be seen in place");
+  assertStringIncludes(unseen.message, "only memory of a pool from Cuda.createHostPool can be viewed in place");
 });
 
 testOnEachDriver("a host pool's buffers are copied to and from all that holds bytes", async (cuda) => {

@@ -144,7 +144,7 @@ test("memory that several export data name is one mapping, and they go with it",
   mappings.add(mapping);
   for (const each of data) {
     assertEquals(mappings.withData(each), undefined);
-    mappings.nameByLatest(mapping);
+    mappings.bindLatestData(mapping);
   }
   const other = new ImportedMapping(0x7f01_0000_0000n, 512);
   mappings.add(other);
@@ -165,7 +165,7 @@ testOnEachDriver("a pool imported on the wrong device is refused, and nothing of
   using handle = pool.exportHandle();
   using imported = first.importPool(handle);
   using _mapped = imported.importPointer(buffer.exportPointer(), 64);
-  assertThrows(() => second.importPool(handle), RangeError, "its memory is of device 0; import it there");
+  assertThrows(() => second.importPool(handle), RangeError, "its memory is on device 0; import it there");
 }, { devices: 2 });
 
 testOnEachDriver("what is no pool, and data of another pool, are refused", (cuda) => {

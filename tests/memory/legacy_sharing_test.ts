@@ -31,7 +31,7 @@ testOnEachDriver("memory of no pool is refused in a size that there is not, and 
   assertEquals([error.code, error.call], ["cudaErrorMemoryAllocation", "cudaMalloc"]);
   assertMatch(error.message, /^Cannot allocate 70368744177664 bytes on device 0: .*free memory or ask for less$/);
   using memory = gpu.allocate(1000);
-  assertThrows(() => memory.exportPointer(), TypeError, "of no pool");
+  assertThrows(() => memory.exportPointer(), TypeError, "not from a pool");
   const unseen = assertThrows(() => memory.hostView(), CudaError);
   assertStringIncludes(unseen.message, "Cuda.createHostPool");
   using pool = gpu.createPool();
@@ -42,9 +42,9 @@ testOnEachDriver("memory of no pool is refused in a size that there is not, and 
 
 testOnEachDriver("handles that are no handles are refused", (cuda) => {
   const gpu = cuda.device(0);
-  assertThrows(() => gpu.openMemory(new Uint8Array(63), 1), RangeError, "by 63 bytes: its handle has 64");
-  assertThrows(() => gpu.openEvent(new Uint8Array(0)), RangeError, "by 0 bytes: its handle has 64");
-  assertThrows(() => gpu.openMemory("x" as never, 1), TypeError, "its handle is a Uint8Array");
+  assertThrows(() => gpu.openMemory(new Uint8Array(63), 1), RangeError, "a handle of 63 bytes: a handle has 64");
+  assertThrows(() => gpu.openEvent(new Uint8Array(0)), RangeError, "a handle of 0 bytes: a handle has 64");
+  assertThrows(() => gpu.openMemory("x" as never, 1), TypeError, "give its handle as a Uint8Array");
   assertThrows(() => gpu.openMemory(new Uint8Array(64), 0), RangeError, "the size of opened memory");
   const plain = gpu.createEvent();
   const error = assertThrows(() => plain.exportHandle(), CudaError);
@@ -61,7 +61,10 @@ testOnEachDriver("what a process has exported it cannot open itself", (cuda) => 
   const ofEvent = assertThrows(() => gpu.openEvent(event.exportHandle()), CudaError);
   for (const { code, message } of [ofMemory, ofEvent]) {
     assertEquals(code, "cudaErrorDeviceUninitialized");
-    assert(message.endsWith("; what a process has exported it cannot open itself, only another process can"), message);
+    assert(
+      message.endsWith("; a process cannot open what it has exported itself: open it in another process"),
+      message,
+    );
   }
 });
 
@@ -135,7 +138,7 @@ testSoftware("memory of no pool that was forgotten is reported", async (cuda) =>
     cuda[Symbol.dispose]();
   });
   assertEquals(warnings, [
-    "poolpass: 1 buffer was not freed before the Cuda object was disposed, of no pool, 1000 bytes",
+    "poolpass: 1 buffer was not freed before the Cuda object was disposed (memory outside any pool), 1000 bytes",
   ]);
   memory![Symbol.dispose]();
 });

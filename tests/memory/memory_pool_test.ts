@@ -70,7 +70,7 @@ testOnEachDriver("sizes that are none are refused before the driver is asked", (
   for (const size of [0, -1, 1.5, NaN, Infinity, 2 ** 60]) {
     assertThrows(() => pool.allocate(size), RangeError, String(size));
   }
-  assertThrows(() => pool.allocate("4" as unknown as number), TypeError, "no number");
+  assertThrows(() => pool.allocate("4" as unknown as number), TypeError, "it must be a number");
   assertEquals(pool.usage().used, 0);
 });
 
@@ -81,7 +81,11 @@ testOnEachDriver("streams and devices that are none, or of another Cuda object, 
   using foreignStream = foreign.createStream();
   using pool = gpu.createPool();
   for (const wrong of [{ stream }, 5, "0", foreign] as never[]) {
-    assertThrows(() => pool.allocate(16, wrong), TypeError, " as a stream: give what CudaDevice.createStream made");
+    assertThrows(
+      () => pool.allocate(16, wrong),
+      TypeError,
+      " as a stream: give a CudaStream from CudaDevice.createStream",
+    );
     assertThrows(() => pool.allocateArray(Uint8Array, 16, wrong), TypeError, " as a stream: ");
   }
   for (const wrong of [foreignStream, foreign.defaultStream]) {
@@ -98,7 +102,11 @@ testOnEachDriver("streams and devices that are none, or of another Cuda object, 
     (device) => gpu.disablePeerAccess(device),
   ];
   for (const use of uses) {
-    assertThrows(() => use(1 as never), TypeError, "Cannot use 1 as a device: give one of Cuda.devices");
+    assertThrows(
+      () => use(1 as never),
+      TypeError,
+      "Cannot use 1 as a device: give a CudaDevice from Cuda.device or Cuda.devices",
+    );
     assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as a device");
     assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as a device");
     assertThrows(() => use(foreign), TypeError, "Cannot use a device of another Cuda object");

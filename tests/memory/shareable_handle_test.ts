@@ -20,7 +20,7 @@ leakTest("a descriptor is closed once", () => {
 
 leakTest("what is no open descriptor is refused, and named", () => {
   assertThrows(() => ShareableHandle.fromFd(1.5), TypeError, "descriptor 1.5");
-  assertThrows(() => ShareableHandle.fromFd("3" as unknown as number), TypeError, "no integer");
+  assertThrows(() => ShareableHandle.fromFd("3" as unknown as number), TypeError, "not an integer");
   assertThrows(() => ShareableHandle.fromFd(-1), RangeError, "descriptor -1");
   assertThrows(() => ShareableHandle.fromFd(2 ** 31), RangeError, "out of range");
   assertThrows(() => ShareableHandle.fromFd(987654), RangeError, "Cannot take over descriptor 987654: it is not open");

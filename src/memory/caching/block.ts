@@ -2,44 +2,43 @@ import type { CudaStream } from "../../objects/cuda_stream.ts";
 import type { BufferOwner, DeviceBuffer, SlabPart } from "../device_buffer.ts";
 import type { FreeList } from "./free_list.ts";
 
-/** Memory of the pool that buffers are cut from. */
+/** An allocation of the pool, from which buffers are cut. */
 export interface Slab {
   readonly buffer: DeviceBuffer;
-  /** The block at its begin. */
+  /** The block at its start. */
   readonly first: Block;
 }
 
-/** Who hands blocks out. */
+/** The allocator that hands out a block. */
 export interface BlockOwner {
-  /** A buffer has given its block back, in the stream's order. */
+  /** Called when a buffer's block is free again, in the order of `stream`. */
   release(block: Block, stream: CudaStream): void;
-  /** A buffer was freed, and its block is given back once those who keep it have let go. */
+  /** Called when a buffer was freed while holders keep its memory. `release` follows when the last holder lets go. */
   awaitRelease(block: Block): void;
 }
 
 /**
- * A piece of a slab: a buffer's, or free. It is what a buffer's memory is given back by, so that a free need not look for
- * it.
+ * A piece of a slab, free or used by a buffer. It is the owner of the buffer's memory, so that a free needs no lookup.
  */
 export class Block implements BufferOwner {
   readonly slab: Slab;
   readonly address: bigint;
-  /** Where in the slab it begins. */
+  /** Offset in the slab, in bytes. */
   readonly byteOffset: number;
   readonly isHostMemory: boolean;
   byteLength: number;
-  /** The block that ends where this begins, and the one that begins where this ends. */
+  /** The adjacent blocks in the slab. */
   before: Block | undefined = undefined;
   after: Block | undefined = undefined;
-  /** In whose order it is free; undefined while a buffer has it. */
-  home: FreeList | undefined = undefined;
-  /** Of the stream on which the buffer was allocated that has it, or had it last. */
-  user: FreeList | undefined = undefined;
-  /** Whether it is free and not to be merged with others: it is likely to be asked for again as it is. */
+  /** The list that the block is free in; undefined while a buffer uses the block. */
+  freeList: FreeList | undefined = undefined;
+  /** The list of the stream on which the block's current or latest buffer was allocated. */
+  usedBy: FreeList | undefined = undefined;
+  /** Whether the block is free and kept apart from its neighbours, because its size is likely to be requested again. */
   isUnmerged = false;
-  /** How often its home had been marked when it was freed. */
+  /** The epoch of its free list when the block was freed. */
   epoch = 0;
-  /** Among the free blocks of a kind. */
+  /** Links of the list of free blocks that the block is in. */
   next: Block | undefined = undefined;
   previous: Block | undefined = undefined;
   readonly #owner: BlockOwner;
@@ -66,7 +65,7 @@ export class Block implements BufferOwner {
     this.#owner.awaitRelease(this);
   }
 
-  /** Cuts it in two and returns the other one, from `byteLength` on. */
+  /** Splits the block after `byteLength` bytes and returns the second part. */
   split(byteLength: number): Block {
     const { slab, after } = this;
     const rest = new Block(this.#owner, {
@@ -82,7 +81,7 @@ export class Block implements BufferOwner {
     return rest;
   }
 
-  /** Takes in the block after it, which is no more. */
+  /** Merges the block after this one into this one. That block is not used any more. */
   merge(): void {
     const { after } = this;
     this.byteLength += after!.byteLength;
@@ -92,7 +91,7 @@ export class Block implements BufferOwner {
   }
 }
 
-/** The blocks of a slab, in the order of their addresses. */
+/** Yields the blocks of a slab in address order. */
 export function* blocksOf(slab: Slab): Generator<Block> {
   for (let block: Block | undefined = slab.first; block !== undefined; block = block.after) yield block;
 }

@@ -15,74 +15,79 @@ import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
 import { checkByteLength, whatIs } from "../../support/validation.ts";
 
-/** How an allocator takes memory from its pool. */
+/** Options of a new allocator. */
 export interface CachingAllocatorOptions {
   /**
-   * Bytes that it takes from the pool at a time: more where a buffer needs more, less where there is not as much. Unless
-   * given, it grows with what is needed, from 2 MiB to 32 MiB.
+   * Bytes that the allocator takes from the pool at a time: more if a buffer needs more, less if less is available. By
+   * default it grows with demand, from 2 MiB to 32 MiB.
    */
   slabByteLength?: number;
-  /** Bytes that it may hold of the pool; 0 or omitted: the pool's own limit. */
+  /** Maximum number of bytes that the allocator takes from the pool. Defaults to 0, the pool's own limit. */
   maxSize?: number;
 }
 
-/** Bytes of an allocator, now and at most since `resetHigh`. */
+/** Bytes of an allocator: current values, and the maximum of some since `resetHigh`. */
 export interface CachingAllocatorUsage {
   /**
-   * Bytes that the allocator holds of its pool: the sizes of its slabs. One that was given back is not among them, even if
-   * the pool has it only when a read of it is done, or other processes have let go of it.
+   * Bytes that the allocator holds of its pool: the sizes of its slabs. Slabs that it has released do not count, even
+   * while a read or another process still keeps their memory from the pool.
    */
   reserved: number;
-  /** The most that `reserved` has been. */
+  /** The maximum of `reserved`. */
   reservedHigh: number;
-  /** Bytes of buffers that are not freed, or whose memory somebody keeps, each rounded up to 256 bytes. */
+  /** Bytes of buffers that are not freed, or whose memory is still kept, each rounded up to a multiple of 256. */
   used: number;
-  /** The most that `used` has been. */
+  /** The maximum of `used`. */
   usedHigh: number;
-  /** Buffers that are not freed, or whose memory somebody keeps: a read, or another process. */
+  /** Number of buffers that are not freed, or whose memory a read or another process still keeps. */
   buffers: number;
-  /** Allocations of the pool that the allocator holds. */
+  /** Number of allocations that the allocator holds of its pool. */
   slabs: number;
-  /** The largest buffer that fits without another slab, once all streams are done. */
+  /** Size in bytes of the largest buffer that fits without another slab, once all streams are idle. */
   largestFree: number;
-  /** How much of the free bytes is not in one piece: from 0, all is, towards 1. */
+  /**
+   * The fraction of free bytes outside the largest free piece: 0 if all free memory is in one piece, towards 1 if it is
+   * scattered.
+   */
   fragmentation: number;
 }
 
-/** What an allocator needs of its pool, which makes the allocator and hands this in: the pool's module imports this one. */
+/** What an allocator needs of its pool. The pool passes it in, because the pool's module imports this one. */
 export interface SlabSource {
   readonly pool: MemoryPool;
-  /** Memory of the pool that only `freeAsHolder` frees, and that the pool does not report as leaked. */
+  /** Allocates memory that only `freeAsHolder` frees, and that the pool does not report as leaked. */
   allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
-  /** The stream to allocate on: the given one, unchecked, or the default stream of the pool's device. */
+  /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
-  /** Calls back once when the user disposes the pool. The function that it returns cancels. */
+  /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */
   whenDisposed(callback: () => void): () => void;
 }
 
 const defaultSlabByteLength = 32 * 2 ** 20;
-/** How often a stream is given what others have freed before it gets a slab of its own. */
+/** How often a stream may take memory that others have freed before it gets a slab of its own. */
 const maximumTakesFromOthers = 8;
-/** Allocations for which a pool that has refused memory is not asked again, if it got none back. */
-const unaskedAllocations = 64;
-/** How long is looked whether a stream is at rest that has just been given a free. */
-const millisecondsToLook = 2;
-/** What sizes of slabs are multiples of, where there is room for that: as the memory that CUDA maps. */
+/** Allocations for which the pool is not asked again after it has refused memory, unless it gets memory back. */
+const skippedRequests = 64;
+/** How long to wait for a stream on which a slab was freed to become idle. */
+const idleTimeoutMilliseconds = 2;
+/** Slab sizes are multiples of this if there is room, as the memory is that CUDA maps. */
 const slabAlignment = 2 * 2 ** 20;
 
 /**
- * Hands out parts of large allocations of a pool, and keeps what is freed to hand it out again: an allocation costs no
- * call of the driver, once there is memory.
+ * Hands out parts of large allocations of a pool, called slabs, and reuses freed memory: once the allocator has memory,
+ * an allocation makes no driver call.
  *
- * It is in stream order, as the pool itself: memory that was freed on a stream is at once free for what follows on that
- * stream, and `free(stream)` may name another than the buffer's own. Another stream gets it when its work is known to be
- * done; a stream for which that happens again and again gets memory of its own, as long as there is not far more than all
- * streams need. When the pool has no memory left, or `maxSize` is reached, a stream also gets what others have freed and
- * are not done with, behind an event for which it then waits. Slabs go back to the pool by `trimTo` and at the end, and
- * when there is too little for a buffer otherwise, or when buffers that grow have left many behind. The host never waits
- * for work.
+ * Like the pool, the allocator is stream-ordered. Memory that was freed on a stream is available at once to later
+ * allocations on that stream; `free(stream)` may name another stream than the buffer's own. Other streams get the
+ * memory when the work before the free is known to be complete. A stream that takes memory from others again and again
+ * gets slabs of its own, unless the allocator already holds far more than all streams need. When the pool has no memory
+ * left, or `maxSize` is reached, a stream also gets memory that others have freed but are still using, and waits for an
+ * event before it uses that memory.
  *
- * Its buffers are shared with other processes as parts of their slabs, each of which is exported and mapped once. Made by
+ * Slabs go back to the pool when `trimTo` is called, when the allocator is disposed, when there would otherwise be too
+ * little memory for a buffer, and when buffers that grow have left many slabs behind. The host never waits for work.
+ *
+ * Other processes get its buffers as parts of their slabs, each of which is exported and mapped once. Comes from
  * `MemoryPool.createCachingAllocator`.
  *
  * @example
@@ -102,51 +107,53 @@ const slabAlignment = 2 * 2 ** 20;
  * ```
  */
 export class CachingAllocator implements Disposable {
-  /** Where its memory comes from. */
+  /** The pool that the memory comes from. */
   readonly pool: MemoryPool;
   readonly #session: Session;
   readonly #source: SlabSource;
   readonly #slabByteLength: number;
-  /** Whether slabs may be smaller than that, where little is needed. */
-  readonly #mayBeSmaller: boolean;
+  /** Whether slabs may be smaller than `#slabByteLength` while little memory is needed. */
+  readonly #isSlabSizeAdaptive: boolean;
   readonly #maxSize: number;
   readonly #slabs = new Set<Slab>();
   readonly #blockOwner: BlockOwner;
-  /** What is free in the order of streams that there are. */
-  readonly #ofStreams = new Map<CudaStream, FreeList>();
-  /** What is free behind the work of streams that were disposed. */
-  readonly #ofDisposed = new Set<FreeList>();
-  readonly #cancels = new Map<CudaStream, () => void>();
-  /** What is free for all, because the work with it is done. */
-  readonly #done: FreeList;
+  /** The free blocks of each stream that is not disposed. */
+  readonly #listByStream = new Map<CudaStream, FreeList>();
+  /** The free blocks of disposed streams whose work may not be complete. */
+  readonly #disposedLists = new Set<FreeList>();
+  readonly #cancelByStream = new Map<CudaStream, () => void>();
+  /** Blocks that are free for all streams, because the work that used them is complete. */
+  readonly #completed: FreeList;
   #lastStream: CudaStream | undefined;
-  #lastMemory: FreeList | undefined;
+  #lastList: FreeList | undefined;
   #reserved = 0;
   #reservedHigh = 0;
   #used = 0;
   #usedHigh = 0;
-  #count = 0;
-  /** Blocks whose buffers were freed, and that somebody keeps. */
+  #bufferCount = 0;
+  /** Blocks whose buffers were freed while holders keep their memory. */
   readonly #awaitingRelease = new Set<Block>();
-  /** Where each buffer was allocated. */
+  /** Where each buffer was allocated; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<Block, string> | undefined;
-  /** For a buffer of how many bytes the pool had no slab; Infinity where it has not refused any since. */
+  /** Size of the buffer for which the pool last refused a slab; Infinity if it has got memory back since. */
   #refusedByteLength = Infinity;
-  /** Allocations for which it is not asked again. */
-  #untilAsked = 0;
+  /** Allocations left for which the pool is not asked again. */
+  #requestsToSkip = 0;
   readonly #stopWatching: () => void;
   #isDisposed = false;
 
   static {
     printAs(this, "CachingAllocator", (allocator) => {
       const bytes = `${allocator.#used} of ${allocator.#reserved} bytes`;
-      const state = allocator.#isDisposed ? "disposed" : `${countOf(allocator.#count, "buffer")}, ${bytes} in use`;
+      const state = allocator.#isDisposed
+        ? "disposed"
+        : `${countOf(allocator.#bufferCount, "buffer")}, ${bytes} in use`;
       return `CachingAllocator { ${placeOf(allocator.pool.device)}, ${state} }`;
     });
   }
 
   /**
-   * Made by `MemoryPool.createCachingAllocator`.
+   * Allocators come from `MemoryPool.createCachingAllocator`.
    *
    * @ignore
    */
@@ -159,15 +166,17 @@ export class CachingAllocator implements Disposable {
     checkByteLength(slabByteLength, "an allocator's slabByteLength", 1);
     checkByteLength(maxSize, "an allocator's maxSize");
     if (slabByteLength > maximumBlockByteLength) {
-      throw new RangeError(`Cannot use slabs of ${slabByteLength} bytes: they have ${maximumBlockByteLength} at most`);
+      throw new RangeError(
+        `Cannot use slabs of ${slabByteLength} bytes: a slab has ${maximumBlockByteLength} bytes at most`,
+      );
     }
     this.#session = session;
     this.pool = source.pool;
     this.#source = source;
     this.#slabByteLength = roundUp(slabByteLength, blockAlignment);
-    this.#mayBeSmaller = options.slabByteLength === undefined;
+    this.#isSlabSizeAdaptive = options.slabByteLength === undefined;
     this.#maxSize = maxSize === 0 ? Infinity : maxSize;
-    this.#done = new FreeList(session, undefined);
+    this.#completed = new FreeList(session, undefined);
     this.#blockOwner = {
       release: (block, stream) => this.#release(block, stream),
       awaitRelease: (block) => this.#awaitingRelease.add(block),
@@ -176,51 +185,55 @@ export class CachingAllocator implements Disposable {
     this.#stopWatching = source.whenDisposed(() => this[Symbol.dispose]());
   }
 
-  /** The pool's device. */
+  /** The device that the memory is on; undefined for a pool in host memory. */
   get device(): CudaDevice | undefined {
     return this.pool.device;
   }
 
   /**
-   * Allocates in the stream's order: work given to it afterwards may use the memory. The device's default stream unless
-   * given.
+   * Allocates memory in stream order: work that is enqueued on the stream afterwards may use it.
    *
-   * @param byteLength Bytes, at least 1. The memory begins at a multiple of 256.
-   * @throws {TypeError} for a pool in host memory without a stream; for what is no stream of the same `Cuda` object
-   * @throws {RangeError} for a size that is none
-   * @throws {ReferenceError} where the allocator or the stream was disposed
-   * @throws {CudaError} `cudaErrorMemoryAllocation` where neither the allocator nor its pool has enough memory left
+   * @param byteLength Size in bytes, at least 1. The address is a multiple of 256.
+   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
+   * memory.
+   * @throws {TypeError} If a pool in host memory gets no stream, or `stream` is not a stream of the same `Cuda` object
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {ReferenceError} If the allocator or the stream was disposed
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the allocator nor its pool has enough memory left
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
-    const onto = this.#source.allocationStream(stream);
-    const block = this.#take(byteLength, onto);
-    return new DeviceBuffer(this.#session, block, this.pool, block.address, byteLength, onto);
+    const allocationStream = this.#source.allocationStream(stream);
+    const block = this.#take(byteLength, allocationStream);
+    return new DeviceBuffer(this.#session, block, this.pool, block.address, byteLength, allocationStream);
   }
 
   /**
-   * Allocates memory for `length` elements of a type, in the stream's order. Throws as `allocate` does.
+   * Allocates memory for `length` elements of a type, in stream order. Also throws what `allocate` throws.
    *
-   * @param type The constructor of a typed array: `Float32Array`.
-   * @throws {RangeError} for a length that is none
+   * @param type The element type, as the constructor of a typed array, such as `Float32Array`.
+   * @param length Number of elements.
+   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
+   * memory.
+   * @throws {RangeError} If `length` is not a valid number of elements
    */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T> {
-    const onto = this.#source.allocationStream(stream);
+    const allocationStream = this.#source.allocationStream(stream);
     const byteLength = byteLengthOfArray(type, length);
-    const block = this.#take(byteLength, onto);
-    return new DeviceArray(type, this.#session, block, this.pool, block.address, byteLength, onto);
+    const block = this.#take(byteLength, allocationStream);
+    return new DeviceArray(type, this.#session, block, this.pool, block.address, byteLength, allocationStream);
   }
 
-  /** How much memory it holds, and how much of that buffers have. */
+  /** Returns how much memory the allocator holds, and how much of it buffers use. */
   usage(): CachingAllocatorUsage {
     let largestFree = 0;
     for (const slab of this.#slabs) {
       let free = 0;
       for (const block of blocksOf(slab)) {
-        free = block.home === undefined ? 0 : free + block.byteLength;
+        free = block.freeList === undefined ? 0 : free + block.byteLength;
         largestFree = Math.max(largestFree, free);
       }
     }
@@ -230,68 +243,71 @@ export class CachingAllocator implements Disposable {
       reservedHigh: this.#reservedHigh,
       used: this.#used,
       usedHigh: this.#usedHigh,
-      buffers: this.#count,
+      buffers: this.#bufferCount,
       slabs: this.#slabs.size,
       largestFree,
       fragmentation: free === 0 ? 0 : 1 - largestFree / free,
     };
   }
 
-  /** Lets `reservedHigh` and `usedHigh` start again from what there is now. */
+  /** Resets `reservedHigh` and `usedHigh` to the current values. */
   resetHigh(): void {
     this.#reservedHigh = this.#reserved;
     this.#usedHigh = this.#used;
   }
 
   /**
-   * Gives slabs in which no buffer lies back to the pool, in stream order, until `byteLength` bytes are held or none can
-   * go. `MemoryPool.trimTo` then gives them back to the system. What streams need is counted anew from here.
+   * Releases slabs without buffers to the pool, in stream order, until at most `byteLength` bytes are held or no more
+   * slabs can go. `MemoryPool.trimTo` can then release them to the system. Also resets the record of how much memory
+   * each stream needs.
    *
-   * @throws {ReferenceError} where the allocator was disposed
+   * @param byteLength Bytes to keep; 0 releases every slab that has no buffers.
+   * @throws {RangeError} If `byteLength` is not a whole number, or is negative
+   * @throws {ReferenceError} If the allocator was disposed
    */
   trimTo(byteLength: number): void {
     checkByteLength(byteLength, "the bytes to keep");
     this.#checkUsable();
     try {
       this.#releaseSlabs(byteLength);
-      for (const memory of this.#ofStreams.values()) memory.usedHigh = memory.used;
+      for (const list of this.#listByStream.values()) list.usedHigh = list.used;
     } catch (error) {
       throw cannot(`trim ${this.#name}`, givenByDriver(error));
     }
   }
 
   /**
-   * What another process needs to map a buffer by hand: the slab's `exportPointer`, and where in it the buffer begins. An
-   * `Exporter` does this by itself.
+   * Returns the slab of a buffer and the buffer's offset in it. Another process maps the buffer by hand with these: it
+   * maps the slab by its `exportPointer`. An `Exporter` does this automatically.
    *
-   * @param buffer One of this allocator's, or a part of one.
-   * @throws {ReferenceError} for a buffer that was freed
-   * @throws {TypeError} for a buffer that is not of this allocator
+   * @param buffer A buffer of this allocator, or a part of one.
+   * @throws {ReferenceError} If the buffer was freed
+   * @throws {TypeError} If the buffer was not allocated from this allocator
    */
   slabOf(buffer: DeviceBuffer): SlabPart {
     if (!(buffer instanceof DeviceBuffer)) {
-      throw new TypeError(`Cannot tell the slab of ${whatIs(buffer)}: give a buffer of this allocator`);
+      throw new TypeError(`Cannot find the slab of ${whatIs(buffer)}: give a buffer of this allocator`);
     }
     void buffer.address;
     const part = slabPartOf(buffer);
     for (const { buffer: slab } of this.#slabs) if (slab === part?.slab) return part;
-    throw new TypeError("Cannot tell the slab of the buffer: it was not allocated from this allocator");
+    throw new TypeError("Cannot find the slab of the buffer: it was not allocated from this allocator");
   }
 
   /**
-   * Gives all slabs back to the pool, in stream order. Slabs with buffers that are not freed yet stay until they are;
-   * those buffers are reported as a pool's are.
+   * Releases all slabs to the pool, in stream order. Slabs whose buffers are not freed stay until they are; those
+   * buffers are reported as `MemoryPool` reports its own.
    */
   [Symbol.dispose](): void {
     if (!this.#isDisposed) {
       this.#isDisposed = true;
       this.#stopWatching();
-      if (!this.#session.hasEnded) this.#reportForgotten();
+      if (!this.#session.hasEnded) this.#reportLeaks();
     }
-    // Where something fails, the next call goes on.
+    // If a release fails, a later call continues here.
     if (this.#session.hasEnded) return;
     ignoreLoss(() => this.#releaseSlabs(0));
-    this.#closeUnlessUsed();
+    this.#closeIfUnused();
   }
 
   get #name(): string {
@@ -305,10 +321,10 @@ export class CachingAllocator implements Disposable {
     void this.#session.driver.mallocFromPoolAsync;
   }
 
-  #reportForgotten(): void {
+  #reportLeaks(): void {
     const freed = [...this.#awaitingRelease];
     reportLeak({
-      count: this.#count - freed.length,
+      count: this.#bufferCount - freed.length,
       byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#used),
       before: `${this.#name} was disposed`,
       origins: [...this.#origins ?? []].filter(([block]) => !this.#awaitingRelease.has(block))
@@ -319,13 +335,13 @@ export class CachingAllocator implements Disposable {
   #take(byteLength: number, stream: CudaStream): Block {
     if (!Number.isSafeInteger(byteLength) || byteLength < 1) checkByteLength(byteLength, "an allocation's size", 1);
     if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
-    const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
+    const list = stream === this.#lastStream ? this.#lastList! : this.#listOf(stream);
     const size = roundUp(byteLength, blockAlignment);
-    const block = memory.takeUnmerged(size) ?? this.#search(size, memory);
-    block.user = memory;
-    memory.used += size;
-    if (memory.used > memory.usedHigh) memory.usedHigh = memory.used;
-    this.#count++;
+    const block = list.takeUnmerged(size) ?? this.#search(size, list);
+    block.usedBy = list;
+    list.used += size;
+    if (list.used > list.usedHigh) list.usedHigh = list.used;
+    this.#bufferCount++;
     this.#used += size;
     if (this.#used > this.#usedHigh) this.#usedHigh = this.#used;
     this.#origins?.set(block, originOf(byteLength));
@@ -333,59 +349,60 @@ export class CachingAllocator implements Disposable {
   }
 
   #release(block: Block, stream: CudaStream): void {
-    // That the Cuda object was disposed is told as of any other buffer.
+    // Throws if the Cuda object was disposed, as the free of any other buffer does.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
-    // Where the slab could not be given back, the buffer is freed again.
-    if (block.home === undefined) {
-      const memory = stream === this.#lastStream ? this.#lastMemory! : this.#memoryOf(stream);
-      memory.add(block);
-      block.user!.used -= block.byteLength;
-      this.#count--;
+    // The block is free already if a first free failed to release the slab.
+    if (block.freeList === undefined) {
+      const list = stream === this.#lastStream ? this.#lastList! : this.#listOf(stream);
+      list.add(block);
+      block.usedBy!.used -= block.byteLength;
+      this.#bufferCount--;
       this.#used -= block.byteLength;
       if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(block);
       this.#origins?.delete(block);
     }
     if (!this.#isDisposed) return;
     ignoreLoss(() => this.#releaseSlab(block.slab));
-    this.#closeUnlessUsed();
+    this.#closeIfUnused();
   }
 
-  #memoryOf(stream: CudaStream): FreeList {
+  #listOf(stream: CudaStream): FreeList {
     checkStream(stream, this.#session);
     void stream.unsafeHandle;
-    let memory = this.#ofStreams.get(stream);
-    if (memory === undefined) {
-      memory = new FreeList(this.#session, stream);
-      this.#ofStreams.set(stream, memory);
-      this.#cancels.set(stream, whenStreamDisposed(stream, () => this.#retire(stream)));
+    let list = this.#listByStream.get(stream);
+    if (list === undefined) {
+      list = new FreeList(this.#session, stream);
+      this.#listByStream.set(stream, list);
+      this.#cancelByStream.set(stream, whenStreamDisposed(stream, () => this.#retire(stream)));
     }
     this.#lastStream = stream;
-    this.#lastMemory = memory;
-    return memory;
+    this.#lastList = list;
+    return list;
   }
 
-  /** A stream is about to be destroyed. */
+  /** Called when a stream is about to be destroyed. */
   #retire(stream: CudaStream): void {
-    const memory = this.#ofStreams.get(stream)!;
-    memory.retire();
-    this.#cancels.get(stream)!();
-    this.#cancels.delete(stream);
-    this.#ofStreams.delete(stream);
-    this.#lastStream = this.#lastMemory = undefined;
-    this.#ofDisposed.add(memory);
-    // There may be a stream for each of a program's tasks: those that are done go as others come.
-    for (const oldest of [...this.#ofDisposed.values().take(2), memory]) this.#collectDisposed(oldest);
+    const list = this.#listByStream.get(stream)!;
+    list.retire();
+    this.#cancelByStream.get(stream)!();
+    this.#cancelByStream.delete(stream);
+    this.#listByStream.delete(stream);
+    this.#lastStream = this.#lastList = undefined;
+    this.#disposedLists.add(list);
+    // A program may use a new stream for each task: each disposal collects older lists too, so that they do not pile
+    // up.
+    for (const oldest of [...this.#disposedLists.values().take(2), list]) this.#collectDisposed(oldest);
   }
 
-  /** A block that is not just the last one of its size on its stream. */
-  #search(byteLength: number, memory: FreeList): Block {
+  /** Returns a block where no unmerged block of the size is left on the stream. */
+  #search(byteLength: number, list: FreeList): Block {
     try {
       if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
       if (byteLength > maximumBlockByteLength) {
         throw outOfMemory(`a buffer has ${maximumBlockByteLength} bytes at most`);
       }
-      return memory.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, memory) ??
-        this.#takeNew(byteLength, memory);
+      return list.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, list) ??
+        this.#takeNew(byteLength, list);
     } catch (error) {
       const hint = isOutOfMemory(error)
         ? `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`
@@ -394,123 +411,125 @@ export class CachingAllocator implements Disposable {
     }
   }
 
-  /** A block that others have freed and are done with, unless the stream had better get a slab. */
-  #takeFromOthers(byteLength: number, memory: FreeList): Block | undefined {
-    // Where buffers are freed on other streams than they are allocated on, this goes on for ever: the memory has a bound.
-    const needsOwn = memory.takenFromOthers >= maximumTakesFromOthers &&
-      this.#reserved < 2 * this.#neededFor(byteLength, memory);
+  /** Takes a block whose work on other streams is complete, unless the stream should get a slab of its own. */
+  #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
+    // The bound matters if buffers are always freed on other streams than the one that allocates: without it, the
+    // stream would get new slabs forever.
+    const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
+      this.#reserved < 2 * this.#neededFor(byteLength, list);
     if (needsOwn) return undefined;
-    const block = this.#takeDone(byteLength, memory);
-    if (block !== undefined) memory.takenFromOthers++;
+    const block = this.#takeCompleted(byteLength, list);
+    if (block !== undefined) list.takenFromOthers++;
     return block;
   }
 
-  /** A block that others have freed, and that they are done with. */
-  #takeDone(byteLength: number, memory: FreeList): Block | undefined {
-    const block = this.#done.takeBestFit(byteLength);
+  /** Takes a block that other streams have freed and whose work is complete. */
+  #takeCompleted(byteLength: number, list: FreeList): Block | undefined {
+    const block = this.#completed.takeBestFit(byteLength);
     if (block !== undefined) return block;
-    this.#collectDone(memory);
-    return this.#done.takeBestFit(byteLength);
+    this.#collectCompleted(list);
+    return this.#completed.takeBestFit(byteLength);
   }
 
-  /** Moves what is known to be done to where all streams find it. */
-  #collectDone(except?: FreeList): void {
-    for (const memory of this.#ofStreams.values()) {
-      // That another device is lost, its own users are told.
-      if (memory !== except) ignoreLoss(() => memory.moveDoneTo(this.#done));
+  /** Moves blocks whose work is known to be complete to where all streams find them. */
+  #collectCompleted(except?: FreeList): void {
+    for (const list of this.#listByStream.values()) {
+      // The loss of another device is reported to those who use that device.
+      if (list !== except) ignoreLoss(() => list.moveCompletedTo(this.#completed));
     }
-    for (const memory of [...this.#ofDisposed]) this.#collectDisposed(memory);
+    for (const list of [...this.#disposedLists]) this.#collectDisposed(list);
   }
 
-  #collectDisposed(memory: FreeList): void {
-    this.#ofDisposed.delete(memory);
-    ignoreLoss(() => memory.moveDoneTo(this.#done));
-    if (memory.isEmpty) memory.close();
-    else this.#ofDisposed.add(memory);
+  #collectDisposed(list: FreeList): void {
+    this.#disposedLists.delete(list);
+    ignoreLoss(() => list.moveCompletedTo(this.#completed));
+    if (list.isEmpty) list.close();
+    else this.#disposedLists.add(list);
   }
 
-  /** Bytes that the streams would need if each had memory of its own. */
-  #neededFor(byteLength: number, memory: FreeList): number {
-    let needed = Math.max(0, memory.used + byteLength - memory.usedHigh);
-    for (const { usedHigh } of this.#ofStreams.values()) needed += usedHigh;
-    // Streams that are gone may have left buffers.
+  /** Returns how many bytes the streams would need if each had memory of its own. */
+  #neededFor(byteLength: number, list: FreeList): number {
+    let needed = Math.max(0, list.used + byteLength - list.usedHigh);
+    for (const { usedHigh } of this.#listByStream.values()) needed += usedHigh;
+    // Disposed streams may have left buffers.
     return Math.max(needed, this.#used + byteLength);
   }
 
-  /** A block of a new slab; where there can be none, what other streams have freed, behind their work. */
-  #takeNew(byteLength: number, memory: FreeList): Block {
-    memory.takenFromOthers = 0;
-    this.#giveBackSurplus(byteLength, memory);
-    const isHopeless = this.#isHopeless(byteLength);
-    if (!isHopeless && this.#grow(byteLength, memory) === undefined) return memory.takeBestFit(byteLength)!;
-    const block = this.#takeDone(byteLength, memory) ?? this.#takeBehindWork(byteLength, memory);
+  /** Takes a block of a new slab or, if there can be none, memory that other streams have freed but are still using. */
+  #takeNew(byteLength: number, list: FreeList): Block {
+    list.takenFromOthers = 0;
+    this.#releaseSurplus(byteLength, list);
+    const wasJustRefused = this.#wasJustRefused(byteLength);
+    if (!wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
+    const block = this.#takeCompleted(byteLength, list) ?? this.#takeBehindWork(byteLength, list);
     if (block !== undefined) return block;
-    if (isHopeless && this.#grow(byteLength, memory) === undefined) return memory.takeBestFit(byteLength)!;
-    // Smaller slabs may make room for a larger one: at once, or once the pool is told that they are free.
+    if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
+    // Releasing smaller slabs may make room for a larger one: at once, or when the pool learns that their frees are
+    // complete.
     const streams = this.#releaseSlabs(0);
-    let lastRefusal = this.#grow(byteLength, memory);
+    let lastRefusal = this.#grow(byteLength, list);
     if (lastRefusal !== undefined && streams.size > 0) {
-      const deadline = performance.now() + millisecondsToLook;
-      for (const stream of streams) if (isAtRest(stream, deadline)) stream.synchronize();
-      lastRefusal = this.#grow(byteLength, memory);
+      const deadline = performance.now() + idleTimeoutMilliseconds;
+      for (const stream of streams) if (becomesIdle(stream, deadline)) stream.synchronize();
+      lastRefusal = this.#grow(byteLength, list);
     }
     if (lastRefusal !== undefined) throw lastRefusal;
-    return memory.takeBestFit(byteLength)!;
+    return list.takeBestFit(byteLength)!;
   }
 
-  /** Buffers that grow leave slabs behind that are too small for those to come: all slabs together have a bound. */
-  #giveBackSurplus(byteLength: number, memory: FreeList): void {
+  /** Bounds the memory of all slabs: buffers that grow leave slabs behind that are too small for later ones. */
+  #releaseSurplus(byteLength: number, list: FreeList): void {
     if (byteLength <= this.#slabByteLength) return;
-    const bound = 4 * this.#neededFor(byteLength, memory);
+    const bound = 4 * this.#neededFor(byteLength, list);
     if (this.#reserved + byteLength > bound) this.#releaseIdle(bound - byteLength);
   }
 
-  /** Whether the pool has refused as much a short while ago, and got nothing back: to ask costs. */
-  #isHopeless(byteLength: number): boolean {
-    return byteLength >= this.#refusedByteLength && this.#untilAsked-- > 0;
+  /** Whether the pool has recently refused as much and has got nothing back: asking it is expensive. */
+  #wasJustRefused(byteLength: number): boolean {
+    return byteLength >= this.#refusedByteLength && this.#requestsToSkip-- > 0;
   }
 
-  /** A block that others have freed, for which the stream waits, if there is one. */
-  #takeBehindWork(byteLength: number, memory: FreeList): Block | undefined {
-    const stream = memory.stream!;
-    const others = [...this.#ofStreams.values(), ...this.#ofDisposed].filter((other) => other !== memory);
+  /** Takes a block that another stream has freed, and makes the list's stream wait for that stream's work. */
+  #takeBehindWork(byteLength: number, list: FreeList): Block | undefined {
+    const stream = list.stream!;
+    const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
     for (const other of others) {
       let block: Block | undefined;
       ignoreLoss(() => block = other.takeBestFitFor(stream, byteLength));
       if (block !== undefined) return block;
     }
     if (this.usage().largestFree < byteLength) return undefined;
-    // Side by side there is enough.
-    this.#done.moveTo(memory);
+    // Adjacent free blocks of different lists have enough room together: collect them in one list.
+    this.#completed.moveTo(list);
     for (const other of others) {
-      const block = memory.takeBestFit(byteLength);
+      const block = list.takeBestFit(byteLength);
       if (block !== undefined) return block;
       if (other.isEmpty) continue;
       ignoreLoss(() => {
-        other.letWait(stream);
-        other.moveTo(memory);
+        other.makeStreamWait(stream);
+        other.moveTo(list);
       });
     }
-    return memory.takeBestFit(byteLength);
+    return list.takeBestFit(byteLength);
   }
 
-  /** Takes a slab from the pool. Returns why there is none, where there is too little memory. */
-  #grow(byteLength: number, memory: FreeList): CudaError | undefined {
+  /** Takes a slab from the pool. Returns the pool's error if there is too little memory. */
+  #grow(byteLength: number, list: FreeList): CudaError | undefined {
     const room = this.#maxSize - this.#reserved;
     if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
     const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
     const most = Math.min(room, maximumBlockByteLength);
-    const sizes = [Math.max(aligned, this.#usualSlab(byteLength, memory)), aligned, byteLength]
+    const sizes = [Math.max(aligned, this.#slabSizeFor(byteLength, list)), aligned, byteLength]
       .map((size) => Math.min(size, most - most % blockAlignment));
     let refusal: CudaError | undefined;
     for (const size of new Set(sizes)) {
       try {
-        const slab = this.#source.allocateSlab(size, memory.stream!);
+        const slab = this.#source.allocateSlab(size, list.stream!);
         const block = new Block(this.#blockOwner, { slab, byteOffset: 0, byteLength: size });
         this.#slabs.add(block.slab);
         this.#reserved += size;
         this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
-        memory.insert(block);
+        list.insert(block);
         this.#refusedByteLength = Infinity;
         return undefined;
       } catch (error) {
@@ -519,20 +538,22 @@ export class CachingAllocator implements Disposable {
       }
     }
     this.#refusedByteLength = byteLength;
-    this.#untilAsked = unaskedAllocations;
+    this.#requestsToSkip = skippedRequests;
     return refusal;
   }
 
-  /** Bytes of a slab that a small buffer is cut from: less than usual as long as little is needed. */
-  #usualSlab(byteLength: number, memory: FreeList): number {
-    if (!this.#mayBeSmaller) return this.#slabByteLength;
-    const needed = roundUp(2 * this.#neededFor(byteLength, memory), slabAlignment);
+  /** Returns the size of a slab for small buffers, which is smaller while little memory is needed. */
+  #slabSizeFor(byteLength: number, list: FreeList): number {
+    if (!this.#isSlabSizeAdaptive) return this.#slabByteLength;
+    const needed = roundUp(2 * this.#neededFor(byteLength, list), slabAlignment);
     return Math.min(needed, this.#slabByteLength);
   }
 
-  /** Gives slabs back in which nobody has a block, until so many bytes are held. Returns the streams that free them. */
+  /**
+   * Releases slabs without used blocks until at most `byteLength` bytes are held. Returns the streams that free them.
+   */
   #releaseSlabs(byteLength: number): Set<CudaStream> {
-    this.#collectDone();
+    this.#collectCompleted();
     return this.#releaseIdle(byteLength);
   }
 
@@ -540,7 +561,7 @@ export class CachingAllocator implements Disposable {
     const streams = new Set<CudaStream>();
     for (const slab of [...this.#slabs].reverse()) {
       if (this.#reserved <= byteLength) break;
-      // One that a lost device has worked with stays.
+      // A slab that a lost device has used stays.
       ignoreLoss(() => {
         const stream = this.#releaseSlab(slab);
         if (stream !== undefined) streams.add(stream);
@@ -549,41 +570,41 @@ export class CachingAllocator implements Disposable {
     return streams;
   }
 
-  /** Gives a slab back behind all work with it, unless somebody has a block of it. Returns the stream that frees it. */
+  /** Releases a slab after all work with it, unless one of its blocks is used. Returns the stream that frees it. */
   #releaseSlab(slab: Slab): CudaStream | undefined {
-    const homes = new Set<FreeList>();
-    for (const { home } of blocksOf(slab)) {
-      if (home === undefined) return undefined;
-      homes.add(home);
+    const freeLists = new Set<FreeList>();
+    for (const { freeList } of blocksOf(slab)) {
+      if (freeList === undefined) return undefined;
+      freeLists.add(freeList);
     }
-    for (const home of homes) home.mergeAll();
-    homes.delete(this.#done);
-    const streams = [...homes].map(({ stream }) => stream).filter((stream) => stream !== undefined);
+    for (const freeList of freeLists) freeList.mergeAll();
+    freeLists.delete(this.#completed);
+    const streams = [...freeLists].map(({ stream }) => stream).filter((stream) => stream !== undefined);
     const { stream: own, device } = slab.buffer;
     const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
-    for (const home of homes) if (home.stream !== stream) home.letWait(stream);
+    for (const freeList of freeLists) if (freeList.stream !== stream) freeList.makeStreamWait(stream);
     freeAsHolder(slab.buffer, stream);
     this.#refusedByteLength = Infinity;
-    for (const block of [...blocksOf(slab)]) block.home!.remove(block);
+    for (const block of [...blocksOf(slab)]) block.freeList!.remove(block);
     this.#slabs.delete(slab);
     this.#reserved -= slab.buffer.byteLength;
     return stream;
   }
 
-  /** Gives back what a disposed allocator has left, once there is no slab. */
-  #closeUnlessUsed(): void {
+  /** Releases the resources of a disposed allocator when it has no slabs left. */
+  #closeIfUnused(): void {
     if (this.#slabs.size > 0) return;
-    for (const cancel of this.#cancels.values()) cancel();
-    for (const memory of [...this.#ofStreams.values(), ...this.#ofDisposed]) memory.close();
-    this.#cancels.clear();
-    this.#ofStreams.clear();
-    this.#ofDisposed.clear();
-    this.#lastStream = this.#lastMemory = undefined;
+    for (const cancel of this.#cancelByStream.values()) cancel();
+    for (const list of [...this.#listByStream.values(), ...this.#disposedLists]) list.close();
+    this.#cancelByStream.clear();
+    this.#listByStream.clear();
+    this.#disposedLists.clear();
+    this.#lastStream = this.#lastList = undefined;
   }
 }
 
-/** Whether a stream has nothing to do, or soon has not. */
-function isAtRest(stream: CudaStream, deadline: number): boolean {
+/** Waits until the deadline for a stream to become idle. Returns whether it did. */
+function becomesIdle(stream: CudaStream, deadline: number): boolean {
   do {
     if (stream.query()) return true;
   } while (performance.now() < deadline);

@@ -4,36 +4,39 @@ import type { Session } from "../../session.ts";
 import type { Block } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./size_classes.ts";
 
-/** Up to how many bytes unmerged blocks are found without a search. */
+/** Unmerged blocks of up to this many bytes are found by indexing an array. */
 const smallByteLength = 256 * 1024;
 
 /**
- * Blocks that are free in one order: that of a stream, or any where what they were used for is known to be done.
+ * Free blocks that share an order: that of one stream, or none if the work that used them is known to be complete.
  *
- * A block that was freed is unmerged at first: programs ask for the same sizes again and again. Only where there is none of
- * the size are unmerged blocks merged with their neighbours, and the best fit is looked for.
+ * A freed block stays unmerged at first, because programs request the same sizes again and again. Only if no block of
+ * the requested size is left are unmerged blocks merged with their neighbours, and the best fit is searched for.
  */
 export class FreeList {
-  /** Undefined where any stream may have the blocks, and once the stream was disposed. */
+  /** Undefined if any stream may take the blocks, and once the stream was disposed. */
   stream: CudaStream | undefined;
-  /** Bytes of buffers that were allocated on the stream, and the most that there have been. */
+  /** Bytes of buffers that were allocated on the stream, and their maximum. */
   used = 0;
   usedHigh = 0;
-  /** How often the stream was given what others had freed. */
+  /** How often the stream has taken memory that others have freed. */
   takenFromOthers = 0;
   readonly #session: Session;
-  /** By size, in units; each the last that was freed, which knows the one before. */
+  /** Unmerged blocks by size, in units of `blockAlignment`: linked lists, the block that was freed last first. */
   readonly #small: (Block | undefined)[] = new Array<Block | undefined>(smallByteLength / blockAlignment + 1)
     .fill(undefined);
-  /** By size, in bytes; a list stays when it is empty, until all are merged. */
+  /** Unmerged blocks by size, in bytes. Empty lists stay until all blocks are merged. */
   readonly #large = new Map<number, { last: Block | undefined }>();
   readonly #merged = new SizeClasses();
   #hasUnmerged = false;
-  /** How often an event was recorded behind the frees so far. */
+  /** How often the marker was recorded. Frees between two records belong to one epoch. */
   #epoch = 0;
-  /** Such an event. */
+  /** An event that is recorded after frees. */
   #marker: bigint | undefined;
-  /** What it was last recorded behind: frees of this epoch and of earlier ones; -1 where it is not looked at. */
+  /**
+   * The marker covers the frees of this epoch and of earlier ones; -1 if it was not recorded, or is not polled any
+   * more.
+   */
   #markedEpoch = -1;
 
   constructor(session: Session, stream: CudaStream | undefined) {
@@ -41,10 +44,10 @@ export class FreeList {
     this.stream = stream;
   }
 
-  /** Keeps a block that a buffer has given back. */
+  /** Adds a block that a buffer has released. */
   add(block: Block): void {
     const { byteLength } = block;
-    block.home = this;
+    block.freeList = this;
     block.isUnmerged = true;
     block.epoch = this.#epoch;
     this.#hasUnmerged = true;
@@ -62,7 +65,7 @@ export class FreeList {
     }
   }
 
-  /** A block of exactly so many bytes that was freed here and is as it was. */
+  /** Takes a block of exactly `byteLength` bytes that was freed here and was not merged. */
   takeUnmerged(byteLength: number): Block | undefined {
     let block: Block | undefined;
     if (byteLength <= smallByteLength) {
@@ -76,40 +79,42 @@ export class FreeList {
       if (block === undefined) return undefined;
       list!.last = block.next;
     }
-    block.home = undefined;
+    block.freeList = undefined;
     block.isUnmerged = false;
     block.next = undefined;
     return block;
   }
 
-  /** The smallest block that is large enough, cut to size; unmerged blocks are merged only where there is none. */
+  /**
+   * Takes the smallest block that is large enough, and splits off the rest. Merges unmerged blocks only if none fits.
+   */
   takeBestFit(byteLength: number): Block | undefined {
     const block = this.#bestFit(byteLength);
     if (block !== undefined) this.#cut(block, byteLength);
     return block;
   }
 
-  /** The same for another stream, which waits for the work that came before the block was freed. */
+  /** Like `takeBestFit`, but for another stream, which waits for the work that came before the block was freed. */
   takeBestFitFor(stream: CudaStream, byteLength: number): Block | undefined {
     const block = this.#bestFit(byteLength);
     if (block === undefined) return undefined;
-    this.#letWait(stream, block.epoch);
+    this.#makeStreamWait(stream, block.epoch);
     this.#cut(block, byteLength);
     return block;
   }
 
-  /** Adds a block that nobody has used since it was merged, or cut off. */
+  /** Adds a block that nobody has used since it was merged or split off. */
   insert(block: Block): void {
     this.#insert(block, this.#epoch);
   }
 
-  /** Takes a block out, to be free elsewhere or not at all. All of them have been merged. */
+  /** Removes a block, which must be merged. */
   remove(block: Block): void {
     this.#merged.remove(block);
-    block.home = undefined;
+    block.freeList = undefined;
   }
 
-  /** Merges what is free side by side. */
+  /** Merges adjacent free blocks. */
   mergeAll(): void {
     if (!this.#hasUnmerged) return;
     this.#hasUnmerged = false;
@@ -123,7 +128,7 @@ export class FreeList {
     this.#large.clear();
   }
 
-  /** Gives all blocks to another. All of them have been merged. */
+  /** Moves all blocks, which must be merged, to another list. */
   moveTo(other: FreeList): void {
     for (const block of this.#merged) {
       this.#merged.remove(block);
@@ -131,8 +136,8 @@ export class FreeList {
     }
   }
 
-  /** Gives those blocks to another whose work is known to be done, by a look at the stream and at an event behind it. */
-  moveDoneTo(other: FreeList): void {
+  /** Moves the blocks whose work is known to be complete to another list. Queries the stream, and an event on it. */
+  moveCompletedTo(other: FreeList): void {
     if (this.isEmpty) return;
     const { driver } = this.#session;
     const { stream } = this;
@@ -141,7 +146,7 @@ export class FreeList {
       return this.moveTo(other);
     }
     if (this.#markedEpoch < 0) {
-      // Once the work so far is done, the event tells, however much has followed.
+      // The event completes with the work so far, even if the stream is never idle because more work follows.
       if (stream !== undefined) this.#mark();
       return;
     }
@@ -156,12 +161,12 @@ export class FreeList {
     if (stream !== undefined && !this.isEmpty) this.#mark();
   }
 
-  /** Lets a stream wait for the work that came before any block was freed here. */
-  letWait(stream: CudaStream): void {
-    this.#letWait(stream, this.#epoch);
+  /** Makes a stream wait for the work that came before any free here. */
+  makeStreamWait(stream: CudaStream): void {
+    this.#makeStreamWait(stream, this.#epoch);
   }
 
-  /** The stream is about to be destroyed: from now on an event stands for it. Nothing has changed where this throws. */
+  /** Replaces the stream, which is about to be destroyed, by an event. Changes nothing if it throws. */
   retire(): void {
     ignoreLoss(() => {
       if (!this.isEmpty) this.#mark();
@@ -169,13 +174,13 @@ export class FreeList {
     this.stream = undefined;
   }
 
-  /** Whether there is no block. */
+  /** Whether the list has no blocks. */
   get isEmpty(): boolean {
     this.mergeAll();
     return this.#merged.isEmpty;
   }
 
-  /** Gives back what it holds itself. It has no block any more. */
+  /** Releases the list's own resources. The list must be empty. */
   close(): void {
     if (this.#marker !== undefined) this.#session.destroyMarker(this.#marker);
     this.#marker = undefined;
@@ -193,13 +198,13 @@ export class FreeList {
     if (block.byteLength > byteLength) this.#insert(block.split(byteLength), block.epoch);
   }
 
-  #letWait(stream: CudaStream, epoch: number): void {
+  #makeStreamWait(stream: CudaStream, epoch: number): void {
     if (this.stream !== undefined && epoch > this.#markedEpoch) this.#mark();
     if (this.#marker === undefined) return;
     this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, this.#marker);
   }
 
-  /** Records an event behind the frees so far. */
+  /** Records the marker after the frees so far. */
   #mark(): void {
     const { device: { ordinal }, unsafeHandle } = this.stream!;
     this.#marker ??= this.#session.createMarker(ordinal);
@@ -221,12 +226,12 @@ export class FreeList {
       this.#merged.remove(merged);
       merged.merge();
     }
-    merged.home = this;
+    merged.freeList = this;
     this.#merged.add(merged);
   }
 
   #isMerged(block: Block | undefined): boolean {
-    return block !== undefined && block.home === this && !block.isUnmerged;
+    return block !== undefined && block.freeList === this && !block.isUnmerged;
   }
 }
 

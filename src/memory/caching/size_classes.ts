@@ -1,21 +1,21 @@
 import type { Block } from "./block.ts";
 
-/** What addresses and sizes of blocks are multiples of, in bytes: as cudaMalloc's. */
+/** Addresses and sizes of blocks are multiples of this many bytes, as cudaMalloc's addresses are. */
 export const blockAlignment = 256;
 
-/** Classes between a power of two and the next. */
+/** Number of size classes between a power of two and the next. */
 const classesPerDoubling = 16;
-/** Blocks of a class that are looked at, where there are larger ones. */
-const limit = 32;
+/** How many blocks of a class are examined if a larger class has blocks too. */
+const searchLimit = 32;
 const classCount = 28 * classesPerDoubling;
-/** The largest block that there can be: 512 GiB. */
+/** Size of the largest possible block: 512 GiB. */
 export const maximumBlockByteLength: number = 2 ** 31 * blockAlignment - blockAlignment;
 
 /**
- * Free blocks by size, of which the smallest that is large enough is found: in lists of blocks of about the same size,
- * and a bit for each list that is not empty.
+ * Free blocks by size, for best-fit searches: a list for each class of similar sizes, and a bitmap of the lists that
+ * are not empty.
  *
- * Up to 8 KiB all blocks of a class are of the same size; from there on they differ by less than a sixteenth.
+ * Up to 8 KiB, all blocks of a class have the same size; above, sizes in a class differ by less than a sixteenth.
  */
 export class SizeClasses {
   readonly #lists: (Block | undefined)[] = new Array<Block | undefined>(classCount).fill(undefined);
@@ -44,31 +44,31 @@ export class SizeClasses {
     block.next = block.previous = undefined;
   }
 
-  /** Whether there is no block. */
+  /** Whether there are no blocks. */
   get isEmpty(): boolean {
     return this.#filledAfter(-1) === classCount;
   }
 
-  /** A block of at least so many bytes: the smallest, of those that are looked at where many are about as large. */
+  /** Returns a block of at least `byteLength` bytes: the smallest of those that are examined. */
   bestFit(byteLength: number): Block | undefined {
     const list = this.#lists[classOf(byteLength)];
     const larger = this.#lists[this.#filledAfter(classOf(byteLength))];
-    return smallestOf(list, byteLength, larger === undefined ? Infinity : limit) ??
-      smallestOf(larger, byteLength, limit);
+    return smallestOf(list, byteLength, larger === undefined ? Infinity : searchLimit) ??
+      smallestOf(larger, byteLength, searchLimit);
   }
 
   *[Symbol.iterator](): Generator<Block> {
     for (let index = this.#filledAfter(-1); index < classCount; index = this.#filledAfter(index)) {
       let next: Block | undefined;
       for (let block = this.#lists[index]; block !== undefined; block = next) {
-        // The block may leave the list meanwhile.
+        // The consumer may remove the block.
         next = block.next;
         yield block;
       }
     }
   }
 
-  /** The next class that has blocks; one that there is not, where none has. */
+  /** Returns the next class that has blocks, or `classCount` if none has. */
   #filledAfter(index: number): number {
     const first = index + 1;
     for (let word = first >>> 5, mask = ~0 << (first & 31); word < this.#isFilled.length; word++, mask = ~0) {

@@ -690,7 +690,7 @@ testOnEachDriver("sizes and options that are none are refused before the driver 
     assertThrows(
       () => allocator.allocate("4" as unknown as number),
       TypeError,
-      "a text as an allocation's size: it is no number",
+      "a string as an allocation's size: it must be a number",
     );
     assertThrows(() => allocator.allocateArray(Float32Array, 0.5), RangeError);
     for (const maxSize of [-1, 1.5, NaN, Infinity]) {
@@ -728,10 +728,10 @@ testOnEachDriver("what is no stream or buffer of an allocator's Cuda object is r
     assertThrows(
       () => allocator.allocate(16, wrong),
       TypeError,
-      " as a stream: give what CudaDevice.createStream made",
+      " as a stream: give a CudaStream from CudaDevice.createStream",
     );
     assertThrows(() => allocator.allocateArray(Uint8Array, 16, wrong), TypeError, " as a stream: ");
-    assertThrows(() => allocator.slabOf(wrong), TypeError, "Cannot tell the slab of ");
+    assertThrows(() => allocator.slabOf(wrong), TypeError, "Cannot find the slab of ");
   }
   assertThrows(() => allocator.allocate(16, foreign), TypeError, "Cannot use a stream of another Cuda object");
   assertEquals(allocator.usage().slabs, 0);
@@ -785,11 +785,16 @@ testOnEachDriver("a buffer tells where it lies in its slab, which nobody else ma
   for (const wrong of [foreign, plain]) {
     assertThrows(() => allocator.slabOf(wrong), TypeError, "it was not allocated from this allocator");
   }
-  const advice = "offer it with an Exporter, or export the slab that its allocator's slabOf names, and send the offset";
+  const advice =
+    "offer it with an Exporter, or export the slab that its allocator's slabOf returns, and send the offset";
   assertThrows(() => second.exportPointer(), TypeError, advice);
   assertThrows(() => second.subarray(1).exportPointer(), TypeError, advice);
   assertThrows(() => first.exportHandle(), TypeError, "only memory from CudaDevice.allocate has one");
-  assertThrows(() => slab.free(), TypeError, "Cannot free the buffer: it is a slab of an allocator: dispose of that");
+  assertThrows(
+    () => slab.free(),
+    TypeError,
+    "Cannot free the buffer: it is a slab of an allocator; dispose the allocator instead",
+  );
   slab[Symbol.dispose]();
   using imported = gpu.importPool(handle);
   using mapped = imported.importPointer(slab.exportPointer(), slab.byteLength);

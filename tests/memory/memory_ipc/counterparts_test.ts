@@ -201,7 +201,7 @@ testOnEachDriver(
       [undefined, "undefined"],
       [null, "null"],
       [handle.fd, String(handle.fd)],
-      ["64 bytes", "a text"],
+      ["64 bytes", "a string"],
       [new ArrayBuffer(64), "an ArrayBuffer"],
       [{ byteLength: 64 }, "an Object"],
     ];
@@ -308,7 +308,7 @@ testOnEachDriver("imported memory is not exported again, and the exporter's data
   using imported = gpu.importPool(handle);
   using mapped = imported.importPointer(buffer.exportPointer(), byteLength);
   const error = assertThrows(() => mapped.exportPointer(), CudaError);
-  assertMatch(error.message, /only the process that allocated it can: forward the pool's handle and the 64 bytes/);
+  assertMatch(error.message, /only the process that allocated it can: forward its pool's handle and the 64 bytes/);
   assertThrows(() => mapped.exportHandle(), TypeError, "Cannot export a handle to this memory");
   using again = gpu.importPool(handle);
   using mappedAgain = again.importPointer(buffer.exportPointer(), byteLength);
@@ -375,7 +375,7 @@ testOnEachDriver(
     buffer.fill(1);
     await owner.finished();
     using handle = pool.exportHandle();
-    assertThrows(() => peer.importPool(handle), RangeError, "its memory is of device 1");
+    assertThrows(() => peer.importPool(handle), RangeError, "its memory is on device 1");
     using imported = owner.importPool(handle);
     assert(imported.device === owner);
     assertEquals(imported.getAccess(peer), "none");
@@ -412,7 +412,7 @@ for (const { name, skip } of driversUnderTest) {
     assertEquals([before, left, after], ["before: 4", "left: ", "after: 4"]);
     // What a call needs descriptors for, each driver decides.
     const answer = name === "software"
-      ? /^\w+: CudaError cudaErrorOperatingSystem Cannot .*EMFILE.*; the process may have no descriptor left: .* ulimit -n/
+      ? /^\w+: CudaError cudaErrorOperatingSystem Cannot .*EMFILE.*; the process may have run out of file descriptors: .* ulimit -n/
       : /^\w+: (none$|CudaError cudaError\w+ Cannot )/;
     for (const line of [create, exported, imported]) assertMatch(line, answer);
   });
