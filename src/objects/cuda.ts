@@ -9,18 +9,21 @@ import type { Session } from "../session.ts";
 import { checkByteLength, checkNumber, checkOptions, maximumInt, whatIs } from "../support/validation.ts";
 import { formatVersion } from "../support/version.ts";
 
-/** What a `Cuda` object's own objects are of. */
+/** The session that a `Cuda` object and everything made from it belong to. */
 export let sessionOf: (cuda: Cuda) => Session;
 
-/** What `open` gives: the devices that there are. */
+/** A driver and its devices. Comes from `open`. */
 export class Cuda implements Disposable {
   /** "cuda" for GPUs, "software" for software devices. */
   readonly driver: "cuda" | "software";
-  /** 13000 for CUDA 13.0. */
+  /** The CUDA version of the driver: 13000 for CUDA 13.0. */
   readonly driverVersion: number;
-  /** Of libcudart; undefined where no usable one was found and the driver library serves alone. */
+  /**
+   * The version of libcudart, in the same form; undefined if no usable libcudart was found and only the driver library
+   * is used.
+   */
   readonly runtimeVersion: number | undefined;
-  /** The devices, by ordinal. */
+  /** The devices, indexed by ordinal. */
   readonly devices: readonly CudaDevice[];
   readonly #session: Session;
 
@@ -34,7 +37,7 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Made by `open`.
+   * `Cuda` objects come from `open`.
    *
    * @ignore
    */
@@ -48,11 +51,11 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * A device by its ordinal or its UUID.
+   * Returns a device by its ordinal or its UUID.
    *
-   * @throws {RangeError} where there is no such device
-   * @throws {TypeError} for what is neither a number nor a text
-   * @throws {ReferenceError} where the `Cuda` object was disposed
+   * @throws {RangeError} If there is no such device
+   * @throws {TypeError} If the argument is not a number or a string
+   * @throws {ReferenceError} If the `Cuda` object was disposed
    */
   device(ordinalOrUuid: number | string): CudaDevice {
     if (this.#session.hasEnded) throw new ReferenceError("Cannot use the devices: the Cuda object was disposed");
@@ -72,12 +75,13 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * Page-locked host memory, from which and to which all devices copy without the host waiting.
+   * Allocates page-locked host memory, which all devices copy from and to without blocking the host.
    *
+   * @param byteLength Size in bytes, at least 1.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @throws {TypeError} for a size that is no number
-   * @throws {RangeError} for a size that is no whole number of bytes, at least 1
-   * @throws {CudaError} `cudaErrorMemoryAllocation` where the host has too little memory left
+   * @throws {TypeError} If `byteLength` is not a number
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if the host has too little memory left
    */
   allocateHost(byteLength: number): HostBuffer {
     checkByteLength(byteLength, "a host buffer's size", 1);
@@ -89,15 +93,15 @@ export class Cuda implements Disposable {
   }
 
   /**
-   * A pool in host memory, on one NUMA node or, where the driver takes it, anywhere. The host sees its buffers in place,
-   * by `hostView`; the kernels of a device only after `setAccess`. It needs CUDA 12.2.
+   * Creates a pool in host memory, on one NUMA node or, if the driver supports that, on any. The host accesses the
+   * memory of its buffers by `hostView`; kernels can access it only after `setAccess`. Needs CUDA 12.2.
    *
-   * @param options As of `CudaDevice.createPool`, and the number of the node.
+   * @param options The options of `CudaDevice.createPool`, and the number of the NUMA node.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for a `handleType` that there is not, or one that other processes can import where nothing can be
-   * shared
-   * @throws {RangeError} for a size, or a node, that is none
-   * @throws {CudaError} where the driver has no such pools: `cudaErrorCallRequiresNewerDriver` where a newer one has
+   * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported
+   * @throws {RangeError} If a size or the number of the node is not valid
+   * @throws {CudaError} If the driver does not support such pools: `cudaErrorCallRequiresNewerDriver` if a newer one
+   * does
    */
   createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
     checkOptions(options, "createHostPool");
@@ -112,7 +116,7 @@ export class Cuda implements Disposable {
     return createPool(this.#session, { location, device: undefined, ...place }, options);
   }
 
-  /** Gives the driver up. Nothing that came from this object can be used any more. */
+  /** Releases the driver. Objects that came from this one cannot be used any more. */
   [Symbol.dispose](): void {
     this.#session.end();
   }

@@ -4,7 +4,7 @@ import { CudaModule } from "./cuda_module.ts";
 import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
-import { checkDevice, noteDevice } from "./device_sessions.ts";
+import { checkDevice, registerDevice } from "./device_sessions.ts";
 import {
   defaultStream,
   eventFlags,
@@ -29,20 +29,20 @@ import { checkNumber, checkOptions, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
-/** What a C int holds: runtimes make different things of a number that is none. */
+/** The size of a C int, checked here because runtimes treat numbers that do not fit differently. */
 const priorityBits = 32;
 
-/** A GPU, or a software device. One of `Cuda.devices`. */
+/** A GPU or a software device. Comes from `Cuda.device` or `Cuda.devices`. */
 export class CudaDevice {
-  /** The number by which CUDA calls it in this process. */
+  /** The device's number in this process, as in CUDA. */
   readonly ordinal: number;
-  /** The stream that work goes to where none is named. */
+  /** The stream that is used if no other is given. */
   readonly defaultStream: CudaStream;
   readonly #session: Session;
-  /** Streams that the default stream does not wait for, by handle. */
+  /** Nonblocking streams, for which the default stream does not wait, by handle. */
   readonly #independentStreams = new Map<bigint, CudaStream>();
-  /** Events behind the work of such streams that were disposed. */
-  readonly #departures = new Set<bigint>();
+  /** Events recorded after the work of nonblocking streams that were disposed. */
+  readonly #disposedStreamMarkers = new Set<bigint>();
   readonly #attributes = new Map<number, number>();
   #uuid: string | undefined;
   #name: string | undefined;
@@ -56,7 +56,7 @@ export class CudaDevice {
   }
 
   /**
-   * Made by `open`.
+   * Devices come from `Cuda.device` and `Cuda.devices`.
    *
    * @ignore
    */
@@ -64,40 +64,43 @@ export class CudaDevice {
     this.#session = session;
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
-    noteDevice(this, session);
+    registerDevice(this, session);
   }
 
-  /** The same in every process: "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49"; "MIG-" and so on for a part of a GPU. */
+  /**
+   * The device's UUID, which is the same in every process: "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49". It starts with
+   * "MIG-" for a MIG instance, which is a part of a GPU.
+   */
   get uuid(): string {
     return this.#uuid ??= formatUuid(this.#session.driver.deviceGetUuid(this.ordinal), this.#kind);
   }
 
-  /** CUDA says it by the name alone: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+  /** CUDA tells a MIG instance only by its name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
   get #kind(): "GPU" | "MIG" {
     return / MIG \d/.test(this.name) ? "MIG" : "GPU";
   }
 
-  /** What its maker calls it. */
+  /** The product name. */
   get name(): string {
     return this.#name ??= this.#session.driver.deviceGetName(this.ordinal);
   }
 
-  /** 9 and 0 for an H200. */
+  /** The compute capability: 9 and 0 for an H200. */
   get computeCapability(): readonly [major: number, minor: number] {
     return [this.attribute("computeCapabilityMajor"), this.attribute("computeCapabilityMinor")];
   }
 
   /**
-   * A device attribute under CUDA's name, "multiProcessorCount" for cudaDevAttrMultiProcessorCount. It is in the unit that
-   * CUDA gives it in: sizes are bytes, clock rates kilohertz; what a device can or cannot is 1 or 0.
+   * Returns a device attribute by CUDA's name: "multiProcessorCount" for cudaDevAttrMultiProcessorCount. The unit is
+   * CUDA's: bytes for sizes, kilohertz for clock rates; 1 or 0 for whether the device supports something.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {RangeError} for a name that CUDA does not have
-   * @throws {CudaError} `cudaErrorInvalidValue` for an attribute that the driver is too old for
+   * @throws {RangeError} If CUDA has no attribute of this name
+   * @throws {CudaError} `cudaErrorInvalidValue` if the driver is too old for the attribute
    */
   attribute(name: string): number {
     if (!Object.hasOwn(deviceAttributes, name)) {
-      throw new RangeError(`Cannot tell the attribute "${name}": ${whyNoAttribute(String(name))}`);
+      throw new RangeError(`Cannot get the attribute "${name}": ${whyNoAttribute(String(name))}`);
     }
     const number = deviceAttributes[name as DeviceAttributeName];
     let value = this.#attributes.get(number);
@@ -105,7 +108,7 @@ export class CudaDevice {
       try {
         value = this.#session.driver.deviceGetAttribute(this.ordinal, number);
       } catch (error) {
-        throw cannot(`tell the attribute "${name}" of device ${this.ordinal}`, error, "a newer driver may know it");
+        throw cannot(`get the attribute "${name}" of device ${this.ordinal}`, error, "a newer driver may know it");
       }
       this.#attributes.set(number, value);
     }
@@ -113,22 +116,23 @@ export class CudaDevice {
   }
 
   /**
-   * Bytes of the device's memory, and of what is left of it.
+   * Returns the size of the device's memory and how much of it is free, in bytes.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @throws {CudaError} where the device is lost
+   * @throws {CudaError} If the device is lost
    */
   memoryInfo(): { free: number; total: number } {
     try {
       return this.#session.driver.memGetInfo(this.ordinal);
     } catch (error) {
-      throw cannot(`tell the memory of device ${this.ordinal}`, error);
+      throw cannot(`get the memory size of device ${this.ordinal}`, error);
     }
   }
 
   /**
-   * The priorities that streams can have, from the least to the greatest, which is the lower number: 0 and -5 on an H200.
-   * Both are 0 where the device does not tell streams apart so. A stream that is created with another gets the nearest.
+   * Returns the least and the greatest priority that streams can have. Lower numbers are greater priorities: an H200
+   * has 0 and -5. Both are 0 if the device does not support priorities. `createStream` clamps other priorities to this
+   * range.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    *
@@ -141,17 +145,17 @@ export class CudaDevice {
     try {
       return this.#session.driver.deviceGetStreamPriorityRange(this.ordinal);
     } catch (error) {
-      throw cannot(`tell the priorities of streams on device ${this.ordinal}`, error);
+      throw cannot(`get the priorities of streams on device ${this.ordinal}`, error);
     }
   }
 
   /**
-   * A new queue for the device's work.
+   * Creates a stream.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
-   * @throws {TypeError} for a priority that is no number
-   * @throws {RangeError} for one that is not whole, or not of 32 bits
-   * @throws {CudaError} where the device has no room for it, or is lost
+   * @throws {TypeError} If the priority is not a number
+   * @throws {RangeError} If the priority is not a 32-bit integer
+   * @throws {CudaError} If the device has no resources left, or is lost
    */
   createStream(options: StreamOptions = {}): CudaStream {
     checkOptions(options, "createStream");
@@ -165,37 +169,43 @@ export class CudaDevice {
       throw cannot(`create a stream on device ${this.ordinal}`, error);
     }
     if (!nonBlocking) return new CudaStream(this.#session, { device: this, handle });
-    const stream = new CudaStream(this.#session, { device: this, handle, onDispose: () => this.#depart(handle) });
+    const stream = new CudaStream(this.#session, {
+      device: this,
+      handle,
+      onDispose: () => this.#markDisposedStream(handle),
+    });
     this.#independentStreams.set(handle, stream);
     return stream;
   }
 
-  /** Remembers the work that a stream leaves behind: `finished` waits for it. */
-  #depart(stream: bigint): void {
+  /** Records an event after the work of a stream that is being disposed, for `finished` to wait for. */
+  #markDisposedStream(stream: bigint): void {
     const { driver } = this.#session;
     this.#independentStreams.delete(stream);
-    for (const event of this.#departures) if (driver.eventQuery(event)) this.#forget(event);
+    for (const event of this.#disposedStreamMarkers) {
+      if (driver.eventQuery(event)) this.#destroyDisposedStreamMarker(event);
+    }
     const event = this.#session.createMarker(this.ordinal);
-    this.#departures.add(event);
+    this.#disposedStreamMarkers.add(event);
     driver.eventRecord(this.ordinal, event, stream);
   }
 
-  #forget(departure: bigint): void {
-    if (this.#departures.delete(departure)) this.#session.destroyMarker(departure);
+  #destroyDisposedStreamMarker(departure: bigint): void {
+    if (this.#disposedStreamMarkers.delete(departure)) this.#session.destroyMarker(departure);
   }
 
   /**
-   * A new event.
+   * Creates an event.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
-   * @throws {TypeError} where it is to be both timing and interprocess
-   * @throws {CudaError} `cudaErrorNotSupported` for an interprocess one where other processes cannot open it
+   * @throws {TypeError} If both `timing` and `interprocess` are set
+   * @throws {CudaError} `cudaErrorNotSupported` if an interprocess event could not be opened by other processes
    */
   createEvent(options: EventOptions = {}): CudaEvent {
     checkOptions(options, "createEvent");
     const { timing = false, blockingSync = false, interprocess = false } = options;
     if (timing && interprocess) {
-      throw new TypeError("Cannot create an interprocess event with timing: CUDA has no such events, leave timing out");
+      throw new TypeError("Cannot create an interprocess event with timing: CUDA has no such events; leave timing out");
     }
     const flags = (timing ? 0 : eventFlags.disableTiming) | (blockingSync ? eventFlags.blockingSync : 0) |
       (interprocess ? eventFlags.interprocess : 0);
@@ -203,19 +213,20 @@ export class CudaDevice {
       const handle = this.#session.driver.eventCreateWithFlags(this.ordinal, flags);
       return new CudaEvent(this.#session, { device: this, handle });
     } catch (error) {
-      const hint = interprocess ? 'attribute("ipcEventSupport") tells whether other processes can open it' : undefined;
+      const hint = interprocess ? 'attribute("ipcEventSupport") is 1 if other processes can open it' : undefined;
       throw cannot(`create an event on device ${this.ordinal}`, error, hint);
     }
   }
 
   /**
-   * A new memory pool on the device. A `maxSize` needs CUDA 12.2.
+   * Creates a memory pool on the device. `maxSize` needs CUDA 12.2.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for a `handleType` that there is not, or one that other processes can import where nothing can be
-   * shared: without FFI, or elsewhere than on Linux
-   * @throws {RangeError} for a size that is none
-   * @throws {CudaError} where the device has no such pools: `cudaErrorCallRequiresNewerDriver` where a newer driver has
+   * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported:
+   * without FFI, or on another system than Linux
+   * @throws {RangeError} If a size is not valid
+   * @throws {CudaError} If the device does not support such pools: `cudaErrorCallRequiresNewerDriver` if it does with a
+   * newer driver
    */
   createPool(options: PoolOptions = {}): MemoryPool {
     checkOptions(options, "createPool");
@@ -224,7 +235,7 @@ export class CudaDevice {
   }
 
   /**
-   * The pool that the device has from the start. It cannot be shared, and disposing it does nothing.
+   * The device's default pool. It cannot be shared, and disposing it does nothing.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    */
@@ -233,13 +244,13 @@ export class CudaDevice {
   }
 
   /**
-   * The pool from which CUDA's own `cudaMallocAsync`, and other libraries by it, allocate in this process. Once it is
-   * disposed the default pool takes its place.
+   * The pool from which CUDA's `cudaMallocAsync` allocates in this process, also when other libraries call it. Can be
+   * set. When the pool is disposed, the default pool becomes current again.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {TypeError} when it is set to what is no `MemoryPool`, an `ImportedMemoryPool` for one
-   * @throws {RangeError} when it is set to a pool of another device, or in host memory
-   * @throws {ReferenceError} when it is set to a pool that was disposed
+   * @throws {TypeError} If it is set to a value that is not a `MemoryPool`, an `ImportedMemoryPool` for example
+   * @throws {RangeError} If it is set to a pool of another device, or in host memory
+   * @throws {ReferenceError} If it is set to a pool that was disposed
    */
   get currentPool(): MemoryPool {
     return this.#poolOf(() => this.#session.driver.deviceGetMemPool(this.ordinal));
@@ -250,12 +261,14 @@ export class CudaDevice {
       throw new TypeError(
         `Cannot make ${
           whatIs(pool, "MemoryPool")
-        } the current pool of device ${this.ordinal}: it must be a MemoryPool of its own`,
+        } the current pool of device ${this.ordinal}: give a MemoryPool of that device`,
       );
     }
     if (pool.device !== this) {
       throw new RangeError(
-        `Cannot make a pool ${this.#placeOf(pool)} the current pool of device ${this.ordinal}: it must be its own`,
+        `Cannot make a pool ${
+          this.#placeOf(pool)
+        } the current pool of device ${this.ordinal}: give a pool of that device`,
       );
     }
     try {
@@ -275,31 +288,32 @@ export class CudaDevice {
     try {
       handle = ask();
     } catch (error) {
-      throw cannot(`tell the pool of device ${this.ordinal}`, error);
+      throw cannot(`get the pool of device ${this.ordinal}`, error);
     }
     return this.#session.pools.get(handle) ??
       new MemoryPool(this.#session, { device: this, handle, handleType: "none", isOwned: false });
   }
 
   /**
-   * Memory that is not from a pool, by `cudaMalloc`: what legacy IPC handles need. Freeing it blocks until the device's
-   * work is done.
+   * Allocates memory that is not from a pool, by `cudaMalloc`. Legacy IPC handles need such memory. Freeing it blocks
+   * until the device's work is done.
    *
-   * @param byteLength Bytes, at least 1.
+   * @param byteLength Size in bytes, at least 1.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @throws {TypeError} for a size that is no number
-   * @throws {RangeError} for one that is no whole number, or 0
-   * @throws {CudaError} `cudaErrorMemoryAllocation` where there is too little memory left
+   * @throws {TypeError} If `byteLength` is not a number
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
    */
   allocate(byteLength: number): DeviceBuffer {
     return allocateMemory(this.#session, this, byteLength);
   }
 
   /**
-   * Loads kernels: PTX text, or the bytes of PTX, a cubin or a fatbin.
+   * Loads a module.
    *
+   * @param image PTX as a string, or the bytes of PTX, a cubin or a fatbin.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-   * @throws {CudaError} `cudaErrorInvalidPtx` with the compiler's words where the PTX is not right
+   * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid
    */
   loadModule(image: string | Uint8Array): CudaModule {
     const ptx = ptxText(image);
@@ -319,12 +333,15 @@ export class CudaDevice {
   }
 
   /**
-   * Takes a pool of another process, by what its `exportHandle` gave. The handle stays the caller's.
+   * Imports a pool of another process, by the handle that the other process has exported. The caller still owns the
+   * handle.
    *
+   * @param handle The handle of the exporter's `MemoryPool.exportHandle`. `ShareableHandle.fromFd` makes one from a
+   * descriptor.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} for what is no `ShareableHandle`: a descriptor's number becomes one by `ShareableHandle.fromFd`
-   * @throws {RangeError} where the pool's memory is of another device
-   * @throws {CudaError} where the descriptor is no pool's
+   * @throws {TypeError} If `handle` is not a `ShareableHandle`
+   * @throws {RangeError} If the pool's memory is on another device
+   * @throws {CudaError} If the descriptor is not that of a pool
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     if (!(handle instanceof ShareableHandle)) {
@@ -346,7 +363,7 @@ export class CudaDevice {
       throw cannot(
         `import a pool from ${what}`,
         error,
-        "it must be what a pool's exportHandle gave on the same machine",
+        "it must come from a pool's exportHandle on the same machine",
       );
     }
     try {
@@ -354,14 +371,17 @@ export class CudaDevice {
       return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
     } catch (error) {
       const mappings = this.#session.importedMappings(imported);
-      // Destroyed with the last of the others, where there are any: the driver refuses while pointers are mapped.
+      // The driver refuses to destroy a pool with mapped pointers: the last importer, if any, destroys this import too.
       if (mappings.importers > 0) mappings.imports++;
-      else mappings.abandon(() => this.#session.driver.memPoolDestroy(imported));
+      else mappings.discard(() => this.#session.driver.memPoolDestroy(imported));
       throw error;
     }
   }
 
-  /** At its first import the device of a pool has access to it, and no other has; of a host pool none has. */
+  /**
+   * Throws unless the pool's memory is on this device. When a pool is first imported, only its own device has access to
+   * it; no device has access to a pool in host memory.
+   */
   #checkResident(imported: bigint): void {
     const { driver } = this.#session;
     const mappings = this.#session.importedMappings(imported);
@@ -370,21 +390,20 @@ export class CudaDevice {
       "host";
     if (mappings.resident === "host" || mappings.resident === this.ordinal) return;
     throw new RangeError(
-      `Cannot import the pool on device ${this.ordinal}: its memory is of device ${mappings.resident}; import it there`,
+      `Cannot import the pool on device ${this.ordinal}: its memory is on device ${mappings.resident}; import it there`,
     );
   }
 
   /**
-   * Opens an interprocess event of another process, by the 64 bytes of its `exportHandle`.
-   *
-   * A stream that waits for a record that the other process died before reaching never goes on.
+   * Opens an interprocess event of another process. If that process dies before it reaches the event's record, a stream
+   * that waits for the record waits forever.
    *
    * @param handle The 64 bytes of `CudaEvent.exportHandle`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {TypeError} for what is no `Uint8Array`
-   * @throws {RangeError} for another number of bytes than 64
-   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that made the event,
-   * `cudaErrorMapBufferObjectFailed` where that has gone
+   * @throws {TypeError} If `handle` is not a `Uint8Array`
+   * @throws {RangeError} If `handle` does not have 64 bytes
+   * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that created the event,
+   * `cudaErrorMapBufferObjectFailed` if that process is gone
    */
   openEvent(handle: Uint8Array): CudaEvent {
     checkIpcHandle(handle, "an event");
@@ -398,16 +417,18 @@ export class CudaDevice {
   }
 
   /**
-   * Maps memory of another process, by the 64 bytes of its `exportHandle`. Peer access is enabled where it is needed. The
-   * other process must not free the memory before this one has. Freeing blocks until the stream has got there, and nothing
-   * interrupts that: not where the stream waits for an event of a process that has died.
+   * Maps memory that another process has allocated with `CudaDevice.allocate`. Enables peer access if needed. The other
+   * process must not free the memory before this one has.
+   *
+   * Freeing the memory here blocks until its stream is idle, and cannot be interrupted, even if the stream waits for an
+   * event of a process that has died.
    *
    * @param handle The 64 bytes of `DeviceBuffer.exportHandle`.
-   * @param byteLength How long the memory is said to be; it may be less than there is.
+   * @param byteLength Size of the buffer in bytes. It may be less than the other process has allocated.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {TypeError} for what is no `Uint8Array`
-   * @throws {RangeError} for another number of bytes than 64, or a size that is none
-   * @throws {SharingError} `size-mismatch` where the memory is smaller than that
+   * @throws {TypeError} If `handle` is not a `Uint8Array`
+   * @throws {RangeError} If `handle` does not have 64 bytes, or `byteLength` is not a whole number, or is less than 1
+   * @throws {SharingError} `size-mismatch` if the other process has allocated less than `byteLength` bytes
    * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that allocated the memory
    */
   openMemory(handle: Uint8Array, byteLength: number): DeviceBuffer {
@@ -416,51 +437,51 @@ export class CudaDevice {
   }
 
   /**
-   * Whether kernels of this device could reach memory of `peer`; false for the device itself.
+   * Whether kernels of this device can be given access to the memory of `peer`. False for the device itself.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html
-   * @throws {TypeError} for what is no device of the same `Cuda` object
+   * @throws {TypeError} If `peer` is not a device of the same `Cuda` object
    */
   canAccessPeer(peer: CudaDevice): boolean {
     checkDevice(peer, this.#session);
     try {
       return this.#session.driver.deviceCanAccessPeer(this.ordinal, peer.ordinal);
     } catch (error) {
-      throw cannot(`tell whether device ${this.ordinal} can access device ${peer.ordinal}`, error);
+      throw cannot(`determine whether device ${this.ordinal} can access device ${peer.ordinal}`, error);
     }
   }
 
   /**
-   * Lets this device reach the memory of `peer` that is not of a pool. Pools have `setAccess`.
+   * Gives this device access to the memory of `peer` that is not from a pool. For pools, use `setAccess`.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html
-   * @throws {TypeError} for what is no device of the same `Cuda` object
-   * @throws {CudaError} `cudaErrorPeerAccessAlreadyEnabled` the second time, `cudaErrorPeerAccessUnsupported` where the two
-   * are no peers
+   * @throws {TypeError} If `peer` is not a device of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorPeerAccessAlreadyEnabled` if access is enabled already,
+   * `cudaErrorPeerAccessUnsupported` if the devices are not peers
    */
   enablePeerAccess(peer: CudaDevice): void {
     checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceEnablePeerAccess(this.ordinal, peer.ordinal);
     } catch (error) {
-      const what = `let device ${this.ordinal} access the memory of device ${peer.ordinal}`;
+      const what = `enable access of device ${this.ordinal} to the memory of device ${peer.ordinal}`;
       throw cannot(what, error, peer === this ? "a device has access to its own memory" : peerHint(error));
     }
   }
 
   /**
-   * Takes back what `enablePeerAccess` gave.
+   * Revokes the access that `enablePeerAccess` gave.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__PEER.html
-   * @throws {TypeError} for what is no device of the same `Cuda` object
-   * @throws {CudaError} `cudaErrorPeerAccessNotEnabled` where it is not enabled
+   * @throws {TypeError} If `peer` is not a device of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorPeerAccessNotEnabled` if access is not enabled
    */
   disablePeerAccess(peer: CudaDevice): void {
     checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceDisablePeerAccess(this.ordinal, peer.ordinal);
     } catch (error) {
-      const what = `keep device ${this.ordinal} from the memory of device ${peer.ordinal}`;
+      const what = `disable access of device ${this.ordinal} to the memory of device ${peer.ordinal}`;
       throw cannot(what, error, peer === this ? "a device has access to its own memory" : peerHint(error));
     }
   }
@@ -469,7 +490,7 @@ export class CudaDevice {
    * Blocks until all work of the device is done.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {CudaError} that of the work, where it has failed
+   * @throws {CudaError} The work's error, if it has failed
    */
   synchronize(): void {
     try {
@@ -480,38 +501,43 @@ export class CudaDevice {
   }
 
   /**
-   * Resolves when all work given to the device's streams so far is done; rejects with its CudaError. To pools this is no
-   * synchronization: they give nothing back to the system at it, as they do at `synchronize`.
+   * Resolves when all work enqueued on the device's streams so far is done. Unlike `synchronize`, it does not make
+   * pools release memory to the system.
    *
-   * @throws {CudaError} that of the work, where it has failed
+   * @throws {CudaError} The work's error, if it has failed
    */
   async finished(options?: WaitOptions): Promise<void> {
-    // The default stream comes after all streams but these.
+    // The default stream waits for all streams except the nonblocking ones.
     const streams = [this.defaultStream, ...this.#independentStreams.values()];
-    const departures = [...this.#departures].map(async (event) => {
+    const disposedStreams = [...this.#disposedStreamMarkers].map(async (event) => {
       try {
-        await waitUntil(() => !this.#departures.has(event) || this.#session.driver.eventQuery(event), options);
+        await waitUntil(
+          () => !this.#disposedStreamMarkers.has(event) || this.#session.driver.eventQuery(event),
+          options,
+        );
       } catch (error) {
         throw cannot(`wait for device ${this.ordinal}`, error);
       }
-      this.#forget(event);
+      this.#destroyDisposedStreamMarker(event);
     });
-    await Promise.all([...streams.map((stream) => stream.finished(options)), ...departures]);
+    await Promise.all([...streams.map((stream) => stream.finished(options)), ...disposedStreams]);
   }
 }
 
 function checkIpcHandle(handle: Uint8Array, what: string): void {
-  if (!(handle instanceof Uint8Array)) throw new TypeError(`Cannot open ${what}: its handle is a Uint8Array`);
+  if (!(handle instanceof Uint8Array)) throw new TypeError(`Cannot open ${what}: give its handle as a Uint8Array`);
   if (handle.byteLength === ipcHandleByteLength) return;
-  throw new RangeError(`Cannot open ${what} by ${handle.byteLength} bytes: its handle has ${ipcHandleByteLength}`);
+  throw new RangeError(
+    `Cannot open ${what} with a handle of ${handle.byteLength} bytes: a handle has ${ipcHandleByteLength}`,
+  );
 }
 
 function checkPriority(priority: number): void {
   checkNumber(priority, "a stream's priority");
   if ((priority | 0) !== priority) {
     throw new RangeError(
-      `Cannot use ${priority} as a stream's priority: it must be a whole number of ${priorityBits} bits, ` +
-        "CudaDevice.streamPriorityRange tells which there are",
+      `Cannot use ${priority} as a stream's priority: it must be a ${priorityBits}-bit integer; ` +
+        "CudaDevice.streamPriorityRange returns the valid range",
     );
   }
 }
@@ -524,15 +550,15 @@ function whyNoAttribute(name: string): string {
     : `CUDA has no ${attributePrefix} of that name`;
 }
 
-/** What to try where the access of a peer cannot be enabled or disabled. */
+/** What to try if peer access cannot be enabled or disabled. */
 function peerHint(error: unknown): string | undefined {
   switch (error instanceof CudaError ? error.code : undefined) {
     case "cudaErrorPeerAccessAlreadyEnabled":
-      return "it is enabled already, and once is enough";
+      return "it is enabled already";
     case "cudaErrorPeerAccessNotEnabled":
-      return "it is not enabled, so there is nothing to take back";
+      return "it is not enabled, so there is nothing to disable";
     case "cudaErrorPeerAccessUnsupported":
-      return "the two are no peers, copy the memory instead";
+      return "the devices are not peers; copy the memory instead";
   }
   return undefined;
 }

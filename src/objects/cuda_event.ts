@@ -5,27 +5,27 @@ import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
-/** What an event is for. */
+/** Options of a new event. */
 export interface EventOptions {
-  /** Whether `elapsedTime` works with it. An event without is faster. */
+  /** Whether the event can be used for `elapsedTime`. Events without timing are faster. Defaults to false. */
   timing?: boolean;
-  /** Whether `synchronize()` yields the processor while it waits. */
+  /** Whether `synchronize` yields the processor while it waits. Defaults to false. */
   blockingSync?: boolean;
-  /** Whether another process may open it. Such an event has no timing. */
+  /** Whether other processes can open the event. Such an event cannot have timing. Defaults to false. */
   interprocess?: boolean;
 }
 
-/** Throws unless it is an event, and of the same `Cuda` object as what it is to be used with. */
+/** Throws unless `event` is an event of the session's `Cuda` object. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
 
 /**
- * A point in a stream's work, which the host and other streams can wait for. Made by `CudaDevice.createEvent` and
+ * A point in a stream's work, which the host and other streams can wait for. Comes from `CudaDevice.createEvent` or
  * `CudaDevice.openEvent`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
  */
 export class CudaEvent implements Disposable {
-  /** The device that it belongs to. */
+  /** The device that the event belongs to. */
   readonly device: CudaDevice;
   readonly #session: Session;
   #handle: bigint | undefined;
@@ -34,7 +34,7 @@ export class CudaEvent implements Disposable {
     checkEvent = (event, session) => {
       if (!(event instanceof CudaEvent)) {
         throw new TypeError(
-          `Cannot use ${whatIs(event, "CudaEvent")} as an event: give what CudaDevice.createEvent made`,
+          `Cannot use ${whatIs(event, "CudaEvent")} as an event: give a CudaEvent from CudaDevice.createEvent`,
         );
       }
       if (event.#session !== session) throw errorOfAnotherCuda("use an event");
@@ -42,13 +42,13 @@ export class CudaEvent implements Disposable {
     printAs(this, "CudaEvent", (event) => {
       const state = event.#handle === undefined || event.#session.hasEnded
         ? "disposed"
-        : stateOf(() => event.#session.driver.eventQuery(event.unsafeHandle, { onlyLook: true }) ? "done" : "pending");
+        : stateOf(() => event.#session.driver.eventQuery(event.unsafeHandle, { peek: true }) ? "done" : "pending");
       return `CudaEvent { device ${event.device.ordinal}, ${state} }`;
     });
   }
 
   /**
-   * Made by `CudaDevice.createEvent` and `CudaDevice.openEvent`.
+   * Events come from `CudaDevice.createEvent` and `CudaDevice.openEvent`.
    *
    * @ignore
    */
@@ -58,13 +58,13 @@ export class CudaEvent implements Disposable {
     this.#handle = handle;
   }
 
-  /** The `cudaEvent_t`, for calls that this library does not make. */
+  /** The `cudaEvent_t`, for CUDA calls that this library does not make. */
   get unsafeHandle(): bigint {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the event: it was disposed");
     return this.#handle;
   }
 
-  /** Whether the work that the event was last recorded behind is done; true for one never recorded. */
+  /** Whether the work before the event's latest record is done. True if the event was never recorded. */
   query(): boolean {
     try {
       return this.#session.driver.eventQuery(this.unsafeHandle);
@@ -74,9 +74,9 @@ export class CudaEvent implements Disposable {
   }
 
   /**
-   * Blocks until that work is done.
+   * Blocks until the work before the event's latest record is done.
    *
-   * @throws {CudaError} that of the work, where it has failed
+   * @throws {CudaError} The work's error, if it has failed
    */
   synchronize(): void {
     try {
@@ -87,23 +87,23 @@ export class CudaEvent implements Disposable {
   }
 
   /**
-   * Resolves when that work is done; rejects with its CudaError. Where the event is recorded again meanwhile, it is that
-   * record which is waited for.
+   * Resolves when the work before the event's latest record is done. If the event is recorded again meanwhile, waits
+   * for the new record.
    *
-   * @throws {CudaError} that of the work, where it has failed
+   * @throws {CudaError} The work's error, if it has failed
    */
   finished(options?: WaitOptions): Promise<void> {
     return waitUntil(() => this.query(), options);
   }
 
   /**
-   * Milliseconds from `start` to this event, with a resolution of about half a microsecond.
+   * Returns the milliseconds from `start` to this event, with a resolution of about half a microsecond.
    *
-   * @param start An event with timing, as this one, and of the same device.
+   * @param start An event of the same device. Both events need timing.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
-   * @throws {TypeError} for what is no event of the same `Cuda` object
-   * @throws {CudaError} `cudaErrorNotReady` while either is not reached, `cudaErrorInvalidResourceHandle` where either
-   * has no timing or was never recorded
+   * @throws {TypeError} If `start` is not an event of the same `Cuda` object
+   * @throws {CudaError} `cudaErrorNotReady` if an event is not reached yet, `cudaErrorInvalidResourceHandle` if one has
+   * no timing or was never recorded
    */
   elapsedTime(start: CudaEvent): number {
     checkEvent(start, this.#session);
@@ -115,11 +115,11 @@ export class CudaEvent implements Disposable {
   }
 
   /**
-   * 64 bytes for another process's `openEvent`. A wait takes the latest record at the time of the call: record the event
-   * before the bytes are sent.
+   * Returns a handle of 64 bytes for `CudaDevice.openEvent` in another process. The other process waits for the latest
+   * record at the time of its call: record the event before sending the handle.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {CudaError} where the event was not created as an interprocess one
+   * @throws {CudaError} If the event was not created with `interprocess`
    */
   exportHandle(): Uint8Array<ArrayBuffer> {
     try {
@@ -130,7 +130,7 @@ export class CudaEvent implements Disposable {
     }
   }
 
-  /** Destroys the event. Work that waits for it goes on when its time comes. */
+  /** Destroys the event. Work that already waits for it is not affected. */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
     const handle = this.#handle;

@@ -5,33 +5,33 @@ import type { KernelParameters } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/error_wording.ts";
 import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
-import { shownType } from "./given_signature.ts";
+import { formatParameterType } from "./given_signature.ts";
 import { exceededLimit, extentOf, refuseShape, shapeOf } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength, checkNumber, maximumInt, whatIs } from "../support/validation.ts";
 
-/** The most that fits the C type, an unsigned int. */
+/** The maximum of the C type, an unsigned int. */
 const maximumSharedMemoryBytes = 2 ** 32 - 1;
 
-/** Number of blocks or threads in each dimension; a plain number is that of the first. */
+/** Numbers of blocks or threads in x, y and z. A plain number is the one in x; the others are 1 if omitted. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];
 
 /** How many threads run a kernel, and where. */
 export interface LaunchOptions {
-  /** Blocks. */
+  /** Number of blocks. */
   grid: Dim3;
-  /** Threads of a block. */
+  /** Number of threads per block. */
   block: Dim3;
-  /** The device's default stream unless given. */
+  /** The stream to launch on. Defaults to the device's default stream. */
   stream?: CudaStream;
-  /** Bytes of dynamic shared memory for each block; 0 unless given. */
+  /** Bytes of dynamic shared memory per block. Defaults to 0. */
   sharedMemoryBytes?: number;
 }
 
-/** A function that runs on a device, as many times at once as a launch says. Made by `CudaModule.kernel`. */
+/** A function that runs on a device, in as many threads as a launch asks for. Comes from `CudaModule.kernel`. */
 export class CudaKernel {
-  /** The name by which it was found. */
+  /** The kernel's name in its module. */
   readonly name: string;
   readonly #session: Session;
   readonly #device: CudaDevice;
@@ -43,14 +43,14 @@ export class CudaKernel {
 
   static {
     printAs(this, "CudaKernel", (kernel) => {
-      const types = kernel.#types.map(shownType);
+      const types = kernel.#types.map(formatParameterType);
       const state = kernel.#isLoaded() && !kernel.#session.hasEnded ? "" : ", disposed";
       return `CudaKernel { device ${kernel.#device.ordinal}, ${kernel.name}(${types.join(", ")})${state} }`;
     });
   }
 
   /**
-   * Made by `CudaModule.kernel`.
+   * Kernels come from `CudaModule.kernel`.
    *
    * @ignore
    */
@@ -73,21 +73,22 @@ export class CudaKernel {
     this.#parameters = session.driver.createKernelParameters(signature.parameterBytes);
   }
 
-  /** The types of its parameters, in order. */
+  /** The types of the kernel's parameters, in order. */
   get parameters(): readonly ParameterType[] {
     return this.#types;
   }
 
   /**
-   * Gives the kernel to a stream. The arguments have been taken when this returns.
+   * Enqueues the kernel on a stream. The arguments are captured when this returns.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXEC.html
-   * @param options How many blocks of how many threads, and on which stream.
-   * @param args One for each parameter, in order.
-   * @throws {TypeError} where the arguments are not as many as the parameters, or of another kind
-   * @throws {RangeError} where a number does not fit its parameter, or is no extent
-   * @throws {ReferenceError} where the module, the stream or a buffer is gone
-   * @throws {CudaError} `cudaErrorInvalidValue` for more blocks, threads or shared memory than there can be
+   * @param options How many blocks of how many threads to run, and on which stream.
+   * @param args One argument for each parameter, in order.
+   * @throws {TypeError} If the number of arguments is wrong, or an argument does not fit its parameter's type
+   * @throws {RangeError} If a number is out of its parameter's range, or an extent is not valid
+   * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
+   * @throws {CudaError} `cudaErrorInvalidValue` if the device does not support as many blocks, threads or bytes of
+   * shared memory
    */
   launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
     if (!options) {
@@ -145,13 +146,14 @@ export class CudaKernel {
   }
 
   /**
-   * How many blocks of a size fit on one multiprocessor at once, which is what an occupancy-sized grid is made from.
+   * Returns how many blocks can be active on one multiprocessor at a time. Multiplied by the number of multiprocessors,
+   * this is the size of a grid that fills the device.
    *
+   * @param blockSize Number of threads per block.
+   * @param sharedMemoryBytes Bytes of dynamic shared memory per block.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__OCCUPANCY.html
-   * @param blockSize Threads of a block.
-   * @param sharedMemoryBytes Bytes of dynamic shared memory for each block.
-   * @throws {RangeError} where there can be no such block
-   * @throws {ReferenceError} where the module was disposed
+   * @throws {RangeError} If an argument is not valid
+   * @throws {ReferenceError} If the module was disposed
    */
   maxActiveBlocksPerMultiprocessor(blockSize: number, sharedMemoryBytes: number = 0): number {
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot use the kernel ${this.name}: its module was disposed`);
@@ -165,24 +167,25 @@ export class CudaKernel {
     try {
       return driver.occupancyMaxActiveBlocksPerMultiprocessor(this.#handle, blockSize, sharedMemoryBytes);
     } catch (error) {
-      throw cannot(`tell how many blocks of ${blockSize} threads of ${this.name} fit`, error);
+      throw cannot(`compute how many blocks of ${blockSize} threads of ${this.name} fit`, error);
     }
   }
 
-  /** What of a launch that the driver refuses is more than the device takes. */
+  /** Which limit of the device a refused launch exceeds. */
   #hintOf(error: unknown, options: LaunchOptions): string | undefined {
     if (!(error instanceof CudaError && error.code === "cudaErrorInvalidValue")) return undefined;
     return exceededLimit(this.#device, options) ??
       "the kernel itself may allow less: maxActiveBlocksPerMultiprocessor is 0 for a block that does not fit";
   }
 
-  #refuse(index: number, argument: KernelArgument, { isOfRange, reason }: ArgumentRefusal): never {
-    const given = typeof argument === "number" || (isOfRange && typeof argument === "bigint")
+  #refuse(index: number, argument: KernelArgument, { isRangeError, reason }: ArgumentRefusal): never {
+    const given = typeof argument === "number" || (isRangeError && typeof argument === "bigint")
       ? String(argument)
       : whatIs(argument);
-    const message = `Cannot pass ${given} as parameter ${index} (${shownType(this.#types[index]!)}) of ${this.name}: ` +
+    const message =
+      `Cannot pass ${given} as parameter ${index} (${formatParameterType(this.#types[index]!)}) of ${this.name}: ` +
       reason;
-    throw isOfRange ? new RangeError(message) : new TypeError(message);
+    throw isRangeError ? new RangeError(message) : new TypeError(message);
   }
 }
 

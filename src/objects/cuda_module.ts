@@ -10,13 +10,13 @@ import { checkOptions, whatIs } from "../support/validation.ts";
 
 const ownerOfGlobals: BufferOwner = {
   release() {},
-  freeRefusal: "it is a module's variable, and goes with the module",
+  freeRefusal: "it is a module's variable, which goes with its module",
 };
 
 const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
 /**
- * Kernels that are loaded on a device. Made by `CudaDevice.loadModule`.
+ * Kernels and variables that are loaded on a device. Comes from `CudaDevice.loadModule`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
  */
@@ -38,7 +38,7 @@ export class CudaModule implements Disposable {
   }
 
   /**
-   * Made by `CudaDevice.loadModule`.
+   * Modules come from `CudaDevice.loadModule`.
    *
    * @ignore
    */
@@ -52,21 +52,21 @@ export class CudaModule implements Disposable {
     this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
   }
 
-  /** The names of the kernels in the module's PTX; none are known of a binary image. */
+  /** The names of the kernels in the module's PTX. Empty for a binary image. */
   get kernelNames(): readonly string[] {
     return [...this.#signatures.keys()];
   }
 
   /**
-   * A kernel by its name. C++ mangles the names of kernels that are not `extern "C"`.
+   * Returns a kernel by its name. C++ mangles the names of kernels that are not declared `extern "C"`.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @param name The name in the PTX.
-   * @param options.parameters Needed where the image is binary and does not say.
-   * @throws {RangeError} where PTX has no such kernel, and for sizes that parameters cannot have
-   * @throws {TypeError} for types that parameters cannot have, and for ones that contradict the PTX
-   * @throws {CudaError} `cudaErrorSymbolNotFound` where there is no such kernel and the parameters are given
-   * @throws {ReferenceError} where the module was disposed
+   * @param options.parameters The parameters' types. Needed for a binary image, which does not declare them.
+   * @throws {RangeError} If the PTX has no such kernel, or the size of a parameter is not valid
+   * @throws {TypeError} If a parameter's type is not valid, or contradicts the PTX
+   * @throws {CudaError} `cudaErrorSymbolNotFound` if the module has no such kernel and the parameters are given
+   * @throws {ReferenceError} If the module was disposed
    */
   kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
@@ -79,7 +79,7 @@ export class CudaModule implements Disposable {
       : givenSignature(name, options.parameters, this.#signatures.get(name));
     if (signature === undefined) {
       const alternatives = this.#signatures.size === 0
-        ? 'its image does not say which kernels there are, give their "parameters"'
+        ? 'its image does not list its kernels; give the "parameters" of this one'
         : `its kernels are ${this.kernelNames.join(", ")}`;
       throw new RangeError(`Cannot find the kernel "${name}" in the module: ${alternatives}`);
     }
@@ -96,12 +96,12 @@ export class CudaModule implements Disposable {
   }
 
   /**
-   * A variable of the module, by its name. It goes with the module, and cannot be freed.
+   * Returns a variable of the module as a buffer. It is unloaded with the module, and cannot be freed.
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @param name The name in the PTX.
-   * @throws {CudaError} `cudaErrorSymbolNotFound` where there is no such variable
-   * @throws {ReferenceError} where the module was disposed
+   * @throws {CudaError} `cudaErrorSymbolNotFound` if there is no such variable
+   * @throws {ReferenceError} If the module was disposed
    */
   getGlobal(name: string): DeviceBuffer {
     if (this.#handle === undefined) throw new ReferenceError("Cannot use the module: it was disposed");
@@ -131,6 +131,8 @@ export class CudaModule implements Disposable {
 }
 
 function checkName(name: string, what: string): void {
-  if (typeof name !== "string") throw new TypeError(`Cannot find a ${what} by ${whatIs(name)}: a name is a text`);
-  if (name.includes("\0")) throw new RangeError(`Cannot find the ${what} ${JSON.stringify(name)}: no name has a NUL`);
+  if (typeof name !== "string") throw new TypeError(`Cannot find a ${what} by ${whatIs(name)}: a name is a string`);
+  if (name.includes("\0")) {
+    throw new RangeError(`Cannot find the ${what} ${JSON.stringify(name)}: a name cannot contain a NUL`);
+  }
 }

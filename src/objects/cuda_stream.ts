@@ -7,31 +7,34 @@ import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
-/** How a stream is made. */
+/** Options of a new stream. */
 export interface StreamOptions {
-  /** Lower numbers go first; 0 unless given. `CudaDevice.streamPriorityRange` tells which there are. */
+  /** Lower numbers have a greater priority. Defaults to 0. `CudaDevice.streamPriorityRange` returns the valid range. */
   priority?: number;
-  /** Whether it is free of the device's default stream, which otherwise waits for it and it for that. */
+  /**
+   * Whether the stream is independent of the device's default stream. Otherwise each waits for the other's work.
+   * Defaults to false.
+   */
   nonBlocking?: boolean;
 }
 
-/** Calls back when the stream is disposed, before it is destroyed. The function that it returns cancels. */
+/** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
 
-/** Throws unless it is a stream, and of the same `Cuda` object as what it is to be used with. */
+/** Throws unless `stream` is a stream of the session's `Cuda` object. */
 export let checkStream: (stream: CudaStream, session: Session) => void;
 
 /**
- * A queue of work for a device, done in order. Made by `CudaDevice.createStream`.
+ * A queue of work for a device, which executes it in order. Comes from `CudaDevice.createStream`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
  */
 export class CudaStream implements Disposable {
-  /** The device whose work it is. */
+  /** The device that executes the work. */
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #onDispose: ((handle: bigint) => void) | undefined;
-  /** Events by which `finished` knows how far the stream was. */
+  /** Events for reuse by `finished`. */
   readonly #idleMarkers: bigint[] = [];
   #handle: bigint | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
@@ -46,7 +49,7 @@ export class CudaStream implements Disposable {
     checkStream = (stream, session) => {
       if (!(stream instanceof CudaStream)) {
         throw new TypeError(
-          `Cannot use ${whatIs(stream, "CudaStream")} as a stream: give what CudaDevice.createStream made`,
+          `Cannot use ${whatIs(stream, "CudaStream")} as a stream: give a CudaStream from CudaDevice.createStream`,
         );
       }
       if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
@@ -55,14 +58,14 @@ export class CudaStream implements Disposable {
       const kind = stream.#handle === defaultStream ? "default, " : "";
       const state = stream.disposed || stream.#session.hasEnded ? "disposed" : stateOf(() => {
         const { device: { ordinal }, unsafeHandle } = stream;
-        return stream.#session.driver.streamQuery(ordinal, unsafeHandle, { onlyLook: true }) ? "idle" : "busy";
+        return stream.#session.driver.streamQuery(ordinal, unsafeHandle, { peek: true }) ? "idle" : "busy";
       });
       return `CudaStream { device ${stream.device.ordinal}, ${kind}${state} }`;
     });
   }
 
   /**
-   * Made by `CudaDevice.createStream`.
+   * Streams come from `CudaDevice.createStream`.
    *
    * @ignore
    */
@@ -80,7 +83,7 @@ export class CudaStream implements Disposable {
     this.#onDispose = onDispose;
   }
 
-  /** The `cudaStream_t`, for calls that this library does not make; 0 for the default stream. */
+  /** The `cudaStream_t`, for CUDA calls that this library does not make; 0 for the default stream. */
   get unsafeHandle(): bigint {
     if (this.#handle === undefined) {
       throw new ReferenceError(`Cannot use the stream of device ${this.device.ordinal}: it was disposed`);
@@ -88,19 +91,19 @@ export class CudaStream implements Disposable {
     return this.#handle;
   }
 
-  /** Whether it was disposed. */
+  /** Whether the stream was disposed. */
   get disposed(): boolean {
     return this.#handle === undefined;
   }
 
   /**
-   * Records an event behind the work given so far.
+   * Records an event after the work enqueued so far.
    *
-   * @param event One of the stream's own device.
+   * @param event An event of the stream's own device.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
-   * @throws {TypeError} for what is no event of the same `Cuda` object
-   * @throws {ReferenceError} where the stream or the event was disposed
-   * @throws {CudaError} `cudaErrorInvalidResourceHandle` for an event of another device
+   * @throws {TypeError} If `event` is not an event of the same `Cuda` object
+   * @throws {ReferenceError} If the stream or the event was disposed
+   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if the event is of another device
    */
   record(event: CudaEvent): void {
     checkEvent(event, this.#session);
@@ -116,38 +119,38 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Lets the work given from now on wait for the event as it was last recorded, whichever device it belongs to.
+   * Makes work that is enqueued from now on wait for the event's latest record. The event may be of any device.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
-   * @throws {TypeError} for what is no event of the same `Cuda` object
-   * @throws {ReferenceError} where the stream or the event was disposed
+   * @throws {TypeError} If `event` is not an event of the same `Cuda` object
+   * @throws {ReferenceError} If the stream or the event was disposed
    */
   wait(event: CudaEvent): void {
     checkEvent(event, this.#session);
     try {
       this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, event.unsafeHandle);
     } catch (error) {
-      throw cannot(`let a stream of device ${this.device.ordinal} wait for an event`, error);
+      throw cannot(`make a stream of device ${this.device.ordinal} wait for an event`, error);
     }
   }
 
   /**
    * Whether all work so far is done.
    *
-   * @throws {CudaError} that of the device's work, where it has failed
+   * @throws {CudaError} The work's error, if it has failed
    */
   query(): boolean {
     try {
       return this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
     } catch (error) {
-      throw cannot(`go on with a stream of device ${this.device.ordinal}`, error);
+      throw cannot(`query a stream of device ${this.device.ordinal}`, error);
     }
   }
 
   /**
    * Blocks until all work so far is done.
    *
-   * @throws {CudaError} that of the device's work, where it has failed
+   * @throws {CudaError} The work's error, if it has failed
    */
   synchronize(): void {
     try {
@@ -158,10 +161,10 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Resolves when all work given so far is done; rejects with the device's error. To pools this is no synchronization: they
-   * give nothing back to the system at it, as they do at `synchronize`.
+   * Resolves when all work enqueued so far is done. Unlike `synchronize`, it does not make pools release memory to the
+   * system.
    *
-   * @throws {CudaError} that of the device's work, where it has failed
+   * @throws {CudaError} The work's error, if it has failed
    */
   async finished(options?: WaitOptions): Promise<void> {
     const { driver } = this.#session;
@@ -181,7 +184,7 @@ export class CudaStream implements Disposable {
     }
   }
 
-  /** Destroys the stream; its work is still done. The default stream stays. */
+  /** Destroys the stream. Work that was enqueued is still done. Does nothing for a default stream. */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;

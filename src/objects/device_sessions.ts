@@ -1,5 +1,5 @@
 /**
- * Which `Cuda` object a device is of: apart from `CudaDevice`, which pools make use of and which makes pools.
+ * The session of each device. Not in `cuda_device.ts`, because pools need this module and devices make pools.
  *
  * @module
  */
@@ -9,18 +9,18 @@ import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 
 const sessions = new WeakMap<CudaDevice, Session>();
 
-/** Says that a device that is being made is of a session. */
-export function noteDevice(device: CudaDevice, session: Session): void {
+/** Registers the session of a new device. */
+export function registerDevice(device: CudaDevice, session: Session): void {
   sessions.set(device, session);
 }
 
-/** Throws unless it is a device, and of the same `Cuda` object as what it is to be used with. */
+/** Throws unless `device` is a device of the session's `Cuda` object. */
 export function checkDevice(device: CudaDevice, session: Session): void {
   const own = sessions.get(device);
   if (own === session) return;
   if (own === undefined) {
     throw new TypeError(
-      `Cannot use ${whatIs(device, "CudaDevice")} as a device: give one of Cuda.devices, or what Cuda.device finds`,
+      `Cannot use ${whatIs(device, "CudaDevice")} as a device: give a CudaDevice from Cuda.device or Cuda.devices`,
     );
   }
   throw errorOfAnotherCuda("use a device");

@@ -1,5 +1,5 @@
 /**
- * What a caller says of a kernel's parameters, where its image does not.
+ * Signatures of kernels from parameter types that the caller gives, for images that do not declare them.
  *
  * @module
  */
@@ -14,9 +14,9 @@ import {
 import { whatIs } from "../support/validation.ts";
 
 /**
- * The signature of a kernel whose parameters' types its caller gives.
+ * Returns the signature of a kernel with parameters of the given types.
  *
- * @param known What the module's PTX says of the kernel, which the types must not contradict.
+ * @param known The signature in the module's PTX, which the types must not contradict.
  */
 export function givenSignature(
   name: string,
@@ -27,12 +27,12 @@ export function givenSignature(
     throw new TypeError(`Cannot use ${whatIs(types)} as the parameters of ${name}: give an array of their types`);
   }
   for (const [index, type] of types.entries()) checkType(type, `parameter ${index} of ${name}`);
-  // What the caller has given may change afterwards.
+  // The caller may change its own objects later.
   const copies = types.map(copyOf);
   const signature = layoutParameters(name, copies);
   if (signature.parameterBytes > maximumParameterBytes) {
     throw new RangeError(
-      `Cannot pass ${signature.parameterBytes} bytes of parameters to ${name}: ${maximumParameterBytes} is the most`,
+      `Cannot pass ${signature.parameterBytes} bytes of parameters to ${name}: ${maximumParameterBytes} is the maximum`,
     );
   }
   if (known !== undefined) checkAgainst(known, signature);
@@ -61,22 +61,27 @@ function checkType(type: ParameterType, what: string): void {
   }
 }
 
-/** A launch with other parameters than the kernel's would have it read what was never meant for it. */
+/** Throws if the types contradict the PTX: the kernel would read other bytes than were passed to it. */
 function checkAgainst(known: KernelSignature, given: KernelSignature): void {
   const { name } = known;
   const [expected, count] = [known.parameters.length, given.parameters.length];
   if (count !== expected) {
-    throw new TypeError(`Cannot give ${name} ${count} parameters: its PTX says that it has ${expected}`);
+    throw new TypeError(`Cannot give ${name} ${count} parameters: its PTX declares ${expected}`);
   }
   for (const [index, parameter] of known.parameters.entries()) {
-    if (areAlike(parameter, given.parameters[index]!)) continue;
-    const [said, meant] = [shownType(parameter.type), shownType(given.parameters[index]!.type)];
-    throw new TypeError(`Cannot take parameter ${index} of ${name} as ${meant}: its PTX says ${said}`);
+    if (areCompatible(parameter, given.parameters[index]!)) continue;
+    const [declared, stated] = [
+      formatParameterType(parameter.type),
+      formatParameterType(given.parameters[index]!.type),
+    ];
+    throw new TypeError(`Cannot take parameter ${index} of ${name} as ${stated}: its PTX declares ${declared}`);
   }
 }
 
-/** Bits may stand for whatever has as many; a float and an integer are no other view of each other. */
-function areAlike(known: KernelParameter, given: KernelParameter): boolean {
+/**
+ * Whether two parameters have the same place and size. Untyped bits match any type; floats and integers do not match.
+ */
+function areCompatible(known: KernelParameter, given: KernelParameter): boolean {
   const kinds = [kindOf(known.type), kindOf(given.type)];
   const isMixed = kinds.includes("float") && kinds.includes("integer");
   return known.offset === given.offset && known.byteLength === given.byteLength && !isMixed;
@@ -87,8 +92,8 @@ function kindOf(type: ParameterType): "float" | "integer" | "bits" {
   return type.startsWith("f") ? "float" : "integer";
 }
 
-/** A parameter's type as messages name it. */
-export function shownType(type: ParameterType): string {
+/** Formats a parameter's type for messages. */
+export function formatParameterType(type: ParameterType): string {
   return typeof type === "string" ? type : `${type.byteLength} bytes`;
 }
 

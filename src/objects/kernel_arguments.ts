@@ -1,25 +1,28 @@
 /**
- * How JavaScript values become the bytes of a kernel's parameters.
+ * Conversion of JavaScript values to the bytes of a kernel's parameters.
  *
  * @module
  */
 import type { ParameterType } from "../ptx/kernel_signature.ts";
 
-/** Anything with an address for a pointer; a scalar; a view for an aggregate, of exactly its size. */
+/**
+ * An argument of a kernel: an object with an address for a pointer, such as a buffer; a number, bigint or boolean for a
+ * scalar; a view of exactly the right size for an aggregate.
+ */
 export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
 
-/** Why an argument is not taken. */
+/** Why an argument is refused. */
 export interface ArgumentRefusal {
-  /** Whether it is of the right kind, and does not fit. */
-  readonly isOfRange: boolean;
+  /** Whether the argument has a valid type, but does not fit. */
+  readonly isRangeError: boolean;
   /** What the parameter takes. */
   readonly reason: string;
 }
 
-/** Writes one argument to its place among the packed parameters. What is wrong with it, where it cannot. */
+/** Writes an argument to its place among the packed parameters. Returns what is wrong if it cannot. */
 export type ParameterWriter = (view: DataView, argument: KernelArgument) => ArgumentRefusal | undefined;
 
-/** The writer for a parameter of a type that starts `offset` bytes into the packed parameters. */
+/** Returns the writer of a parameter that starts `offset` bytes into the packed parameters. */
 export function writerOf(type: ParameterType, offset: number): ParameterWriter {
   if (typeof type === "object") return aggregateWriter(type.byteLength, offset);
   const bits = Number(type.slice(1));
@@ -28,11 +31,11 @@ export function writerOf(type: ParameterType, offset: number): ParameterWriter {
 }
 
 function wrongKind(reason: string): ArgumentRefusal {
-  return { isOfRange: false, reason };
+  return { isRangeError: false, reason };
 }
 
 function outOfRange(reason: string): ArgumentRefusal {
-  return { isOfRange: true, reason };
+  return { isRangeError: true, reason };
 }
 
 function aggregateWriter(byteLength: number, offset: number): ParameterWriter {
@@ -55,34 +58,36 @@ function floatWriter(bits: number, offset: number): ParameterWriter {
   };
 }
 
-/** Compilers name signed and unsigned parameters alike, so the range is that of both together. */
+/** Accepts signed and unsigned values, because compilers declare both with the same PTX type. */
 function integerWriter(bits: number, offset: number): ParameterWriter {
-  const least = -(2 ** (bits - 1));
-  const most = 2 ** bits - 1;
+  const minimum = -(2 ** (bits - 1));
+  const maximum = 2 ** bits - 1;
   return (view, argument) => {
     const value = typeof argument === "bigint" || typeof argument === "boolean" ? Number(argument) : argument;
     if (typeof value !== "number") return wrongKind("it takes a whole number");
-    if (!Number.isInteger(value)) return outOfRange("it takes a whole number, and this is none");
-    if (value < least || value > most) return outOfRange(`it takes a whole number from ${least} to ${most}`);
+    if (!Number.isInteger(value)) return outOfRange("it takes a whole number");
+    if (value < minimum || value > maximum) return outOfRange(`it takes a whole number from ${minimum} to ${maximum}`);
     if (bits === 32) view.setUint32(offset, value, true);
     else if (bits === 16) view.setUint16(offset, value, true);
     else view.setUint8(offset, value);
   };
 }
 
-const leastWord = -(2n ** 63n);
-const mostWord = 2n ** 64n - 1n;
+const minimumWord = -(2n ** 63n);
+const maximumWord = 2n ** 64n - 1n;
 
-/** 64 bits: a pointer or an integer. */
+/** Writes 64 bits: a pointer or an integer. */
 function wordWriter(offset: number): ParameterWriter {
   return (view, argument) => {
     if (typeof argument === "object" && argument !== null && "address" in argument) {
       const { address } = argument;
-      if (typeof address !== "bigint") return wrongKind("its address is no bigint");
-      if (BigInt.asUintN(64, address) !== address) return outOfRange("its address is none of 64 bits");
+      if (typeof address !== "bigint") return wrongKind("its address is not a bigint");
+      if (BigInt.asUintN(64, address) !== address) return outOfRange("its address does not fit 64 bits");
       view.setBigUint64(offset, address, true);
     } else if (typeof argument === "bigint") {
-      if (argument < leastWord || argument > mostWord) return outOfRange("it takes a whole number of 64 bits");
+      if (argument < minimumWord || argument > maximumWord) {
+        return outOfRange("it takes a whole number that fits 64 bits");
+      }
       view.setBigUint64(offset, argument, true);
     } else {
       if (typeof argument !== "number" && typeof argument !== "boolean") {
@@ -91,7 +96,7 @@ function wordWriter(offset: number): ParameterWriter {
       }
       const value = Number(argument);
       if (!Number.isSafeInteger(value)) {
-        return outOfRange("it takes a whole number, as a bigint where it is past 2 ** 53");
+        return outOfRange("it takes a whole number; give a bigint for one beyond 2 ** 53");
       }
       view.setInt32(offset, value % 2 ** 32, true);
       view.setInt32(offset + 4, Math.floor(value / 2 ** 32), true);

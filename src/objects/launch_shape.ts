@@ -1,5 +1,5 @@
 /**
- * How many blocks and threads a launch has.
+ * The numbers of blocks and threads of a launch.
  *
  * @module
  */
@@ -8,10 +8,13 @@ import type { Dim3, LaunchOptions } from "./cuda_kernel.ts";
 import type { DeviceAttributeName } from "../support/device_attributes.ts";
 import { whatIs } from "../support/validation.ts";
 
-/** `maximumInt` once more: each launch asks for it six times, and what is imported takes longer to read. */
+/** A copy of `maximumInt`: each launch reads it six times, and reading an import takes longer. */
 const maximumExtent = 2 ** 31 - 1;
 
-/** The blocks or threads in one dimension; 0 where there cannot be so many: then `refuseShape` says why. */
+/**
+ * Returns the number of blocks or threads in one dimension, or 0 if it is not valid: `refuseShape` then throws the
+ * reason.
+ */
 export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
   let value: unknown;
   if (typeof dimensions === "number") value = axis === 0 ? dimensions : 1;
@@ -20,10 +23,10 @@ export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= maximumExtent ? value as number : 0;
 }
 
-/** Throws the error of a launch that has an extent of 0. */
+/** Throws the error of a launch with an extent of 0. */
 export function refuseShape(kernel: string, { grid, block }: LaunchOptions): never {
-  const isOfGrid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
-  const [what, dimensions] = isOfGrid ? ["grid", grid] : ["block", block];
+  const isGridInvalid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
+  const [what, dimensions] = isGridInvalid ? ["grid", grid] : ["block", block];
   if (typeof dimensions === "object" && Array.isArray(dimensions)) {
     const { length } = dimensions;
     if (length < 1 || length > 3) {
@@ -46,14 +49,14 @@ export function refuseShape(kernel: string, { grid, block }: LaunchOptions): nev
   );
 }
 
-/** "4", or "4 x 2 x 1". */
+/** Formats extents: "4", or "4 x 2 x 1". */
 export function shapeOf(dimensions: Dim3): string {
   return typeof dimensions === "number"
     ? String(dimensions)
     : Array.from(dimensions, (extent, axis) => axis > 0 && extent === undefined ? 1 : extent).join(" x ");
 }
 
-/** Which of a device's limits a launch is past, if it is. */
+/** Which limit of the device a launch exceeds, if any. */
 export function exceededLimit(
   device: CudaDevice,
   { grid, block, sharedMemoryBytes = 0 }: LaunchOptions,

@@ -74,13 +74,13 @@ testOnEachDriver("arguments of another kind are named as what they are", (cuda) 
   const launch = (...args: Anything[]) => module.kernel("saxpy").launch({ grid: 1, block: 32 }, ...args);
   const allocate = "allocate a buffer and copyFrom it";
   const refusals: [args: unknown[], error: new () => Error, message: RegExp][] = [
-    [["5", 1, 0n, 0n], TypeError, /^Cannot pass a text as parameter 0 \(u32\) of saxpy: it takes a whole number$/],
+    [["5", 1, 0n, 0n], TypeError, /^Cannot pass a string as parameter 0 \(u32\) of saxpy: it takes a whole number$/],
     [[0, 3n, 0n, 0n], TypeError, /^Cannot pass a bigint as parameter 1 \(f32\) of saxpy: it takes a number$/],
     [[0, 1, new Float32Array(3), 0n], TypeError, new RegExp(`Cannot pass a Float32Array .*; ${allocate}$`)],
     [[0, 1, host, 0n], TypeError, new RegExp(`Cannot pass a HostBuffer .*; ${allocate}$`)],
     [[0, 1, undefined, 0n], TypeError, /^Cannot pass undefined as parameter 2 \(u64\)/],
-    [[0, 1, { address: 5 }, 0n], TypeError, /^Cannot pass an Object .*: its address is no bigint$/],
-    [[0, 1, { address: 2n ** 64n }, 0n], RangeError, /: its address is none of 64 bits$/],
+    [[0, 1, { address: 5 }, 0n], TypeError, /^Cannot pass an Object .*: its address is not a bigint$/],
+    [[0, 1, { address: 2n ** 64n }, 0n], RangeError, /: its address does not fit 64 bits$/],
     [[2n ** 40n, 1, 0n, 0n], RangeError, /^Cannot pass 1099511627776 as parameter 0 \(u32\)/],
     [[0, 1, 2n ** 70n, 0n], RangeError, /^Cannot pass 1180591620717411303424 as parameter 2/],
   ];
@@ -98,8 +98,8 @@ testOnEachDriver(
       [undefined, TypeError, "Cannot launch saxpy with undefined as its options: give { grid, block }"],
       [{ grid: 1 }, TypeError, "Cannot launch saxpy with undefined as its block"],
       [{ grid: { x: 1 }, block: 1 }, TypeError, "Cannot launch saxpy with an Object as its grid"],
-      [{ grid: "1", block: 1 }, TypeError, "Cannot launch saxpy with a text as its grid"],
-      [{ grid: [1, "2"], block: 1 }, TypeError, "Cannot launch saxpy with a text as an extent of its grid"],
+      [{ grid: "1", block: 1 }, TypeError, "Cannot launch saxpy with a string as its grid"],
+      [{ grid: [1, "2"], block: 1 }, TypeError, "Cannot launch saxpy with a string as an extent of its grid"],
       [{ grid: [1, 1, 1, 5], block: 1 }, RangeError, "Cannot launch saxpy with a grid of 4 dimensions"],
       [{ grid: 1, block: [] }, RangeError, "Cannot launch saxpy with a block of 0 dimensions"],
       [{ grid: [2, 3], block: [1, 0] }, RangeError, "Cannot launch saxpy with a block of 1 x 0: each extent"],
@@ -167,7 +167,7 @@ testOnEachDriver("occupancy is told for a block's size", (cuda) => {
   assert(fill.maxActiveBlocksPerMultiprocessor(256) >= 1);
   assert(fill.maxActiveBlocksPerMultiprocessor(1024) <= fill.maxActiveBlocksPerMultiprocessor(128));
   const ask = (blockSize: Anything, bytes?: number) => () => fill.maxActiveBlocksPerMultiprocessor(blockSize, bytes);
-  assertThrows(ask("32"), TypeError, "Cannot use a text as the size of a block");
+  assertThrows(ask("32"), TypeError, "Cannot use a string as the size of a block");
   assertThrows(ask(2 ** 40), RangeError, "Cannot use a block of 1099511627776 threads");
   assertThrows(ask(32, 2 ** 40), RangeError, "sharedMemoryBytes: it must be at most 4294967295");
 });

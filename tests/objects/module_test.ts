@@ -133,23 +133,27 @@ testOnEachDriver("parameters that are none, or others than the PTX says, are ref
     [find(["int"]), TypeError, 'Cannot use "int" as the type of parameter 0 of store: it is one of b8, u8, '],
     [find(["u64", "u31"]), TypeError, 'Cannot use "u31" as the type of parameter 1 of store'],
     [find(["toString"]), TypeError, 'Cannot use "toString" as the type of parameter 0 of store'],
-    [find("u32"), TypeError, "Cannot use a text as the parameters of store"],
+    [find("u32"), TypeError, "Cannot use a string as the parameters of store"],
     [find([{ byteLength: 4 }]), TypeError, "Cannot use byteLength 4 and alignment undefined as the type"],
     [find([{ byteLength: -1, alignment: 3 }]), RangeError, "Cannot use -1 as the byteLength of parameter 0 of store"],
     [find([{ byteLength: 4, alignment: 3 }]), RangeError, "Cannot use 3 as the alignment of parameter 0 of store"],
-    [find([{ byteLength: 40000, alignment: 1 }]), RangeError, "40000 bytes of parameters to store: 32764 is the most"],
-    [find(["u32"]), TypeError, "Cannot give store 1 parameters: its PTX says that it has 5"],
+    [
+      find([{ byteLength: 40000, alignment: 1 }]),
+      RangeError,
+      "40000 bytes of parameters to store: 32764 is the maximum",
+    ],
+    [find(["u32"]), TypeError, "Cannot give store 1 parameters: its PTX declares 5"],
     [
       find(["u32", triple, "f16", "f16", "f64"]),
       TypeError,
-      "Cannot take parameter 0 of store as u32: its PTX says u64",
+      "Cannot take parameter 0 of store as u32: its PTX declares u64",
     ],
     [
       find(["f64", triple, "f16", "f16", "f64"]),
       TypeError,
-      "Cannot take parameter 0 of store as f64: its PTX says u64",
+      "Cannot take parameter 0 of store as f64: its PTX declares u64",
     ],
-    [find(["u64", "u64", "f16", "f16", "f64"]), TypeError, "parameter 1 of store as u64: its PTX says 12 bytes"],
+    [find(["u64", "u64", "f16", "f16", "f64"]), TypeError, "parameter 1 of store as u64: its PTX declares 12 bytes"],
     [() => module.kernel("store", null as Anything), TypeError, "Cannot use null as the options of a kernel"],
   ];
   for (const [call, error, message] of refusals) assertThrows(call, error, message);
@@ -168,7 +172,7 @@ testOnEachDriver("what can be no name finds no kernel and no variable", (cuda) =
     (name) => module.getGlobal(name),
   ];
   for (const use of uses) {
-    assertThrows(() => use(5 as never), TypeError, "by 5: a name is a text");
+    assertThrows(() => use(5 as never), TypeError, "by 5: a name is a string");
     assertThrows(() => use("a\0b"), RangeError, "Cannot find the");
   }
 });

@@ -96,7 +96,7 @@ test("a pool's policies of reuse print as what they are, once the pool is dispos
     `allowInternalDependencies: ${internal} }`;
   for (const show of inspectors) assertEquals(show(reuse), printed("true", "false", "true"));
   pool[Symbol.dispose]();
-  assertEquals(inspect(reuse), printed("not known", "not known", "not known"));
+  assertEquals(inspect(reuse), printed("unknown", "unknown", "unknown"));
 });
 
 test("an object whose driver fails prints the error that it gives", { skip }, () => {

@@ -204,5 +204,5 @@ testOnEachDriver("streams have the priorities that their device tells of", (cuda
   for (const priority of [2 ** 31, 2 ** 40, -(2 ** 31) - 1, 0.5, NaN, Infinity]) {
     assertThrows(() => gpu.createStream({ priority }), RangeError, `Cannot use ${priority} as a stream's priority`);
   }
-  assertThrows(() => gpu.createStream({ priority: "0" as never }), TypeError, "a text as a stream's priority");
+  assertThrows(() => gpu.createStream({ priority: "0" as never }), TypeError, "a string as a stream's priority");
 });

@@ -24,7 +24,7 @@ const scripts: Readonly<Record<string, { output: RegExp; refusal?: RegExp }>> = 
   },
   host_pool: {
     output: /^7 8 7$/,
-    refusal: /Cannot see the buffer of 8 bytes on the host: .*; read copies the memory instead/,
+    refusal: /Cannot view the buffer of 8 bytes on the host: .*; use read to copy the memory/,
   },
 };
 

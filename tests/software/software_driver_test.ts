@@ -60,7 +60,7 @@ testSoftware("devices that are no peers say so when access is set", (cuda) => {
   using pool = cuda.device(0).createPool();
   const error = assertThrows(() => pool.setAccess(cuda.device(1), "read-write"), CudaError);
   assertEquals(error.code, "cudaErrorPeerAccessUnsupported");
-  assertMatch(error.message, /give device 1 access to a pool of device 0: the two are no peers/);
+  assertMatch(error.message, /give device 1 access to a pool of device 0: the devices are not peers/);
 }, { peers: false });
 
 test("where no device is visible, opening says so and what to do", () => {
