@@ -183,9 +183,9 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaStreamDestroy(stream), "cudaStreamDestroy");
   }
 
-  streamQuery(device: number, stream: bigint, options?: { onlyLook: boolean }): boolean {
+  streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean {
     // What has no context has no work.
-    if (options?.onlyLook && !this.#initialized[device]) return true;
+    if (options?.peek && !this.#initialized[device]) return true;
     this.#makeCurrent(device);
     return this.#checkReady(this.#runtime.cudaStreamQuery(stream), "cudaStreamQuery");
   }

@@ -107,15 +107,15 @@ export interface Driver {
   deviceGetStreamPriorityRange(device: number): { least: number; greatest: number };
   streamCreateWithPriority(device: number, flags: number, priority: number): bigint;
   streamDestroy(device: number, stream: bigint): void;
-  /** To look only is to do nothing for the answer: no work of the software device, no context of a device that has none. */
-  streamQuery(device: number, stream: bigint, options?: { onlyLook: boolean }): boolean;
+  /** With `peek`, reports without making progress: runs no queued work and creates no context. */
+  streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean;
   streamSynchronize(device: number, stream: bigint): void;
   streamWaitEvent(device: number, stream: bigint, event: bigint): void;
 
   eventCreateWithFlags(device: number, flags: number): bigint;
   eventDestroy(device: number, event: bigint): void;
   eventRecord(device: number, event: bigint, stream: bigint): void;
-  eventQuery(event: bigint, options?: { onlyLook: boolean }): boolean;
+  eventQuery(event: bigint, options?: { peek: boolean }): boolean;
   eventSynchronize(event: bigint): void;
   /** Milliseconds. */
   eventElapsedTime(start: bigint, end: bigint): number;

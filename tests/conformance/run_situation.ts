@@ -58,7 +58,7 @@ function leavesDevices(driver: Driver): boolean {
   if (driver.kind === "software") return true;
   try {
     const devices = Array.from({ length: driver.getDeviceCount() }, (_, device) => device);
-    return devices.every((device) => driver.streamQuery(device, 0n, { onlyLook: true }));
+    return devices.every((device) => driver.streamQuery(device, 0n, { peek: true }));
   } catch {
     return false;
   }
