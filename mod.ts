@@ -1,6 +1,6 @@
 /**
- * CUDA stream-ordered memory pools, and sharing them between processes, for Deno, Bun and Node. On a machine without a
- * GPU the same program runs on a software device that executes the same PTX.
+ * CUDA stream-ordered memory pools for Deno, Bun and Node, and their sharing between processes. On a machine without a
+ * GPU, the same program runs on a software device that executes the same PTX.
  *
  * @example
  * ```ts

@@ -1,16 +1,16 @@
 /**
- * The one seam: what a CUDA driver does for the objects above it, in the CUDA runtime API's own terms.
+ * The seam between the public objects and CUDA: the interface `Driver`, in the CUDA runtime API's own terms.
  *
- * One method for each call that the library makes, under CUDA's name without its prefix. Handles and device addresses
- * are bigints, structs are plain objects, and a failing call throws a `CudaError`. Two rules:
+ * `Driver` has one method for each CUDA call that the library makes, under CUDA's name without its prefix. Handles and
+ * device addresses are bigints, structs are plain objects, and a call that fails throws a `CudaError`. Two rules hold:
  *
- * - There is no current device. A method that depends on one takes its ordinal as the first argument.
- * - Nothing here returns a promise: a call returns at once, or its name says that it synchronizes.
+ * - There is no current device. A method that depends on a device takes its ordinal as the first argument.
+ * - No method returns a promise. A method returns at once unless its name or its documentation says that it waits.
  *
  * @module
  */
 
-/** `cudaMemAllocationHandleType`, a set of bits. */
+/** `cudaMemAllocationHandleType`, a bit set. */
 export const memHandleType = { none: 0, posixFileDescriptor: 1, fabric: 8 } as const;
 
 /** `cudaMemLocationType`. */
@@ -19,7 +19,7 @@ export const memLocationType = { device: 1, host: 2, hostNuma: 3 } as const;
 /** `cudaMemAccessFlags`. */
 export const memAccessFlags = { none: 0, read: 1, readWrite: 3 } as const;
 
-/** `cudaMemPoolAttr`. The first three are ints, the others count bytes. */
+/** `cudaMemPoolAttr`. The first three are ints, the others are numbers of bytes. */
 export const memPoolAttribute = {
   reuseFollowEventDependencies: 1,
   reuseAllowOpportunistic: 2,
@@ -37,19 +37,19 @@ export const streamFlags = { default: 0, nonBlocking: 1 } as const;
 /** The flags of `cudaEventCreateWithFlags`. */
 export const eventFlags = { default: 0, blockingSync: 1, disableTiming: 2, interprocess: 4 } as const;
 
-/** Bytes of `cudaMemPoolPtrExportData`. */
+/** The size of `cudaMemPoolPtrExportData` in bytes. */
 export const exportDataByteLength = 64;
 
-/** Bytes of `cudaIpcMemHandle_t` and of `cudaIpcEventHandle_t`. */
+/** The size of `cudaIpcMemHandle_t`, and of `cudaIpcEventHandle_t`, in bytes. */
 export const ipcHandleByteLength = 64;
 
-/** The default stream of whichever device a call names. */
+/** The default stream of the device that a call names. */
 export const defaultStream = 0n;
 
-/** `cudaMemLocation`: where memory lies, or who accesses it. */
+/** `cudaMemLocation`: where memory is, or which device accesses it. */
 export interface MemLocation {
   readonly type: number;
-  /** The device's ordinal, or the NUMA node; 0 for host memory on no node. */
+  /** The device's ordinal, or the NUMA node; 0 for host memory without a node. */
   readonly id: number;
 }
 
@@ -57,7 +57,7 @@ export interface MemLocation {
 export interface MemPoolProps {
   readonly handleTypes: number;
   readonly location: MemLocation;
-  /** Bytes; 0 leaves the limit to the system. */
+  /** In bytes; 0 leaves the limit to the system. */
   readonly maxSize: bigint;
 }
 
@@ -67,28 +67,28 @@ export interface MemAccessDesc {
   readonly flags: number;
 }
 
-/** What crosses a process boundary to share a pool: a file descriptor, or a 64-byte fabric handle. */
+/** A pool's handle for another process: a file descriptor, or a 64-byte fabric handle. */
 export type OsHandle = number | Uint8Array;
 
-/** The arguments of a kernel, packed as its parameters lie in memory, in a form that the driver takes without copying. */
+/** A kernel's arguments, packed with the layout of its parameters, in a buffer that the driver reads without a copy. */
 export interface KernelParameters {
   readonly view: DataView<ArrayBuffer>;
 }
 
-/** Page-locked host memory, as the driver knows it and as JavaScript does. */
+/** Page-locked host memory: its address for the driver, and its buffer for JavaScript. */
 export interface HostAllocation {
   readonly address: bigint;
   readonly buffer: ArrayBuffer;
 }
 
-/** See the module's own documentation. Every method throws `CudaError` when the call it makes fails. */
+/** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
 export interface Driver {
   readonly kind: "cuda" | "software";
-  /** `cudaRuntimeGetVersion`; undefined where the driver is called without a runtime library. */
+  /** `cudaRuntimeGetVersion`; undefined if no runtime library is used. */
   readonly runtimeVersion: number | undefined;
-  /** Why pools cannot be shared with other processes here; undefined where they can. */
+  /** Why pools cannot be shared with other processes here; undefined if they can. */
   readonly sharingRefusal: string | undefined;
-  /** Gives back what the driver itself holds. No method may be called afterwards. */
+  /** Releases what the driver itself holds. No method may be called afterwards. */
   close(): void;
 
   driverGetVersion(): number;
@@ -96,7 +96,7 @@ export interface Driver {
   deviceGetName(device: number): string;
   /** 16 bytes. */
   deviceGetUuid(device: number): Uint8Array;
-  /** `attribute`: a number of `cudaDeviceAttr`. */
+  /** `attribute` is a value of `cudaDeviceAttr`. */
   deviceGetAttribute(device: number, attribute: number): number;
   memGetInfo(device: number): { free: number; total: number };
   deviceSynchronize(device: number): void;
@@ -115,13 +115,14 @@ export interface Driver {
   eventCreateWithFlags(device: number, flags: number): bigint;
   eventDestroy(device: number, event: bigint): void;
   eventRecord(device: number, event: bigint, stream: bigint): void;
+  /** With `peek`, reports without making progress: runs no queued work. */
   eventQuery(event: bigint, options?: { peek: boolean }): boolean;
   eventSynchronize(event: bigint): void;
-  /** Milliseconds. */
+  /** In milliseconds. */
   eventElapsedTime(start: bigint, end: bigint): number;
   /** 64 bytes, `cudaIpcEventHandle_t`. */
   ipcGetEventHandle(event: bigint): Uint8Array<ArrayBuffer>;
-  /** Not in the process that made the event. */
+  /** Fails in the process that created the event. */
   ipcOpenEventHandle(device: number, handle: Uint8Array): bigint;
 
   deviceGetDefaultMemPool(device: number): bigint;
@@ -137,13 +138,13 @@ export interface Driver {
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint;
   freeAsync(device: number, address: bigint, stream: bigint): void;
 
-  /** `cudaMalloc`: not in the order of any stream. */
+  /** `cudaMalloc`: not ordered by a stream. */
   malloc(device: number, byteLength: number): bigint;
-  /** `cudaFree`: blocks until the device's work is done. 0 is freed already. */
+  /** `cudaFree`: blocks until the device's work is done. Does nothing if `address` is 0. */
   free(device: number, address: bigint): void;
-  /** 64 bytes, `cudaIpcMemHandle_t`, of memory from `malloc` alone. */
+  /** 64 bytes, `cudaIpcMemHandle_t`. The memory must come from `malloc`. */
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer>;
-  /** With `cudaIpcMemLazyEnablePeerAccess`. Not in the process that allocated the memory. */
+  /** Passes `cudaIpcMemLazyEnablePeerAccess`. Fails in the process that allocated the memory. */
   ipcOpenMemHandle(device: number, handle: Uint8Array): bigint;
   ipcCloseMemHandle(device: number, address: bigint): void;
 
@@ -152,21 +153,21 @@ export interface Driver {
   /** 64 bytes, `cudaMemPoolPtrExportData`. */
   memPoolExportPointer(address: bigint): Uint8Array<ArrayBuffer>;
   memPoolImportPointer(device: number, pool: bigint, exportData: Uint8Array): bigint;
-  /** `cuMemGetAddressRange`: the allocation that an address lies in. */
+  /** `cuMemGetAddressRange`: the allocation that contains an address. */
   memGetAddressRange(device: number, address: bigint): { base: bigint; byteLength: number };
 
-  /** Memory of a pool in host memory, seen in place. Whoever asks detaches the buffer before the memory is freed. */
+  /** A view of a host pool's memory, without a copy. The caller must detach the buffer before the memory is freed. */
   hostView(address: bigint, byteLength: number): ArrayBuffer;
 
   hostAlloc(byteLength: number): HostAllocation;
   freeHost(allocation: HostAllocation): void;
-  /** Bytes of pageable memory have been taken when this returns; those of page-locked memory have not. */
+  /** Pageable memory has been read when this returns; page-locked memory is read later, in the stream's order. */
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void;
-  /** Into pageable memory this may block until the copy is done. */
+  /** May block until the copy is done if the destination is pageable memory. */
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void;
-  /** Between addresses of one process that are known to be good, of a device or of a pool in host memory. */
+  /** Copies between addresses of this process that are known to be valid, on a device or in a host pool. */
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void;
-  /** Between devices. A host pool's memory is of none. */
+  /** Copies between devices. A host pool's memory is on no device. */
   memcpyPeerAsync(
     device: number,
     destination: bigint,
@@ -178,12 +179,12 @@ export interface Driver {
   ): void;
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void;
 
-  /** `image`: PTX text, or the bytes of PTX, a cubin or a fatbin. */
+  /** `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array): bigint;
   moduleUnload(device: number, module: bigint): void;
   moduleGetFunction(module: bigint, name: string): bigint;
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
-  /** `byteLength`: that of all parameters together. */
+  /** `byteLength` is the size of all parameters together. */
   createKernelParameters(byteLength: number): KernelParameters;
   launchKernel(
     device: number,

@@ -7,39 +7,41 @@ import { Session } from "./session.ts";
 import { SoftwareDriver } from "./software/software_driver.ts";
 import { checkOptions, whatIs } from "./support/validation.ts";
 
-/** Which driver to use, and how. */
+/** Which driver to open, and its settings. */
 export interface OpenOptions {
-  /** "auto" (the default) takes a GPU where there is one, else the software device. */
+  /** `"auto"` (the default) uses a GPU if there is one, and the software device otherwise. */
   driver?: "auto" | "cuda" | "software";
-  /** Path of libcudart, where the usual names do not find it. */
+  /** Path of libcudart, if it is not found under its usual names. */
   cudart?: string;
-  /** Devices that the software driver shows; 2 unless set here or in POOLPASS_SOFTWARE_DEVICES. */
+  /** Number of devices that the software driver has; 2 unless set here or in `POOLPASS_SOFTWARE_DEVICES`. */
   softwareDevices?: number;
 }
 
 const defaultSoftwareDevices = 2;
 
 /**
- * Opens CUDA, or the software device.
+ * Opens CUDA or the software device.
  *
- * "auto" takes a GPU when libcuda loads and reports a device, and the software device only where FFI is not permitted or
- * the runtime has none, there is no libcuda, or it reports no device: any other failure is thrown. Where the options say
- * nothing, these variables of the environment hold:
+ * `"auto"` uses a GPU if libcuda loads and reports a device. It uses the software device only if FFI is not permitted
+ * or the runtime has none, there is no libcuda, or libcuda reports no device. Any other failure is thrown.
+ *
+ * These environment variables apply where the options leave a setting out:
  *
  * - `POOLPASS_DRIVER`: `auto`, `cuda` or `software`
- * - `POOLPASS_SOFTWARE_DEVICES`: how many devices the software driver shows
- * - `POOLPASS_SOFTWARE_PEERS`: `all` or `none`, whether those can reach each other's memory
- * - `POOLPASS_SOFTWARE_STEPS`: how often a block of a kernel may go around loops before it is stopped there
- * - `CUDA_VISIBLE_DEVICES`: which devices are seen, and in which order; of the software driver too
- * - `POOLPASS_DEBUG`: `1` remembers where each buffer was allocated, for the report of those that were forgotten
+ * - `POOLPASS_SOFTWARE_DEVICES`: the number of devices that the software driver has
+ * - `POOLPASS_SOFTWARE_PEERS`: `all` or `none`, whether the software devices can access each other's memory
+ * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
+ *   stopped
+ * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
+ * - `POOLPASS_DEBUG`: `1` records where each buffer was allocated, for the report of leaked buffers
  *
- * @throws {TypeError} for a driver that there is not, and for a `cudart` that is no text
- * @throws {RangeError} for a variable of the environment that means nothing, and for `softwareDevices` that cannot be
- * @throws {CudaUnavailableError} with "cuda": there is no GPU to be used, as FFI is not permitted, there is no libcuda, or
- * it reports no device
- * @throws {CudaError} where CUDA is there and fails
- * @throws {Error} for a `cudart` that cannot be used, a libcuda that does not load or that is older than CUDA 11.0, and a
- * runtime that is too old
+ * @throws {TypeError} if `driver` is not one of the three, or `cudart` is not a string
+ * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value
+ * @throws {CudaUnavailableError} if the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
+ * no libcuda, or it reports no device
+ * @throws {CudaError} if CUDA is present and fails
+ * @throws {Error} if `cudart` cannot be used, libcuda does not load or is older than CUDA 11.0, or the runtime is too
+ * old
  *
  * @example
  * ```ts
@@ -52,7 +54,7 @@ const defaultSoftwareDevices = 2;
 export function open(options: OpenOptions = {}): Cuda {
   checkOptions(options, "open");
   if (!("toHex" in Uint8Array.prototype)) {
-    throw new Error("Cannot run here: this runtime is too old; use Deno 2.9, Bun 1.4 or Node 26.10, or a newer one");
+    throw new Error("Cannot run here: this runtime is too old; use Deno 2.9, Bun 1.4, Node 26.10 or newer");
   }
   const driver = openDriver(options);
   try {
@@ -67,7 +69,7 @@ function openDriver(options: OpenOptions): Driver {
   const wanted = options.driver ?? choiceOf("POOLPASS_DRIVER", ["auto", "cuda", "software"]) ?? "auto";
   if (wanted === "software") return openSoftwareDriver(options);
   if (wanted !== "auto" && wanted !== "cuda") {
-    throw new TypeError(`Cannot open the driver "${wanted}": it is "auto", "cuda" or "software"`);
+    throw new TypeError(`Cannot open the driver "${wanted}": it must be "auto", "cuda" or "software"`);
   }
   const { cudart } = options;
   if (cudart !== undefined && typeof cudart !== "string") {
@@ -95,7 +97,7 @@ function choiceOf<C extends string>(variable: string, choices: readonly C[]): C 
   if (value === undefined || value === "") return undefined;
   const choice = choices.find((choice) => choice === value);
   if (choice === undefined) {
-    throw new RangeError(`Cannot use ${variable}="${value}": it is one of ${choices.join(", ")}`);
+    throw new RangeError(`Cannot use ${variable}="${value}": it must be one of ${choices.join(", ")}`);
   }
   return choice;
 }

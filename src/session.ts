@@ -5,26 +5,26 @@ import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
 import { Staging } from "./memory/staging.ts";
 
-/** Memory that is of no pool, which would report it, and that nobody has freed yet. */
+/** Memory that is not freed yet and belongs to no pool, so that no pool would report its leak. */
 export interface UnpooledMemory {
   readonly byteLength: number;
 }
 
-/** What all objects of one `Cuda` share. */
+/** The state that all objects of one `Cuda` share. */
 export class Session {
-  /** The driver; once the session has ended, one whose every method throws a `ReferenceError`. */
+  /** The driver. Once the session has ended, any use of it throws a `ReferenceError`. */
   driver: Driver;
   /** Page-locked memory that copies to pageable memory go through. */
   readonly staging: Staging;
-  /** Whether pools remember where each buffer was allocated. */
+  /** Whether pools record where each buffer was allocated. */
   readonly debug: boolean;
-  /** The pools that there are, by handle: a device tells its current pool by that. */
+  /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
-  /** Memory of no pool: what is left of it is reported by `end`. */
+  /** Memory that belongs to no pool. `end` reports what has not been freed. */
   readonly unpooledMemory: Set<UnpooledMemory> = new Set();
   readonly #hostAllocations = new Set<HostAllocation>();
   readonly #hostViews = new Set<ArrayBuffer>();
-  /** Events that the library itself waits for, and their devices. */
+  /** Events that the library itself waits for, each with its device. */
   readonly #markers = new Map<bigint, number>();
   readonly #importedMappings = new Map<bigint, ImportedMappings>();
 
@@ -38,7 +38,7 @@ export class Session {
     return this.driver === endedDriver;
   }
 
-  /** Page-locked memory, which the session frees at its end if nobody has. */
+  /** Allocates page-locked memory. The session frees it at its end unless it has been freed before. */
   allocateHost(byteLength: number): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);
     this.#hostAllocations.add(allocation);
@@ -47,7 +47,7 @@ export class Session {
 
   freeHost(allocation: HostAllocation): void {
     if (!this.#hostAllocations.delete(allocation)) return;
-    // Detached afterwards, the buffer can no longer show memory that is gone.
+    // Detach the buffer even if freeing fails: it must not show memory that is gone.
     const { buffer } = allocation;
     try {
       this.driver.freeHost(allocation);
@@ -56,7 +56,10 @@ export class Session {
     }
   }
 
-  /** An event by which the library itself knows how far a stream is. The session destroys it at its end if nobody has. */
+  /**
+   * Creates an event that the library itself records to learn how far a stream has got. The session destroys it at its
+   * end unless it has been destroyed before.
+   */
   createMarker(device: number): bigint {
     const marker = this.driver.eventCreateWithFlags(device, eventFlags.disableTiming);
     this.#markers.set(marker, device);
@@ -70,20 +73,20 @@ export class Session {
     ignoreLoss(() => this.driver.eventDestroy(device, marker));
   }
 
-  /** Memory of a pool in host memory, seen in place until `detach`. */
+  /** A view of a host pool's memory, without a copy, until `detach`. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const view = this.driver.hostView(address, byteLength);
     this.#hostViews.add(view);
     return view;
   }
 
-  /** Ends a view of memory that is about to go. */
+  /** Detaches a view whose memory is about to be freed. */
   detach(view: ArrayBuffer): void {
     this.#hostViews.delete(view);
     if (!view.detached) view.transfer(0);
   }
 
-  /** The mappings of an imported pool: a driver gives the same handle to each import of the same pool. */
+  /** The mappings of an imported pool. A driver returns the same handle for each import of the same pool. */
   importedMappings(pool: bigint): ImportedMappings {
     let mappings = this.#importedMappings.get(pool);
     if (mappings === undefined) {
@@ -93,22 +96,25 @@ export class Session {
     return mappings;
   }
 
-  /** Freeing it now would wait for all that its device was given, which may wait for a process that is gone. */
+  /**
+   * Reports the memory and does not free it: freeing waits for all work of its device, and that work may be waiting for
+   * a process that has ended.
+   */
   #reportUnpooledMemory(): void {
     reportLeak({
       count: this.unpooledMemory.size,
       byteLength: [...this.unpooledMemory].reduce((sum, { byteLength }) => sum + byteLength, 0),
-      before: "the Cuda object was disposed, of no pool",
+      before: "the Cuda object was disposed (memory outside any pool)",
     });
   }
 
-  /** Gives back what the session itself holds. */
+  /** Releases what the session itself holds. */
   end(): void {
     if (this.hasEnded) return;
     const { driver } = this;
     this.#reportUnpooledMemory();
     try {
-      // The last to be deferred is the first to be done; one that fails keeps none of the others from it.
+      // Runs the last deferred release first, and the others even if one fails.
       using releases = new DisposableStack();
       for (const marker of this.#markers.keys()) releases.defer(() => this.destroyMarker(marker));
       for (const view of this.#hostViews) releases.defer(() => this.detach(view));
@@ -123,8 +129,6 @@ export class Session {
 
 const endedDriver = new Proxy({} as Driver, {
   get() {
-    throw new EndedError(
-      "Cannot use this object: the Cuda object was disposed, and all that came from it went with it",
-    );
+    throw new EndedError("Cannot use this object: the Cuda object was disposed, along with everything that it created");
   },
 });

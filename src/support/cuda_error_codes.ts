@@ -1,10 +1,10 @@
 /**
- * The numbers of `enum cudaError`, as in `driver_types.h` of CUDA 13.0.
+ * The numbers of `enum cudaError`, from `driver_types.h` of CUDA 13.0.
  *
  * @module
  */
 
-/** Each `cudaError` name with its number. */
+/** The number of each `cudaError` by its name. */
 export const cudaErrorNumbers = {
   cudaSuccess: 0,
   cudaErrorInvalidValue: 1,

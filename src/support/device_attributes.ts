@@ -1,6 +1,6 @@
 /**
- * The device attributes that CUDA 13.0 knows, by the name that follows `cudaDevAttr` in its header, with a small first
- * letter. The numbers are those of `cudaDeviceAttr`.
+ * The device attributes of CUDA 13.0. Each has its name from CUDA's header, without `cudaDevAttr` and with a lowercase
+ * first letter, and its number in `cudaDeviceAttr`.
  *
  * @module
  */

@@ -1,16 +1,16 @@
 import { CudaError } from "./errors.ts";
 
-const lost = "the device's context is lost: nothing more can be done with CUDA in this process, end it";
-/** What to try where a call gave an error, if nothing is known of the call. */
-const advice: Readonly<Record<string, string>> = {
+const lost = "the device's context is lost: this process can no longer use CUDA and must be restarted";
+/** What to try, by error code, if the caller of `cannot` gives no hint. */
+const fallbackAdvice: Readonly<Record<string, string>> = {
   cudaErrorMemoryAllocation: "free memory or ask for less",
   cudaErrorInvalidDeviceFunction: "build the module for this device, or load its PTX",
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
-  cudaErrorNotSupported: "CudaDevice.attribute tells what a device supports",
+  cudaErrorNotSupported: "see CudaDevice.attribute for what the device supports",
 };
-/** What to try whatever the call was. Undefined where the error's own message says it. */
-const certainAdvice: Readonly<Record<string, string | undefined>> = {
-  cudaErrorOperatingSystem: "the process may have no descriptor left: close some, or raise ulimit -n",
+/** What to try, by error code, whatever the call was. Undefined if the error's own message already says it. */
+const overridingAdvice: Readonly<Record<string, string | undefined>> = {
+  cudaErrorOperatingSystem: "the process may have run out of file descriptors: close some, or raise ulimit -n",
   cudaErrorCallRequiresNewerDriver: undefined,
   cudaErrorECCUncorrectable: lost,
   cudaErrorNvlinkUncorrectable: lost,
@@ -31,47 +31,49 @@ const certainAdvice: Readonly<Record<string, string | undefined>> = {
 };
 
 /**
- * The error to throw when a driver call that was to do something failed.
+ * The error to throw when a driver call failed: a `CudaError` that says what could not be done, why, and what to try.
+ * An error that is no `CudaError` is returned unchanged.
  *
- * @param what What was being done to what: "allocate 4 bytes from the pool on device 0".
+ * @param what What was being done, as it follows "Cannot": "allocate 4 bytes from the pool on device 0".
+ * @param hint What to try, unless other advice holds for every call with this error.
  */
 export function cannot(what: string, error: unknown, hint?: string): unknown {
   if (!(error instanceof CudaError)) return error;
-  const tried = Object.hasOwn(certainAdvice, error.code) ? certainAdvice[error.code] : hint ?? advice[error.code];
-  const message = `Cannot ${what}: ${error.message}${tried === undefined ? "" : `; ${tried}`}`;
+  const { code } = error;
+  const advice = Object.hasOwn(overridingAdvice, code) ? overridingAdvice[code] : hint ?? fallbackAdvice[code];
+  const message = `Cannot ${what}: ${error.message}${advice === undefined ? "" : `; ${advice}`}`;
   return new CudaError(error.number, error.call, message, { cause: error });
 }
 
-/** What to try where something of another process could not be opened. */
+/** What to try if another process's memory or event, `what`, could not be opened. */
 export function openingHint(error: unknown, what: string): string {
   if (error instanceof CudaError && error.code === "cudaErrorDeviceUninitialized") {
-    return "what a process has exported it cannot open itself, only another process can";
+    return "a process cannot open what it has exported itself: open it in another process";
   }
-  return `it must be what exportHandle gave in another process, which still has the ${what}`;
+  return `it must be the result of exportHandle in another process that still has the ${what}`;
 }
 
-/** What the driver gave, of an error that `cannot` has made of it: whoever can say more of it begins from that. */
+/** The driver's own error behind one that `cannot` made, for a caller that can explain it better. */
 export function givenByDriver(error: unknown): unknown {
   return error instanceof CudaError && error.cause instanceof CudaError ? error.cause : error;
 }
 
-/** Whether an error says that the device's context is lost. */
+/** Whether an error means that the device's context is lost. */
 export function isLoss(error: unknown): boolean {
-  return error instanceof CudaError && certainAdvice[error.code] === lost;
+  return error instanceof CudaError && overridingAdvice[error.code] === lost;
 }
 
-/** The `Cuda` object that something came from was disposed: it went with that. */
+/** Thrown when an object is used after the `Cuda` object that created it was disposed. */
 export class EndedError extends ReferenceError {
   static {
-    // What is printed of an uncaught error begins with its class: the user knows this one as a ReferenceError.
+    // An uncaught error is printed with the name of its class. Users know this one as a ReferenceError.
     Object.defineProperty(this, "name", { value: "ReferenceError" });
   }
 }
 
 /**
- * Gives something back. Where the device was lost meanwhile there is nothing to give back, and the error that says so has
- * been thrown already, or will be by the next wait: in a block of `using`s it must not hide the first one. Nor is there
- * after the end of all.
+ * Runs a cleanup, and ignores a lost context or a disposed `Cuda`: the resource is gone already, and throwing from a
+ * `using` block would hide the first error. The loss of a context has been thrown before, or the next wait throws it.
  */
 export function ignoreLoss(release: () => void): void {
   try {

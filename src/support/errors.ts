@@ -1,5 +1,5 @@
 /**
- * The errors that are thrown beside `TypeError`, `RangeError` and `ReferenceError`.
+ * The errors that poolpass throws besides `TypeError`, `RangeError` and `ReferenceError`.
  *
  * @module
  */
@@ -11,22 +11,22 @@ const namesByNumber: ReadonlyMap<number, string> = new Map(
 );
 
 /**
- * The name that CUDA gives to an error number, `"cudaErrorInvalidValue"` for 1. A number that is not in the headers of
- * CUDA 13.0, such as one of a newer driver, is `"cudaErrorUnknown"`.
+ * CUDA's name for an error number: `"cudaErrorInvalidValue"` for 1. The name is `"cudaErrorUnknown"` for a number that
+ * is not in the headers of CUDA 13.0, such as one of a newer driver.
  */
 export function cudaErrorName(number: number): string {
   return namesByNumber.get(number) ?? "cudaErrorUnknown";
 }
 
-/** A CUDA call gave an error. */
+/** A CUDA call failed. */
 export class CudaError extends Error {
   /** Always `"CudaError"`. */
   declare readonly name: "CudaError";
-  /** CUDA's name of the error, `"cudaErrorInvalidValue"`; `"cudaErrorUnknown"` for a number that has no name yet. */
+  /** CUDA's name for the error, such as `"cudaErrorInvalidValue"`; `"cudaErrorUnknown"` for a number without a name. */
   readonly code: string;
-  /** CUDA's number of the error. */
+  /** CUDA's number for the error. */
   readonly number: number;
-  /** The function that gave it, `"cudaMemPoolImportPointer"`. */
+  /** The CUDA function that failed, such as `"cudaMemPoolImportPointer"`. */
   readonly call: string;
 
   static {
@@ -34,11 +34,11 @@ export class CudaError extends Error {
   }
 
   /**
-   * An error that a CUDA call gave.
+   * Creates the error of a CUDA call that failed.
    *
    * @param number the `cudaError` that the call returned
    * @param call the name of the CUDA function
-   * @param message what could not be done to what, and what to try; the call, the error's name and number unless given
+   * @param message what could not be done, and what to try; by default the call with the error's name and number
    */
   constructor(number: number, call: string, message?: string, options?: ErrorOptions) {
     const code = cudaErrorName(number);
@@ -49,12 +49,12 @@ export class CudaError extends Error {
   }
 }
 
-/** The error of a call that also says why, as the compiler of PTX does. */
+/** The error of a call that also returned an explanation, as the PTX compiler does. */
 export function explainedError(number: number, call: string, why: string, options?: ErrorOptions): CudaError {
   return new CudaError(number, call, `${call} failed: ${cudaErrorName(number)}: ${why}`, options);
 }
 
-/** There is no CUDA here to be used: no permission, no driver, or no device. Any other failure is another error. */
+/** CUDA cannot be used here: no permission, no driver, or no device. Any other failure is a different error. */
 export class CudaUnavailableError extends Error {
   /** Always `"CudaUnavailableError"`. */
   declare readonly name: "CudaUnavailableError";
@@ -65,22 +65,23 @@ export class CudaUnavailableError extends Error {
 }
 
 /**
- * Why something could not be shared. The set is open: more codes may come.
+ * Why something could not be shared. New codes may be added.
  *
  * - `"peer-gone"`: the other process has ended, has closed the connection, or has lost its device;
- * - `"timed-out"`: it did not greet, or did not complete a message, in the time that there is for that;
- * - `"bad-message"`: it said what the protocol does not allow, or is no poolpass;
- * - `"version-mismatch"`: there is no version of the protocol that both know;
- * - `"not-permitted"`: a user that is not allowed, a folder that other users can change, or as many importers as may be;
- * - `"device-not-visible"`: the memory is of a device that this process does not see;
- * - `"size-mismatch"`: the memory is smaller than it was said to be;
- * - `"address-in-use"`: something else is at the path, or listens there;
- * - `"path-too-long"`: a socket's path has at most 107 bytes in UTF-8;
+ * - `"timed-out"`: the other process did not send its greeting, or did not complete a message, in time;
+ * - `"bad-message"`: the other process sent something that the protocol does not allow, or does not run poolpass;
+ * - `"version-mismatch"`: the two processes have no protocol version in common;
+ * - `"not-permitted"`: the user is not allowed, other users can change the folder, or the exporter has as many
+ *   importers as it accepts;
+ * - `"device-not-visible"`: the memory is on a device that this process does not see;
+ * - `"size-mismatch"`: the memory is smaller than the other process stated;
+ * - `"address-in-use"`: another file or another listener is at the path;
+ * - `"path-too-long"`: a socket's path is longer than 107 bytes in UTF-8;
  * - `"not-found"`: there is no such file or folder, or the offer was withdrawn or never made;
- * - `"not-listening"`: there is a file at the path, and nobody listens there;
- * - `"cut-off"`: the exporter asks for its memory back, or has ended the connection of an importer that kept it;
+ * - `"not-listening"`: there is a file at the path, but no process listens there;
+ * - `"cut-off"`: the exporter has asked for its memory back, or has disconnected an importer that kept it;
  * - `"out-of-descriptors"`: the process may open no more descriptors;
- * - `"not-supported"`: the system, or this build for it, has not what sharing needs.
+ * - `"not-supported"`: the system, or this build for it, lacks something that sharing needs.
  */
 export type SharingErrorCode =
   | "peer-gone"
@@ -102,7 +103,7 @@ export type SharingErrorCode =
 export class SharingError extends Error {
   /** Always `"SharingError"`. */
   declare readonly name: "SharingError";
-  /** What went wrong, for programs. */
+  /** The reason, for programs to compare. */
   readonly code: SharingErrorCode;
 
   static {
@@ -110,10 +111,10 @@ export class SharingError extends Error {
   }
 
   /**
-   * An error of sharing.
+   * Creates the error of a failure to share.
    *
-   * @param code what went wrong, for programs
-   * @param message what could not be done to what, why, and what to do
+   * @param code the reason, for programs to compare
+   * @param message what could not be done, why, and what to do
    */
   constructor(code: SharingErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
@@ -121,7 +122,10 @@ export class SharingError extends Error {
   }
 }
 
-/** On the prototype, not on each error, the name is in the stack's first line, and is not printed once more after it. */
+/**
+ * Names a class of errors on its prototype and not on each error: the stack's first line then has the name, and
+ * runtimes do not print it once more as a property.
+ */
 function nameErrors(constructor: { readonly prototype: Error }, name: string): void {
   nameClass(constructor, name);
   Object.defineProperty(constructor.prototype, "name", { value: name, configurable: true, writable: true });

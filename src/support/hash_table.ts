@@ -1,19 +1,19 @@
 /**
- * A table for what comes and goes all the time: in V8 it takes a quarter of the time that a Map of numbers takes, and a
- * Map of bigints takes twice as long as that.
+ * A hash table for entries that are added and deleted all the time. In V8 it takes a quarter of the time of a Map with
+ * number keys; a Map with bigint keys takes twice as long as a Map with number keys.
  *
  * @module
  */
 
-/** What a table holds. */
+/** An entry of a {@linkcode HashTable}. */
 export interface HashEntry<E> {
-  /** A whole number of 32 bits. */
+  /** A 32-bit integer. */
   hash: number;
-  /** The table's own: another entry of the same bucket. */
+  /** The next entry of the same bucket. Only the table sets it. */
   next: E | undefined;
 }
 
-/** Entries by their hashes. Who looks for one walks from the first of a bucket along `next`. */
+/** Entries by hash. To find an entry, walk from the first one of its bucket along `next`. */
 export class HashTable<E extends HashEntry<E>> {
   #buckets: (E | undefined)[] = emptyBuckets(16);
   #size = 0;
@@ -22,7 +22,7 @@ export class HashTable<E extends HashEntry<E>> {
     return this.#size;
   }
 
-  /** The first entry of the bucket that a hash belongs to, whose others may have other hashes. */
+  /** The first entry of the bucket for a hash. The bucket may also have entries with other hashes. */
   first(hash: number): E | undefined {
     return this.#buckets[hash & (this.#buckets.length - 1)];
   }
@@ -33,17 +33,17 @@ export class HashTable<E extends HashEntry<E>> {
     link(this.#buckets, entry);
   }
 
-  /** Takes out an entry that is in the table. */
+  /** Deletes an entry, which must be in the table. */
   delete(entry: E): void {
     this.#size--;
     const index = entry.hash & (this.#buckets.length - 1);
-    let before = this.#buckets[index]!;
-    if (before === entry) {
+    let previous = this.#buckets[index]!;
+    if (previous === entry) {
       this.#buckets[index] = entry.next;
       return;
     }
-    while (before.next !== entry) before = before.next!;
-    before.next = entry.next;
+    while (previous.next !== entry) previous = previous.next!;
+    previous.next = entry.next;
   }
 
   #grow(): void {
@@ -60,7 +60,7 @@ export class HashTable<E extends HashEntry<E>> {
   }
 }
 
-/** Spreads what several numbers differ in over all bits: a table goes by the lowest. */
+/** Mixes a hash so that its lowest bits, which select the bucket, depend on all others (MurmurHash3's finalizer). */
 export function mixHash(hash: number): number {
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);

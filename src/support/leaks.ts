@@ -1,14 +1,14 @@
-/** Buffers that were not freed before what they came from was disposed. */
+/** Buffers that were not freed before the object that allocated them was disposed. */
 export interface Leak {
   readonly count: number;
   readonly byteLength: number;
-  /** What was disposed, and more of it: "the pool on device 0 was disposed". */
+  /** What was disposed, as it follows "before": "the pool on device 0 was disposed". */
   readonly before: string;
-  /** From where each was allocated, if that was noted. */
+  /** Where each buffer was allocated, if that was recorded. */
   readonly origins?: readonly string[];
 }
 
-/** Warns of buffers that nobody can free any more, or that their users seem to have forgotten. */
+/** Warns of buffers that can no longer be freed, or whose users seem to have forgotten to free them. */
 export function reportLeak({ count, byteLength, before, origins = [] }: Leak): void {
   if (count === 0) return;
   const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
@@ -16,7 +16,7 @@ export function reportLeak({ count, byteLength, before, origins = [] }: Leak): v
   console.warn(`poolpass: ${buffers} not freed before ${before}, ${byteLength} bytes${lines}`);
 }
 
-/** From where memory is being allocated, for the report. */
+/** The call stack of an allocation, for the leak report. */
 export function originOf(byteLength: number): string {
   return new Error(`${byteLength} bytes allocated`).stack!.replace(/^Error: /, "");
 }

@@ -1,6 +1,6 @@
 /**
- * The text that CUDA's tools show for a device's 16-byte UUID: `GPU-14e79943-d9b5-ef5b-1063-3010823d4b49`, and with `MIG-`
- * for a part of a GPU.
+ * Formats a device's 16-byte UUID as CUDA's tools do: `GPU-14e79943-d9b5-ef5b-1063-3010823d4b49`, or with `MIG-` for a
+ * part of a partitioned GPU.
  */
 export function formatUuid(uuid: Uint8Array, kind: "GPU" | "MIG" = "GPU"): string {
   const digits = uuid.toHex();
@@ -8,12 +8,14 @@ export function formatUuid(uuid: Uint8Array, kind: "GPU" | "MIG" = "GPU"): strin
   return `${kind}-${parts.join("-")}`;
 }
 
-/** The 16 bytes of a UUID as `formatUuid` writes it. */
+/** The 16 bytes of a UUID that `formatUuid` formatted. */
 export function parseUuid(uuid: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(uuid.slice("GPU-".length).replaceAll("-", ""));
 }
 
-/** Whether two texts are of the same 16 bytes: who is told the bytes alone cannot know of which kind the device is. */
+/**
+ * Whether two formatted UUIDs have the same 16 bytes. Ignores the prefix, which cannot be known from the bytes alone.
+ */
 export function isSameUuid(one: string, other: string): boolean {
   return one.slice("GPU-".length) === other.slice("GPU-".length);
 }

@@ -157,7 +157,7 @@ simulationTest("a driver of the future may lack a function: its feature is off",
     ...everything,
     open: "CUDA 15010, libcudart undefined",
     "default pool": "CudaError: Cannot tell the pool of device 0: the installed library, of CUDA 15.1, has no " +
-      "cuDeviceGetDefaultMemPool; CudaDevice.attribute tells what a device supports",
+      "cuDeviceGetDefaultMemPool; see CudaDevice.attribute for what the device supports",
   });
 });
 

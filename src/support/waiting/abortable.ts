@@ -2,9 +2,9 @@ import { checkOptions } from "../validation.ts";
 import { throwIfAborted, type WaitOptions } from "./waiting.ts";
 
 /**
- * A promise of a callback, which an aborted signal rejects.
+ * A promise that a callback settles. An aborted signal rejects it.
  *
- * @param subscribe is given what to call; what it returns, if anything, takes that back
+ * @param subscribe registers the callbacks, and may return a function that unregisters them
  */
 export function abortable<T = void>(
   subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,

@@ -1,17 +1,17 @@
-/** A wait for something that may have come about whenever it is looked at. There is one at a time. */
+/** A condition variable. It has one waiter at a time. */
 export class Condition {
-  #look: (() => void) | undefined;
+  #check: (() => void) | undefined;
 
-  /** Something has changed. */
+  /** Makes the waiter check its condition. Call it after each change that the condition depends on. */
   notify(): void {
-    this.#look?.();
+    this.#check?.();
   }
 
-  /** Resolves once it is settled, or so many milliseconds are over, if they are given. */
+  /** Resolves once `isSettled` returns true, checked at once and at each `notify`, or after `milliseconds` if given. */
   wait(isSettled: () => boolean, milliseconds?: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = milliseconds === undefined ? undefined : setTimeout(resolve, milliseconds);
-      this.#look = () => {
+      this.#check = () => {
         if (!isSettled()) return;
         clearTimeout(timer);
         resolve();

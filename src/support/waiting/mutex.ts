@@ -1,51 +1,45 @@
-/**
- * First come, first served.
- *
- * @module
- */
-
-/** One turn at a time, in the order in which they were asked for. */
+/** A mutex that serves its waiters in the order in which they came. */
 export class Mutex {
-  #taken = false;
+  #isLocked = false;
   readonly #waiting: (() => void)[] = [];
 
-  /** Takes the turn if it is free. */
+  /** Acquires the mutex if it is free. Returns whether it was. */
   tryAcquire(): boolean {
-    if (this.#taken) return false;
-    this.#taken = true;
+    if (this.#isLocked) return false;
+    this.#isLocked = true;
     return true;
   }
 
   /**
-   * Waits for the turn and takes it.
+   * Waits for the mutex and acquires it.
    *
-   * @param signals each of them, once aborted, rejects the wait with its reason
+   * @param signals the first to be aborted rejects the wait with its reason
    */
   acquire(signals: readonly (AbortSignal | undefined)[]): Promise<void> {
     return new Promise((resolve, reject) => {
       for (const signal of signals) if (signal?.aborted) return reject(signal.reason);
       if (this.tryAcquire()) return resolve();
-      const turn = (): void => {
-        forget();
+      const grant = (): void => {
+        unsubscribe();
         resolve();
       };
-      const forget = (): void => {
+      const unsubscribe = (): void => {
         for (const signal of signals) signal?.removeEventListener("abort", onAbort);
       };
       const onAbort = (event: Event): void => {
-        forget();
-        this.#waiting.splice(this.#waiting.indexOf(turn), 1);
+        unsubscribe();
+        this.#waiting.splice(this.#waiting.indexOf(grant), 1);
         reject((event.target as AbortSignal).reason);
       };
       for (const signal of signals) signal?.addEventListener("abort", onAbort);
-      this.#waiting.push(turn);
+      this.#waiting.push(grant);
     });
   }
 
-  /** Ends the turn: it goes to whoever has waited longest. */
+  /** Releases the mutex, or passes it to the waiter that has waited longest. */
   release(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#taken = false;
-    else next();
+    const grantNext = this.#waiting.shift();
+    if (grantNext === undefined) this.#isLocked = false;
+    else grantNext();
   }
 }

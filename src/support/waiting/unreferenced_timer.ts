@@ -1,17 +1,18 @@
 /**
- * Waiting for another process, which tells nobody when it is done: neither burns a processor.
+ * Two ways to wait between polls of another process that sends no notification. Neither uses the processor.
  *
  * @module
  */
 
 const pauseMilliseconds = 0.2;
 
-let unchanging: Int32Array<SharedArrayBuffer> | undefined;
+/** Stays 0, so that `Atomics.wait` always waits until its timeout. */
+let neverChanged: Int32Array<SharedArrayBuffer> | undefined;
 
-/** Blocks for a moment. */
+/** Blocks the thread for 0.2 milliseconds. */
 export function pause(): void {
-  unchanging ??= new Int32Array(new SharedArrayBuffer(4));
-  Atomics.wait(unchanging, 0, 0, pauseMilliseconds);
+  neverChanged ??= new Int32Array(new SharedArrayBuffer(4));
+  Atomics.wait(neverChanged, 0, 0, pauseMilliseconds);
 }
 
 /** A timer that does not keep the process alive. */
@@ -25,10 +26,10 @@ export class UnreferencedTimer {
     this.#milliseconds = milliseconds;
   }
 
-  /** Calls back once, when the time is over; it does not begin anew where this was called before. */
+  /** Starts the timer, which calls back once. Does nothing if the timer is running already. */
   start(): void {
     if (this.#timer !== undefined) return;
-    // All three runtimes give an object; the standard library's types do not.
+    // setTimeout returns an object in all three runtimes, but a number according to the standard library's types.
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.#callback();

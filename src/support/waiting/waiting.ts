@@ -1,10 +1,10 @@
 /**
  * The one place where the library waits for a GPU without blocking the event loop.
  *
- * CUDA has no descriptor to wait on, and a native call parked for each stream would use up the runtime's few threads:
- * so the driver is asked again and again, for all that is waited for at once: at every turn of the event loop for two
- * milliseconds after a wait began or ended, and then once in a millisecond. Nothing runs while nobody waits. A wait that
- * is pending keeps the process alive.
+ * CUDA has no descriptor to wait on, and a native call parked for each stream would use up the runtime's few threads.
+ * So the driver is polled, for all pending waits together: at every turn of the event loop for two milliseconds after a
+ * wait began or ended, and then once per millisecond. Nothing runs while no wait is pending. A pending wait keeps the
+ * process alive.
  *
  * @module
  */
@@ -12,9 +12,9 @@
 import { atNextTurn } from "./turn.ts";
 import { checkOptions, whatIs } from "../validation.ts";
 
-/** May be ended early. */
+/** How a wait can be ended early. */
 export interface WaitOptions {
-  /** Ends the wait, not the work: the promise rejects with the signal's reason. */
+  /** Ends the wait but not the work: the promise rejects with the signal's reason. */
   signal?: AbortSignal;
 }
 
@@ -27,12 +27,12 @@ const eagerMilliseconds = 2;
 const intervalMilliseconds = 1;
 
 const waits = new Set<Wait>();
-/** Until when the conditions are looked at in every turn, in milliseconds. */
+/** The `performance.now()` until which the waits are polled at every turn of the event loop. */
 let eagerEnd = 0;
 let isNextTurnAwaited = false;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Resolves once `isDone` returns true. Rejects with what it throws, and at once with the reason of an aborted signal. */
+/** Resolves once `isDone` returns true. Rejects with the error that it throws, or with an aborted signal's reason. */
 export async function waitUntil(isDone: () => boolean, options: WaitOptions = {}): Promise<void> {
   checkOptions(options, "a wait");
   const { signal } = options;
@@ -50,12 +50,12 @@ export async function waitUntil(isDone: () => boolean, options: WaitOptions = {}
 }
 
 /**
- * Calls back once when `isDone` has returned true, or with what it has thrown: before this returns, where that is so at
- * the first look. The function that it returns cancels.
+ * Calls back once: when `isDone` has returned true, or with the error that it has thrown. If the first poll finds that,
+ * the callback runs before this returns. The function that this returns cancels the wait.
  */
 export function whenDone(isDone: () => boolean, callback: (error?: unknown) => void): () => void {
   const wait: Wait = { isDone, callback };
-  if (look(wait)) return () => {};
+  if (poll(wait)) return () => {};
   waits.add(wait);
   becomeEager();
   return () => {
@@ -63,8 +63,8 @@ export function whenDone(isDone: () => boolean, callback: (error?: unknown) => v
   };
 }
 
-/** Whether the wait is at its end, which its callback then has been told. */
-function look(wait: Wait): boolean {
+/** Polls a wait, and calls back if it has ended. Returns whether it has. */
+function poll(wait: Wait): boolean {
   let error: unknown;
   try {
     if (!wait.isDone()) return false;
@@ -76,10 +76,10 @@ function look(wait: Wait): boolean {
   return true;
 }
 
-function lookAtAll(): void {
+function pollAll(): void {
   try {
-    // What begins in a callback has been looked at already, and what one cancels is not looked at any more.
-    for (const wait of [...waits]) if (waits.has(wait) && look(wait)) eagerEnd = performance.now() + eagerMilliseconds;
+    // A wait that a callback starts has been polled already. One that a callback cancels must not be polled again.
+    for (const wait of [...waits]) if (waits.has(wait) && poll(wait)) eagerEnd = performance.now() + eagerMilliseconds;
   } finally {
     schedule();
   }
@@ -97,12 +97,12 @@ function schedule(): void {
     isNextTurnAwaited = true;
     atNextTurn(() => {
       isNextTurnAwaited = false;
-      lookAtAll();
+      pollAll();
     });
   } else {
     timer = setTimeout(() => {
       timer = undefined;
-      lookAtAll();
+      pollAll();
     }, intervalMilliseconds);
   }
 }
@@ -112,12 +112,14 @@ function stopTimer(): void {
   timer = undefined;
 }
 
-/** Throws the reason of a signal that is aborted, and a `TypeError` for what is no signal. */
+/** Throws the reason of an aborted signal, and a `TypeError` if `signal` is not a signal. */
 export function throwIfAborted(signal: AbortSignal | null | undefined): void {
-  // The web's own functions take null as well.
+  // The web's own functions accept null too.
   if (signal === undefined || signal === null) return;
   if (typeof signal.throwIfAborted !== "function") {
-    throw new TypeError(`Cannot use ${whatIs(signal)} as a signal: give an AbortSignal, as a controller's signal is`);
+    throw new TypeError(
+      `Cannot use ${whatIs(signal)} as a signal: give an AbortSignal, such as an AbortController's signal`,
+    );
   }
   signal.throwIfAborted();
 }

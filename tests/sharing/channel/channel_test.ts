@@ -816,7 +816,11 @@ sharingTest("options that a channel cannot have are refused, and nothing is left
     RangeError,
     "the size of the 1024 slots",
   );
-  assertThrows(() => exporter.createChannel("frames", { ...good, slots: "2" as never }), TypeError, "slots is a text");
+  assertThrows(
+    () => exporter.createChannel("frames", { ...good, slots: "2" as never }),
+    TypeError,
+    "slots is a string",
+  );
   assertThrows(() => exporter.createChannel("frames", undefined as never), TypeError, "give its pool, slots and");
   using unshared = gpu.createPool();
   assertThrows(
