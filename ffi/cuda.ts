@@ -1,10 +1,10 @@
 /**
- * The CUDA driver's functions that are called, as in `cuda.h`. Each returns a `CUresult`; each parameter's C type and
- * name stand beside it. The last part has the driver-API equivalents of the runtime's functions, called where no runtime library serves.
+ * The functions of the CUDA driver library that poolpass calls, as declared in `cuda.h`. Each returns a `CUresult`;
+ * each parameter's C type and name stand beside it. The last part has the driver-API equivalents of the runtime's
+ * functions, called if no runtime library is used.
  *
- * The calls that programs make all the time are bound in the form that costs least: an out-parameter by its address in
- * place of a view of it, and host memory as a view in place of its address, which in Deno takes far longer to find than
- * the call takes.
+ * The functions that programs call all the time are bound in the cheapest form. An out-parameter is an address and not
+ * a view; host memory is a view and not an address, because in Deno finding an address takes far longer than the call.
  *
  * @module
  */

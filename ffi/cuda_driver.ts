@@ -1,8 +1,10 @@
 /**
- * The driver of a real GPU, each call on its device's primary context: the CUDA runtime for what it has, the driver
- * library for modules and launches, and for what programs do all the time. There the runtime is another layer: on an
- * H200, recording an event takes 164 nanoseconds by libcuda and 217 by libcudart, allocating and freeing 845 and 940.
- * Their errors have the runtime's names of the calls all the same, and all numbers but two are the runtime's too.
+ * The driver of a real GPU. Each call runs on its device's primary context.
+ *
+ * Most calls go to the CUDA runtime. Modules, launches, and the calls that programs make all the time go to the driver
+ * library, because the runtime would only be another layer: on an H200, recording an event takes 164 nanoseconds
+ * through libcuda and 217 through libcudart, and allocating and freeing takes 845 and 940. Errors have the runtime's
+ * call names in either case, and all error numbers but two are the runtime's too.
  *
  * @module
  */
@@ -20,7 +22,7 @@ import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { sharedAmongCopies } from "../src/support/library_copies.ts";
 import { CudaError, explainedError } from "../src/support/errors.ts";
 import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_libraries.ts";
-import { minimumVersionOfPoolOptions, newerNeeded } from "./minimum_versions.ts";
+import { minimumVersionOfPoolOptions, newerVersionNeeded } from "./minimum_versions.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
 import {
@@ -44,17 +46,17 @@ const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
 const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
 
 /**
- * The device that is current on this thread, as CUDA knows it: -1 where none is. All drivers of the thread share it, those
- * of other copies of this library too. Who calls cudaSetDevice by other means must set it back.
+ * The device that is current on this thread in CUDA; -1 if none is. All drivers on the thread share it, including those
+ * of other copies of this library. Code that calls cudaSetDevice by other means must restore the device.
  */
 const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ device: -1 }));
 
-/** Packed parameters beside the `extra` array by which `cuLaunchKernel` finds them. */
+/** Packed parameters, and the `extra` array that tells `cuLaunchKernel` where they are. */
 interface CudaKernelParameters extends KernelParameters {
   readonly extra: Uint8Array;
 }
 
-/** `Driver` over libcudart and libcuda, or over libcuda alone. */
+/** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
   readonly kind = "cuda";
   readonly runtimeVersion: number | undefined;
@@ -62,16 +64,16 @@ export class CudaDriver implements Driver {
   readonly #libraries: CudaLibraries;
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
-  /** By device: a context is current only for who has retained it. */
+  /** By device, whether this driver has retained the context. One that only another driver retains may not be used. */
   readonly #initialized: boolean[] = [];
 
-  /** Keeps memory that a call knows by its address alone from being collected while the call runs. */
+  /** Keeps memory that a call receives as an address from being collected while the call runs. */
   #hostMemory: Uint8Array | undefined;
 
   #lastByteLength = 0;
   #lastSize = 0n;
 
-  // Out-parameters: each call that has any overwrites these and reads them before the next.
+  // Out-parameters: each call that has any overwrites these, and they are read before the next call.
   readonly #handleOut = new BigUint64Array(2);
   readonly #out = new Uint8Array(this.#handleOut.buffer, 0, 8);
   readonly #outAddress: bigint;
@@ -84,9 +86,9 @@ export class CudaDriver implements Driver {
   /**
    * Loads CUDA.
    *
-   * @param options.cudart Path of libcudart; `null` does without one.
-   * @throws {CudaUnavailableError} where FFI is not permitted, there is no libcuda, or it reports no device.
-   * @throws {CudaError} where CUDA is there and fails.
+   * @param options.cudart Path of libcudart; with `null`, none is used.
+   * @throws {CudaUnavailableError} if FFI is not permitted, there is no libcuda, or it reports no device.
+   * @throws {CudaError} if CUDA is present and fails.
    */
   constructor(options: { cudart?: string | null } = {}) {
     this.#libraries = loadCudaLibraries(options);
@@ -102,7 +104,7 @@ export class CudaDriver implements Driver {
 
   close(): void {
     this.#libraries.close();
-    // Without the runtime library the context that was current is gone now.
+    // Without the runtime library, closing has released the context that was current.
     current.device = -1;
   }
 
@@ -124,7 +126,7 @@ export class CudaDriver implements Driver {
 
   deviceGetUuid(device: number): Uint8Array {
     const uuid = new Uint8Array(opaqueStructSizes.cudaUUID_t);
-    // The second form tells the parts of a partitioned GPU apart; drivers before 11.4 have the first alone.
+    // Only cuDeviceGetUuid_v2 distinguishes the parts of a partitioned GPU. Drivers before 11.4 lack it.
     const result = this.#libraries.lacks("cuDeviceGetUuid_v2")
       ? this.#driver.cuDeviceGetUuid(uuid, device)
       : this.#driver.cuDeviceGetUuid_v2(uuid, device);
@@ -167,7 +169,7 @@ export class CudaDriver implements Driver {
     this.#makeCurrent(device);
     const result = this.#runtime.cudaDeviceGetStreamPriorityRange(this.#out, this.#secondOut);
     this.#check(result, "cudaDeviceGetStreamPriorityRange");
-    // The second is written to the second half.
+    // #secondOut starts at the third int.
     return { least: this.#intOut[0]!, greatest: this.#intOut[2]! };
   }
 
@@ -184,7 +186,7 @@ export class CudaDriver implements Driver {
   }
 
   streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean {
-    // What has no context has no work.
+    // A device without a context has no work.
     if (options?.peek && !this.#initialized[device]) return true;
     this.#makeCurrent(device);
     return this.#checkReady(this.#runtime.cudaStreamQuery(stream), "cudaStreamQuery");
@@ -276,7 +278,7 @@ export class CudaDriver implements Driver {
     return this.#handleOut[0]!;
   }
 
-  /** Older libraries have no room for these in the struct, and could make the pool without them. */
+  /** Refuses options that an older library's struct has no fields for: it could create the pool without them. */
   #checkPoolOptions({ location, maxSize }: MemPoolProps): void {
     const isOnDevice = location.type === memLocationType.device;
     if (isOnDevice && maxSize === 0n) return;
@@ -284,7 +286,7 @@ export class CudaDriver implements Driver {
     const versions = { driver: this.driverGetVersion(), libcudart: this.runtimeVersion ?? Infinity };
     for (const [library, version] of Object.entries(versions)) {
       if (version >= minimumVersionOfPoolOptions) continue;
-      throw newerNeeded("cudaMemPoolCreate", { what, first: minimumVersionOfPoolOptions, version, library });
+      throw newerVersionNeeded("cudaMemPoolCreate", { what, minimum: minimumVersionOfPoolOptions, version, library });
     }
   }
 
@@ -378,7 +380,7 @@ export class CudaDriver implements Driver {
       return handle;
     }
     this.#check(this.#runtime[call](this.#out, pool, handleType, 0), call);
-    // CUDA's own descriptor would stay open in every program that this process starts.
+    // CUDA's own descriptor would stay open in each program that this process starts.
     const exported = this.#intOut[0]!;
     try {
       return duplicateDescriptor(exported);
@@ -390,7 +392,7 @@ export class CudaDriver implements Driver {
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
     this.#makeCurrent(device);
     this.#hostMemory = typeof handle === "number" ? undefined : handle;
-    // As an int becomes a pointer: Node refuses a negative number.
+    // Converts as C does from an int to a pointer. Node refuses a negative number.
     const value = typeof handle === "number" ? BigInt.asUintN(64, BigInt(handle)) : addressOf(handle);
     const result = this.#runtime.cudaMemPoolImportFromShareableHandle(this.#out, value, handleType, 0);
     this.#check(result, "cudaMemPoolImportFromShareableHandle");
@@ -417,11 +419,14 @@ export class CudaDriver implements Driver {
       return this.#hostPoolRange(address);
     }
     this.#check(result, "cuMemGetAddressRange");
-    // A bigint in between would take longer than the call.
+    // Converting the size from a bigint would take longer than the call.
     return { base: this.#handleOut[0]!, byteLength: this.#wordsOut[2]! + this.#wordsOut[3]! * 2 ** 32 };
   }
 
-  /** Of a host pool's memory the driver tells who has no access the size, and not the begin: the address must be that. */
+  /**
+   * The range of a host pool's memory that the current device cannot access. The driver then reports the size but not
+   * the base, so `address` must be the base.
+   */
   #hostPoolRange(address: bigint): { base: bigint; byteLength: number } {
     const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.rangeSize, address);
     this.#check(result, "cuPointerGetAttribute");
@@ -478,8 +483,9 @@ export class CudaDriver implements Driver {
   }
 
   /**
-   * A host pool's memory is no device's to CUDA. Without a kind it goes by the addresses, and takes one that it does not
-   * know for the host's: only what it does know may be copied so.
+   * Whether a copy failed because `address` is in a host pool, whose memory CUDA does not accept as device memory. Such
+   * a copy needs `cudaMemcpyDefault`, which infers the direction from the addresses and takes an unknown one for
+   * pageable host memory. So it may be used only for an address that CUDA knows.
    */
   #isOfHostPool(result: number, address: bigint): boolean {
     return result === cudaErrorNumbers.cudaErrorInvalidValue && this.#isHostMemory(address);
@@ -532,9 +538,9 @@ export class CudaDriver implements Driver {
     const values = new Uint8Array(new BigUint64Array([addressOf(log), BigInt(log.length)]).buffer);
     const result = this.#driver.cuModuleLoadDataEx(this.#out, nulTerminated(image), 2, options, values);
     if (result !== 0) {
-      const text = new TextDecoder().decode(log.subarray(0, log.indexOf(0))).trim();
+      const explanation = new TextDecoder().decode(log.subarray(0, log.indexOf(0))).trim();
       const call = "cuModuleLoadDataEx";
-      throw text === "" ? new CudaError(result, call) : explainedError(result, call, text);
+      throw explanation === "" ? new CudaError(result, call) : explainedError(result, call, explanation);
     }
     return this.#handleOut[0]!;
   }
@@ -556,7 +562,7 @@ export class CudaDriver implements Driver {
   }
 
   createKernelParameters(byteLength: number): KernelParameters {
-    // The parameters, then their size, in one buffer: `extra` names both by address.
+    // One buffer holds the parameters and, after them, their size. `extra` has the address of each.
     const sizeOffset = Math.ceil(byteLength / 8) * 8;
     const view = new DataView(new ArrayBuffer(sizeOffset + 8));
     view.setBigUint64(sizeOffset, BigInt(byteLength), true);
@@ -610,7 +616,7 @@ export class CudaDriver implements Driver {
     return this.#intOut[0]!;
   }
 
-  /** A size as calls take it. To make a bigint takes longer than to pass it, and programs ask for the same again. */
+  /** Converts a size to a bigint. That takes longer than passing one, and programs often use the same size again. */
   #sizeOf(byteLength: number): bigint {
     if (byteLength !== this.#lastByteLength) {
       this.#lastSize = BigInt(byteLength);
@@ -624,7 +630,7 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaSetDevice(device), "cudaSetDevice");
     current.device = device;
     if (!this.#initialized[device]) {
-      // Before CUDA 12, cudaSetDevice alone made no context for the driver library's calls to find.
+      // Before CUDA 12, cudaSetDevice alone created no context for the driver library's calls.
       current.device = -1;
       this.#check(this.#runtime.cudaFree(0n), "cudaFree");
       current.device = device;
@@ -647,8 +653,8 @@ export class CudaDriver implements Driver {
   }
 
   #fail(result: number, call: string): never {
-    // The runtime keeps the error of a failed call for the next cudaGetLastError, which would then blame another call.
-    // It does not keep cudaErrorNotReady.
+    // The runtime keeps the error of a failed call until the next cudaGetLastError, which would blame another call for
+    // it. It does not keep cudaErrorNotReady.
     this.#runtime.cudaGetLastError();
     throw new CudaError(result, call);
   }
@@ -656,7 +662,7 @@ export class CudaDriver implements Driver {
 
 function nulTerminated(image: string | Uint8Array): Uint8Array {
   if (typeof image === "string") return new TextEncoder().encode(image + "\0");
-  // PTX may come as bytes without a NUL; binary images are not hurt by one.
+  // The bytes of PTX may lack the NUL at the end. An extra NUL does not harm a binary image.
   const bytes = new Uint8Array(image.byteLength + 1);
   bytes.set(image);
   return bytes;

@@ -12,32 +12,32 @@ import { forbiddenDeviceFile } from "./device_files.ts";
 import { environmentVariable } from "./environment.ts";
 import { missingFunction } from "./minimum_versions.ts";
 import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol, platform } from "./host.ts";
-import { initializationError, otherwise } from "./initialization_error.ts";
+import { initializationError, orUseSoftware } from "./initialization_error.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
 import { driverEquivalentsOf, type DriverFunctions, type RuntimeFunctions } from "./driver_equivalents.ts";
 
-/** CUDA's functions, ready to be called, and what is known of where they came from. */
+/** CUDA's functions, ready to be called, and the libraries that they come from. */
 export interface CudaLibraries {
   readonly runtime: RuntimeFunctions;
   readonly driver: DriverFunctions;
-  /** Undefined where the driver library alone serves. */
+  /** Undefined if the driver library is used alone. */
   readonly runtimeVersion: number | undefined;
   /** Where the runtime library was found. */
   readonly runtimePath: string | undefined;
-  /** Whether the installed driver library has no such function. */
+  /** Whether the installed driver library lacks a function. */
   lacks(driverFunction: keyof typeof libcuda): boolean;
   close(): void;
 }
 
-/** The driver library has threads of its own: once loaded it stays. */
+/** The driver library. It is never unloaded, because it runs threads. */
 let loadedDriver: NativeLibrary<typeof libcuda> | undefined;
-/** Likewise the runtime library; null where none was found. */
+/** The runtime library, which is never unloaded either; null if none was found. */
 let loadedRuntime: FoundRuntime | null | undefined;
 
 /**
- * Loads the driver library, and the runtime library where a usable one is found.
+ * Loads the driver library, and the runtime library if a usable one is found.
  *
- * @param options.cudart Path of libcudart; `null` does without one.
+ * @param options.cudart Path of libcudart; with `null`, none is used.
  */
 export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaLibraries {
   const refusal = ffiRefusal();
@@ -65,50 +65,51 @@ const driverName = "libcuda.so.1";
 
 function openDriver(): NativeLibrary<typeof libcuda> {
   const { os } = platform();
-  if (os !== "linux") throw new CudaUnavailableError(`Cannot use CUDA: it is used on Linux alone, and this is ${os}`);
+  if (os !== "linux") throw new CudaUnavailableError(`Cannot use CUDA: it needs Linux, and this is ${os}`);
   try {
-    return dlopen(driverName, libcuda, { late: true });
+    return dlopen(driverName, libcuda, { lazy: true });
   } catch (cause) {
     if (isAbsence(cause)) {
-      const message = `Cannot use CUDA: no ${driverName} was found; install the NVIDIA driver, or name its folder in ` +
-        "LD_LIBRARY_PATH: /usr/lib/wsl/lib under WSL 2";
+      const message = `Cannot use CUDA: no ${driverName} was found; install the NVIDIA driver, or add its folder to ` +
+        "LD_LIBRARY_PATH (/usr/lib/wsl/lib under WSL 2)";
       throw new CudaUnavailableError(message, { cause });
     }
-    throw new Error(`Cannot use CUDA: ${driverName} does not load: ${loaderMessage(cause)}; ${otherwise}`, { cause });
+    const message = `Cannot use CUDA: ${driverName} does not load: ${loaderMessage(cause)}; ${orUseSoftware}`;
+    throw new Error(message, { cause });
   }
 }
 
-/** What the system's loader said, without what `dlopen` has put before it. */
+/** The message of the system's loader, without the prefix that `dlopen` adds. */
 function loaderMessage(error: unknown): string {
   const { cause = error } = error as Error;
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-/** Whether there is no driver library; any other failure is of one that is there, or of what that one needs. */
+/** Whether there is no driver library. Other errors are of a library that exists, or of another one that it needs. */
 function isAbsence(error: unknown): boolean {
-  const text = String(error);
-  // As glibc and musl say it.
-  return text.includes(`${driverName}: cannot open shared object file: No such file`) ||
-    text.includes(`Error loading shared library ${driverName}: No such file`);
+  const message = String(error);
+  // The messages of glibc and musl.
+  return message.includes(`${driverName}: cannot open shared object file: No such file`) ||
+    message.includes(`Error loading shared library ${driverName}: No such file`);
 }
 
-/** libcuda says the same of a machine with no GPU and of one whose device files it may not open. */
+/** libcuda returns the same error on a machine without a GPU and on one whose device files it may not open. */
 export function noDeviceError(): Error {
   const file = forbiddenDeviceFile();
   if (file !== undefined) {
     const message =
-      `Cannot use CUDA: the driver reports no device, and this process may not open ${file}; let its user ` +
-      `read and write the files /dev/nvidia*, ${otherwise}`;
+      `Cannot use CUDA: the driver reports no device, and this process may not open ${file}; give its user ` +
+      `permission to read and write /dev/nvidia*, ${orUseSoftware}`;
     return new CudaError(cudaErrorNumbers.cudaErrorNoDevice, "cuInit", message);
   }
   const visible = environmentVariable("CUDA_VISIBLE_DEVICES");
-  const hidden = visible === undefined ? "" : `, and CUDA_VISIBLE_DEVICES="${visible}" may hide what there is`;
+  const hidden = visible === undefined ? "" : `, and CUDA_VISIBLE_DEVICES="${visible}" may hide devices`;
   return new CudaUnavailableError(`Cannot use CUDA: the driver reports no device${hidden}`);
 }
 
 function tooOldError(version: number): Error {
-  const what = `the installed driver is of CUDA ${formatVersion(version)}, and pools need 11.2`;
-  return new Error(`Cannot use CUDA: ${what}; install a newer driver, ${otherwise}`);
+  const why = `the installed driver is for CUDA ${formatVersion(version)}, and pools need 11.2`;
+  return new Error(`Cannot use CUDA: ${why}; install a newer driver, ${orUseSoftware}`);
 }
 
 function versionBy(getVersion: ((out: Uint8Array) => number) | undefined): number {
@@ -126,7 +127,7 @@ interface FoundRuntime {
 function findRuntime(path: string | null | undefined): FoundRuntime | undefined {
   if (path === null) return undefined;
   if (path !== undefined) {
-    // A caller who names a library wants that one: its failure is an error, not a reason to look further.
+    // The caller wants this library and no other, so a failure to load it is an error.
     const found = tryRuntime(path);
     if ("reason" in found) throw new Error(`Cannot use "${path}" as libcudart: ${found.reason}`);
     return found;
@@ -151,11 +152,11 @@ function runtimeCandidates(): string[] {
   return names;
 }
 
-/** Opens one libcudart, or says why it is of no use: absent, too old for pools, or newer than the driver. */
+/** Opens a libcudart, or returns why it cannot be used: it is absent, too old for pools, or newer than the driver. */
 function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
   let library: NativeLibrary<typeof cudart>;
   try {
-    library = dlopen(path, cudart, { late: true });
+    library = dlopen(path, cudart, { lazy: true });
   } catch (error) {
     return { reason: loaderMessage(error) };
   }
@@ -177,11 +178,11 @@ function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | und
     return "it is older than CUDA 11.2 and has no memory pools";
   }
   const result = symbols.cudaGetDeviceCount!(new Uint8Array(4));
-  if (result === cudaErrorNumbers.cudaErrorInsufficientDriver) return "it needs a newer driver than is installed";
-  return result === 0 ? undefined : `it gives ${cudaErrorName(result)}`;
+  if (result === cudaErrorNumbers.cudaErrorInsufficientDriver) return "it needs a newer driver than the installed one";
+  return result === 0 ? undefined : `its cudaGetDeviceCount returns ${cudaErrorName(result)}`;
 }
 
-/** Puts a function that explains itself in the place of each that the library lacks. */
+/** The functions of a library. Each one that it lacks is replaced by a function that throws an explanation. */
 function complete<const S extends Record<string, NativeSymbol>>(
   library: NativeLibrary<S>,
   symbols: S,

@@ -1,6 +1,6 @@
 /**
- * The CUDA runtime's functions that the driver calls, as in `cuda_runtime_api.h`. Each returns a `cudaError_t`; each
- * parameter's C type and name stand beside it.
+ * The functions of the CUDA runtime library that poolpass calls, as declared in `cuda_runtime_api.h`. Each returns a
+ * `cudaError_t`; each parameter's C type and name stand beside it.
  *
  * @module
  */

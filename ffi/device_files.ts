@@ -1,5 +1,5 @@
 /**
- * Whether the driver may open its device files. libcuda itself says that there is no device where it may not.
+ * Whether the driver may open its device files. If it may not, libcuda only reports that there is no device.
  *
  * @module
  */
@@ -11,10 +11,10 @@ const symbols = {
 } as const;
 const fileExists = 0;
 const readAndWrite = 4 | 2;
-/** Those of the driver and of its first GPU, and that of WSL 2. */
+/** The device files of the driver, of its first GPU, and of WSL 2. */
 const deviceFiles = ["nvidiactl", "nvidia-uvm", "nvidia0", "dxg"];
 
-/** The first of the driver's files that are there and that this process may not open. */
+/** The first of the driver's device files that exists and that this process may not read and write. */
 export function forbiddenDeviceFile(folder = "/dev"): string | undefined {
   let access: (path: Uint8Array, mode: number) => number;
   try {

@@ -1,7 +1,7 @@
 /**
- * The runtime's functions served by the driver library alone, for machines where no usable libcudart is installed:
- * one table names each runtime function's driver-API equivalent. Where the two differ in more than their name, the entry is the
- * adapter.
+ * The runtime's functions, implemented with the driver library alone, for machines without a usable libcudart. One
+ * table has the driver-API equivalent of each runtime function. Where the two differ in more than their name, the entry
+ * is an adapter.
  *
  * @module
  */
@@ -10,18 +10,19 @@ import type { cudart } from "./cudart.ts";
 import type { NativeFunctions } from "./host.ts";
 import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 
-/** The functions of libcudart, or what stands in for them. */
+/** The functions of libcudart, or their driver-API equivalents. */
 export type RuntimeFunctions = NativeFunctions<typeof cudart> & IpcFunctions;
 /** The functions of libcuda. */
 export type DriverFunctions = NativeFunctions<typeof libcuda>;
 
-/** A stand-in for libcudart, and what gives back the contexts that it retained. */
+/** The driver-API equivalents of libcudart's functions. */
 export interface DriverEquivalents {
   readonly functions: RuntimeFunctions;
+  /** Releases the contexts that the functions have retained. */
   release(): void;
 }
 
-/** Builds the runtime's functions out of the driver's. */
+/** Builds the runtime's functions from the driver's. `library` is the driver library. */
 export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAddresses): DriverEquivalents {
   const contexts = new PrimaryContexts(driver);
   const functions: RuntimeFunctions = {
@@ -60,10 +61,10 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
     cudaMemPoolSetAttribute: driver.cuMemPoolSetAttribute,
     cudaMemPoolTrimTo: driver.cuMemPoolTrimTo,
     cudaMemPoolGetAccess: driver.cuMemPoolGetAccess,
-    // The runtime takes no descriptions at all for nothing to do.
+    // To the runtime, an empty list is nothing to do.
     cudaMemPoolSetAccess: (pool, descriptions, count) =>
       count === 0n ? 0 : driver.cuMemPoolSetAccess(pool, descriptions, count),
-    // The runtime gives a null pointer for no bytes.
+    // The runtime returns a null pointer for 0 bytes.
     cudaMalloc: (address, byteLength) =>
       byteLength === 0n ? writeNull(address) : driver.cuMemAlloc_v2(address, byteLength),
     cudaFree: (address) => address === 0n ? 0 : driver.cuMemFree_v2(address),
@@ -79,7 +80,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
 
     cudaHostAlloc: driver.cuMemHostAlloc,
     cudaFreeHost: driver.cuMemFreeHost,
-    // Without a kind, as it is called.
+    // Ignores the kind: poolpass always passes cudaMemcpyDefault.
     cudaMemcpyAsync: (destination, source, count, _kind, stream) =>
       driver.cuMemcpyAsync(destination, source, count, stream),
     cudaMemcpyPeerAsync: (destination, destinationDevice, source, sourceDevice, count, stream) =>
@@ -93,7 +94,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
   return { functions, release: () => contexts.release() };
 }
 
-/** The primary contexts that the runtime library would retain by itself, each retained at its first use. */
+/** The primary contexts of the devices, each retained at its first use as the runtime library would do. */
 class PrimaryContexts {
   readonly #driver: DriverFunctions;
   readonly #contexts = new Map<number, bigint>();
@@ -104,7 +105,9 @@ class PrimaryContexts {
     this.#driver = driver;
   }
 
-  /** Calls with the device's context, or returns the `CUresult` with which retaining it failed. */
+  /**
+   * Calls back with the device's context. Returns the call's `CUresult`, or that of a failure to retain the context.
+   */
   with(device: number, call: (context: bigint) => number): number {
     let context = this.#contexts.get(device);
     if (context === undefined) {

@@ -1,5 +1,5 @@
 /**
- * The environment of this process, with no permission but that for FFI.
+ * The environment of this process, read without any permission but the one for FFI.
  *
  * @module
  */
@@ -16,12 +16,12 @@ const symbols = {
   strlen: { parameters: ["u64" /* const char *s */], result: "u64" },
 } as const;
 
-/** Null where there is no such library. */
+/** Null if the library cannot be used. */
 let libc: NativeFunctions<typeof symbols> | null | undefined;
 
 /**
- * The value of an environment variable, or undefined where it is not set. It is read as a C library such as CUDA's reads
- * it; where FFI cannot be used, as the runtime has it, and in Deno only if that is permitted already.
+ * The value of an environment variable, or undefined if it is not set. It is read with libc's `getenv`, as CUDA reads
+ * it. If FFI cannot be used, the runtime's own copy is read, in Deno only if that is permitted already.
  */
 export function environmentVariable(name: string): string | undefined {
   if (libc === undefined) libc = openLibc();

@@ -1,26 +1,25 @@
 /**
- * Deno, Bun or Node: one `dlopen`, and one way to see memory by address.
+ * One `dlopen` for Deno, Bun and Node, and one way to view memory by address.
  *
- * The functions that `dlopen` gives are the runtime's own, with nothing between, so that a call costs what a call costs
- * there. Nothing is loaded, asked for or warned about before it is used.
+ * The functions that `dlopen` returns are the runtime's own, without a wrapper, so a call costs no more than in the
+ * runtime itself. Before the first use, nothing is loaded, no permission is requested and no warning is printed.
  *
  * @module
  */
 
-/** The type of a parameter or result: `u64` and `i64` are a `bigint`, a `buffer` is passed as its address. */
+/** The type of a parameter or result. `u64` and `i64` are bigints; a `buffer` is passed as its address. */
 export type NativeType = "void" | "u8" | "i32" | "u32" | "i64" | "u64" | "buffer";
 
 /** A C function's parameters and result. */
 export interface NativeSymbol {
-  /** In their order. */
   readonly parameters: readonly NativeType[];
   /** `"void"` for a function that returns nothing. */
   readonly result: NativeType;
-  /** Run off the event loop's thread and return a promise where the runtime can: Deno. Elsewhere the call blocks. */
+  /** In Deno, the call runs off the event loop's thread and returns a promise. In Bun and Node, it blocks. */
   readonly nonblocking?: true;
 }
 
-/** What TypeScript has for each native type. */
+/** The TypeScript type of each native type. */
 export interface NativeValues {
   void: void;
   u8: number;
@@ -32,10 +31,10 @@ export interface NativeValues {
   buffer: Uint8Array | null;
 }
 
-/** The arguments of a C function with these parameters. */
+/** The arguments of a C function with the parameters `P`. */
 export type NativeArguments<P extends readonly NativeType[]> = { -readonly [K in keyof P]: NativeValues[P[K]] };
 
-/** A C function, as it is called. */
+/** A C function, callable from TypeScript. */
 export type NativeFunction<S extends NativeSymbol> = (
   ...args: NativeArguments<S["parameters"]>
 ) => S extends { readonly nonblocking: true } ? NativeValues[S["result"]] | Promise<NativeValues[S["result"]]>
@@ -48,29 +47,29 @@ export type NativeFunctions<S extends Readonly<Record<string, NativeSymbol>>> = 
 
 /** An open library. */
 export interface NativeLibrary<S extends Readonly<Record<string, NativeSymbol>>> {
-  /** One function for each symbol that the library has; undefined for one that it lacks. */
+  /** A function for each symbol; undefined if the library lacks the symbol. */
   readonly symbols: { readonly [K in keyof S]: NativeFunctions<S>[K] | undefined };
-  /** Where a function lies that is called by other native code; undefined where the library lacks it. */
+  /** The address of a function, for other native code to call; undefined if the library lacks it. */
   addressOfFunction(name: string): bigint | undefined;
-  /** Unloads the library. Its functions must not be called any more. */
+  /** Unloads the library. Its functions must not be called afterwards. */
   close(): void;
 }
 
 /**
- * Why FFI may not be used here, or undefined when it may. In Deno this asks for the permission if nobody has decided on
- * it yet, once: never one prompt for each library.
+ * Why FFI cannot be used here, or undefined if it can. In Deno, this requests the permission if it is neither granted
+ * nor denied yet. It does so only once, so that there is no prompt for each library.
  */
 export function ffiRefusal(): string | undefined {
   refusal ??= { reason: findRefusal() };
   return refusal.reason;
 }
 
-/** An integer as native functions take it: of Deno and Node these do not take -0. */
+/** The integer, or 0 for -0: native functions in Deno and Node refuse -0. */
 export function withoutSign(integer: number): number {
   return integer + 0;
 }
 
-/** The operating system and the processor, as the runtime calls them. */
+/** The operating system and the processor, under the names that the runtime has for them. */
 export function platform(): { readonly os: string; readonly processor: string } {
   if (deno !== undefined) return { os: deno.build.os, processor: deno.build.arch };
   return { os: process?.platform ?? "unknown", processor: process?.arch ?? "unknown" };
@@ -79,17 +78,17 @@ export function platform(): { readonly os: string; readonly processor: string } 
 /** How a library is loaded. */
 export interface DlopenOptions {
   /**
-   * Whether a function may be bound at its first call, where that pays: in Deno, where to bind one takes 75 microseconds
-   * and to find out whether the library has it takes two. The path must go on leading to the library.
+   * Whether a function may be bound at its first call. Only Deno does so: there, binding a function takes 75
+   * microseconds, and finding out whether the library has it takes two. The path must keep leading to the same library.
    */
-  readonly late?: boolean;
+  readonly lazy?: boolean;
 }
 
 /**
- * Loads a library by name or path. A symbol that it lacks is undefined, not a failure.
+ * Loads a library by name or path. A symbol that the library lacks is no failure, but undefined.
  *
- * @param options.late Whether to bind a function at its first call, for a table of many that few programs call.
- * @throws {Error} when the library cannot be loaded, or FFI may not be used
+ * @param options.lazy Whether to bind a function at its first call, for a large table of which a program calls few.
+ * @throws {Error} if the library cannot be loaded, or FFI cannot be used
  *
  * @example
  * ```ts
@@ -123,17 +122,17 @@ export function dlopen<const S extends Readonly<Record<string, NativeSymbol>>>(
 }
 
 /**
- * The address of a view's first byte, 0 for an empty view. It is good for as long as the memory under the view stays
- * where it is: keep the view referenced, and do not resize or transfer its buffer.
+ * The address of a view's first byte, or 0 for an empty view. It is valid as long as the view's memory does not move:
+ * keep the view referenced, and do not resize or transfer its buffer.
  */
 export function addressOf(view: ArrayBufferView): bigint {
-  // Engines keep a small array's bytes among their own objects, where they can move, until its buffer is asked for.
+  // Engines keep the bytes of a small array in their heap, where they can move, until its buffer is accessed.
   return view.buffer.byteLength === 0 || view.byteLength === 0 ? 0n : backend().addressOf(view);
 }
 
 /**
- * An `ArrayBuffer` over memory that is not the runtime's, without a copy. Nothing keeps that memory alive: before it
- * goes away, detach the buffer with its `transfer()` method.
+ * An `ArrayBuffer` over memory that the runtime did not allocate, without a copy. Nothing keeps that memory alive:
+ * detach the buffer with its `transfer()` method before the memory is freed.
  */
 export function foreignBuffer(address: bigint, byteLength: number): ArrayBuffer {
   return byteLength === 0 ? new ArrayBuffer(0) : backend().foreignBuffer(address, byteLength);
@@ -205,15 +204,17 @@ interface Globals {
 }
 
 const globals = globalThis as unknown as Globals;
-/** What stands in for Deno's namespace in another runtime has no permissions. */
+/** Undefined in Bun and Node, where a stand-in for the Deno namespace may exist, but lacks `permissions`. */
 const deno = globals.Deno?.permissions === undefined ? undefined : globals.Deno;
-/** Deno has it as well, and loads much of Node's library when it is first touched: that alone takes 9 milliseconds. */
+/** Undefined in Deno, where the first access to `process` loads much of Node's library and takes 9 milliseconds. */
 const process = deno === undefined ? globals.process : undefined;
 
-/** The runtime that this is running in. */
+/** The runtime that this code runs in. */
 export const host: "deno" | "bun" | "node" = detectHost();
 
-/** A library is unloaded when it is closed, not when nobody holds its object: its functions may be held alone. */
+/**
+ * Keeps libraries from being collected, and thus unloaded, before they are closed: a program may hold only functions.
+ */
 const openLibraries = new Set<OpenLibrary>();
 
 let refusal: { readonly reason: string | undefined } | undefined;
@@ -236,7 +237,7 @@ function findRefusal(): string | undefined {
       ? "this Bun has no FFI; use Bun 1.4 or newer"
       : undefined;
   }
-  // Loading node:ffi makes Node print a warning: look at the permission first.
+  // Loading node:ffi makes Node print a warning, so check the permission first.
   if (process?.permission !== undefined && !process.permission.has("ffi")) {
     return "FFI is not permitted; run with --allow-ffi";
   }
@@ -258,18 +259,18 @@ function backend(): Backend {
 
 function denoBackend(deno: DenoNamespace): Backend {
   return {
-    open(path, symbols, { late = false }) {
+    open(path, symbols, { lazy = false }) {
       const names = Object.keys(symbols);
-      const bind = (name: string) => ({ ...symbols[name]!, optional: true }) as const;
-      const find = () => ({ type: "pointer", optional: true }) as const;
-      const describe = late ? find : bind;
+      const asFunction = (name: string) => ({ ...symbols[name]!, optional: true }) as const;
+      const asPointer = () => ({ type: "pointer", optional: true }) as const;
+      const describe = lazy ? asPointer : asFunction;
       const library = deno.dlopen!(path, Object.fromEntries(names.map((name) => [name, describe(name)])));
       const libraries = [library];
       const functions: Record<string, unknown> = {};
       for (const name of names) {
         const symbol = library.symbols[name] ?? undefined;
-        functions[name] = symbol === undefined || !late ? symbol : bindsItself(() => {
-          const opened = deno.dlopen!(path, { [name]: bind(name) });
+        functions[name] = symbol === undefined || !lazy ? symbol : bindAtFirstCall(() => {
+          const opened = deno.dlopen!(path, { [name]: asFunction(name) });
           libraries.push(opened);
           return opened.symbols[name] as UnknownFunction;
         });
@@ -277,9 +278,9 @@ function denoBackend(deno: DenoNamespace): Backend {
       return {
         symbols: functions,
         addressOfFunction(name) {
-          const asPointer = deno.dlopen!(path, { [name]: find() });
-          const pointer = asPointer.symbols[name] as object | null | undefined;
-          asPointer.close();
+          const opened = deno.dlopen!(path, { [name]: asPointer() });
+          const pointer = opened.symbols[name] as object | null | undefined;
+          opened.close();
           return pointer ? deno.UnsafePointer.value(pointer) : undefined;
         },
         close: () => libraries.forEach((library) => library.close()),
@@ -294,17 +295,17 @@ function denoBackend(deno: DenoNamespace): Backend {
 type UnknownFunction = (...args: unknown[]) => unknown;
 
 /**
- * Stands for a function that is bound when this is first called, and then puts that in its own place in the object that it
- * is called on: from the second call on there is nothing between.
+ * A placeholder for a function that is bound at the first call. That call replaces the placeholder by the bound
+ * function in the object that it is called on, so that later calls have no wrapper.
  */
-function bindsItself(bind: () => UnknownFunction): UnknownFunction {
+function bindAtFirstCall(bind: () => UnknownFunction): UnknownFunction {
   let bound: UnknownFunction | undefined;
-  function late(this: Record<string, unknown> | undefined, ...args: unknown[]): unknown {
+  function placeholder(this: Record<string, unknown> | undefined, ...args: unknown[]): unknown {
     const native = bound ??= bind();
-    for (const name in this) if (this[name] === late) this[name] = native;
+    for (const name in this) if (this[name] === placeholder) this[name] = native;
     return native(...args);
   }
-  return late;
+  return placeholder;
 }
 
 function bunBackend(ffi: BunFfi): Backend {
@@ -333,7 +334,7 @@ function bunBackend(ffi: BunFfi): Backend {
           throw new Error(loaderError(ffi, path) ?? messageOf(error), { cause: error });
         }
       }
-      // Bun fails as a whole where one symbol is missing: what the library has is found one by one.
+      // Bun's dlopen fails if any symbol is missing, so bind each symbol separately.
       const functions: Record<string, unknown> = {};
       const libraries: { close(): void }[] = [];
       for (const name of names) {
@@ -353,8 +354,8 @@ function bunBackend(ffi: BunFfi): Backend {
 }
 
 /**
- * Why the system does not load a library. Bun tries the current folder in the end, and tells what came of that: not that
- * the library was found and lacks another, say.
+ * The system's reason for not loading a library. Bun's own error is that of its last attempt, in the current folder,
+ * which hides, for example, that the library was found but needs another one that is missing.
  */
 function loaderError(ffi: BunFfi, path: string): string | undefined {
   let libc: ReturnType<BunFfi["dlopen"]>;

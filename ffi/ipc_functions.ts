@@ -1,6 +1,6 @@
 /**
- * The two functions of CUDA that take a 64-byte struct by value, which not every runtime can pass: the shim, which takes
- * it by its address, calls them.
+ * CUDA's two functions that take a 64-byte struct by value. Not every runtime can pass one, so the shim calls them: it
+ * takes the struct by address.
  *
  * @module
  */
@@ -8,20 +8,20 @@ import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError } from "../src/support/errors.ts";
 import { shim } from "./shim/shim.ts";
 
-/** Where the functions of a library lie. */
+/** Looks up the addresses of a library's functions. */
 export interface FunctionAddresses {
   addressOfFunction(name: string): bigint | undefined;
 }
 
-/** Both functions; each returns its library's error number. */
+/** The two functions. Each returns its library's error number. */
 export interface IpcFunctions {
-  /** @param out receives the event @param handle the 64 bytes */
+  /** Writes the event to `out`. `handle` is the 64 bytes. */
   readonly cudaIpcOpenEventHandle: (out: Uint8Array, handle: Uint8Array) => number;
-  /** @param out receives the address @param handle the 64 bytes */
+  /** Writes the address to `out`. `handle` is the 64 bytes. */
   readonly cudaIpcOpenMemHandle: (out: Uint8Array, handle: Uint8Array, flags: number) => number;
 }
 
-/** Binds them, under the names that they have in a library. */
+/** Binds the two functions of a library, under the names that they have there. */
 export function ipcFunctions(
   library: FunctionAddresses,
   names: { readonly openEvent: string; readonly openMemory: string },

@@ -1,5 +1,5 @@
 /**
- * Which CUDA version first had a function or an option, so that an older driver's user is told what is needed.
+ * The first CUDA version that has a function or an option, so that an error on an older driver can say what is needed.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError } from "../src/support/errors.ts";
 import { formatVersion } from "../src/support/version.ts";
 
-/** 11020 for CUDA 11.2. Those functions of `ffi/cuda.ts` that CUDA 10.0 had are left out. */
+/** 11020 stands for CUDA 11.2. The functions of `ffi/cuda.ts` that CUDA 10.0 has are left out. */
 export const minimumVersions: Readonly<Record<string, number>> = {
   cuDevicePrimaryCtxRelease_v2: 11000,
   cuIpcOpenMemHandle_v2: 11000,
@@ -32,23 +32,23 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuDeviceGetUuid_v2: 11040,
 };
 
-/** What the struct of a pool's properties first had room for in CUDA 12.2. */
+/** The first version whose pool properties struct has `maxSize` and locations other than a device. */
 export const minimumVersionOfPoolOptions = 12020;
 
-/** The error of calling a function that the installed library, of a version, has not. */
+/** The error of calling a function that the installed library lacks. `version` is the library's. */
 export function missingFunction(name: string, version: number): CudaError {
-  const first = minimumVersions[name] ?? 0;
-  if (first > version) return newerNeeded(name, { what: name, first, version });
-  const message = `the installed library, of CUDA ${formatVersion(version)}, has no ${name}`;
+  const minimum = minimumVersions[name] ?? 0;
+  if (minimum > version) return newerVersionNeeded(name, { what: name, minimum, version });
+  const message = `the installed library for CUDA ${formatVersion(version)} has no ${name}`;
   return new CudaError(cudaErrorNumbers.cudaErrorNotSupported, name, message);
 }
 
-/** The error of asking an older library for what came later. */
-export function newerNeeded(
+/** The error of using something that is newer than the installed library. `version` is the library's. */
+export function newerVersionNeeded(
   call: string,
-  { what, first, version, library = "driver" }: { what: string; first: number; version: number; library?: string },
+  { what, minimum, version, library = "driver" }: { what: string; minimum: number; version: number; library?: string },
 ): CudaError {
-  const message = `${what} needs CUDA ${formatVersion(first)}, and the installed ${library} is of CUDA ` +
+  const message = `${what} needs CUDA ${formatVersion(minimum)}, and the installed ${library} is for CUDA ` +
     `${formatVersion(version)}; install a newer ${library}`;
   return new CudaError(cudaErrorNumbers.cudaErrorCallRequiresNewerDriver, call, message);
 }

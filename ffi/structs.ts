@@ -1,11 +1,11 @@
 /**
- * The C structs that cross the CUDA boundary, as data: each field's name, offset and C type. The driver's and the
- * runtime's structs (`CUmemPoolProps`, `cudaMemPoolProps`) have the same layout.
+ * The C structs that CUDA's functions take, described as data: each field's name, offset and C type. The structs of the
+ * driver and of the runtime (`CUmemPoolProps`, `cudaMemPoolProps`) have the same layout.
  *
  * @module
  */
 
-/** The C types that the fields have. */
+/** The C types of the fields. */
 export type NativeFieldType = "int" | "unsigned short" | "size_t" | "void *";
 
 /** A C struct's size in bytes, and its fields by their C names. */
@@ -15,7 +15,7 @@ export interface StructLayout {
   readonly fields: Readonly<Record<string, { readonly offset: number; readonly type: NativeFieldType }>>;
 }
 
-/** `cudaMemPoolProps`; the rest of its bytes are reserved and zero. */
+/** `cudaMemPoolProps`. The remaining bytes are reserved and must be zero. */
 export const memPoolPropsLayout = {
   name: "cudaMemPoolProps",
   byteLength: 88,
@@ -48,7 +48,7 @@ export const memAccessDescLayout = {
   },
 } as const;
 
-/** Structs that are passed on as they came: only their size matters. */
+/** The sizes in bytes of structs that are passed on unchanged. */
 export const opaqueStructSizes = {
   cudaMemPoolPtrExportData: 64,
   cudaMemFabricHandle_t: 64,
@@ -57,7 +57,7 @@ export const opaqueStructSizes = {
   cudaUUID_t: 16,
 } as const;
 
-/** Writes the named fields of a struct that starts at `byteOffset`; the others keep what they hold. */
+/** Writes the given fields of a struct that starts at `byteOffset`. The other fields keep their values. */
 export function writeStruct<L extends StructLayout>(
   layout: L,
   view: DataView,

@@ -1,31 +1,30 @@
 /**
- * File descriptors: what they are, and what can be done with any of them.
+ * File descriptors: their status, and operations that all of them support.
  *
  * @module
  */
 import { cString, shim, unwrap } from "./shim.ts";
 
-/** What a descriptor is of. */
+/** What a descriptor refers to. */
 export interface DescriptorStatus {
-  /** `"file"` for memory files too: those have seals. */
+  /** `"file"` for memory files too: they have seals. */
   readonly type: "file" | "folder" | "link" | "socket" | "pipe" | "character device" | "block device" | "other";
-  /** Bytes. */
   readonly byteLength: number;
-  /** The seals, as `F_GET_SEALS` gives them; undefined for what is no memory file. */
+  /** The seals, as `F_GET_SEALS` returns them; undefined unless it is a memory file. */
   readonly seals: number | undefined;
-  /** With the inode, says which file it is. */
+  /** The device that the file is on. Together with the inode, it identifies the file. */
   readonly device: bigint;
   /** The file's number on its device. */
   readonly inode: bigint;
-  /** The number of the user that it belongs to. */
+  /** The owner's user ID. */
   readonly owner: number;
-  /** Who may do what with it, and the sticky bit among them: 0o1777 for `/tmp`. */
+  /** The low 12 bits of the mode, among them the sticky bit: 0o1777 for `/tmp`. */
   readonly permissions: number;
 }
 
-/** `F_SEAL_SEAL`: nobody can add a seal. */
+/** `F_SEAL_SEAL`: no seal can be added. */
 export const sealSeal = 1;
-/** `F_SEAL_SHRINK`: nobody can make the file shorter. */
+/** `F_SEAL_SHRINK`: the file cannot be made shorter. */
 export const sealShrink = 2;
 
 /** The kernel's `PATH_MAX`. */
@@ -42,9 +41,9 @@ const types: Readonly<Record<number, DescriptorStatus["type"]>> = {
 };
 
 /**
- * Tells what a descriptor is of.
+ * Describes what a descriptor refers to.
  *
- * @throws {SystemError} `EBADF` when it is not open
+ * @throws {SystemError} `EBADF` if the descriptor is not open
  */
 export function describeDescriptor(fd: number): DescriptorStatus {
   const out = new BigUint64Array(6);
@@ -62,37 +61,39 @@ export function describeDescriptor(fd: number): DescriptorStatus {
   };
 }
 
-/** Closes a descriptor. The number may be given to another file at once: never close one twice. */
+/** Closes a descriptor. Its number may be reused at once, so never close a descriptor twice. */
 export function closeDescriptor(fd: number): void {
   unwrap(shim().poolpass_close(fd), `close of descriptor ${fd}`);
 }
 
-/** Another descriptor of the same file, closed in programs that this process starts. */
+/** Duplicates a descriptor. The duplicate is closed in programs that this process starts. */
 export function duplicateDescriptor(fd: number): number {
   return unwrap(shim().poolpass_duplicate(fd), `dup of descriptor ${fd}`);
 }
 
-/** Opens an existing file, which may be a `/proc/PID/fd/N`. */
+/** Opens an existing file. The path may be a `/proc/PID/fd/N`. */
 export function openDescriptor(path: string, options: { readonly writable?: boolean } = {}): number {
   return unwrap(shim().poolpass_open(cString(path), options.writable ? 1 : 0), `open of ${path}`);
 }
 
 /**
- * Opens any file, and a symbolic link itself, to be described and not read: it takes no permission but for the folders on
- * its way.
+ * Opens any file, or a symbolic link itself, with `O_PATH`: it can be described but not read. This needs no permission
+ * except for the folders on the path.
  */
 export function openPath(path: string): number {
-  return unwrap(shim().poolpass_look_at(cString(path)), `open of ${path}`);
+  return unwrap(shim().poolpass_open_path(cString(path)), `open of ${path}`);
 }
 
-/** Where a symbolic link that `lookAt` opened leads. */
+/** The target of a symbolic link that `openPath` opened. */
 export function readLink(fd: number): string {
   const bytes = new Uint8Array(maximumPathByteLength);
   const length = unwrap(shim().poolpass_read_link(fd, bytes, BigInt(bytes.length)), `read of link ${fd}`);
   return new TextDecoder().decode(bytes.subarray(0, length));
 }
 
-/** Reads at an offset of a file, and gives the number of bytes read: fewer than asked for only at its end. */
+/**
+ * Reads at an offset of a file. Returns the number of bytes read, which is less than `bytes.length` only at its end.
+ */
 export function readAt(fd: number, bytes: Uint8Array, options: { readonly offset?: number } = {}): number {
   const offset = options.offset ?? 0;
   let count = 0;

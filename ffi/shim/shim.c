@@ -1,6 +1,6 @@
 /*
- * What poolpass needs of Linux and cannot say through a plain foreign call: descriptors over sockets, errno, C structs
- * by value. No state: every function may be called from any thread. Each returns 0 or more, or -errno.
+ * What poolpass needs from Linux and cannot express in a plain foreign call: descriptors over sockets, errno, C structs
+ * by value. There is no state, so any thread may call any function. Each function returns 0 or more, or -errno.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,16 +20,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Newer than some headers and C libraries. */
+/* Some headers and C libraries are too old to have these. */
 #define SO_PEERPIDFD_NUMBER 77
 #define SYS_PIDFD_OPEN 434
 #define MFD_NOEXEC_SEAL_FLAG 8u
 #define RENAME_NOREPLACE_FLAG 1u
-/* The kernel's SCM_MAX_FD: no message carries more. */
+/* The kernel's SCM_MAX_FD: a message carries no more. */
 #define MAX_DESCRIPTORS 253
 /* A path of 107 bytes and its NUL. */
 #define PATH_SIZE ((int)sizeof((struct sockaddr_un){ 0 }.sun_path))
-/* So that every count of bytes fits the result. */
+/* The most bytes that one call transfers, so that their number fits the result. */
 #define MAX_BYTES 0x40000000u
 
 union control { struct cmsghdr header; char bytes[CMSG_SPACE(MAX_DESCRIPTORS * sizeof(int))]; };
@@ -42,19 +42,19 @@ struct bytes64 { unsigned char bytes[64]; };
 static int unwrap(long result) { return result < 0 ? -errno : (int)result; }
 static size_t at_most(uint64_t length) { return length < MAX_BYTES ? (size_t)length : MAX_BYTES; }
 static int close_and(int fd, int result) { close(fd); return result; }
-/* By the system call: glibc's fstat and fstatat have a symbol version of 2.33. */
+/* Makes the system call itself: glibc's fstat and fstatat have a symbol version of 2.33. */
 static int status_at(int folder, const char *name, struct stat *status) {
   return unwrap(syscall(SYS_newfstatat, folder, name, status, AT_SYMLINK_NOFOLLOW));
 }
 
-/* Moves a file to a name that is free. Not every file system renames so; then a second link does the same. */
+/* Moves a file to a free name. Not every file system supports RENAME_NOREPLACE; link and unlink then do the same. */
 static int move_at(int folder, const char *from, const char *to) {
   int moved = unwrap(syscall(SYS_renameat2, folder, from, folder, to, RENAME_NOREPLACE_FLAG));
   if (moved != -EINVAL && moved != -ENOSYS) return moved;
   return linkat(folder, from, folder, to, 0) < 0 ? -errno : unwrap(unlinkat(folder, from, 0));
 }
 
-/* Opens the folder of a path of at most 107 bytes; its name there is left in *name. */
+/* Opens the folder of a path of at most 107 bytes, and sets *name to the path's last part. */
 static int open_folder(const char *path, const char **name) {
   char folder[PATH_SIZE];
   const char *slash = strrchr(path, '/');
@@ -68,7 +68,7 @@ static int address_of(const char *path, struct sockaddr_un *address) {
   return snprintf(address->sun_path, sizeof address->sun_path, "%s", path) < PATH_SIZE ? 0 : -ENAMETOOLONG;
 }
 
-/* An address through the open folder, so that a long folder leaves room for any temporary name. */
+/* An address through the open folder, so that a long folder path leaves room for any temporary name. */
 static int address_in(int folder, const char *name, struct sockaddr_un *address) {
   char path[2 * PATH_SIZE];
   snprintf(path, sizeof path, "/proc/self/fd/%d/%s", folder, name);
@@ -83,7 +83,7 @@ static int connect_to(const struct sockaddr_un *address, int type) {
   return fd;
 }
 
-/* 1: it is somebody's; 0: nobody's. A datagram socket is told without becoming a connection that is taken for a client. */
+/* 1 if a socket is bound to the address, 0 if none is. Probes with a datagram socket, which never becomes a client. */
 static int is_live(const struct sockaddr_un *address) {
   int fd = connect_to(address, SOCK_DGRAM);
   if (fd >= 0) return close_and(fd, 1);
@@ -91,8 +91,8 @@ static int is_live(const struct sockaddr_un *address) {
 }
 
 /*
- * The file has a temporary name until the socket listens: one that refuses at the path is nobody's. bind gives the file
- * the socket's own mode, less the umask: set before, it is never wider than asked.
+ * The file has a temporary name until the socket listens, so a socket file at the path that refuses connections is
+ * stale. bind gives the file the socket's own mode, less the umask; set before, the mode is never wider than requested.
  */
 EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mode, struct file_identity *identity) {
   const char *name;
@@ -115,7 +115,7 @@ EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mod
   return close_and(folder, error == -EEXIST ? -EADDRINUSE : error < 0 ? error : fd);
 }
 
-/* 1 where somebody listens, 0 where the socket file is left over; -ENOTSOCK where the file is no socket. */
+/* 1 if a process listens at the path, 0 if the socket file is stale, -ENOTSOCK if the file is not a socket. */
 EXPORT int poolpass_probe(const char *path, struct file_identity *identity) {
   struct sockaddr_un address;
   struct stat status;
@@ -134,9 +134,9 @@ static int is_socket_file(int folder, const char *name, const struct file_identi
 }
 
 /*
- * Removes a socket file if it is the one of that identity and, unless it is the caller's own, nobody listens to it: 1
- * if removed, 0 if not. Between a look and a removal another file can take the path, so the file is moved aside, looked
- * at there, and moved back if it is another; a number of a removed file can be given again, hence the second probe.
+ * Removes a socket file if it has the identity and, unless it is the caller's own, no process listens there. Returns 1
+ * if removed, 0 if not. Another file can take the path between a check and a removal, so the file is moved aside,
+ * checked there, and moved back if it is another. Inode numbers are reused, hence the second probe for a listener.
  */
 EXPORT int poolpass_remove(const char *path, const char *aside, const struct file_identity *identity, uint32_t own) {
   const char *name;
@@ -161,7 +161,10 @@ EXPORT int poolpass_connect(const char *path) {
 }
 EXPORT int poolpass_accept(int fd) { return unwrap(accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)); }
 
-/* The pidfd is of who connected or listened, or -errno: -ESRCH when that has ended (-EINVAL before Linux 6.15). */
+/*
+ * The pidfd is of the process that connected or listened, or -errno: -ESRCH if that process has ended, which Linux
+ * before 6.15 reports as -EINVAL.
+ */
 EXPORT int poolpass_peer(int fd, struct socket_peer *peer) {
   struct ucred credentials;
   socklen_t length = sizeof credentials, pidfd_length = sizeof peer->pidfd;
@@ -189,8 +192,8 @@ EXPORT int poolpass_send(int fd, const void *bytes, uint64_t length, const int *
 }
 
 /*
- * Hands out every descriptor that arrived, or closes all of them: where more came than fds holds, or where the kernel
- * dropped some. There is room for as many as it can deliver, so it drops some only when the process may open no more.
+ * Hands out all descriptors that arrived, or closes them all if fds is too small for them or the kernel dropped some.
+ * There is room for as many as the kernel can deliver, so it drops some only if the process may open no more.
  */
 EXPORT int poolpass_receive(int fd, void *bytes, uint64_t length, int *fds, uint32_t capacity, struct received *out) {
   struct iovec data = { .iov_base = bytes, .iov_len = at_most(length) };
@@ -219,7 +222,7 @@ EXPORT int poolpass_poll(struct pollfd *interests, uint32_t count, int32_t milli
   return unwrap(poll(interests, count, milliseconds));
 }
 
-/* Waits and tells nothing but that the wait is over: what the caller passed may be gone by then, with its thread. */
+/* Waits, and writes nothing to the caller's memory, which may be gone by the end of the wait, with its thread. */
 EXPORT int poolpass_park(const struct pollfd *interests, uint32_t count) {
   struct pollfd *copy = malloc(count * sizeof *copy + 1);
   if (!copy) return -ENOMEM;
@@ -236,7 +239,7 @@ EXPORT int poolpass_eventfd_clear(int fd) { eventfd_t count; return unwrap(event
 EXPORT int poolpass_open(const char *path, uint32_t writable) {
   return unwrap(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
 }
-EXPORT int poolpass_look_at(const char *path) { return unwrap(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)); }
+EXPORT int poolpass_open_path(const char *path) { return unwrap(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)); }
 EXPORT int poolpass_read_link(int fd, char *out, uint64_t size) { return unwrap(readlinkat(fd, "", out, size)); }
 EXPORT int poolpass_close(int fd) { return unwrap(close(fd)); }
 EXPORT int poolpass_duplicate(int fd) { return unwrap(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
@@ -247,7 +250,7 @@ EXPORT int poolpass_pwrite(int fd, const void *bytes, uint64_t length, uint64_t 
   return unwrap(pwrite(fd, bytes, at_most(length), (off_t)offset));
 }
 
-/* Seals are -1 for what cannot have any: only memory files can. */
+/* Seals are -1 unless it is a memory file: no other file can have any. */
 EXPORT int poolpass_status(int fd, struct descriptor_status *out) {
   struct stat status;
   if (syscall(SYS_fstat, fd, &status) < 0) return -errno;
@@ -256,7 +259,7 @@ EXPORT int poolpass_status(int fd, struct descriptor_status *out) {
   return 0;
 }
 
-/* It may grow and have holes, and never shrink under a process that maps it; nobody can seal it further. */
+/* The file can grow and have holes, but cannot shrink under a process that maps it. No more seals can be added. */
 EXPORT int poolpass_memfd(const char *name, uint64_t size) {
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   int fd = unwrap(memfd_create(name, flags | MFD_NOEXEC_SEAL_FLAG));
@@ -269,7 +272,7 @@ EXPORT int poolpass_punch(int fd, uint64_t offset, uint64_t length) {
   return unwrap(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length));
 }
 
-/* Both replace what is mapped there, and never leave a gap that another thread's mapping could take. */
+/* Both replace what is mapped there in one step, without a gap that another thread's mapping could take. */
 EXPORT int poolpass_map(unsigned char *base, uint64_t at, uint64_t length, int fd, uint64_t offset) {
   void *mapped = mmap(base + at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
   return mapped == MAP_FAILED ? -errno : 0;
@@ -282,7 +285,7 @@ EXPORT int poolpass_unmap(unsigned char *base, uint64_t at, uint64_t length) {
 EXPORT int poolpass_getpid(void) { return getpid(); }
 EXPORT uint32_t poolpass_geteuid(void) { return geteuid(); }
 
-/* cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take their 64 bytes by value. These return the CUDA error. */
+/* cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take their 64 bytes by value. These return CUDA's error number. */
 EXPORT int poolpass_ipc_open_mem_handle(uint64_t function, void *out, const struct bytes64 *handle, uint32_t flags) {
   return ((int (*)(void *, struct bytes64, unsigned))(uintptr_t)function)(out, *handle, flags);
 }

@@ -1,6 +1,6 @@
 /**
- * The shim: a small C library that says what Linux can do and a plain foreign call cannot. It travels inside the
- * package and is loaded from memory, once, when it is first used; nothing is written to the disk.
+ * The shim: a small C library for what Linux can do and a plain foreign call cannot express. The package embeds it. It
+ * is loaded from memory, once, when it is first used; nothing is written to the disk.
  *
  * @module
  */
@@ -69,7 +69,7 @@ const symbols = {
   poolpass_eventfd_set: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_eventfd_clear: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_open: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t writable */], result: "i32" },
-  poolpass_look_at: { parameters: ["buffer" /* const char *path */], result: "i32" },
+  poolpass_open_path: { parameters: ["buffer" /* const char *path */], result: "i32" },
   poolpass_read_link: {
     parameters: ["i32", /* int fd */ "buffer", /* char *out */ "u64" /* uint64_t size */],
     result: "i32",
@@ -136,10 +136,10 @@ const symbols = {
   },
 } as const;
 
-/** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error. */
+/** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error number. */
 export type Shim = NativeFunctions<typeof symbols>;
 
-/** The libraries by the names that the runtimes give the processor: Deno's, and those of the others. */
+/** The libraries by processor, under Deno's names (`x86_64`, `aarch64`) and those of Bun and Node (`x64`, `arm64`). */
 const libraries: Readonly<Record<string, { readonly library: string; readonly digest: number }>> = {
   x86_64,
   x64: x86_64,
@@ -151,12 +151,15 @@ const closeOnExec = 1;
 const notExecutable = 8;
 /** `F_DUPFD_CLOEXEC`. */
 const duplicateCloseOnExec = 1030;
-/** Most programs have none so high, and may: or else any will do. */
-const usualDescriptor = 1000;
+/**
+ * The lowest number of the descriptor that the shim is loaded from. Most programs may open descriptors this high, and
+ * have none. If it cannot be had, any other number is used.
+ */
+const highDescriptor = 1000;
 
 let loaded: Shim | undefined;
 
-/** Why the shim cannot be used here, or undefined when it can: it needs Linux on x86-64 or aarch64, and FFI. */
+/** Why the shim cannot be used here, or undefined if it can. It needs Linux on x86-64 or aarch64, and FFI. */
 export function shimRefusal(): string | undefined {
   const { os, processor } = platform();
   if (os !== "linux") return `it needs Linux, and this is ${os}`;
@@ -165,9 +168,9 @@ export function shimRefusal(): string | undefined {
 }
 
 /**
- * The shim's functions, loaded when this is first called.
+ * The shim's functions. The first call loads the shim.
  *
- * @throws {Error} when it cannot be used here: `shimRefusal()` says so before
+ * @throws {Error} if the shim cannot be used here; `shimRefusal()` returns the reason beforehand
  */
 export function shim(): Shim {
   loaded ??= load();
@@ -175,19 +178,19 @@ export function shim(): Shim {
 }
 
 /**
- * Passes on what a function of the shim returned, unless it is an error.
+ * Returns the result of a function of the shim, unless it is an error.
  *
  * @param call what was called, for the error's message
- * @throws {SystemError}
+ * @throws {SystemError} if `result` is negative
  */
 export function unwrap(result: number, call: string): number {
   if (result < 0) throw new SystemError(-result, call);
   return result;
 }
 
-/** A string as C has it: in UTF-8, with a NUL at its end. */
-export function cString(text: string): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(`${text}\0`);
+/** Encodes a string as a C string: UTF-8, with a NUL at the end. */
+export function cString(string: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(`${string}\0`);
 }
 
 function load(): Shim {
@@ -203,17 +206,19 @@ function load(): Shim {
   });
   const { memfd_create: memfdCreate, write, close, fcntl } = libc.symbols;
   const name = cString("poolpass-shim");
-  // Kernels before 6.3 do not know the second flag; some later ones are set up to refuse a memory file without it.
+  // Kernels before 6.3 do not know the second flag. Later ones may be configured to refuse a memory file without it.
   let fd = memfdCreate!(name, closeOnExec | notExecutable);
   if (fd < 0) fd = memfdCreate!(name, closeOnExec);
   let loadedFrom = fd;
   try {
-    if (fd < 0) throw new Error("Cannot load poolpass's C library: this system gives no memory file (memfd_create)");
-    if (write!(fd, image, BigInt(image.length)) !== BigInt(image.length)) {
-      throw new Error("Cannot load poolpass's C library: no memory is left for it");
+    if (fd < 0) {
+      throw new Error("Cannot load poolpass's C library: this system cannot create a memory file (memfd_create)");
     }
-    const usual = fcntl!(fd, duplicateCloseOnExec, usualDescriptor);
-    if (usual >= 0) loadedFrom = usual;
+    if (write!(fd, image, BigInt(image.length)) !== BigInt(image.length)) {
+      throw new Error("Cannot load poolpass's C library: there is no memory left for it");
+    }
+    const high = fcntl!(fd, duplicateCloseOnExec, highDescriptor);
+    if (high >= 0) loadedFrom = high;
     return dlopen(pathOf(loadedFrom, digest), symbols).symbols as Shim;
   } finally {
     if (loadedFrom !== fd) close!(loadedFrom);
@@ -223,9 +228,9 @@ function load(): Shim {
 }
 
 /**
- * A path of a descriptor, spelled in a way that only the same library has: the loader takes a path that it has loaded
- * before for the same library. So the threads of a process share one, for which they use the same descriptor, and another
- * copy of this module, which uses it too, has its own.
+ * A path of a descriptor, spelled in a way that depends on the library's digest. The loader does not load a path again
+ * that it has loaded before. So the threads of a process share one library, for which they use the same descriptor
+ * number, while another version of this module, which uses that number too, loads its own library.
  */
 function pathOf(fd: number, digest: number): string {
   const spelling = Array.from({ length: 32 }, (_, bit) => (digest >>> bit & 1) === 1 ? "./" : "/").join("");

@@ -1,36 +1,38 @@
 /**
- * Sockets in the Unix domain, with descriptors. Nothing here waits. Where a function gives a number below 0, that is
- * `-errno`, because what it means is for the caller to say.
+ * Unix domain sockets that carry descriptors. No function blocks. A negative result is `-errno` and not an exception,
+ * because only the caller knows what the error means.
  *
  * @module
  */
 import { withoutSign } from "../host.ts";
 import { cString, shim, unwrap } from "./shim.ts";
 
-/** As many descriptors as one message can carry. */
+/** How many descriptors one message can carry. */
 export const maximumDescriptors = 253;
 
-/** Names a file for as long as it exists, whatever happens to its path. */
+/** A file's device and inode, which identify it for as long as it exists, whatever happens to its path. */
 export type FileIdentity = BigUint64Array<ArrayBuffer>;
 
-/** Who is at the other end of a connection. */
+/** The process at the other end of a connection. */
 export interface SocketPeer {
   readonly pid: number;
   readonly uid: number;
   readonly gid: number;
-  /** Readable when the process has ended; `-errno` where it cannot be had, `-ESRCH` when the process has ended. */
+  /** Readable once the process has ended; `-errno` if there is none, `-ESRCH` if the process has ended already. */
   readonly pidfd: number;
 }
 
-/** What one read of a socket gave. */
+/** The result of one read from a socket. */
 export interface ReceivedMessage {
-  /** Bytes, 0 at the end of the stream, or `-errno`. */
+  /** The number of bytes read, 0 at the end of the stream, or `-errno`. */
   readonly byteLength: number;
-  /** Descriptors that arrived. */
+  /** The number of descriptors that arrived. */
   readonly arrived: number;
-  /** They, or none where more arrived than were asked for, or where some were lost: then all are closed already. */
+  /**
+   * The descriptors. If more arrived than were asked for, or some were lost, all have been closed and this is empty.
+   */
   readonly fds: readonly number[];
-  /** Descriptors were lost, because this process may open no more. */
+  /** Whether descriptors were lost, because this process may open no more. */
   readonly truncated: boolean;
 }
 
@@ -42,9 +44,9 @@ const descriptorBytes = new Uint8Array(descriptorTable.buffer);
 const receivedBytes = new Uint8Array(receivedTable.buffer);
 
 /**
- * A socket that listens at a path, and the file that it made there; `-EADDRINUSE` when there is a file already.
+ * Creates a socket that listens at a path, and its file there. Fails with `-EADDRINUSE` if there is a file already.
  *
- * @param mode of the file, at no time wider than this
+ * @param mode the file's permissions, which are never wider than this
  */
 export function listenAt(path: string, mode: number): { readonly fd: number; readonly identity: FileIdentity } {
   const identity = new BigUint64Array(2);
@@ -52,52 +54,54 @@ export function listenAt(path: string, mode: number): { readonly fd: number; rea
   return { fd, identity };
 }
 
-/** 1 where somebody listens at a path, 0 where the socket's file was left over, `-ENOTSOCK` for another file. */
+/**
+ * Checks a path: `live` is 1 if a process listens there, 0 if the socket file is stale, `-ENOTSOCK` for another file.
+ */
 export function probe(path: string): { readonly live: number; readonly identity: FileIdentity } {
   const identity = new BigUint64Array(2);
   const live = shim().poolpass_probe(cString(path), new Uint8Array(identity.buffer));
   return { live, identity };
 }
 
-/** Removes a socket's file if it is this one and nobody listens to it: 1 if removed, 0 if not. */
+/** Removes a socket file if it has this identity and no process listens there. Returns 1 if removed, 0 if not. */
 export function removeStale(path: string, identity: FileIdentity): number {
   return shim().poolpass_remove(cString(path), temporaryName(), new Uint8Array(identity.buffer), 0);
 }
 
-/** Removes a socket's file if it is this one: 1 if removed, 0 if not. Call it before the socket is closed. */
+/** Removes a socket file if it has this identity. Returns 1 if removed, 0 if not. Call it before closing the socket. */
 export function removeOwn(path: string, identity: FileIdentity): number {
   return shim().poolpass_remove(cString(path), temporaryName(), new Uint8Array(identity.buffer), 1);
 }
 
-/** A connected socket; `-EAGAIN` when the listener has as many waiting connections as it takes. */
+/** Connects to a path and returns the socket, or `-EAGAIN` if the listener's queue of pending connections is full. */
 export function connectTo(path: string): number {
   return shim().poolpass_connect(cString(path));
 }
 
-/** The next waiting connection. */
+/** Accepts the next pending connection and returns its socket. */
 export function acceptFrom(fd: number): number {
   return shim().poolpass_accept(fd);
 }
 
-/** Tells who is at the other end. The pidfd is the caller's to close. */
+/** Identifies the process at the other end of a connection. The caller must close the pidfd. */
 export function peerOf(fd: number): SocketPeer {
   unwrap(shim().poolpass_peer(fd, peerBytes), "getsockopt of the peer");
   const [pid, uid, gid, pidfd] = peerTable as unknown as [number, number, number, number];
   return { pid, uid: uid >>> 0, gid: gid >>> 0, pidfd };
 }
 
-/** The user that this process acts as, and the one that the kernel tells to its peers. */
+/** The effective user ID of this process, which the kernel reports to its peers. */
 export function effectiveUserId(): number {
   return shim().poolpass_geteuid();
 }
 
-/** Sends what there is room for, and gives the number of bytes. The descriptors travel with the first byte. */
+/** Sends as many bytes as there is room for, and returns their number. The descriptors travel with the first byte. */
 export function sendTo(fd: number, bytes: Uint8Array, fds: readonly number[]): number {
   descriptorTable.set(fds);
   return shim().poolpass_send(fd, bytes, BigInt(bytes.length), descriptorBytes, fds.length);
 }
 
-/** Reads what has come, as far as there is room for it, with at most so many descriptors. */
+/** Reads the bytes that have arrived, as many as fit in `bytes`, with at most `capacity` descriptors. */
 export function receiveFrom(fd: number, bytes: Uint8Array, capacity: number): ReceivedMessage {
   const byteLength = shim().poolpass_receive(
     fd,

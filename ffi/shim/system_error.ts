@@ -1,10 +1,10 @@
 /**
- * Linux's errors, by name.
+ * Linux's error numbers and their names.
  *
  * @module
  */
 
-/** Linux's error numbers, the same on x86-64 and aarch64. */
+/** Linux's error numbers, which are the same on x86-64 and aarch64. */
 export const errno = {
   EPERM: 1,
   ENOENT: 2,
@@ -62,18 +62,18 @@ const namesByNumber: ReadonlyMap<number, string> = new Map(
   Object.entries(errno).map(([name, number]) => [number, name]),
 );
 
-/** The name of an error number, `"EADDRINUSE"` for 98. */
+/** The name of an error number: `"EADDRINUSE"` for 98. */
 export function errnoName(number: number): string {
   return namesByNumber.get(number) ?? `errno ${number}`;
 }
 
-/** A call of the operating system failed. */
+/** A system call failed. */
 export class SystemError extends Error {
   /** Always `"SystemError"`. */
   declare readonly name: "SystemError";
-  /** `"EADDRINUSE"` */
+  /** The error's name, such as `"EADDRINUSE"`. */
   readonly code: string;
-  /** 98 */
+  /** The error's number, positive, such as 98. */
   readonly errno: number;
 
   static {

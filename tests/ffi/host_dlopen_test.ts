@@ -42,7 +42,7 @@ test("functions that are bound late are called like others, and what the library
     poolpass_no_such_function: { parameters: [], result: "void" },
     abs: { parameters: ["i32" /* int j */], result: "i32" },
     llabs: { parameters: ["i64" /* long long j */], result: "i64" },
-  }, { late: true });
+  }, { lazy: true });
   const { llabs } = library.symbols;
   assertEquals(library.symbols.poolpass_no_such_function, undefined);
   for (const value of [-5, 6]) assertEquals(library.symbols.abs!(value), Math.abs(value));
@@ -52,7 +52,7 @@ test("functions that are bound late are called like others, and what the library
 });
 
 test("a function that was bound late is the runtime's own from its second call on, wherever it is", () => {
-  const library = dlopen("libc.so.6", { abs: { parameters: ["i32" /* int j */], result: "i32" } }, { late: true });
+  const library = dlopen("libc.so.6", { abs: { parameters: ["i32" /* int j */], result: "i32" } }, { lazy: true });
   const functions = { ...library.symbols, another: library.symbols.abs, other: ffiRefusal };
   const late = functions.abs;
   functions.another!(-5);

@@ -30,7 +30,7 @@ type Environment = Readonly<Record<string, string>>;
 const compileCache = mkdtempSync("/tmp/poolpass-compiled-");
 after(() => rmSync(compileCache, { recursive: true }));
 
-const instead = "or set POOLPASS_DRIVER=software to do without a GPU";
+const instead = "or set POOLPASS_DRIVER=software to run without a GPU";
 const wholeGpu = "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00";
 
 /** What can be used on a machine of today. */
@@ -78,7 +78,7 @@ async function lookAt(
 }
 
 function needsDriver(what: string, { needed, installed }: { needed: string; installed: string }): string {
-  return `${what} needs CUDA ${needed}, and the installed driver is of CUDA ${installed}; install a newer driver`;
+  return `${what} needs CUDA ${needed}, and the installed driver is for CUDA ${installed}; install a newer driver`;
 }
 
 /** What is off before CUDA 12.2. */
@@ -146,7 +146,7 @@ simulationTest("with the driver of CUDA 11.0 pools are off, and the rest works",
 simulationTest("an older driver is refused, with the version that is needed", async () => {
   using libraries = new Libraries().addDriver(10010);
   const [look] = await lookAt(libraries, [machine({ version: 10010 })]);
-  const reason = "the installed driver is of CUDA 10.1, and pools need 11.2; install a newer driver";
+  const reason = "the installed driver is for CUDA 10.1, and pools need 11.2; install a newer driver";
   assertEquals(look, { open: `Error: Cannot use CUDA: ${reason}, ${instead}` });
 });
 
@@ -156,7 +156,7 @@ simulationTest("a driver of the future may lack a function: its feature is off",
   assertEquals(look, {
     ...everything,
     open: "CUDA 15010, libcudart undefined",
-    "default pool": "CudaError: Cannot tell the pool of device 0: the installed library, of CUDA 15.1, has no " +
+    "default pool": "CudaError: Cannot tell the pool of device 0: the installed library for CUDA 15.1 has no " +
       "cuDeviceGetDefaultMemPool; see CudaDevice.attribute for what the device supports",
   });
 });
@@ -190,7 +190,7 @@ simulationTest(
 simulationTest("an older libcudart on a newer driver has no room for what came later", async () => {
   using libraries = new Libraries().addDriver(13000).addRuntime("libcudart.so.13", { version: 11080 });
   const [look] = await lookAt(libraries, [machine()]);
-  const needs = "needs CUDA 12.2, and the installed libcudart is of CUDA 11.8; install a newer libcudart";
+  const needs = "needs CUDA 12.2, and the installed libcudart is for CUDA 11.8; install a newer libcudart";
   assertEquals(look, {
     ...everything,
     open: "CUDA 13000, libcudart 11080",
@@ -204,24 +204,25 @@ simulationTest("a driver that does not start is an error with what to try, not t
   using libraries = new Libraries().addDriver(13000);
   const outcomes: Readonly<Record<number, string>> = {
     1: "cudaErrorInvalidValue (1); ",
-    3: "cudaErrorInitializationError (3); ask nvidia-smi whether the driver works; a container may lack a part of it, ",
+    3: "cudaErrorInitializationError (3); check with nvidia-smi that the driver works; a container may lack a part " +
+      "of it, ",
     34:
-      "cudaErrorStubLibrary (34); the libcuda.so.1 that was found is the toolkit's stub, for linking alone: take its " +
-      "folder out of LD_LIBRARY_PATH, and install the driver, or start the container with its GPUs, ",
-    46: "cudaErrorDevicesUnavailable (46); another process may have the GPU for itself: see its compute mode in " +
+      "cudaErrorStubLibrary (34); the libcuda.so.1 that was found is the toolkit's stub, which is only for linking: " +
+      "remove its folder from LD_LIBRARY_PATH, and install the driver or start the container with its GPUs, ",
+    46:
+      "cudaErrorDevicesUnavailable (46); another process may have exclusive use of the GPU: see its compute mode in " +
       "nvidia-smi, ",
-    304: "cudaErrorOperatingSystem (304); the system refused what the driver asked of it: a sandbox may keep " +
+    304: "cudaErrorOperatingSystem (304); the system refused a request of the driver: a sandbox may hide " +
       "/dev/nvidia*, /proc/driver/nvidia or /proc/self from it, ",
-    802: "cudaErrorSystemNotReady (802); a service that the GPUs need is not running: with NVSwitch that is " +
+    802: "cudaErrorSystemNotReady (802); a service that the GPUs need is not running: with NVSwitch, start " +
       "nvidia-fabricmanager, ",
-    803:
-      "cudaErrorSystemDriverMismatch (803); libcuda and the kernel's module are of different versions: restart the " +
-      "machine after an update of the driver, and give a container the libraries of its host, ",
-    804: "cudaErrorCompatNotSupportedOnDevice (804); this GPU does not take a libcuda that is newer than its driver: " +
-      "take the folder of cuda-compat out of LD_LIBRARY_PATH, ",
-    999:
-      "cudaErrorUnknown (999); the driver may have no permission for a file /dev/nvidia*, or the module nvidia-uvm " +
-      "may not be loaded: see nvidia-modprobe -u, and dmesg, ",
+    803: "cudaErrorSystemDriverMismatch (803); libcuda and the kernel module have different versions: restart the " +
+      "machine after a driver update, and give a container the libraries of its host, ",
+    804:
+      "cudaErrorCompatNotSupportedOnDevice (804); this GPU does not support a libcuda that is newer than its driver: " +
+      "remove the cuda-compat folder from LD_LIBRARY_PATH, ",
+    999: "cudaErrorUnknown (999); the driver may lack permission for a file /dev/nvidia*, or the kernel module " +
+      "nvidia-uvm may not be loaded: try nvidia-modprobe -u, and see dmesg, ",
   };
   const machines = Object.keys(outcomes).map((result) => machine({ initResult: Number(result) }));
   const expected = Object.values(outcomes).map((outcome) => ({
@@ -239,8 +240,8 @@ simulationTest("a driver that reports no device leaves the software device", asy
   const software = { open: "the software device" };
   const wanted = { POOLPASS_DRIVER: "cuda", CUDA_VISIBLE_DEVICES: "-1" };
   const none =
-    'CudaUnavailableError: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide what ' +
-    "there is";
+    'CudaUnavailableError: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide ' +
+    "devices";
   const [looks, refusals] = await Promise.all([
     lookAt(libraries, noDevice),
     lookAt(libraries, noDevice, wanted),
@@ -255,8 +256,8 @@ simulationTest("with no libcuda at all it says where to get one, if CUDA was ask
   using libraries = new Libraries();
   const [look] = await lookAt(libraries, ["as it is"], { POOLPASS_DRIVER: "cuda" });
   assertEquals(look, {
-    open: "CudaUnavailableError: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or name its " +
-      "folder in LD_LIBRARY_PATH: /usr/lib/wsl/lib under WSL 2",
+    open: "CudaUnavailableError: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or add its " +
+      "folder to LD_LIBRARY_PATH (/usr/lib/wsl/lib under WSL 2)",
   });
 }, hasDriver ? "there is a driver" : undefined);
 
@@ -272,7 +273,7 @@ simulationTest("elsewhere than on Linux there is the software device, and CUDA s
   using libraries = new Libraries();
   assertEquals(await lookAt(libraries, ["darwin"]), [{
     open: "the software device",
-    cuda: "CudaUnavailableError: Cannot use CUDA: it is used on Linux alone, and this is darwin",
+    cuda: "CudaUnavailableError: Cannot use CUDA: it needs Linux, and this is darwin",
   }]);
 }, undefined);
 
@@ -307,8 +308,8 @@ simulationTest("device files that may not be opened are an error, though libcuda
   assert(stdout !== "", stderr);
   assertEquals(JSON.parse(stdout), {
     open:
-      "CudaError: Cannot use CUDA: the driver reports no device, and this process may not open /dev/nvidiactl; let " +
-      `its user read and write the files /dev/nvidia*, ${instead}`,
+      "CudaError: Cannot use CUDA: the driver reports no device, and this process may not open /dev/nvidiactl; give " +
+      `its user permission to read and write /dev/nvidia*, ${instead}`,
   });
 }, noCompiler ?? noNamespace);
 

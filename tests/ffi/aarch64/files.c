@@ -20,13 +20,13 @@ static void check_paths(const char *folder) {
   CHECK(write(file, "content", 7), 7);
   CHECK(symlink("file", link), 0);
 
-  int looked = poolpass_look_at(link);
-  int length = poolpass_read_link(looked, out, sizeof out);
+  int opened = poolpass_open_path(link);
+  int length = poolpass_read_link(opened, out, sizeof out);
   CHECK(length, 4);
   CHECK(memcmp(out, "file", 4), 0);
-  CHECK(poolpass_status(looked, &status), 0);
+  CHECK(poolpass_status(opened, &status), 0);
   CHECK(S_ISLNK(status.mode), 1);
-  CHECK(poolpass_close(looked), 0);
+  CHECK(poolpass_close(opened), 0);
 
   int reader = poolpass_open(link, 0), writer = poolpass_open(path, 1);
   CHECK(poolpass_pread(reader, out, 100, 3), 4);

@@ -36,7 +36,7 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_eventfd_set, (int)) \
   function(int, poolpass_eventfd_clear, (int)) \
   function(int, poolpass_open, (const char *, uint32_t)) \
-  function(int, poolpass_look_at, (const char *)) \
+  function(int, poolpass_open_path, (const char *)) \
   function(int, poolpass_read_link, (int, char *, uint64_t)) \
   function(int, poolpass_close, (int)) \
   function(int, poolpass_duplicate, (int)) \
