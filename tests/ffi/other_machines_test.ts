@@ -135,7 +135,7 @@ simulationTest("with the driver of CUDA 11.0 pools are off, and the rest works",
     ...everything,
     open: "CUDA 11000, libcudart undefined",
     pool: pool("none"),
-    "default pool": `CudaError: Cannot tell the pool of device 0: ${needs("cuDeviceGetDefaultMemPool")}`,
+    "default pool": `CudaError: Cannot get the pool of device 0: ${needs("cuDeviceGetDefaultMemPool")}`,
     share: pool("posix-fd"),
     offer: pool("posix-fd"),
     fabric: pool("fabric"),
@@ -156,7 +156,7 @@ simulationTest("a driver of the future may lack a function: its feature is off",
   assertEquals(look, {
     ...everything,
     open: "CUDA 15010, libcudart undefined",
-    "default pool": "CudaError: Cannot tell the pool of device 0: the installed library for CUDA 15.1 has no " +
+    "default pool": "CudaError: Cannot get the pool of device 0: the installed library for CUDA 15.1 has no " +
       "cuDeviceGetDefaultMemPool; see CudaDevice.attribute for what the device supports",
   });
 });
@@ -326,7 +326,7 @@ simulationTest("under WSL 2 no pool can be shared, whatever the device says of i
     share: cannotShare,
     offer: cannotShare,
     "interprocess event": "CudaError: Cannot create an event on device 0: cudaEventCreateWithFlags failed: " +
-      'cudaErrorNotSupported (801); attribute("ipcEventSupport") tells whether other processes can open it',
+      'cudaErrorNotSupported (801); attribute("ipcEventSupport") is 1 if other processes can open it',
   };
   for (const look of await lookAt(libraries, machines)) assertEquals(look, { ...everything, ...off });
 });
