@@ -1,5 +1,6 @@
-// One sum of floats for each block, of a part of them that lies together: every thread adds up elements a block apart, the
-// warps add up their threads' sums by shuffles, and the first warp those of the warps, which it finds in shared memory. A block is of whole warps.
+// Sums floats: each block adds up one contiguous part. Each thread adds up elements a block size apart, each warp adds
+// up the sums of its threads by shuffles, and the first warp adds up the sums of the warps, which lie in shared memory.
+// The block size is a multiple of the warp size.
 __device__ float sum_of_warp(float sum) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_down_sync(0xffffffff, sum, distance);

@@ -1,6 +1,6 @@
 /**
- * A software device that checks no bounds, to measure what the checks cost. Nobody else may have it: a kernel that runs
- * on it can write anywhere in the device's memory.
+ * A software device without bounds checks, for measuring the cost of the checks. Use it for nothing else: its kernels
+ * can write anywhere in the device's memory.
  *
  * @module
  */
@@ -10,25 +10,27 @@ import { CudaError } from "../src/support/errors.ts";
 import { Session } from "../src/session.ts";
 import { SoftwareDriver } from "../src/software/software_driver.ts";
 
-/** Opens it. Throws where it turns out to check bounds all the same. */
+/** Opens the device. Throws if the device checks bounds nevertheless. */
 export function openWithoutBoundsChecks(): Cuda {
   const options = { devices: 1, peers: false, boundsChecks: false };
   const cuda = new Cuda(new Session(new SoftwareDriver(options)));
   try {
-    if (!writesPastTheEnd(cuda)) throw new Error("Cannot measure the bounds checks: they cannot be left out");
+    if (!canWritePastEnd(cuda)) throw new Error("Cannot measure the bounds checks: they cannot be disabled");
     return cuda;
   } catch (error) {
     try {
       cuda[Symbol.dispose]();
     } catch {
-      // A device that met an illegal address refuses to give its memory back.
+      // After an illegal address, the device refuses to free its memory.
     }
     throw error;
   }
 }
 
-/** Whether a kernel may write a word past its buffer, into the page that the buffer has to itself. */
-function writesPastTheEnd(cuda: Cuda): boolean {
+/**
+ * Whether a kernel can write one word past the end of its buffer. The word lies in a page that only the buffer uses.
+ */
+function canWritePastEnd(cuda: Cuda): boolean {
   const device = cuda.device(0);
   using pool = device.createPool();
   using buffer = pool.allocate(512);

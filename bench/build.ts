@@ -1,6 +1,7 @@
 /**
- * Builds the kernels of the benchmarks with nvcc: from `NAME.cu` the PTX in `NAME.ptx`, in those for the software device
- * with nothing fused, and for those that are also measured so, `NAME_fused.ptx`, which is what nvcc makes by default.
+ * Builds the benchmarks' kernels with nvcc: `NAME.ptx` from `NAME.cu`. Kernels for the software device are compiled
+ * without fused multiply-adds. Kernels that are also measured with them, which is nvcc's default, get a
+ * `NAME_fused.ptx` as well.
  *
  *     deno run --allow-read --allow-run=nvcc bench/build.ts
  *
@@ -9,10 +10,10 @@
 import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** Oldest that nvcc 13 compiles for. */
+/** The oldest architecture that nvcc 13 supports. */
 const architecture = "compute_75";
 const measuredFused: ReadonlySet<string> = new Set(["matrix_multiply"]);
-/** Kernels that GPUs run. */
+/** The kernels that run on GPUs. */
 const forGpus: readonly string[] = ["channel/frames", "cuda/kernels"];
 
 function build(name: string, { suffix, options }: { suffix: string; options: readonly string[] }): void {

@@ -1,12 +1,12 @@
 /**
- * The loops in `loops.c`, compiled by gcc and loaded into this process: so that both sides are timed by the same clock,
- * and one right after the other.
+ * Compiles the loops in `loops.c` with gcc and loads them into this process, so that the loops and the kernels are
+ * timed with the same clock, one right after the other.
  *
  * @module
  */
 import { fileURLToPath } from "node:url";
 
-/** Nothing is fused that does not say so, on any processor; on x86-64 these options change nothing. */
+/** Fuses only explicit `fmaf` calls, on all processors. On x86-64, `-ffp-contract=off` changes nothing. */
 const compilerOptions = ["-O2", "-ffp-contract=off"];
 
 const symbols = {
@@ -24,14 +24,14 @@ const symbols = {
 /** The functions of `loops.c`. */
 export type CLoops = Deno.DynamicLibrary<typeof symbols>["symbols"];
 
-/** The loops, loaded. */
+/** The loaded loops. */
 export interface LoadedLoops extends Disposable {
   readonly loops: CLoops;
-  /** The compiler's version and the options that it was given. */
+  /** The compiler's version and options. */
   readonly compiler: string;
 }
 
-/** Compiles the loops into a temporary folder, which is gone when this returns, and loads them. */
+/** Compiles the loops into a temporary folder, loads them, and deletes the folder. */
 export function loadCLoops(): LoadedLoops {
   const folder = Deno.makeTempDirSync();
   try {

@@ -1,13 +1,13 @@
 /**
- * A program that takes part in a benchmark, kept running from one round to the next: it greets with a line of JSON, and
- * answers each line with a line of JSON.
+ * A program that takes part in a benchmark and keeps running from round to round. It prints a greeting as a line of
+ * JSON, and answers each line of input with a line of JSON.
  *
  * @module
  */
 import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 
-/** To start, which imports of Python may make long, or to answer. */
+/** Milliseconds in which a program must start or answer. Imports in Python can make the start slow. */
 const answerTimeout = 40_000;
 
 /** How to start a contender. */
@@ -15,11 +15,11 @@ export interface Program {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Variables of its environment, beside this process's own. */
+  /** Environment variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A running program that answers. */
+/** A running program that answers requests. */
 export class Contender {
   readonly name: string;
   readonly #child: Deno.ChildProcess;
@@ -40,24 +40,24 @@ export class Contender {
     this.#lines = createInterface({ input: Readable.fromWeb(this.#child.stdout as never) })[Symbol.asyncIterator]();
   }
 
-  /** Its process's number. */
+  /** The number of the program's process. */
   get pid(): number {
     return this.#child.pid;
   }
 
-  /** What it says when it is ready. */
+  /** Resolves to the greeting, which the program prints when it is ready. */
   async greeting<Greeting>(): Promise<Greeting> {
     return JSON.parse(await this.#line());
   }
 
-  /** Asks by a line. */
-  async ask<Answer>(question: string): Promise<Answer> {
-    // A program that has ended takes nothing; why it has is found where its answer is waited for.
-    await this.#input.write(new TextEncoder().encode(`${question}\n`)).catch(() => {});
+  /** Sends a request and resolves to the program's answer. */
+  async ask<Answer>(request: string): Promise<Answer> {
+    // The write fails if the program has ended. Reading the answer then reports the reason.
+    await this.#input.write(new TextEncoder().encode(`${request}\n`)).catch(() => {});
     return JSON.parse(await this.#line());
   }
 
-  /** Lets it end by itself, and kills it where it does not. */
+  /** Closes the program's input, and kills the program if it does not end within 5 seconds. */
   async end(): Promise<void> {
     await this.#input.close().catch(() => {});
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), 5000);

@@ -1,17 +1,17 @@
 /**
- * A module as large as a big library's: different kernels' text, again and again under other names.
+ * A module as large as that of a big library: copies of several kernels under different names.
  *
  * @module
  */
 
-/** One module of at least `lines` lines with all that the given ones have, as often as it takes. */
+/** Returns a module of at least `lines` lines, which repeats the kernels of all given modules. */
 export function largeModule(modules: readonly string[], { lines }: { lines: number }): string {
-  const variables = modules.flatMap((ptx) => [...ptx.matchAll(/^\.(?:const|global) [^;]*;/gm)].map(([text]) => text));
+  const variables = modules.flatMap((ptx) => [...ptx.matchAll(/^\.(?:const|global) [^;]*;/gm)].map(([line]) => line));
   const kernels = modules.flatMap((ptx) => [...ptx.matchAll(/^\.visible \.entry (\w+)\([^]*?^}/gm)]);
   const parts = [".version 9.0\n.target sm_75\n.address_size 64\n", ...variables];
   for (let copy = 0; lineCount(parts) < lines; copy++) {
-    for (const [text, name] of kernels) {
-      parts.push(text.replace(`.entry ${name}(`, `.entry ${name}_${copy}_${parts.length}(`));
+    for (const [kernel, name] of kernels) {
+      parts.push(kernel.replace(`.entry ${name}(`, `.entry ${name}_${copy}_${parts.length}(`));
     }
   }
   return parts.join("\n") + "\n";

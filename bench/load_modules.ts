@@ -1,6 +1,6 @@
 /**
- * Loads the modules that come, as a list in JSON, on standard input, and prints how many milliseconds it took: a program
- * of its own, so that nothing of the compiler was ever run before.
+ * Loads the modules of a JSON list on standard input and prints how many milliseconds that took. This is a separate
+ * program, so that no part of the compiler has run before.
  *
  * @module
  */

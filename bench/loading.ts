@@ -1,5 +1,5 @@
 /**
- * How long it takes until modules are loaded.
+ * Measures how long it takes to load modules.
  *
  * @module
  */
@@ -12,18 +12,18 @@ import { measuredPtx } from "./workloads.ts";
 /** Modules that are loaded together. */
 export interface Loading {
   readonly name: string;
-  /** Milliseconds that it may take. */
+  /** The number of milliseconds that loading may take. */
   readonly goal: number;
   modules(): readonly string[];
 }
 
-/** All of them, in the order of the table. */
+/** All loadings, in the order of the table. */
 export const loadings: readonly Loading[] = [
   { name: "load the shipped kernels", goal: 20, modules: () => [fill, saxpy] },
   { name: "load 5000 lines", goal: 500, modules: () => [largeModule(measuredPtx(), { lines: 5000 })] },
 ];
 
-/** Times the loading in a new process each time, as the first thing that a program does. */
+/** Times a loading as the first thing that a program does, each time in a new process. */
 export async function timeLoading({ modules }: Loading, { rounds }: { rounds: number }): Promise<Times> {
   const input = new TextEncoder().encode(JSON.stringify(modules()));
   const times: number[] = [];
@@ -41,7 +41,7 @@ async function loadInNewProcess(input: Uint8Array<ArrayBuffer>): Promise<number>
     stderr: "piped",
   }).spawn();
   const [output] = await Promise.all([child.output(), ReadableStream.from([input]).pipeTo(child.stdin)]);
-  const text = new TextDecoder();
-  if (!output.success) throw new Error(text.decode(output.stderr).split("\n", 1)[0]);
-  return Number(text.decode(output.stdout));
+  const decoder = new TextDecoder();
+  if (!output.success) throw new Error(decoder.decode(output.stderr).split("\n", 1)[0]);
+  return Number(decoder.decode(output.stdout));
 }

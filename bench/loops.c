@@ -1,6 +1,6 @@
-// What the kernels beside this file compute, as loops of one thread. What threads of a block do side by side is a loop
-// over them, and what lies in shared memory is a local array; numbers are added in the order in which the kernels add
-// them, so that the results are equal bit for bit.
+// The computations of the kernels in this folder, as loops of one thread. A loop stands for the threads of a block, and
+// a local array for shared memory. Numbers are added in the same order as in the kernels, so that the results are equal
+// bit for bit.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static inline float multiply_add(float a, float b, float c) { return a * b + c; 
 MATRIX_MULTIPLY(matrix_multiply_16, 16, multiply_add)
 MATRIX_MULTIPLY(matrix_multiply_32, 32, multiply_add)
 
-// Only if told that the processor has it do compilers for x86-64 make one instruction of fmaf.
+// Compilers for x86-64 turn fmaf into one instruction only if they are told that the processor has that instruction.
 #ifdef __x86_64__
 #pragma GCC target("fma")
 #endif
@@ -60,7 +60,7 @@ MATRIX_MULTIPLY(matrix_multiply_32_fused, 32, fused_multiply_add)
 
 enum { warp_size = 32, maximum_block_size = 1024 };
 
-// The order of the additions that a lane 0 of 32 sees who adds what is half as far away each time.
+// Adds 32 sums in the order in which lane 0 of a warp adds them by shuffles, with the distance halved each time.
 static float sum_of_warp(const float *sums) {
   float lanes[warp_size];
   memcpy(lanes, sums, sizeof lanes);
@@ -70,7 +70,7 @@ static float sum_of_warp(const float *sums) {
   return lanes[0];
 }
 
-// The elements in the order in which they lie in memory, each to the sum of the thread that has it.
+// Reads the elements in memory order, and adds each one to the sum of the thread that handles it in the kernel.
 void block_reduction(const float *restrict in, float *restrict sums, uint32_t n, uint32_t blocks, uint32_t block_size) {
   const uint32_t part = (n + blocks - 1) / blocks;
   for (uint32_t block = 0; block < blocks; block++) {
@@ -166,7 +166,7 @@ void sha256(const uint32_t *restrict messages, uint32_t *restrict digests, uint3
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) w[i] = swap_bytes(messages[message * 16 + i]);
     compress(state, w);
-    // The block of padding: a one bit, zeros, and the message's length in bits.
+    // The padding block: a one bit, zeros, and the message's length in bits.
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) w[i] = i == 0 ? 0x80000000u : i == 15 ? 512u : 0u;
     compress(state, w);

@@ -1,4 +1,4 @@
-// For each point of an image, how many iterations it takes to leave the circle of radius 2, up to a limit.
+// Counts, for each point of an image, the iterations until it leaves the circle of radius 2, up to a limit.
 extern "C" __global__ void mandelbrot(unsigned int* out, unsigned int width, unsigned int height, float left, float top,
                                       float step, unsigned int limit) {
   const unsigned int column = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,5 +1,5 @@
-// c = a * b for square matrices of floats, a tile of each at a time in shared memory. One thread for each element of a
-// tile; `size` is a multiple of the tile's.
+// Computes c = a * b for square matrices of floats, with one tile of each matrix at a time in shared memory. Each
+// thread computes one element of a tile. `size` is a multiple of the tile size.
 template <int tile>
 __device__ void multiply(const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int size) {
   __shared__ float a_tile[tile][tile];

@@ -1,24 +1,24 @@
 /**
- * Times, and what is said of them.
+ * Measures and formats times.
  *
  * @module
  */
 
-/** How long something took, in milliseconds, each time. */
+/** The durations of repeated runs, in milliseconds. */
 export type Times = readonly number[];
 
-/** Rounds that are not timed come first: an engine makes code fast once it has run for a while. */
+/** The number of untimed rounds that come first. Engines optimize code only after it has run for a while. */
 const warmUpRounds = 4;
 
 /**
- * Times things that do the same, in turn: whatever else the machine does falls on all of them alike.
+ * Times functions that compute the same, in turn, so that other load on the machine affects all of them equally.
  *
- * @returns the times of each, in the order of the things
+ * @returns the times of each function, in the order of `functions`
  */
-export function timeInterleaved(things: readonly (() => void)[], { rounds }: { rounds: number }): Times[] {
-  const times = things.map((): number[] => []);
+export function timeInterleaved(functions: readonly (() => void)[], { rounds }: { rounds: number }): Times[] {
+  const times = functions.map((): number[] => []);
   for (let round = -warmUpRounds; round < rounds; round++) {
-    for (const [index, run] of things.entries()) {
+    for (const [index, run] of functions.entries()) {
       const start = performance.now();
       run();
       const elapsed = performance.now() - start;
@@ -28,14 +28,14 @@ export function timeInterleaved(things: readonly (() => void)[], { rounds }: { r
   return times;
 }
 
-/** The middle of some numbers, or the mean of the two in the middle. */
+/** Returns the median: the middle number, or the mean of the two in the middle. */
 export function median(numbers: readonly number[]): number {
   const sorted = numbers.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;
   return (sorted[Math.ceil(middle) - 1]! + sorted[Math.floor(middle)]!) / 2;
 }
 
-/** The median, and in brackets the least and the most. */
+/** Formats the median, with the minimum and the maximum in parentheses. */
 export function formatTimes(times: Times): string {
   const [middle, least, most] = [median(times), Math.min(...times), Math.max(...times)].map((time) =>
     time.toPrecision(3)

@@ -1,12 +1,13 @@
 /**
- * What poolpass itself costs: the same calls as native functions, as methods of the driver, and through the objects.
+ * Measures the overhead of poolpass: the same calls as native functions, as methods of the driver, and through the
+ * public objects.
  *
  *     deno task bench:overhead [--rounds 15] [--operations 30000] [--runtimes deno,bun,node]
  *     deno task bench:overhead --gpu [--operations 500]
  *
- * Needs gcc, and no GPU: the calls go to a CUDA that does nothing, which is built from `stub/cuda.c` into a temporary
- * folder. With `--gpu` they go to the one that is installed. A runtime is found by its name, or where the variables
- * POOLPASS_BUN and POOLPASS_NODE say. Prints tables, writes nothing.
+ * Needs gcc but no GPU: the calls go to a stub of CUDA that does nothing, which is built from `stub/cuda.c` into a
+ * temporary folder. With `--gpu`, the calls go to the installed CUDA. Runtimes are found by their names, or through the
+ * environment variables POOLPASS_BUN and POOLPASS_NODE. Prints tables and writes no files.
  *
  * @module
  */
@@ -21,11 +22,11 @@ import { commandIn } from "./runtimes.ts";
 interface Options {
   readonly rounds: number;
   readonly operations: number;
-  /** Where the stand-in is; undefined to take what is installed. */
+  /** The folder of the stub; undefined to use the installed CUDA. */
   readonly folder: string | undefined;
 }
 
-/** How V8 is told to collect nothing while garbage is counted, and to say what it collects. */
+/** V8 flags: a heap that needs no collection while garbage is counted, and a trace of the collections. */
 const roomForGarbage = "--min-semi-space-size=512,--max-semi-space-size=512";
 const traceGarbage = "--trace-gc";
 const garbageOperations = 20_000;
@@ -33,13 +34,13 @@ const pairs = 1_000_000;
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-function buildStandIn(folder: string): void {
+function buildStub(folder: string): void {
   const args = ["-O2", "-shared", "-fPIC", "-o", `${folder}/libcuda.so.1`, path("stub/cuda.c")];
   const { success } = new Deno.Command("gcc", { args, stderr: "inherit" }).outputSync();
   if (!success) throw new Error("Cannot build libcuda.so.1: gcc failed");
 }
 
-/** The output of the program that measures, in a runtime. */
+/** Runs the measuring program in a runtime and returns its output. */
 function run(
   runtime: string,
   { args, folder, v8Flags = "" }: { args: readonly (string | number)[]; folder?: string | undefined; v8Flags?: string },
@@ -61,11 +62,13 @@ function printTimes(runtime: string, { rounds, operations, folder }: Options): v
     const added = Math.min(...objects) - Math.min(...raw);
     return [name, formatNanoseconds(raw), formatNanoseconds(driver), formatNanoseconds(objects), added.toFixed(1)];
   });
-  console.log(`\n${runtime}: nanoseconds each\n`);
+  console.log(`\n${runtime}: nanoseconds per call\n`);
   console.log(formatTable([["", "native function", "driver's method", "objects", "objects add"], ...rows]));
 }
 
-/** The median, and in brackets the least, which other programs on the same processors disturb less. */
+/**
+ * Formats the median, with the minimum in parentheses: other programs on the same processors disturb the minimum less.
+ */
 function formatNanoseconds(times: Times): string {
   const [middle, least] = [median(times), Math.min(...times)].map((time) => time.toFixed(time < 100 ? 1 : 0));
   return `${middle} (${least})`;
@@ -75,7 +78,7 @@ function printGarbage({ folder }: Options): void {
   const args = ["garbage", 0, garbageOperations];
   const garbage: OverheadGarbage = JSON.parse(run("deno", { args, folder, v8Flags: roomForGarbage }));
   const rows = Object.entries(garbage).map(([name, bytes]) => [name, Math.round(bytes).toString()]);
-  console.log("\nbytes that each leaves on the heap, its options and rest arguments among them (deno)\n");
+  console.log("\nbytes that each call leaves on the heap, including its options and rest arguments (deno)\n");
   console.log(formatTable(rows));
   const trace = run("deno", { args: ["pairs", 0, pairs], folder, v8Flags: traceGarbage });
   const minor = trace.match(/\bScavenge\b/g)?.length ?? 0;
@@ -90,10 +93,10 @@ const { rounds, operations, runtimes, gpu } = parseArgs(Deno.args, {
 });
 const folder = gpu ? undefined : Deno.makeTempDirSync();
 try {
-  if (folder !== undefined) buildStandIn(folder);
+  if (folder !== undefined) buildStub(folder);
   const options = { rounds: Number(rounds), operations: Number(operations ?? (gpu ? 500 : 30_000)), folder };
   console.log(
-    `${cpus()[0]?.model}; medians, and in brackets the least of each, which is what \`objects add\` is told from`,
+    `${cpus()[0]?.model}; medians, with minimums in parentheses; "objects add" is a difference of minimums`,
   );
   for (const runtime of runtimes.split(",")) {
     try {

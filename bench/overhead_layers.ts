@@ -1,12 +1,16 @@
 /**
- * Times the same calls at three heights: the native functions themselves, the methods of the driver, and the public
- * objects. A program of its own, which `overhead.ts` starts in each runtime. Prints one line of JSON.
+ * Times the same calls at three layers: the native functions themselves, the methods of the driver, and the public
+ * objects. `overhead.ts` starts this program in each runtime. Prints one line of JSON.
  *
  *     overhead_layers.ts JOB ROUNDS OPERATIONS
  *
- * JOB: `times`; `garbage` for the bytes that each operation leaves on the heap, which is right only while nothing is
- * collected; or `pairs` for nothing but so many allocations that are freed. libcudart is
- * done without, since none of these calls goes through it.
+ * JOB is one of:
+ *
+ * - `times`: the time of each call.
+ * - `garbage`: the bytes that each call leaves on the heap. The result is valid only if nothing is collected meanwhile.
+ * - `pairs`: only allocates and frees, OPERATIONS times.
+ *
+ * libcudart is not loaded, because none of these calls uses it.
  *
  * @module
  */
@@ -18,20 +22,20 @@ import { Cuda } from "../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../src/memory/device_buffer.ts";
 import { Session } from "../src/session.ts";
 
-/** How high above the native function a call is made. */
+/** The layer at which a call is made. */
 export type Layer = "raw" | "driver" | "objects";
 
-/** Nanoseconds for each operation: of each work, at each height, in each round. */
+/** Nanoseconds per call, for each kind of call, layer and round. */
 export type OverheadTimes = Record<string, Record<Layer, number[]>>;
 
-/** Bytes for each operation of the public objects. */
+/** Bytes of garbage per call, for each kind of call through the public objects. */
 export type OverheadGarbage = Record<string, number>;
 
-/** Does so many operations, one after the other. */
+/** Makes a number of calls, one after the other. */
 type Loop = (operations: number) => void;
-type Work = Readonly<Record<Layer, Loop>>;
+type Operation = Readonly<Record<Layer, Loop>>;
 
-/** Engines make code fast once it has run for a while. */
+/** Engines optimize code only after it has run for a while. */
 const warmUpRounds = 5;
 const byteLength = 2 ** 20;
 const smallByteLength = 2 ** 16;
@@ -77,7 +81,7 @@ function measureAll(): void {
   const manyExportData = smallBuffers.map((each) => each.exportPointer());
   const kernels = { none: module.kernel("none"), three: module.kernel("three"), twelve: module.kernel("twelve") };
 
-  const launches = (layers: Pick<Work, "objects"> & { byteLength: number; handle: bigint }): Work => {
+  const launches = (layers: Pick<Operation, "objects"> & { byteLength: number; handle: bigint }): Operation => {
     const parameters = driver.createKernelParameters(layers.byteLength);
     const extra = (parameters as unknown as { extra: Uint8Array }).extra;
     const { handle } = layers;
@@ -99,11 +103,11 @@ function measureAll(): void {
   const moduleHandle = driver.moduleLoadData(0, ptx);
   const functionNamed = (name: string) => driver.moduleGetFunction(moduleHandle, name);
 
-  const works: Record<string, Work> = {
+  const cases: Record<string, Operation> = {
     "allocate and free": allocateAndFree(),
     "record an event": recordEvent(),
     "wait for an event": waitForEvent(),
-    "ask for an event": queryEvent(),
+    "query an event": queryEvent(),
     "launch, 0 arguments": launches({
       byteLength: 0,
       handle: functionNamed("none"),
@@ -139,11 +143,14 @@ function measureAll(): void {
     "copy 4 bytes": copyFourBytes(),
     "copy 4 bytes to the host": copyFourBytesToHost(),
   };
-  console.log(JSON.stringify(job === "garbage" ? garbageOf(works) : timesOf(works)));
+  console.log(JSON.stringify(job === "garbage" ? garbageOf(cases) : timesOf(cases)));
   driver.moduleUnload(0, moduleHandle);
 
-  /** So many buffers at a time. The size of each is asked for, since what an exporter says of it is only a claim. */
-  function importAndFree(together: number): Work {
+  /**
+   * Imports and frees `together` buffers at a time. Queries the size of each import, as the objects do, because the
+   * size that an exporter states is only a claim.
+   */
+  function importAndFree(together: number): Operation {
     const { out, secondOut, handleOut } = outParameters();
     const poolHandle = imported.unsafeHandle;
     const streamHandle = stream.unsafeHandle;
@@ -183,8 +190,8 @@ function measureAll(): void {
     };
   }
 
-  /** What is mapped already: an event on the stream of the free is all that the driver is asked for. */
-  function importAgainAndFree(): Work {
+  /** Imports memory that is already mapped: the objects then only record an event on the stream of the free. */
+  function importAgainAndFree(): Operation {
     return {
       ...recordEvent(),
       objects(count) {
@@ -194,11 +201,11 @@ function measureAll(): void {
   }
 }
 
-function timesOf(works: Readonly<Record<string, Work>>): OverheadTimes {
+function timesOf(cases: Readonly<Record<string, Operation>>): OverheadTimes {
   const times: OverheadTimes = {};
-  for (const name of Object.keys(works)) times[name] = { raw: [], driver: [], objects: [] };
+  for (const name of Object.keys(cases)) times[name] = { raw: [], driver: [], objects: [] };
   for (let round = -warmUpRounds; round < rounds; round++) {
-    for (const [name, work] of Object.entries(works)) {
+    for (const [name, work] of Object.entries(cases)) {
       for (const layer of ["raw", "driver", "objects"] as const) {
         const elapsed = nanosecondsOf(work[layer]);
         if (round >= 0) times[name]![layer].push(elapsed);
@@ -208,12 +215,12 @@ function timesOf(works: Readonly<Record<string, Work>>): OverheadTimes {
   return times;
 }
 
-function garbageOf(works: Readonly<Record<string, Work>>): OverheadGarbage {
+function garbageOf(cases: Readonly<Record<string, Operation>>): OverheadGarbage {
   for (let round = 0; round < warmUpRounds; round++) {
-    for (const { objects } of Object.values(works)) objects(operations);
+    for (const { objects } of Object.values(cases)) objects(operations);
   }
   return Object.fromEntries(
-    Object.entries(works).map(([name, { objects }]) => {
+    Object.entries(cases).map(([name, { objects }]) => {
       const before = process.memoryUsage().heapUsed;
       objects(operations);
       return [name, (process.memoryUsage().heapUsed - before) / operations];
@@ -225,7 +232,7 @@ function nanosecondsOf(loop: Loop): number {
   const start = performance.now();
   loop(operations);
   const elapsed = performance.now() - start;
-  // A stream takes only so much before it lets the host wait.
+  // A stream that is full would block the host.
   stream.synchronize();
   other.synchronize();
   return elapsed * 1e6 / operations;
@@ -237,7 +244,7 @@ function outParameters(): { out: bigint; secondOut: bigint; handleOut: BigUint64
   return { out, secondOut: out + 8n, handleOut };
 }
 
-function allocateAndFree(): Work {
+function allocateAndFree(): Operation {
   const { out, handleOut } = outParameters();
   const poolHandle = pool.unsafeHandle;
   const streamHandle = stream.unsafeHandle;
@@ -259,7 +266,7 @@ function allocateAndFree(): Work {
   };
 }
 
-function recordEvent(): Work {
+function recordEvent(): Operation {
   const eventHandle = event.unsafeHandle;
   const streamHandle = stream.unsafeHandle;
   return {
@@ -275,7 +282,7 @@ function recordEvent(): Work {
   };
 }
 
-function waitForEvent(): Work {
+function waitForEvent(): Operation {
   const eventHandle = event.unsafeHandle;
   const streamHandle = other.unsafeHandle;
   return {
@@ -291,7 +298,7 @@ function waitForEvent(): Work {
   };
 }
 
-function queryEvent(): Work {
+function queryEvent(): Operation {
   const eventHandle = event.unsafeHandle;
   return {
     raw(count) {
@@ -306,7 +313,7 @@ function queryEvent(): Work {
   };
 }
 
-function copyFourBytes(): Work {
+function copyFourBytes(): Operation {
   const source = new Uint8Array(new Float32Array([2.5]).buffer);
   const { address } = buffer;
   const streamHandle = stream.unsafeHandle;
@@ -323,7 +330,7 @@ function copyFourBytes(): Work {
   };
 }
 
-function copyFourBytesToHost(): Work {
+function copyFourBytesToHost(): Operation {
   const target = new Uint8Array(hostBuffer.buffer);
   const { address } = four;
   const streamHandle = stream.unsafeHandle;

@@ -1,12 +1,14 @@
 /**
- * How a program is started in each of the runtimes.
+ * Starts programs in each of the runtimes.
  *
  * @module
  */
 
 /**
- * The command of a program, with Deno's own flags. A runtime is found by its name, or where the variables POOLPASS_BUN and
- * POOLPASS_NODE say.
+ * Returns the command that runs a program in a runtime. Runtimes are found by their names, or through the environment
+ * variables POOLPASS_BUN and POOLPASS_NODE.
+ *
+ * @param denoFlags flags that only Deno gets
  */
 export function commandIn(
   runtime: string,

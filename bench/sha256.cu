@@ -1,4 +1,4 @@
-// SHA-256 of many messages of 64 bytes each: one thread for each message, two blocks of the hash for each.
+// Computes SHA-256 of many 64-byte messages: one thread per message, two hash blocks per message.
 __constant__ unsigned int round_constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -47,7 +47,7 @@ extern "C" __global__ void sha256(const unsigned int* messages, unsigned int* di
 #pragma unroll
   for (int i = 0; i < 16; i++) w[i] = swap_bytes(messages[message * 16 + i]);
   compress(state, w);
-  // The block of padding: a one bit, zeros, and the message's length in bits.
+  // The padding block: a one bit, zeros, and the message's length in bits.
 #pragma unroll
   for (int i = 0; i < 16; i++) w[i] = i == 0 ? 0x80000000u : i == 15 ? 512u : 0u;
   compress(state, w);

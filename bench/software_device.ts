@@ -1,10 +1,10 @@
 /**
- * How fast the software device is, beside the same loops in C.
+ * Measures the speed of the software device, compared with the same loops in C.
  *
  *     deno task bench:software [--only NAME] [--rounds 10]
  *
- * `--only` takes the rows whose name contains NAME. Prints tables, writes nothing, and exits 1 if a row could not be
- * measured or its results differ from C's; a goal that is not met changes nothing.
+ * `--only` selects the rows whose names contain NAME. Prints tables and writes no files. Exits with 1 if a row cannot
+ * be measured or its results differ from C's. A missed goal does not change the exit code.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { formatTable } from "../examples/table.ts";
 import { type Cuda, open } from "../mod.ts";
 import { openWithoutBoundsChecks } from "./bounds_checks.ts";
 import { type CLoops, loadCLoops } from "./c_loops.ts";
-import { prepareDevice } from "./device_side.ts";
+import { prepareWorkload } from "./prepared_workload.ts";
 import { loadings, timeLoading } from "./loading.ts";
 import { formatTimes, median, timeInterleaved } from "./measurement.ts";
 import { type Workload, workloads } from "./workloads.ts";
@@ -24,7 +24,7 @@ interface Options {
   readonly rounds: number;
 }
 
-/** Why rows have no numbers: printed under all tables, each a line. */
+/** Why rows could not be measured, printed below all tables, one per line. */
 const failures: string[] = [];
 
 async function rowOf({ name }: { name: string }, measure: () => string[] | Promise<string[]>): Promise<string[]> {
@@ -44,7 +44,7 @@ function measureWorkload(
   workload: Workload,
   { cuda, loops, rounds }: { cuda: Cuda; loops: CLoops; rounds: number },
 ): string[] {
-  using device = prepareDevice(cuda.device(0), workload);
+  using device = prepareWorkload(cuda.device(0), workload);
   const arrays = workload.arrays();
   const runLoop = () => workload.loop(loops, arrays);
   runLoop();
@@ -89,8 +89,8 @@ function measureBoundsChecks(
   workload: Workload,
   { checked, unchecked, rounds }: { checked: Cuda; unchecked: Cuda; rounds: number },
 ): string[] {
-  using withChecks = prepareDevice(checked.device(0), workload);
-  using withoutChecks = prepareDevice(unchecked.device(0), workload);
+  using withChecks = prepareWorkload(checked.device(0), workload);
+  using withoutChecks = prepareWorkload(unchecked.device(0), workload);
   const [with_, without] = timeInterleaved([withChecks.run, withoutChecks.run], { rounds });
   return [formatTimes(without!), formatTimes(with_!), (median(with_!) / median(without!)).toFixed(2)];
 }
@@ -119,7 +119,7 @@ function parseOptions(args: readonly string[]): Options {
   const count = Number(rounds);
   const isKnown = rest.length === 0 && Object.keys(unknown).length === 0;
   if (!isKnown || !Number.isInteger(count) || count < 1) {
-    throw new TypeError("Cannot take the arguments: usage: deno task bench:software [--only NAME] [--rounds 10]");
+    throw new TypeError("Cannot parse the arguments: usage: deno task bench:software [--only NAME] [--rounds 10]");
   }
   return { only, rounds: count };
 }
@@ -127,7 +127,7 @@ function parseOptions(args: readonly string[]): Options {
 const options = parseOptions(Deno.args);
 console.log(`${cpus()[0]?.model ?? "unknown processor"}, ${availableParallelism()} cores`);
 console.log(`Deno ${Deno.version.deno}, V8 ${Deno.version.v8}, ${Deno.build.target}`);
-console.log(`medians of ${options.rounds} rounds, in brackets the least and the most`);
+console.log(`medians of ${options.rounds} rounds, with minimum and maximum in parentheses`);
 await printWorkloads(options);
 await printLoadings(options);
 await printBoundsChecks(options);

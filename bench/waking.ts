@@ -1,11 +1,11 @@
 /**
- * What it costs to wait for another process, in each runtime: how soon who waits is woken, and what waiting takes of a
- * processor.
+ * Measures what it costs to wait for another process in each runtime: how soon the waiting process wakes up, and how
+ * much processor time waiting takes.
  *
  *     deno task bench:waking [--rounds 40] [--runtimes deno,bun,node]
  *
- * Needs no GPU: memory is that of the software device. A runtime is found by its name, or where the variables
- * POOLPASS_BUN and POOLPASS_NODE say. Prints a table for each, writes nothing.
+ * Needs no GPU, because it uses the software device. Runtimes are found by their names, or through the environment
+ * variables POOLPASS_BUN and POOLPASS_NODE. Prints tables for each runtime and writes no files.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { formatTable } from "../examples/table.ts";
 import { quantile } from "./channel/statistics.ts";
 import { median, type Times } from "./measurement.ts";
 import { commandIn } from "./runtimes.ts";
-import { restMilliseconds, type WakingResult } from "./waking/results.ts";
+import { pauseMilliseconds, type WakingResult } from "./waking/results.ts";
 
 const permissions = ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write", "--allow-env"];
 
@@ -29,18 +29,18 @@ function measure(runtime: string, rounds: string): WakingResult {
 }
 
 function print(runtime: string, { waits, deaths, idle }: WakingResult): void {
-  const rests = restMilliseconds.map((rest) => rest === 0 ? "back to back" : `after ${rest} ms of rest`);
-  const rows = Object.entries(waits).map(([name, perRest]) => [name, ...perRest.map(formatWaits)]);
+  const pauses = pauseMilliseconds.map((pause) => pause === 0 ? "back to back" : `after a ${pause} ms pause`);
+  const rows = Object.entries(waits).map(([name, perPause]) => [name, ...perPause.map(formatWaits)]);
   console.log(`\n${runtime}: milliseconds, median (99th percentile)\n`);
-  console.log(formatTable([["", ...rests], ...rows]));
+  console.log(formatTable([["", ...pauses], ...rows]));
   const deathRows = Object.entries(deaths).map(([name, times]) => [name, formatDeaths(times)]);
-  console.log(`\n${formatTable([["a process is killed, milliseconds until", "median (most)"], ...deathRows])}`);
+  console.log(`\n${formatTable([["milliseconds after a process is killed", "median (maximum)"], ...deathRows])}`);
   const idleRows = idle.map(({ connections, exporter, importer }) => [
     connections.toString(),
     formatShare(exporter),
     formatShare(importer),
   ]);
-  console.log(`\n${formatTable([["connections at rest, share of a processor", "exporter", "importer"], ...idleRows])}`);
+  console.log(`\n${formatTable([["idle connections, share of a processor", "exporter", "importer"], ...idleRows])}`);
 }
 
 function formatWaits(times: Times): string {

@@ -1,5 +1,5 @@
 /**
- * What is computed: by a kernel, and by a loop in C.
+ * The workloads of the software device's benchmark: each is computed by a kernel and by a loop in C.
  *
  * @module
  */
@@ -11,27 +11,29 @@ import type { CLoops } from "./c_loops.ts";
 
 type Numbers = Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
 
-/** The arrays of a workload by name, in the order in which they are allocated. */
+/** The arrays of a workload, by name, in the order of their allocation. */
 export type Arrays = Readonly<Record<string, Numbers>>;
 
-/** One kernel with its launch, and the loop that computes the same. */
+/** A kernel, its launch, and a loop that computes the same. */
 export interface Workload<A extends Arrays = Arrays> {
   readonly name: string;
-  /** C's time divided by ours, at least; undefined where the row is there to be compared with others. */
+  /**
+   * The smallest acceptable quotient of C's time and the device's; undefined if the row only serves as a comparison.
+   */
   readonly goal: number | undefined;
   readonly ptx: string;
   readonly kernel: string;
   readonly launch: LaunchOptions;
-  /** What the arrays hold before the first run. The same on every call. */
+  /** Returns new arrays with the contents before the first run, which are the same on every call. */
   arrays(): A;
-  /** The kernel's, with arrays by name. */
+  /** The kernel's arguments, with arrays by name. */
   readonly arguments: readonly (number | (keyof A & string))[];
   loop(loops: CLoops, arrays: A): void;
 }
 
 const count = 2 ** 24;
 
-/** All of them, in the order of the table. */
+/** All workloads, in the order of the table. */
 export const workloads: readonly Workload[] = [
   saxpy("saxpy", { goal: 0.5, grid: count / 256 }),
   saxpy("saxpy, elements a grid apart", { goal: undefined, grid: 64 }),
@@ -50,27 +52,27 @@ export const workloads: readonly Workload[] = [
   sha256(),
 ];
 
-/** The PTX of every kernel that is measured. */
+/** Returns the PTX of every measured kernel. */
 export function measuredPtx(): readonly string[] {
   return [...new Set(workloads.map(({ ptx }) => ptx))];
 }
 
-/** Says what the arrays of a workload are where it is written down, and forgets it after that. */
-function workload<A extends Arrays>(described: Workload<A>): Workload {
-  return described as unknown as Workload;
+/** Checks a workload against the types of its own arrays, and then erases those types. */
+function eraseArrayTypes<A extends Arrays>(workload: Workload<A>): Workload {
+  return workload as unknown as Workload;
 }
 
 function readPtx(name: string): string {
   return readFileSync(new URL(`${name}.ptx`, import.meta.url), "utf8");
 }
 
-/** Numbers that are no sums of few powers of two, so that adding them in another order gives another sum. */
+/** Returns numbers with long mantissas, so that adding them in another order gives another sum. */
 function floats(length: number): Float32Array<ArrayBuffer> {
   return new Float32Array(length).map((_, index) => Math.sin(index));
 }
 
 function saxpy(name: string, { goal, grid }: { goal: number | undefined; grid: number }): Workload {
-  return workload({
+  return eraseArrayTypes({
     name,
     goal,
     ptx: saxpyPtx,
@@ -84,7 +86,7 @@ function saxpy(name: string, { goal, grid }: { goal: number | undefined; grid: n
 
 function fill(name: string, { goal, grid }: { goal: number | undefined; grid: number }): Workload {
   const pattern = 0x12345678;
-  return workload({
+  return eraseArrayTypes({
     name,
     goal,
     ptx: fillPtx,
@@ -101,7 +103,7 @@ function matrixMultiply(
   { file, tile, loop }: { file: string; tile: number; loop: keyof CLoops & `matrix_multiply${string}` },
 ): Workload {
   const size = 512;
-  return workload({
+  return eraseArrayTypes({
     name,
     goal: 0.3,
     ptx: readPtx(file),
@@ -115,7 +117,7 @@ function matrixMultiply(
 
 function blockReduction(name: string, { blocks }: { blocks: number }): Workload {
   const blockSize = 256;
-  return workload({
+  return eraseArrayTypes({
     name,
     goal: 0.3,
     ptx: readPtx("block_reduction"),
@@ -130,7 +132,7 @@ function blockReduction(name: string, { blocks }: { blocks: number }): Workload 
 function mandelbrot(): Workload {
   const [width, height, limit] = [1024, 1024, 256];
   const [left, top, step] = [-2, -1.5, 3 / 1024];
-  return workload({
+  return eraseArrayTypes({
     name: "Mandelbrot",
     goal: 0.5,
     ptx: readPtx("mandelbrot"),
@@ -144,7 +146,7 @@ function mandelbrot(): Workload {
 
 function xorshift(): Workload {
   const [generators, numbers] = [65536, 512];
-  return workload({
+  return eraseArrayTypes({
     name: "xorshift",
     goal: 0.5,
     ptx: readPtx("xorshift"),
@@ -158,7 +160,7 @@ function xorshift(): Workload {
 
 function sha256(): Workload {
   const messageCount = 65536;
-  return workload({
+  return eraseArrayTypes({
     name: "SHA-256",
     goal: 0.5,
     ptx: readPtx("sha256"),

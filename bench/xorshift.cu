@@ -1,4 +1,4 @@
-// Each thread's generator (Marsaglia's xorshift32) makes some numbers, and writes their sum.
+// Each thread runs its own generator, Marsaglia's xorshift32, and writes the sum of `count` numbers.
 extern "C" __global__ void xorshift(unsigned int* sums, unsigned int generators, unsigned int count) {
   const unsigned int generator = blockIdx.x * blockDim.x + threadIdx.x;
   if (generator >= generators) return;

@@ -1,39 +1,40 @@
 /**
- * Builds every kernel here: from `NAME.cu` the PTX in `NAME.ptx`, and from that the module `NAME.ts` that code imports.
+ * Builds all kernels in this folder: the PTX in `NAME.ptx` from `NAME.cu`, and the importable module `NAME.ts` from the
+ * PTX.
  *
- * `deno task kernels` writes the files; with `--check` it compares them with what it would write and exits 1 if one
- * differs.
+ * `deno task kernels` writes the files. With `--check`, it only compares them with what it would write, and exits with
+ * 1 if a file differs.
  *
  * @module
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** nvcc 13 compiles for nothing older; `ptxas` then says whether the PTX uses anything newer. */
+/** The oldest architecture that nvcc 13 supports. `ptxas` then checks that the PTX uses nothing newer. */
 const architecture = "75";
-/** What the PTX says of itself, so that every driver since CUDA 11.0 takes it. */
+/** The header of the generated PTX, which every driver since CUDA 11.0 accepts. */
 const ptxHeader = ".version 7.0\n.target sm_60\n";
 
-/** A kernel's generated files. */
+/** The contents of a kernel's generated files. */
 export interface GeneratedKernel {
   readonly ptx: string;
-  /** The TypeScript module that exports it. */
+  /** The TypeScript module that exports the PTX. */
   readonly module: string;
 }
 
-/** The names of the kernels, without extension. */
+/** Returns the names of the kernels' files, without extensions. */
 export function kernelNames(): string[] {
   return readdirSync(new URL(".", import.meta.url)).filter((file) => file.endsWith(".cu")).map((file) =>
     file.slice(0, -3)
   ).sort();
 }
 
-/** The text of one of the files here. */
+/** Reads a file of this folder. */
 export function readKernelFile(file: string): string {
   return readFileSync(new URL(file, import.meta.url), "utf8");
 }
 
-/** The version of nvcc on this machine, as `13.0.88`; undefined where there is none. */
+/** Resolves to the version of nvcc on this machine, for example `13.0.88`, or undefined if nvcc is not installed. */
 export async function nvccVersion(): Promise<string | undefined> {
   try {
     return /\bV([0-9.]+)/.exec(await run("nvcc", ["--version"]))?.[1];
@@ -43,12 +44,16 @@ export async function nvccVersion(): Promise<string | undefined> {
   }
 }
 
-/** The version of nvcc that a generated module says it was built by. */
+/** Returns the version of nvcc that is recorded in a generated module. */
 export function recordedNvccVersion(module: string): string | undefined {
   return /built by nvcc ([0-9]+(?:\.[0-9]+)*)/.exec(module)?.[1];
 }
 
-/** Compiles a kernel and checks the result. Throws where nvcc or ptxas is missing or refuses. */
+/**
+ * Compiles a kernel and checks the result.
+ *
+ * @throws {Error} if nvcc or ptxas is missing or fails
+ */
 export async function buildKernel(name: string): Promise<GeneratedKernel> {
   const nvcc = await nvccVersion();
   if (nvcc === undefined) throw new Error(`Cannot build ${name}.cu: nvcc was not found`);
@@ -64,7 +69,7 @@ export async function buildKernel(name: string): Promise<GeneratedKernel> {
     ]),
   );
   await run("ptxas", [`-arch=sm_${architecture}`, "-o", "/dev/null", "/dev/stdin"], ptx);
-  return { ptx, module: moduleText(name, { ptx, signatures: cSignatures(readKernelFile(`${name}.cu`)), nvcc }) };
+  return { ptx, module: moduleSource(name, { ptx, signatures: cSignatures(readKernelFile(`${name}.cu`)), nvcc }) };
 }
 
 async function run(program: string, args: readonly string[], input = ""): Promise<string> {
@@ -79,8 +84,8 @@ async function run(program: string, args: readonly string[], input = ""): Promis
   return new TextDecoder().decode(stdout);
 }
 
-/** The module that exports PTX text. */
-export function moduleText(
+/** Returns the source of the module that exports a kernel's PTX. */
+export function moduleSource(
   name: string,
   { ptx, signatures, nvcc }: { ptx: string; signatures: readonly string[]; nvcc: string },
 ): string {
@@ -97,14 +102,16 @@ export const ptx: string = \`${escaped}\`;
 `;
 }
 
-/** The kernels' heads, as the CUDA source writes them. */
+/** Returns the signatures of the kernels in a CUDA source. */
 export function cSignatures(source: string): string[] {
   return [...source.matchAll(/extern "C" __global__ (void \w+\([^)]*\))/g)].map((match) =>
     match[1]!.replace(/\s+/g, " ")
   );
 }
 
-/** Takes off nvcc's banner, which names the build of the compiler, and says how little the PTX needs. */
+/**
+ * Removes nvcc's banner, which names the build of the compiler, and lowers the PTX version and target in the header.
+ */
 function withStableHeader(compiled: string): string {
   const begin = compiled.indexOf(".version");
   const header = /^\.version [0-9.]+\n\.target sm_[0-9]+\n/.exec(compiled.slice(begin));
@@ -116,11 +123,11 @@ async function main(check: boolean): Promise<number> {
   let outdated = 0;
   for (const name of kernelNames()) {
     const { ptx, module } = await buildKernel(name);
-    for (const [file, text] of [[`${name}.ptx`, ptx], [`${name}.ts`, module]] as const) {
+    for (const [file, content] of [[`${name}.ptx`, ptx], [`${name}.ts`, module]] as const) {
       if (!check) {
-        writeFileSync(new URL(file, import.meta.url), text);
-      } else if (readKernelFile(file) !== text) {
-        console.error(`kernels/${file} differs from what ${name}.cu gives: run \`deno task kernels\``);
+        writeFileSync(new URL(file, import.meta.url), content);
+      } else if (readKernelFile(file) !== content) {
+        console.error(`kernels/${file} differs from what ${name}.cu compiles to: run \`deno task kernels\``);
         outdated++;
       }
     }

@@ -1,31 +1,31 @@
 /**
- * The host's clock and the device's, looked at together.
+ * Samples of the host's clock and the device's clock, taken together.
  *
  * @module
  */
 import type { CudaKernel, CudaStream, DeviceBuffer } from "../../mod.ts";
 
-/** Each look is off by as much as a launch takes; the best of them are what counts. */
-const looks = 50;
+/** The error of a sample is up to the duration of a launch, so many samples are taken and the best ones count. */
+const sampleCount = 50;
 
-/** Bytes that `lookAtClocks` needs on the device. */
-export const clocksByteLength: number = looks * 8;
+/** The number of bytes that `sampleClocks` needs on the device. */
+export const clocksByteLength: number = sampleCount * 8;
 
-/** The device's time between two of the host's. */
-export type Look = readonly [before: number, device: bigint, after: number];
+/** A time of the device between two times of the host. */
+export type ClockSample = readonly [before: number, device: bigint, after: number];
 
-/** Nanoseconds of this process. */
+/** Returns the time of this process in nanoseconds. */
 export function now(): number {
   return Math.round(performance.now() * 1e6);
 }
 
-/** Lets a kernel read the clock, again and again. */
-export async function lookAtClocks(
+/** Reads the device's clock repeatedly with a kernel. */
+export async function sampleClocks(
   readClock: CudaKernel,
   { times, stream }: { times: DeviceBuffer; stream: CudaStream },
-): Promise<Look[]> {
+): Promise<ClockSample[]> {
   const around: [before: number, after: number][] = [];
-  for (let i = 0; i < looks; i++) {
+  for (let i = 0; i < sampleCount; i++) {
     const before = now();
     readClock.launch({ grid: 1, block: 1, stream }, times, i);
     stream.synchronize();

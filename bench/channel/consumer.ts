@@ -1,5 +1,5 @@
 /**
- * The reading end of the benchmark of channels: reads every channel that the producer makes, until it is killed.
+ * The reading end of the channel benchmark: reads every channel that the producer creates, until it is killed.
  *
  * @module
  */

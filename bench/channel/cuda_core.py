@@ -1,7 +1,7 @@
 """
-The benchmark of channels with cuda.core and multiprocessing: a ring of buffers from a pool that is shared, an event of a
-frame that is sent with it, streams that wait for events. An event for interprocess use is not recorded again there, so
-each frame has two of its own.
+The channel benchmark with cuda.core and multiprocessing: a ring of buffers from a shared pool, and streams that wait
+for events. cuda.core does not record an interprocess event again, so each frame has two new events, which are sent with
+it.
 """
 
 import multiprocessing
@@ -20,7 +20,7 @@ from cuda.core import (
     ObjectCode,
     launch,
 )
-from frames import BLOCK, LOOKS, NUMBERS_OF_FRAME, PTX, answer, greet, jobs, look_at_clocks
+from frames import BLOCK, CLOCK_SAMPLES, NUMBERS_OF_FRAME, PTX, answer, greet, jobs, sample_clocks
 
 MAXIMUM_SLOTS = 4
 SHARED = EventOptions(ipc_enabled=True)
@@ -61,7 +61,7 @@ def consume(connection):
             slot, frame, written = connection.recv()
             stream.wait(written)
             launch(stream, config, read_frame, ring[slot], vectors, np.uint32(frame), numbers, np.uint32(position))
-            # Kept until the slot comes again: by then, the producer waits for it.
+            # Keeps the event until the slot is reused: by then, the producer waits for it.
             released[slot] = stream.record(options=SHARED)
             connection.send((slot, released[slot]))
         connection.send(to_array(numbers, stream))
@@ -70,12 +70,12 @@ def consume(connection):
     stream.sync()
 
 
-def produce(job, ring, *, device, stream, connection, write_frame, looks):
+def produce(job, ring, *, device, stream, connection, write_frame, clock_samples):
     numbers = zeros(device, NUMBERS_OF_FRAME * job.frames, stream)
     config = LaunchConfig(grid=job.grid, block=BLOCK)
     vectors = np.uint32(job.vectors)
     sent = []
-    before = looks()
+    before = clock_samples()
     connection.send(job)
     written = [None] * job.slots
     for position in range(job.frames):
@@ -88,7 +88,7 @@ def produce(job, ring, *, device, stream, connection, write_frame, looks):
         frame = job.first_frame + position
         launch(stream, config, write_frame, ring[slot], vectors, np.uint32(frame), numbers, np.uint32(position))
         sent.append(time.perf_counter_ns())
-        # Kept until the slot comes back: by then, the consumer waits for it.
+        # Keeps the event until the slot returns: by then, the consumer waits for it.
         written[slot] = stream.record(options=SHARED)
         connection.send((slot, frame, written[slot]))
         if job.interval > 0:
@@ -96,7 +96,7 @@ def produce(job, ring, *, device, stream, connection, write_frame, looks):
     for _ in range(min(job.slots, job.frames)):
         connection.recv()[1].sync()
     read = connection.recv()
-    answer(sent, to_array(numbers, stream), read, before + looks())
+    answer(sent, to_array(numbers, stream), read, before + clock_samples())
 
 
 def main():
@@ -110,11 +110,11 @@ def main():
     stream = device.create_stream()
     module = ObjectCode.from_ptx(str(PTX))
     write_frame, read_clock = module.get_kernel("write_frame"), module.get_kernel("read_clock")
-    clock_times = zeros(device, LOOKS, stream)
+    clock_times = zeros(device, CLOCK_SAMPLES, stream)
     one = LaunchConfig(grid=1, block=1)
 
-    def looks():
-        around = look_at_clocks(
+    def clock_samples():
+        around = sample_clocks(
             lambda position: launch(stream, one, read_clock, clock_times, np.uint32(position)), stream.sync
         )
         return list(zip(around, map(int, to_array(clock_times, stream))))
@@ -128,7 +128,13 @@ def main():
             stream.sync()
             connection.send(ring)
         produce(
-            job, ring, device=device, stream=stream, connection=connection, write_frame=write_frame, looks=looks
+            job,
+            ring,
+            device=device,
+            stream=stream,
+            connection=connection,
+            write_frame=write_frame,
+            clock_samples=clock_samples,
         )
     connection.send(None)
     consumer.join()

@@ -1,7 +1,8 @@
-// What the benchmark of channels runs on the device: a frame is written, and read again by another process.
+// The kernels of the channel benchmark: one process writes a frame, and another process reads it.
 
-// Of each frame three numbers are kept, all 0 at first: the complement of when its kernel started, so that the earliest
-// block has the highest; when it ended, by the clock that all processes of a GPU have in common; and the wrong words.
+// Three numbers are recorded for each frame, all of them initially 0: the complement of its kernel's start time, so
+// that the earliest block has the maximum; the kernel's end time; and the number of wrong words. Times are by
+// %globaltimer, which is the same clock for all processes that use a GPU.
 enum { startComplement, end, wrongWords, numbersOfFrame };
 
 __device__ unsigned long long nanoseconds() {
@@ -10,7 +11,7 @@ __device__ unsigned long long nanoseconds() {
   return time;
 }
 
-// Differs in every word from that of all frames before, so that what is stale is seen.
+// Every word of a frame differs from the same word of all frames before, so that stale words are detected.
 __device__ unsigned int word_of(unsigned int index, unsigned int frame) {
   unsigned int mixed = (index ^ frame * 0x9e3779b1u) * 0x85ebca77u;
   return mixed ^ mixed >> 15;
@@ -31,7 +32,7 @@ __device__ void note_end(unsigned long long *numbers) {
   if (threadIdx.x == 0) atomicMax(numbers + end, nanoseconds());
 }
 
-// `vectors` of 16 bytes are written. `position` is where the frame's numbers are, counted in frames.
+// Writes `vectors` vectors of 16 bytes. `position` is the index of the frame's numbers.
 extern "C" __global__ void write_frame(uint4 *slot, unsigned int vectors, unsigned int frame,
                                        unsigned long long *numbers, unsigned int position) {
   numbers += numbersOfFrame * position;

@@ -1,4 +1,4 @@
-"""What the programs in Python have in common: jobs, the kernels' launches, the clocks, and the answers."""
+"""The common parts of the Python programs: jobs, launches of the kernels, clocks, and answers."""
 
 import json
 import sys
@@ -9,11 +9,11 @@ from typing import Callable, Iterator, NamedTuple
 PTX = Path(__file__).with_name("frames.ptx")
 NUMBERS_OF_FRAME = 3
 BLOCK = 256
-LOOKS = 50
+CLOCK_SAMPLES = 50
 
 
 class Job(NamedTuple):
-    """As in job.ts."""
+    """The same as in job.ts."""
 
     frames: int
     slots: int
@@ -48,10 +48,10 @@ def jobs() -> Iterator[Job]:
         )
 
 
-def look_at_clocks(read_clock: Callable[[int], None], synchronize: Callable[[], None]) -> list[tuple[int, int]]:
-    """The host's times around each run of the kernel that reads the device's clock."""
+def sample_clocks(read_clock: Callable[[int], None], synchronize: Callable[[], None]) -> list[tuple[int, int]]:
+    """Returns the host's times before and after each run of the kernel that reads the device's clock."""
     around = []
-    for position in range(LOOKS):
+    for position in range(CLOCK_SAMPLES):
         before = time.perf_counter_ns()
         read_clock(position)
         synchronize()
@@ -59,10 +59,10 @@ def look_at_clocks(read_clock: Callable[[int], None], synchronize: Callable[[], 
     return around
 
 
-def answer(sent: list[int], written, read, looks: list[tuple[tuple[int, int], int]]) -> None:
-    """`written` and `read` are numpy arrays of uint64: what the kernels noted of each frame."""
-    device_base = looks[0][1]
-    host_base = looks[0][0][0]
+def answer(sent: list[int], written, read, clock_samples: list[tuple[tuple[int, int], int]]) -> None:
+    """Prints the answer. `written` and `read` are numpy arrays of uint64: what the kernels recorded for each frame."""
+    device_base = clock_samples[0][1]
+    host_base = clock_samples[0][0][0]
 
     def column(numbers, index: int) -> list[int]:
         return [int(number) for number in numbers.reshape(-1, NUMBERS_OF_FRAME)[:, index]]
@@ -80,6 +80,8 @@ def answer(sent: list[int], written, read, looks: list[tuple[tuple[int, int], in
         "readStart": starts(read),
         "readEnd": ends(read),
         "wrongWords": column(read, 2),
-        "clocks": [[before - host_base, device - device_base, after - host_base] for (before, after), device in looks],
+        "clocks": [
+            [before - host_base, device - device_base, after - host_base] for (before, after), device in clock_samples
+        ],
     }
     print(json.dumps(times), flush=True)

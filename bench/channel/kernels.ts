@@ -1,25 +1,26 @@
 /**
- * The kernels in `frames.cu`, and the numbers that they keep of each frame.
+ * The kernels in `frames.cu`, and the numbers that they record for each frame.
  *
  * @module
  */
 import type { CudaDevice, CudaKernel, DeviceBuffer, LaunchOptions } from "../../mod.ts";
 
-/** Bytes that a kernel keeps of a frame. */
+/** The number of bytes that a kernel records for each frame. */
 export const numbersByteLength = 24;
 
 const vectorByteLength = 16;
 const block = 256;
-/** As many blocks as a GPU has at once. */
+/** About as many blocks as a GPU runs at once. */
 const maximumGrid = 1024;
 
-/** How a kernel is launched for a slot: with these arguments, after the slot's buffer. */
+/** The launch of a kernel for a slot. */
 export interface FrameLaunch {
   readonly shape: Pick<LaunchOptions, "grid" | "block">;
+  /** The kernel's second argument, after the slot's buffer: the number of 16-byte vectors in the slot. */
   readonly vectors: number;
 }
 
-/** A kernel, whose module stays loaded as long as the device is open. */
+/** Loads a kernel. Its module stays loaded as long as the device is open. */
 export function loadKernel(device: CudaDevice, name: "write_frame" | "read_frame" | "read_clock"): CudaKernel {
   const ptx = Deno.readTextFileSync(new URL("./frames.ptx", import.meta.url));
   return device.loadModule(ptx).kernel(name);
@@ -30,7 +31,7 @@ export function frameLaunch(slotByteLength: number): FrameLaunch {
   return { shape: { grid: Math.min(maximumGrid, Math.ceil(vectors / block)), block }, vectors };
 }
 
-/** What the kernels noted of each frame, as times after a base. */
+/** Reads what the kernels recorded for each frame, with times relative to `base`. */
 export async function readNumbers(
   numbers: DeviceBuffer,
   base: bigint,

@@ -1,5 +1,5 @@
-// The benchmark of channels in C++: cudaIpc memory and events, which are shared once and used again, a socket pair for
-// control, streams that wait for events.
+// The channel benchmark in C++: streams wait for events, a socket pair carries control messages, and cudaIpc memory and
+// events are shared once and reused.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int maximumSlots = 4;
 constexpr unsigned block = 256;
-constexpr int looks = 50;
+constexpr int clockSamples = 50;
 
 void check(cudaError_t error, int line) {
   if (error == cudaSuccess) return;
@@ -25,7 +25,7 @@ void check(cudaError_t error, int line) {
 }
 #define CHECK(call) check(call, __LINE__)
 
-// As in job.ts.
+// The same as in job.ts.
 struct Job {
   int frames;
   int slots;
@@ -48,7 +48,7 @@ struct Ring {
   cudaIpcEventHandle_t written[maximumSlots];
 };
 
-struct Look {
+struct ClockSample {
   int64_t before, device, after;
 };
 
@@ -146,17 +146,17 @@ void consume(int socket) {
   }
 }
 
-void lookAtClocks(std::vector<Look> &found, cudaStream_t stream) {
-  unsigned long long *times = allocateZeros(looks, stream);
+void sampleClocks(std::vector<ClockSample> &found, cudaStream_t stream) {
+  unsigned long long *times = allocateZeros(clockSamples, stream);
   size_t first = found.size();
-  for (int position = 0; position < looks; position++) {
+  for (int position = 0; position < clockSamples; position++) {
     int64_t before = now();
     read_clock<<<1, 1, 0, stream>>>(times, position);
     CHECK(cudaStreamSynchronize(stream));
     found.push_back({before, 0, now()});
   }
-  std::vector<unsigned long long> taken = takeNumbers(times, looks, stream);
-  for (int position = 0; position < looks; position++) found[first + position].device = taken[position];
+  std::vector<unsigned long long> taken = takeNumbers(times, clockSamples, stream);
+  for (int position = 0; position < clockSamples; position++) found[first + position].device = taken[position];
 }
 
 template <typename Of> void printList(const char *name, size_t count, Of of) {
@@ -166,7 +166,7 @@ template <typename Of> void printList(const char *name, size_t count, Of of) {
 }
 
 void answer(const std::vector<int64_t> &sent, const std::vector<unsigned long long> &written,
-            const std::vector<unsigned long long> &read, const std::vector<Look> &found) {
+            const std::vector<unsigned long long> &read, const std::vector<ClockSample> &found) {
   int64_t hostBase = found[0].before, deviceBase = found[0].device;
   auto startOf = [&](const auto &numbers, size_t i) { return ~numbers[numbersOfFrame * i] - deviceBase; };
   auto endOf = [&](const auto &numbers, size_t i) { return numbers[numbersOfFrame * i + end] - deviceBase; };
@@ -207,8 +207,8 @@ void produce(int socket) {
       CHECK(cudaIpcGetMemHandle(&ring.memory, memory));
       sendValue(socket, ring);
     }
-    std::vector<Look> found;
-    lookAtClocks(found, stream);
+    std::vector<ClockSample> found;
+    sampleClocks(found, stream);
     unsigned long long *numbers = allocateZeros(size_t(job.frames) * numbersOfFrame, stream);
     std::vector<int64_t> sent;
     sendValue(socket, job);
@@ -230,7 +230,7 @@ void produce(int socket) {
     std::vector<unsigned long long> read(size_t(job.frames) * numbersOfFrame);
     if (!receiveBytes(socket, read.data(), read.size() * sizeof read[0])) exit(1);
     std::vector<unsigned long long> writing = takeNumbers(numbers, read.size(), stream);
-    lookAtClocks(found, stream);
+    sampleClocks(found, stream);
     answer(sent, writing, read, found);
   }
 }
@@ -240,7 +240,7 @@ void produce(int socket) {
 int main() {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) return 1;
-  // Before CUDA starts, which does not outlive a fork.
+  // The fork comes first, because CUDA does not survive one.
   pid_t child = fork();
   if (child == 0) {
     close(sockets[0]);

@@ -1,5 +1,5 @@
 /**
- * The writing end of the benchmark of channels: starts the reading end, and then does a job for each line that it reads.
+ * The writing end of the channel benchmark: starts the reading end, and then runs a job for each line of input.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type CudaStream, type DeviceBuffer, Exporter, type MemoryPool, open } from "../../mod.ts";
-import { clocksByteLength, lookAtClocks, now } from "./clocks.ts";
+import { clocksByteLength, now, sampleClocks } from "./clocks.ts";
 import { type Greeting, type Job, parseJob, type RoundTimes } from "./job.ts";
 import { frameLaunch, loadKernel, numbersByteLength, readNumbers } from "./kernels.ts";
 
@@ -35,7 +35,7 @@ async function run(job: Job): Promise<RoundTimes> {
   using read = allocateZeros(pool, frames * numbersByteLength, stream);
   const { shape, vectors } = frameLaunch(slotByteLength);
   const sent: number[] = [];
-  const looks = await lookAtClocks(readClock, { times: clockTimes, stream });
+  const clockSamples = await sampleClocks(readClock, { times: clockTimes, stream });
   const offer = exporter.offer(`numbers ${firstFrame}`, read);
   {
     await using channel = exporter.createChannel(`frames ${firstFrame}`, {
@@ -55,8 +55,8 @@ async function run(job: Job): Promise<RoundTimes> {
   }
   offer.withdraw();
   await offer.ended();
-  looks.push(...await lookAtClocks(readClock, { times: clockTimes, stream }));
-  const base = looks[0]![1];
+  clockSamples.push(...await sampleClocks(readClock, { times: clockTimes, stream }));
+  const base = clockSamples[0]![1];
   const writing = await readNumbers(written, base);
   const reading = await readNumbers(read, base);
   return {
@@ -66,7 +66,7 @@ async function run(job: Job): Promise<RoundTimes> {
     readStart: reading.starts,
     readEnd: reading.ends,
     wrongWords: reading.wrongWords,
-    clocks: looks.map(([before, time, after]) => [before, Number(time - base), after]),
+    clocks: clockSamples.map(([before, time, after]) => [before, Number(time - base), after]),
   };
 }
 

@@ -1,10 +1,10 @@
 /**
- * Frames from a kernel of one process to a kernel of another, beside the same in Python and C++.
+ * Streams frames from a kernel of one process to a kernel of another, compared with the same in Python and C++.
  *
  *     deno task bench:channel [--rounds 4] [--frames 300] [--json FILE]
  *
- * Prints tables, and writes all times to FILE where one is named. On the software device, ours runs alone, with small
- * slots. Exits 1 if a contender could not be measured, or if a frame was not what was written.
+ * Prints tables, and writes all times to FILE if it is given. On the software device, only poolpass runs, with small
+ * slots. Exits with 1 if a contender cannot be measured or a frame is wrong.
  *
  * @module
  */
@@ -28,9 +28,9 @@ interface Mode extends Pick<Job, "slots" | "interval" | "isHostWaiting"> {
 }
 
 const modes: readonly Mode[] = [
-  { name: "4 slots, as fast as the streams go", slots: 4, interval: 0, isHostWaiting: false },
+  { name: "4 slots, as fast as the streams run", slots: 4, interval: 0, isHostWaiting: false },
   {
-    name: "4 slots, each read before the host gives it to be written again",
+    name: "4 slots, each read before the host enqueues its next write",
     slots: 4,
     interval: 0,
     isHostWaiting: true,
@@ -39,10 +39,10 @@ const modes: readonly Mode[] = [
   { name: "4 slots, 5 ms of sleep after each frame", slots: 4, interval: 5, isHostWaiting: false },
 ];
 
-/** Frames that come first and are not counted. */
+/** The number of frames at the start of a round that are not counted. */
 const uncounted = 50;
 
-/** Why something has no numbers: printed under all tables, each a line. */
+/** Why contenders could not be measured, printed below all tables, one per line. */
 const failures: string[] = [];
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
@@ -51,7 +51,7 @@ function fail(name: string, error: unknown): undefined {
   failures.push(`${name}: ${error instanceof Error ? error.message : error}`);
 }
 
-/** Starts a program and says what it is. */
+/** Starts a program and prints its greeting. */
 async function start(
   name: string,
   [command, ...args]: readonly [string, ...string[]],
@@ -83,11 +83,11 @@ async function startNative(): Promise<{ contender: Contender } | undefined> {
   }
 }
 
-/** All that take part, ours first: on the software device it runs alone. */
-async function startAll(): Promise<{ contenders: Contender[]; isSoftware: boolean }> {
-  const ours = await start("poolpass", [Deno.execPath(), "run", "--allow-all", path("producer.ts")]);
-  if (ours === undefined || ours.isSoftware) {
-    return { contenders: ours === undefined ? [] : [ours.contender], isSoftware: true };
+/** Starts all contenders, poolpass first. On the software device, starts only poolpass. */
+async function startContenders(): Promise<{ contenders: Contender[]; isSoftware: boolean }> {
+  const poolpass = await start("poolpass", [Deno.execPath(), "run", "--allow-all", path("producer.ts")]);
+  if (poolpass === undefined || poolpass.isSoftware) {
+    return { contenders: poolpass === undefined ? [] : [poolpass.contender], isSoftware: true };
   }
   const python = Deno.env.get("PYTHON") ?? "python3";
   const others = await Promise.all([
@@ -95,13 +95,13 @@ async function startAll(): Promise<{ contenders: Contender[]; isSoftware: boolea
     start("torch.multiprocessing", [python, path("torch_channel.py")]),
     startNative(),
   ]);
-  const contenders = [ours, ...others].filter((started) => started !== undefined).map(({ contender }) => contender);
+  const contenders = [poolpass, ...others].filter((started) => started !== undefined).map(({ contender }) => contender);
   return { contenders, isSoftware: false };
 }
 
 type Results = Map<Mode, Map<Contender, RoundResult[]>>;
 
-/** The rounds of all, in turn: whatever else the machine does falls on all of them alike. */
+/** Measures the rounds of all contenders in turn, so that other load on the machine affects all of them equally. */
 async function measure(
   contenders: readonly Contender[],
   { rounds, frames, slotByteLength }: { rounds: number; frames: number; slotByteLength: number },
@@ -133,7 +133,7 @@ function rowOf({ name }: Contender, rounds: readonly RoundResult[], { isSoftware
   if (rounds.length === 0) return [name, "not measured"];
   const rates = rounds.map(({ framesPerSecond }) => framesPerSecond);
   const [middle, least, most] = [median(rates), Math.min(...rates), Math.max(...rates)].map((rate) => rate.toFixed(0));
-  // Each process has a software device of its own, with a clock of its own.
+  // The software devices of two processes have different clocks, so latencies cannot be computed.
   if (isSoftware) return [name, `${middle} (${least} to ${most})`];
   const latency = (numbers: readonly number[]) => [0.5, 0.99].map((part) => quantile(numbers, part).toFixed(0));
   return [
@@ -154,7 +154,7 @@ function print(results: Results, { isSoftware }: { isSoftware: boolean }): void 
     console.log(`\n${mode.name}\n${formatTable(rows)}`);
   }
   const errors = [...results.values()].flatMap((of) => [...of.values()].flat()).map(({ clockError }) => clockError);
-  if (!isSoftware) console.log(`\nThe clocks are known to ${Math.max(...errors).toFixed(1)} us at worst.`);
+  if (!isSoftware) console.log(`\nThe clocks are aligned to within ${Math.max(...errors).toFixed(1)} us.`);
 }
 
 function write(file: string, results: Results): void {
@@ -174,16 +174,16 @@ function parseOptions(args: readonly string[]): Options {
   const isKnown = rest.length === 0 && Object.keys(unknown).length === 0;
   if (!isKnown || !counts.every((count) => Number.isInteger(count) && count >= 1)) {
     const usage = "deno task bench:channel [--rounds 4] [--frames 300] [--json FILE]";
-    throw new TypeError(`Cannot take the arguments: usage: ${usage}`);
+    throw new TypeError(`Cannot parse the arguments: usage: ${usage}`);
   }
   return { rounds: counts[0], frames: counts[1], json };
 }
 
 const { rounds, frames, json } = parseOptions(Deno.args);
 console.log(`${cpus()[0]?.model ?? "unknown processor"}, ${cpus().length} cores`);
-const { contenders, isSoftware } = await startAll();
+const { contenders, isSoftware } = await startContenders();
 const slotByteLength = isSoftware ? 2 ** 20 : 64 * 2 ** 20;
-if (isSoftware) console.log("there is no GPU: the software device alone, which tells nothing of latencies");
+if (isSoftware) console.log("no GPU: only the software device runs, without latencies");
 console.log(`slots of ${slotByteLength / 2 ** 20} MiB, ${rounds} rounds of ${frames} frames; times in microseconds`);
 const results = await measure(contenders, { rounds, frames, slotByteLength });
 await Promise.all(contenders.map((contender) => contender.end()));

@@ -1,6 +1,7 @@
 """
-The benchmark of channels with torch.multiprocessing: a ring of tensors and two interprocess events for each, which are
-shared once and used again, queues for control, streams that wait for events. CuPy launches the kernels, on torch's streams.
+The channel benchmark with torch.multiprocessing: streams wait for events, and queues carry control messages. A ring of
+tensors, with two interprocess events for each tensor, is shared once and reused. CuPy launches the kernels on torch's
+streams.
 """
 
 import platform
@@ -11,7 +12,7 @@ import cupy
 import numpy as np
 import torch
 import torch.multiprocessing
-from frames import BLOCK, LOOKS, NUMBERS_OF_FRAME, PTX, answer, greet, jobs, look_at_clocks
+from frames import BLOCK, CLOCK_SAMPLES, NUMBERS_OF_FRAME, PTX, answer, greet, jobs, sample_clocks
 
 MAXIMUM_SLOTS = 4
 
@@ -30,7 +31,7 @@ def to_array(tensor):
 
 def cupy_stream(stream):
     with warnings.catch_warnings():
-        # CuPy 14 has a newer way, which older ones have not.
+        # CuPy 14 has a newer function for this, which older versions lack.
         warnings.simplefilter("ignore", DeprecationWarning)
         return cupy.cuda.ExternalStream(stream.cuda_stream)
 
@@ -60,11 +61,11 @@ def consume(frames, releases):
             releases.put(to_array(numbers))
 
 
-def produce(job, *, addresses, written, released, stream, frames, releases, write_frame, looks):
+def produce(job, *, addresses, written, released, stream, frames, releases, write_frame, clock_samples):
     numbers = zeros(NUMBERS_OF_FRAME * job.frames)
     address, vectors = address_of(numbers), np.uint32(job.vectors)
     sent = []
-    before = looks()
+    before = clock_samples()
     frames.put(job)
     for position in range(job.frames):
         slot = position if position < job.slots else releases.get()
@@ -82,7 +83,7 @@ def produce(job, *, addresses, written, released, stream, frames, releases, writ
     for _ in range(min(job.slots, job.frames)):
         releases.get()
     read = releases.get()
-    answer(sent, to_array(numbers), read, before + looks())
+    answer(sent, to_array(numbers), read, before + clock_samples())
 
 
 def main():
@@ -99,10 +100,10 @@ def main():
     versions = f"torch {torch.__version__}, CuPy {cupy.__version__}, Python {platform.python_version()}"
     greet(torch.cuda.get_device_name(), versions)
     with torch.cuda.stream(stream), cupy_stream(stream):
-        clock_times = zeros(LOOKS)
+        clock_times = zeros(CLOCK_SAMPLES)
 
-        def looks():
-            around = look_at_clocks(
+        def clock_samples():
+            around = sample_clocks(
                 lambda position: read_clock((1,), (1,), (address_of(clock_times), np.uint32(position))),
                 stream.synchronize,
             )
@@ -124,7 +125,7 @@ def main():
                 frames=frames,
                 releases=releases,
                 write_frame=write_frame,
-                looks=looks,
+                clock_samples=clock_samples,
             )
     frames.put(None)
     consumer.join()

@@ -1,4 +1,4 @@
-"""What the programs in Python have in common: how they are asked and answer, as contract.ts says, and how works are timed."""
+"""The common parts of the Python programs: the protocol in contract.ts, and the timing of workloads."""
 
 import json
 import sys
@@ -27,8 +27,8 @@ def time_batches(
     settle: Callable[[], None] = do_nothing,
 ) -> list[float]:
     """
-    Nanoseconds for each operation, of samples: as many batches as take `sampleTime` milliseconds, after the same for
-    `warmUpTime` milliseconds that are not counted.
+    Returns the nanoseconds per operation, for each sample. A sample runs batches until they have taken `sampleTime`
+    milliseconds, after uncounted batches for `warmUpTime` milliseconds.
     """
     operations = request.get("batch", 1)
     warm_up_time = request.get("warmUpTime", 0) * 1e6
@@ -56,7 +56,7 @@ def time_batches(
 
 
 class TimedCalls:
-    """How a library's calls are timed: which waits for its streams, and for the first of them, as it does that."""
+    """Times the calls of a library. Subclasses implement the waits for all streams and for the first stream."""
 
     def synchronize(self) -> None:
         raise NotImplementedError
@@ -71,36 +71,36 @@ class TimedCalls:
 
         return time_batches(request, run, settle=self.synchronize)
 
-    def time_until_done(self, request: Request, give: Callable[[], None]) -> list[float]:
+    def time_until_done(self, request: Request, enqueue: Callable[[], None]) -> list[float]:
         def run(operations):
             for _ in range(operations):
-                give()
+                enqueue()
             self.finish()
 
         return time_batches(request, run)
 
 
 def format_uuid(digits: bytes) -> str:
-    text = digits.hex()
-    return "GPU-" + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    uuid = digits.hex()
+    return "GPU-" + "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
 
 
-def say(line: dict) -> None:
+def print_line(line: dict) -> None:
     print(json.dumps(line), flush=True)
 
 
-def say_missing(error: ImportError) -> None:
-    """Instead of a greeting, where a package is not installed."""
-    say({"missing": str(error)})
+def report_missing_package(error: ImportError) -> None:
+    """Prints which package is not installed, in place of a greeting, and ends the program."""
+    print_line({"missing": str(error)})
     sys.exit(0)
 
 
 def answer_requests(*, name: str, device: str, uuid: str, versions: str, works: dict[str, Work]) -> None:
     greeting = {"name": name, "device": device, "uuid": uuid, "isSoftware": False, "versions": versions}
-    say(greeting | {"works": list(works)})
+    print_line(greeting | {"works": list(works)})
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            say({"nanoseconds": works[request["work"]](request)})
+            print_line({"nanoseconds": works[request["work"]](request)})
         except Exception as error:
-            say({"error": f"{type(error).__name__}: {error}"})
+            print_line({"error": f"{type(error).__name__}: {error}"})

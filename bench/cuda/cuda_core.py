@@ -1,4 +1,4 @@
-"""The calls of the benchmark with cuda.core, and with cuda.bindings for what that has not."""
+"""Measures calls with cuda.core, and with cuda.bindings for calls that cuda.core lacks."""
 
 import platform
 from importlib.metadata import version
@@ -11,7 +11,7 @@ from calls import (
     TimedCalls,
     answer_requests,
     format_uuid,
-    say_missing,
+    report_missing_package,
     time_batches,
 )
 
@@ -29,7 +29,7 @@ try:
         launch,
     )
 except ImportError as error:
-    say_missing(error)
+    report_missing_package(error)
 
 HAS_PROPERTIES = hasattr(Buffer, "ipc_descriptor")
 
@@ -42,7 +42,7 @@ def checked(result):
 
 
 def descriptor_of(buffer):
-    """A property since version 1.0."""
+    """The descriptor is a property since version 1.0."""
     return buffer.ipc_descriptor if HAS_PROPERTIES else buffer.get_ipc_descriptor()
 
 
@@ -95,13 +95,13 @@ class Bench(TimedCalls):
 
         def run(operations):
             for i in range(operations):
-                # Freed on the stream that it is from, unless told otherwise.
+                # By default, close() frees on the stream of the allocation.
                 allocate(size, stream=streams[i % count]).close()
 
         return time_batches(request, run, settle=self.synchronize)
 
     def numbers(self, count):
-        """Arguments of the kernels: as many addresses, floats and integers."""
+        """Returns arguments for the kernels: `count` addresses, floats and integers each."""
         self.argument = self.pool.allocate(1024, stream=self.stream)
         return (self.argument,) * count + (np.float32(2.5),) * count + (np.uint32(1024),) * count
 
@@ -110,7 +110,7 @@ class Bench(TimedCalls):
         return self.time_calls(request, launch, stream, config, kernel, *arguments)
 
     def event_record(self, request):
-        # Without timing, unless told otherwise.
+        # By default, events have no timing.
         event = self.stream.record()
         return self.time_calls(request, self.stream.record, event)
 
@@ -119,7 +119,7 @@ class Bench(TimedCalls):
         return self.time_calls(request, self.stream.wait, event)
 
     def host(self, memory, size):
-        """Lives from one round to the next: getting it takes long."""
+        """Returns host memory, which is kept from round to round, because allocating it takes long."""
         key = (memory, size)
         if key not in self.host_memory:
             if memory == "pinned":
@@ -204,7 +204,10 @@ class Bench(TimedCalls):
         return times
 
     def shared_pools(self):
-        """A pool, and the same imported into this process, which a number rather than a handle object makes it do."""
+        """Returns a pool and its import into this process.
+
+        cuda.core imports a pool of the same process only if it receives a number instead of a handle object.
+        """
         if self.shared is None:
             pool = create_pool(self.device, is_shared=True)
             handle = pool.allocation_handle if HAS_PROPERTIES else pool.get_allocation_handle()

@@ -1,4 +1,4 @@
-"""The calls of the benchmark with CuPy."""
+"""Measures calls with CuPy."""
 
 import platform
 
@@ -10,7 +10,7 @@ from calls import (
     TimedCalls,
     answer_requests,
     format_uuid,
-    say_missing,
+    report_missing_package,
     time_batches,
 )
 
@@ -18,14 +18,14 @@ try:
     import cupy
     import numpy as np
 except ImportError as error:
-    say_missing(error)
+    report_missing_package(error)
 
 
 class Bench(TimedCalls):
     def __init__(self):
         self.streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(STREAMS)]
         self.stream = self.streams[0]
-        # Keeps its memory, unless told otherwise.
+        # By default, the pool keeps its memory.
         self.pool = cupy.cuda.MemoryAsyncPool()
         self.cache = cupy.cuda.MemoryPool()
         cupy.cuda.set_allocator(self.pool.malloc)
@@ -75,7 +75,7 @@ class Bench(TimedCalls):
             self.cache.free_all_blocks()
 
     def numbers(self, count):
-        """Arguments of the kernels: as many addresses, floats and integers."""
+        """Returns arguments for the kernels: `count` addresses, floats and integers each."""
         array = cupy.empty(256, dtype=cupy.uint32)
         return (array,) * count + (np.float32(2.5),) * count + (np.uint32(1024),) * count
 
@@ -93,7 +93,7 @@ class Bench(TimedCalls):
         return self.time_calls(request, self.stream.wait_event, event)
 
     def host(self, memory, size):
-        """Lives from one round to the next: getting it takes long."""
+        """Returns host memory, which is kept from round to round, because allocating it takes long."""
         key = (memory, size)
         if key not in self.host_memory:
             if memory == "pinned":

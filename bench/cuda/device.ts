@@ -1,26 +1,26 @@
 /**
- * What is measured on.
+ * Describes the measured device.
  *
  * @module
  */
 import { type CudaDevice, CudaError, open } from "../../mod.ts";
 
-/** The first device, and what drives it. */
+/** The first device and its driver. */
 export interface DeviceDescription {
   readonly name: string;
   readonly uuid: string;
   readonly isSoftware: boolean;
-  /** "13.0", say. */
+  /** For example "13.0". */
   readonly driverVersion: string;
-  /** Of libcudart; undefined where the driver library serves alone. */
+  /** The version of libcudart; undefined if only the driver library is used. */
   readonly runtimeVersion: string | undefined;
-  /** Bytes for each second that the memory can move, by its clock and the width of its bus. */
+  /** The peak bandwidth of the memory in bytes per second, computed from its clock and the width of its bus. */
   readonly memoryPeak: number | undefined;
-  /** How many devices there are. */
+  /** The number of devices. */
   readonly count: number;
 }
 
-/** Looks at the device, and leaves it. */
+/** Opens the first device, describes it, and closes it. */
 export function describeDevice(): DeviceDescription {
   using cuda = open();
   const device = cuda.device(0);
@@ -35,10 +35,10 @@ export function describeDevice(): DeviceDescription {
   };
 }
 
-/** Not every driver tells it. */
+/** Returns undefined if the driver does not report it. */
 function memoryPeakOf(device: CudaDevice): number | undefined {
   try {
-    // Kilohertz, and twice in each of its cycles; bits.
+    // The clock is in kHz, with two transfers per cycle; the width is in bits.
     const clock = device.attribute("memoryClockRate");
     const width = device.attribute("globalMemoryBusWidth");
     return clock > 0 && width > 0 ? clock * 1000 * 2 * width / 8 : undefined;

@@ -1,4 +1,4 @@
-// As short as a program can be that allocates from a pool.
+// The shortest program that allocates from a pool.
 #include <cstdint>
 #include <cstdio>
 

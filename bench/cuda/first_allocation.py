@@ -1,4 +1,4 @@
-"""As short as a program can be that allocates from a pool with one of the libraries: `first_allocation.py LIBRARY`."""
+"""The shortest program that allocates from a pool with one of the libraries: `first_allocation.py LIBRARY`."""
 
 import sys
 
@@ -20,7 +20,7 @@ def with_cupy():
 
 
 def with_torch():
-    # PYTORCH_CUDA_ALLOC_CONF says that memory comes from a pool.
+    # PYTORCH_CUDA_ALLOC_CONF makes PyTorch allocate from a pool.
     import torch
 
     with torch.cuda.stream(torch.cuda.Stream()):

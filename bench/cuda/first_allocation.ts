@@ -1,5 +1,5 @@
 /**
- * As short as a program can be that allocates from a pool.
+ * The shortest program that allocates from a pool.
  *
  * @module
  */

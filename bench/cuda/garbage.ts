@@ -1,5 +1,5 @@
 /**
- * What hot paths leave to the garbage collector.
+ * Measures the garbage of hot paths.
  *
  *     deno run --allow-all bench/cuda/garbage.ts [OPERATIONS]
  *
@@ -16,17 +16,17 @@ const works = [
   { name: "stream wait", work: "stream-wait" },
 ] as const;
 
-/** A line of `--trace-gc-nvp`, as far as it is of use here. */
+/** The fields of a `--trace-gc-nvp` line that are used here. */
 interface Collection {
-  /** "s" for one of the young generation. */
+  /** "s" for a collection of the young generation. */
   readonly gc: string;
-  /** "testing" where a program asked for it. */
+  /** "testing" for a collection that the program requested. */
   readonly reason: string;
   readonly start_object_size: number;
   readonly end_object_size: number;
 }
 
-/** Does each so often, in a process of its own. */
+/** Measures `operations` operations of each workload, each in a new process. */
 export async function measureGarbage(operations: number): Promise<GarbageRow[]> {
   const rows: GarbageRow[] = [];
   for (const { name, work } of works) rows.push(garbageOf(name, await collectionsOf(work, operations), operations));
@@ -34,23 +34,23 @@ export async function measureGarbage(operations: number): Promise<GarbageRow[]> 
 }
 
 async function collectionsOf(work: string, operations: number): Promise<Collection[]> {
-  const program = fileURLToPath(new URL("./garbage_work.ts", import.meta.url));
+  const program = fileURLToPath(new URL("./garbage_workload.ts", import.meta.url));
   const flags = "--v8-flags=--expose-gc,--trace-gc,--trace-gc-nvp";
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "--no-prompt", "--allow-ffi", "--allow-read", flags, program, work, String(operations)],
   }).output();
-  const text = new TextDecoder();
-  if (!success) throw new Error(text.decode(stderr).trim().split("\n")[0]);
-  return [...text.decode(stdout).matchAll(/ GC: (\{.*\})/g)].map(([, json]) => JSON.parse(json!));
+  const decoder = new TextDecoder();
+  if (!success) throw new Error(decoder.decode(stderr).trim().split("\n")[0]);
+  return [...decoder.decode(stdout).matchAll(/ GC: (\{.*\})/g)].map(([, json]) => JSON.parse(json!));
 }
 
-/** Counts what lies between the two collections that the program asked for. */
+/** Counts the garbage and the collections between the two collections that the program requested. */
 function garbageOf(name: string, collections: readonly Collection[], operations: number): GarbageRow {
-  const isAskedFor = ({ reason }: Collection) => reason === "testing";
-  const begin = collections.findIndex(isAskedFor);
-  const end = collections.findLastIndex(isAskedFor);
+  const isRequested = ({ reason }: Collection) => reason === "testing";
+  const begin = collections.findIndex(isRequested);
+  const end = collections.findLastIndex(isRequested);
   if (begin === end) {
-    throw new Error(`Cannot tell the garbage of "${name}": V8 told of ${collections.length} collections`);
+    throw new Error(`Cannot measure the garbage of "${name}": V8 reported ${collections.length} collections`);
   }
   let bytes = 0;
   for (let i = begin + 1; i <= end; i++) {

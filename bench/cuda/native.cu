@@ -1,4 +1,5 @@
-// The calls of the benchmark in C++, by the CUDA runtime API. Speaks as contract.ts says: a line of JSON each way.
+// Measures calls in C++ with the CUDA runtime API. Uses the protocol in contract.ts: requests and answers are lines of
+// JSON.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -24,16 +25,16 @@ void check(cudaError_t error, const char *call) {
 }
 #define CHECK(call) check(call, #call)
 
-// A line as JSON.stringify writes it, without objects inside.
+// A request: a line as JSON.stringify writes it, without nested objects.
 struct Request {
   std::string line;
 
-  size_t number(const char *name, size_t otherwise) const {
+  size_t number(const char *name, size_t defaultValue) const {
     const char *value = find(name);
-    return value == nullptr ? otherwise : static_cast<size_t>(strtod(value, nullptr));
+    return value == nullptr ? defaultValue : static_cast<size_t>(strtod(value, nullptr));
   }
 
-  std::string text(const char *name) const {
+  std::string string(const char *name) const {
     const char *value = find(name);
     if (value == nullptr || *value != '"') throw std::runtime_error(std::string("The request has no ") + name);
     return std::string(value + 1, strchr(value + 1, '"'));
@@ -50,8 +51,8 @@ private:
 using Times = std::vector<double>;
 using Work = std::function<Times(const Request &)>;
 
-// Nanoseconds for each operation, of samples: as many batches as take `sampleTime` milliseconds, after the same for
-// `warmUpTime` milliseconds that are not counted. `prepare` and `settle` are not timed.
+// Returns the nanoseconds per operation, for each sample. A sample runs batches until they have taken `sampleTime`
+// milliseconds, after uncounted batches for `warmUpTime` milliseconds. `prepare` and `settle` are not timed.
 template <typename Prepare, typename Run, typename Settle>
 Times timeBatches(const Request &request, Prepare prepare, Run run, Settle settle) {
   using Clock = std::chrono::steady_clock;
@@ -104,7 +105,7 @@ cudaEvent_t createEvent() {
   return event;
 }
 
-// Memory of a pool, freed on its stream.
+// Memory from a pool, which is freed on its stream.
 class Buffer {
 public:
   Buffer(cudaMemPool_t pool, size_t size, cudaStream_t stream) : stream(stream) {
@@ -169,7 +170,7 @@ private:
     for (auto stream : streams) CHECK(cudaStreamSynchronize(stream));
   }
 
-  // What calls cost the host: it waits for the GPU between batches, untimed.
+  // Times what calls cost the host, which waits for the GPU between batches, untimed.
   template <typename Call> Times timeCalls(const Request &request, Call call) {
     return timeBatches(
         request, [](size_t) {},
@@ -182,7 +183,7 @@ private:
         });
   }
 
-  // What takes until the GPU has done it.
+  // Times calls until the GPU has finished them.
   template <typename Call> Times timeUntilDone(const Request &request, Call call) {
     return timeBatches(
         request, [](size_t) {},
@@ -232,7 +233,7 @@ private:
     return timeCalls(request, [&] { CHECK(cudaStreamWaitEvent(streams[0], event)); });
   }
 
-  // Host memory lives from one round to the next: getting it takes long.
+  // Returns host memory, which is kept from round to round, because allocating it takes long.
   void *hostMemory(const std::string &kind, size_t size) {
     if (kind == "pinned") {
       auto &memory = pinned[size];
@@ -246,7 +247,7 @@ private:
 
   Times copyToDevice(const Request &request) {
     size_t size = request.number("byteLength", 1);
-    void *host = hostMemory(request.text("memory"), size);
+    void *host = hostMemory(request.string("memory"), size);
     Buffer to(pool, size, streams[0]);
     return timeBatches(
         request, [](size_t) {},
@@ -266,7 +267,7 @@ private:
       CHECK(cudaMemcpyAsync(to, from.as<void>(), size, cudaMemcpyDeviceToHost, streams[0]));
       CHECK(cudaStreamSynchronize(streams[0]));
     };
-    if (request.text("memory") == "pinned") {
+    if (request.string("memory") == "pinned") {
       void *host = hostMemory("pinned", size);
       return timeBatches(
           request, [](size_t) {},
@@ -275,7 +276,7 @@ private:
           },
           [] {});
     }
-    // New memory each time, which is given back between the batches.
+    // Each copy gets new memory, which is freed between the batches.
     std::vector<std::unique_ptr<char[]>> results;
     return timeBatches(
         request, [&](size_t batch) { results.reserve(batch); },
@@ -308,7 +309,7 @@ private:
         request, [&] { copy_vectors<<<grid, block, 0, streams[0]>>>(to.as<uint4>(), from.as<uint4>(), count); });
   }
 
-  // A pool that can be shared, and that is imported in this process too.
+  // A shareable pool, which is also imported into this process.
   struct Shared {
     cudaMemPool_t pool, imported;
     std::vector<std::unique_ptr<Buffer>> buffers;
@@ -387,7 +388,7 @@ private:
     return times;
   }
 
-  // Memory of the second device, which the first may write.
+  // Returns a pool of the second device, whose memory the first device may write.
   cudaMemPool_t pool1() {
     if (peerPool == nullptr) {
       peerPool = createPool(1, cudaMemHandleTypeNone);
@@ -432,11 +433,11 @@ void greet(const Bench &bench) {
 
 std::string answer(const Bench &bench, const Request &request) {
   try {
-    auto work = bench.works.find(request.text("work"));
-    if (work == bench.works.end()) throw std::runtime_error("There is no such work");
-    std::string text;
-    for (double time : work->second(request)) text += (text.empty() ? "" : ",") + std::to_string(time);
-    return "{\"nanoseconds\":[" + text + "]}";
+    auto work = bench.works.find(request.string("work"));
+    if (work == bench.works.end()) throw std::runtime_error("There is no such workload");
+    std::string times;
+    for (double time : work->second(request)) times += (times.empty() ? "" : ",") + std::to_string(time);
+    return "{\"nanoseconds\":[" + times + "]}";
   } catch (const std::exception &error) {
     return std::string("{\"error\":\"") + error.what() + "\"}";
   }
@@ -452,7 +453,7 @@ int main() {
       printf("%s\n", answer(bench, request).c_str());
       fflush(stdout);
     }
-    // The driver's end comes before what would be freed here.
+    // Skips the destructors, because the driver shuts down before they would run.
     _exit(0);
   } catch (const std::exception &error) {
     fprintf(stderr, "native.cu: %s\n", error.what());

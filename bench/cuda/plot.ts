@@ -1,17 +1,18 @@
 /**
- * Draws what the benchmark has written.
+ * Draws the results of the benchmark.
  *
  *     deno task bench:plot FILE.json
  *
- * Writes `FILE_ratios.svg`, `FILE_allocation.svg` and `FILE_bandwidth.svg`. The library that draws is downloaded for this
- * program alone: it is imported by a name that is not known before, and has a lock file of its own.
+ * Writes `FILE_ratios.svg`, `FILE_allocation.svg` and `FILE_bandwidth.svg`. Only this program downloads the drawing
+ * library: it imports the library dynamically, with its own lock file, so that no other program has it in its module
+ * graph.
  *
  * @module
  */
 import { type MeasuredRow, quartiles, ratiosOf, type Report } from "./report.ts";
 import { type ContenderName, contenderNames as names, formatBytes } from "./rows.ts";
 
-/** What is used of Apache ECharts. */
+/** The part of the API of Apache ECharts that is used here. */
 interface Charts {
   init(element: null, theme: null, options: Record<string, unknown>): {
     setOption(option: Record<string, unknown>): void;
@@ -29,16 +30,16 @@ interface Picture {
 
 const library = "npm:echarts@6.1.0";
 
-const looks: Readonly<Record<ContenderName, { color: string; symbol: string }>> = {
+const styles: Readonly<Record<ContenderName, { color: string; symbol: string }>> = {
   "C++": { color: "#444444", symbol: "rect" },
   "poolpass": { color: "#d55e00", symbol: "circle" },
   "cuda.core": { color: "#009e73", symbol: "triangle" },
   "CuPy": { color: "#56b4e9", symbol: "diamond" },
   "PyTorch": { color: "#aa4499", symbol: "roundRect" },
 };
-const goalName = "goal: poolpass not right of this";
+const goalName = "goal: poolpass on or left of this line";
 const goalColor = "#e8b000";
-/** Pixels: four marks above each other. */
+/** The height of a row in pixels: four marks, one above the other. */
 const ratioRowHeight = 32;
 const textStyle = { fontFamily: "sans-serif", color: "#222222" };
 
@@ -61,26 +62,26 @@ function present(rows: readonly MeasuredRow[]): ContenderName[] {
   return names.filter((name) => rows.some(({ contenders }) => contenders[name] !== undefined));
 }
 
-/** As times are divided: of a bandwidth, the larger is the faster one. */
+/** Converts a ratio of bandwidths to a ratio of times: the larger bandwidth is the faster one. */
 function asTime(ratio: number, { unit }: MeasuredRow): number {
   return unit === "nanoseconds" ? ratio : 1 / ratio;
 }
 
-/** "1/8" to "16": a ratio by its binary logarithm, which is what the axis counts. */
+/** Formats a ratio, from "1/8" to "16", by its binary logarithm, which is the unit of the axis. */
 function formatPower(power: number): string {
   return power < 0 ? `1/${2 ** -power}` : String(2 ** power);
 }
 
 /**
- * A row of the picture for each, and in it a lane for each contender, so that no mark hides another one. The labels have
- * an axis of categories, and the marks one of numbers, on which a row is 1 high.
+ * Draws one row of the picture for each row of the table, with a track for each contender, so that no mark hides
+ * another. The labels use a category axis, and the marks use a numeric axis, on which a row is 1 high.
  */
 function ratios(report: Report): Picture | undefined {
   const rows = report.rows.filter(({ contenders }) => contenders["C++"] !== undefined);
   const contenders: readonly ContenderName[] = present(rows).filter((name) => name !== "C++");
   if (contenders.length === 0) return undefined;
   const top = (row: MeasuredRow) => rows.indexOf(row);
-  const laneOf = (row: MeasuredRow, name: ContenderName) => {
+  const trackOf = (row: MeasuredRow, name: ContenderName) => {
     const ofRow = contenders.filter((each) => row.contenders[each] !== undefined);
     return top(row) + (ofRow.indexOf(name) + 1) / (ofRow.length + 1);
   };
@@ -88,27 +89,27 @@ function ratios(report: Report): Picture | undefined {
   const medians = (name: ContenderName) =>
     rows.flatMap((row) => {
       const ratio = row.contenders[name]?.ofNative;
-      return ratio === undefined ? [] : [[at(row, ratio), laneOf(row, name)]];
+      return ratio === undefined ? [] : [[at(row, ratio), trackOf(row, name)]];
     });
-  /** Lines with nothing between them. */
+  /** The ends of separate lines: a null point separates two lines. */
   const spreads = (name: ContenderName) =>
     rows.flatMap((row) => {
       const found = ratiosOf(row.contenders[name]?.rounds ?? [], row.contenders["C++"]!.rounds);
       return found.length === 0
         ? []
-        : [...quartiles(found).map((end) => [at(row, end), laneOf(row, name)]), [null, null]];
+        : [...quartiles(found).map((end) => [at(row, end), trackOf(row, name)]), [null, null]];
     });
   const goals = rows.flatMap((row) => {
     if (row.goal === undefined) return [];
     const position = at(row, row.goal.ofNative);
     return [[position, top(row) + 0.08], [position, top(row) + 0.92], [null, null]];
   });
-  const places = [...contenders.flatMap((name) => [...medians(name), ...spreads(name)]), ...goals]
+  const positions = [...contenders.flatMap((name) => [...medians(name), ...spreads(name)]), ...goals]
     .flatMap(([position]) => position ?? []);
   const axis = {
     type: "value",
-    min: Math.floor(Math.min(-1, ...places)),
-    max: Math.ceil(Math.max(1, ...places)),
+    min: Math.floor(Math.min(-1, ...positions)),
+    max: Math.ceil(Math.max(1, ...positions)),
     interval: 1,
     axisLabel: { formatter: formatPower },
     splitLine: { lineStyle: { color: "#dcdcdc" } },
@@ -120,19 +121,19 @@ function ratios(report: Report): Picture | undefined {
       yAxisIndex: 1,
       symbol: "none",
       silent: true,
-      lineStyle: { color: looks[name].color, width: 1.5, opacity: 0.6 },
-      // The symbol of the legend.
-      itemStyle: { color: looks[name].color },
+      lineStyle: { color: styles[name].color, width: 1.5, opacity: 0.6 },
+      // The color of the legend's symbol.
+      itemStyle: { color: styles[name].color },
       data: spreads(name),
     },
     {
       name,
       type: "scatter",
       yAxisIndex: 1,
-      symbol: looks[name].symbol,
+      symbol: styles[name].symbol,
       symbolSize: name === "poolpass" ? 9 : 7,
       z: 4,
-      itemStyle: { color: looks[name].color, opacity: 1 },
+      itemStyle: { color: styles[name].color, opacity: 1 },
       data: medians(name),
     },
   ]);
@@ -141,8 +142,8 @@ function ratios(report: Report): Picture | undefined {
     type: "line",
     yAxisIndex: 1,
     symbol: "none",
-    lineStyle: { color: looks["C++"].color, width: 1.5 },
-    itemStyle: { color: looks["C++"].color },
+    lineStyle: { color: styles["C++"].color, width: 1.5 },
+    itemStyle: { color: styles["C++"].color },
     data: [[0, 0], [0, rows.length]],
   };
   const goal = {
@@ -155,7 +156,7 @@ function ratios(report: Report): Picture | undefined {
     itemStyle: { color: goalColor },
     data: goals,
   };
-  const icon = (name: ContenderName) => ({ name, icon: looks[name].symbol });
+  const icon = (name: ContenderName) => ({ name, icon: styles[name].symbol });
   const bar = (name: string) => ({ name, icon: "path://M0,0h3v14h-3z" });
   return {
     name: "ratios",
@@ -164,8 +165,8 @@ function ratios(report: Report): Picture | undefined {
     option: {
       ...head(
         report,
-        "Time of each, divided by C++'s: left of C++ is faster, right of it is slower",
-        "marks: medians of the ratios of the same round, lines: their middle half",
+        "Time divided by C++'s: left of C++ is faster, right of it is slower",
+        "marks: medians of the ratios within a round, lines: from quartile to quartile",
       ),
       legend: {
         top: 54,
@@ -219,10 +220,10 @@ function allocation(report: Report): Picture | undefined {
         type: "line",
         xAxisIndex: panel,
         yAxisIndex: panel,
-        symbol: looks[name].symbol,
+        symbol: styles[name].symbol,
         symbolSize: 7,
         lineStyle: { type, width: name === "poolpass" ? 2.5 : 1.5 },
-        itemStyle: { color: looks[name].color },
+        itemStyle: { color: styles[name].color },
         data: sizes.map((size) =>
           ofKind.find(({ parameters }) => parameters.byteLength === size)?.contenders[name]?.median ?? null
         ),
@@ -253,7 +254,7 @@ function allocation(report: Report): Picture | undefined {
     width: 960,
     height: 510,
     option: {
-      ...head(report, "Allocate and free: from a pool, and (dashed) from what keeps memory in the process"),
+      ...head(report, "Allocate and free: from a pool, and (dashed) from a cache in the process"),
       legend: { top: 56, left: 12, width: 920, itemWidth: 36, itemGap: 24 },
       grid: [grid(70), grid(550)],
       xAxis: [xAxis(0, "one stream"), xAxis(1, "eight streams, in turn")],
@@ -275,11 +276,11 @@ function bandwidth(report: Report): Picture | undefined {
       type: "bar",
       xAxisIndex: index,
       yAxisIndex: index,
-      itemStyle: { color: looks[name].color },
+      itemStyle: { color: styles[name].color },
       label: {
         show: true,
         position: "right",
-        // Above the line of the peak.
+        // Hides the line of the peak behind the label.
         backgroundColor: "#ffffff",
         fontSize: 10,
         formatter: ({ value }: { value: number | null }) => value === null ? "" : String(Number(value.toPrecision(3))),
@@ -348,6 +349,6 @@ for (const picture of [ratios(report), allocation(report), bandwidth(report)]) {
   const output = `${file.slice(0, -".json".length)}_${name}.svg`;
   Deno.writeTextFileSync(output, `<!-- deno-fmt-ignore-file -->\n${chart.renderToSVGString()}\n`);
   console.log(`drawn: ${output}`);
-  // It would keep the program running.
+  // An open chart would keep the program running.
   chart.dispose();
 }

@@ -1,17 +1,17 @@
 /**
- * The calls of the benchmark with poolpass, in Deno: answers requests as the programs in other languages do.
+ * Measures calls of poolpass in Deno. Answers requests like the programs in other languages.
  *
  * @module
  */
-import { answerRequests, type Work } from "../sharing/contract.ts";
-import { callWorks } from "./call_works.ts";
-import { copyWorks } from "./copy_works.ts";
-import { pointerWorks } from "./pointer_works.ts";
-import { openSubject } from "./subject.ts";
+import { answerRequests, type Workload } from "../sharing/contract.ts";
+import { callWorkloads } from "./call_workloads.ts";
+import { copyWorkloads } from "./copy_workloads.ts";
+import { pointerWorkloads } from "./pointer_workloads.ts";
+import { openFixture } from "./fixture.ts";
 
-const subject = openSubject();
-const { cuda, device } = subject;
-const works = { ...callWorks(subject), ...copyWorks(subject), ...pointerWorks(subject) };
+const fixture = openFixture();
+const { cuda, device } = fixture;
+const workloads = { ...callWorkloads(fixture), ...copyWorkloads(fixture), ...pointerWorkloads(fixture) };
 await answerRequests(
   {
     name: "poolpass",
@@ -21,6 +21,8 @@ await answerRequests(
     versions: `Deno ${Deno.version.deno}`,
   },
   Object.fromEntries(
-    Object.entries(works).map(([name, work]): [string, Work] => [name, (request) => Promise.resolve(work(request))]),
+    Object.entries(workloads).map((
+      [name, work],
+    ): [string, Workload] => [name, (request) => Promise.resolve(work(request))]),
   ),
 );

@@ -1,12 +1,12 @@
 /**
- * Processes that are started anew for each sample.
+ * Times programs that start a new process for each sample.
  *
  * @module
  */
 import type { Program } from "../contender.ts";
 import type { Answer } from "../sharing/contract.ts";
 
-/** How long a process takes from its start until it has printed its first line. */
+/** Times a process from its start until it has printed its first line. */
 export async function timeStart({ name, command, args, env = {} }: Program): Promise<Answer> {
   const start = performance.now();
   const child = new Deno.Command(command, { args: [...args], env, stdin: "null", stdout: "piped", stderr: "piped" })

@@ -1,10 +1,10 @@
 /**
- * Which processor a program runs on.
+ * Pins programs to processors.
  *
  * @module
  */
 
-/** Those that this process may run on; none where the system does not say. */
+/** Returns the processors that this process may run on, or none if the system does not report them. */
 export function allowedProcessors(): readonly number[] {
   let status: string;
   try {
@@ -20,8 +20,8 @@ export function allowedProcessors(): readonly number[] {
 }
 
 /**
- * Has a process's first thread, on which it makes its calls, run on a processor: its other threads go where the system
- * puts them. False where there is no `taskset`.
+ * Pins the main thread of a process, which makes its calls, to a processor. The system places its other threads.
+ * Returns false if there is no `taskset`.
  */
 export async function pinTo(processor: number, pid: number): Promise<boolean> {
   try {

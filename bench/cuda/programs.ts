@@ -1,5 +1,5 @@
 /**
- * The programs that are measured, and how each is started.
+ * The measured programs, and how to start them.
  *
  * @module
  */
@@ -8,26 +8,28 @@ import { fileURLToPath } from "node:url";
 import type { Program } from "../contender.ts";
 import type { ContenderName, Purpose } from "./rows.ts";
 
-/** A program by the file that it is made of: `.cu` is built by nvcc, `.ts` and `.py` run as they are. */
+/** The source of a program: `.cu` files are built by nvcc, `.ts` and `.py` files run directly. */
 export interface ProgramSource {
   readonly contender: ContenderName;
   readonly purpose: Purpose;
-  /** In `bench/`. */
+  /** The path within `bench/`. */
   readonly file: string;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Packages of Python, where the program itself does not say which is missing. */
+  /** The Python packages that the program needs, if the program itself does not report missing ones. */
   readonly packages?: readonly string[];
-  /** What it is asked for, where the program itself does not say. */
+  /** The names of its workloads, if the program itself does not report them. */
   readonly works?: readonly string[];
-  /** Whether `deno bundle` makes one file of it and of the library. */
+  /** Whether `deno bundle` joins the program and the library into one file. */
   readonly isBundled?: true;
 }
 
-/** Without it, PyTorch takes memory from its own cache. */
+/** Makes PyTorch allocate from a pool of CUDA instead of its own cache. */
 const torchWithPool = { PYTORCH_CUDA_ALLOC_CONF: "backend:cudaMallocAsync" };
 
-/** All of them. A contender may have several for a purpose: which does a work, their greetings say. */
+/**
+ * All programs. A contender may have several for one purpose: their greetings tell which workloads each can measure.
+ */
 export const programSources: readonly ProgramSource[] = [
   { contender: "C++", purpose: "start", file: "cuda/first_allocation.cu" },
   { contender: "poolpass", purpose: "start", file: "cuda/first_allocation.ts", works: ["first-allocation"] },
@@ -46,7 +48,7 @@ export const programSources: readonly ProgramSource[] = [
     file: "cuda/first_allocation.py",
     args: ["torch"],
     env: torchWithPool,
-    // It takes seconds, and is never the fastest: once is enough.
+    // PyTorch takes seconds to start and is never the fastest, so one workload is enough.
     works: ["first-allocation"],
   },
   { contender: "C++", purpose: "calls", file: "cuda/native.cu" },
@@ -67,7 +69,7 @@ export const programSources: readonly ProgramSource[] = [
 
 const path = (file: string) => fileURLToPath(new URL(`../${file}`, import.meta.url));
 
-/** Builds a program of C++ into a folder. Gives the file that it is run by. */
+/** Builds a C++ program into a folder. Resolves to the path of the executable. */
 export async function buildNative(file: string, folder: string): Promise<string> {
   const program = `${folder}/${basename(file, ".cu")}_${basename(new URL(`../${file}/..`, import.meta.url).pathname)}`;
   const args = ["-O2", "-std=c++17", "-arch=native", "-o", program, path(file)];
@@ -79,7 +81,7 @@ export async function buildNative(file: string, folder: string): Promise<string>
   return program;
 }
 
-/** Makes one file of a program and of all that it imports, in a folder. Gives that file. */
+/** Bundles a program with all its imports into a folder. Resolves to the path of the bundle. */
 export async function buildBundle(file: string, folder: string): Promise<string> {
   const bundle = `${folder}/${basename(file, ".ts")}.js`;
   const args = ["bundle", "--quiet", "--output", bundle, path(file)];
@@ -88,18 +90,22 @@ export async function buildBundle(file: string, folder: string): Promise<string>
   return bundle;
 }
 
-/** How a program is started; `built` is what `buildNative` or `buildBundle` gave, where there is need of that. */
+/**
+ * Returns how to start a program.
+ *
+ * @param built the result of `buildNative` or `buildBundle`, for programs that are built
+ */
 export function programOf(source: ProgramSource, built?: string): Program {
   const { contender, purpose, file, env = {} } = source;
   const [command, ...args] = commandOf(source, built);
   const name = `${contender}, ${file}`;
   if (purpose !== "frames") return { name, command, args, env };
-  // Speaks as the others do, and has the program stream.
+  // The adapter speaks the common protocol and starts the streaming program.
   const streaming = ["run", "--allow-all", path("sharing/frames.ts"), contender, command, ...args];
   return { name, command: Deno.execPath(), args: streaming, env };
 }
 
-/** What Python says of the first of the packages that it does not have. */
+/** Resolves to Python's error message for the first missing package, or undefined if none is missing. */
 export async function missingPackage(packages: readonly string[]): Promise<string | undefined> {
   if (packages.length === 0) return undefined;
   const code = `

@@ -1,5 +1,5 @@
 /**
- * What is said of the rows that were measured, and how it is kept.
+ * Summarizes, formats and stores the measured rows.
  *
  * @module
  */
@@ -8,10 +8,10 @@ import { median } from "../measurement.ts";
 import type { DeviceDescription } from "./device.ts";
 import { type ContenderName, contenderNames, type Goal, type Row } from "./rows.ts";
 
-/** The median of each round: nanoseconds, or bytes for each second. */
+/** The median of each round, for each contender: nanoseconds, or bytes per second. */
 export type Rounds = Partial<Record<ContenderName, number[]>>;
 
-/** A row with what was measured. */
+/** A row with its results. */
 export interface MeasuredRow {
   readonly name: string;
   readonly work: string;
@@ -19,20 +19,20 @@ export interface MeasuredRow {
   readonly unit: "nanoseconds" | "bytesPerSecond";
   readonly isOfMemory: boolean;
   readonly goal?: Goal;
-  /** Whether poolpass reaches the goal; undefined where there is none, or nothing to compare with. */
+  /** Whether poolpass meets the goal; undefined if there is no goal or nothing to compare with. */
   readonly isMet?: boolean;
   readonly contenders: Partial<Record<ContenderName, Summary>>;
 }
 
-/** What a contender needs for a row. */
+/** The results of a contender in a row. */
 export interface Summary {
   readonly rounds: readonly number[];
   readonly median: number;
-  /** The median of what each round's number is divided by C++'s of the same round. */
+  /** The median of the ratios to C++, each within the same round. */
   readonly ofNative?: number;
 }
 
-/** What a million operations of a hot path leave to the garbage collector. */
+/** The garbage of many operations of a hot path. */
 export interface GarbageRow {
   readonly name: string;
   readonly operations: number;
@@ -41,7 +41,7 @@ export interface GarbageRow {
   readonly majorCollections: number;
 }
 
-/** All of a run. */
+/** The results of a complete run. */
 export interface Report {
   readonly date: string;
   readonly host: string;
@@ -54,46 +54,53 @@ export interface Report {
   readonly failures: readonly string[];
 }
 
-/** Summarizes the rounds of all. */
-export function measuredRow(row: Row, rounds: Rounds): MeasuredRow {
+/** Summarizes the rounds of all contenders. */
+export function summarizeRow(row: Row, rounds: Rounds): MeasuredRow {
   const { name, work, parameters, goal, bytesMoved, isOfMemory = false } = row;
   const unit = bytesMoved === undefined ? "nanoseconds" : "bytesPerSecond";
   const contenders: Partial<Record<ContenderName, Summary>> = {};
   for (const contender of contenderNames) {
-    const of = rounds[contender];
-    if (of === undefined) continue;
-    const ratios = ratiosOf(of, rounds["C++"]);
-    const ofNative = ratios.length === 0 ? undefined : rounded(median(ratios));
-    contenders[contender] = { rounds: of.map(rounded), median: rounded(median(of)), ...ofNative && { ofNative } };
+    const ownRounds = rounds[contender];
+    if (ownRounds === undefined) continue;
+    const ratios = ratiosOf(ownRounds, rounds["C++"]);
+    const ofNative = ratios.length === 0 ? undefined : roundToDigits(median(ratios));
+    contenders[contender] = {
+      rounds: ownRounds.map(roundToDigits),
+      median: roundToDigits(median(ownRounds)),
+      ...ofNative && { ofNative },
+    };
   }
   const measured = { name, work, parameters, unit, isOfMemory, ...goal && { goal }, contenders } as const;
   const isMet = reachesGoal(measured);
   return isMet === undefined ? measured : { ...measured, isMet };
 }
 
-/** What was measured in each round, divided by what was measured of another in the same round. */
+/** Divides the number of each round by another contender's number of the same round. */
 export function ratiosOf(rounds: readonly number[], others: readonly number[] = []): number[] {
   return rounds.slice(0, others.length).map((value, round) => value / others[round]!);
 }
 
-/** To as many digits as say something. */
-function rounded(value: number): number {
+/** Rounds to the significant digits. */
+function roundToDigits(value: number): number {
   return Number(value.toPrecision(5));
 }
 
 function reachesGoal({ goal, unit, contenders }: MeasuredRow): boolean | undefined {
-  const ours = contenders.poolpass;
-  if (goal === undefined || ours?.ofNative === undefined) return undefined;
+  const { poolpass } = contenders;
+  if (goal === undefined || poolpass?.ofNative === undefined) return undefined;
   const isMoreBetter = unit === "bytesPerSecond";
-  if (isMoreBetter ? ours.ofNative < goal.ofNative : ours.ofNative > goal.ofNative) return false;
+  if (isMoreBetter ? poolpass.ofNative < goal.ofNative : poolpass.ofNative > goal.ofNative) return false;
   if (goal.faster === undefined) return true;
   const others = goal.faster.than.flatMap((name) => contenders[name]?.median ?? []);
   if (others.length === 0) return undefined;
-  const timesFaster = isMoreBetter ? ours.median / Math.max(...others) : Math.min(...others) / ours.median;
+  const timesFaster = isMoreBetter ? poolpass.median / Math.max(...others) : Math.min(...others) / poolpass.median;
   return timesFaster >= goal.faster.by;
 }
 
-/** The table: for each contender the median with the quartiles of the rounds, and the median of the ratios to C++. */
+/**
+ * Formats the table: for each contender, the median and the quartiles of its rounds, and the median of the ratios to
+ * C++.
+ */
 export function formatRows(rows: readonly MeasuredRow[]): string {
   const present = contenderNames.filter((name) => rows.some(({ contenders }) => contenders[name] !== undefined));
   const heads = present.flatMap((name) => name === "C++" ? [name] : [name, "/ C++"]);
@@ -111,16 +118,16 @@ export function formatRows(rows: readonly MeasuredRow[]): string {
   return formatTable([["", "goal", "met", ...heads], ...lines]);
 }
 
-/** What kernels and copies on the device reach of what the memory can do. */
+/** Formats the bandwidths of kernels and copies on the device as shares of the memory's peak. */
 export function formatMemoryShares(rows: readonly MeasuredRow[], memoryPeak: number): string {
   const lines = rows.filter(({ isOfMemory }) => isOfMemory).flatMap(({ name, contenders }) => {
-    const ours = contenders.poolpass;
-    return ours === undefined ? [] : [`${name}: ${(100 * ours.median / memoryPeak).toFixed(0)} %`];
+    const { poolpass } = contenders;
+    return poolpass === undefined ? [] : [`${name}: ${(100 * poolpass.median / memoryPeak).toFixed(0)} %`];
   });
-  return lines.length === 0 ? "" : `of the memory's ${formatBandwidth(memoryPeak)}: ${lines.join(", ")}`;
+  return lines.length === 0 ? "" : `shares of the memory's peak of ${formatBandwidth(memoryPeak)}: ${lines.join(", ")}`;
 }
 
-/** The table of garbage. */
+/** Formats the table of garbage. */
 export function formatGarbage(rows: readonly GarbageRow[]): string {
   return formatTable([
     ["garbage", "operations", "bytes each", "minor collections", "major collections (goal: 0)"],
@@ -134,13 +141,13 @@ export function formatGarbage(rows: readonly GarbageRow[]): string {
   ]);
 }
 
-/** The middle half of them lies between these. */
+/** Returns the lower and the upper quartile. */
 export function quartiles(rounds: readonly number[]): [lower: number, upper: number] {
   const sorted = rounds.toSorted((a, b) => a - b);
   return [median(sorted.slice(0, Math.ceil(sorted.length / 2))), median(sorted.slice(Math.floor(sorted.length / 2)))];
 }
 
-/** What is to be reached, in a few characters. */
+/** Formats a goal in a few characters. */
 export function formatGoal({ ofNative, faster }: Goal, unit: MeasuredRow["unit"]): string {
   const limit = `${unit === "nanoseconds" ? "<=" : ">="} ${ofNative.toFixed(2)}`;
   if (faster === undefined) return limit;

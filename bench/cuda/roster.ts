@@ -1,5 +1,5 @@
 /**
- * Who takes part: starts programs, says what they are, and asks them.
+ * The contenders that take part: starts their programs and sends them requests.
  *
  * @module
  */
@@ -10,31 +10,30 @@ import { allowedProcessors, pinTo } from "./processors.ts";
 import { buildBundle, buildNative, missingPackage, programOf, type ProgramSource, programSources } from "./programs.ts";
 import { type ContenderName, contenderNames, type Purpose, type Row } from "./rows.ts";
 
-/** With fewer processors, a program that is kept on one would wait for what else runs there. */
+/** With fewer processors, a pinned program would wait for other programs on its processor. */
 const leastProcessors = 4;
-/** From one round to the next, so that they are of different cores: neighbours often are not. */
+/** The distance between the processors of two rounds. Adjacent processors are often on the same core. */
 const processorStep = 3;
 
-/** A program that can be asked. */
+/** A program that takes part. */
 interface Member {
   readonly source: ProgramSource;
   readonly program: Program;
-  /** What it can do: all, where it says nothing. */
+  /** The names of its workloads; undefined for all. */
   readonly works?: readonly string[] | undefined;
-  /** The running program; one that is started anew for each sample has none. */
+  /** The running program; undefined for programs that start anew for each sample. */
   running?: Contender;
 }
 
-/** What was learnt of a contender when it was started. */
+/** The versions that the contenders reported when they started. */
 export type Versions = Partial<Record<ContenderName, string>>;
 
-/** All who take part. */
+/** The contenders that take part. */
 export class Roster {
-  /** Why something was not measured that should have been. */
+  /** Why rows could not be measured. */
   readonly failures: string[] = [];
-  /** Who does not take part, and why that is no failure. */
+  /** Which contenders do not take part, for a reason that is not a failure. */
   readonly absences: string[] = [];
-  /** What the contenders are made of. */
   readonly versions: Versions = {};
   readonly #names: readonly ContenderName[];
   readonly #uuid: string;
@@ -42,14 +41,18 @@ export class Roster {
   readonly #members = new Map<Purpose, Member[]>();
   #processors = allowedProcessors();
 
-  /** `folder`: where programs are built. On the software device, poolpass is alone. */
+  /**
+   * On the software device, only poolpass takes part.
+   *
+   * @param folder where programs are built
+   */
   constructor({ isSoftware, uuid, folder }: { isSoftware: boolean; uuid: string; folder: string }) {
     this.#names = isSoftware ? ["poolpass"] : contenderNames;
     this.#uuid = uuid;
     this.#folder = folder;
   }
 
-  /** Starts what there is for a purpose. */
+  /** Starts the programs for a purpose. */
   async start(purpose: Purpose): Promise<void> {
     const sources = programSources.filter(({ contender, purpose: of }) =>
       of === purpose && this.#names.includes(contender)
@@ -58,18 +61,18 @@ export class Roster {
     this.#members.set(purpose, members.filter((member) => member !== undefined));
   }
 
-  /** Ends what was started for it. */
+  /** Ends the programs for a purpose. */
   async end(purpose: Purpose): Promise<void> {
     await Promise.all((this.#members.get(purpose) ?? []).map(({ running }) => running?.end()));
     this.#members.delete(purpose);
   }
 
-  /** The contenders who can do what a row asks for. */
+  /** Returns the contenders that can measure a row. */
   participants(row: Row): ContenderName[] {
     return this.#names.filter((name) => this.#memberFor(row, name) !== undefined);
   }
 
-  /** Asks for the samples of a round. A contender that fails is given another chance by the next row. */
+  /** Requests the samples of a round. A contender that fails takes part in the next row again. */
   async ask(row: Row, { name, round }: { name: ContenderName; round: number }): Promise<readonly number[] | undefined> {
     const member = this.#memberFor(row, name)!;
     try {
@@ -85,12 +88,14 @@ export class Roster {
     }
   }
 
-  /** All make their calls of a round on the same processor: some are slower than others by half. */
+  /**
+   * Pins a program to the processor of a round, which is the same for all contenders: processors differ by up to half.
+   */
   async #pin({ pid }: Contender, round: number): Promise<void> {
     if (this.#processors.length < leastProcessors) return;
     if (await pinTo(this.#processors[round * processorStep % this.#processors.length]!, pid)) return;
     this.#processors = [];
-    this.absences.push("There is no taskset: each program runs where the system puts it");
+    this.absences.push("There is no taskset: programs are not pinned to processors");
   }
 
   #memberFor(row: Row, name: ContenderName): Member | undefined {
@@ -111,7 +116,7 @@ export class Roster {
     try {
       const missing = await missingPackage(packages);
       if (missing !== undefined) {
-        this.#noteAbsence(contender, missing);
+        this.#recordAbsence(contender, missing);
         return;
       }
       const program = programOf(source, await this.#build(source));
@@ -125,19 +130,19 @@ export class Roster {
       );
       if ("missing" in greeting) {
         await running.end();
-        this.#noteAbsence(contender, greeting.missing);
+        this.#recordAbsence(contender, greeting.missing);
         return;
       }
       if ("error" in greeting || greeting.uuid !== this.#uuid) {
         await running.end();
         if ("error" in greeting) throw new Error(greeting.error);
-        throw new Error(`it runs on ${greeting.uuid}, and the others on ${this.#uuid}`);
+        throw new Error(`it runs on ${greeting.uuid}, but the others run on ${this.#uuid}`);
       }
       this.versions[contender] ??= greeting.versions;
       return { source, program, works: greeting.works, running };
     } catch (error) {
       const hasNoPython = error instanceof Deno.errors.NotFound && file.endsWith(".py");
-      if (hasNoPython) this.#noteAbsence(contender, "there is no Python");
+      if (hasNoPython) this.#recordAbsence(contender, "there is no Python");
       else this.failures.push(`${contender}, ${file}: ${messageOf(error)}`);
     }
   }
@@ -147,16 +152,16 @@ export class Roster {
     return file.endsWith(".cu") ? buildNative(file, this.#folder) : undefined;
   }
 
-  /** Not timed: files that are read for the first time take long, and engines keep what they make of code. */
+  /** Starts a program untimed: the first reads of files are slow, and engines cache compiled code. */
   async #tryStart(member: Member): Promise<Member | undefined> {
     let answer = await timeStart(member.program);
     if (!("error" in answer)) answer = await timeStart(member.program);
     if (!("error" in answer)) return member;
     if (!answer.error.includes("ModuleNotFoundError")) throw new Error(answer.error);
-    this.#noteAbsence(member.source.contender, answer.error);
+    this.#recordAbsence(member.source.contender, answer.error);
   }
 
-  #noteAbsence(contender: ContenderName, missing: string): void {
+  #recordAbsence(contender: ContenderName, missing: string): void {
     const line = `${contender} does not take part: ${missing.replace("ModuleNotFoundError: ", "")}`;
     if (!this.absences.includes(line)) this.absences.push(line);
   }

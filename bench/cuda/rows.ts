@@ -1,60 +1,63 @@
 /**
- * What is measured: a row of the table each.
+ * The measured rows of the table.
  *
  * @module
  */
 
-/** Who is measured, in the order of the table; all are compared with the first. */
+/** The contenders, in the order of the table. All are compared with the first. */
 export const contenderNames = ["C++", "poolpass", "cuda.core", "CuPy", "PyTorch"] as const;
 
-/** One of them. */
+/** The name of a contender. */
 export type ContenderName = typeof contenderNames[number];
 
-/** Programs that are started together: processes that are timed as such, what calls cost, and what two processes do. */
+/**
+ * The purposes of programs: process starts, calls, sharing between two processes, frames. Each purpose starts together.
+ */
 export const purposes = ["start", "calls", "sharing", "frames"] as const;
 
-/** One of them. */
+/** The purpose of a program. */
 export type Purpose = typeof purposes[number];
 
-/** What poolpass is to reach. */
+/** The goal of poolpass in a row. */
 export interface Goal {
-  /** Its number divided by C++'s: at most this for a time, at least this for a bandwidth. */
+  /** The limit of poolpass's number divided by C++'s: the maximum for times, the minimum for bandwidths. */
   readonly ofNative: number;
-  /** How often as fast as the fastest of these. */
+  /** The factor by which poolpass must be faster than the fastest of some contenders. */
   readonly faster?: { readonly than: readonly ContenderName[]; readonly by: number };
 }
 
-/** A row: a work with its parameters. */
+/** A row: a workload with its parameters. */
 export interface Row {
-  /** What it is called in the table; `--only` takes a part of it. */
+  /** The row's name in the table. `--only` matches a part of it. */
   readonly name: string;
   readonly purpose: Purpose;
-  /** What the programs are asked to do. */
+  /** The name of the workload. */
   readonly work: string;
-  /** What C++ is asked to do instead, where it has not the same. */
+  /** The name of C++'s workload, if C++ lacks the same one. */
   readonly nativeWork?: string;
-  /** Of the work, beside the samples that a program takes in a round. */
+  /** The parameters of the workload, without the number of samples. */
   readonly parameters: Readonly<Record<string, number | string>>;
-  /** Samples of each round, of which the median counts. */
+  /** The number of samples in each round, of which the median counts. */
   readonly repetitions: number;
-  /** Rounds, where fewer do. */
+  /** The number of rounds, if fewer than the default are enough. */
   readonly rounds?: number;
-  /** Bytes that an operation moves, where what is said is bytes for each second rather than a time. */
+  /** The number of bytes that an operation moves, for rows that report bytes per second instead of a time. */
   readonly bytesMoved?: number;
-  /** Whether it is limited by the device's memory, whose peak it is shown beside. */
+  /** Whether the device's memory limits the row. Such rows are also reported as shares of the memory's peak. */
   readonly isOfMemory?: boolean;
   readonly goal?: Goal;
 }
 
 const pythonNames: readonly ContenderName[] = ["cuda.core", "CuPy", "PyTorch"];
 const bandwidthGoal: Goal = { ofNative: 0.98 };
-/** Milliseconds: until a processor that was idle runs at its full speed, and of a sample. */
+/** Milliseconds until an idle processor runs at full speed. */
 const warmUpTime = 25;
+/** The duration of a sample, in milliseconds. */
 const sampleTime = 2;
-/** For processes that must agree on how often they do something: as long as `warmUpTime` at least. */
+/** A warm-up count for two processes, which must agree on a number of repetitions. Takes at least `warmUpTime`. */
 const sharedBeforeCounted = 250;
 
-/** All rows; on the software device, with sizes that it can do. */
+/** Returns all rows. On the software device, the sizes are small enough for it. */
 export function allRows({ isSoftware }: { isSoftware: boolean }): readonly Row[] {
   const sizes = [256, 2 ** 12, 2 ** 16, 2 ** 20, ...isSoftware ? [] : [2 ** 26, 2 ** 30]];
   const largest = isSoftware ? 2 ** 22 : 2 ** 30;
@@ -70,7 +73,7 @@ export function allRows({ isSoftware }: { isSoftware: boolean }): readonly Row[]
   ];
 }
 
-/** Bytes, in the largest unit that they are a whole number of. */
+/** Formats a number of bytes in the largest unit that gives a whole number. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB"];
   const power = units.findLastIndex((_, power) => bytes % 1024 ** power === 0);
@@ -154,7 +157,7 @@ function copyRows(least: number, largest: number): Row[] {
       name: `copy ${formatBytes(largest)} to ${to}, ${memory}`,
       purpose: "calls",
       work,
-      // A copy of pageable memory takes so long that the time until a processor is fast is nothing beside it.
+      // A copy of pageable memory takes so long that the processor's warm-up does not matter.
       parameters: { byteLength: largest, memory, warmUpTime: memory === "pinned" ? warmUpTime : 0 },
       repetitions: memory === "pinned" ? 3 : 1,
       rounds: memory === "pinned" ? 5 : 3,
@@ -164,7 +167,9 @@ function copyRows(least: number, largest: number): Row[] {
   ];
 }
 
-/** Those with a peer are measured where there are two devices. */
+/**
+ * Returns the rows of copies and kernels on devices. The rows with a peer are measured only if there are two devices.
+ */
 function memoryRows(byteLength: number): Row[] {
   const row = (name: string, work: string, timesMoved: number, isOfMemory: boolean): Row => ({
     name: `${name}, ${formatBytes(byteLength)}`,
@@ -208,7 +213,7 @@ function sharingRows(isSoftware: boolean): Row[] {
   });
   return [
     one("share a new buffer", "share-one"),
-    // Python cannot.
+    // The Python libraries cannot do this.
     one("share a new buffer without a synchronization", "share-one-asked", { ofNative: oneGoal.ofNative }),
     one("offer a new buffer", "share-one-offer"),
     thousand("share", "share-thousand"),

@@ -1,12 +1,12 @@
 /**
- * How fast calls, copies, kernels and sharing are, beside the same in C++ and Python.
+ * Measures the speed of calls, copies, kernels and sharing, compared with the same in C++ and Python.
  *
  *     deno task bench [--rounds 8] [--only ROW]... [--quick] [--out FOLDER]
  *
- * `--only` takes the rows whose name contains ROW, and "garbage". Prints a table, and writes it to FOLDER as NAME.json
- * with pictures beside that, or as NAME-2.json where there is one already: without a FOLDER to `bench/results`, and only
- * all rows of a GPU that were not measured quickly. On the software device, poolpass runs alone. Exits 1 if something
- * could not be measured; a goal that is not met changes nothing.
+ * `--only` selects the rows whose names contain ROW; "garbage" is one of them. Prints a table, and writes it to FOLDER
+ * as NAME.json, with pictures next to it, or as NAME-2.json if there is one already. Without `--out`, writes to
+ * `bench/results`, but only complete runs on a GPU that were not quick. On the software device, only poolpass runs.
+ * Exits with 1 if something cannot be measured. A missed goal does not change the exit code.
  *
  * @module
  */
@@ -22,9 +22,9 @@ import {
   formatRows,
   type GarbageRow,
   type MeasuredRow,
-  measuredRow,
   type Report,
   type Rounds,
+  summarizeRow,
 } from "./report.ts";
 import { Roster } from "./roster.ts";
 import { allRows, contenderNames, purposes, type Row } from "./rows.ts";
@@ -33,14 +33,14 @@ interface Options {
   readonly rounds: number;
   readonly only: readonly string[];
   readonly isQuick: boolean;
-  /** Where to write; undefined to keep what is whole and from a GPU, and nothing else. */
+  /** Where to write the results; undefined to write only complete runs on a GPU, to `bench/results`. */
   readonly out: string | undefined;
 }
 
 const quickRounds = 3;
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
-/** The rounds of a row, by all in turn: whatever else the machine does falls on all of them alike. */
+/** Measures a row with all contenders in turn, so that other load on the machine affects all of them equally. */
 async function measure(row: Row, { roster, rounds }: { roster: Roster; rounds: number }): Promise<Rounds> {
   const found: Rounds = {};
   let participants = roster.participants(row);
@@ -61,15 +61,15 @@ function valueOf({ bytesMoved }: Row, nanoseconds: number): number {
 async function measureRows(rows: readonly Row[], { roster, rounds }: { roster: Roster; rounds: number }) {
   const measured: MeasuredRow[] = [];
   for (const purpose of purposes) {
-    const ofPurpose = rows.filter((row) => row.purpose === purpose);
-    if (ofPurpose.length === 0) continue;
+    const purposeRows = rows.filter((row) => row.purpose === purpose);
+    if (purposeRows.length === 0) continue;
     const begin = performance.now();
     await roster.start(purpose);
     console.error(`${purpose}: programs started in ${secondsSince(begin)}`);
-    for (const row of ofPurpose) {
+    for (const row of purposeRows) {
       const start = performance.now();
-      const found = measuredRow(row, await measure(row, { roster, rounds }));
-      // Without any contender where there is one device, or only the software device.
+      const found = summarizeRow(row, await measure(row, { roster, rounds }));
+      // With one device, or only the software device, some rows have no contender.
       if (Object.keys(found.contenders).length === 0) continue;
       measured.push(found);
       console.error(`${row.name}: measured in ${secondsSince(start)}`);
@@ -92,7 +92,7 @@ async function tryGarbage({ isQuick }: Options, roster: Roster): Promise<Garbage
   }
 }
 
-/** "580.159.04", where nvidia-smi says so. */
+/** Returns the version of the driver, for example "580.159.04", or undefined if nvidia-smi does not report it. */
 function nvidiaDriver(): string | undefined {
   try {
     const args = ["--query-gpu=driver_version", "--format=csv,noheader"];
@@ -111,7 +111,7 @@ function printHead({ device, host, nvidiaDriver }: Pick<Report, "device" | "host
   console.log(host);
   if (!device.isSoftware) return;
   console.log(
-    "There is no GPU: poolpass alone, on the software device. That shows that the benchmark works, and no more.",
+    "There is no GPU: only poolpass runs, on the software device. This only shows that the benchmark works.",
   );
 }
 
@@ -119,7 +119,7 @@ function print({ device, versions, rows, garbage, absences, failures }: Report):
   for (const name of contenderNames) if (versions[name] !== undefined) console.log(`${name}: ${versions[name]}`);
   for (const line of absences) console.log(line);
   console.log(
-    `\nmedians of rounds, in brackets their middle half: a quarter of the rounds lies below, a quarter above\n\n${
+    `\nmedians of rounds, with quartiles in parentheses: a quarter of the rounds lies below, a quarter above\n\n${
       formatRows(rows)
     }`,
   );
@@ -128,7 +128,7 @@ function print({ device, versions, rows, garbage, absences, failures }: Report):
   if (failures.length > 0) console.log(`\nNot measured:\n${failures.join("\n")}`);
 }
 
-/** Draws by a program of its own: its library is downloaded for nothing else. */
+/** Draws the pictures in a separate program, because only that program needs to download a library. */
 async function draw(file: string): Promise<void> {
   const { success, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["task", "bench:plot", file],
@@ -138,10 +138,10 @@ async function draw(file: string): Promise<void> {
   }).output();
   if (success) return;
   const reason = new TextDecoder().decode(stderr).split("\n").find((line) => line.startsWith("error: "));
-  console.log(`not drawn (${reason ?? "no error is told"}); elsewhere: deno task bench:plot ${file}`);
+  console.log(`not drawn (${reason ?? "no error was reported"}); to draw it elsewhere: deno task bench:plot ${file}`);
 }
 
-/** Beside what earlier runs have written, never over it. */
+/** Writes a report. Never overwrites the files of earlier runs. */
 async function write(report: Report, out: string): Promise<string> {
   await Deno.mkdir(out, { recursive: true });
   const name = report.device.isSoftware ? "software" : report.device.uuid.slice(0, "GPU-12345678".length);
@@ -168,7 +168,7 @@ function parseOptions(args: readonly string[]): Options {
   const isKnown = rest.length === 0 && Object.keys(unknown).length === 0;
   if (!isKnown || !Number.isInteger(count) || count < 1) {
     const usage = "deno task bench [--rounds 8] [--only ROW]... [--quick] [--out FOLDER]";
-    throw new TypeError(`Cannot take the arguments: usage: ${usage}`);
+    throw new TypeError(`Cannot parse the arguments: usage: ${usage}`);
   }
   return { rounds: count, only: only.map(String), isQuick: quick, out };
 }

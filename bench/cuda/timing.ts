@@ -1,24 +1,24 @@
 /**
- * How works are timed: as in the programs in other languages.
+ * Times workloads in the same way as the programs in other languages.
  *
  * @module
  */
 import { numberOf, type Request } from "../sharing/contract.ts";
 
-/** What is done again and again. */
+/** A batch of operations, which runs repeatedly. */
 export interface Batch {
-  /** Done first, untimed. */
+  /** Runs before the operations, untimed. */
   prepare?(operations: number): void;
-  /** What is timed: so many operations. */
+  /** Runs the operations, timed. */
   run(operations: number): void;
-  /** Done afterwards, untimed: waits for the GPU. */
+  /** Runs after the operations, untimed. Waits for the GPU. */
   settle?(): void;
 }
 
 /**
- * Nanoseconds for each operation, of samples. A sample is as many batches as take `sampleTime` milliseconds. The same
- * is done first for `warmUpTime` milliseconds that are not counted: a process that has waited for its turn runs on a
- * processor that has slowed down, on which short calls take up to twice as long.
+ * Returns the nanoseconds per operation, for each sample. A sample runs batches until they have taken `sampleTime`
+ * milliseconds. Uncounted batches run first for `warmUpTime` milliseconds, because the processor has slowed down while
+ * the process waited for its turn: short calls then take up to twice as long.
  */
 export function timeBatches(request: Request, { prepare, run, settle }: Batch): number[] {
   const operations = numberOf(request, "batch", 1);

@@ -1,29 +1,29 @@
 """
-The calls of the benchmark with PyTorch. Its memory comes from a pool of CUDA where PYTORCH_CUDA_ALLOC_CONF says
-`backend:cudaMallocAsync`, and otherwise from its own cache.
+Measures calls with PyTorch. Its memory comes from a pool of CUDA if PYTORCH_CUDA_ALLOC_CONF is
+`backend:cudaMallocAsync`, and from its own cache otherwise.
 """
 
 import os
 import platform
 
-from calls import STREAMS, TimedCalls, answer_requests, say_missing, time_batches
+from calls import STREAMS, TimedCalls, answer_requests, report_missing_package, time_batches
 
 try:
     import torch
 except ImportError as error:
-    say_missing(error)
+    report_missing_package(error)
 
 
 class Bench(TimedCalls):
     def __init__(self):
-        self.is_of_pool = "cudaMallocAsync" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+        self.uses_pool = "cudaMallocAsync" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         self.streams = [torch.cuda.Stream() for _ in range(STREAMS)]
         self.stream = self.streams[0]
         self.host_memory = {}
         torch.cuda.set_stream(self.stream)
 
     def works(self):
-        if not self.is_of_pool:
+        if not self.uses_pool:
             return {"allocate-free-cached": self.allocate_free}
         works = {
             "allocate-free": self.allocate_free,
@@ -60,7 +60,7 @@ class Bench(TimedCalls):
             return time_batches(request, run_on_one if len(streams) == 1 else run_on_all, settle=self.synchronize)
         finally:
             set_stream(self.stream)
-            if not self.is_of_pool:
+            if not self.uses_pool:
                 torch.cuda.empty_cache()
 
     def event_record(self, request):
@@ -73,7 +73,7 @@ class Bench(TimedCalls):
         return self.time_calls(request, self.stream.wait_event, event)
 
     def host(self, memory, size):
-        """Lives from one round to the next: getting it takes long."""
+        """Returns host memory, which is kept from round to round, because allocating it takes long."""
         key = (memory, size)
         if key not in self.host_memory:
             self.host_memory[key] = torch.ones(size, dtype=torch.uint8, pin_memory=memory == "pinned")

@@ -1,72 +1,74 @@
 /**
- * How a program that is measured is spoken with: a line of JSON each way.
+ * The protocol of the measured programs: requests and answers, one line of JSON each.
  *
  * @module
  */
 import process from "node:process";
 import { createInterface } from "node:readline";
 
-/** Said once, when the program is ready. */
+/** The first line, which a program prints when it is ready. */
 export interface Greeting {
   readonly name: string;
-  /** What it runs on: "NVIDIA H200", say. */
+  /** The device's name, for example "NVIDIA H200". */
   readonly device: string;
-  /** The device's: "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49", say. */
+  /** The device's UUID, for example "GPU-14e79943-d9b5-ef5b-1063-3010823d4b49". */
   readonly uuid: string;
   readonly isSoftware: boolean;
-  /** Of what it is made of. */
+  /** The versions of the runtime and the libraries. */
   readonly versions: string;
-  /** What it can be asked for. */
+  /** The names of the workloads that the program can measure. */
   readonly works: readonly string[];
 }
 
-/** What is asked for: a work, how many samples of it, and the work's own numbers. */
+/** A request for samples of a workload. Other properties are parameters of the workload. */
 export interface Request {
+  /** The name of the workload. */
   readonly work: string;
+  /** The number of samples. */
   readonly repetitions: number;
-  /** Samples that come first and are not counted; each work has a number of its own unless given. */
+  /** The number of uncounted samples that come first. Each workload has its own default. */
   readonly warmUp?: number;
   readonly [parameter: string]: unknown;
 }
 
-/** What is answered: the time of each sample, or why there are none. */
+/** The answer to a request: the time of each sample, or the reason why there are none. */
 export type Answer = { readonly nanoseconds: readonly number[] } | { readonly error: string };
 
-/** Does what is asked for, and gives the nanoseconds of each sample. */
-export type Work = (request: Request) => readonly number[] | Promise<readonly number[]>;
+/** Measures a workload. Returns the nanoseconds of each sample. */
+export type Workload = (request: Request) => readonly number[] | Promise<readonly number[]>;
 
-/** Milliseconds: whoever asks waits for somewhat longer. */
+/** Milliseconds in which a request must be answered. The requesting program waits somewhat longer. */
 const requestTimeout = 30_000;
 
 /**
- * Greets, and answers until standard input ends. A work that fails is answered by its error, and so is one that takes too
- * long, with which the program ends.
+ * Prints a greeting and answers requests until standard input ends. Answers with an error if a workload fails. If a
+ * workload takes too long, answers with an error and ends the program.
  */
 export async function answerRequests(
   greeting: Omit<Greeting, "works">,
-  works: Readonly<Record<string, Work>>,
+  works: Readonly<Record<string, Workload>>,
 ): Promise<void> {
-  say({ ...greeting, works: Object.keys(works) });
+  printLine({ ...greeting, works: Object.keys(works) });
   for await (const line of createInterface({ input: process.stdin })) {
     const timer = setTimeout(() => {
-      say({ error: `it took longer than ${requestTimeout / 1000} s` });
+      printLine({ error: `it took longer than ${requestTimeout / 1000} s` });
       process.exit(1);
     }, requestTimeout);
-    say(await answer(JSON.parse(line), works));
+    printLine(await answer(JSON.parse(line), works));
     clearTimeout(timer);
   }
 }
 
-/** A number of a request, or what is taken where it has none of the name. */
-export function numberOf(request: Request, name: string, otherwise: number): number {
-  const value = request[name] ?? otherwise;
+/** Returns a numeric parameter of a request, or its default. */
+export function numberOf(request: Request, name: string, defaultValue: number): number {
+  const value = request[name] ?? defaultValue;
   if (typeof value === "number" && Number.isSafeInteger(value) && value > 0) return value;
-  throw new RangeError(`Cannot do "${request.work}": ${name} is ${value}, and must be a whole number above 0`);
+  throw new RangeError(`Cannot measure "${request.work}": ${name} is ${value}, but must be a whole number above 0`);
 }
 
-async function answer(request: Request, works: Readonly<Record<string, Work>>): Promise<Answer> {
+async function answer(request: Request, works: Readonly<Record<string, Workload>>): Promise<Answer> {
   const work = works[request.work];
-  if (work === undefined) return { error: `there is no work "${request.work}"` };
+  if (work === undefined) return { error: `there is no workload "${request.work}"` };
   try {
     return { nanoseconds: await work(request) };
   } catch (error) {
@@ -74,6 +76,6 @@ async function answer(request: Request, works: Readonly<Record<string, Work>>): 
   }
 }
 
-function say(line: Greeting | Answer): void {
+function printLine(line: Greeting | Answer): void {
   console.log(JSON.stringify(line));
 }

@@ -1,10 +1,12 @@
 """
-Sharing with cuda.core and multiprocessing, as its own tests of sharing do it: a process allocates, another one maps.
+Measures sharing with cuda.core and multiprocessing, in the way of cuda.core's own tests: one process allocates, and
+another process maps.
 
     cuda_core.py [--registered]
 
-Buffers are sent as objects, and their pool goes with each message, which is the simple way. With --registered, they are
-pickled by hand, and name the pool that the other process was given when it started: cuda.core's advice for many buffers.
+By default, buffers are sent as objects and each message includes their pool, which is the simple way. With
+--registered, buffers are pickled by hand and name a pool that the other process received at its start. cuda.core
+recommends this for many buffers.
 """
 
 import multiprocessing
@@ -20,14 +22,14 @@ from answers import (
     end_with_parent,
     now,
     samples,
-    say_missing,
+    report_missing_package,
 )
 
 try:
     from cuda.bindings import driver
     from cuda.core import Device, DeviceMemoryResource, DeviceMemoryResourceOptions
 except ImportError as error:
-    say_missing(error)
+    report_missing_package(error)
 
 IS_REGISTERED = "--registered" in sys.argv
 
@@ -52,16 +54,19 @@ def receive(connection, is_registered):
 
 
 def map_buffers(device, memory, connection, is_registered):
-    """Maps what comes, says so, and lets go, until the other process has ended. That it was given `memory` registers it."""
+    """Maps received buffers, acknowledges them, and frees them, until the other process ends.
+
+    Receiving `memory` as an argument registers the pool.
+    """
     end_with_parent()
     device.set_current()
     stream = device.create_stream()
     try:
         while True:
-            is_mapping_told, repetitions = connection.recv()
+            is_mapping_acknowledged, repetitions = connection.recv()
             for _ in range(repetitions):
                 buffers = receive(connection, is_registered)
-                if is_mapping_told:
+                if is_mapping_acknowledged:
                     connection.send(None)
                 for buffer in buffers:
                     buffer.close(stream)

@@ -1,10 +1,10 @@
 /**
- * Asks a program of `bench/channel` for frames, in the words of all that is measured: a line of JSON each way.
+ * Adapts a program of `bench/channel` to the protocol in `contract.ts`.
  *
  *     frames.ts NAME COMMAND [ARGUMENT...]
  *
- * A request's `repetitions` are the frames that count, one sample for all of them: nanoseconds for each. `slots`, 4 unless
- * given, are read before the host gives them to be written again, which is what a channel does.
+ * A request's `repetitions` is the number of counted frames. The answer is a single sample: the nanoseconds per frame.
+ * The parameter `slots` is 4 by default. As in a channel, a slot is read before the host enqueues its next write.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { resultOf } from "../channel/statistics.ts";
 import { Contender } from "../contender.ts";
 import { answerRequests, numberOf, type Request } from "./contract.ts";
 
-/** Frames that come first and are not counted. */
+/** The smallest number of uncounted frames that come first. */
 const leastUncounted = 50;
 
 const [name, command, ...args] = Deno.args as [string, string, ...string[]];
@@ -36,7 +36,7 @@ async function streamFrames(request: Request): Promise<number[]> {
 await answerRequests({ name, device, uuid: uuidOfFirstDevice(), isSoftware, versions }, { "frames": streamFrames });
 await streamer.end();
 
-/** The device that all programs of `bench/channel` use. */
+/** Returns the UUID of the device that all programs of `bench/channel` use. */
 function uuidOfFirstDevice(): string {
   using cuda = open();
   return cuda.device(0).uuid;

@@ -1,5 +1,5 @@
-// Sharing in C++: pointers of a pool over a socket pair, one export and one import a buffer, blocking reads. Answers
-// requests by lines of JSON.
+// Measures sharing in C++: pointers of a pool are sent over a socket pair, with one export and one import per buffer
+// and blocking reads. Answers requests with lines of JSON.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,10 +19,10 @@
 
 namespace {
 
-// As in poolpass.ts.
+// The same as in poolpass.ts.
 constexpr int warmUpOfOne = 500;
 constexpr int warmUpOfThousand = 20;
-// A peer that hangs must not hang this process.
+// A hanging peer must not hang this process.
 constexpr timeval socketTimeout = {20, 0};
 
 void check(cudaError_t error, int line) {
@@ -31,15 +31,17 @@ void check(cudaError_t error, int line) {
 }
 #define CHECK(call) check(call, __LINE__)
 
-// So many buffers are shared together, so many times. What is told each time: that they are mapped, or that they are
-// mapped no more.
-enum class Told : int32_t { mapped, freed };
-// How it is waited for that they are mapped no more: by a synchronization, or by asking the stream until it is at rest.
+// The importer acknowledges each repetition when the buffers are unmapped. With `mapped`, it also acknowledges that
+// they are mapped.
+enum class Acknowledge : int32_t { mapped, freed };
+// How the importer waits until the buffers are unmapped: by a synchronization, or by querying the stream until it is
+// idle.
 enum class Waiting : int32_t { synchronize, query };
+// Shares `count` buffers together, `repetitions` times.
 struct Job {
   int32_t count;
   int32_t repetitions;
-  Told told;
+  Acknowledge acknowledge;
   Waiting waiting;
 };
 
@@ -52,7 +54,7 @@ int64_t now() {
 void sendBytes(int socket, const void *bytes, size_t size) {
   for (auto *at = static_cast<const char *>(bytes); size > 0;) {
     ssize_t sent = send(socket, at, size, MSG_NOSIGNAL);
-    if (sent <= 0) throw std::runtime_error("the other process reads no more");
+    if (sent <= 0) throw std::runtime_error("the other process no longer reads");
     at += sent;
     size -= sent;
   }
@@ -62,7 +64,7 @@ bool receiveBytes(int socket, void *bytes, size_t size) {
   for (auto *at = static_cast<char *>(bytes); size > 0;) {
     ssize_t received = read(socket, at, size);
     if (received == 0) return false;
-    if (received < 0) throw std::runtime_error("the other process sends nothing");
+    if (received < 0) throw std::runtime_error("the other process does not answer");
     at += received;
     size -= received;
   }
@@ -105,7 +107,7 @@ int receiveDescriptor(int socket) {
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   cmsghdr *header = recvmsg(socket, &message, 0) == 1 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) throw std::runtime_error("no pool came");
+  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) throw std::runtime_error("no pool was received");
   memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
   return descriptor;
 }
@@ -137,7 +139,7 @@ void waitFor(cudaStream_t stream, Waiting waiting) {
   CHECK(error);
 }
 
-// Maps what comes, says so, and lets go, until the other process has ended.
+// Maps received buffers, acknowledges them, and frees them, until the other process ends.
 void import(int socket) {
   cudaStream_t stream = createStream();
   int descriptor = receiveDescriptor(socket);
@@ -153,10 +155,10 @@ void import(int socket) {
         auto data = receiveValue<cudaMemPoolPtrExportData>(socket);
         CHECK(cudaMemPoolImportPointer(&buffer, pool, &data));
       }
-      if (job.told == Told::mapped) sendValue(socket, char());
+      if (job.acknowledge == Acknowledge::mapped) sendValue(socket, char());
       for (void *buffer : buffers) CHECK(cudaFreeAsync(buffer, stream));
       waitFor(stream, job.waiting);
-      // A mapping is to be freed before the memory is.
+      // The mapping must be freed before the exporter frees the memory.
       sendValue(socket, char());
     }
   }
@@ -186,9 +188,9 @@ struct Exporter {
     sendValue(socket, data);
   }
 
-  // From the allocation of a buffer until it was mapped and freed in the other process.
+  // Times from the allocation of a buffer until the other process has mapped and freed it.
   std::vector<int64_t> shareOne(size_t byteLength, int warmUp, int repetitions, Waiting waiting) {
-    sendValue(socket, Job{1, warmUp + repetitions, Told::freed, waiting});
+    sendValue(socket, Job{1, warmUp + repetitions, Acknowledge::freed, waiting});
     std::vector<int64_t> times;
     for (int i = 0; i < warmUp + repetitions; i++) {
       int64_t start = now();
@@ -202,9 +204,9 @@ struct Exporter {
     return times;
   }
 
-  // From the first export until all are mapped in the other process.
+  // Times from the first export until the other process has mapped all buffers.
   std::vector<int64_t> shareMany(size_t byteLength, int count, int warmUp, int repetitions) {
-    sendValue(socket, Job{count, warmUp + repetitions, Told::mapped, Waiting::synchronize});
+    sendValue(socket, Job{count, warmUp + repetitions, Acknowledge::mapped, Waiting::synchronize});
     std::vector<int64_t> times;
     std::vector<void *> buffers(count);
     for (int i = 0; i < warmUp + repetitions; i++) {
@@ -238,11 +240,11 @@ void greet() {
   fflush(stdout);
 }
 
-// A number of a request, or what is taken where it has none of the name.
-size_t numberOf(const char *request, const char *name, size_t otherwise) {
+// Returns a numeric parameter of a request, or its default.
+size_t numberOf(const char *request, const char *name, size_t defaultValue) {
   std::string key = "\"" + std::string(name) + "\":";
   const char *found = strstr(request, key.c_str());
-  return found == nullptr ? otherwise : strtoull(found + key.size(), nullptr, 10);
+  return found == nullptr ? defaultValue : strtoull(found + key.size(), nullptr, 10);
 }
 
 bool isOf(const char *request, const char *work) {
@@ -261,17 +263,17 @@ void answerRequests(Exporter &exporter) {
   char request[4096];
   while (fgets(request, sizeof request, stdin) != nullptr) {
     int repetitions = static_cast<int>(numberOf(request, "repetitions", 1));
-    bool isAsked = isOf(request, "share-one-asked");
-    if (isOf(request, "share-one") || isAsked || isOf(request, "share-one-offer")) {
+    bool isPolled = isOf(request, "share-one-asked");
+    if (isOf(request, "share-one") || isPolled || isOf(request, "share-one-offer")) {
       int warmUp = static_cast<int>(numberOf(request, "warmUp", warmUpOfOne));
-      Waiting waiting = isAsked ? Waiting::query : Waiting::synchronize;
+      Waiting waiting = isPolled ? Waiting::query : Waiting::synchronize;
       answer(exporter.shareOne(numberOf(request, "byteLength", 64 << 20), warmUp, repetitions, waiting));
     } else if (isOf(request, "share-thousand") || isOf(request, "share-thousand-offer")) {
       int count = static_cast<int>(numberOf(request, "count", 1000));
       int warmUp = static_cast<int>(numberOf(request, "warmUp", warmUpOfThousand));
       answer(exporter.shareMany(numberOf(request, "byteLength", 64 << 10), count, warmUp, repetitions));
     } else {
-      printf("{\"error\":\"there is no such work\"}\n");
+      printf("{\"error\":\"there is no such workload\"}\n");
       fflush(stdout);
     }
   }
@@ -282,7 +284,7 @@ void answerRequests(Exporter &exporter) {
 int main() {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return 1;
-  // Before CUDA starts, which does not outlive a fork.
+  // The fork comes first, because CUDA does not survive one.
   pid_t child = fork();
   if (child == 0) {
     close(sockets[0]);
@@ -291,7 +293,7 @@ int main() {
       import(sockets[1]);
       _exit(0);
     } catch (const std::exception &error) {
-      fprintf(stderr, "the process that imports: %s\n", error.what());
+      fprintf(stderr, "the importing process: %s\n", error.what());
       _exit(1);
     }
   }

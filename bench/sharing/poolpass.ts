@@ -1,23 +1,25 @@
 /**
- * Sharing, by poolpass: this process allocates, and one that it starts maps. Answers requests by lines of JSON.
+ * Measures sharing with poolpass: this process allocates, and a process that it starts maps. Answers requests with
+ * lines of JSON.
  *
- * What a sample is, here and in the other programs:
+ * The samples of each workload, here and in the other programs:
  *
- * - "share-one": allocate, synchronize the stream, export the pointer, send its 64 bytes; the other process imports them,
- *   frees the mapping, synchronizes the stream on which it did, and sends a byte, with which the sample ends. Then the
- *   memory is freed.
- * - "share-one-asked": the same, but that nobody synchronizes for a mapping that was freed: C++ asks its stream until it is
- *   at rest, this waits by `stream.finished()`, as a program with an event loop does. To the driver, only a synchronization
- *   is one, at which it also takes apart the mappings that were freed.
- * - "share-one-offer": the same by `Exporter.offer` until `Offer.released`: the other process has said that it holds the
- *   offer, has imported the pointer, has freed the mapping (`cudaFreeAsync`), has asked its stream, which was at rest, and
- *   then said that the offer is released; where a stream is not at rest, an event goes with that, and has fired. All
- *   others do as in "share-one".
- * - "share-thousand": a thousand buffers that were allocated and synchronized before; the sample begins with the first
- *   export and ends with the byte that says that the other process has mapped all. C++ and Python export and import each;
- *   here they lie in one slab, which is exported and imported once, and where in it each begins is sent beside that.
- * - "share-thousand-offer": the same by a thousand offers, each with a name and a lease of its own; the slab is exported
- *   once for good, and imported once a sample. C++ does as in "share-thousand".
+ * - "share-one": This process allocates a buffer, synchronizes its stream, exports the pointer and sends its 64 bytes.
+ *   The other process imports the pointer, frees the mapping, synchronizes the stream of that free, and sends a byte,
+ *   which ends the sample. Then the memory is freed.
+ * - "share-one-asked": The same, but the other process does not synchronize after the free. C++ queries its stream
+ *   until the stream is idle. This program awaits `stream.finished()`, as a program with an event loop does. The driver
+ *   takes freed mappings apart only at a synchronization.
+ * - "share-one-offer": The same with `Exporter.offer` until `Offer.released`. The other process reports that it holds
+ *   the offer, imports the pointer, frees the mapping (`cudaFreeAsync`), queries its stream, which is idle, and reports
+ *   that the offer is released. If the stream is not idle, the report includes an event, which must complete. All other
+ *   programs do the same as in "share-one".
+ * - "share-thousand": A thousand buffers are allocated and synchronized beforehand. The sample begins with the first
+ *   export and ends with the byte that reports that the other process has mapped all buffers. C++ and Python export and
+ *   import each buffer. Here, the buffers lie in one slab, which is exported and imported once and sent with the offset
+ *   of each buffer.
+ * - "share-thousand-offer": The same with a thousand offers, each with its own name and lease. The slab is exported
+ *   only once in total, and imported once per sample. C++ does the same as in "share-thousand".
  *
  * @module
  */
@@ -34,10 +36,10 @@ import {
 import { answerRequests, numberOf, type Request } from "./contract.ts";
 import { acknowledged, numberByteLength, pointerByteLength, sendJob } from "./control.ts";
 
-/** Samples that come first and are not counted, unless the request says how many: the same in all languages. */
+/** The default numbers of uncounted samples that come first, which are the same in all languages. */
 const warmUpOfOne = 500;
 const warmUpOfThousand = 20;
-/** Milliseconds in which the other process must have come up, with its driver. */
+/** Milliseconds in which the other process must start and open its driver. */
 const startTimeout = 30_000;
 
 using cuda = open();
@@ -59,21 +61,21 @@ const importer = new Deno.Command(Deno.execPath(), {
   stdout: "null",
   stderr: "inherit",
 }).spawn();
-const ended = new AbortController();
-const status = importer.status.then(() => ended.abort(new Error("the process that imports has ended")));
+const importerEnded = new AbortController();
+const status = importer.status.then(() => importerEnded.abort(new Error("the importing process has ended")));
 await using control = await listener.accept({
-  signal: AbortSignal.any([ended.signal, AbortSignal.timeout(startTimeout)]),
+  signal: AbortSignal.any([importerEnded.signal, AbortSignal.timeout(startTimeout)]),
 });
 using handle = pool.exportHandle();
 await control.send(new Uint8Array(1), { handles: [handle] });
 
-/** One buffer after another, each by its pointer. */
+/** Shares one buffer after another by its pointer. */
 function shareOne(request: Request): Promise<number[]> {
   return shareOneByPointer("share-one", request);
 }
 
-/** The same, but that the other process does not synchronize. */
-function shareOneAsked(request: Request): Promise<number[]> {
+/** Shares one buffer after another by its pointer. The other process does not synchronize. */
+function shareOnePolled(request: Request): Promise<number[]> {
   return shareOneByPointer("share-one-asked", request);
 }
 
@@ -94,7 +96,7 @@ async function shareOneByPointer(work: "share-one" | "share-one-asked", request:
   return inNanoseconds(times.slice(warmUp));
 }
 
-/** One buffer after another, each by an offer. */
+/** Shares one buffer after another by an offer. */
 async function shareOneByOffer(request: Request): Promise<number[]> {
   const byteLength = numberOf(request, "byteLength", 64 * 2 ** 20);
   const { warmUp = warmUpOfOne } = request;
@@ -105,15 +107,15 @@ async function shareOneByOffer(request: Request): Promise<number[]> {
     const start = performance.now();
     using buffer = pool.allocate(byteLength, stream);
     const offer = exporter.offer(`buffer ${i}`, buffer);
-    await offer.released({ signal: ended.signal });
+    await offer.released({ signal: importerEnded.signal });
     times.push(performance.now() - start);
     buffer.free();
-    await offer.ended({ signal: ended.signal });
+    await offer.ended({ signal: importerEnded.signal });
   }
   return inNanoseconds(times.slice(warmUp));
 }
 
-/** Many buffers of one slab, by its pointer and where in it each begins, until all are mapped. */
+/** Shares many buffers of one slab by the slab's pointer and their offsets, until all are mapped. */
 function shareThousand(request: Request): Promise<number[]> {
   return shareMany("share-thousand", request, async (buffers, allocator) => {
     const start = performance.now();
@@ -123,20 +125,20 @@ function shareThousand(request: Request): Promise<number[]> {
     numbers[0] = slab.byteLength;
     for (const [index, buffer] of buffers.entries()) {
       const part = allocator.slabOf(buffer);
-      if (part.slab !== slab) throw new Error("Cannot share them by one pointer: they lie in several slabs");
+      if (part.slab !== slab) throw new Error("Cannot share the buffers by one pointer: they lie in several slabs");
       numbers[1 + index] = part.byteOffset;
     }
     message.set(slab.exportPointer());
     await control.send(message);
     await acknowledged(control);
     const time = performance.now() - start;
-    // Until the other process maps the slab no more.
+    // Waits until the other process has unmapped the slab.
     await acknowledged(control);
     return time;
   });
 }
 
-/** Many buffers of one slab, each by an offer, until all are mapped. */
+/** Shares many buffers of one slab by one offer each, until all are mapped. */
 function shareThousandByOffers(request: Request): Promise<number[]> {
   return shareMany("share-thousand-offer", request, async (buffers) => {
     const start = performance.now();
@@ -144,12 +146,15 @@ function shareThousandByOffers(request: Request): Promise<number[]> {
     await acknowledged(control);
     const time = performance.now() - start;
     for (const offer of offers) offer.withdraw();
-    for (const offer of offers) await offer.ended({ signal: ended.signal });
+    for (const offer of offers) await offer.ended({ signal: importerEnded.signal });
     return time;
   });
 }
 
-/** Many buffers of one slab again and again, by what gives the milliseconds of a sample. */
+/**
+ * Allocates many buffers of one slab for each sample. `share` shares them and resolves to the milliseconds of the
+ * sample.
+ */
 async function shareMany(
   work: "share-thousand" | "share-thousand-offer",
   request: Request,
@@ -171,7 +176,7 @@ async function shareMany(
   return inNanoseconds(times.slice(warmUp));
 }
 
-/** Room for all of them, in what the driver maps at once. */
+/** Rounds up to a power of two. */
 function slabByteLengthOf(byteLength: number): number {
   return 2 ** Math.ceil(Math.log2(byteLength));
 }
@@ -188,7 +193,7 @@ await answerRequests({
   versions: `Deno ${Deno.version.deno}`,
 }, {
   "share-one": shareOne,
-  "share-one-asked": shareOneAsked,
+  "share-one-asked": shareOnePolled,
   "share-one-offer": shareOneByOffer,
   "share-thousand": shareThousand,
   "share-thousand-offer": shareThousandByOffers,

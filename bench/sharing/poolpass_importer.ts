@@ -1,5 +1,6 @@
 /**
- * The process that poolpass shares with: maps what it is told of, says so, and lets go, until its starter has ended.
+ * The importing process of poolpass: maps what it receives, acknowledges that, and frees it, until the process that
+ * started it ends.
  *
  * @module
  */
@@ -54,7 +55,7 @@ async function mapSlabs({ repetitions, byteLength, count }: Job): Promise<void> 
     checkBuffers(buffers, byteLength);
     slab.free(stream);
     stream.synchronize();
-    // A mapping is to be freed before the memory is.
+    // The mapping must be freed before the exporter frees the memory.
     await acknowledge(control);
   }
 }
@@ -77,11 +78,11 @@ async function mapNext(offers: ReturnType<Importer["offers"]>): Promise<DeviceBu
   return await offer.map({ stream });
 }
 
-/** Each is to be a buffer of its own. */
+/** Throws unless each buffer has a distinct address and the right size. */
 function checkBuffers(buffers: readonly DeviceBuffer[], byteLength: number): void {
   const addresses = new Set(buffers.map(({ address }) => address));
   const areRight = addresses.size === buffers.length && buffers.every((buffer) => buffer.byteLength === byteLength);
-  if (!areRight) throw new Error("Cannot go on: what was mapped is not what was shared");
+  if (!areRight) throw new Error("The mapped buffers are not the shared ones");
 }
 
 const works = {

@@ -1,4 +1,4 @@
-"""Sharing with torch.multiprocessing: a process allocates tensors, another one maps them. Queues for all that is said."""
+"""Measures sharing with torch.multiprocessing: one process allocates tensors, another maps them, by way of queues."""
 
 import platform
 
@@ -9,26 +9,26 @@ from answers import (
     end_with_parent,
     now,
     samples,
-    say_missing,
+    report_missing_package,
 )
 
 try:
     import torch
     import torch.multiprocessing
 except ImportError as error:
-    say_missing(error)
+    report_missing_package(error)
 
 
 def map_tensors(tensors, answers):
-    """Maps what comes, says so, and lets go, until the other process has ended."""
+    """Maps received tensors, acknowledges them, and frees them, until the other process ends."""
     end_with_parent()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         while (job := tensors.get()) is not None:
-            is_mapping_told, repetitions = job
+            is_mapping_acknowledged, repetitions = job
             for _ in range(repetitions):
                 mapped = tensors.get()
-                if is_mapping_told:
+                if is_mapping_acknowledged:
                     answers.put(None)
                 del mapped
                 stream.synchronize()

@@ -1,6 +1,7 @@
 /*
- * A CUDA that does nothing at once: what is left of the time of a call is the caller's own. Built into libcuda.so.1 for
- * bench/overhead.ts, and for tests/ffi/other_machines_test.ts beside what other machines' libraries do. There is one device, of which nothing is remembered: handles and addresses are only told apart.
+ * A stub of CUDA whose calls return immediately, so that the time of a call is the caller's own. Built into
+ * libcuda.so.1 for bench/overhead.ts, and for tests/ffi/other_machines_test.ts together with stand-ins for the
+ * libraries of other machines. There is one device without any state: handles and addresses are only distinct.
  */
 #include <fcntl.h>
 #include <stddef.h>
@@ -11,19 +12,19 @@
 static uint64_t latest_handle = 0x1000;
 static unsigned latest_allocation;
 
-static int hand_out(void *out) {
+static int create_handle(void *out) {
   latest_handle += 16;
   memcpy(out, &latest_handle, sizeof latest_handle);
   return 0;
 }
 
-static int hand_out_address(void *out) {
+static int create_address(void *out) {
   uint64_t address = 0x7f0000000000 + ((uint64_t)(latest_allocation++ % 4096) << 21);
   memcpy(out, &address, sizeof address);
   return 0;
 }
 
-static int tell(void *out, int value) {
+static int store_int(void *out, int value) {
   memcpy(out, &value, sizeof value);
   return 0;
 }
@@ -34,8 +35,8 @@ static int export_pointer(void *data, uint64_t address) {
   return 0;
 }
 
-/* The caller closes what it gets. */
-static int export_pool(void *handle) { return tell(handle, open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+/* The caller closes the descriptor. */
+static int export_pool(void *handle) { return store_int(handle, open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 static int allocate_host(void *out, size_t size) {
   void *address = malloc(size);
@@ -57,28 +58,30 @@ static int import_pointer(void *out, const void *data) {
 }
 
 int cuInit(unsigned flags) { return 0; }
-int cuDriverGetVersion(int *version) { return tell(version, 13000); }
-int cuDeviceGetCount(int *count) { return tell(count, 1); }
-int cuDevicePrimaryCtxRetain(void *context, int device) { return hand_out(context); }
+int cuDriverGetVersion(int *version) { return store_int(version, 13000); }
+int cuDeviceGetCount(int *count) { return store_int(count, 1); }
+int cuDevicePrimaryCtxRetain(void *context, int device) { return create_handle(context); }
 int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
 int cuCtxSetCurrent(void *context) { return 0; }
-int cuStreamCreateWithPriority(void *stream, unsigned flags, int priority) { return hand_out(stream); }
+int cuStreamCreateWithPriority(void *stream, unsigned flags, int priority) { return create_handle(stream); }
 int cuStreamDestroy_v2(void *stream) { return 0; }
 int cuStreamSynchronize(void *stream) { return 0; }
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
-int cuEventCreate(void *event, unsigned flags) { return hand_out(event); }
+int cuEventCreate(void *event, unsigned flags) { return create_handle(event); }
 int cuEventDestroy_v2(void *event) { return 0; }
 int cuEventRecord(void *event, void *stream) { return 0; }
 int cuEventQuery(void *event) { return 0; }
-int cuMemPoolCreate(void *pool, const void *props) { return hand_out(pool); }
+int cuMemPoolCreate(void *pool, const void *props) { return create_handle(pool); }
 int cuMemPoolDestroy(void *pool) { return 0; }
 int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { return 0; }
-int cuMemPoolGetAccess(int *flags, void *pool, const void *location) { return tell(flags, 3); }
-int cuMemAllocFromPoolAsync(void *address, size_t size, void *pool, void *stream) { return hand_out_address(address); }
+int cuMemPoolGetAccess(int *flags, void *pool, const void *location) { return store_int(flags, 3); }
+int cuMemAllocFromPoolAsync(void *address, size_t size, void *pool, void *stream) { return create_address(address); }
 int cuMemFreeAsync(uint64_t address, void *stream) { return 0; }
 int cuMemFree_v2(uint64_t address) { return 0; }
 int cuMemPoolExportToShareableHandle(void *handle, void *pool, int type, uint64_t flags) { return export_pool(handle); }
-int cuMemPoolImportFromShareableHandle(void *pool, void *handle, int type, uint64_t flags) { return hand_out(pool); }
+int cuMemPoolImportFromShareableHandle(void *pool, void *handle, int type, uint64_t flags) {
+  return create_handle(pool);
+}
 int cuMemPoolExportPointer(void *data, uint64_t address) { return export_pointer(data, address); }
 int cuMemPoolImportPointer(void *address, void *pool, const void *data) { return import_pointer(address, data); }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t count, void *stream) { return 0; }
@@ -86,10 +89,10 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t count, void *stream) { 
 int cuMemHostAlloc(void *address, size_t size, unsigned flags) { return allocate_host(address, size); }
 int cuMemFreeHost(void *address) { return free_host(address); }
 int cuModuleLoadDataEx(void *module, const void *image, unsigned options, void *names, void *values) {
-  return hand_out(module);
+  return create_handle(module);
 }
 int cuModuleUnload(void *module) { return 0; }
-int cuModuleGetFunction(void *function, void *module, const char *name) { return hand_out(function); }
+int cuModuleGetFunction(void *function, void *module, const char *name) { return create_handle(function); }
 int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                    unsigned block_y, unsigned block_z, unsigned shared_memory, void *stream, void **parameters,
                    void **extra) {

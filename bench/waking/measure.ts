@@ -1,6 +1,6 @@
 /**
- * Measures what waiting for another process costs in the runtime that it runs in. A program of its own, which
- * `../waking.ts` starts in each. Prints one line of JSON, a `WakingResult`.
+ * Measures what waiting for another process costs in the current runtime. `../waking.ts` starts this program in each
+ * runtime. Prints one line of JSON, a `WakingResult`.
  *
  *     measure.ts ROUNDS
  *
@@ -13,16 +13,18 @@ import { Exporter, type Offer, open, UnixListener } from "../../mod.ts";
 import { startChild } from "../../examples/child_process.ts";
 import type { Times } from "../measurement.ts";
 import type { Role } from "./partner.ts";
-import { idleShare, rest } from "./rest.ts";
-import { type IdleShares, restMilliseconds, type WakingResult } from "./results.ts";
+import { idleShare, sleep } from "./idle.ts";
+import { type IdleShares, pauseMilliseconds, type WakingResult } from "./results.ts";
 
-/** Engines make code fast once it has run for a while. */
+/** The number of untimed samples that come first. Engines optimize code only after it has run for a while. */
 const warmUp = 200;
-/** Samples for each round, by the milliseconds of rest before: those that take long are fewer. */
+/** Samples per round, by the length of the pause before each sample. Samples after long pauses are fewer. */
 const samplesPerRound: Readonly<Record<number, number>> = { 0: 25, 20: 1, 120: 0.25 };
 const deathsPerRound = 0.4;
-/** Rests differ by so many milliseconds, so that they end at any moment between two looks of the other process. */
-const restSpread = 5;
+/**
+ * The random part of a pause, in milliseconds, so that pauses end at any moment between two polls of the other process.
+ */
+const pauseJitter = 5;
 const byteLength = 2 ** 20;
 
 const [rounds] = process.argv.slice(2).map(Number) as [number];
@@ -36,10 +38,11 @@ using pool = device.createPool({ handleType: "posix-fd" });
 using buffer = pool.allocate(byteLength, stream);
 await using listener = UnixListener.listen(`${folder}/socket`);
 
+/** The other process. */
 interface Partner {
-  /** Aborted when it fails. */
+  /** Aborted if the process fails. */
   readonly signal: AbortSignal;
-  /** Resolves when it has ended. */
+  /** Resolves when the process has ended. */
   readonly ended: Promise<void>;
   kill(): void;
 }
@@ -49,20 +52,20 @@ function startPartner(role: Role, connections = 0): Partner {
   const { exited, kill } = startChild(program, { args: [role, folder, connections.toString()] });
   const failed = new AbortController();
   const ended = exited.then((code) => {
-    if (code !== 0) failed.abort(new Error(`The process that was to ${role} has ended with code ${code}`));
+    if (code !== 0) failed.abort(new Error(`The partner process with the role "${role}" ended with exit code ${code}`));
   });
   return { signal: failed.signal, ended, kill: () => kill("SIGKILL") };
 }
 
-/** The times of an operation, which gives how long it took, for each of the rests before it. */
+/** Samples an operation, which resolves to its duration, after each of the pauses. */
 async function timeWaits(sample: () => Promise<number>): Promise<Times[]> {
   for (let i = 0; i < warmUp; i++) await sample();
   const results: Times[] = [];
-  for (const milliseconds of restMilliseconds) {
+  for (const milliseconds of pauseMilliseconds) {
     const times: number[] = [];
     const samples = Math.ceil(rounds * samplesPerRound[milliseconds]!);
     for (let i = 0; i < samples; i++) {
-      if (milliseconds > 0) await rest(milliseconds + Math.random() * restSpread);
+      if (milliseconds > 0) await sleep(milliseconds + Math.random() * pauseJitter);
       times.push(await sample());
     }
     results.push(times);
@@ -85,17 +88,17 @@ async function timeBytes(): Promise<Times[]> {
   return times;
 }
 
-/** How long it takes from an offer until what is waited for; then the offer is taken back. */
+/** Times an offer until `isComplete` resolves, and then withdraws the offer. */
 async function timeOffer(
-  { exporter, signal, isThere }: {
+  { exporter, signal, isComplete }: {
     exporter: Exporter;
     signal: AbortSignal;
-    isThere: (offer: Offer) => Promise<unknown>;
+    isComplete: (offer: Offer) => Promise<unknown>;
   },
 ): Promise<number> {
   const start = performance.now();
   const offer = exporter.offer("buffer", buffer);
-  await isThere(offer);
+  await isComplete(offer);
   const time = performance.now() - start;
   await offer.released({ signal });
   offer.withdraw();
@@ -103,29 +106,29 @@ async function timeOffer(
   return time;
 }
 
-/** Until the other process has said by a byte that it has mapped the offer. */
+/** Times offers until the other process has mapped them and sent a byte. */
 async function timeMappings(): Promise<Times[]> {
   await using exporter = listen();
-  const { signal, ended } = startPartner("mapAndSay");
+  const { signal, ended } = startPartner("mapAndReport");
   await using socket = await listener.accept({ signal });
-  const times = await timeWaits(() => timeOffer({ exporter, signal, isThere: () => socket.receive(1) }));
+  const times = await timeWaits(() => timeOffer({ exporter, signal, isComplete: () => socket.receive(1) }));
   await exporter[Symbol.asyncDispose]();
   await ended;
   return times;
 }
 
-/** Until this process knows that the other has mapped the offer and released it. */
+/** Times offers until this process knows that the other process has mapped and released them. */
 async function timeReleases(): Promise<Times[]> {
   await using exporter = listen();
   const { signal, ended } = startPartner("map");
-  const isThere = (offer: Offer) => offer.released({ signal });
-  const times = await timeWaits(() => timeOffer({ exporter, signal, isThere }));
+  const isComplete = (offer: Offer) => offer.released({ signal });
+  const times = await timeWaits(() => timeOffer({ exporter, signal, isComplete }));
   await exporter[Symbol.asyncDispose]();
   await ended;
   return times;
 }
 
-/** From the moment at which a process that has mapped an offer, and rests, is killed. */
+/** Times the detection of deaths: kills idle processes that have mapped an offer. */
 async function timeDeaths(): Promise<Record<string, Times>> {
   await using exporter = listen();
   const released: number[] = [];
@@ -134,8 +137,8 @@ async function timeDeaths(): Promise<Record<string, Times>> {
   for (let i = 0; i < deaths; i++) {
     const offer = exporter.offer("held", buffer);
     const { signal, ended, kill } = startPartner("hold");
-    await hear(1, signal);
-    await rest(restMilliseconds.at(-1)! + Math.random() * restSpread);
+    await receiveFromPartner(1, signal);
+    await sleep(pauseMilliseconds.at(-1)! + Math.random() * pauseJitter);
     const start = performance.now();
     kill();
     await Promise.all([
@@ -145,15 +148,15 @@ async function timeDeaths(): Promise<Record<string, Times>> {
     offer.withdraw();
     await offer.ended();
   }
-  return { "the exporter knows that its lease is over": released, "the runtime says that its child is gone": exited };
+  return { "the exporter knows that the lease has ended": released, "the runtime reports the child's exit": exited };
 }
 
 async function measureIdle(connections: number): Promise<IdleShares> {
   await using _exporter = listen();
   const { signal, ended } = startPartner("idle", connections);
-  await hear(1, signal);
+  await receiveFromPartner(1, signal);
   const share = await idleShare();
-  const { buffer: bytes } = await hear(Float64Array.BYTES_PER_ELEMENT, signal);
+  const { buffer: bytes } = await receiveFromPartner(Float64Array.BYTES_PER_ELEMENT, signal);
   await ended;
   return { connections, exporter: share, importer: new Float64Array(bytes)[0]! };
 }
@@ -162,17 +165,17 @@ function listen(): Exporter {
   return Exporter.listen(`${folder}/exporter`);
 }
 
-/** What a partner says, which then closes the connection. */
-async function hear(byteLength: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+/** Resolves to the bytes that the partner sends on a new connection. */
+async function receiveFromPartner(byteLength: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
   await using socket = await listener.accept({ signal });
   return (await socket.receive(byteLength)).bytes;
 }
 
 const result: WakingResult = {
   waits: {
-    "a byte there and back": await timeBytes(),
-    "an offer until it is mapped, and a byte back": await timeMappings(),
-    "an offer until it is mapped and released": await timeReleases(),
+    "byte sent and returned": await timeBytes(),
+    "offer mapped, byte returned": await timeMappings(),
+    "offer mapped and released": await timeReleases(),
   },
   deaths: await timeDeaths(),
   idle: [await measureIdle(1), await measureIdle(16)],

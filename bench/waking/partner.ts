@@ -1,5 +1,5 @@
 /**
- * The other process: does one thing until the process that started it has closed the connection.
+ * The other process: plays one role until the process that started it closes the connection.
  *
  *     partner.ts ROLE FOLDER [CONNECTIONS]
  *
@@ -7,17 +7,17 @@
  */
 import process from "node:process";
 import { type Cuda, Importer, open, SharingError, UnixSocket } from "../../mod.ts";
-import { idleShare } from "./rest.ts";
+import { idleShare } from "./idle.ts";
 
-/** What the other process can do. */
-export type Role = "echo" | "map" | "mapAndSay" | "hold" | "idle";
+/** The roles of the other process. */
+export type Role = "echo" | "map" | "mapAndReport" | "hold" | "idle";
 
 const [role, folder, connections] = process.argv.slice(2) as [Role, string, string | undefined];
 
 const connectSocket = (): Promise<UnixSocket> => UnixSocket.connect(`${folder}/socket`);
 const connectImporter = (cuda: Cuda): Promise<Importer> => Importer.connect(cuda, `${folder}/exporter`);
 
-/** Sends every byte back. */
+/** Returns every byte. */
 async function echo(): Promise<void> {
   await using socket = await connectSocket();
   for (;;) {
@@ -26,7 +26,7 @@ async function echo(): Promise<void> {
   }
 }
 
-/** Maps every offer and releases it. */
+/** Maps and releases every offer. */
 async function map(): Promise<void> {
   using cuda = open({ driver: "software" });
   await using importer = await connectImporter(cuda);
@@ -35,8 +35,8 @@ async function map(): Promise<void> {
   }
 }
 
-/** Maps every offer, says so by a byte, and releases it. */
-async function mapAndSay(): Promise<void> {
+/** Maps every offer, sends a byte, and releases the offer. */
+async function mapAndReport(): Promise<void> {
   using cuda = open({ driver: "software" });
   await using socket = await connectSocket();
   await using importer = await connectImporter(cuda);
@@ -46,33 +46,33 @@ async function mapAndSay(): Promise<void> {
   }
 }
 
-/** Maps an offer, says so by a byte, and keeps it. */
+/** Maps an offer, sends a byte, and holds the offer. */
 async function hold(): Promise<void> {
   using cuda = open({ driver: "software" });
   await using importer = await connectImporter(cuda);
   const offer = await importer.offer("held");
   using _buffer = await offer.map();
-  await say(new Uint8Array(1));
+  await report(new Uint8Array(1));
   for await (const _offer of importer.offers());
 }
 
-/** Says by a byte that it is connected so many times, does nothing, and says what that has cost. */
+/** Opens the connections, sends a byte, stays idle, and sends its processor time as a share. */
 async function idle(): Promise<void> {
   using cuda = open({ driver: "software" });
   await using importers = new AsyncDisposableStack();
   for (let count = 0; count < Number(connections); count++) importers.use(await connectImporter(cuda));
-  await say(new Uint8Array(1));
+  await report(new Uint8Array(1));
   const share = await idleShare();
-  await say(new Uint8Array(Float64Array.of(share).buffer));
+  await report(new Uint8Array(Float64Array.of(share).buffer));
 }
 
-/** By a connection that is gone afterwards: nobody waits for it. */
-async function say(bytes: Uint8Array): Promise<void> {
+/** Sends bytes on a new connection and closes it, so that nothing polls that connection afterwards. */
+async function report(bytes: Uint8Array): Promise<void> {
   await using socket = await connectSocket();
   await socket.send(bytes);
 }
 
-const roles: Readonly<Record<Role, () => Promise<void>>> = { echo, map, mapAndSay, hold, idle };
+const roles: Readonly<Record<Role, () => Promise<void>>> = { echo, map, mapAndReport, hold, idle };
 try {
   await roles[role]();
 } catch (error) {

@@ -1,23 +1,23 @@
 /**
- * What a runtime's measurement says.
+ * The results of the measurement in one runtime.
  *
  * @module
  */
 import type { Times } from "../measurement.ts";
 
-/** Milliseconds of rest before each sample; 0 for one after the other. The poller then looks in turn in all its ways. */
-export const restMilliseconds = [0, 20, 120] as const;
+/** Milliseconds of pause before each sample; 0 for samples back to back. They cover all intervals of the poller. */
+export const pauseMilliseconds = [0, 20, 120] as const;
 
-/** What `measure.ts` prints, as JSON. */
+/** The output of `measure.ts`, as JSON. */
 export interface WakingResult {
-  /** By what is waited for: the times for each of the rests. */
+  /** The times of each wait, for each of the pauses. */
   readonly waits: Readonly<Record<string, readonly Times[]>>;
-  /** By who is to notice that a process was killed. */
+  /** The times until each observer notices that a process was killed. */
   readonly deaths: Readonly<Record<string, Times>>;
   readonly idle: readonly IdleShares[];
 }
 
-/** Parts of a processor's time that processes take while nothing happens. */
+/** The shares of one processor that processes use while they are idle. */
 export interface IdleShares {
   readonly connections: number;
   readonly exporter: number;

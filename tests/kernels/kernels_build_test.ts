@@ -7,7 +7,7 @@ import {
   buildKernel,
   cSignatures,
   kernelNames,
-  moduleText,
+  moduleSource,
   nvccVersion,
   readKernelFile,
   recordedNvccVersion,
@@ -27,7 +27,7 @@ for (const [name, ptx] of exported) {
   test(`${name}.ts holds what ${name}.ptx holds, under its kernels' signatures`, () => {
     assertEquals(ptx, readKernelFile(`${name}.ptx`));
     const signatures = cSignatures(readKernelFile(`${name}.cu`));
-    assertEquals(module, moduleText(name, { ptx, signatures, nvcc: recorded }));
+    assertEquals(module, moduleSource(name, { ptx, signatures, nvcc: recorded }));
     assertEquals(kernelSignatures(ptx).map((kernel) => kernel.name), [name]);
     assert(signatures.length === 1 && signatures[0]!.startsWith(`void ${name}(`), signatures.join());
   });

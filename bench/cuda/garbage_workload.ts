@@ -1,19 +1,19 @@
 /**
- * Does one thing very often, between two collections that are asked for: `garbage.ts` starts it, and reads what V8 tells of
- * its collections.
+ * Runs one workload many times between two requested garbage collections. `garbage.ts` starts this program and reads
+ * V8's trace of its collections.
  *
- *     deno run --allow-ffi --allow-read --v8-flags=--expose-gc garbage_work.ts WORK OPERATIONS
+ *     deno run --allow-ffi --allow-read --v8-flags=--expose-gc garbage_workload.ts WORK OPERATIONS
  *
  * @module
  */
-import { openSubject } from "./subject.ts";
+import { openFixture } from "./fixture.ts";
 
 declare const gc: () => void;
 
-/** Engines make code fast once it has run for a while. */
+/** Engines optimize code only after it has run for a while. */
 const warmUp = 50_000;
 
-const { device, pool, streams, stream, synchronize } = openSubject();
+const { device, pool, streams, stream, synchronize } = openFixture();
 const module = device.loadModule(Deno.readTextFileSync(new URL("./kernels.ptx", import.meta.url)));
 const empty3 = module.kernel("empty_3");
 const allocator = pool.createCachingAllocator();
@@ -31,7 +31,7 @@ const works: Readonly<Record<string, () => void>> = {
 
 const [name, operations] = Deno.args;
 const work = works[name!];
-if (work === undefined) throw new TypeError(`There is no work "${name}"`);
+if (work === undefined) throw new TypeError(`There is no workload "${name}"`);
 const run = (count: number) => {
   for (let i = 0; i < count; i++) work();
 };

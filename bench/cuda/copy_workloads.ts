@@ -1,25 +1,25 @@
 /**
- * Copies between the host and the device, and kernels that move memory.
+ * Workloads that copy between the host and the device, and kernels that move memory.
  *
  * @module
  */
 import type { DeviceBuffer, HostBuffer, MemoryPool } from "../../mod.ts";
 import { numberOf, type Request } from "../sharing/contract.ts";
-import type { Subject, Works } from "./subject.ts";
+import type { Fixture, Workloads } from "./fixture.ts";
 import { timeBatches } from "./timing.ts";
 
 const vectorByteLength = 16;
 const block = 256;
 
-/** All of them. */
-export function copyWorks({ cuda, device, pool, stream }: Subject): Works {
+/** Returns the workloads. */
+export function copyWorkloads({ cuda, device, pool, stream }: Fixture): Workloads {
   const module = device.loadModule(Deno.readTextFileSync(new URL("./kernels.ptx", import.meta.url)));
   const fill = module.kernel("fill_vectors");
   const copy = module.kernel("copy_vectors");
-  // Host memory lives from one round to the next: getting it takes long.
+  // Host memory is kept from round to round, because allocating it takes long.
   const pinnedMemory = new Map<number, HostBuffer>();
   const pageableMemory = new Map<number, Uint8Array<ArrayBuffer>>();
-  let memoryOfPeer: MemoryPool | undefined;
+  let existingPeerPool: MemoryPool | undefined;
 
   function pinned(byteLength: number): HostBuffer {
     let memory = pinnedMemory.get(byteLength);
@@ -40,16 +40,16 @@ export function copyWorks({ cuda, device, pool, stream }: Subject): Works {
     return memory;
   }
 
-  /** Memory of the second device, which the first may write. */
+  /** Returns a pool of the second device, whose memory the first device may write. */
   function peerPool(): MemoryPool {
-    if (memoryOfPeer === undefined) {
-      memoryOfPeer = cuda.device(1).createPool({ releaseThreshold: Infinity });
-      memoryOfPeer.setAccess(device, "read-write");
+    if (existingPeerPool === undefined) {
+      existingPeerPool = cuda.device(1).createPool({ releaseThreshold: Infinity });
+      existingPeerPool.setAccess(device, "read-write");
     }
-    return memoryOfPeer;
+    return existingPeerPool;
   }
 
-  /** Each operation waits until the one before is done. */
+  /** Times operations that each wait until they are done. */
   function timeEach(request: Request, operation: () => void): number[] {
     const run = (operations: number) => {
       for (let i = 0; i < operations; i++) operation();
@@ -57,10 +57,10 @@ export function copyWorks({ cuda, device, pool, stream }: Subject): Works {
     return timeBatches(request, { run });
   }
 
-  /** All are given to the stream, and waited for at the end. */
-  function timeUntilDone(request: Request, give: () => void): number[] {
+  /** Times operations that are all enqueued on the stream before one wait at the end. */
+  function timeUntilDone(request: Request, enqueue: () => void): number[] {
     const run = (operations: number) => {
-      for (let i = 0; i < operations; i++) give();
+      for (let i = 0; i < operations; i++) enqueue();
       stream.synchronize();
     };
     return timeBatches(request, { run });
@@ -72,7 +72,7 @@ export function copyWorks({ cuda, device, pool, stream }: Subject): Works {
     return timeUntilDone(request, () => fill.launch({ grid, block, stream }, to, count, 7));
   }
 
-  const works: Works = {
+  const workloads: Workloads = {
     "copy-to-device": (request) => {
       const byteLength = numberOf(request, "byteLength", 1);
       const from = request.memory === "pinned" ? pinned(byteLength) : pageable(byteLength);
@@ -112,9 +112,9 @@ export function copyWorks({ cuda, device, pool, stream }: Subject): Works {
     },
   };
   const [, peer] = cuda.devices;
-  if (peer === undefined || !device.canAccessPeer(peer)) return works;
+  if (peer === undefined || !device.canAccessPeer(peer)) return workloads;
   return {
-    ...works,
+    ...workloads,
     "peer-copy": (request) => {
       const byteLength = numberOf(request, "byteLength", 1);
       using from = pool.allocate(byteLength, stream);

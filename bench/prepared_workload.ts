@@ -1,5 +1,5 @@
 /**
- * A workload on a device.
+ * Workloads that are ready to run on a device.
  *
  * @module
  */
@@ -7,15 +7,18 @@ import type { CudaDevice, DeviceBuffer } from "../mod.ts";
 import type { Arrays, Workload } from "./workloads.ts";
 
 /** A workload that is ready to run on a device. */
-export interface DeviceSide extends Disposable {
+export interface PreparedWorkload extends Disposable {
   /** Launches the kernel and waits until it is done. */
   run(): void;
-  /** Throws where an array of the device is not, byte for byte, what the host's is. */
+  /** Throws if an array of the device differs in any bit from the host's. */
   assertEqual(arrays: Arrays): void;
 }
 
 /** Loads a workload's kernel and copies its arrays to the device. */
-export function prepareDevice(device: CudaDevice, { ptx, kernel: name, launch, ...workload }: Workload): DeviceSide {
+export function prepareWorkload(
+  device: CudaDevice,
+  { ptx, kernel: name, launch, ...workload }: Workload,
+): PreparedWorkload {
   const owned = new DisposableStack();
   try {
     const module = owned.use(device.loadModule(ptx));
@@ -42,7 +45,7 @@ export function prepareDevice(device: CudaDevice, { ptx, kernel: name, launch, .
           const index = actual.findIndex((value, index) => value !== bits[index]);
           if (index >= 0) {
             const [found, wanted] = [actual[index]!, bits[index]!].map((value) => `0x${value.toString(16)}`);
-            throw new Error(`"${name}" differs at ${index}: the bits are ${found}, those of the C loop ${wanted}`);
+            throw new Error(`"${name}" differs at ${index}: the bits are ${found}, and the C loop's are ${wanted}`);
           }
         }
       },

@@ -1,20 +1,20 @@
 /**
- * Works that cost the host alone: allocations, launches, events.
+ * Workloads that measure only the cost to the host: allocations, launches, events.
  *
  * @module
  */
 import type { CudaStream, DeviceBuffer } from "../../mod.ts";
 import { numberOf, type Request } from "../sharing/contract.ts";
-import type { Subject, Works } from "./subject.ts";
+import type { Fixture, Workloads } from "./fixture.ts";
 import { timeBatches } from "./timing.ts";
 
-/** What memory comes from: a pool, or an allocator over one. */
+/** A source of memory: a pool, or an allocator on top of a pool. */
 interface Allocator {
   allocate(byteLength: number, stream: CudaStream): DeviceBuffer;
 }
 
-/** All of them. */
-export function callWorks({ device, pool, streams, stream, synchronize }: Subject): Works {
+/** Returns the workloads. */
+export function callWorkloads({ device, pool, streams, stream, synchronize }: Fixture): Workloads {
   const x = pool.allocate(1024, stream);
   const module = device.loadModule(Deno.readTextFileSync(new URL("./kernels.ptx", import.meta.url)));
   const event = device.createEvent();

@@ -1,31 +1,31 @@
 /**
- * What the works of poolpass are done with.
+ * The device and objects that poolpass's workloads use.
  *
  * @module
  */
 import { type Cuda, type CudaDevice, type CudaStream, type MemoryPool, open } from "../../mod.ts";
 import type { Request } from "../sharing/contract.ts";
 
-/** The most streams that a work uses. */
+/** The largest number of streams that a workload uses. */
 const streamCount = 8;
 
-/** A device with what was made on it, for as long as the program runs. */
-export interface Subject {
+/** A device and objects on it, which exist as long as the program runs. */
+export interface Fixture {
   readonly cuda: Cuda;
   readonly device: CudaDevice;
   readonly pool: MemoryPool;
   readonly streams: readonly CudaStream[];
   /** The first of the streams. */
   readonly stream: CudaStream;
-  /** Waits for all of the streams. */
+  /** Waits for all streams. */
   synchronize(): void;
 }
 
-/** Works by name: each gives nanoseconds for each operation of each sample. */
-export type Works = Readonly<Record<string, (request: Request) => number[]>>;
+/** Workloads by name. Each returns the nanoseconds per operation, for each sample. */
+export type Workloads = Readonly<Record<string, (request: Request) => number[]>>;
 
-/** The first device, with streams that do not wait for the default stream and a pool that keeps its memory. */
-export function openSubject(): Subject {
+/** Opens the first device, with non-blocking streams and a pool that keeps its memory reserved. */
+export function openFixture(): Fixture {
   const cuda = open();
   const device = cuda.device(0);
   const pool = device.createPool({ releaseThreshold: Infinity });

@@ -1,11 +1,11 @@
 /**
- * Pointers of a pool that is shared, exported and imported in one process: what the calls cost, without any socket.
+ * Workloads that export and import pointers of a shareable pool in one process: the cost of the calls without a socket.
  *
  * @module
  */
 import type { DeviceBuffer, ImportedMemoryPool, MemoryPool } from "../../mod.ts";
 import { numberOf, type Request } from "../sharing/contract.ts";
-import type { Subject, Works } from "./subject.ts";
+import type { Fixture, Workloads } from "./fixture.ts";
 import { timeBatches } from "./timing.ts";
 
 interface SharedPool {
@@ -13,8 +13,8 @@ interface SharedPool {
   readonly imported: ImportedMemoryPool;
 }
 
-/** All of them. */
-export function pointerWorks({ device, stream }: Subject): Works {
+/** Returns the workloads. */
+export function pointerWorkloads({ device, stream }: Fixture): Workloads {
   let shared: SharedPool | undefined;
 
   function sharedPool(): SharedPool {
@@ -38,7 +38,7 @@ export function pointerWorks({ device, stream }: Subject): Works {
     stream.synchronize();
   }
 
-  /** Imports what was exported before, again and again. */
+  /** Imports and frees the same exported pointers repeatedly, and times either the imports or the frees. */
   function timeImports(request: Request, isImportTimed: boolean): number[] {
     const byteLength = numberOf(request, "byteLength", 1);
     const buffers = allocate(numberOf(request, "batch", 1), byteLength);
