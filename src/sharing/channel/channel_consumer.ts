@@ -72,7 +72,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   readonly #parts: ConsumerParts;
   readonly #events: readonly CudaEvent[];
   /** Frames that have arrived and are not known to be ready, in order. */
-  readonly #coming: FrameMessage[] = [];
+  readonly #pending: FrameMessage[] = [];
   /** Frames that may be read, in order. */
   readonly #ready: FrameMessage[] = [];
   /** Slots of frames that have arrived and were not released. */
@@ -82,7 +82,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   readonly #freedOn = new FreedStreams();
   /** Buffers that the application released while they were being read. */
   readonly #beingRead = new Set<DeviceBuffer>();
-  readonly #isDrops: boolean;
+  readonly #drops: boolean;
   readonly #slotOwner: ReceivedSlotOwner;
   #lastSequence = 0;
   #cancelWait: (() => void) | undefined;
@@ -111,7 +111,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   constructor(parts: ConsumerParts, onHub: (hub: ConsumerHub) => void) {
     this.#parts = parts;
     const { readyEvents, window } = parts.channel;
-    this.#isDrops = window < readyEvents.length;
+    this.#drops = window < readyEvents.length;
     this.#events = readyEvents.map((event) => parts.openEvent(event));
     this.#slotOwner = {
       session: sessionOfBuffer(parts.whole),
@@ -170,7 +170,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
       }
       const frame = this.#ready.shift();
       if (frame !== undefined) return this.#take(frame);
-      if (this.#end !== undefined && this.#coming.length === 0) {
+      if (this.#end !== undefined && this.#pending.length === 0) {
         if (this.#end.error !== undefined) throw this.#end.error;
         return undefined;
       }
@@ -206,7 +206,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     }
     this.#held.clear();
     await this.#freedOn.finished();
-    await Promise.all([...this.#beingRead].map(readDone));
+    await Promise.all([...this.#beingRead].map(readsDone));
     const isFreed = this.#parts.freeRing();
     await Promise.allSettled([this.#parts.whole.stream.finished()]);
     this.#hasLeft = true;
@@ -217,11 +217,11 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const { offer, channel, whole, stream, send } = this.#parts;
     const { slot: index, sequence, byteLength } = frame;
     const begin = offer.byteOffset + index * channel.slotStride;
-    const buffer = bufferOfSlot(whole, { begin, byteLength, stream, freeRefusal: ofChannel });
+    const buffer = bufferOfSlot(whole, { begin, byteLength, stream, freeRefusal: slotFreeRefusal });
     const metadata = decodeMetadata(frame.metadata);
     const slot = new ReceivedSlot({ buffer, index, sequence, metadata }, this.#slotOwner);
     this.#held.add(slot);
-    if (this.#isDrops) send({ type: "taken", offer: offer.offer, sequence });
+    if (this.#drops) send({ type: "taken", offer: offer.offer, sequence });
     return slot;
   }
 
@@ -233,7 +233,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     };
     if (awaitCopies(slot.buffer, stream)) release(stream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
-    else void Promise.allSettled([stream.finished(), readDone(slot.buffer)]).then(() => sendRelease(0));
+    else void Promise.allSettled([stream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
     this.#freedOn.note(stream);
     this.#held.delete(slot);
     this.#full.delete(index);
@@ -244,7 +244,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     endUse(buffer);
     if (!isBeingRead(buffer)) return;
     this.#beingRead.add(buffer);
-    void readDone(buffer).then(() => this.#beingRead.delete(buffer));
+    void readsDone(buffer).then(() => this.#beingRead.delete(buffer));
   }
 
   #onMessage(message: FrameMessage | OfferNotice): void {
@@ -269,8 +269,8 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
       throw badMessage(`frame ${sequence} of "${this.name}" comes in slot ${slot}, whose frame was not released`);
     }
     this.#full.add(slot);
-    this.#coming.push(message);
-    if (this.#coming.length === 1) this.#advance();
+    this.#pending.push(message);
+    if (this.#pending.length === 1) this.#advance();
   }
 
   /** Moves readable frames to `#ready`, and waits for the next one that is not readable. */
@@ -280,7 +280,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     } catch (error) {
       return this.#fail(error);
     }
-    const [frame] = this.#coming;
+    const [frame] = this.#pending;
     if (frame === undefined) return;
     let isOver = false;
     const cancel = whenDone(() => this.#isWritten(frame), (error) => {
@@ -293,8 +293,8 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
 
   /** Moves readable frames to `#ready`. Keeps their order: each waits for those before it. */
   #moveReady(): void {
-    for (let frame = this.#coming[0]; frame !== undefined && this.#isWritten(frame); frame = this.#coming[0]) {
-      this.#coming.shift();
+    for (let frame = this.#pending[0]; frame !== undefined && this.#isWritten(frame); frame = this.#pending[0]) {
+      this.#pending.shift();
       this.#ready.push(frame);
       this.#wake();
     }
@@ -306,7 +306,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
 
   /** Ends the consumer with an error: its events cannot be queried any more. */
   #fail(error: unknown): void {
-    this.#coming.length = 0;
+    this.#pending.length = 0;
     this.#finish(error);
   }
 
@@ -323,8 +323,8 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     } catch (failure) {
       return this.#fail(failure);
     }
-    const lost = this.#coming.length;
-    this.#coming.length = 0;
+    const lost = this.#pending.length;
+    this.#pending.length = 0;
     if (lost > 0) {
       this.#finish(
         error ?? new SharingError("peer-gone", `Cannot read ${lost} frames of "${this.name}": the producer has closed`),
@@ -347,8 +347,8 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
 }
 
 /** Resolves once a buffer is no longer being read. */
-function readDone(buffer: DeviceBuffer): Promise<void> {
+function readsDone(buffer: DeviceBuffer): Promise<void> {
   return waitUntil(() => !isBeingRead(buffer));
 }
 
-const ofChannel = "it belongs to a channel; release its slot";
+const slotFreeRefusal = "it belongs to a channel; release its slot";

@@ -35,7 +35,7 @@ interface Consumer {
   readonly untaken: Set<number>;
   /** Whether frames are sent to it. */
   isJoined: boolean;
-  hasEnd: boolean;
+  hasSentEnd: boolean;
 }
 
 /** The frames of a channel that are still needed, and the consumers that they are sent to. */
@@ -68,11 +68,11 @@ export class ChannelFrames {
     return undefined;
   }
 
-  hasConsumers(least: number): boolean {
-    if (least === 0) return true;
+  hasConsumers(minimum: number): boolean {
+    if (minimum === 0) return true;
     let joined = 0;
     for (const { isJoined } of this.#consumers.values()) if (isJoined) joined++;
-    return joined >= least;
+    return joined >= minimum;
   }
 
   send(message: FrameMessage): void {
@@ -87,7 +87,7 @@ export class ChannelFrames {
     this.#endIfDone(frame);
   }
 
-  /** Drops the oldest frame that was sent to no consumer yet. Returns false if there is none. */
+  /** Drops the oldest frame that no consumer holds. Returns false if there is none. */
   drop(): boolean {
     for (const frame of this.#frames) {
       if (frame.holders.size > 0) continue;
@@ -194,8 +194,8 @@ export class ChannelFrames {
       untaken.add(message.sequence);
       importer.send(message);
     }
-    if (!this.#hasEnded || consumer.hasEnd) return;
-    consumer.hasEnd = true;
+    if (!this.#hasEnded || consumer.hasSentEnd) return;
+    consumer.hasSentEnd = true;
     importer.send({ type: "end", offer: this.#parts.offer });
   }
 
@@ -213,7 +213,7 @@ export class ChannelFrames {
       cancels: new Map(),
       untaken: new Set(),
       isJoined: true,
-      hasEnd: false,
+      hasSentEnd: false,
     };
     this.#consumers.set(importer, consumer);
     return consumer;

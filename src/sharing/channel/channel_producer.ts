@@ -25,9 +25,9 @@ export interface ChannelOptions {
   metadata?: JsonValue;
   /**
    * What happens when all slots are in use. With `"wait"`, the default, `reserve` waits for the slowest consumer. With
-   * `"drop-oldest"`, frames that were sent to no consumer yet are dropped, oldest first. A consumer keeps the frames
-   * that it was sent: up to `window` that its application has not received, and those that its application holds. With
-   * more slots than all consumers can keep, no consumer makes `reserve` wait.
+   * `"drop-oldest"`, frames that no consumer holds are dropped, oldest first. A consumer holds the frames that it was
+   * sent: up to `window` that its application has not received, and those that its application has not released. With
+   * more slots than all consumers can hold, no consumer makes `reserve` wait.
    */
   overflow?: "wait" | "drop-oldest";
   /** `reserve` waits until there are this many consumers: 1 by default, or 0 if frames are dropped. */
@@ -207,7 +207,9 @@ export class ChannelProducer implements AsyncDisposable {
   send(slot: Slot, options: SendFrameOptions = {}): void {
     if (this.#end !== undefined) throw this.#end.error;
     if (!(slot instanceof Slot)) {
-      throw new TypeError(`Cannot send ${whatIs(slot, "Slot")} in "${this.name}": give a slot that its reserve gave`);
+      throw new TypeError(
+        `Cannot send ${whatIs(slot, "Slot")} in "${this.name}": give a slot that its reserve returned`,
+      );
     }
     checkOptions(options, "ChannelProducer.send");
     if (!this.#slots.isReserved(slot)) {

@@ -8,7 +8,7 @@ import type { LocalEvent } from "../events/local_events.ts";
 import { bufferOfSlot, Slot } from "./slot.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
 
-const ofChannel = "it belongs to a channel; send its slot, or dispose of it";
+const slotFreeRefusal = "it belongs to a channel; send its slot, or dispose of it";
 
 /** The dependencies of `ChannelSlots`. */
 export interface ChannelSlotsParts {
@@ -52,7 +52,7 @@ export class ChannelSlots {
     const { ring, ring: { stream }, events } = parts;
     this.#session = sessionOfBuffer(ring);
     // Until the stream has reached the ring's allocation, its memory may belong to another buffer.
-    const isAllocated = stream.query() ? () => true : doneBehind(stream).isDone;
+    const isAllocated = stream.query() ? () => true : workDone(stream).isDone;
     for (const index of events.keys()) this.#settle(index, isAllocated);
   }
 
@@ -92,7 +92,7 @@ export class ChannelSlots {
           `channel lies on device ${device.ordinal}; make a stream of device ${device.ordinal} wait for it`,
       );
     }
-    this.#end(slot);
+    this.#endReservation(slot);
     return hasEvent;
   }
 
@@ -109,7 +109,7 @@ export class ChannelSlots {
     await waitUntil(() => [...this.#beingRead.values()].every((buffer) => !isBeingRead(buffer)));
     if (ring.stream.disposed) {
       // The default stream does not wait for the work of the ring's stream, nor for the writes.
-      await doneBehind(ring.stream.device).done;
+      await workDone(ring.stream.device).done;
       ring.stream = ring.stream.device.defaultStream;
     }
     ring[Symbol.dispose]();
@@ -129,8 +129,8 @@ export class ChannelSlots {
       this.#reserving.delete(waiting!);
       const begin = index * stride;
       const { stream } = ring;
-      const buffer = bufferOfSlot(ring, { begin, byteLength: slotByteLength, stream, freeRefusal: ofChannel });
-      const slot = new Slot(buffer, index, (each) => this.#giveBack(each));
+      const buffer = bufferOfSlot(ring, { begin, byteLength: slotByteLength, stream, freeRefusal: slotFreeRefusal });
+      const slot = new Slot(buffer, index, (each) => this.#returnSlot(each));
       this.#reserved.set(index, slot);
       waiting!.resolve(slot);
     }
@@ -149,7 +149,7 @@ export class ChannelSlots {
     if (this.#isClosed) return;
     this.#isClosed = true;
     const { ring, events } = this.#parts;
-    for (const slot of this.#reserved.values()) ignoreLoss(() => this.#giveBack(slot));
+    for (const slot of this.#reserved.values()) ignoreLoss(() => this.#returnSlot(slot));
     for (const cancel of this.#settling.values()) cancel();
     this.#settling.clear();
     if (ring.stream.disposed) return;
@@ -158,15 +158,15 @@ export class ChannelSlots {
     });
   }
 
-  #giveBack(slot: Slot): void {
+  #returnSlot(slot: Slot): void {
     if (!this.isReserved(slot)) return;
-    this.#end(slot);
+    this.#endReservation(slot);
     const { index, buffer } = slot;
     const { stream } = buffer;
     const { device, event } = this.#parts.events[index]!;
     if (stream.disposed || stream.device !== device) {
       // Only the device reports when the work of a destroyed stream is done.
-      const { isDone, done } = doneBehind(stream.disposed ? stream.device : stream);
+      const { isDone, done } = workDone(stream.disposed ? stream.device : stream);
       this.#writing.add(done);
       void done.then(() => this.#writing.delete(done));
       return this.#settle(index, isDone);
@@ -178,7 +178,7 @@ export class ChannelSlots {
     }
   }
 
-  #end({ index, buffer }: Slot): void {
+  #endReservation({ index, buffer }: Slot): void {
     this.#reserved.delete(index);
     endUse(buffer);
     if (isBeingRead(buffer)) this.#beingRead.set(index, buffer);
@@ -203,7 +203,7 @@ export class ChannelSlots {
  * Reports when the work that a stream or a whole device was given so far is done. If the device is lost, it counts as
  * done.
  */
-function doneBehind(work: CudaStream | CudaDevice): { isDone: () => boolean; done: Promise<void> } {
+function workDone(work: CudaStream | CudaDevice): { isDone: () => boolean; done: Promise<void> } {
   let isDone = false;
   const end = (): void => {
     isDone = true;

@@ -14,7 +14,7 @@ export class Slot implements Disposable {
   readonly buffer: DeviceBuffer;
   /** The index of the slot in the ring, from 0. */
   readonly index: number;
-  readonly #giveBack: (slot: Slot) => void;
+  readonly #return: (slot: Slot) => void;
 
   static {
     printAs(this, "Slot", (slot) => {
@@ -29,10 +29,10 @@ export class Slot implements Disposable {
    *
    * @ignore
    */
-  constructor(buffer: DeviceBuffer, index: number, giveBack: (slot: Slot) => void) {
+  constructor(buffer: DeviceBuffer, index: number, returnSlot: (slot: Slot) => void) {
     this.buffer = buffer;
     this.index = index;
-    this.#giveBack = giveBack;
+    this.#return = returnSlot;
   }
 
   /**
@@ -40,7 +40,7 @@ export class Slot implements Disposable {
    * stream was given is done.
    */
   [Symbol.dispose](): void {
-    ignoreLoss(() => this.#giveBack(this));
+    ignoreLoss(() => this.#return(this));
   }
 }
 

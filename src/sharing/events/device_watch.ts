@@ -2,7 +2,7 @@ import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 import type { LocalEvent } from "./local_events.ts";
 
 /** Milliseconds between two polls. */
-const interval = 100;
+const pollInterval = 100;
 
 /**
  * Polls whether the exporter's device still works while importers wait for its events. A kernel that faults destroys
@@ -12,7 +12,7 @@ export class DeviceWatch {
   /** Returns at most one event of each device, none of which is known to have fired. */
   readonly #pending: () => Iterable<LocalEvent>;
   readonly #onLost: (error: unknown) => void;
-  readonly #timer = new UnreferencedTimer(() => this.#look(), interval);
+  readonly #timer = new UnreferencedTimer(() => this.#poll(), pollInterval);
 
   constructor(pending: () => Iterable<LocalEvent>, onLost: (error: unknown) => void) {
     this.#pending = pending;
@@ -28,7 +28,7 @@ export class DeviceWatch {
     this.#timer.stop();
   }
 
-  #look(): void {
+  #poll(): void {
     let isPending = false;
     try {
       for (const { event } of this.#pending()) {

@@ -8,11 +8,11 @@ import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
  * The events of all exporters and importers in this process, by handle. CUDA cannot open an event in the process that
  * created it.
  */
-const eventsHere = new Map<string, CudaEvent>();
+const eventsOfProcess = new Map<string, CudaEvent>();
 
 /** The event that a handle refers to, if this process created it. */
 export function findLocalEvent(handle: Uint8Array): CudaEvent | undefined {
-  return eventsHere.get(handle.toHex());
+  return eventsOfProcess.get(handle.toHex());
 }
 
 /** An interprocess event of this process. Peers know it by its number. */
@@ -50,7 +50,7 @@ export class LocalEvents {
 
   close(): void {
     for (const { event, message } of this.#all.values()) {
-      eventsHere.delete(message.handle.toHex());
+      eventsOfProcess.delete(message.handle.toHex());
       ignoreLoss(() => event[Symbol.dispose]());
     }
     this.#all.clear();
@@ -71,10 +71,10 @@ export class LocalEvents {
         deviceUuid: parseUuid(device.uuid),
         handle: event.exportHandle(),
       };
-      const own = { device, event, message };
-      this.#all.set(this.#last, own);
-      eventsHere.set(message.handle.toHex(), event);
-      return own;
+      const localEvent = { device, event, message };
+      this.#all.set(this.#last, localEvent);
+      eventsOfProcess.set(message.handle.toHex(), event);
+      return localEvent;
     } catch (error) {
       event[Symbol.dispose]();
       throw error;

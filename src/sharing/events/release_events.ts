@@ -14,7 +14,7 @@ export type SendRelease = (event: number) => void;
 export interface Release {
   readonly stream: CudaStream;
   /** Whether the exporter can query events of the stream's device. */
-  readonly isSeen: boolean;
+  readonly canExporterQuery: boolean;
   /** Returns the event to record. By default, an event is lent to the exporter until EVENT_FREE. */
   readonly eventOf?: () => LocalEvent;
 }
@@ -29,7 +29,7 @@ export class ReleaseEvents {
   /** The events that the exporter may query, until EVENT_FREE. */
   readonly #lent = new Set<number>();
   /** The number of releases that are sent once their work is done. */
-  #later = 0;
+  #pending = 0;
   readonly #send: (message: Message) => void;
   /** Called whenever a pending release was sent or an event was returned. */
   readonly #onSettled: () => void;
@@ -47,29 +47,29 @@ export class ReleaseEvents {
   }
 
   /** Whether the exporter still has to return events. */
-  get areLent(): boolean {
+  get hasLentEvents(): boolean {
     return this.#lent.size > 0;
   }
 
   /** Whether releases still have to be sent. */
-  get isOwed(): boolean {
-    return this.#later > 0;
+  get hasPendingReleases(): boolean {
+    return this.#pending > 0;
   }
 
   /**
    * Sends a release that takes effect when a stream has finished its work so far. Sends an event if the exporter can
    * query the stream's device; otherwise waits for the work and sends 0. If this throws, nothing was sent.
    */
-  release({ stream, isSeen, eventOf }: Release, send: SendRelease): void {
+  release({ stream, canExporterQuery, eventOf }: Release, send: SendRelease): void {
     // Skips this query for a slot: it has an event anyway, and its stream is seldom idle.
-    if ((eventOf === undefined || !isSeen) && stream.query()) return send(0);
-    if (!isSeen) return this.sendWhenDone(stream, send);
-    const own = eventOf?.() ?? this.#events.take(stream.device);
-    const { event, message } = own;
+    if ((eventOf === undefined || !canExporterQuery) && stream.query()) return send(0);
+    if (!canExporterQuery) return this.sendWhenDone(stream, send);
+    const localEvent = eventOf?.() ?? this.#events.take(stream.device);
+    const { event, message } = localEvent;
     try {
       stream.record(event);
     } catch (error) {
-      if (eventOf === undefined) this.#events.release(own);
+      if (eventOf === undefined) this.#events.release(localEvent);
       throw error;
     }
     if (!this.#sentIdentifiers.has(message.event)) {
@@ -82,9 +82,9 @@ export class ReleaseEvents {
 
   /** Sends 0 once a stream has finished its work so far. If the device is lost, the work has ended, too. */
   sendWhenDone(stream: CudaStream, send: SendRelease): void {
-    this.#later++;
+    this.#pending++;
     const settle = (): void => {
-      this.#later--;
+      this.#pending--;
       this.#onSettled();
     };
     stream.finished().catch((error) => {
@@ -103,7 +103,7 @@ export class ReleaseEvents {
   }
 
   /** Handles EVENT_FREE: the exporter returns an event. */
-  onFree(event: number): void {
+  onEventFree(event: number): void {
     if (!this.#lent.delete(event)) throw badMessage(`event ${event} is freed and was not lent`);
     this.#events.release(this.#events.get(event)!);
     this.#onSettled();

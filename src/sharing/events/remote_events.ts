@@ -13,8 +13,8 @@ interface RemoteEvent {
   opened: CudaEvent | undefined;
   /** Whether it is known to have fired. Stays true for as long as it has users. */
   hasFired: boolean;
-  /** Whether it was queried since the last microtask and had not fired. */
-  isKnownToBeAhead: boolean;
+  /** Set until the next microtask if a query found that it had not fired. */
+  isKnownPending: boolean;
 }
 
 /** The interprocess events that a peer has announced. Each is opened when it is first queried. */
@@ -32,7 +32,7 @@ export class RemoteEvents {
     if (this.#events.size >= maximumIdentifiers) {
       throw badMessage(`more than ${maximumIdentifiers} events are announced`);
     }
-    const event = { message, users: 0, opened: undefined, hasFired: false, isKnownToBeAhead: false };
+    const event = { message, users: 0, opened: undefined, hasFired: false, isKnownPending: false };
     this.#events.set(message.event, event);
   }
 
@@ -41,14 +41,14 @@ export class RemoteEvents {
    *
    * @throws {SharingError} `bad-message` if it was not announced
    */
-  use(identifier: number): void {
+  retain(identifier: number): void {
     const known = this.#known(identifier);
     // The event may have been recorded again since it last had users.
     if (known.users === 0) known.hasFired = false;
     known.users++;
   }
 
-  leave(identifier: number): void {
+  release(identifier: number): void {
     this.#known(identifier).users--;
   }
 
@@ -61,8 +61,8 @@ export class RemoteEvents {
   open(identifier: number): CudaEvent {
     const known = this.#known(identifier);
     if (known.opened === undefined) {
-      const own = findLocalEvent(known.message.handle);
-      if (own !== undefined) return own;
+      const localEvent = findLocalEvent(known.message.handle);
+      if (localEvent !== undefined) return localEvent;
       const uuid = formatUuid(known.message.deviceUuid);
       const device = this.#findDevice(uuid);
       if (device === undefined) {
@@ -79,18 +79,18 @@ export class RemoteEvents {
   }
 
   /**
-   * Whether a ready event has fired. However many offers have it, the driver is queried at most once between two
-   * microtasks, and never again once the event has fired.
+   * Whether a ready event has fired. However many offers have it, the driver is queried at most once until the next
+   * microtask, and never again once the event has fired.
    *
    * @throws as `open` does, and if the device is lost
    */
   hasFired(identifier: number): boolean {
     const known = this.#known(identifier);
-    if (known.hasFired || known.isKnownToBeAhead) return known.hasFired;
+    if (known.hasFired || known.isKnownPending) return known.hasFired;
     known.hasFired = this.open(identifier).query();
     if (!known.hasFired) {
-      known.isKnownToBeAhead = true;
-      queueMicrotask(() => known.isKnownToBeAhead = false);
+      known.isKnownPending = true;
+      queueMicrotask(() => known.isKnownPending = false);
     }
     return known.hasFired;
   }

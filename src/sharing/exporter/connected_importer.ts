@@ -12,7 +12,7 @@ import {
   type Message,
 } from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
-import { hasCome, whenCome } from "./ready_events.ts";
+import { hasFired, whenFired } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
@@ -32,7 +32,7 @@ export interface ImporterOwner {
 }
 
 /** Milliseconds between attempts to open an event for which resources were lacking. */
-const openPause = 100;
+const openRetryPause = 100;
 
 /**
  * The exporter's end of a connection to an importer. Pending changes are stored as a set of changed offers, not as
@@ -86,7 +86,7 @@ export class ConnectedImporter {
     // An offer that was withdrawn before it was sent need not be sent.
     if (record.isWithdrawn && !this.sentOffers.has(record.identifier)) return void this.#changed.delete(record);
     const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0;
-    if (isAlone && !this.#stream.isBacklogged) return this.#tellChange(record);
+    if (isAlone && !this.#stream.isBacklogged) return this.#sendChangeNow(record);
     this.#changed.add(record);
     this.#pump();
   }
@@ -102,7 +102,7 @@ export class ConnectedImporter {
   }
 
   /** Sends FORGET, if the identifier was announced to the importer. */
-  forget(message: ForgetMessage): void {
+  sendForget(message: ForgetMessage): void {
     if (this.isConnected && this.#sentIdentifiers.get(message.kind)!.delete(message.identifier)) {
       this.#stream.send(message);
     }
@@ -139,8 +139,8 @@ export class ConnectedImporter {
       try {
         opened = this.#events.open(event);
       } catch (error) {
-        if (!lacksMeans(error)) throw error;
-        nextTry = performance.now() + openPause;
+        if (!isOutOfResources(error)) throw error;
+        nextTry = performance.now() + openRetryPause;
       }
     };
     if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before EVENT_FREE`);
@@ -194,7 +194,7 @@ export class ConnectedImporter {
     for (const record of this.#changed) {
       if (stream.isBacklogged) return;
       this.#changed.delete(record);
-      this.#tellChange(record);
+      this.#sendChangeNow(record);
     }
   }
 
@@ -203,14 +203,14 @@ export class ConnectedImporter {
     for (const { record } of this.sentOffers.values()) record.channel?.onDrain(this);
   }
 
-  #tellChange(record: OfferRecord): void {
+  #sendChangeNow(record: OfferRecord): void {
     const sentOffer = this.sentOffers.get(record.identifier);
     if (sentOffer === undefined) {
       if (record.isWithdrawn || !record.isPublic) return;
-      if (this.isOwnProcess && record.ready !== undefined && !hasCome(record.ready)) {
-        return void whenCome(record.ready, (error) => error === undefined && this.sendChange(record));
+      if (this.isOwnProcess && record.ready !== undefined && !hasFired(record.ready)) {
+        return void whenFired(record.ready, (error) => error === undefined && this.sendChange(record));
       }
-      return this.#announce(record);
+      return this.#sendOffer(record);
     }
     if (sentOffer.recall === "wanted") {
       sentOffer.recall = "sent";
@@ -222,13 +222,13 @@ export class ConnectedImporter {
     }
   }
 
-  #announce(record: OfferRecord): void {
+  #sendOffer(record: OfferRecord): void {
     const { pool, allocation, channel } = record;
-    this.#tellOnce(pool.message.pool, pool.message);
-    if (allocation !== undefined) this.#tellOnce(allocation.message.allocation, allocation.message);
+    this.#sendOnce(pool.message.pool, pool.message);
+    if (allocation !== undefined) this.#sendOnce(allocation.message.allocation, allocation.message);
     const message = record.message();
-    if (message.readyEvent !== 0) this.#tellOnce(message.readyEvent, record.ready!.own.message);
-    if (channel !== undefined) { for (const each of channel.eventMessages) this.#tellOnce(each.event, each); }
+    if (message.readyEvent !== 0) this.#sendOnce(message.readyEvent, record.ready!.localEvent.message);
+    if (channel !== undefined) { for (const each of channel.eventMessages) this.#sendOnce(each.event, each); }
     const sentOffer = new SentOffer(record, this);
     this.sentOffers.set(record.identifier, sentOffer);
     record.sentCount++;
@@ -236,7 +236,7 @@ export class ConnectedImporter {
     if (channel !== undefined) this.#stream.send(channel.message);
   }
 
-  #tellOnce(identifier: number, message: Message): void {
+  #sendOnce(identifier: number, message: Message): void {
     const sent = this.#sentIdentifiers.get(message.type)!;
     if (sent.has(identifier)) return;
     sent.add(identifier);
@@ -311,12 +311,12 @@ export class ConnectedImporter {
   /** Ends a sent offer that is completely released, and notifies those who wait for a release. */
   #settle(sentOffer: SentOffer): void {
     if (sentOffer.held === 0 && sentOffer.releasing === 0) {
-      sentOffer.count();
+      sentOffer.countRelease();
       sentOffer.record.channel?.onReleased(this);
       if (sentOffer.isAnswered) this.#end(sentOffer);
     }
     sentOffer.notify();
-    this.#leaveIfNothingIsLeft();
+    this.#endIfUnused();
   }
 
   #end(sentOffer: SentOffer): void {
@@ -339,7 +339,7 @@ export class ConnectedImporter {
     }
     this.#owner.onDisconnect(this, error);
     this.process.whenEnded(() => this.#processEnded());
-    this.#leaveIfNothingIsLeft();
+    this.#endIfUnused();
     if (!this.#isGone) this.#owner.onLinger(this);
   }
 
@@ -361,22 +361,22 @@ export class ConnectedImporter {
       }
     }
     other.sentOffers.clear();
-    other.#leaveIfNothingIsLeft();
+    other.#endIfUnused();
   }
 
   #processEnded(): void {
     for (const sentOffer of [...this.sentOffers.values()]) {
       sentOffer.held = 0;
       sentOffer.releasing = 0;
-      sentOffer.count();
+      sentOffer.countRelease();
       sentOffer.record.channel?.onReleased(this);
       this.#end(sentOffer);
       sentOffer.notify();
     }
-    this.#leaveIfNothingIsLeft();
+    this.#endIfUnused();
   }
 
-  #leaveIfNothingIsLeft(): void {
+  #endIfUnused(): void {
     if (this.isConnected || this.sentOffers.size > 0 || this.#isGone) return;
     this.#isGone = true;
     for (const cancel of this.#cancels) cancel();
@@ -393,7 +393,7 @@ function hasNoDevice(error: unknown): boolean {
 }
 
 /** Whether an error means that this process lacks resources, which it may have later. */
-function lacksMeans(error: unknown): boolean {
+function isOutOfResources(error: unknown): boolean {
   return error instanceof CudaError &&
     (error.code === "cudaErrorOperatingSystem" || error.code === "cudaErrorMemoryAllocation");
 }

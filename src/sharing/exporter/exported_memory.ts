@@ -6,7 +6,7 @@ import { Identifiers } from "./identifiers.ts";
 import type { AllocationMessage, ForgetMessage, PoolMessage } from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
 
-const noUuid = new Uint8Array(16);
+const zeroUuid = new Uint8Array(16);
 
 /** A pool whose memory is offered. It is exported once for all offers and importers. */
 export interface ExportedPool {
@@ -32,7 +32,7 @@ export interface ExportedAllocation {
   users: number;
   isFreed: boolean;
   /** Stops keeping the memory: it is freed once its user has freed it. */
-  readonly letGo: () => void;
+  readonly releaseMemory: () => void;
 }
 
 /**
@@ -49,7 +49,7 @@ export interface ExportedBuffer {
   readonly offers: OfferRecord[];
   isFreed: boolean;
   /** Stops keeping the memory: it is freed once its user has freed it. */
-  readonly letGo: () => void;
+  readonly releaseMemory: () => void;
 }
 
 /** The pools, allocations and buffers that an exporter has exported. */
@@ -80,16 +80,16 @@ export class ExportedMemory {
   }
 
   /** Exports a pool for an offer of the whole pool. */
-  usePool(pool: MemoryPool): ExportedPool {
+  retainPool(pool: MemoryPool): ExportedPool {
     const exported = this.#pools.get(pool) ?? this.#exportPool(pool);
     exported.users++;
     return exported;
   }
 
   /** Removes a user of a pool: an offer of it that has ended, or an allocation in it that is no longer exported. */
-  leavePool(exported: ExportedPool): void {
+  releasePool(exported: ExportedPool): void {
     exported.users--;
-    if (exported.users === 0 && exported.isDisposed) this.#forgetPool(exported);
+    if (exported.users === 0 && exported.isDisposed) this.#unexportPool(exported);
   }
 
   /** Exports a buffer for an offer of it or of a part of it. The caller then calls `addOffer`. */
@@ -98,21 +98,21 @@ export class ExportedMemory {
   }
 
   /** Adds an offer of a buffer. */
-  useBuffer(exported: ExportedBuffer, offer: OfferRecord): void {
-    offer.place = exported.offers.push(offer) - 1;
+  addOffer(exported: ExportedBuffer, offer: OfferRecord): void {
+    offer.index = exported.offers.push(offer) - 1;
   }
 
   /** Removes an offer of a buffer, which has ended. */
-  leaveBuffer(exported: ExportedBuffer, offer: OfferRecord): void {
+  removeOffer(exported: ExportedBuffer, offer: OfferRecord): void {
     const { offers } = exported;
     const last = offers.pop()!;
     if (last !== offer) {
-      offers[offer.place] = last;
-      last.place = offer.place;
+      offers[offer.index] = last;
+      last.index = offer.index;
     }
     if (offers.length > 0) return;
     if (exported.isPart && !exported.isFreed) this.#buffers.delete(exported.whole);
-    if (exported.isPart || exported.isFreed) this.#forgetBuffer(exported);
+    if (exported.isPart || exported.isFreed) this.#unexportBuffer(exported);
   }
 
   /** Returns the device with a UUID, if memory of it was exported. */
@@ -127,17 +127,17 @@ export class ExportedMemory {
   close(): void {
     for (const exported of this.#allocations.values()) {
       exported.isFreed = true;
-      if (exported.users === 0) this.#forgetAllocation(exported);
+      if (exported.users === 0) this.#unexportAllocation(exported);
     }
     this.#allocations.clear();
     for (const exported of this.#buffers.values()) {
       exported.isFreed = true;
-      if (exported.offers.length === 0) this.#forgetBuffer(exported);
+      if (exported.offers.length === 0) this.#unexportBuffer(exported);
     }
     this.#buffers.clear();
     for (const exported of [...this.#pools.values()]) {
       exported.isDisposed = true;
-      if (exported.users === 0) this.#forgetPool(exported);
+      if (exported.users === 0) this.#unexportPool(exported);
     }
   }
 
@@ -152,7 +152,7 @@ export class ExportedMemory {
         type: "pool",
         pool: this.#poolIdentifiers.take(),
         kind: device === undefined ? "host" : "device",
-        deviceUuid: device === undefined ? noUuid : parseUuid(device.uuid),
+        deviceUuid: device === undefined ? zeroUuid : parseUuid(device.uuid),
         handle,
       },
       users: 0,
@@ -161,7 +161,7 @@ export class ExportedMemory {
         exported.isDisposed = true;
         exported.users++;
         this.#onPoolDisposed(exported);
-        this.leavePool(exported);
+        this.releasePool(exported);
       }),
     };
     this.#pools.set(pool, exported);
@@ -179,10 +179,10 @@ export class ExportedMemory {
       byteOffset,
       offers: [],
       isFreed: false,
-      letGo: keepMemory(whole, () => {
+      releaseMemory: keepMemory(whole, () => {
         exported.isFreed = true;
         this.#buffers.delete(whole);
-        if (exported.offers.length === 0) this.#forgetBuffer(exported);
+        if (exported.offers.length === 0) this.#unexportBuffer(exported);
         else this.#onFree(exported);
       }),
     };
@@ -199,7 +199,7 @@ export class ExportedMemory {
           : "Cannot offer memory that was imported: only the process that allocated it can",
       );
     }
-    const pool = this.usePool(whole.pool);
+    const pool = this.retainPool(whole.pool);
     try {
       const exportData = whole.exportPointer();
       const exported: ExportedAllocation = {
@@ -213,41 +213,41 @@ export class ExportedMemory {
         },
         users: 0,
         isFreed: false,
-        letGo: keepMemory(whole, () => {
+        releaseMemory: keepMemory(whole, () => {
           exported.isFreed = true;
           this.#allocations.delete(whole);
-          if (exported.users === 0) this.#forgetAllocation(exported);
+          if (exported.users === 0) this.#unexportAllocation(exported);
         }),
       };
       this.#allocations.set(whole, exported);
       return exported;
     } catch (error) {
-      this.leavePool(pool);
+      this.releasePool(pool);
       throw error;
     }
   }
 
-  #forgetBuffer(exported: ExportedBuffer): void {
-    const { allocation, letGo } = exported;
-    letGo();
+  #unexportBuffer(exported: ExportedBuffer): void {
+    const { allocation, releaseMemory } = exported;
+    releaseMemory();
     allocation.users--;
-    if (allocation.users === 0 && allocation.isFreed) this.#forgetAllocation(allocation);
+    if (allocation.users === 0 && allocation.isFreed) this.#unexportAllocation(allocation);
   }
 
-  #forgetAllocation(exported: ExportedAllocation): void {
+  #unexportAllocation(exported: ExportedAllocation): void {
     const identifier = exported.message.allocation;
     this.#onForget({ type: "forget", kind: "allocation", identifier });
-    this.#allocationIdentifiers.giveBack(identifier);
-    exported.letGo();
-    this.leavePool(exported.pool);
+    this.#allocationIdentifiers.release(identifier);
+    exported.releaseMemory();
+    this.releasePool(exported.pool);
   }
 
-  #forgetPool(exported: ExportedPool): void {
+  #unexportPool(exported: ExportedPool): void {
     if (!this.#pools.delete(exported.pool)) return;
     exported.stopWatching();
     const identifier = exported.message.pool;
     this.#onForget({ type: "forget", kind: "pool", identifier });
-    this.#poolIdentifiers.giveBack(identifier);
+    this.#poolIdentifiers.release(identifier);
     exported.handle[Symbol.dispose]();
   }
 }

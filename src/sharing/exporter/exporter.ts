@@ -19,7 +19,7 @@ import { checkName, encodeMetadata, type JsonValue } from "../protocol/metadata.
 import { Offer, type OfferOwner } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
 import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
-import { hasCome, ReadyEvents, whenCome } from "./ready_events.ts";
+import { hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
 import { Condition } from "../../support/waiting/condition.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
 import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
@@ -60,7 +60,7 @@ export interface OfferOptions {
 type CompleteOptions = Required<Omit<ExporterOptions, "onDisconnect">> & Pick<ExporterOptions, "onDisconnect">;
 
 /** Milliseconds until the next attempt to accept after one failed, as when there are no descriptors. */
-const listenPause = 100;
+const acceptRetryPause = 100;
 /** The maximum number of characters of a failure's description that is sent to importers. */
 const maximumTextLength = 300;
 /** The number of ended connections of one process that are kept separately. */
@@ -98,14 +98,14 @@ export class Exporter implements AsyncDisposable {
   readonly #memory: ExportedMemory;
   readonly #events = new LocalEvents();
   readonly #ready = new ReadyEvents(this.#events, {
-    onKnown: (record) => this.#announce(record),
+    onKnown: (record) => this.#onReadyKnown(record),
     onFailure: (error) => this.#fail(error),
   });
   readonly #watch = new DeviceWatch(() => this.#pendingEvents(), (error) => this.#fail(error));
   /** The operations that offers call. */
   readonly #owner: OfferOwner = {
     withdraw: (record) => this.#withdraw(record),
-    sentOffersOf: (record) => this.#announcementsOf(record),
+    sentOffersOf: (record) => this.#sentOffersOf(record),
   };
   /** Why no importer is served any more: the device is lost. */
   #failure: string | undefined;
@@ -129,7 +129,7 @@ export class Exporter implements AsyncDisposable {
     this.#options = options;
     this.#memory = new ExportedMemory({
       onForget: (message) => {
-        for (const importer of this.#importers) importer.forget(message);
+        for (const importer of this.#importers) importer.sendForget(message);
       },
       onFree: ({ offers }) => {
         for (const record of [...offers]) this.#withdraw(record);
@@ -204,7 +204,7 @@ export class Exporter implements AsyncDisposable {
     if (source instanceof MemoryPool) {
       const record = this.#recordOfPool(name, source, metadata);
       this.#add(record);
-      this.#notify(record);
+      this.#sendToImporters(record);
       return this.#offerOf(record);
     }
     const record = this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
@@ -212,7 +212,7 @@ export class Exporter implements AsyncDisposable {
       if (options.stream !== undefined) checkStream(options.stream, sessionOfBuffer(source));
       this.#publish(record, options.stream ?? source.stream);
     } catch (error) {
-      this.#leave(record);
+      this.#releaseResources(record);
       throw error;
     }
     return this.#offerOf(record);
@@ -223,7 +223,7 @@ export class Exporter implements AsyncDisposable {
    * channel: the exporter's disposal does not free the ring.
    *
    * @param name 1 to 255 bytes in UTF-8, which no other offer uses
-   * @param options the ring's pool, its number and size of slots, and what happens when all slots are in use
+   * @param options the ring's pool, the number and size of its slots, and what happens when all slots are in use
    * @throws {TypeError} if the pool is in host memory or was not created with handleType "posix-fd", and as `offer`
    * does
    * @throws {RangeError} if an option is out of range, and as `offer` does
@@ -240,7 +240,7 @@ export class Exporter implements AsyncDisposable {
     using undo = new DisposableStack();
     const ring = undo.use(pool.allocate(slots * stride, options.stream));
     const record = this.#recordOfBuffer(name, ring, { metadata, kind: "channel" });
-    undo.defer(() => this.#leave(record));
+    undo.defer(() => this.#releaseResources(record));
     const events = Array.from({ length: slots }, () => {
       const event = this.#events.take(device);
       undo.defer(() => this.#events.release(event));
@@ -257,18 +257,18 @@ export class Exporter implements AsyncDisposable {
       onSend: () => this.#watch.start(),
       withdraw: () => {
         this.#withdraw(record);
-        leave();
+        releaseEvents();
       },
     }, (hub) => record.channel = hub);
     this.#publish(record, ring.stream);
     undo.move();
     // Importers query the events until the offer has ended, and the producer until it is disposed.
     let users = 2;
-    const leave = (): void => {
+    const releaseEvents = (): void => {
       users--;
       if (users === 0) events.forEach((event) => this.#events.release(event));
     };
-    record.whenEnded(leave);
+    record.whenEnded(releaseEvents);
     return producer;
   }
 
@@ -300,7 +300,7 @@ export class Exporter implements AsyncDisposable {
   }
 
   #recordOfPool(name: string, pool: MemoryPool, metadata: string): OfferRecord {
-    const exported = this.#memory.usePool(pool);
+    const exported = this.#memory.retainPool(pool);
     return new OfferRecord({
       identifier: this.#identifiers.take(),
       name,
@@ -337,7 +337,7 @@ export class Exporter implements AsyncDisposable {
       byteOffset: exported.byteOffset + byteOffset,
       byteLength: buffer.byteLength,
     });
-    this.#memory.useBuffer(exported, record);
+    this.#memory.addOffer(exported, record);
     return record;
   }
 
@@ -345,7 +345,7 @@ export class Exporter implements AsyncDisposable {
   #publish(record: OfferRecord, stream: CudaStream): void {
     this.#add(record);
     try {
-      this.#ready.await(record, stream);
+      this.#ready.assign(record, stream);
     } catch (error) {
       this.#remove(record);
       throw error;
@@ -362,21 +362,21 @@ export class Exporter implements AsyncDisposable {
     this.#records.delete(record);
   }
 
-  #announce(record: OfferRecord): void {
+  #onReadyKnown(record: OfferRecord): void {
     const { ready, pool } = record;
-    if (ready === undefined) return this.#notify(record);
-    if (ready.own.device === pool.pool.device) {
+    if (ready === undefined) return this.#sendToImporters(record);
+    if (ready.localEvent.device === pool.pool.device) {
       this.#watch.start();
-      return this.#notify(record);
+      return this.#sendToImporters(record);
     }
     // Importers may not see the other device: the offer is sent to them once its work is done.
-    whenCome(ready, (error) => {
+    whenFired(ready, (error) => {
       if (error !== undefined) this.#fail(error);
-      else this.#notify(record);
+      else this.#sendToImporters(record);
     });
   }
 
-  #notify(record: OfferRecord): void {
+  #sendToImporters(record: OfferRecord): void {
     if (record.isWithdrawn) return;
     record.isPublic = true;
     for (const importer of this.#importers) importer.sendChange(record);
@@ -386,8 +386,8 @@ export class Exporter implements AsyncDisposable {
   #pendingEvents(): Iterable<LocalEvent> {
     const pending = new Map<CudaDevice, LocalEvent>();
     for (const { ready, channel } of this.#records) {
-      const own = ready === undefined || hasCome(ready) ? channel?.pendingEvent() : ready.own;
-      if (own !== undefined) pending.set(own.device, own);
+      const localEvent = ready === undefined || hasFired(ready) ? channel?.pendingEvent() : ready.localEvent;
+      if (localEvent !== undefined) pending.set(localEvent.device, localEvent);
     }
     return pending.values();
   }
@@ -413,18 +413,18 @@ export class Exporter implements AsyncDisposable {
   #endIfOver(record: OfferRecord): void {
     if (!record.isWithdrawn || record.sentCount > 0 || record.hasEnded) return;
     this.#records.delete(record);
-    this.#leave(record);
+    this.#releaseResources(record);
     record.end();
     if (this.#closing.signal.aborted) this.#closeEvents();
   }
 
   /** Releases the resources of an offer. */
-  #leave(record: OfferRecord): void {
-    if (record.ready !== undefined) this.#ready.leave(record.ready);
+  #releaseResources(record: OfferRecord): void {
+    if (record.ready !== undefined) this.#ready.release(record.ready);
     record.ready = undefined;
-    this.#identifiers.giveBack(record.identifier);
-    if (record.buffer === undefined) this.#memory.leavePool(record.pool);
-    else this.#memory.leaveBuffer(record.buffer, record);
+    this.#identifiers.release(record.identifier);
+    if (record.buffer === undefined) this.#memory.releasePool(record.pool);
+    else this.#memory.removeOffer(record.buffer, record);
   }
 
   /** Destroys the events if nobody can query them any more, because nobody holds anything. */
@@ -436,7 +436,7 @@ export class Exporter implements AsyncDisposable {
     return new Offer(record, this.#owner);
   }
 
-  #announcementsOf(record: OfferRecord): SentOffer[] {
+  #sentOffersOf(record: OfferRecord): SentOffer[] {
     return [...this.#importers].flatMap(({ sentOffers }) => sentOffers.get(record.identifier) ?? [])
       // The identifier may have been reused for another offer.
       .filter((sentOffer) => sentOffer.record === record);
@@ -454,7 +454,7 @@ export class Exporter implements AsyncDisposable {
         // the same way.
         void error;
         await abortable((resolve) => {
-          const timer = setTimeout(resolve, listenPause);
+          const timer = setTimeout(resolve, acceptRetryPause);
           return () => clearTimeout(timer);
         }, { signal }).catch(() => {});
       }
@@ -584,11 +584,11 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   }
   checkShareable(pool, `create channel "${name}"`);
   const channel = `channel "${name}"`;
-  checkWhole(channel, { value: slots, what: "slots", least: 1, most: maximumSlots });
+  checkInteger(channel, { value: slots, what: "slots", minimum: 1, maximum: maximumSlots });
   checkByteLength(slotByteLength, `slotByteLength of ${channel}`, 1);
   checkByteLength(slots * strideOf(slotByteLength), `the size of the ${slots} slots of ${channel}`);
-  checkWhole(channel, { value: window ?? 1, what: "window", least: 1, most: slots });
-  checkWhole(channel, { value: minimumConsumers ?? 0, what: "minimumConsumers", least: 0 });
+  checkInteger(channel, { value: window ?? 1, what: "window", minimum: 1, maximum: slots });
+  checkInteger(channel, { value: minimumConsumers ?? 0, what: "minimumConsumers", minimum: 0 });
 }
 
 /** The number of bytes from one slot to the next. */
@@ -596,12 +596,12 @@ function strideOf(slotByteLength: number): number {
   return Math.ceil(slotByteLength / slotAlignment) * slotAlignment;
 }
 
-function checkWhole(
+function checkInteger(
   of: string,
-  { value, what, least, most = Infinity }: { value: number; what: string; least: number; most?: number },
+  { value, what, minimum, maximum = Infinity }: { value: number; what: string; minimum: number; maximum?: number },
 ): void {
-  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  const needed = `a whole number ${most === Infinity ? `of at least ${least}` : `from ${least} to ${most}`}`;
+  if (Number.isSafeInteger(value) && value >= minimum && value <= maximum) return;
+  const needed = `a whole number ${maximum === Infinity ? `of at least ${minimum}` : `from ${minimum} to ${maximum}`}`;
   const isNumber = typeof value === "number";
   const message = `Cannot create ${of}: ${what} is ${isNumber ? value : whatIs(value)}, and must be ${needed}`;
   throw isNumber ? new RangeError(message) : new TypeError(message);

@@ -1,5 +1,5 @@
 /** The largest number that fits the field of a message. */
-const last = 2 ** 32 - 1;
+const maximum = 2 ** 32 - 1;
 
 /** Allocates identifiers, from 1. A released number is reused only after all others. */
 export class Identifiers {
@@ -9,14 +9,14 @@ export class Identifiers {
   /** Returns an unused number. */
   take(): number {
     do {
-      this.#latest = this.#latest % last + 1;
+      this.#latest = this.#latest % maximum + 1;
     } while (this.#used.has(this.#latest));
     this.#used.add(this.#latest);
     return this.#latest;
   }
 
   /** Makes a number available again. */
-  giveBack(identifier: number): void {
+  release(identifier: number): void {
     this.#used.delete(identifier);
   }
 }

@@ -1,7 +1,7 @@
 import type { ChannelHub } from "../channel/channel_hub.ts";
 import type { ExportedAllocation, ExportedBuffer, ExportedPool } from "./exported_memory.ts";
 import type { OfferMessage } from "../protocol/messages.ts";
-import { hasCome, type ReadyMoment } from "./ready_events.ts";
+import { hasFired, type ReadyEvent } from "./ready_events.ts";
 
 /** The constant properties of an offer. */
 export interface OfferRecordParts {
@@ -26,9 +26,9 @@ export class OfferRecord {
   /** The number of importers that it was sent to and for which it is not over. */
   sentCount = 0;
   /** Its index among the offers of its buffer. */
-  place = 0;
+  index = 0;
   /** The event that must fire before the memory may be read; undefined once it is known to have fired. */
-  ready: ReadyMoment | undefined;
+  ready: ReadyEvent | undefined;
   /** Whether it can be sent to importers: `ready` is an event that they can open, or has fired. */
   isPublic = false;
   isWithdrawn = false;
@@ -78,7 +78,7 @@ export class OfferRecord {
   /** The message that announces it to an importer, as of now. */
   message(): OfferMessage {
     const { identifier, kind, buffer, pool, byteOffset, byteLength, name, metadata } = this.#parts;
-    const isReady = this.ready === undefined || hasCome(this.ready);
+    const isReady = this.ready === undefined || hasFired(this.ready);
     return {
       type: "offer",
       offer: identifier,
@@ -87,7 +87,7 @@ export class OfferRecord {
       pool: pool.message.pool,
       byteOffset,
       byteLength,
-      readyEvent: isReady ? 0 : this.ready!.own.message.event,
+      readyEvent: isReady ? 0 : this.ready!.localEvent.message.event,
       name,
       metadata,
     };
@@ -101,7 +101,7 @@ export class OfferRecord {
   }
 
   /** Counts one more importer that has mapped and released the offer. */
-  noteRelease(): void {
+  countRelease(): void {
     this.releases++;
     for (const callback of [...this.#awaitingReleases ?? []]) callback();
   }

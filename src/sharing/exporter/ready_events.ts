@@ -4,15 +4,15 @@ import type { OfferRecord } from "./offer_record.ts";
 import type { LocalEvent, LocalEvents } from "../events/local_events.ts";
 
 /** A ready event: it is recorded behind the work that must be done before offers may be read. */
-export interface ReadyMoment {
-  readonly own: LocalEvent;
+export interface ReadyEvent {
+  readonly localEvent: LocalEvent;
   readonly stream: CudaStream;
   /** The number of offers that have it and have not ended. */
   users: number;
   /** Whether it is known to have fired. Stays true. */
-  isPast: boolean;
-  /** Whether it was queried since the last microtask and had not fired. */
-  isKnownToBeAhead: boolean;
+  hasFired: boolean;
+  /** Set until the next microtask if a query found that it had not fired. */
+  isKnownPending: boolean;
 }
 
 /** The callbacks of `ReadyEvents`. */
@@ -24,29 +24,29 @@ export interface ReadyEventsHandlers {
 }
 
 /** Offers of one stream's work that are made synchronously, one after another. */
-interface Run {
+interface Batch {
   /** The number of offers so far. */
   count: number;
   /** Recorded again whenever the stream is queried and is not idle. */
-  moment: ReadyMoment | undefined;
+  readyEvent: ReadyEvent | undefined;
   /** The offers that have it. */
   readonly awaiting: OfferRecord[];
   /** The offers for which the stream was not queried yet. */
-  unasked: OfferRecord[];
+  unqueried: OfferRecord[];
   /** Stops watching for the disposal of the stream. */
-  forgetStream: (() => void) | undefined;
+  stopWatchingStream: (() => void) | undefined;
 }
 
 /**
  * The number of offers of a batch for which the stream is queried one by one: they do not wait for work that the stream
  * is given after them.
  */
-const offersAlone = 8;
+const individualOffers = 8;
 /**
  * Beyond that number, the stream is queried once for this many offers: querying a GPU's stream costs as much as
  * everything else that an offer takes.
  */
-const offersTogether = 32;
+const offersPerQuery = 32;
 
 /**
  * Finds the ready event of each offer. Offers made synchronously on one stream share an event, which is announced to
@@ -55,7 +55,7 @@ const offersTogether = 32;
 export class ReadyEvents {
   readonly #events: LocalEvents;
   readonly #handlers: ReadyEventsHandlers;
-  readonly #runs = new Map<CudaStream, Run>();
+  readonly #batches = new Map<CudaStream, Batch>();
 
   constructor(events: LocalEvents, handlers: ReadyEventsHandlers) {
     this.#events = events;
@@ -66,118 +66,118 @@ export class ReadyEvents {
    * Finds the ready event of a new offer: it fires when the stream has finished the work that it was given so far. The
    * event may be known before this returns. If this throws, no callback is called for the offer.
    */
-  await(record: OfferRecord, stream: CudaStream): void {
-    const run = this.#runOf(stream);
-    run.count++;
-    if (run.count > offersAlone && run.count % offersTogether !== 0) {
-      // Throws now if the stream was disposed.
+  assign(record: OfferRecord, stream: CudaStream): void {
+    const batch = this.#batchOf(stream);
+    batch.count++;
+    if (batch.count > individualOffers && batch.count % offersPerQuery !== 0) {
+      // Throws if the stream was disposed, as a query would.
       void stream.unsafeHandle;
-      run.unasked.push(record);
-      run.forgetStream ??= whenStreamDisposed(stream, () => this.#askAgain(stream, run));
+      batch.unqueried.push(record);
+      batch.stopWatchingStream ??= whenStreamDisposed(stream, () => this.#queryAgain(stream, batch));
     } else {
-      const moment = this.#ask(stream, run);
-      this.#answer(run, moment);
-      this.#give(record, { run, moment });
+      const readyEvent = this.#eventBehind(stream, batch);
+      this.#assignUnqueried(batch, readyEvent);
+      this.#assign(record, { batch, readyEvent });
     }
   }
 
   /** Removes an offer from its ready event. The offer has ended for every importer. */
-  leave(moment: ReadyMoment): void {
-    moment.users--;
-    if (moment.users > 0) return;
-    const run = this.#runs.get(moment.stream);
-    if (run?.moment === moment) run.moment = undefined;
-    this.#events.release(moment.own);
+  release(readyEvent: ReadyEvent): void {
+    readyEvent.users--;
+    if (readyEvent.users > 0) return;
+    const batch = this.#batches.get(readyEvent.stream);
+    if (batch?.readyEvent === readyEvent) batch.readyEvent = undefined;
+    this.#events.release(readyEvent.localEvent);
   }
 
-  #runOf(stream: CudaStream): Run {
-    let run = this.#runs.get(stream);
-    if (run === undefined) {
-      if (this.#runs.size === 0) queueMicrotask(() => this.#end());
-      run = { count: 0, moment: undefined, awaiting: [], unasked: [], forgetStream: undefined };
-      this.#runs.set(stream, run);
+  #batchOf(stream: CudaStream): Batch {
+    let batch = this.#batches.get(stream);
+    if (batch === undefined) {
+      if (this.#batches.size === 0) queueMicrotask(() => this.#endBatches());
+      batch = { count: 0, readyEvent: undefined, awaiting: [], unqueried: [], stopWatchingStream: undefined };
+      this.#batches.set(stream, batch);
     }
-    return run;
+    return batch;
   }
 
   /** Ends the batches of all streams. */
-  #end(): void {
-    const runs = [...this.#runs];
-    for (const [stream, run] of runs) this.#askAgain(stream, run);
-    this.#runs.clear();
-    for (const [, { forgetStream }] of runs) forgetStream?.();
-    for (const [, { awaiting }] of runs) {
+  #endBatches(): void {
+    const batches = [...this.#batches];
+    for (const [stream, batch] of batches) this.#queryAgain(stream, batch);
+    this.#batches.clear();
+    for (const [, { stopWatchingStream }] of batches) stopWatchingStream?.();
+    for (const [, { awaiting }] of batches) {
       for (const record of awaiting) if (!record.isWithdrawn) this.#handlers.onKnown(record);
     }
   }
 
   /** Queries the stream for the offers for which it was not queried yet. */
-  #askAgain(stream: CudaStream, run: Run): void {
-    if (run.unasked.every(({ isWithdrawn }) => isWithdrawn)) return;
-    let moment: ReadyMoment | undefined;
+  #queryAgain(stream: CudaStream, batch: Batch): void {
+    if (batch.unqueried.every(({ isWithdrawn }) => isWithdrawn)) return;
+    let readyEvent: ReadyEvent | undefined;
     try {
-      moment = this.#ask(stream, run);
+      readyEvent = this.#eventBehind(stream, batch);
     } catch (error) {
-      run.unasked = [];
+      batch.unqueried = [];
       return this.#handlers.onFailure(error);
     }
-    this.#answer(run, moment);
+    this.#assignUnqueried(batch, readyEvent);
   }
 
   /** Returns an event behind all work that the stream was given so far; undefined if that work is done. */
-  #ask(stream: CudaStream, run: Run): ReadyMoment | undefined {
+  #eventBehind(stream: CudaStream, batch: Batch): ReadyEvent | undefined {
     if (stream.query()) return undefined;
-    if (run.moment !== undefined) {
-      stream.record(run.moment.own.event);
-      return run.moment;
+    if (batch.readyEvent !== undefined) {
+      stream.record(batch.readyEvent.localEvent.event);
+      return batch.readyEvent;
     }
-    const own = this.#events.take(stream.device);
+    const localEvent = this.#events.take(stream.device);
     try {
-      stream.record(own.event);
+      stream.record(localEvent.event);
     } catch (error) {
-      this.#events.release(own);
+      this.#events.release(localEvent);
       throw error;
     }
-    return run.moment = { own, stream, users: 0, isPast: false, isKnownToBeAhead: false };
+    return batch.readyEvent = { localEvent, stream, users: 0, hasFired: false, isKnownPending: false };
   }
 
   /** Assigns the result of a query to the offers that were waiting for one. */
-  #answer(run: Run, moment: ReadyMoment | undefined): void {
-    if (run.unasked.length === 0) return;
-    const { unasked } = run;
-    run.unasked = [];
-    for (const record of unasked) if (!record.isWithdrawn) this.#give(record, { run, moment });
+  #assignUnqueried(batch: Batch, readyEvent: ReadyEvent | undefined): void {
+    if (batch.unqueried.length === 0) return;
+    const { unqueried } = batch;
+    batch.unqueried = [];
+    for (const record of unqueried) if (!record.isWithdrawn) this.#assign(record, { batch, readyEvent });
   }
 
-  #give(record: OfferRecord, { run, moment }: { run: Run; moment: ReadyMoment | undefined }): void {
-    if (moment === undefined) return this.#handlers.onKnown(record);
-    moment.users++;
-    record.ready = moment;
-    run.awaiting.push(record);
+  #assign(record: OfferRecord, { batch, readyEvent }: { batch: Batch; readyEvent: ReadyEvent | undefined }): void {
+    if (readyEvent === undefined) return this.#handlers.onKnown(record);
+    readyEvent.users++;
+    record.ready = readyEvent;
+    batch.awaiting.push(record);
   }
 }
 
 /** Whether a ready event has fired. If the device is lost, it never fires. */
-export function hasCome(moment: ReadyMoment): boolean {
+export function hasFired(readyEvent: ReadyEvent): boolean {
   try {
-    return ask(moment);
+    return query(readyEvent);
   } catch {
     return false;
   }
 }
 
 /** Calls back once a ready event has fired or can never fire. */
-export function whenCome(moment: ReadyMoment, callback: (error?: unknown) => void): () => void {
-  return whenDone(() => ask(moment), callback);
+export function whenFired(readyEvent: ReadyEvent, callback: (error?: unknown) => void): () => void {
+  return whenDone(() => query(readyEvent), callback);
 }
 
-/** Queries the driver, at most once between two microtasks. */
-function ask(moment: ReadyMoment): boolean {
-  if (moment.isPast || moment.isKnownToBeAhead) return moment.isPast;
-  moment.isPast = moment.own.event.query();
-  if (!moment.isPast) {
-    moment.isKnownToBeAhead = true;
-    queueMicrotask(() => moment.isKnownToBeAhead = false);
+/** Queries the driver, at most once until the next microtask. */
+function query(readyEvent: ReadyEvent): boolean {
+  if (readyEvent.hasFired || readyEvent.isKnownPending) return readyEvent.hasFired;
+  readyEvent.hasFired = readyEvent.localEvent.event.query();
+  if (!readyEvent.hasFired) {
+    readyEvent.isKnownPending = true;
+    queueMicrotask(() => readyEvent.isKnownPending = false);
   }
-  return moment.isPast;
+  return readyEvent.hasFired;
 }

@@ -78,10 +78,10 @@ export class SentOffer {
   }
 
   /** Counts the importer's first complete release. */
-  count(): void {
+  countRelease(): void {
     if (!this.wasHeld || this.wasReleased || this.held > 0 || this.releasing > 0) return;
     this.wasReleased = true;
-    this.record.noteRelease();
+    this.record.countRelease();
   }
 
   /** Calls the pending callbacks if the importer has released the offer. */

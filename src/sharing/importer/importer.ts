@@ -59,7 +59,7 @@ export class Importer implements AsyncDisposable {
   readonly #stream: MessageStream;
   readonly #closeTimeout: number;
   readonly #memory: RemoteMemory;
-  readonly #peerEvents: RemoteEvents;
+  readonly #remoteEvents: RemoteEvents;
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
   /** Whether the exporter is in this process, which cannot open its own events. */
@@ -106,7 +106,7 @@ export class Importer implements AsyncDisposable {
     const memory = new RemoteMemory(cuda);
     const events = new RemoteEvents((uuid) => memory.findDevice(uuid));
     this.#memory = memory;
-    this.#peerEvents = events;
+    this.#remoteEvents = events;
     this.#offers = new RemoteOffers({ memory, events, send, isBacklogged: () => stream.isBacklogged });
     this.#releases = new ReleaseEvents({
       send,
@@ -209,7 +209,7 @@ export class Importer implements AsyncDisposable {
     checkName(name);
     checkOptions(options, "Importer.offer");
     this.#check(`wait for "${name}"`);
-    const known = this.#offers.named(name);
+    const known = this.#offers.find(name);
     if (known !== undefined) {
       throwIfAborted(options.signal);
       return this.#offerOf(known);
@@ -235,18 +235,18 @@ export class Importer implements AsyncDisposable {
   async channel(name: string, options: ConsumerOptions = {}): Promise<ChannelConsumer> {
     if (options?.stream !== undefined) this.#memory.checkStream(options.stream);
     await this.offer(name, options);
-    const state = this.#offers.named(name);
+    const state = this.#offers.find(name);
     if (state === undefined) throw new SharingError("not-found", `Cannot join "${name}": it was withdrawn`);
     const { message, channel } = state;
     if (channel === undefined) {
       throw new TypeError(`Cannot join "${name}": it is a ${message.kind}; use Importer.offer`);
     }
-    this.#checkOffered(state);
+    this.#checkMappable(state);
     this.#offers.beginJoin(message);
     try {
       return await this.#mapWhole(state, options, (mapped) => {
         // The end may have come since the ready event was queried: nothing would notify the consumer of it.
-        if (this.#end !== undefined) throw this.#gone(`join "${name}"`);
+        if (this.#end !== undefined) throw this.#goneError(`join "${name}"`);
         return this.#join(state, channel, { ...mapped, ...options });
       });
     } catch (error) {
@@ -269,8 +269,8 @@ export class Importer implements AsyncDisposable {
     const releases = [...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]());
     for (const mapped of [...this.#mapped]) releases.push(this.#dispose(mapped));
     const results = await Promise.allSettled(releases);
-    if (this.#end === undefined) await this.#settled(() => !this.#owesReleases());
-    if (this.#end === undefined) await this.#settled(() => !this.#releases.areLent, this.#closeTimeout);
+    if (this.#end === undefined) await this.#waitUntil(() => !this.#hasPendingReleases());
+    if (this.#end === undefined) await this.#waitUntil(() => !this.#releases.hasLentEvents, this.#closeTimeout);
     if (this.#end === undefined) {
       if (this.#isStuck) this.#stream.end("failed", "what was mapped could not be released");
       else this.#stream.end("done");
@@ -280,7 +280,7 @@ export class Importer implements AsyncDisposable {
     const pools = this.#memory.close();
     // The pool of what could not be released must stay.
     if (!this.#isStuck) { for (const pool of pools) ignoreLoss(() => pool[Symbol.dispose]()); }
-    this.#peerEvents.close();
+    this.#remoteEvents.close();
     this.#releases.close(this.#stream.process);
     for (const result of results) if (result.status === "rejected") throw result.reason;
   }
@@ -305,12 +305,12 @@ export class Importer implements AsyncDisposable {
    * Whether releases still have to be sent: memory that was freed is still being read, or work is pending that only
    * this process can query.
    */
-  #owesReleases(): boolean {
-    return this.#releases.isOwed || this.#mapped.size > 0 || this.#mapping > 0;
+  #hasPendingReleases(): boolean {
+    return this.#releases.hasPendingReleases || this.#mapped.size > 0 || this.#mapping > 0;
   }
 
   /** Waits until `isSettled` returns true or the connection has ended. */
-  #settled(isSettled: () => boolean, milliseconds?: number): Promise<void> {
+  #waitUntil(isSettled: () => boolean, milliseconds?: number): Promise<void> {
     return this.#condition.wait(() => isSettled() || this.#end !== undefined, milliseconds);
   }
 
@@ -345,14 +345,14 @@ export class Importer implements AsyncDisposable {
    * synchronously if it may be read already.
    */
   #mapWhole<T>(state: RemoteOfferState, { signal }: WaitOptions, make: (mapped: Mapped) => T): T | Promise<T> {
-    this.#checkOffered(state);
+    this.#checkMappable(state);
     this.#offers.hold(state);
     let mapped: Mapped | undefined;
     try {
       mapped = this.#memory.map(state.message.allocation);
-      if (state.isReady || this.#peerEvents.isKnownToHaveFired(state.message.readyEvent)) return make(mapped);
+      if (state.isReady || this.#remoteEvents.isKnownToHaveFired(state.message.readyEvent)) return make(mapped);
     } catch (error) {
-      this.#letGo(state, mapped);
+      this.#abandon(state, mapped);
       throw error;
     }
     return this.#mapWhenReady(state, mapped, { signal: signal!, make });
@@ -365,11 +365,11 @@ export class Importer implements AsyncDisposable {
   ): Promise<T> {
     this.#mapping++;
     try {
-      await this.#ready(state, signal);
+      await this.#waitUntilReady(state, signal);
       this.#check(`map "${state.message.name}"`);
       return make(mapped);
     } catch (error) {
-      this.#letGo(state, mapped);
+      this.#abandon(state, mapped);
       throw error;
     } finally {
       this.#mapping--;
@@ -378,8 +378,8 @@ export class Importer implements AsyncDisposable {
   }
 
   /** Releases an offer whose mapping failed or is not needed. */
-  #letGo(state: RemoteOfferState, mapped: Mapped | undefined): void {
-    if (mapped === undefined) this.#offers.letGo(state, 0);
+  #abandon(state: RemoteOfferState, mapped: Mapped | undefined): void {
+    if (mapped === undefined) this.#offers.release(state, 0);
     else this.#unmap(mapped.whole, state);
   }
 
@@ -403,7 +403,7 @@ export class Importer implements AsyncDisposable {
   #unmap(whole: DeviceBuffer, state: RemoteOfferState): void {
     const { stream } = whole;
     if (!this.#free(whole)) return;
-    this.#releases.sendWhenDone(stream, () => this.#offers.letGo(state, 0));
+    this.#releases.sendWhenDone(stream, () => this.#offers.release(state, 0));
   }
 
   #join(
@@ -419,18 +419,18 @@ export class Importer implements AsyncDisposable {
       whole,
       stream,
       recalled: () => state.recalled,
-      openEvent: (event) => this.#peerEvents.open(event),
+      openEvent: (event) => this.#remoteEvents.open(event),
       send: (each) => this.#send(each),
       release: (onto, slot, send) => {
         const eventOf = (): LocalEvent => events[slot] ??= this.#releases.take(onto);
-        this.#release({ stream: onto, isSeen: onto.device === pool.device, eventOf }, send);
+        this.#release({ stream: onto, canExporterQuery: onto.device === pool.device, eventOf }, send);
       },
       freeRing: () => this.#free(whole),
       close: (isFreed) => {
         this.#consumers.delete(consumer);
-        for (const event of channel.readyEvents) this.#peerEvents.leave(event);
+        for (const event of channel.readyEvents) this.#remoteEvents.release(event);
         if (isFreed) {
-          this.#offers.letGo(state, 0);
+          this.#offers.release(state, 0);
           // The slots were released after the same work: the exporter has seen their events fire, or no longer needs
           // them.
           for (const event of events) if (event !== undefined) this.#releases.returnEvent(event);
@@ -438,7 +438,7 @@ export class Importer implements AsyncDisposable {
         this.#condition.notify();
       },
     }, (hub) => this.#offers.endJoin(message.offer, hub));
-    for (const event of channel.readyEvents) this.#peerEvents.use(event);
+    for (const event of channel.readyEvents) this.#remoteEvents.retain(event);
     this.#consumers.add(consumer);
     return consumer;
   }
@@ -460,8 +460,8 @@ export class Importer implements AsyncDisposable {
           try {
             whole.free(onto);
             this.#freedOn.note(onto);
-            const isSeen = onto.device === pool.device && !isHostMemory;
-            this.#release({ stream: onto, isSeen }, (event) => this.#offers.letGo(state, event));
+            const canExporterQuery = onto.device === pool.device && !isHostMemory;
+            this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
           } catch (error) {
             // No release is sent: the memory stays mapped until this process ends.
             this.#isStuck = true;
@@ -485,44 +485,44 @@ export class Importer implements AsyncDisposable {
       const hint = message.kind === "buffer" ? "it is a buffer; use map" : "it is a channel; use Importer.channel";
       throw new TypeError(`Cannot import the pool of "${message.name}": ${hint}`);
     }
-    this.#checkOffered(state);
+    this.#checkMappable(state);
     const pool = this.#memory.importPool(message.pool);
     this.#offers.hold(state);
     this.#mapped.add(pool);
     whenGivenUp(pool, () => {
       this.#mapped.delete(pool);
-      this.#offers.letGo(state, 0);
+      this.#offers.release(state, 0);
       this.#condition.notify();
     });
     return pool;
   }
 
   /** Waits until an offer may be read. Rejects if the exporter is gone. */
-  async #ready(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
+  async #waitUntilReady(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
     state.waiting++;
     try {
-      await this.#fired(state.message.readyEvent, signal);
+      await this.#waitForEvent(state.message.readyEvent, signal);
       state.isReady = true;
     } finally {
       state.waiting--;
-      if (state.isWithdrawn && state.waiting === 0) this.#offers.giveUp(state);
+      if (state.isWithdrawn && state.waiting === 0) this.#offers.answerWithdraw(state);
     }
   }
 
   /** Waits for an event of the exporter until the exporter is gone: an event of a dead process never fires. */
-  #fired(event: number, signal: AbortSignal | undefined): Promise<void> {
-    const events = this.#peerEvents;
+  #waitForEvent(event: number, signal: AbortSignal | undefined): Promise<void> {
+    const events = this.#remoteEvents;
     return abortable<void>((resolve, reject) => {
-      const forget = (): void => {
+      const stop = (): void => {
         cancel();
         this.#waits.delete(onEnd);
       };
       const onEnd = (): void => {
-        forget();
+        stop();
         // An event that fired before the exporter died stays fired.
         try {
           if (events.open(event).query()) resolve();
-          else reject(this.#gone("wait for the memory to be ready"));
+          else reject(this.#goneError("wait for the memory to be ready"));
         } catch (error) {
           reject(error);
         }
@@ -533,7 +533,7 @@ export class Importer implements AsyncDisposable {
         if (error === undefined) resolve();
         else reject(error);
       });
-      return forget;
+      return stop;
     }, { signal: signal! });
   }
 
@@ -543,7 +543,7 @@ export class Importer implements AsyncDisposable {
    */
   #release(release: Release, send: SendRelease): void {
     if (this.#end !== undefined) return send(0);
-    this.#releases.release({ ...release, isSeen: release.isSeen && !this.#isOwnProcess }, send);
+    this.#releases.release({ ...release, canExporterQuery: release.canExporterQuery && !this.#isOwnProcess }, send);
   }
 
   #send(message: Message): void {
@@ -558,7 +558,7 @@ export class Importer implements AsyncDisposable {
       case "allocation":
         return this.#memory.defineAllocation(message);
       case "event":
-        return this.#peerEvents.define(message);
+        return this.#remoteEvents.define(message);
       case "offer":
         return this.#offers.onOffer(message);
       case "channel":
@@ -570,7 +570,7 @@ export class Importer implements AsyncDisposable {
       case "forget":
         return this.#onForget(message);
       case "event-free":
-        return this.#releases.onFree(message.event);
+        return this.#releases.onEventFree(message.event);
       case "frame":
       case "end":
         return this.#offers.onFrame(message);
@@ -582,7 +582,7 @@ export class Importer implements AsyncDisposable {
   #onForget({ kind, identifier }: ForgetMessage): void {
     switch (kind) {
       case "event":
-        return this.#peerEvents.forget(identifier);
+        return this.#remoteEvents.forget(identifier);
       case "allocation":
         return this.#memory.forgetAllocation(identifier);
       case "pool": {
@@ -604,15 +604,15 @@ export class Importer implements AsyncDisposable {
     this.#condition.notify();
   }
 
-  #gone(action: string): Error {
+  #goneError(action: string): Error {
     if (this.#isDisposed) return new ReferenceError(`Cannot ${action}: the importer was disposed`);
     return this.#end?.error ?? new SharingError("peer-gone", `Cannot ${action}: the exporter has closed`);
   }
 
-  #checkOffered(state: RemoteOfferState): void {
+  #checkMappable(state: RemoteOfferState): void {
     const { name } = state.message;
     this.#check(`map "${name}"`);
-    if (this.#end !== undefined) throw this.#gone(`map "${name}"`);
+    if (this.#end !== undefined) throw this.#goneError(`map "${name}"`);
     if (state.isWithdrawn) {
       throw new SharingError("not-found", `Cannot map "${name}": the exporter has withdrawn it`);
     }

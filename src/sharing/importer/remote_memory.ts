@@ -31,7 +31,7 @@ interface RemoteAllocation {
 }
 
 /** The memory of an offer. */
-type Place = Pick<OfferMessage, "pool" | "allocation" | "byteOffset" | "byteLength">;
+type MemoryRange = Pick<OfferMessage, "pool" | "allocation" | "byteOffset" | "byteLength">;
 
 /** The pools and allocations that an exporter has announced. Nothing is imported before it is needed. */
 export class RemoteMemory {
@@ -73,7 +73,7 @@ export class RemoteMemory {
   }
 
   /** Throws unless a range lies in an announced allocation, or is an announced pool. */
-  check(range: Place): void {
+  checkRange(range: MemoryRange): void {
     if (!this.#pools.has(range.pool)) throw badMessage(`pool ${range.pool} was not announced`);
     if (range.allocation === 0) return;
     const allocation = this.#allocations.get(range.allocation)?.message;
@@ -90,12 +90,12 @@ export class RemoteMemory {
   }
 
   /** Adds a user of a pool or allocation: an offer or a hold. The exporter may not forget it before `release`. */
-  use({ allocation, pool }: Place): void {
+  retain({ allocation, pool }: MemoryRange): void {
     const used = allocation === 0 ? this.#pools.get(pool)! : this.#allocations.get(allocation)!;
     used.users++;
   }
 
-  leave({ allocation, pool }: Place): void {
+  release({ allocation, pool }: MemoryRange): void {
     // After `close`, nothing is known any more.
     const used = allocation === 0 ? this.#pools.get(pool) : this.#allocations.get(allocation);
     if (used !== undefined) used.users--;

@@ -48,7 +48,7 @@ export class RemoteOfferState {
   }
 
   /** Everything that was recalled is released: a later recall gets a new signal. */
-  forgetRecall(): void {
+  clearRecall(): void {
     this.#recalled = undefined;
     this.#recallReason = undefined;
   }

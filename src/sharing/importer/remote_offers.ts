@@ -14,7 +14,7 @@ import type { RemoteMemory } from "./remote_memory.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
 /** The number of left channels for which messages may still arrive. */
-const rememberedChannels = 1024;
+const maximumLeftChannels = 1024;
 
 /** The dependencies of `RemoteOffers`. */
 export interface RemoteOffersParts {
@@ -52,7 +52,7 @@ export class RemoteOffers {
     return this.#offers.size;
   }
 
-  named(name: string): RemoteOfferState | undefined {
+  find(name: string): RemoteOfferState | undefined {
     return this.#byName.get(name);
   }
 
@@ -75,9 +75,9 @@ export class RemoteOffers {
     if (this.#offers.has(message.offer)) throw badMessage(`offer ${message.offer} is made twice`);
     if (this.#byName.has(message.name)) throw badMessage(`two offers have the name ${JSON.stringify(message.name)}`);
     if (this.#offers.size >= maximumIdentifiers) throw badMessage(`more than ${maximumIdentifiers} offers are made`);
-    memory.check(message);
-    if (message.readyEvent !== 0) events.use(message.readyEvent);
-    memory.use(message);
+    memory.checkRange(message);
+    if (message.readyEvent !== 0) events.retain(message.readyEvent);
+    memory.retain(message);
     if (this.#left.size > 0) this.#left.delete(message.offer);
     const state = new RemoteOfferState(message);
     if (message.kind === "channel") this.#incomplete = state;
@@ -92,7 +92,7 @@ export class RemoteOffers {
     if (readyEvents.length * slotStride !== byteLength) {
       throw badMessage(`a channel has ${readyEvents.length} slots of ${slotStride} bytes in a ring of ${byteLength}`);
     }
-    for (const event of readyEvents) this.#parts.events.use(event);
+    for (const event of readyEvents) this.#parts.events.retain(event);
     state.channel = message;
     this.#incomplete = undefined;
     this.#add(state);
@@ -105,9 +105,9 @@ export class RemoteOffers {
     this.#offers.delete(offer);
     this.#byName.delete(state.message.name);
     if (state.holds > 0) this.#withdrawn.set(offer, state);
-    else this.#forgetChannel(offer);
+    else this.#leaveChannel(offer);
     for (const iteration of this.#iterations) iteration.onWithdrawn();
-    if (state.waiting === 0) this.giveUp(state);
+    if (state.waiting === 0) this.answerWithdraw(state);
     if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumIdentifiers) return;
     throw badMessage(`more than ${maximumIdentifiers} offers are withdrawn, and the answers are not read`);
   }
@@ -129,32 +129,32 @@ export class RemoteOffers {
    * Sends WITHDRAWN for an offer that was withdrawn: it is not mapped any more, and its ready event is not queried any
    * more.
    */
-  giveUp({ message, channel }: RemoteOfferState): void {
+  answerWithdraw({ message, channel }: RemoteOfferState): void {
     const { memory, events, send } = this.#parts;
-    memory.leave(message);
-    if (message.readyEvent !== 0) events.leave(message.readyEvent);
-    for (const event of channel?.readyEvents ?? []) events.leave(event);
+    memory.release(message);
+    if (message.readyEvent !== 0) events.release(message.readyEvent);
+    for (const event of channel?.readyEvents ?? []) events.release(event);
     send({ type: "withdrawn", offer: message.offer });
   }
 
   hold(state: RemoteOfferState): void {
     const { message } = state;
     state.holds++;
-    this.#parts.memory.use(message);
+    this.#parts.memory.retain(message);
     this.#parts.send({ type: "held", offer: message.offer });
   }
 
-  letGo(state: RemoteOfferState, event: number): void {
+  release(state: RemoteOfferState, event: number): void {
     const { message } = state;
     const { offer } = message;
     state.holds--;
     if (state.holds === 0) {
       // If it is mapped again, that use was not recalled.
-      if (!state.isWithdrawn) state.forgetRecall();
+      if (!state.isWithdrawn) state.clearRecall();
       // The offer's number may be reused.
-      else if (this.#withdrawn.delete(offer)) this.#forgetChannel(offer);
+      else if (this.#withdrawn.delete(offer)) this.#leaveChannel(offer);
     }
-    this.#parts.memory.leave(message);
+    this.#parts.memory.release(message);
     this.#parts.send({ type: "released", offer, event });
   }
 
@@ -188,11 +188,11 @@ export class RemoteOffers {
     for (const consumer of [...this.#joined.values()]) consumer?.onEnd(error);
   }
 
-  #forgetChannel(offer: number): void {
+  #leaveChannel(offer: number): void {
     if (!this.#joined.delete(offer)) return;
     this.#left.add(offer);
     const [oldest] = this.#left;
-    if (this.#left.size > rememberedChannels) this.#left.delete(oldest!);
+    if (this.#left.size > maximumLeftChannels) this.#left.delete(oldest!);
   }
 
   /** Makes an offer available for mapping. */

@@ -47,9 +47,9 @@ export interface MessageLayout {
   readonly number: number;
   readonly descriptors: number;
   /** The minimum length of the body in bytes. */
-  readonly least: number;
+  readonly minimum: number;
   /** The maximum length of the body in bytes. */
-  readonly most: number;
+  readonly maximum: number;
   /** The body's length is a multiple of this number of bytes above the minimum. */
   readonly unit: number;
 }
@@ -58,17 +58,17 @@ export interface MessageLayout {
 export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout } = {
   "hello": layout("hello", 1, 16),
   "welcome": layout("welcome", 2, 16),
-  "goodbye": layout("goodbye", 3, 8, { most: 8 + maximumTextByteLength }),
+  "goodbye": layout("goodbye", 3, 8, { maximum: 8 + maximumTextByteLength }),
   "pool": layout("pool", 16, 24, { descriptors: 1 }),
   "allocation": layout("allocation", 17, 80),
   "event": layout("event", 18, 88),
-  "offer": layout("offer", 19, 40 + 1, { most: 40 + maximumNameByteLength + maximumMetadataByteLength }),
-  "channel": layout("channel", 20, 32 + 4, { most: 32 + 4 * maximumSlots, unit: 4 }),
+  "offer": layout("offer", 19, 40 + 1, { maximum: 40 + maximumNameByteLength + maximumMetadataByteLength }),
+  "channel": layout("channel", 20, 32 + 4, { maximum: 32 + 4 * maximumSlots, unit: 4 }),
   "withdraw": layout("withdraw", 21, 4),
   "recall": layout("recall", 22, 4),
   "forget": layout("forget", 23, 8),
   "event-free": layout("event-free", 24, 4),
-  "frame": layout("frame", 25, 32, { most: 32 + maximumMetadataByteLength }),
+  "frame": layout("frame", 25, 32, { maximum: 32 + maximumMetadataByteLength }),
   "end": layout("end", 26, 4),
   "held": layout("held", 32, 4),
   "released": layout("released", 33, 8),
@@ -78,12 +78,12 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
   "release-slot": layout("release-slot", 37, 20),
 };
 
-const layoutsByNumber: readonly (MessageLayout | undefined)[] = inPlaces(Object.values(messageLayouts));
+const layoutsByNumber: readonly (MessageLayout | undefined)[] = byNumber(Object.values(messageLayouts));
 /** The characters of a short string while it is decoded. */
 const characters: number[] = [];
 const textDecoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 /** The length in bytes up to which a loop over the bytes is faster than the decoder. */
-const shortTextByteLength = 64;
+const shortStringByteLength = 64;
 /** The number of characters or bytes that an error quotes of an invalid string. */
 const quotedLength = 40;
 
@@ -105,9 +105,9 @@ export function decodeHeader(bytes: Uint8Array, offset: number): Header {
   if (found === undefined) {
     throw new SharingError("bad-message", `Cannot accept a message of type ${type}: the protocol has no such type`);
   }
-  const { least, most, unit } = found;
-  if (bodyByteLength < least || bodyByteLength > most || (bodyByteLength - least) % unit !== 0) {
-    refuse(found.type, "length", bodyByteLength, range(least, most) + (unit > 1 ? ` in steps of ${unit}` : ""));
+  const { minimum, maximum, unit } = found;
+  if (bodyByteLength < minimum || bodyByteLength > maximum || (bodyByteLength - minimum) % unit !== 0) {
+    refuse(found.type, "length", bodyByteLength, range(minimum, maximum) + (unit > 1 ? ` in steps of ${unit}` : ""));
   }
   if (descriptors !== found.descriptors) {
     refuse(found.type, "count of descriptors", descriptors, String(found.descriptors));
@@ -219,7 +219,7 @@ function decodeGoodbye(reader: BodyReader, bodyByteLength: number): GoodbyeMessa
   const lowestVersion = reader.number16("lowest version");
   const highestVersion = reader.number16("highest version", lowestVersion);
   reader.zero(2);
-  return { type: "goodbye", reason, lowestVersion, highestVersion, text: reader.text("text", bodyByteLength - 8) };
+  return { type: "goodbye", reason, lowestVersion, highestVersion, text: reader.string("text", bodyByteLength - 8) };
 }
 
 function decodePool(reader: BodyReader, handle: ShareableHandle): PoolMessage {
@@ -248,7 +248,7 @@ function decodeOffer(reader: BodyReader, bodyByteLength: number): OfferMessage {
   const nameByteLength = reader.number16("length of the name", 1, maximumNameByteLength);
   const metadataByteLength = reader.number16("length of the metadata", 0, maximumMetadataByteLength);
   checkLength("offer", bodyByteLength, 40 + nameByteLength + metadataByteLength);
-  const name = reader.text("name", nameByteLength);
+  const name = reader.string("name", nameByteLength);
   const metadata = reader.metadata(metadataByteLength);
   return { type: "offer", offer, kind, allocation, pool, byteOffset, byteLength, readyEvent, name, metadata };
 }
@@ -303,25 +303,25 @@ class BodyReader {
     this.#bodyBegin = this.#position = bytes.byteOffset + begin;
   }
 
-  number16(field: string, least = 0, most = 0xffff): number {
+  number16(field: string, minimum = 0, maximum = 0xffff): number {
     const value = this.#view.getUint16(this.#position, true);
-    if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
+    if (value < minimum || value > maximum) refuse(this.#type, field, value, range(minimum, maximum));
     this.#position += 2;
     return value;
   }
 
-  number32(field: string, least = 0, most = 0xffff_ffff): number {
+  number32(field: string, minimum = 0, maximum = 0xffff_ffff): number {
     const value = this.#view.getUint32(this.#position, true);
-    if (value < least || value > most) refuse(this.#type, field, value, range(least, most));
+    if (value < minimum || value > maximum) refuse(this.#type, field, value, range(minimum, maximum));
     this.#position += 4;
     return value;
   }
 
-  number64(field: string, least = 0, most: number = Number.MAX_SAFE_INTEGER): number {
+  number64(field: string, minimum = 0, maximum: number = Number.MAX_SAFE_INTEGER): number {
     const low = this.#view.getUint32(this.#position, true);
     const value = this.#view.getUint32(this.#position + 4, true) * 2 ** 32 + low;
-    if (value < least || value > most) {
-      refuse(this.#type, field, this.#view.getBigUint64(this.#position, true), range(least, most));
+    if (value < minimum || value > maximum) {
+      refuse(this.#type, field, this.#view.getBigUint64(this.#position, true), range(minimum, maximum));
     }
     this.#position += 8;
     return value;
@@ -353,27 +353,27 @@ class BodyReader {
     }
   }
 
-  text(field: string, byteLength: number): string {
+  string(field: string, byteLength: number): string {
     if (byteLength === 0) return "";
-    if (byteLength <= shortTextByteLength && this.#isPlain(byteLength)) {
+    if (byteLength <= shortStringByteLength && this.#isPlain(byteLength)) {
       this.#position += byteLength;
       return String.fromCharCode.apply(null, characters);
     }
     const bytes = this.#take(byteLength);
-    let text;
+    let value;
     try {
-      text = textDecoder.decode(bytes);
+      value = textDecoder.decode(bytes);
     } catch {
       refuse(this.#type, field, bytes.subarray(0, quotedLength).toHex(), "UTF-8");
     }
-    if (text.includes("\0")) refuse(this.#type, field, quote(text), "a string without a NUL");
-    return text;
+    if (value.includes("\0")) refuse(this.#type, field, quote(value), "a string without a NUL");
+    return value;
   }
 
   metadata(byteLength: number): string {
-    const text = this.text("metadata", byteLength);
-    if (text !== "" && !isJson(text)) refuse(this.#type, "metadata", quote(text), "JSON");
-    return text;
+    const json = this.string("metadata", byteLength);
+    if (json !== "" && !isJson(json)) refuse(this.#type, "metadata", quote(json), "JSON");
+    return json;
   }
 
   #take(byteLength: number): Uint8Array {
@@ -401,13 +401,13 @@ const bodyReader = new BodyReader();
 function layout(
   type: Message["type"],
   number: number,
-  least: number,
-  { descriptors = 0, most = least, unit = 1 }: { descriptors?: number; most?: number; unit?: number } = {},
+  minimum: number,
+  { descriptors = 0, maximum = minimum, unit = 1 }: { descriptors?: number; maximum?: number; unit?: number } = {},
 ): MessageLayout {
-  return { type, number, descriptors, least, most, unit };
+  return { type, number, descriptors, minimum, maximum, unit };
 }
 
-function inPlaces(layouts: readonly MessageLayout[]): (MessageLayout | undefined)[] {
+function byNumber(layouts: readonly MessageLayout[]): (MessageLayout | undefined)[] {
   const last = Math.max(...layouts.map(({ number }) => number));
   return Array.from({ length: last + 1 }, (_, place) => layouts.find(({ number }) => number === place));
 }
@@ -418,9 +418,9 @@ function viewOf(buffer: ArrayBufferLike): DataView {
   return latestView;
 }
 
-function isJson(text: string): boolean {
+function isJson(value: string): boolean {
   try {
-    JSON.parse(text);
+    JSON.parse(value);
     return true;
   } catch {
     return false;
@@ -431,12 +431,12 @@ function checkLength(type: Message["type"], bodyByteLength: number, needed: numb
   if (bodyByteLength !== needed) refuse(type, "length", bodyByteLength, `${needed} by its other fields`);
 }
 
-function range(least: number, most: number): string {
-  return least === most ? `${least}` : `${least} to ${most}`;
+function range(minimum: number, maximum: number): string {
+  return minimum === maximum ? `${minimum}` : `${minimum} to ${maximum}`;
 }
 
-function quote(text: string): string {
-  return JSON.stringify(text.slice(0, quotedLength));
+function quote(value: string): string {
+  return JSON.stringify(value.slice(0, quotedLength));
 }
 
 function refuse(type: Message["type"], field: string, value: number | bigint | string, needed: string): never {

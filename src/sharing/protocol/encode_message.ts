@@ -27,7 +27,7 @@ import {
 
 const textEncoder = new TextEncoder();
 /** The length up to which a loop over the characters of a string is faster than the encoder. */
-const shortTextLength = 64;
+const shortStringLength = 64;
 
 /**
  * Returns the bytes of a message: its header and its body. The caller sends a POOL's descriptor with the first of them.
@@ -53,15 +53,15 @@ export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, beg
 
 /** An upper bound of the length of a message in bytes. */
 export function roomFor(message: Message): number {
-  let text = 0;
-  if (message.type === "offer") text = message.name.length + message.metadata.length;
-  else if (message.type === "frame") text = message.metadata.length;
-  else return headerByteLength + messageLayouts[message.type].most;
+  let stringLength = 0;
+  if (message.type === "offer") stringLength = message.name.length + message.metadata.length;
+  else if (message.type === "frame") stringLength = message.metadata.length;
+  else return headerByteLength + messageLayouts[message.type].maximum;
   // A string takes at most three bytes of UTF-8 for each UTF-16 code unit. Strings that are too long are refused later.
-  return headerByteLength + Math.min(messageLayouts[message.type].least + 3 * text, maximumBodyByteLength);
+  return headerByteLength + Math.min(messageLayouts[message.type].minimum + 3 * stringLength, maximumBodyByteLength);
 }
 
-function writeBody(message: Message): MessageWriter {
+function writeBody(message: Message): BodyWriter {
   switch (message.type) {
     case "hello":
       return writer
@@ -81,7 +81,7 @@ function writeBody(message: Message): MessageWriter {
         .number16("lowest version", message.lowestVersion)
         .number16("highest version", message.highestVersion)
         .number16("zero field", 0)
-        .beginningOf(message.text.replaceAll("\0", " "), maximumTextByteLength);
+        .truncatedText(message.text.replaceAll("\0", " "), maximumTextByteLength);
     case "pool":
       return writer
         .number32("pool", message.pool)
@@ -129,9 +129,9 @@ function writeBody(message: Message): MessageWriter {
   }
 }
 
-function writeOffer(message: OfferMessage): MessageWriter {
+function writeOffer(message: OfferMessage): BodyWriter {
   // The lengths of the strings precede them, so the strings are written first.
-  const name = writer.textAt(40, { field: "name", text: message.name, most: maximumNameByteLength });
+  const name = writer.stringAt(40, { field: "name", value: message.name, maximum: maximumNameByteLength });
   const metadata = writer.metadataAt(40 + name, message.metadata);
   return writer
     .number32("offer", message.offer)
@@ -143,10 +143,10 @@ function writeOffer(message: OfferMessage): MessageWriter {
     .number32("ready event", message.readyEvent)
     .number16("length of the name", name)
     .number16("length of the metadata", metadata)
-    .written(name + metadata);
+    .skip(name + metadata);
 }
 
-function writeChannel({ offer, slotByteLength, slotStride, window, readyEvents }: ChannelMessage): MessageWriter {
+function writeChannel({ offer, slotByteLength, slotStride, window, readyEvents }: ChannelMessage): BodyWriter {
   writer
     .number32("offer", offer)
     .number32("count of slots", readyEvents.length, maximumSlots)
@@ -158,7 +158,7 @@ function writeChannel({ offer, slotByteLength, slotStride, window, readyEvents }
   return writer;
 }
 
-function writeFrame(message: FrameMessage): MessageWriter {
+function writeFrame(message: FrameMessage): BodyWriter {
   const metadata = writer.metadataAt(32, message.metadata);
   return writer
     .number32("offer", message.offer)
@@ -167,11 +167,11 @@ function writeFrame(message: FrameMessage): MessageWriter {
     .number64("size", message.byteLength)
     .number32("event flag", message.hasEvent ? 1 : 0)
     .number32("length of the metadata", metadata)
-    .written(metadata);
+    .skip(metadata);
 }
 
 /** Writes the fields of a message in order. */
-class MessageWriter {
+class BodyWriter {
   #bytes = new Uint8Array(0);
   #view = new DataView(this.#bytes.buffer);
   #type: Message["type"] = "hello";
@@ -195,8 +195,8 @@ class MessageWriter {
     return this;
   }
 
-  number32(field: string, value: number, most = 0xffff_ffff): this {
-    if (value >>> 0 !== value || value > most) this.#refuse(field, value, `0 to ${most}`);
+  number32(field: string, value: number, maximum = 0xffff_ffff): this {
+    if (value >>> 0 !== value || value > maximum) this.#refuse(field, value, `0 to ${maximum}`);
     this.#view.setUint32(this.#position, value, true);
     this.#position += 4;
     return this;
@@ -222,34 +222,34 @@ class MessageWriter {
   }
 
   /** Writes a string at a later offset of the body. Returns its length in bytes. */
-  textAt(place: number, { field, text, most }: { field: string; text: string; most: number }): number {
+  stringAt(place: number, { field, value, maximum }: { field: string; value: string; maximum: number }): number {
     const begin = this.#begin + headerByteLength + place;
-    if (this.#writePlain(begin, text)) return text.length;
+    if (this.#writePlain(begin, value)) return value.length;
     // An encoder would replace what UTF-8 cannot represent.
-    if (!text.isWellFormed() || text.includes("\0")) {
-      this.#refuse(field, JSON.stringify(text), "a string without a NUL or a lone surrogate");
+    if (!value.isWellFormed() || value.includes("\0")) {
+      this.#refuse(field, JSON.stringify(value), "a string without a NUL or a lone surrogate");
     }
-    const bytes = textEncoder.encode(text);
-    if (bytes.length > most) this.#refuse(field, `${bytes.length} bytes of UTF-8`, `at most ${most}`);
+    const bytes = textEncoder.encode(value);
+    if (bytes.length > maximum) this.#refuse(field, `${bytes.length} bytes of UTF-8`, `at most ${maximum}`);
     this.#bytes.set(bytes, begin);
     return bytes.length;
   }
 
-  metadataAt(place: number, text: string): number {
-    return this.textAt(place, { field: "metadata", text, most: maximumMetadataByteLength });
+  metadataAt(place: number, json: string): number {
+    return this.stringAt(place, { field: "metadata", value: json, maximum: maximumMetadataByteLength });
   }
 
   /** Skips bytes that were written before. */
-  written(byteLength: number): this {
+  skip(byteLength: number): this {
     this.#position += byteLength;
     return this;
   }
 
   /** Writes a short string of ASCII characters other than NUL. Returns false for any other string. */
-  #writePlain(begin: number, text: string): boolean {
-    if (text.length > shortTextLength) return false;
-    for (let i = 0; i < text.length; i++) {
-      const code = text.charCodeAt(i);
+  #writePlain(begin: number, value: string): boolean {
+    if (value.length > shortStringLength) return false;
+    for (let i = 0; i < value.length; i++) {
+      const code = value.charCodeAt(i);
       if (code === 0 || code > 0x7f) return false;
       this.#bytes[begin + i] = code;
     }
@@ -257,18 +257,20 @@ class MessageWriter {
   }
 
   /** Writes as many characters as fit. */
-  beginningOf(text: string, most: number): this {
-    const room = this.#bytes.subarray(this.#position, this.#position + most);
+  truncatedText(text: string, maximum: number): this {
+    const room = this.#bytes.subarray(this.#position, this.#position + maximum);
     this.#position += textEncoder.encodeInto(text, room).written;
     return this;
   }
 
   /** Writes the header. Returns the length of the whole message in bytes. */
   end(): number {
-    const { number, descriptors, least, most } = messageLayouts[this.#type];
+    const { number, descriptors, minimum, maximum } = messageLayouts[this.#type];
     const begin = this.#begin;
     const bodyByteLength = this.#position - begin - headerByteLength;
-    if (bodyByteLength < least || bodyByteLength > most) this.#refuse("length", bodyByteLength, `${least} to ${most}`);
+    if (bodyByteLength < minimum || bodyByteLength > maximum) {
+      this.#refuse("length", bodyByteLength, `${minimum} to ${maximum}`);
+    }
     this.#view.setUint32(begin, bodyByteLength, true);
     this.#view.setUint16(begin + 4, number, true);
     this.#view.setUint16(begin + 6, descriptors, true);
@@ -281,4 +283,4 @@ class MessageWriter {
   }
 }
 
-const writer = new MessageWriter();
+const writer = new BodyWriter();

@@ -53,37 +53,37 @@ function firstMessage(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     let isOver = false;
-    function over(): void {
+    function finish(): void {
       isOver = true;
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
     }
     function onAbort(): void {
-      over();
+      finish();
       stream.end("done", "The handshake was given up");
       reject(signal!.reason);
     }
     const timer = setTimeout(() => {
       stream.receiveNow();
       if (isOver) return;
-      over();
-      const text =
+      finish();
+      const message =
         `Cannot connect to process ${stream.peer.pid}: its greeting did not come within ${handshakeTimeout} ms`;
-      stream.end("timed-out", text);
-      reject(new SharingError("timed-out", text));
+      stream.end("timed-out", message);
+      reject(new SharingError("timed-out", message));
     }, handshakeTimeout);
     if (signal?.aborted) return onAbort();
     signal?.addEventListener("abort", onAbort);
     stream.start({
       onMessage(message) {
         take(message);
-        over();
+        finish();
         stream.pause();
         resolve();
       },
       onDrain() {},
       onEnd(error) {
-        over();
+        finish();
         reject(error ?? new SharingError("peer-gone", `Cannot connect to process ${stream.peer.pid}: it said goodbye`));
       },
     });

@@ -33,7 +33,7 @@ export class MessageReader {
   }
 
   /** Whether part of a message has arrived. Meaningful once `next` has returned undefined. */
-  get hasPart(): boolean {
+  get hasPartialMessage(): boolean {
     return this.#end > this.#begin;
   }
 
@@ -62,9 +62,9 @@ export class MessageReader {
       case errno.EINTR:
         return this.receive();
       case 0:
-        throw this.#gone("closed the connection");
+        throw this.#peerGone("closed the connection");
       case errno.ECONNRESET:
-        throw this.#gone("reset the connection");
+        throw this.#peerGone("reset the connection");
       default: {
         const cause = new SystemError(-byteLength, "recvmsg");
         throw new SharingError("peer-gone", `Cannot receive from ${this.#peerName}: ${cause.message}`, { cause });
@@ -85,8 +85,8 @@ export class MessageReader {
     const header = this.#header;
     if (header === undefined || available < headerByteLength + header.bodyByteLength) {
       // A descriptor may belong to a message whose header has not arrived yet.
-      const most = header?.descriptors ?? Math.min(available, 1);
-      if (this.#descriptors.length > most) throw this.#unannounced();
+      const allowed = header?.descriptors ?? Math.min(available, 1);
+      if (this.#descriptors.length > allowed) throw this.#unannounced();
       return undefined;
     }
     const bodyBegin = this.#begin + headerByteLength;
@@ -122,8 +122,8 @@ export class MessageReader {
     );
   }
 
-  #gone(what: string): SharingError {
-    const when = this.hasPart ? " in the middle of a message" : "";
+  #peerGone(what: string): SharingError {
+    const when = this.hasPartialMessage ? " in the middle of a message" : "";
     return new SharingError("peer-gone", `Cannot receive from ${this.#peerName}: it ${what}${when}`);
   }
 }

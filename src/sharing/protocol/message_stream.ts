@@ -58,7 +58,7 @@ const eagerByteLength = 4096;
 const writesPerTurn = 2;
 /** Milliseconds after which another turn must have begun. */
 const turnMilliseconds = 1;
-/** More bytes than a socket buffers: what follows them was not sent by a peer that has ended since. */
+/** More bytes than a socket buffers: bytes beyond them cannot come from the process that has ended. */
 const bytesAfterEnd = 2 ** 20;
 
 /**
@@ -78,10 +78,10 @@ export class MessageStream {
   #watch: Watch | undefined;
   /** The events that are watched for. */
   #events = 0;
-  #forgetProcess: (() => void) | undefined;
+  #stopWatchingProcess: (() => void) | undefined;
   #isEnded = false;
   /** The result of a stream that ended while it had no handlers. */
-  #untold: { readonly error: SharingError | undefined } | undefined;
+  #pendingEnd: { readonly error: SharingError | undefined } | undefined;
   /**
    * Set once the peer cannot send anything more: the stream ends with this error when everything that it sent has been
    * read.
@@ -90,9 +90,10 @@ export class MessageStream {
   /** The number of bytes read since `#lastError` was set. */
   #lastByteLength = 0;
   #willFlush = false;
-  /** The writes since the last poll, and when that was. */
+  /** The number of writes since the last poll. */
   #writes = 0;
-  #lastLook = 0;
+  /** The poll count at the last write. */
+  #lastPoll = 0;
   #turnEnd = 0;
   #wasBacklogged = false;
   /** When the message that has arrived in part must be complete. */
@@ -144,7 +145,7 @@ export class MessageStream {
   pause(): void {
     this.#handlers = undefined;
     this.#stopTimer();
-    this.#attend();
+    this.#updateWatch();
   }
 
   /**
@@ -163,7 +164,7 @@ export class MessageStream {
     this.#willFlush = true;
     const flush = (): void => {
       this.#willFlush = false;
-      if (this.#writer.isBlocked) this.#attend();
+      if (this.#writer.isBlocked) this.#updateWatch();
       else this.flush();
     };
     if (this.#isLateInTurn()) atNextTurn(flush);
@@ -174,11 +175,11 @@ export class MessageStream {
    * Whether this turn has had enough writes. Code that sends each time a promise resolves would otherwise cause many.
    */
   #isLateInTurn(): boolean {
-    const look = pollCount();
+    const poll = pollCount();
     const now = performance.now();
     // There are no polls while there is nothing to wait for.
-    if (look !== this.#lastLook || now > this.#turnEnd) this.#writes = 0;
-    this.#lastLook = look;
+    if (poll !== this.#lastPoll || now > this.#turnEnd) this.#writes = 0;
+    this.#lastPoll = poll;
     this.#turnEnd = now + turnMilliseconds;
     return ++this.#writes > writesPerTurn;
   }
@@ -194,7 +195,7 @@ export class MessageStream {
     } else if (isEmpty && this.#wasBacklogged) {
       queueMicrotask(() => this.#drained());
     }
-    this.#attend();
+    this.#updateWatch();
   }
 
   /**
@@ -207,7 +208,7 @@ export class MessageStream {
 
   /** Sends GOODBYE, if the socket accepts it immediately, and closes the connection. No handler is called any more. */
   end(reason: GoodbyeReason, text: string = ""): void {
-    this.#untold = undefined;
+    this.#pendingEnd = undefined;
     if (this.#isEnded) return;
     this.#writer.flush();
     if (this.#writer.isEmpty && this.#writer.failure === undefined) {
@@ -227,16 +228,16 @@ export class MessageStream {
     const handlers = this.#handlers;
     if (handlers === undefined) return;
     if (this.#isEnded) {
-      const untold = this.#untold;
-      this.#untold = this.#handlers = undefined;
-      if (untold !== undefined) handlers.onEnd(untold.error);
+      const pendingEnd = this.#pendingEnd;
+      this.#pendingEnd = this.#handlers = undefined;
+      if (pendingEnd !== undefined) handlers.onEnd(pendingEnd.error);
       return;
     }
-    this.#forgetProcess ??= this.process.whenEnded(() => {
-      this.#lastError ??= this.#gone("its process has ended");
+    this.#stopWatchingProcess ??= this.process.whenEnded(() => {
+      this.#lastError ??= this.#peerGone("its process has ended");
       this.#read();
     });
-    this.#attend();
+    this.#updateWatch();
     this.#read();
   }
 
@@ -262,7 +263,7 @@ export class MessageStream {
     } catch (error) {
       this.#fail(this.#sharingError(error));
     }
-    this.#watchTime();
+    this.#updateTimer();
   }
 
   /** Delivers the whole messages. Returns false if the stream was paused or has ended. */
@@ -287,8 +288,8 @@ export class MessageStream {
   }
 
   /** Starts the timer if part of a message has arrived; otherwise stops it. */
-  #watchTime(): void {
-    const isWatched = this.#handlers !== undefined && this.#reader.hasPart;
+  #updateTimer(): void {
+    const isWatched = this.#handlers !== undefined && this.#reader.hasPartialMessage;
     if (!isWatched) return this.#stopTimer();
     if (this.#deadline !== undefined && this.#timer !== undefined) return;
     this.#stopTimer();
@@ -300,7 +301,7 @@ export class MessageStream {
   #stopTimer(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (!this.#reader.hasPart) this.#deadline = undefined;
+    if (!this.#reader.hasPartialMessage) this.#deadline = undefined;
   }
 
   #onDeadline(): void {
@@ -334,7 +335,7 @@ export class MessageStream {
   }
 
   /** Watches for the events that are of use now. */
-  #attend(): void {
+  #updateWatch(): void {
     const isRead = this.#handlers !== undefined && !this.#isEnded;
     const events = (isRead ? readable : 0) | (this.#writer.isBlocked ? writable : 0);
     if (events === this.#events) return;
@@ -362,18 +363,18 @@ export class MessageStream {
     const handlers = this.#handlers;
     if (error.code === "peer-gone") this.#close();
     else this.end(reasonOf(error), error.message);
-    this.#tellEnd(handlers, error);
+    this.#notifyEnd(handlers, error);
   }
 
   /** Ends the stream without sending anything to the peer. */
   #finish(error: SharingError | undefined): void {
     const handlers = this.#handlers;
     this.#close();
-    this.#tellEnd(handlers, error);
+    this.#notifyEnd(handlers, error);
   }
 
-  #tellEnd(handlers: MessageStreamHandlers | undefined, error: SharingError | undefined): void {
-    if (handlers === undefined) this.#untold = { error };
+  #notifyEnd(handlers: MessageStreamHandlers | undefined, error: SharingError | undefined): void {
+    if (handlers === undefined) this.#pendingEnd = { error };
     else handlers.onEnd(error);
   }
 
@@ -382,8 +383,8 @@ export class MessageStream {
     this.#handlers = undefined;
     this.#reader.close();
     this.#writer.close();
-    this.#forgetProcess?.();
-    this.#attend();
+    this.#stopWatchingProcess?.();
+    this.#updateWatch();
     this.#stopTimer();
     closeDescriptor(this.#fd);
   }
@@ -409,7 +410,7 @@ export class MessageStream {
     );
   }
 
-  #gone(what: string): SharingError {
+  #peerGone(what: string): SharingError {
     return new SharingError("peer-gone", `Cannot receive from ${this.#peerName()}: ${what}`);
   }
 

@@ -12,7 +12,7 @@ import type { Message } from "./messages.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
 
 /** The maximum size in bytes of the writes into which short messages are joined. */
-const joinedByteLength = 16_384;
+const batchByteLength = 16_384;
 /** The queue length in bytes above which senders should wait. */
 const backlogByteLength = 256 * 1024;
 const noDescriptors: readonly number[] = [];
@@ -29,7 +29,7 @@ interface Outgoing {
 }
 
 /** A used buffer, free for the next connection that writes: most connections have nothing to write. */
-let spareRoom: Uint8Array<ArrayBuffer> | undefined;
+let spareBuffer: Uint8Array<ArrayBuffer> | undefined;
 
 /** A queue of messages, which are kept while the socket accepts no more bytes. */
 export class MessageWriter {
@@ -80,7 +80,7 @@ export class MessageWriter {
   add(message: Message): void {
     if (this.#failure !== undefined) return;
     const room = roomFor(message);
-    if (message.type !== "pool" && room <= joinedByteLength) return this.#join(message, room);
+    if (message.type !== "pool" && room <= batchByteLength) return this.#append(message, room);
     const bytes = encodeMessage(message);
     const fd = message.type === "pool" ? message.handle.fd : undefined;
     const outgoing: Outgoing = { bytes, begin: 0, end: bytes.length, fd, isDuplicate: false };
@@ -88,7 +88,7 @@ export class MessageWriter {
     this.#byteLength += bytes.length;
     if (fd === undefined) return;
     this.flush();
-    if (outgoing.fd !== undefined) this.#keepDescriptor(outgoing);
+    if (outgoing.fd !== undefined) this.#duplicateDescriptor(outgoing);
   }
 
   /** Writes as much as the socket accepts. */
@@ -112,7 +112,7 @@ export class MessageWriter {
   }
 
   /** Appends a message to the last buffer of the queue if it fits, or to a new one with room for more. */
-  #join(message: Message, room: number): void {
+  #append(message: Message, room: number): void {
     const last = this.#queue.at(-1);
     if (last !== undefined && last.end + room <= last.bytes.length) {
       const byteLength = encodeInto(message, last.bytes, last.end);
@@ -120,9 +120,9 @@ export class MessageWriter {
       this.#byteLength += byteLength;
       return;
     }
-    const bytes = spareRoom ?? new Uint8Array(joinedByteLength);
+    const bytes = spareBuffer ?? new Uint8Array(batchByteLength);
     const byteLength = encodeInto(message, bytes, 0);
-    spareRoom = undefined;
+    spareBuffer = undefined;
     this.#queue.push({ bytes, begin: 0, end: byteLength, fd: undefined, isDuplicate: false });
     this.#byteLength += byteLength;
   }
@@ -133,10 +133,10 @@ export class MessageWriter {
     first.begin += byteLength;
     if (first.begin < first.end) return;
     this.#queue.shift();
-    if (first.bytes.length === joinedByteLength) spareRoom = first.bytes;
+    if (first.bytes.length === batchByteLength) spareBuffer = first.bytes;
   }
 
-  #keepDescriptor(outgoing: Outgoing): void {
+  #duplicateDescriptor(outgoing: Outgoing): void {
     if (this.#failure !== undefined) return;
     try {
       outgoing.fd = duplicateDescriptor(outgoing.fd!);

@@ -17,24 +17,24 @@ const quotedLength = 40;
 /** Metadata as sent to the peer: a JSON string, empty if there is none. */
 export function encodeMetadata(metadata: JsonValue | undefined): string {
   if (metadata === undefined) return "";
-  const text = textOf(metadata);
-  if (text === undefined) {
+  const json = stringify(metadata);
+  if (json === undefined) {
     throw new TypeError(`Cannot send ${whatIs(metadata)} as metadata: give a value that JSON can represent`);
   }
   // A string takes at most three bytes of UTF-8 for each UTF-16 code unit.
-  if (text.length * 3 > maximumMetadataByteLength) {
-    const { length } = encoder.encode(text);
+  if (json.length * 3 > maximumMetadataByteLength) {
+    const { length } = encoder.encode(json);
     if (length > maximumMetadataByteLength) {
       throw new RangeError(
         `Cannot send metadata of ${length} bytes: the limit is ${maximumMetadataByteLength}; send them in a buffer`,
       );
     }
   }
-  return text;
+  return json;
 }
 
 /** Metadata as JSON; undefined if JSON has no representation of the value. */
-function textOf(metadata: JsonValue): string | undefined {
+function stringify(metadata: JsonValue): string | undefined {
   try {
     return JSON.stringify(metadata);
   } catch (cause) {
@@ -50,8 +50,8 @@ function textOf(metadata: JsonValue): string | undefined {
 }
 
 /** The value that was passed to `encodeMetadata`. */
-export function decodeMetadata(text: string): JsonValue | undefined {
-  return text === "" ? undefined : JSON.parse(text) as JsonValue;
+export function decodeMetadata(json: string): JsonValue | undefined {
+  return json === "" ? undefined : JSON.parse(json) as JsonValue;
 }
 
 /**

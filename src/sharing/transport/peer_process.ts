@@ -12,17 +12,17 @@ import { isCrowded, isReadable, readable, type Watch, watch } from "./poller.ts"
 import type { Peer } from "./unix_socket.ts";
 
 /** Milliseconds between two polls of processes that are not watched. */
-const lookInterval = 50;
+const pollInterval = 50;
 
 /**
  * Processes that a timer polls, and whether each keeps this process alive. These are the processes that do not keep it
  * alive, and those of too many connections to watch them all: most processes that end also end their connections, which
  * are always watched.
  */
-const lookedAt = new Map<PeerProcess, boolean>();
+const polled = new Map<PeerProcess, boolean>();
 let timer: ReturnType<typeof setInterval> | undefined;
 /** Polls one of them. */
-let look: (process: PeerProcess) => void;
+let poll: (process: PeerProcess) => void;
 
 /** A process, identified by a pidfd: its process ID may be reused, the pidfd may not. */
 export class PeerProcess implements Disposable {
@@ -37,7 +37,7 @@ export class PeerProcess implements Disposable {
   readonly #waiting = new Set<{ readonly callback: () => void }>();
 
   static {
-    look = (process) => process.#look();
+    poll = (process) => process.#poll();
     printAs(
       this,
       "PeerProcess",
@@ -73,7 +73,7 @@ export class PeerProcess implements Disposable {
 
   /** Whether it has ended. Accurate until this object is disposed; afterwards, the last known state. */
   get hasEnded(): boolean {
-    if (!this.#hasEnded && this.#pidfd >= 0) this.#look();
+    if (!this.#hasEnded && this.#pidfd >= 0) this.#poll();
     return this.#hasEnded;
   }
 
@@ -86,28 +86,28 @@ export class PeerProcess implements Disposable {
     const waiting = { callback };
     this.#waiting.add(waiting);
     if (this.#hasEnded) this.#notify();
-    else this.#attend();
+    else this.#updateWatch();
     return () => {
-      if (this.#waiting.delete(waiting)) this.#attend();
+      if (this.#waiting.delete(waiting)) this.#updateWatch();
     };
   }
 
   /** Sets whether waiting for its end keeps this process alive. It does by default. */
   keepAlive(keepsAlive: boolean): void {
     this.#keepsAlive = keepsAlive;
-    this.#attend();
+    this.#updateWatch();
   }
 
   /** Cancels all callbacks. */
   [Symbol.dispose](): void {
     this.#waiting.clear();
-    this.#attend();
+    this.#updateWatch();
     if (this.#pidfd >= 0) closeDescriptor(this.#pidfd);
     this.#pidfd = -1;
   }
 
   /** Starts or stops watching, depending on whether a callback is pending. */
-  #attend(): void {
+  #updateWatch(): void {
     const isWatched = this.#waiting.size > 0 && this.#pidfd >= 0 && !this.#hasEnded;
     const hasWatch = isWatched && this.#keepsAlive && (this.#watch !== undefined || !isCrowded());
     if (hasWatch) {
@@ -115,24 +115,24 @@ export class PeerProcess implements Disposable {
         onReady: () => this.#onEnded(),
         onFailure: () => {
           this.#watch = undefined;
-          lookAt(this, this.#keepsAlive);
+          startPolling(this, this.#keepsAlive);
         },
       });
     } else {
       this.#watch?.cancel();
       this.#watch = undefined;
     }
-    if (isWatched && !hasWatch) lookAt(this, this.#keepsAlive);
-    else lookNoMoreAt(this);
+    if (isWatched && !hasWatch) startPolling(this, this.#keepsAlive);
+    else stopPolling(this);
   }
 
-  #look(): void {
+  #poll(): void {
     if (isReadable(this.#pidfd)) this.#onEnded();
   }
 
   #onEnded(): void {
     this.#hasEnded = true;
-    this.#attend();
+    this.#updateWatch();
     this.#notify();
   }
 
@@ -146,21 +146,21 @@ export class PeerProcess implements Disposable {
   }
 }
 
-function lookAt(process: PeerProcess, keepsAlive: boolean): void {
-  lookedAt.set(process, keepsAlive);
-  timer ??= setInterval(() => [...lookedAt.keys()].forEach(look), lookInterval);
-  keepTimer();
+function startPolling(process: PeerProcess, keepsAlive: boolean): void {
+  polled.set(process, keepsAlive);
+  timer ??= setInterval(() => [...polled.keys()].forEach(poll), pollInterval);
+  updateTimer();
 }
 
-function lookNoMoreAt(process: PeerProcess): void {
-  if (!lookedAt.delete(process)) return;
-  if (lookedAt.size > 0) return keepTimer();
+function stopPolling(process: PeerProcess): void {
+  if (!polled.delete(process)) return;
+  if (polled.size > 0) return updateTimer();
   clearInterval(timer);
   timer = undefined;
 }
 
-function keepTimer(): void {
+function updateTimer(): void {
   // All three runtimes return an object; the standard library's types do not say so.
   const { ref, unref } = timer as unknown as { ref(): void; unref(): void };
-  (lookedAt.values().some((keepsAlive) => keepsAlive) ? ref : unref).call(timer);
+  (polled.values().some((keepsAlive) => keepsAlive) ? ref : unref).call(timer);
 }

@@ -12,23 +12,23 @@ export interface Registration {
   events: number;
 }
 
-interface Slot<R> {
+interface Entry<R> {
   index: number;
   readonly registrations: R[];
 }
 
-const firstCapacity = 16;
+const initialCapacity = 16;
 
 /**
  * An array of `struct pollfd` with one entry for each descriptor, however many registrations it has: `poll` accepts no
  * more entries than a process may have open descriptors. The caller owns the first entry.
  */
 export class PollTable<R extends Registration> {
-  #words = new Int32Array(2 * firstCapacity);
+  #words = new Int32Array(2 * initialCapacity);
   #events = new Int16Array(this.#words.buffer);
   /** The descriptor of each entry. */
   readonly #fds: number[] = [-1];
-  readonly #slots = new Map<number, Slot<R>>();
+  readonly #entries = new Map<number, Entry<R>>();
 
   /** @param first the descriptor of the first entry, which `takeReady` ignores; -1 for none */
   constructor(first: number) {
@@ -48,13 +48,13 @@ export class PollTable<R extends Registration> {
 
   add(registration: R): void {
     const { fd } = registration;
-    const slot = this.#slots.get(fd);
-    if (slot === undefined) {
-      this.#slots.set(fd, { index: this.count, registrations: [registration] });
+    const entry = this.#entries.get(fd);
+    if (entry === undefined) {
+      this.#entries.set(fd, { index: this.count, registrations: [registration] });
       this.#fds.push(fd);
       this.#enlarge();
     } else {
-      slot.registrations.push(registration);
+      entry.registrations.push(registration);
     }
     this.#update(fd);
   }
@@ -66,12 +66,12 @@ export class PollTable<R extends Registration> {
 
   remove(registration: R): void {
     const { fd } = registration;
-    const { index, registrations } = this.#slots.get(fd)!;
+    const { index, registrations } = this.#entries.get(fd)!;
     if (registrations.length > 1) {
       registrations.splice(registrations.indexOf(registration), 1);
       return this.#update(fd);
     }
-    this.#slots.delete(fd);
+    this.#entries.delete(fd);
     const last = this.#fds.pop()!;
     if (last !== fd) this.#put(last, index);
   }
@@ -80,30 +80,30 @@ export class PollTable<R extends Registration> {
    * The registrations whose descriptors are ready, with the returned events, after a `poll` of the entries from `first`
    * on that found `found` of them. Moves these entries toward the front of the table.
    */
-  happened(first: number, found: number): Map<R, number> {
-    const happened = new Map<R, number>();
+  takeReady(first: number, found: number): Map<R, number> {
+    const ready = new Map<R, number>();
     for (let index = first, left = found; left > 0 && index < this.count; index++) {
       const events = this.#events[index * 4 + 3]!;
       if (events === 0) continue;
       left--;
       const fd = this.#fds[index]!;
-      for (const registration of this.#slots.get(fd)!.registrations) happened.set(registration, events);
+      for (const registration of this.#entries.get(fd)!.registrations) ready.set(registration, events);
       // Swap with an entry that this loop has passed already.
       const front = Math.max(1, index >> 1);
       this.#put(this.#fds[front]!, index);
       this.#put(fd, front);
     }
-    return happened;
+    return ready;
   }
 
   #put(fd: number, index: number): void {
     this.#fds[index] = fd;
-    this.#slots.get(fd)!.index = index;
+    this.#entries.get(fd)!.index = index;
     this.#update(fd);
   }
 
   #update(fd: number): void {
-    const { index, registrations } = this.#slots.get(fd)!;
+    const { index, registrations } = this.#entries.get(fd)!;
     let events = 0;
     for (const registration of registrations) events |= registration.events;
     this.#set(index, fd, events);

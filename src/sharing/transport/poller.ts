@@ -57,9 +57,9 @@ interface WaiterRegistration extends Registration {
 }
 
 /** The number of waits above which rare events are polled by a timer: each further descriptor delays every wakeup. */
-const comfortableCount = 128;
+const crowdedCount = 128;
 /** The number of descriptors that are polled and served at a time. Recently ready descriptors come first. */
-const lookCount = 64;
+const batchSize = 64;
 const spinMilliseconds = host === "deno" ? 0.5 : 2;
 const attentiveMilliseconds = 100;
 const attentivePause = 1;
@@ -72,11 +72,11 @@ let serving = false;
 /** When a wait last began or ended, in milliseconds. */
 let lastEvent = 0;
 /** The number of polls so far. */
-let looks = 0;
+let polls = 0;
 /** Ends the current pause or parked call early; undefined while there is neither. */
 let interruptPause: (() => void) | undefined;
 /** The parked call that was interrupted and may still reference descriptors that nothing waits for any more. */
-let leaving: Promise<void> | undefined;
+let interruptedCall: Promise<void> | undefined;
 /** Interrupts the parked call. Never closed: a server whose descriptor table is full must still be able to wait. */
 let eventfd = -1;
 /** The `pollfd` array of the parked call. It is a copy, because another thread reads it at any time. */
@@ -96,15 +96,15 @@ export function waitFor(
     for (const signal of signals) if (signal?.aborted) return reject(signal.reason);
     const waiter = addWaiter(interests, {
       resolve(events) {
-        forget();
+        cleanUp();
         resolve(events.map((event) => event !== 0));
       },
       reject(error) {
-        forget();
+        cleanUp();
         reject(error);
       },
     });
-    function forget(): void {
+    function cleanUp(): void {
       removeWaiter(waiter);
       for (const signal of signals) signal?.removeEventListener("abort", onAbort);
     }
@@ -165,12 +165,12 @@ export function expectAnswer(): void {
 
 /** The number of polls so far. It identifies a turn of the event loop. */
 export function pollCount(): number {
-  return looks;
+  return polls;
 }
 
 /** Whether so many descriptors are registered that rare events are polled by a timer instead. */
 export function isCrowded(): boolean {
-  return waiters.size >= comfortableCount;
+  return waiters.size >= crowdedCount;
 }
 
 /** Whether a descriptor is readable now. */
@@ -180,8 +180,8 @@ export function isReadable(fd: number): boolean {
 }
 
 /** Resolves once the kernel no longer references the descriptors of aborted waits and canceled watches. */
-export async function settled(): Promise<void> {
-  await leaving;
+export async function descriptorsReleased(): Promise<void> {
+  await interruptedCall;
 }
 
 function addWaiter(interests: readonly Interest[], parts: Omit<Waiter, "registrations">): Waiter {
@@ -207,14 +207,14 @@ async function serve(): Promise<void> {
   // Waits that begin in the same turn are then served by the same call.
   await undefined;
   while (waiters.size > 0) {
-    await rest();
-    await look();
+    await waitBetweenPolls();
+    await pollAll();
   }
   serving = false;
 }
 
 /** Yields between two polls, for longer the longer nothing has happened. */
-async function rest(): Promise<void> {
+async function waitBetweenPolls(): Promise<void> {
   const idle = performance.now() - lastEvent;
   if (idle < spinMilliseconds) await nextTurn();
   else if (host === "deno") await park();
@@ -228,8 +228,8 @@ async function park(): Promise<void> {
   interruptPause = () => {
     interruptPause = undefined;
     shim().poolpass_eventfd_set(eventfd);
-    leaving = call.then(() => {
-      leaving = undefined;
+    interruptedCall = call.then(() => {
+      interruptedCall = undefined;
     });
   };
   const result = await call;
@@ -250,10 +250,10 @@ async function pause(milliseconds: number): Promise<void> {
 }
 
 /** Polls all descriptors and resolves the waiters of those that are ready. */
-async function look(): Promise<void> {
-  looks++;
-  for (let first = 1; first < table!.count; first += lookCount) {
-    if (!lookAt(first)) continue;
+async function pollAll(): Promise<void> {
+  polls++;
+  for (let first = 1; first < table!.count; first += batchSize) {
+    if (!pollBatch(first)) continue;
     lastEvent = performance.now();
     // Messages sent in reply are written in microtasks: run those now, not after the last batch.
     await undefined;
@@ -261,27 +261,29 @@ async function look(): Promise<void> {
 }
 
 /** Polls one batch of descriptors, from index `first` of the table. Returns whether a waiter was served. */
-function lookAt(first: number): boolean {
-  const count = Math.min(lookCount, table!.count - first);
+function pollBatch(first: number): boolean {
+  const count = Math.min(batchSize, table!.count - first);
   // The parked call returns no events, so that it never writes to the memory of a thread that has ended: this call gets
   // them.
   const result = shim().poolpass_poll(table!.bytes(first), count, 0);
   if (result < 0 && result !== -errno.EINTR) rejectAll(result);
   if (result <= 0) return false;
-  const happened = table!.happened(first, result);
+  const returnedEvents = table!.takeReady(first, result);
   const ready = new Map<Waiter, readonly number[]>();
-  for (const { waiter } of happened.keys()) {
+  for (const { waiter } of returnedEvents.keys()) {
     if (ready.has(waiter)) continue;
-    const events = waiter.registrations.map((registration) => fulfilled(registration, happened.get(registration) ?? 0));
+    const events = waiter.registrations.map((registration) =>
+      fulfilled(registration, returnedEvents.get(registration) ?? 0)
+    );
     if (events.some((event) => event !== 0)) ready.set(waiter, events);
   }
-  for (const [waiter, events] of ready) if (waiters.has(waiter)) callBack(() => waiter.resolve(events));
+  for (const [waiter, events] of ready) if (waiters.has(waiter)) runCallback(() => waiter.resolve(events));
   return ready.size > 0;
 }
 
 /** `poll` also reports errors and hang-ups, which nobody asks for. */
-function fulfilled({ events }: Registration, happened: number): number {
-  return (happened & ~(readable | writable)) === 0 ? happened & events : events;
+function fulfilled({ events }: Registration, returnedEvents: number): number {
+  return (returnedEvents & ~(readable | writable)) === 0 ? returnedEvents & events : events;
 }
 
 function rejectAll(result: number): void {
@@ -289,13 +291,13 @@ function rejectAll(result: number): void {
     try {
       unwrap(result, "poll");
     } catch (error) {
-      callBack(() => waiter.reject(error));
+      runCallback(() => waiter.reject(error));
     }
   }
 }
 
 /** An error in one callback must not keep the others from being called. */
-function callBack(callback: () => void): void {
+function runCallback(callback: () => void): void {
   try {
     callback();
   } catch (error) {

@@ -10,7 +10,7 @@ import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkNumber, checkOptions } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
-import { readable, settled, waitFor } from "./poller.ts";
+import { descriptorsReleased, readable, waitFor } from "./poller.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
 import { Mutex } from "../../support/waiting/mutex.ts";
 import { adoptSocket, outOfDescriptors, type UnixSocket } from "./unix_socket.ts";
@@ -121,7 +121,7 @@ export class UnixListener implements AsyncDisposable {
       removeOwn(this.path, this.#identity);
       closeDescriptor(fd);
     }
-    await settled();
+    await descriptorsReleased();
   }
 }
 

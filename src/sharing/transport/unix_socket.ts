@@ -19,7 +19,7 @@ import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle } from "../../memory/shareable_handle.ts";
 import { checkOptions, whatIs } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
-import { type Interest, readable, settled, waitFor, writable } from "./poller.ts";
+import { descriptorsReleased, type Interest, readable, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
 import { Mutex } from "../../support/waiting/mutex.ts";
 
@@ -73,7 +73,7 @@ export let takeConnection: (socket: UnixSocket) => ConnectionParts;
 /** The maximum number of bytes of a single receive. */
 const maximumReceive = 2 ** 30;
 /** The initial size of a receive's buffer in bytes. It grows only as bytes arrive. */
-const firstRoom = 2 ** 16;
+const initialByteLength = 2 ** 16;
 /** Milliseconds between attempts to connect to a listener whose backlog is full. */
 const connectPause = 5;
 /**
@@ -230,7 +230,7 @@ export class UnixSocket implements AsyncDisposable {
       closeDescriptor(fd);
       if (pidfd >= 0) closeDescriptor(pidfd);
     }
-    await settled();
+    await descriptorsReleased();
   }
 
   #take(): ConnectionParts {
@@ -244,7 +244,7 @@ export class UnixSocket implements AsyncDisposable {
   async #sendNow(bytes: Uint8Array, handles: readonly ShareableHandle[], signal?: AbortSignal): Promise<void> {
     const action = `send ${bytes.length} bytes to ${this.#peerName()}`;
     let rest = bytes;
-    let taken = false;
+    let copied = false;
     let sent = 0;
     try {
       if (this.#sendFailure !== undefined) throw outOfStep(`send to ${this.#peerName()}`, this.#sendFailure);
@@ -256,8 +256,8 @@ export class UnixSocket implements AsyncDisposable {
           sent += result;
           rest = rest.subarray(result);
         } else if (result === -errno.EAGAIN) {
-          if (!taken) rest = Uint8Array.from(rest);
-          taken = true;
+          if (!copied) rest = Uint8Array.from(rest);
+          copied = true;
           await this.#ready(writable, signal);
         } else if (result !== -errno.EINTR) {
           throw sendError(action, -result, sent);
@@ -274,7 +274,7 @@ export class UnixSocket implements AsyncDisposable {
   async #receiveNow(byteLength: number, handles: number, signal?: AbortSignal): Promise<Received> {
     const action = `receive ${byteLength} bytes from ${this.#peerName()}`;
     const fds: number[] = [];
-    let bytes = new Uint8Array(Math.min(byteLength, firstRoom));
+    let bytes = new Uint8Array(Math.min(byteLength, initialByteLength));
     let count = 0;
     try {
       if (this.#receiveFailure !== undefined) {
@@ -404,8 +404,8 @@ function peerGone(action: string, what: string, count: number): SharingError {
   return new SharingError("peer-gone", `Cannot ${action}: it ${what} after ${count} of them`);
 }
 
-function descriptorCount(action: string, came: number, handles: number): string {
-  return `Cannot ${action}: ${came} descriptors came with them, expected ${handles}`;
+function descriptorCount(action: string, arrived: number, handles: number): string {
+  return `Cannot ${action}: ${arrived} descriptors came with them, expected ${handles}`;
 }
 
 function outOfStep(action: string, cause: unknown): SharingError {

@@ -26,7 +26,7 @@ const stickyBit = 0o1000;
 const writableByOthers = 0o022;
 
 /** A component of a socket's path: its status, and its target if it is a symbolic link. */
-interface Step extends DescriptorStatus {
+interface PathComponent extends DescriptorStatus {
   readonly target: string | undefined;
 }
 
@@ -42,7 +42,7 @@ export function listenFor(path: string, users: readonly number[]): UnixListener 
   checkSocketPath("listen at", path);
   checkUsers(users);
   const own = effectiveUserId();
-  checkWay(path, own);
+  checkPath(path, own);
   return UnixListener.listen(path, { mode: users.some((user) => user !== own) ? 0o666 : 0o600 });
 }
 
@@ -86,12 +86,12 @@ function checkUsers(users: readonly number[]): void {
  * root, as the kernel does: once a component has passed the check, no other user can change it, so what it leads to
  * stays valid.
  */
-function checkWay(path: string, own: number): void {
+function checkPath(path: string, own: number): void {
   const rest = folderOf(path).split("/").reverse();
-  if (!path.startsWith("/")) rest.push(...stepAt(path, "/proc/self/cwd").target!.split("/").reverse());
+  if (!path.startsWith("/")) rest.push(...componentAt(path, "/proc/self/cwd").target!.split("/").reverse());
   // The folder reached so far, free of links; "" is the root.
   let reached = "";
-  checkFolder(path, "/", stepAt(path, "/"), own);
+  checkFolder(path, "/", componentAt(path, "/"), own);
   for (let links = 0; rest.length > 0;) {
     const name = rest.pop()!;
     if (name === "" || name === ".") continue;
@@ -100,15 +100,15 @@ function checkWay(path: string, own: number): void {
       continue;
     }
     const at = `${reached}/${name}`;
-    const step = stepAt(path, at);
-    if (step.target === undefined) {
-      checkFolder(path, at, step, own);
+    const component = componentAt(path, at);
+    if (component.target === undefined) {
+      checkFolder(path, at, component, own);
       reached = at;
     } else {
       if (++links > maximumLinks) throw new SystemError(errno.ELOOP, `listen at ${path}`);
-      checkOwner(path, `the link ${at}`, step, own);
-      if (step.target.startsWith("/")) reached = "";
-      rest.push(...step.target.split("/").reverse());
+      checkOwner(path, `the link ${at}`, component, own);
+      if (component.target.startsWith("/")) reached = "";
+      rest.push(...component.target.split("/").reverse());
     }
   }
 }
@@ -137,12 +137,12 @@ function checkOwner(path: string, what: string, { owner, permissions }: Descript
   );
 }
 
-function stepAt(path: string, at: string): Step {
+function componentAt(path: string, at: string): PathComponent {
   let fd: number;
   try {
     fd = openPath(at);
   } catch (cause) {
-    throw wayError(path, at, cause);
+    throw pathError(path, at, cause);
   }
   try {
     const status = describeDescriptor(fd);
@@ -152,7 +152,7 @@ function stepAt(path: string, at: string): Step {
   }
 }
 
-function wayError(path: string, at: string, cause: unknown): unknown {
+function pathError(path: string, at: string, cause: unknown): unknown {
   if (isOutOfDescriptors(cause)) return outOfDescriptors(`listen at ${path}`, cause);
   switch ((cause as SystemError).errno) {
     case errno.ENOENT:

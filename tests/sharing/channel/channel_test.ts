@@ -782,7 +782,7 @@ sharingTest("a stream that cannot be used costs neither a slot nor the channel",
     assertThrows(() => channel.send(slot, { stream: wrong }), type, message);
   }
   for (const wrong of [5, slot.buffer, undefined]) {
-    assertThrows(() => channel.send(wrong as never), TypeError, "give a slot that its reserve gave");
+    assertThrows(() => channel.send(wrong as never), TypeError, "give a slot that its reserve returned");
   }
   assertThrows(() => channel.send(slot, { byteLength: "1" as never }), TypeError, "byteLength");
   channel.send(slot, { stream });
