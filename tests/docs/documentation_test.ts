@@ -6,8 +6,10 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { open } from "../../mod.ts";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
+import { benchmarkTable, cellsOfTable } from "./benchmark_table.ts";
 import { type Block, columnsOfPage } from "./blocks.ts";
 import { commandsOf, isShell, problemOf, problemOfTask } from "./commands.ts";
+import { foldersToMap, pathsOfMap } from "./map.ts";
 import { codesOfPage, headingsOfPage, isMessageOf, textsOfSource } from "./messages.ts";
 import {
   blocks,
@@ -136,6 +138,23 @@ test("troubleshooting has all codes of sharing, and none of CUDA's that there is
   const ofCuda = codesOfPage(troubleshooting, "Codes of CudaError");
   assert(ofCuda.length > 10, "Codes were found");
   assertEquals(ofCuda.filter((code) => !(code in cudaErrorNumbers)), []);
+});
+
+test("the README's benchmark table has the numbers of the results", () => {
+  assertEquals(cellsOfTable(readProjectFile("README.md"), "CuPy"), benchmarkTable());
+});
+
+test("the map in CONTRIBUTING.md names every folder of the sources, and only what exists", () => {
+  const paths = pathsOfMap();
+  assert(paths.length > 40, "Paths were found");
+  assertEquals(paths.filter((path) => !existsSync(new URL(path, root))), []);
+  assertEquals(foldersToMap().filter((folder) => !paths.includes(folder)), []);
+});
+
+test("the paths that CONTRIBUTING.md names exist", () => {
+  const paths = [...readProjectFile("CONTRIBUTING.md").matchAll(/`((?:[\w.]+\/)+[\w.]*)`/g)].map((match) => match[1]!);
+  assert(paths.length > 30, "Paths were found");
+  assertEquals(paths.filter((path) => !existsSync(new URL(path, root))), []);
 });
 
 test("links of the pages lead somewhere", () => {
