@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { type InstructionForm, matchForm } from "../../src/software/compiler/typing/instruction_form.ts";
-import { formsByOpcode, instructions } from "../../src/software/compiler/instructions/instructions.ts";
-import { refusedForms } from "../../src/software/compiler/typing/refused_instructions.ts";
+import type { InstructionForm } from "../../src/software/compiler/instructions/instruction_form.ts";
+import { instructions, instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
+import { refusedForms } from "../../src/software/compiler/instructions/refused_instructions.ts";
+import { matchForm } from "../../src/software/compiler/typing/form_syntax.ts";
 import { type Exclusion, exclusions } from "./exclusions.ts";
 import { operations } from "./operations.ts";
 import { randomProgram } from "./program.ts";
@@ -64,7 +65,7 @@ function formsOf(instruction: string): { form: InstructionForm; choices: Iterabl
   const [opcode = "", ...modifiers] = head.split(".");
   const tail = rest.join(" ").replaceAll(/[[{].*?[\]}]/g, "x").trim();
   const operands = tail === "" ? 0 : tail.split(",").length;
-  return (formsByOpcode.get(opcode) ?? []).flatMap((form) => {
+  return (instructionSet.forms.get(opcode) ?? []).flatMap((form) => {
     const match = matchForm(form, modifiers);
     if (!match.matched || operands < form.operands[0] || operands > form.operands[1]) return [];
     return [{ form, choices: match.choices.values() }];

@@ -20,6 +20,8 @@ import { generateKernel, type GeneratorContext } from "./codegen/code_generator.
 import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
 import type { CompileOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
+import { instructionSet } from "./instructions/instructions.ts";
+import type { InstructionSet } from "./typing/instruction_set.ts";
 import { addressedFunctions, functionsByName } from "./typing/module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./typing/module_image.ts";
 import type { Suspension } from "./launch_context.ts";
@@ -115,13 +117,24 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "noreturn",
 ]);
 
-/** Compiles one PTX module. Throws {@linkcode PtxError} naming the line for anything it does not know. */
-export function compilePtx(text: string, options: Partial<CompileOptions> = {}): CompiledModule {
+/**
+ * Compiles one PTX module. Throws {@linkcode PtxError} naming the line for anything it does not know.
+ *
+ * @param options `instructions`: those that the module may consist of, in place of the software device's own
+ */
+export function compilePtx(
+  text: string,
+  { instructions = instructionSet, ...options }: Partial<CompileOptions> & { instructions?: InstructionSet } = {},
+): CompiledModule {
   const { functions, variables: declarations, aliases } = parsePtx(text, checkHeader);
   const variables = variablesByName(declarations);
   const names = functionsByName(functions, aliases);
   const image = layOutImage(variables.values(), names);
-  const module = { image, variables, functions: names, addressed: addressedFunctions(functions, declarations, names) };
+  const addressed = addressedFunctions({ declarations: functions, variables: declarations }, {
+    functions: names,
+    instructions,
+  });
+  const module = { image, variables, functions: names, addressed, instructions };
   const all: CompileOptions = {
     boundsChecks: true,
     fusedMultiplyAdd: hasFusedMultiplyAdd(),

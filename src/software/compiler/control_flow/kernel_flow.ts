@@ -3,10 +3,10 @@ import { hostCalls, passArguments, readTarget, takeResults } from "../instructio
 import { callTarget } from "../typing/call_layout.ts";
 import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "../instructions/instruction_form.ts";
 import type { SuspensionRequest } from "../launch_context.ts";
 import type { LabelName } from "../typing/names.ts";
-import { refusalOfFunction } from "../typing/refused_instructions.ts";
+import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { TypedFunction } from "../typing/typed_body.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";

@@ -9,7 +9,7 @@
 import { assignFloat, canonicalizeNaN, pushFloat } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Helper } from "../helpers/helper_functions.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 
 /** Computes in 64 bits a number that is on the stack. */
 export type Approximation = (e: FunctionEmitter) => void;

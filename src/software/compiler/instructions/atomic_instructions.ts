@@ -10,7 +10,7 @@
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
 import { canonicalizeNaN, flushSubnormal } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { constant, inType, repeatable } from "./integer_operations.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { constant, constantOf, extendAmount, inType, repeatable, s32, u32 } from "./integer_operations.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { addressOperand } from "./address_checks.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { constantOf } from "./integer_operations.ts";
 
 /**

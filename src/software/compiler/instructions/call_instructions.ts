@@ -11,7 +11,7 @@ import { faultKind, functionAddress } from "../addresses.ts";
 import { pushSpaces } from "./address_checks.ts";
 import { type CallLayout, callTarget, type CallVariable, frameAlignment, layOutCall } from "../typing/call_layout.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { loadOp, storeOp } from "./memory_instructions.ts";
 import type { FunctionName, Prototype } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";

@@ -7,7 +7,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { pushHighProduct } from "./integer_instructions.ts";
 import { inType, u32 } from "./integer_operations.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";

@@ -6,7 +6,7 @@
 import { pushFloat } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { flushHalfBits, holdBits, isHalf, lanesOf, packLanes, pushLane, widenHalf } from "./half_instructions.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 import type { OpName } from "../webassembly/opcodes.ts";

@@ -10,7 +10,7 @@
  */
 import { writeFusedMultiplyAdd } from "../webassembly/engine_features.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";

@@ -8,7 +8,7 @@
 import { type Approximation, exponentialApproximation, tangentApproximation } from "./approximate_instructions.ts";
 import { type Extreme, pushExtreme, saturate } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { roundingCodes } from "../helpers/rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";

@@ -45,7 +45,7 @@ import {
   halfSum,
   halfTangent,
 } from "./half_instructions.ts";
-import { type Emit, type InstructionForm, instructionForm as form } from "../typing/instruction_form.ts";
+import { type Emit, type InstructionForm, instructionForm as form } from "./instruction_form.ts";
 import {
   absolute,
   absoluteDifference,
@@ -78,7 +78,9 @@ import { move, selectByPredicate, selectBySign } from "./move_instructions.ts";
 import { absoluteDifferences, addPairs, extremeOfPairs, pack } from "./packed_integers.ts";
 import { convertFromEightBits, convertToEightBits, convertToPair, convertToTensorFloat } from "./packed_conversions.ts";
 import { permuteBytes } from "./permute_bytes.ts";
-import { refusedForms, refusedOpcodes } from "../typing/refused_instructions.ts";
+import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
+import { isSpecialRegister } from "./special_registers.ts";
+import type { InstructionSet } from "../typing/instruction_set.ts";
 
 const trap: Emit = (e) => {
   e.code.i32(faultKind.trap).i64(0n).i32(e.line);
@@ -420,13 +422,10 @@ export const instructions: readonly InstructionForm[] = [
   ...refusedForms,
 ];
 
-/** The forms of an instruction, by its opcode. */
-export const formsByOpcode: ReadonlyMap<string, readonly InstructionForm[]> = Map.groupBy(
-  instructions,
-  ({ opcode }) => opcode,
-);
-
-/** Why an instruction is refused, where more can be said than that it is not known. */
-export function refusalOf(opcode: string): string | undefined {
-  return refusedOpcodes.get(opcode);
+/** The instructions that have some forms, among what else PTX has. */
+export function instructionSetOf(forms: readonly InstructionForm[]): InstructionSet {
+  return { forms: Map.groupBy(forms, ({ opcode }) => opcode), refusals: refusedOpcodes, isSpecialRegister };
 }
+
+/** The instructions of the software device. */
+export const instructionSet: InstructionSet = instructionSetOf(instructions);

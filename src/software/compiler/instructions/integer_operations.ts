@@ -5,7 +5,7 @@
  * @module
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";

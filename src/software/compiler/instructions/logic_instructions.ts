@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import {
   constant,
   constantOf,

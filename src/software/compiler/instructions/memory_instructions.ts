@@ -6,7 +6,7 @@
 import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../addresses.ts";
 import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";

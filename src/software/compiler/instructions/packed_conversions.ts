@@ -15,7 +15,7 @@ import {
   pushLane,
   widenHalf,
 } from "./half_instructions.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "./instruction_form.ts";
 import { pushPart } from "./integer_instructions.ts";
 import { clampSigned32, repeatable, s32, u32 } from "./integer_operations.ts";
 

@@ -7,7 +7,7 @@
  */
 import { faultKind } from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import type { Emit, SuspendingInstruction } from "../typing/instruction_form.ts";
+import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
 import { type SuspensionRequest, threadRecord } from "../launch_context.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";

@@ -1,6 +1,6 @@
 import type { FixedLocal } from "../codegen/fixed_locals.ts";
 import type { FunctionEmitter, StandIns } from "../codegen/function_emitter.ts";
-import type { Emit } from "../typing/instruction_form.ts";
+import type { Emit } from "../instructions/instruction_form.ts";
 import { wholeLoad, wholeStore } from "../codegen/kernel_code.ts";
 import { copiesNumbers } from "../codegen/lazy_nans.ts";
 import type { Register } from "../typing/names.ts";

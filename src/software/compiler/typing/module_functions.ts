@@ -8,6 +8,7 @@ import {
   type Statement,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
+import type { InstructionSet } from "./instruction_set.ts";
 import type { FunctionName } from "./names.ts";
 
 /**
@@ -38,9 +39,14 @@ export function functionsByName(
 
 /** The functions with a body whose address something takes, so that they may be called by it. */
 export function addressedFunctions(
-  declarations: readonly FunctionDeclaration[],
-  variables: readonly VariableDeclaration[],
-  functions: ReadonlyMap<string, FunctionName>,
+  { declarations, variables }: {
+    readonly declarations: readonly FunctionDeclaration[];
+    readonly variables: readonly VariableDeclaration[];
+  },
+  { functions, instructions }: {
+    readonly functions: ReadonlyMap<string, FunctionName>;
+    readonly instructions: InstructionSet;
+  },
 ): ReadonlySet<FunctionName> {
   const addressed = new Set<FunctionName>();
   const add = (name: string) => {
@@ -48,7 +54,7 @@ export function addressedFunctions(
     if (named?.declaration.kind === "func" && named.declaration.body !== undefined) addressed.add(named);
   };
   for (const { initializer } of variables) if (initializer !== undefined) addInitializer(initializer, add);
-  for (const { body } of declarations) if (body !== undefined) addStatements(body, add);
+  for (const { body } of declarations) if (body !== undefined) addStatements(body, { add, instructions });
   return addressed;
 }
 
@@ -57,10 +63,16 @@ function addInitializer(initializer: Initializer, add: (name: string) => void): 
   if (initializer.kind === "elements") { for (const element of initializer.elements) addInitializer(element, add); }
 }
 
-function addStatements(statements: readonly Statement[], add: (name: string) => void): void {
+function addStatements(
+  statements: readonly Statement[],
+  { add, instructions }: { add: (name: string) => void; instructions: InstructionSet },
+): void {
   for (const statement of statements) {
-    if (statement.kind === "block") addStatements(statement.statements, add);
-    if (statement.kind !== "instruction" || statement.opcode === "call") continue;
+    if (statement.kind === "block") addStatements(statement.statements, { add, instructions });
+    if (statement.kind !== "instruction") continue;
+    const forms = instructions.forms.get(statement.opcode) ?? [];
+    // A call names the function that it calls.
+    if (forms.length > 0 && forms.every(({ flow }) => flow === "call")) continue;
     for (const operand of statement.operands) for (const { name } of namesOf(operand)) add(name);
   }
 }

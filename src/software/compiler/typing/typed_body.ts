@@ -9,8 +9,9 @@ import {
   type SumOperand,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import { type InstructionForm, matchForm } from "./instruction_form.ts";
-import { formsByOpcode, refusalOf } from "../instructions/instructions.ts";
+import { matchForm } from "./form_syntax.ts";
+import type { InstructionForm } from "../instructions/instruction_form.ts";
+import type { InstructionSet } from "./instruction_set.ts";
 import { type ModuleImage, operandOf } from "./module_image.ts";
 import { type CallLayout, callTarget, frameAlignment, layOutCall } from "./call_layout.ts";
 import {
@@ -22,7 +23,6 @@ import {
   SpaceLayout,
   type Variable,
 } from "./names.ts";
-import { isSpecialRegister } from "./special_registers.ts";
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
 
@@ -50,6 +50,7 @@ export interface TypedKernel {
 
 /** What a module declares beside a kernel. */
 export interface ModuleScope {
+  readonly instructions: InstructionSet;
   readonly image: ModuleImage;
   readonly functions: ReadonlyMap<string, FunctionName>;
   /** The functions that can be called by their address. */
@@ -252,7 +253,7 @@ class BodyTypist {
   #instruction(instruction: Instruction, scope: Scope): TypedInstruction {
     const { opcode, modifiers, line, predicate } = instruction;
     const text = [opcode, ...modifiers].join(".");
-    const { form, choices } = findForm(instruction, text);
+    const { form, choices } = findForm(instruction, { text, instructions: this.#module.instructions });
     const typeName = choices.get("type");
     return {
       kind: "instruction",
@@ -305,7 +306,7 @@ class BodyTypist {
     if (name === "_") return { kind: "sink" };
     const named = scope.find(name);
     if (named !== undefined) return named;
-    if (isSpecialRegister(name)) return { kind: "special", name };
+    if (this.#module.instructions.isSpecialRegister(name)) return { kind: "special", name };
     const declaration = this.#module.variables.get(name);
     if (declaration !== undefined) return this.#moduleVariable(declaration, line);
     const called = this.#module.functions.get(name);
@@ -339,13 +340,13 @@ class BodyTypist {
 /** Finds the form that an instruction's modifiers and number of operands fit. */
 function findForm(
   { opcode, modifiers, operands, line }: Instruction,
-  text: string,
+  { text, instructions }: { text: string; instructions: InstructionSet },
 ): { form: InstructionForm; choices: ReadonlyMap<string, string> } {
-  const forms = formsByOpcode.get(opcode);
+  const forms = instructions.forms.get(opcode);
   if (forms === undefined) {
     throw new PtxError(
       line,
-      `cannot compile "${text}": ${refusalOf(opcode) ?? `the instruction "${opcode}" is not known`}`,
+      `cannot compile "${text}": ${instructions.refusals.get(opcode) ?? `the instruction "${opcode}" is not known`}`,
     );
   }
   let furthest = 0;

@@ -1,4 +1,4 @@
-import type { InstructionForm } from "./instruction_form.ts";
+import type { InstructionForm } from "../instructions/instruction_form.ts";
 import type { FunctionName, LabelList, LabelName, Prototype, Register, Variable } from "./names.ts";
 import type { ScalarType } from "./scalar_types.ts";
 

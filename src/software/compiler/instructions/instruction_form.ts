@@ -1,0 +1,83 @@
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import type { SuspensionRequest } from "../launch_context.ts";
+import { type FormSyntax, type ModifierSlot, readOpcode, readOperands, readSlots } from "../typing/form_syntax.ts";
+import type { TypedInstruction } from "../typing/typed_instruction.ts";
+
+/** Writes the WebAssembly for one instruction. */
+export type Emit = (emitter: FunctionEmitter, instruction: TypedInstruction) => void;
+
+/** What an instruction does to the flow of control, where it does anything. */
+export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
+
+/** What an instruction means at which a thread is suspended until others have come as far. */
+export interface SuspendingInstruction {
+  /** What the thread asks for. */
+  describe(instruction: TypedInstruction): SuspensionRequest;
+  /** Leaves in the thread's record what it asks with. */
+  readonly request: Emit;
+  /** Takes the answer from the record. */
+  readonly resume: Emit;
+}
+
+/** A row of the table: one form of an instruction, what may stand after its opcode, and what it means. */
+export interface InstructionForm extends FormSyntax {
+  /** As the PTX manual writes it: `add{.rnd}{.ftz}{.sat}.f32`. */
+  readonly syntax: string;
+  /** Of the PTX ISA manual. */
+  readonly section: string;
+  /** Undefined where `flow` says it all. */
+  readonly emit: Emit | undefined;
+  readonly flow: Flow | undefined;
+  /** Of those whose flow is to suspend the thread. */
+  readonly suspending: SuspendingInstruction | undefined;
+}
+
+/**
+ * A form by its syntax, as `typing/form_syntax.ts` reads it.
+ *
+ * @param refusedFor the modifier for which an instruction is refused, whatever else it has
+ */
+export function instructionForm(
+  syntax: string,
+  section: string,
+  meaning: Emit | SuspendingInstruction | { readonly flow: Flow },
+  refusedFor?: string,
+): InstructionForm {
+  return new WrittenForm(syntax, section, meaning, refusedFor);
+}
+
+/** Its syntax is read when it is first needed: there are hundreds of forms, and few of them are in one program. */
+class WrittenForm implements InstructionForm {
+  readonly opcode: string;
+  readonly syntax: string;
+  readonly section: string;
+  readonly emit: Emit | undefined;
+  readonly flow: Flow | undefined;
+  readonly suspending: SuspendingInstruction | undefined;
+  readonly refusedFor?: string;
+  #slots: readonly ModifierSlot[] | undefined;
+  #operands: readonly [minimum: number, maximum: number] | undefined;
+
+  constructor(
+    syntax: string,
+    section: string,
+    meaning: Emit | SuspendingInstruction | { readonly flow: Flow },
+    refusedFor: string | undefined,
+  ) {
+    this.opcode = readOpcode(syntax);
+    this.syntax = syntax;
+    this.section = section;
+    this.emit = typeof meaning === "function" ? meaning : undefined;
+    this.flow = typeof meaning === "function" ? undefined : "flow" in meaning ? meaning.flow : "suspend";
+    this.suspending = typeof meaning === "object" && "request" in meaning ? meaning : undefined;
+    if (refusedFor !== undefined) this.refusedFor = refusedFor;
+  }
+
+  get slots(): readonly ModifierSlot[] {
+    return this.#slots ??= readSlots(this.syntax);
+  }
+
+  get operands(): readonly [minimum: number, maximum: number] {
+    return this.#operands ??= this.refusedFor === undefined ? readOperands(this.syntax) : [0, Infinity];
+  }
+}
