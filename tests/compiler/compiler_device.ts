@@ -10,6 +10,8 @@ import {
   type PackedKernel,
 } from "../../src/software/compiler/compile.ts";
 import type { PackWidth } from "../../src/software/compiler/simd/pack_layout.ts";
+import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
+import type { InstructionSet } from "../../src/software/compiler/typing/instruction_set.ts";
 import { limitTable } from "../../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../../src/software/execution/block_scheduler.ts";
 import { type ContextField, contextFields, contextOffset } from "../../src/software/compiler/launch_context.ts";
@@ -122,9 +124,14 @@ export function loadKernel(ptx: string, name: string): (options?: RunOptions) =>
  * Compiles PTX and places its variables.
  *
  * @param packWidth how many threads are run at once, in packs; a kernel for which that is impossible is an error
+ * @param instructions those that the module may consist of
  */
-export function load(ptx: string, { packWidth }: { packWidth?: PackWidth | undefined } = {}): TestModule {
-  const { wasm, kernels, image } = compilePtx(ptx, { packedThreads: "always" });
+export function load(
+  ptx: string,
+  { packWidth, instructions = instructionSet }: { packWidth?: PackWidth | undefined; instructions?: InstructionSet } =
+    {},
+): TestModule {
+  const { wasm, kernels, image } = compilePtx(ptx, { packedThreads: "always", instructions });
   const placed = place(image);
   const imports = {
     device: {

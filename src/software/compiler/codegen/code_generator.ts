@@ -9,13 +9,8 @@
  *
  * @module
  */
-import {
-  allocateOnStack,
-  chooseFunction,
-  faultStack,
-  passedBytes,
-  pushNextFrame,
-} from "../instructions/call_instructions.ts";
+import { chooseFunction, faultStack, passedBytes, pushNextFrame } from "../instructions/call_instructions.ts";
+import { mayHave } from "../instructions/instruction_traits.ts";
 import { callTarget } from "../typing/call_layout.ts";
 import { postorder, redirect, successors } from "../control_flow/control_flow_graph.ts";
 import { runType } from "./fixed_locals.ts";
@@ -154,7 +149,7 @@ class KernelGenerator {
       [...this.#flows.values()].some(({ departures }) => departures.length > 0);
     this.#partings = partings === undefined ? [] : blocksBehind(this.#flows.get(typed.kernel)!, partings);
     const instructions = all.flatMap(instructionsOf);
-    const hasTop = instructions.some(({ form }) => form.emit === allocateOnStack);
+    const hasTop = instructions.some((instruction) => mayHave(instruction, "allocates"));
     const { addressed } = context;
     const depth = stackDepth(typed, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
     this.#isUnbounded = depth.isUnbounded;

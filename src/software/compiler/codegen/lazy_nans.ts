@@ -8,42 +8,11 @@
  * @module
  */
 import type { Register } from "../typing/names.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
-
-/** What computes its result: a NaN of 32 bits is always the same, whatever the operands were. */
-const arithmetic: ReadonlySet<string> = new Set([
-  "add",
-  "sub",
-  "mul",
-  "fma",
-  "mad",
-  "div",
-  "abs",
-  "neg",
-  "min",
-  "max",
-  "rcp",
-  "sqrt",
-  "rsqrt",
-  "sin",
-  "cos",
-  "lg2",
-  "ex2",
-  "tanh",
-]);
-const copies: ReadonlySet<string> = new Set(["mov", "selp", "slct"]);
 
 /** Whether an instruction's result is one of its operands, as it is. */
 export function copiesNumbers({ form, type }: TypedInstruction): boolean {
-  return copies.has(form.opcode) && type.bits === 32;
-}
-
-/** Whether an instruction gives one of all NaNs only. */
-function givesOneNaN({ form, type, choices }: TypedInstruction): boolean {
-  if (type.name !== "f32") return false;
-  if (arithmetic.has(form.opcode)) return true;
-  return form.opcode === "cvt" && typeNamed(choices.get("from") ?? "b32").kind !== "float";
+  return form.traits.copies !== undefined && type.bits === 32;
 }
 
 /**
@@ -60,11 +29,11 @@ export function findLazyNaNs(
     const [destination, ...sources] = instruction.operands;
     if (destination?.kind !== "register") {
       for (const register of registersIn(destination)) others.add(register);
-    } else if (givesOneNaN(instruction) && isHeldAsFloat(destination)) {
+    } else if (instruction.form.traits.hasCanonicalNaN?.(instruction) && isHeldAsFloat(destination)) {
       lazy.add(destination);
     } else if (copiesNumbers(instruction) && isHeldAsFloat(destination)) {
       lazy.add(destination);
-      copied.push({ to: destination, from: sources.slice(0, instruction.form.opcode === "mov" ? 1 : 2) });
+      copied.push({ to: destination, from: sources.slice(0, instruction.form.traits.copies) });
     } else {
       others.add(destination);
     }

@@ -4,28 +4,28 @@ import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruct
 /** Finds what a pointer was computed from: two with the same root most likely point into the same allocation. */
 export type PointerRoots = (register: Register) => Register;
 
-/** How sure it is that a register is a pointer: the higher, the surer. */
-const opcodeRanks: Readonly<Record<string, number>> = { cvta: 4, ld: 3, mov: 2, add: 2, sub: 2, mad: 1, selp: 1 };
+/** How sure it is that a register is a pointer, by the trait of the instruction that sets it: the higher, the surer. */
+const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
 
 /**
  * The roots of a function's pointers, by the instructions that set them: an addition's is that of the summand which is
  * more likely a pointer. Only speed depends on it.
  */
 export function pointerRoots(instructions: Iterable<TypedInstruction>): PointerRoots {
-  const sources = new Map<Register, { rank: number; operands: readonly ResolvedOperand[] }>();
+  const sources = new Map<Register, { pointer: keyof typeof ranks; operands: readonly ResolvedOperand[] }>();
   for (const { form, operands } of instructions) {
     const [destination, ...rest] = operands;
-    const rank = opcodeRanks[form.opcode];
-    if (rank === undefined || destination?.kind !== "register" || destination.type.bits !== 64) continue;
+    const { pointer } = form.traits;
+    if (pointer === undefined || destination?.kind !== "register" || destination.type.bits !== 64) continue;
     const known = sources.get(destination);
     // A pointer that a loop moves on has its root outside: what sets it first stands first.
-    if (known === undefined) sources.set(destination, { rank, operands: rest });
+    if (known === undefined) sources.set(destination, { pointer, operands: rest });
   }
   const roots = new Map<Register, Register>();
   const rankOf = (register: Register, depth: number): number => {
     const source = sources.get(register);
     if (source === undefined || depth > 8) return 0;
-    if (source.rank > 2) return source.rank;
+    if (source.pointer !== "derived") return ranks[source.pointer];
     return Math.max(0, ...registersOf(source.operands).map((operand) => rankOf(operand, depth + 1)));
   };
   const rootOf = (register: Register): Register => {
@@ -34,7 +34,7 @@ export function pointerRoots(instructions: Iterable<TypedInstruction>): PointerR
     while (!roots.has(root) && !path.includes(root)) {
       path.push(root);
       const source = sources.get(root);
-      if (source === undefined || source.rank === 3) break;
+      if (source === undefined || source.pointer === "loaded") break;
       const next = registersOf(source.operands).reduce<Register | undefined>((best, operand) => {
         return best === undefined || rankOf(operand, 0) > rankOf(best, 0) ? operand : best;
       }, undefined);

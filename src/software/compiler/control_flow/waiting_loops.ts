@@ -1,5 +1,6 @@
 import { type BasicBlock, postorder, predecessors, successors } from "./control_flow_graph.ts";
 import type { Step } from "./kernel_flow.ts";
+import { hasUnknownEffects, mayHave } from "../instructions/instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 
@@ -67,23 +68,20 @@ function mayWait(body: readonly BasicBlock<Step>[]): boolean {
 }
 
 /** Whether an instruction reads what another thread may have stored in the meantime. */
-function seesOthers({ form, choices, text, operands }: TypedInstruction): boolean {
-  // A function may do anything, and leaves its result in memory.
-  if (form.flow === "call") return true;
-  if (form.opcode === "atom") return operands[0]?.kind !== "sink";
-  return form.opcode === "ld" &&
-    (text.includes(".volatile") || text.includes(".mmio") || choices.has("scope") || text.includes(".acquire"));
+function seesOthers(instruction: TypedInstruction): boolean {
+  return mayHave(instruction, "observes");
 }
 
 /** Adds what an instruction sets to what depends on others, where one of its operands does. */
 function spread(instruction: TypedInstruction, seen: Set<Register | "memory">): void {
   const { form, operands, predicate } = instruction;
   const [destination, ...sources] = operands;
-  const isTainted = seesOthers(instruction) || sources.some((operand) => depends(operand, seen)) ||
-    (predicate !== undefined && seen.has(predicate.register)) || (form.opcode === "ld" && seen.has("memory"));
-  if (!isTainted) return;
-  if (form.opcode === "st" || form.flow === "call") seen.add("memory");
-  for (const register of registersOf(destination)) seen.add(register);
+  const passesOn = sources.some((operand) => depends(operand, seen)) ||
+    (predicate !== undefined && seen.has(predicate.register)) || (mayHave(instruction, "reads") && seen.has("memory"));
+  // A function may store what it has seen, and leaves its result in memory.
+  const isOpen = form.flow === "call" || hasUnknownEffects(instruction);
+  if (isOpen || (passesOn && mayHave(instruction, "writes"))) seen.add("memory");
+  if (passesOn || seesOthers(instruction)) { for (const register of registersOf(destination)) seen.add(register); }
 }
 
 function depends(operand: ResolvedOperand, seen: ReadonlySet<Register | "memory">): boolean {

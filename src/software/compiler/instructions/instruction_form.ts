@@ -1,6 +1,14 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import type { InstructionTraits } from "./instruction_traits.ts";
 import type { SuspensionRequest } from "../launch_context.ts";
-import { type FormSyntax, type ModifierSlot, readOpcode, readOperands, readSlots } from "../typing/form_syntax.ts";
+import {
+  type FormSyntax,
+  type ModifierSlot,
+  readHasResult,
+  readOpcode,
+  readOperands,
+  readSlots,
+} from "../typing/form_syntax.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";
 
 /** Writes the WebAssembly for one instruction. */
@@ -30,20 +38,27 @@ export interface InstructionForm extends FormSyntax {
   readonly flow: Flow | undefined;
   /** Of those whose flow is to suspend the thread. */
   readonly suspending: SuspendingInstruction | undefined;
+  readonly traits: InstructionTraits;
 }
 
+/** What an instruction is compiled to: code, a suspension, or a part of the flow of control. */
+export type Meaning = Emit | SuspendingInstruction | { readonly flow: Flow };
+
 /**
- * A form by its syntax, as `typing/form_syntax.ts` reads it.
- *
- * @param refusedFor the modifier for which an instruction is refused, whatever else it has
+ * A form by its syntax, as `typing/form_syntax.ts` reads it, with what the compiler may assume of it: nothing where no
+ * traits are given.
  */
 export function instructionForm(
   syntax: string,
   section: string,
-  meaning: Emit | SuspendingInstruction | { readonly flow: Flow },
-  refusedFor?: string,
+  { meaning, traits = {}, refusedFor }: {
+    readonly meaning: Meaning;
+    readonly traits?: InstructionTraits;
+    /** The modifier for which an instruction is refused, whatever else it has. */
+    readonly refusedFor?: string;
+  },
 ): InstructionForm {
-  return new WrittenForm(syntax, section, meaning, refusedFor);
+  return new WrittenForm(syntax, section, { meaning, traits, refusedFor });
 }
 
 /** Its syntax is read when it is first needed: there are hundreds of forms, and few of them are in one program. */
@@ -54,15 +69,16 @@ class WrittenForm implements InstructionForm {
   readonly emit: Emit | undefined;
   readonly flow: Flow | undefined;
   readonly suspending: SuspendingInstruction | undefined;
+  readonly traits: InstructionTraits;
   readonly refusedFor?: string;
   #slots: readonly ModifierSlot[] | undefined;
+  #hasResult: boolean | undefined;
   #operands: readonly [minimum: number, maximum: number] | undefined;
 
   constructor(
     syntax: string,
     section: string,
-    meaning: Emit | SuspendingInstruction | { readonly flow: Flow },
-    refusedFor: string | undefined,
+    { meaning, traits, refusedFor }: { meaning: Meaning; traits: InstructionTraits; refusedFor: string | undefined },
   ) {
     this.opcode = readOpcode(syntax);
     this.syntax = syntax;
@@ -70,11 +86,16 @@ class WrittenForm implements InstructionForm {
     this.emit = typeof meaning === "function" ? meaning : undefined;
     this.flow = typeof meaning === "function" ? undefined : "flow" in meaning ? meaning.flow : "suspend";
     this.suspending = typeof meaning === "object" && "request" in meaning ? meaning : undefined;
+    this.traits = traits;
     if (refusedFor !== undefined) this.refusedFor = refusedFor;
   }
 
   get slots(): readonly ModifierSlot[] {
     return this.#slots ??= readSlots(this.syntax);
+  }
+
+  get hasResult(): boolean {
+    return this.#hasResult ??= readHasResult(this.syntax);
   }
 
   get operands(): readonly [minimum: number, maximum: number] {

@@ -64,17 +64,15 @@ export const refusedForms: readonly InstructionForm[] = [
   ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
     opcodes.split(" ").flatMap((opcode) =>
       modifiers.split(" ").map((modifier) =>
-        instructionForm(`${opcode}.${modifier}`, section, (e) => e.fail(reason), modifier)
+        instructionForm(`${opcode}.${modifier}`, section, { meaning: (e) => e.fail(reason), refusedFor: modifier })
       )
     )
   ),
   ...withoutSync.map(([syntax, section]) =>
-    instructionForm(
-      syntax,
-      section,
-      (e, { form: { opcode } }) =>
+    instructionForm(syntax, section, {
+      meaning: (e, { form: { opcode } }) =>
         e.fail(`${noWarpsInStep}: write ${opcode}.sync, and the mask of the lanes that take part as its last operand`),
-    )
+    })
   ),
 ];
 

@@ -10,6 +10,11 @@ const warpSize = 32;
 /** What is known of a special register. */
 interface SpecialRegister {
   readonly bits: 32 | 64;
+  /**
+   * By how much it grows from each thread to the next along x, within a warp: 0 where all threads see the same. Undefined,
+   * the careful answer, where its values are varying.
+   */
+  readonly stride?: 0n | 1n;
   /** Pushes its value, an i32 or an i64. */
   push(emitter: FunctionEmitter): void;
 }
@@ -38,43 +43,53 @@ function register(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push };
 }
 
+/** One that is the same in all threads of a warp that stand side by side along x. */
+function uniform(push: (e: FunctionEmitter) => void): SpecialRegister {
+  return { bits: 32, push, stride: 0n };
+}
+
+/** One that counts the threads of a warp along x. */
+function counting(push: (e: FunctionEmitter) => void): SpecialRegister {
+  return { bits: 32, push, stride: 1n };
+}
+
 /** Of kernels that are run alone, on a device with one multiprocessor for each block in turn. */
 const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, SpecialRegister>([
-  ["%tid.x", register((e) => e.getFixed("threadX"))],
-  ["%tid.y", register((e) => e.getFixed("threadY"))],
-  ["%tid.z", register((e) => e.getFixed("threadZ"))],
-  ["%ntid.x", register((e) => e.getFixed("blockDimX"))],
-  ["%ntid.y", register((e) => e.getFixed("blockDimY"))],
-  ["%ntid.z", register((e) => e.getFixed("blockDimZ"))],
-  ["%ctaid.x", register((e) => e.getFixed("blockX"))],
-  ["%ctaid.y", register((e) => e.getFixed("blockY"))],
-  ["%ctaid.z", register((e) => e.getFixed("blockZ"))],
-  ["%nctaid.x", register((e) => e.getFixed("gridX"))],
-  ["%nctaid.y", register((e) => e.getFixed("gridY"))],
-  ["%nctaid.z", register((e) => e.getFixed("gridZ"))],
+  ["%tid.x", counting((e) => e.getFixed("threadX"))],
+  ["%tid.y", uniform((e) => e.getFixed("threadY"))],
+  ["%tid.z", uniform((e) => e.getFixed("threadZ"))],
+  ["%ntid.x", uniform((e) => e.getFixed("blockDimX"))],
+  ["%ntid.y", uniform((e) => e.getFixed("blockDimY"))],
+  ["%ntid.z", uniform((e) => e.getFixed("blockDimZ"))],
+  ["%ctaid.x", uniform((e) => e.getFixed("blockX"))],
+  ["%ctaid.y", uniform((e) => e.getFixed("blockY"))],
+  ["%ctaid.z", uniform((e) => e.getFixed("blockZ"))],
+  ["%nctaid.x", uniform((e) => e.getFixed("gridX"))],
+  ["%nctaid.y", uniform((e) => e.getFixed("gridY"))],
+  ["%nctaid.z", uniform((e) => e.getFixed("gridZ"))],
   // The fourth of each is there, and 0.
   ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
     return [name, register((e) => e.code.i32(0))];
   }),
-  ["%laneid", register(pushLane)],
+  ["%laneid", counting(pushLane)],
   [
     "%warpid",
-    register((e) => {
+    uniform((e) => {
       pushThreadInBlock(e);
       e.code.i32(5).ops("i32ShrU");
     }),
   ],
   [
     "%nwarpid",
-    register((e) => {
+    uniform((e) => {
       e.getFixed("blockDimX");
       e.getFixed("blockDimY").ops("i32Mul");
       e.getFixed("blockDimZ").ops("i32Mul").i32(warpSize - 1).ops("i32Add").i32(5).ops("i32ShrU");
     }),
   ],
-  ["%smid", register((e) => e.code.i32(0))],
-  ["%nsmid", register((e) => e.code.i32(1))],
-  ["%gridid", { bits: 64, push: (e) => e.code.i64(1n) }],
+  ["%smid", uniform((e) => e.code.i32(0))],
+  ["%nsmid", uniform((e) => e.code.i32(1))],
+  ["%gridid", { bits: 64, push: (e) => e.code.i64(1n), stride: 0n }],
   ["%lanemask_eq", register((e) => pushMaskFrom(e, 1))],
   [
     "%lanemask_lt",
@@ -99,14 +114,14 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   ["%globaltimer", { bits: 64, push: (e) => e.callHelper("clock") }],
   ["%globaltimer_lo", register((e) => e.callHelper("clock").ops("i32WrapI64"))],
   ["%globaltimer_hi", register((e) => e.callHelper("clock").i64(32n).ops("i64ShrU", "i32WrapI64"))],
-  ["%total_smem_size", register((e) => e.getFixed("sharedBytes"))],
+  ["%total_smem_size", uniform((e) => e.getFixed("sharedBytes"))],
   [
     "%dynamic_smem_size",
-    register((e) => {
+    uniform((e) => {
       e.getFixed("sharedBytes").i32(e.sizes.staticShared).ops("i32Sub");
     }),
   ],
-  ["WARP_SZ", register((e) => e.code.i32(warpSize))],
+  ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
 ]);
 
 /** The special register of that name; undefined where it is not supported. */

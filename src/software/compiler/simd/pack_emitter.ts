@@ -4,8 +4,8 @@ import type { Emit } from "../instructions/instruction_form.ts";
 import { wholeLoad, wholeStore } from "../codegen/kernel_code.ts";
 import { copiesNumbers } from "../codegen/lazy_nans.ts";
 import type { Register } from "../typing/names.ts";
-import { type PackShapes, resultsOf, type Shape, sourcesOf } from "./pack_shapes.ts";
-import { packForm } from "./pack_instructions.ts";
+import { type PackShapes, resultsOf, sourcesOf } from "./pack_shapes.ts";
+import type { Stride } from "../instructions/instruction_traits.ts";
 import { packHeader, type PackWidth } from "./pack_layout.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
@@ -128,7 +128,7 @@ export class PackEmitter {
     } else {
       const { predicate } = instruction;
       const form = predicate === undefined || shapes.shapeOf(predicate.register) === 0n
-        ? packForm(this, instruction)
+        ? instruction.form.traits.vectorForm?.(this, instruction)
         : undefined;
       if (form !== undefined) {
         emitter.write(instruction, () => form());
@@ -220,6 +220,23 @@ export class PackEmitter {
       const holding = this.holding(register);
       if (holding.kind === "vectors") this.loadVectors(register, holding.locals);
       e.noteDefinition(register);
+    }
+  }
+
+  /** Whether an operand can be had as vectors. */
+  hasVectors(operand: ResolvedOperand | undefined): boolean {
+    switch (operand?.kind) {
+      case "register":
+        return operand.type.bits === 32;
+      case "special":
+        return this.shapes.shapeOf(operand) !== undefined;
+      case "integer":
+      case "float":
+      case "variable":
+      case "sum":
+        return true;
+      default:
+        return false;
     }
   }
 
@@ -366,7 +383,7 @@ export class PackEmitter {
     },
   ): PushVector {
     const { emitter: e, code } = this;
-    const shape: Shape = operand === undefined ? 0n : this.shapes.shapeOf(operand);
+    const shape: Stride = operand === undefined ? 0n : this.shapes.shapeOf(operand);
     const holding = operand?.kind === "register" ? this.holding(operand) : undefined;
     if (operand?.kind === "register" && holding?.kind === "vectors") {
       e.noteUse(operand);

@@ -9,18 +9,11 @@ import { instructionsOf } from "../codegen/kernel_code.ts";
 import type { TypedKernel } from "../typing/typed_body.ts";
 import type { TypedInstruction } from "../typing/typed_instruction.ts";
 
-/** What keeps something for each thread beside its registers: copies under way, a stack, a carry. */
-const unpackable: ReadonlySet<string> = new Set(["cp", "alloca", "stacksave", "stackrestore", "addc", "subc", "madc"]);
-
 /** Whether a kernel does nothing that needs each of its threads for itself. */
 export function canBePacked({ kernel, callees }: TypedKernel): boolean {
   if (callees.size > 0 || kernel.variableBytes > 0) return false;
-  return instructionsOf(kernel).every(isPackable) && waitingLoops(functionFlow(kernel).entry).length === 0;
-}
-
-function isPackable({ form, choices }: TypedInstruction): boolean {
-  if (form.flow === "call" || form.flow === "switch") return false;
-  return !unpackable.has(form.opcode) && !choices.has("cc");
+  return instructionsOf(kernel).every(({ form }) => form.traits.runsInGangs) &&
+    waitingLoops(functionFlow(kernel).entry).length === 0;
 }
 
 /** Whether packs wait as a whole where a thread departs: at a barrier of all threads of the block. */

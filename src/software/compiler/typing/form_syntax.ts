@@ -3,7 +3,8 @@
  *
  * A syntax is written as an opcode, its modifiers in order, and its operands: `.lo` is a modifier as it stands,
  * `.<mode:lo|hi>` a choice with a name, a question mark makes either optional, and operands in brackets may be left out:
- * `"setp.<compare:eq|ne>.<combine:and|or>?.ftz?.<type:f32> p, a, b [, c]"`.
+ * `"setp.<compare:eq|ne>.<combine:and|or>?.ftz?.<type:f32> p, a, b [, c]"`. The first operand is called `d` where the
+ * instruction sets it, and `p` where that is a predicate.
  *
  * @module
  */
@@ -14,6 +15,8 @@ export interface FormSyntax {
   readonly slots: readonly ModifierSlot[];
   /** How many operands, at least and at most. */
   readonly operands: readonly [minimum: number, maximum: number];
+  /** Whether the first operand is what the instruction sets: its syntax calls it `d`, or `p` where it is a predicate. */
+  readonly hasResult: boolean;
   /** The modifier for which an instruction is refused, whatever else it has. */
   readonly refusedFor?: string;
 }
@@ -47,6 +50,11 @@ export function readSlots(syntax: string): ModifierSlot[] {
 export function readOperands(syntax: string): [minimum: number, maximum: number] {
   const operands = syntax.split(" ").slice(1).join(" ");
   return [countOperands(operands.replace(/\[.*?\]/g, "")), countOperands(operands.replace(/[[\]]/g, ""))];
+}
+
+/** Whether the first operand of a syntax is a result. */
+export function readHasResult(syntax: string): boolean {
+  return /^\S+ [dp]\b/.test(syntax);
 }
 
 function countOperands(text: string): number {

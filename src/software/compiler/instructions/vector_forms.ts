@@ -1,44 +1,31 @@
 /**
- * The instructions that a pack of threads executes on vectors, all threads at once. What is not here is executed for one
- * thread after another.
+ * How a gang executes instructions on vectors, all its members at once.
  *
  * @module
  */
-import { integerComparisons } from "../instructions/comparison_instructions.ts";
+import { integerComparisons } from "./comparison_instructions.ts";
+import type { VectorForm, WriteVectors } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
-import { knownDistance } from "../instructions/logic_instructions.ts";
-import { type LogicTerm, shortestLogic } from "../instructions/logic_of_three.ts";
-import { packAccess } from "./pack_accesses.ts";
-import type { PackEmitter } from "./pack_emitter.ts";
-import { hasVectors } from "./pack_shapes.ts";
+import { knownDistance } from "./logic_instructions.ts";
+import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
+import type { PackEmitter } from "../simd/pack_emitter.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 import type { OpName, SimdOpName } from "../webassembly/opcodes.ts";
 
-/** Writes an instruction on vectors. */
-type WriteForm = () => void;
-/** Finds how an instruction is written on vectors; undefined where it cannot be. */
-type Form = (pack: PackEmitter, instruction: TypedInstruction) => WriteForm | undefined;
-
-/** How an instruction is written on vectors, under no predicate; undefined where it cannot be. */
-export function packForm(pack: PackEmitter, instruction: TypedInstruction): WriteForm | undefined {
-  const { form, type, choices } = instruction;
-  if (form.opcode === "ld" || form.opcode === "st") return packAccess(pack, instruction);
-  if (form.opcode === "setp") return compare(pack, instruction);
-  if (type.kind === "predicate") return logicOfPredicates(pack, instruction);
-  const hasOthers = ["ftz", "sat", "relu", "NaN", "xorsign", "packed", "cc"].some((name) => choices.has(name));
-  if (type.bits !== 32 || hasOthers || !holdsVectors(pack, instruction)) return undefined;
-  if (form.opcode === "selp") return select(pack, instruction);
-  if (form.opcode === "cvt") return convert(pack, instruction);
-  if (type.name === "f32") return floats.get(form.opcode)?.(pack, instruction);
-  return type.kind === "float" ? undefined : integers.get(form.opcode)?.(pack, instruction);
+/** A form for numbers of 32 bits in vectors, without what is not done on vectors: clamping, flushing, passing NaNs on. */
+function onWords(form: VectorForm): VectorForm {
+  return (pack, i) => {
+    const isOther = ["ftz", "sat", "NaN"].some((name) => i.choices.has(name));
+    return i.type.bits !== 32 || isOther || !holdsVectors(pack, i) ? undefined : form(pack, i);
+  };
 }
 
 /** Whether all registers have 32 bits, but for predicates, and the result lies in vectors. */
 function holdsVectors(pack: PackEmitter, instruction: TypedInstruction): boolean {
   const [destination] = instruction.operands;
   if (destination?.kind !== "register" || pack.holding(destination).kind !== "vectors") return false;
-  return instruction.operands.every((operand) => hasVectors(pack.shapes, operand) || isPredicate(operand));
+  return instruction.operands.every((operand) => pack.hasVectors(operand) || isPredicate(operand));
 }
 
 function isPredicate(operand: ResolvedOperand): boolean {
@@ -50,7 +37,7 @@ function destinationOf({ operands: [destination] }: TypedInstruction): Register 
 }
 
 /** An instruction that is one or more on vectors, of the operands in order. */
-function onVectors(...operations: readonly SimdOpName[]): Form {
+function inOrder(...operations: readonly SimdOpName[]): VectorForm {
   return (pack, i) => () => {
     const anyNaN = i.type.kind === "float";
     const operands = i.operands.slice(1).map((operand) => pack.vector(i, { operand, anyNaN }));
@@ -62,19 +49,19 @@ function onVectors(...operations: readonly SimdOpName[]): Form {
 }
 
 /** A float operation that rounds to nearest even. */
-function rounded(operation: SimdOpName): Form {
+function rounded(operation: SimdOpName): VectorForm {
   return (pack, i) => {
     const rounding = i.choices.get("rounding") ?? "rn";
-    return rounding === "rn" ? onVectors(operation)(pack, i) : undefined;
+    return rounding === "rn" ? inOrder(operation)(pack, i) : undefined;
   };
 }
 
-const multiplyAddFloats: Form = (pack, i) => {
+const multiplyAddFloats: VectorForm = (pack, i) => {
   return pack.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(pack, i) : undefined;
 };
 
 /** A number wins over a NaN. */
-function extremeFloats(operation: SimdOpName): Form {
+function extremeFloats(operation: SimdOpName): VectorForm {
   return (pack, i) => () => {
     const { code, emitter: e } = pack;
     const [pushA, pushB] = i.operands.slice(1, 3).map((operand) => pack.vector(i, { operand, anyNaN: true }));
@@ -89,16 +76,15 @@ function extremeFloats(operation: SimdOpName): Form {
   };
 }
 
-function bySign(signed: SimdOpName, unsigned: SimdOpName): Form {
-  return (pack, i) => onVectors(i.type.kind === "signed" ? signed : unsigned)(pack, i);
+function bySign(signed: SimdOpName, unsigned: SimdOpName): VectorForm {
+  return (pack, i) => inOrder(i.type.kind === "signed" ? signed : unsigned)(pack, i);
 }
 
-const move: Form = (pack, i) => () => {
+const move: VectorForm = (pack, i) => () => {
   pack.assignVectors(destinationOf(i), pack.vector(i, { operand: i.operands[1] }));
 };
 
-const multiplyLow: Form = (pack, i) => {
-  if (!i.choices.has("lo")) return undefined;
+const multiplyLow: VectorForm = (pack, i) => {
   return () => {
     const operands = i.operands.slice(1).map((operand) => pack.vector(i, { operand }));
     pack.assignVectors(destinationOf(i), (part) => {
@@ -110,7 +96,7 @@ const multiplyLow: Form = (pack, i) => {
 };
 
 /** By an amount that is the same for all threads. */
-function shift(direction: "left" | "right"): Form {
+function shift(direction: "left" | "right"): VectorForm {
   return (pack, i) => {
     const [, value, amount] = i.operands;
     if (amount?.kind !== "integer") return undefined;
@@ -128,7 +114,7 @@ function shift(direction: "left" | "right"): Form {
 }
 
 /** `shf` by an amount that is known. */
-const funnelShift: Form = (pack, i) => {
+const funnelShift: VectorForm = (pack, i) => {
   const [, low, high, amount] = i.operands;
   if (amount?.kind !== "integer") return undefined;
   const distance = knownDistance(i.choices, amount.value);
@@ -147,7 +133,7 @@ const funnelShift: Form = (pack, i) => {
 
 const vectorLogic = { i32And: "v128And", i32Or: "v128Or", i32Xor: "v128Xor" } as const;
 
-const logicOfThree: Form = (pack, i) => {
+const logicOfThree: VectorForm = (pack, i) => {
   const table = i.operands[4];
   if (table?.kind !== "integer" || table.value < 0n || table.value > 0xffn || i.choices.has("combine")) {
     return undefined;
@@ -174,7 +160,7 @@ const logicOfThree: Form = (pack, i) => {
 };
 
 /** `prmt` by selectors that are known, none of which spreads a sign. */
-const permuteBytes: Form = (pack, i) => {
+const permuteBytes: VectorForm = (pack, i) => {
   const [, a, b, selectors] = i.operands;
   if (selectors?.kind !== "integer" || i.choices.has("mode")) return undefined;
   const picks = [0, 1, 2, 3].map((byte) => Number(selectors.value >> BigInt(4 * byte) & 15n));
@@ -190,48 +176,7 @@ const permuteBytes: Form = (pack, i) => {
   };
 };
 
-/** A float operation that rounds to nearest even, and is no approximation. */
-function exact(operation: SimdOpName): Form {
-  return (pack, i) => i.choices.get("rounding") === "rn" ? onVectors(operation)(pack, i) : undefined;
-}
-
-const integers: ReadonlyMap<string, Form> = new Map([
-  ["mov", move],
-  ["add", onVectors("i32x4Add")],
-  ["sub", onVectors("i32x4Sub")],
-  ["mul", multiplyLow],
-  ["mad", multiplyLow],
-  ["min", bySign("i32x4MinS", "i32x4MinU")],
-  ["max", bySign("i32x4MaxS", "i32x4MaxU")],
-  ["abs", onVectors("i32x4Abs")],
-  ["neg", onVectors("i32x4Neg")],
-  ["and", onVectors("v128And")],
-  ["or", onVectors("v128Or")],
-  ["xor", onVectors("v128Xor")],
-  ["not", onVectors("v128Not")],
-  ["shl", shift("left")],
-  ["shr", shift("right")],
-  ["shf", funnelShift],
-  ["lop3", logicOfThree],
-  ["prmt", permuteBytes],
-]);
-
-const floats: ReadonlyMap<string, Form> = new Map([
-  ["mov", move],
-  ["add", rounded("f32x4Add")],
-  ["sub", rounded("f32x4Sub")],
-  ["mul", rounded("f32x4Mul")],
-  ["fma", multiplyAddFloats],
-  ["mad", multiplyAddFloats],
-  ["div", exact("f32x4Div")],
-  ["sqrt", exact("f32x4Sqrt")],
-  ["abs", onVectors("f32x4Abs")],
-  ["neg", onVectors("f32x4Neg")],
-  ["min", extremeFloats("f32x4Min")],
-  ["max", extremeFloats("f32x4Max")],
-]);
-
-const select: Form = (pack, i) => () => {
+const select: VectorForm = (pack, i) => () => {
   const { code } = pack;
   const [, a, b, predicate] = i.operands;
   const pushA = pack.vector(i, { operand: a });
@@ -246,7 +191,7 @@ const select: Form = (pack, i) => () => {
 };
 
 /** Between floats and integers of 32 bits, of which only those are here that are one instruction. */
-const convert: Form = (pack, i) => {
+const convert: VectorForm = (pack, i) => {
   const from = typeNamed(i.choices.get("from") ?? "b8");
   const { type: to } = i;
   const rounding = i.choices.get("rounding");
@@ -265,21 +210,27 @@ const convert: Form = (pack, i) => {
   };
 };
 
-const logicOfPredicates: Form = (pack, { form, operands: [destination, a, b, ...others] }) => {
-  const { code } = pack;
-  const operation = { and: "i32And", or: "i32Or", xor: "i32Xor" }[form.opcode] as OpName | undefined;
-  const isKnown = operation !== undefined || form.opcode === "not" || form.opcode === "mov";
-  if (destination?.kind !== "register" || !isKnown || others.length > 0) return undefined;
-  return () => {
-    pack.pushMask(a);
-    if (operation !== undefined) {
-      pack.pushMask(b);
-      code.ops(operation);
-    }
-    if (form.opcode === "not") code.i32(pack.wholeMask).ops("i32Xor");
-    pack.assignMask(destination);
+/** A form for predicates, which are masks, and for numbers of 32 bits. */
+function alsoOnMasks(numbers: VectorForm, write: (pack: PackEmitter, i: TypedInstruction) => void): VectorForm {
+  return (pack, i) => {
+    if (i.type.kind !== "predicate") return numbers(pack, i);
+    const [destination] = i.operands;
+    if (destination?.kind !== "register") return undefined;
+    return () => {
+      write(pack, i);
+      pack.assignMask(destination);
+    };
   };
-};
+}
+
+/** Logic of two operands, predicates or numbers. */
+function logic(onMasks: OpName, onNumbers: SimdOpName): VectorForm {
+  return alsoOnMasks(onWords(inOrder(onNumbers)), (pack, { operands: [, a, b] }) => {
+    pack.pushMask(a);
+    pack.pushMask(b);
+    pack.code.ops(onMasks);
+  });
+}
 
 const floatComparisons: Readonly<Record<string, readonly [operation: SimdOpName, isNegated: boolean]>> = {
   eq: ["f32x4Eq", false],
@@ -301,7 +252,8 @@ function combine(pack: PackEmitter, i: TypedInstruction): void {
   pack.code.ops(combination === "and" ? "i32And" : combination === "or" ? "i32Or" : "i32Xor");
 }
 
-const compare: Form = (pack, i) => {
+/** `setp` */
+export const vectorComparison: VectorForm = (pack, i) => {
   const { type, choices } = i;
   const [destination, a, b, combined] = i.operands;
   if (destination?.kind !== "register" || (choices.get("combine") === undefined) !== (combined === undefined)) {
@@ -310,7 +262,7 @@ const compare: Form = (pack, i) => {
   const ordered = compareOrdered(pack, i);
   if (ordered !== undefined) return ordered;
   if (type.bits !== 32 || choices.has("ftz")) return undefined;
-  if (!hasVectors(pack.shapes, a) || !hasVectors(pack.shapes, b)) return undefined;
+  if (!pack.hasVectors(a) || !pack.hasVectors(b)) return undefined;
   const comparison = choices.get("compare")!;
   const isFloat = type.kind === "float";
   const [signed, unsigned] = integerComparisons[comparison] ?? [];
@@ -345,7 +297,7 @@ const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", 
  * Compares numbers that ascend from thread to thread with one that all have: mostly all threads agree, which the first and
  * the last number tell where none in between wraps around.
  */
-function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteForm | undefined {
+function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteVectors | undefined {
   const { type, choices, form } = i;
   const [destination, a, b] = i.operands;
   const comparison = choices.get("compare")!;
@@ -390,3 +342,78 @@ function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteForm | und
     pack.assignMask(destination);
   };
 }
+
+/** `selp` */
+export const vectorSelection: VectorForm = onWords(select);
+/** `cvt` */
+export const vectorConversion: VectorForm = onWords(convert);
+/** `mov` */
+export const vectorMove: VectorForm = alsoOnMasks(onWords(move), (pack, { operands: [, a] }) => {
+  pack.pushMask(a);
+});
+
+type IntegerVector =
+  | "add"
+  | "subtract"
+  | "multiply"
+  | "minimum"
+  | "maximum"
+  | "absolute"
+  | "negate"
+  | "and"
+  | "or"
+  | "xor"
+  | "not"
+  | "shiftLeft"
+  | "shiftRight"
+  | "funnelShift"
+  | "logicOfThree"
+  | "permuteBytes";
+
+/** Of integers, and of bits. */
+export const integerVectors: Readonly<Record<IntegerVector, VectorForm>> = {
+  add: onWords(inOrder("i32x4Add")),
+  subtract: onWords(inOrder("i32x4Sub")),
+  multiply: onWords(multiplyLow),
+  minimum: onWords(bySign("i32x4MinS", "i32x4MinU")),
+  maximum: onWords(bySign("i32x4MaxS", "i32x4MaxU")),
+  absolute: onWords(inOrder("i32x4Abs")),
+  negate: onWords(inOrder("i32x4Neg")),
+  and: logic("i32And", "v128And"),
+  or: logic("i32Or", "v128Or"),
+  xor: logic("i32Xor", "v128Xor"),
+  not: alsoOnMasks(onWords(inOrder("v128Not")), (pack, { operands: [, a] }) => {
+    pack.pushMask(a).i32(pack.wholeMask).ops("i32Xor");
+  }),
+  shiftLeft: onWords(shift("left")),
+  shiftRight: onWords(shift("right")),
+  funnelShift: onWords(funnelShift),
+  logicOfThree: onWords(logicOfThree),
+  permuteBytes: onWords(permuteBytes),
+};
+
+type FloatVector =
+  | "add"
+  | "subtract"
+  | "multiply"
+  | "multiplyAdd"
+  | "divide"
+  | "squareRoot"
+  | "absolute"
+  | "negate"
+  | "minimum"
+  | "maximum";
+
+/** Of floats of 32 bits. */
+export const floatVectors: Readonly<Record<FloatVector, VectorForm>> = {
+  add: onWords(rounded("f32x4Add")),
+  subtract: onWords(rounded("f32x4Sub")),
+  multiply: onWords(rounded("f32x4Mul")),
+  multiplyAdd: onWords(multiplyAddFloats),
+  divide: onWords(rounded("f32x4Div")),
+  squareRoot: onWords(rounded("f32x4Sqrt")),
+  absolute: onWords(inOrder("f32x4Abs")),
+  negate: onWords(inOrder("f32x4Neg")),
+  minimum: onWords(extremeFloats("f32x4Min")),
+  maximum: onWords(extremeFloats("f32x4Max")),
+};

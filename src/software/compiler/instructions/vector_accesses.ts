@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { spaceOf } from "../instructions/address_checks.ts";
+import { spaceOf } from "./address_checks.ts";
+import type { VectorForm, WriteVectors } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
-import type { PackEmitter } from "./pack_emitter.ts";
-import { hasVectors } from "./pack_shapes.ts";
+import type { PackEmitter } from "../simd/pack_emitter.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
 
@@ -16,11 +16,28 @@ const u64 = typeNamed("u64");
 /** Of one thread. */
 const bytes = 4;
 
-/** How a load or a store is written on vectors; undefined where the threads' numbers need not lie side by side. */
-export function packAccess(pack: PackEmitter, instruction: TypedInstruction): (() => void) | undefined {
-  const { form, type, operands, choices } = instruction;
-  const isLoad = form.opcode === "ld";
-  const [value, address] = isLoad ? operands : [operands[1], operands[0]];
+/** A load on vectors, where the members' numbers lie side by side. */
+export const vectorLoad: VectorForm = (pack, instruction) => {
+  const [value, address] = instruction.operands;
+  return value?.kind === "register" ? access(pack, instruction, { value, address, isLoad: true }) : undefined;
+};
+
+/** A store on vectors, where the members' numbers lie side by side. */
+export const vectorStore: VectorForm = (pack, instruction) => {
+  const [address, value] = instruction.operands;
+  return access(pack, instruction, { value, address, isLoad: false });
+};
+
+function access(
+  pack: PackEmitter,
+  instruction: TypedInstruction,
+  { value, address, isLoad }: {
+    value: ResolvedOperand | undefined;
+    address: ResolvedOperand | undefined;
+    isLoad: boolean;
+  },
+): WriteVectors | undefined {
+  const { form, type, choices } = instruction;
   if (type.bits !== 32 || choices.has("vector") || address?.kind !== "address") return undefined;
   const { base } = address;
   if (base?.kind !== "register" || pack.shapes.shapeOf(base) !== BigInt(bytes)) return undefined;
@@ -28,7 +45,7 @@ export function packAccess(pack: PackEmitter, instruction: TypedInstruction): ((
   const isBounded = space === "shared";
   if (!isBounded && space !== "global" && space !== "const" && space !== "generic") return undefined;
   if (base.type.bits !== (isBounded ? 32 : 64)) return undefined;
-  if (!hasVectors(pack.shapes, value) || (isLoad && value?.kind !== "register")) return undefined;
+  if (!pack.hasVectors(value)) return undefined;
   return () => {
     const { code, emitter: e } = pack;
     const place = e.temporary("i32");

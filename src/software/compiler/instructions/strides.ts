@@ -1,0 +1,78 @@
+/**
+ * The strides of results: by how much what an instruction computes grows from thread to thread, where its operands do.
+ *
+ * @module
+ */
+import type { Stride, StrideRule, Widening } from "./instruction_traits.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+
+/** `mov` */
+export const strideOfMove: StrideRule = ({ operands: [destination, source] }, strideOf) => {
+  const bits = destination?.kind === "register" ? destination.type.bits : 0;
+  if (source?.kind === "vector" || (source?.kind === "special" && bits !== 32)) return undefined;
+  return strideOf(source);
+};
+
+/** `add` */
+export const strideOfSum: StrideRule = ({ operands: [, a, b] }, strideOf) => sum(strideOf(a), strideOf(b));
+
+/** `sub` */
+export const strideOfDifference: StrideRule = ({ operands: [, a, b] }, strideOf) =>
+  sum(strideOf(a), times(strideOf(b), -1n));
+
+/** `neg` */
+export const strideOfNegation: StrideRule = ({ operands: [, a] }, strideOf) => times(strideOf(a), -1n);
+
+/** `shl` */
+export const strideOfShift: StrideRule = ({ operands: [destination, a, b] }, strideOf) => {
+  const bits = destination?.kind === "register" ? destination.type.bits : 0;
+  if (b?.kind !== "integer" || b.value < 0n || b.value >= bits) return undefined;
+  return times(strideOf(a), 1n << b.value);
+};
+
+/** `mul.lo` and `mul.wide` */
+export const strideOfProduct: StrideRule = ({ operands: [, a, b], type, choices }, strideOf) => {
+  const width = choices.has("wide") ? type.bits : undefined;
+  const factorOf = (operand: ResolvedOperand | undefined) =>
+    operand?.kind === "integer" ? integerIn(operand.value, type.bits, type.kind === "signed") : undefined;
+  const strides = [strideOf(a, width), strideOf(b, width)];
+  if (strides[0] === 0n && strides[1] === 0n) return 0n;
+  const factor = factorOf(b) ?? factorOf(a);
+  return factor === undefined ? undefined : times(factorOf(b) === undefined ? strides[1] : strides[0], factor);
+};
+
+/** `mad.lo` and `mad.wide` */
+export const strideOfProductSum: StrideRule = (instruction, strideOf) =>
+  sum(strideOfProduct(instruction, strideOf), strideOf(instruction.operands[3]));
+
+/** `cvt` between integers */
+export const strideOfConversion: StrideRule = ({ operands: [, a], type, choices }, strideOf) => {
+  const from = typeNamed(choices.get("from") ?? "b8");
+  if (choices.has("sat") || from.kind === "float" || from.bits < 32 || type.bits < 32) return undefined;
+  return strideOf(a, from.bits);
+};
+
+/** `mul.wide` and `mad.wide` of 32 bits */
+export function wideningOfProduct({ type, operands }: TypedInstruction): Widening | undefined {
+  return type.bits === 32 ? { operands: operands.slice(1, 3), type } : undefined;
+}
+
+/** `cvt` from an integer of 32 bits to one of 64 */
+export function wideningOfConversion({ type, choices, operands }: TypedInstruction): Widening | undefined {
+  const from = typeNamed(choices.get("from") ?? "b8");
+  if (from.bits !== 32 || from.kind === "float" || type.bits !== 64 || type.kind === "float") return undefined;
+  return choices.has("sat") ? undefined : { operands: operands.slice(1, 2), type: from };
+}
+
+function integerIn(value: bigint, bits: number, isSigned: boolean): bigint {
+  return isSigned ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value);
+}
+
+function sum(a: Stride, b: Stride): Stride {
+  return a === undefined || b === undefined ? undefined : a + b;
+}
+
+function times(a: Stride, factor: bigint): Stride {
+  return a === undefined ? undefined : a * factor;
+}

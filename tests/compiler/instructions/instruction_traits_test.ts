@@ -1,0 +1,246 @@
+import { assert, assertEquals, assertNotEquals } from "@std/assert";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { allocate, load, testModule } from "../compiler_device.ts";
+import { compilePtx } from "../../../src/software/compiler/compile.ts";
+import { pointerRoots } from "../../../src/software/compiler/codegen/pointer_roots.ts";
+import {
+  type Emit,
+  type InstructionForm,
+  instructionForm,
+} from "../../../src/software/compiler/instructions/instruction_form.ts";
+import { type InstructionTraits, pure } from "../../../src/software/compiler/instructions/instruction_traits.ts";
+import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
+import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
+import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/address_checks.ts";
+import { packShapes } from "../../../src/software/compiler/simd/pack_shapes.ts";
+import type { InstructionSet } from "../../../src/software/compiler/typing/instruction_set.ts";
+import type { Register } from "../../../src/software/compiler/typing/names.ts";
+import { typeNamed } from "../../../src/software/compiler/typing/scalar_types.ts";
+import type { TypedInstruction } from "../../../src/software/compiler/typing/typed_instruction.ts";
+
+const u32 = typeNamed("u32");
+
+/** `frob d, [a]`: the word at an address, which is one more afterwards. */
+const takeTicket: Emit = (e, i) => {
+  const location = e.temporary("i32"), word = e.temporary("i32");
+  pushLocation(e, addressOperand(e, i.operands[1]), { space: "global", bytes: 4 });
+  e.code.set(location).get(location).memory("i32Load").set(word);
+  e.code.get(location).get(word).i32(1).ops("i32Add").memory("i32Store");
+  e.assign(i.operands[0], u32, () => e.code.get(word));
+};
+
+/** `frob.f32 d, a`: the float whose bits the operand is. */
+const asFloat = (anyNaN: boolean): Emit => (e, i) => {
+  e.assign(i.operands[0], i.type, () => {
+    e.push(i.operands[1], u32);
+    e.code.ops("f32ReinterpretI32");
+  }, { anyNaN });
+};
+
+/** `frob.u64 d, a`: the operand. */
+const copy: Emit = (e, i) => e.assign(i.operands[0], i.type, () => e.push(i.operands[1], i.type));
+
+/** A row that the table does not have, described or not. */
+function row(syntax: string, meaning: Emit, traits?: InstructionTraits): InstructionForm {
+  return instructionForm(syntax, "9.7.0.0", traits === undefined ? { meaning } : { meaning, traits });
+}
+
+function withRow(...given: Parameters<typeof row>): InstructionSet {
+  return instructionSetOf([...instructions, row(...given)]);
+}
+
+const ticket = "frob.<type:u32> d, [a]";
+
+function ticketBody({ result }: { result: string }): string {
+  return testModule(`
+  frob.u32 ${result}, [%rd1];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd2, %rd0, %rd2;
+  st.global.u32 [%rd2], ${result === "_" ? "%r1" : result};`);
+}
+
+/** Runs a block of 32 threads, and returns what they wrote and how many tickets were taken. */
+function takeTickets(body: string, set: InstructionSet, packWidth?: 32): { words: number[]; taken: number } {
+  const out = allocate(128), counter = allocate(4);
+  load(body, { packWidth, instructions: set }).run("test", {
+    block: [32, 1, 1],
+    parameters: [{ type: "u64", value: out.address }, { type: "u64", value: counter.address }],
+  });
+  const words = Array.from({ length: 32 }, (_, index) => out.view.getUint32(4 * index, true));
+  return { words, taken: counter.view.getUint32(0, true) };
+}
+
+/** The kernel that a body makes. */
+function kernelOf(body: string, set: InstructionSet) {
+  return compilePtx(testModule(body), { packedThreads: "always", instructions: set }).kernels.get("test")!;
+}
+
+test("no kernel with an instruction that nobody has described runs in gangs", () => {
+  const body = ticketBody({ result: "%r2" });
+  const compile = (set: InstructionSet) =>
+    compilePtx(body, { packedThreads: "always", instructions: set }).kernels.get("test")!.compilePacked(32);
+  assertEquals(compile(withRow(ticket, takeTicket)), undefined);
+  assertNotEquals(compile(withRow(ticket, takeTicket, { runsInGangs: true })), undefined);
+});
+
+test("an instruction that nobody has called uniform is executed by each member of a gang", () => {
+  const numbers = Array.from({ length: 32 }, (_, index) => index);
+  const body = ticketBody({ result: "%r2" });
+  assertEquals(takeTickets(body, withRow(ticket, takeTicket)), { words: numbers, taken: 32 });
+  assertEquals(takeTickets(body, withRow(ticket, takeTicket, { runsInGangs: true }), 32), {
+    words: numbers,
+    taken: 32,
+  });
+  // What the trait says is believed.
+  assertEquals(takeTickets(body, withRow(ticket, takeTicket, pure), 32), { words: Array(32).fill(0), taken: 1 });
+});
+
+test("an instruction whose result nobody reads is executed where it stands", () => {
+  for (const result of ["%r9", "_"]) {
+    const body = ticketBody({ result }).replace(/, %r9;/, ", 0;");
+    assertEquals(takeTickets(body, withRow(ticket, takeTicket)).taken, 32);
+    assertEquals(takeTickets(body, withRow(ticket, takeTicket, { runsInGangs: true }), 32).taken, 32);
+  }
+});
+
+/** An instruction with one operand, as the resolver gives it. */
+function resolved(form: InstructionForm, operands: TypedInstruction["operands"]): TypedInstruction {
+  const type = typeNamed("u64");
+  return {
+    kind: "instruction",
+    form,
+    text: form.opcode,
+    choices: new Map(),
+    type,
+    operands,
+    predicate: undefined,
+    line: 1,
+  };
+}
+
+function register(name: string): Register {
+  return { kind: "register", name, type: typeNamed("u64") };
+}
+
+test("the result of an instruction that nobody has described is varying", () => {
+  const destination = register("%d"), source = register("%a");
+  const strideAfter = (traits?: InstructionTraits) =>
+    packShapes([resolved(row("frob.u64 d, a", copy, traits), [destination, source])]).shapeOf(destination);
+  assertEquals(strideAfter(), undefined);
+  assertEquals(strideAfter({ runsInGangs: true }), undefined);
+  assertEquals(strideAfter(pure), 0n);
+});
+
+test("the result of an instruction that nobody has described points nowhere that is known", () => {
+  const destination = register("%d"), source = register("%a");
+  const rootAfter = (traits?: InstructionTraits) =>
+    pointerRoots([resolved(row("frob.u64 d, a", copy, traits), [destination, source])])(destination);
+  assertEquals(rootAfter(), destination);
+  assertEquals(rootAfter({ ...pure, pointer: "derived" }), source);
+});
+
+test("the NaNs of an instruction that nobody has described keep their bits, or are made canonical at once", () => {
+  const bitsAfter = (meaning: Emit, traits?: InstructionTraits) => {
+    const out = allocate(4), input = allocate(4);
+    const body = testModule("mov.b32 %r1, 0x7fc12345; frob.f32 %f1, %r1; st.global.f32 [%rd0], %f1;");
+    load(body, { instructions: withRow("frob.<type:f32> d, a", meaning, traits) }).run("test", {
+      parameters: [{ type: "u64", value: out.address }, { type: "u64", value: input.address }],
+    });
+    return out.view.getUint32(0, true);
+  };
+  assertEquals(bitsAfter(asFloat(false)), 0x7fc1_2345);
+  assertEquals(bitsAfter(asFloat(true)), 0x7fff_ffff);
+  assertEquals(bitsAfter(asFloat(false), pure), 0x7fc1_2345);
+  // What the trait says is believed: any NaN in the register stands for the canonical one.
+  assertEquals(bitsAfter(asFloat(false), { ...pure, hasCanonicalNaN: () => true }), 0x7fff_ffff);
+});
+
+test("a loop that an instruction nobody has described may end lets other threads go on", () => {
+  const ends = (body: string) => (traits?: InstructionTraits) =>
+    kernelOf(body, withRow(ticket, takeTicket, traits)).suspensions?.map(({ request }) => request.kind);
+  const byResult = ends("AGAIN: frob.u32 %r1, [%rd1]; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;");
+  assertEquals(byResult(), ["yield"]);
+  assertEquals(byResult({ effects: ["observes"] }), ["yield"]);
+  assertEquals(byResult({ effects: ["reads", "writes"] }), undefined);
+  assertEquals(byResult(pure), undefined);
+  const byMemory = ends(
+    "AGAIN: frob.u32 %r1, [%rd1]; ld.global.u32 %r2, [%rd1]; setp.ne.u32 %p1, %r2, 0; @%p1 bra AGAIN;",
+  );
+  assertEquals(byMemory(), ["yield"]);
+  assertEquals(byMemory({ effects: ["observes"] }), undefined);
+  assertEquals(byMemory(pure), undefined);
+});
+
+test("an instruction that nobody has described may take memory from the stack", () => {
+  const bytesWith = (traits?: InstructionTraits) =>
+    kernelOf("frob.u32 %r1, [%rd1];", withRow(ticket, takeTicket, traits)).localBytes;
+  assert(bytesWith() >= 16384);
+  assertEquals(bytesWith(), bytesWith({ effects: ["allocates"] }));
+  assertEquals(bytesWith(pure), 0);
+});
+
+test("every row of the table states its effects, and those that are uniform or strided what else it takes", () => {
+  for (const form of instructions) {
+    if (refusedForms.includes(form)) {
+      assertEquals(form.traits, {}, form.syntax);
+      continue;
+    }
+    const { effects, stride, widening, vectorForm, runsInGangs } = form.traits;
+    assert(effects !== undefined, form.syntax);
+    assert(stride === undefined || form.hasResult, form.syntax);
+    assert(widening === undefined || stride !== undefined, form.syntax);
+    assert(vectorForm === undefined || runsInGangs, form.syntax);
+  }
+});
+
+test("a row names its result d or p, and its sources otherwise", () => {
+  const sources = /^(\[?a\]?|\[x|\[d\]|t|n|target|index|membermask)$/;
+  for (const form of instructions) {
+    const first = form.syntax.split(" ")[1]?.replace(/,$/, "");
+    if (first === undefined || form.refusedFor !== undefined) continue;
+    assertEquals(form.hasResult, first === "d" || first === "p", form.syntax);
+    assert(form.hasResult || sources.test(first), form.syntax);
+  }
+});
+
+const compiler = new URL("../../../src/software/compiler/", import.meta.url);
+
+/** The sources of the compiler, and of what runs its code, that are no rows of the table, without their comments. */
+function sourcesBesideTheTable(): { path: string; code: string }[] {
+  return [compiler, new URL("../execution/", compiler)].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: "utf8" })
+      .map((path) => path.replaceAll("\\", "/"))
+      .filter((path) => path.endsWith(".ts") && !path.startsWith("instructions/"))
+      .map((path) => {
+        const text = readFileSync(new URL(path, folder), "utf8");
+        return { path, code: text.replaceAll(/\/\*[^]*?\*\/|\/\/.*/g, "") };
+      })
+  );
+}
+
+test("nothing but the table's rows looks at the name of an instruction", () => {
+  const lookUps = [
+    // The syntax of a row, and the text of an instruction.
+    /readonly opcode: string;/,
+    /readOpcode\(syntax/,
+    // The resolver finds the rows, and says what it has not found.
+    /(forms|refusals)\.get\((statement\.)?opcode\)/,
+    /const \{ opcode, modifiers, line, predicate \} = instruction;|\{ opcode, modifiers, operands, line \}: Instruction/,
+    /\[opcode, \.\.\.modifiers\]\.join\("\."\)/,
+  ];
+  const looked: string[] = [];
+  for (const { path, code } of sourcesBesideTheTable()) {
+    for (const line of code.split("\n")) {
+      if (lookUps.some((allowed) => allowed.test(line))) {
+        assert(path.startsWith("typing/"), `${path}: ${line}`);
+      } else if (/opcode|\bform\.syntax\b|\.emit [!=]==|\.text\.(includes|startsWith|match|slice)\(/i.test(line)) {
+        if (!path.startsWith("webassembly/") && !/from ".*opcodes\.ts"/.test(line)) {
+          looked.push(`${path}: ${line.trim()}`);
+        }
+      }
+    }
+  }
+  assertEquals(looked, []);
+});
