@@ -120,7 +120,7 @@ export interface RegisterDeclaration {
 export type Statement =
   | Instruction
   | Label
-  | Block
+  | BlockStatement
   | RegisterDeclaration
   | VariableDeclaration
   | BranchTargets
@@ -136,7 +136,7 @@ export interface Label {
 }
 
 /** `{ ... }`, a scope of names. */
-export interface Block {
+export interface BlockStatement {
   readonly kind: "block";
   readonly statements: readonly Statement[];
   readonly line: number;

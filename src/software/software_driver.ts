@@ -33,7 +33,8 @@ import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { softwareAttribute } from "./software_device.ts";
 import type { SoftwareKernel } from "./execution/kernel_launch.ts";
-import { launchOf, LoadedModule, type ModuleVariable, occupancyOf } from "./execution/software_modules.ts";
+import { launchOf, occupancyOf } from "./execution/launches.ts";
+import { LoadedModule, type ModuleVariable } from "./execution/loaded_module.ts";
 import { type PoolBlock, SoftwarePool } from "./memory/software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
 import { type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
@@ -108,19 +109,19 @@ export class SoftwareDriver implements Driver {
   readonly #allocations = new Allocations<AnyAllocation>();
   readonly #modules = new Map<bigint, LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
-  readonly #kernelOptions: Required<Pick<SoftwareDriverOptions, "boundsChecks" | "packedThreads">> & {
+  readonly #kernelOptions: Required<Pick<SoftwareDriverOptions, "boundsChecks" | "gangs">> & {
     readonly stepLimit: number;
   };
   #lastHandle = 0x5000n;
 
   constructor(options: SoftwareDriverOptions) {
-    const { stepLimit = defaultStepLimit, boundsChecks = true, packedThreads = true } = options;
+    const { stepLimit = defaultStepLimit, boundsChecks = true, gangs = true } = options;
     if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
       throw new RangeError(
         `Cannot limit kernels to ${stepLimit} steps: the limit must be a whole number of at least 1`,
       );
     }
-    this.#kernelOptions = { stepLimit, boundsChecks, packedThreads };
+    this.#kernelOptions = { stepLimit, boundsChecks, gangs };
     this.#devices = new VisibleDevices(options);
     this.#legacyMemory = new LegacyMemory(this.#linearMemory, this.#devices);
     this.#defaultStreams = Array.from({ length: this.#devices.count }, (_, device) => {

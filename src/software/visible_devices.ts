@@ -24,7 +24,7 @@ export interface SoftwareDriverOptions {
    * Whether kernels run several threads at once as a gang, with vector instructions. By default, true: in large
    * launches where the cost model expects a gain. False: never. `"always"`: wherever possible, for tests.
    */
-  readonly packedThreads?: boolean | "always";
+  readonly gangs?: boolean | "always";
 }
 
 /** The failure that the devices were lost to. */
@@ -114,7 +114,7 @@ export class VisibleDevices {
 const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.illegalAddress, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.misalignedAddress, cudaErrorNumbers.cudaErrorMisalignedAddress],
-  [faultKind.outsideSharedWindow, cudaErrorNumbers.cudaErrorIllegalInstruction],
+  [faultKind.outsideSharedSpan, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.noBarrier, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.noBarrierCount, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],

@@ -1,18 +1,18 @@
 /**
- * A device for the compiler's tests: the memory, a table of limits, and kernels run straight from their PTX.
+ * A device for the compiler's tests: the memory, a table of bounds, and kernels run straight from their PTX.
  */
 import {
   addressBase,
   compilePtx,
+  type GangKernel,
   hostFunctionImports,
   initializeImage,
   type ModuleImage,
-  type PackedKernel,
 } from "../../src/software/compiler/compile.ts";
-import type { PackWidth } from "../../src/software/compiler/simd/pack_layout.ts";
+import type { GangWidth } from "../../src/software/compiler/simd/gang_layout.ts";
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
 import type { InstructionSet } from "../../src/software/compiler/typing/instruction_set.ts";
-import { limitTable } from "../../src/software/compiler/addresses.ts";
+import { boundsTable } from "../../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../../src/software/execution/block_scheduler.ts";
 import { type ContextField, contextFields, contextOffset } from "../../src/software/compiler/launch_context.ts";
 
@@ -36,13 +36,13 @@ const places = {
   shared: 0x2_0000,
   threads: 0x6_0000,
   local: 0x10_0000,
-  limits: 0x800_0000,
+  bounds: 0x800_0000,
   heap: 0x1000_0000,
 };
 const memory = new WebAssembly.Memory({ initial: 65536, maximum: 65536, shared: true });
 const granules = 2 ** 23;
-const allocations = new Uint32Array(memory.buffer, places.limits, granules);
-const lengths = new Uint32Array(memory.buffer, places.limits + limitTable.lengths, granules);
+const allocations = new Uint32Array(memory.buffer, places.bounds, granules);
+const lengths = new Uint32Array(memory.buffer, places.bounds + boundsTable.lengths, granules);
 const launch = new Int32Array(memory.buffer, places.launch, contextFields.length);
 let heapEnd = places.heap;
 
@@ -123,15 +123,15 @@ export function loadKernel(ptx: string, name: string): (options?: RunOptions) =>
 /**
  * Compiles PTX and places its variables.
  *
- * @param packWidth how many threads are run at once, in packs; a kernel for which that is impossible is an error
+ * @param gangWidth how many threads are run at once, in gangs; a kernel for which that is impossible is an error
  * @param instructions those that the module may consist of
  */
 export function load(
   ptx: string,
-  { packWidth, instructions = instructionSet }: { packWidth?: PackWidth | undefined; instructions?: InstructionSet } =
+  { gangWidth, instructions = instructionSet }: { gangWidth?: GangWidth | undefined; instructions?: InstructionSet } =
     {},
 ): TestModule {
-  const { wasm, kernels, image } = compilePtx(ptx, { packedThreads: "always", instructions });
+  const { wasm, kernels, image } = compilePtx(ptx, { gangs: "always", instructions });
   const placed = place(image);
   const imports = {
     device: {
@@ -141,7 +141,7 @@ export function load(
         fault(kind: number, address: bigint, line: number): never {
           throw new Fault(kind, BigInt.asUintN(64, address), line);
         },
-        goOn() {
+        refuel() {
           countSteps(2 ** 20);
           return 2 ** 20;
         },
@@ -169,9 +169,9 @@ export function load(
     const set = (fields: Partial<Record<ContextField, number>>) => {
       for (const [field, value] of Object.entries(fields)) launch[contextOffset(field as ContextField) / 4] = value;
     };
-    const { parameters: packed, shared, local, limits, threads } = places;
-    set({ parameters: packed, shared, localMemory: local, limits, threads, savedRegisters: saved });
-    set({ sharedBytes: kernel.sharedBytes + sharedMemoryBytes, stepsAtOnce: 2 ** 20 });
+    const { parameters: packed, shared, local, bounds, threads } = places;
+    set({ parameters: packed, shared, localMemory: local, bounds, threads, savedRegisters: saved });
+    set({ sharedBytes: kernel.sharedBytes + sharedMemoryBytes, fuelLeft: 2 ** 20 });
     set({
       gridX: grid[0],
       gridY: grid[1],
@@ -180,11 +180,11 @@ export function load(
       blockDimY: block[1],
       blockDimZ: block[2],
     });
-    if (packWidth !== undefined) {
-      const packed = kernel.compilePacked(packWidth);
-      if (packed === undefined || block[0] % packWidth !== 0) throw new Error(`"${name}" cannot be run in packs`);
-      const instance = new WebAssembly.Instance(new WebAssembly.Module(packed.wasm), imports);
-      runPacks(instance.exports as unknown as PackExports, packed, { grid, block, set });
+    if (gangWidth !== undefined) {
+      const compiled = kernel.compileGangs(gangWidth);
+      if (compiled === undefined || block[0] % gangWidth !== 0) throw new Error(`"${name}" cannot be run in gangs`);
+      const instance = new WebAssembly.Instance(new WebAssembly.Module(compiled.wasm), imports);
+      runGangs(instance.exports as unknown as GangExports, compiled, { grid, block, set });
       return;
     }
     const runKernel = instance.exports[name] as (launch: number) => void;
@@ -225,22 +225,22 @@ export function load(
   return { run, variable };
 }
 
-/** What the other version of a kernel exports: see {@linkcode PackedKernel}. */
-interface PackExports {
-  packs(launch: number): number;
+/** What the other version of a kernel exports: see {@linkcode GangKernel}. */
+interface GangExports {
+  gangs(launch: number): number;
   threads(launch: number): void;
 }
 
-function runPacks(
-  { packs, threads }: PackExports,
-  kernel: PackedKernel,
+function runGangs(
+  { gangs, threads }: GangExports,
+  kernel: GangKernel,
   { grid, block, set }: Required<Pick<RunOptions, "grid" | "block">> & {
     set(fields: Partial<Record<ContextField, number>>): void;
   },
 ): void {
   const count = kernel.hasBarriers ? block[0] * block[1] * block[2] : kernel.width;
   const saved = places.local + count * kernel.localBytes;
-  set({ savedRegisters: saved, packs: saved + count * kernel.savedBytes, divergences: 0 });
+  set({ savedRegisters: saved, gangs: saved + count * kernel.savedBytes, divergences: 0 });
   const scheduler = new BlockScheduler({
     memory,
     block,
@@ -258,7 +258,7 @@ function runPacks(
     for (let blockY = 0; blockY < grid[1]; blockY++) {
       for (let firstBlockX = 0; firstBlockX < grid[0];) {
         set({ blockY, blockZ, firstBlockX, lastBlockX: grid[0] });
-        const stopped = packs(places.launch);
+        const stopped = gangs(places.launch);
         if (stopped < grid[0]) scheduler.finishBlock();
         firstBlockX = stopped + 1;
       }

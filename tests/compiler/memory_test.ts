@@ -98,7 +98,7 @@ test("an address with another high half is illegal, whatever its low half", () =
     for (const bit of [32n, 33n, 40n, 47n, 62n, 63n]) {
       // What is next to it are the generic addresses of shared memory, of which this is none.
       const isShared = bit === 32n && !instruction.includes("global");
-      const kind = isShared ? faultKind.outsideSharedWindow : faultKind.illegalAddress;
+      const kind = isShared ? faultKind.outsideSharedSpan : faultKind.illegalAddress;
       assertEquals(faultOf(instruction, address ^ 1n << bit)?.kind, kind, `${instruction} ${bit}`);
     }
     for (const other of [0n, address - addressBase, addressBase + 0xffff_fff0n]) {
@@ -265,15 +265,15 @@ test("local and shared memory end where their variables do", () => {
 });
 
 test("addresses that are too large for any shared memory are an error of their own", () => {
-  const window = 2n ** 24n;
+  const span = 2n ** 24n;
   for (const space of ["tile", "%s2"]) {
     const access = (offset: bigint) =>
       faultOf(`${spaces}\n${space === "tile" ? "st.shared.u32" : "st.u32"} [${space}+${offset}], 1;`, 0n)?.kind;
     assertEquals(access(4096n), faultKind.illegalAddress);
     assertEquals(access(4098n), faultKind.illegalAddress);
-    assertEquals(access(window - 2048n), faultKind.illegalAddress);
-    for (const offset of [window - 4n, window, window + 2n, 2n ** 30n]) {
-      assertEquals(access(offset), faultKind.outsideSharedWindow, `${space} ${offset}`);
+    assertEquals(access(span - 2048n), faultKind.illegalAddress);
+    for (const offset of [span - 4n, span, span + 2n, 2n ** 30n]) {
+      assertEquals(access(offset), faultKind.outsideSharedSpan, `${space} ${offset}`);
     }
   }
 });

@@ -305,7 +305,7 @@ WAIT:
 }`;
 
 for (const [how, wait] of Object.entries(waits)) {
-  test(`threads that spin on what others store take turns: ${how}`, () => {
+  test(`threads that spin on what others store yield: ${how}`, () => {
     // In the same warp and in different ones, the first to begin before the other and behind it.
     for (const [first, second] of [[0, 1], [1, 0], [3, 40], [40, 3], [33, 69]] as const) {
       const written = runThreads(

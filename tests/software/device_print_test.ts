@@ -2,7 +2,7 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import {
   addressBase,
-  limitTable,
+  boundsTable,
   localAddressBase,
   parameterAddressBase,
   sharedAddressBase,
@@ -25,14 +25,14 @@ type Case = readonly [format: string, argument: Argument, printed: string];
 
 /** What may be read from offset 0 on, as one allocation; the table that says so lies behind it. */
 const globalBytes = 2 ** 22;
-const bytes = new Uint8Array(new SharedArrayBuffer(globalBytes + limitTable.byteLength));
+const bytes = new Uint8Array(new SharedArrayBuffer(globalBytes + boundsTable.byteLength));
 const view = new DataView(bytes.buffer);
 const places = { format: 0x1000, local: 0x1_0000, arguments: 0x1_8000, shared: 0x2_0000, texts: 0x3_0000 };
 const memory = {
   shared: { begin: places.shared, byteLength: 0x1000 },
   local: { begin: places.local, byteLength: 0x1_0000 },
   parameters: { begin: 0x2_8000, byteLength: 24 },
-  limits: globalBytes,
+  bounds: globalBytes,
 };
 let endOfTexts = places.texts;
 allow(0, globalBytes);
@@ -41,9 +41,9 @@ allow(0, globalBytes);
 function allow(begin: number, byteLength: number): void {
   const first = begin / 512;
   for (let granule = first; granule * 512 < begin + byteLength; granule++) {
-    view.setUint32(memory.limits + 4 * granule, first + 1, true);
+    view.setUint32(memory.bounds + 4 * granule, first + 1, true);
   }
-  view.setUint32(memory.limits + limitTable.lengths + 4 * first, byteLength, true);
+  view.setUint32(memory.bounds + boundsTable.lengths + 4 * first, byteLength, true);
 }
 
 function int(value: number): Argument {
@@ -430,7 +430,7 @@ test("device printf reads an allocation to its end, and none of what lies behind
     assertEquals(unreadable(() => print("%s|", long(behind!))), behind);
     bytes[begin + 514] = 0x78;
     assertEquals(unreadable(() => print("%s|", long(last! - 514n))), behind);
-    view.setUint32(memory.limits + 4 * (begin / 512), 0, true);
+    view.setUint32(memory.bounds + 4 * (begin / 512), 0, true);
     assertEquals(unreadable(() => print("%s|", long(last! - 514n))), last! - 514n);
   } finally {
     allow(0, globalBytes);

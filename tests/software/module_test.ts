@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { launchInSlices } from "../../src/software/execution/kernel_launch.ts";
-import { loadModule, type SoftwareModule } from "../../src/software/execution/software_kernel.ts";
+import { loadModule, type SoftwareModule } from "../../src/software/execution/module_loader.ts";
 import { addressOfOffset, LinearMemory, pageByteLength } from "../../src/software/memory/linear_memory.ts";
 
 const ptx = `.version 7.0
@@ -47,7 +47,7 @@ function launch(module: SoftwareModule, linearMemory: LinearMemory, sharedMemory
   const isDone = launchInSlices(kernel, { grid: [1, 1, 1], block: [1, 1, 1] }, {
     window: linearMemory,
     parameters: new Uint8Array([3, 0, 0, 0]),
-    limits: linearMemory.boundsTableOf(device),
+    bounds: linearMemory.boundsTableOf(device),
     sharedMemoryBytes,
   });
   assert(isDone());
@@ -124,21 +124,21 @@ test("a kernel whose other version the engine refuses runs thread by thread", ()
     try {
       const module = loadModule(ptx, linearMemory, {
         reserve: (byteLength) => linearMemory.reserve(byteLength)!,
-        packedThreads: "always",
+        gangs: "always",
       });
       const { begin, byteLength } = module.memory!;
       const total = module.variables.get("total")!;
       for (const variable of module.variables.values()) linearMemory.allow(device, variable.begin, variable.byteLength);
       const kernel = module.kernels.get("add")!;
       const geometry = { grid: [1, 1, 1], block: [32, 1, 1] } as const;
-      assert(kernel.compiled.compilePacked(32) !== undefined);
+      assert(kernel.compiled.compileGangs(32) !== undefined);
       let isRefused = false;
       whileEngineRefuses(name, () => {
-        isRefused = kernel.pack.for(geometry) === undefined;
+        isRefused = kernel.gang.for(geometry) === undefined;
         const place = {
           window: linearMemory,
           parameters: new Uint8Array([3, 0, 0, 0]),
-          limits: linearMemory.boundsTableOf(device),
+          bounds: linearMemory.boundsTableOf(device),
         };
         assert(launchInSlices(kernel, geometry, { ...place, sharedMemoryBytes: 64 })());
       });

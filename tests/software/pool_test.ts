@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
-import { limitTable } from "../../src/software/compiler/addresses.ts";
+import { boundsTable } from "../../src/software/compiler/addresses.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import type { CudaStream } from "../../src/objects/cuda_stream.ts";
 import { memHandleType, streamFlags } from "../../src/driver.ts";
@@ -23,7 +23,7 @@ function keepBusy(gpu: CudaDevice, stream: CudaStream): void {
 /** Bytes that leave nothing else of what is reserved for them to allocate from. */
 const wholeUnit = 32 * 2 ** 20;
 /** Bytes of the table that says what a device's kernels may access: made when it is first needed, and kept. */
-const limitsOfOneDevice = limitTable.byteLength;
+const limitsOfOneDevice = boundsTable.byteLength;
 
 testSoftware("each reuse policy lets another stream have memory, and without them it does not", async (cuda) => {
   const gpu = cuda.device(0);

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
-import { limitTable } from "../../src/software/compiler/addresses.ts";
+import { boundsTable } from "../../src/software/compiler/addresses.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaStream } from "../../src/objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
@@ -153,7 +153,7 @@ for (const seed of [1, 2, 3, 4]) {
   testSoftware(`random work on several streams does what it does in order, seed ${seed}`, async (cuda) => {
     const { free } = cuda.device(0).memoryInfo();
     await doRandomWork(cuda, seed);
-    const tables = 2 * limitTable.byteLength;
+    const tables = 2 * boundsTable.byteLength;
     assertEquals(cuda.device(0).memoryInfo().free, free - tables);
   });
 }
@@ -217,7 +217,7 @@ for (const seed of [1, 2, 3, 4]) {
   testSoftware(`a pool reserves and gives back whole units, no more than it needs, seed ${seed}`, (cuda, driver) => {
     const { free } = cuda.device(0).memoryInfo();
     reserveAtRandom(driver, seed);
-    const tables = limitTable.byteLength;
+    const tables = boundsTable.byteLength;
     assertEquals(cuda.device(0).memoryInfo().free, free - tables);
   }, { skip: seed % 2 !== 0 && shimRefusal() !== undefined });
 }

@@ -24,14 +24,14 @@ export function functionAddress(index: number): bigint {
 }
 
 /** Bytes that addresses of shared memory can tell apart, and how many of them lie before the block's own. */
-export const sharedWindow = { byteLength: 0x100_0000, reserved: 0x400 } as const;
+export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400 } as const;
 
 /** What a kernel reports when it stops: the first argument of `device.fault`. */
 export const faultKind = {
   illegalAddress: 1,
   misalignedAddress: 2,
   trap: 3,
-  outsideSharedWindow: 4,
+  outsideSharedSpan: 4,
   /** The local memory of a thread is used up by the functions that it is in. */
   stackOverflow: 5,
   invalidFunction: 6,
@@ -45,14 +45,14 @@ export const faultKind = {
 } as const;
 
 /** Bytes of memory for which the table of limits has one entry, and their logarithm. */
-export const limitGranuleBytes = 512;
-export const limitGranuleShift = 9;
+export const boundsGranuleBytes = 512;
+export const boundsGranuleShift = 9;
 /**
  * A device's table of limits: numbers of 32 bits, two for each granule of the memory. One tells the granule at which the
  * allocation begins that the granule belongs to, plus one, or 0 where kernels may access nothing. The other, at the granule
  * where an allocation begins, tells its bytes. `lengths` is where the second half begins.
  */
-export const limitTable = { lengths: 0x200_0000, byteLength: 0x400_0000 } as const;
+export const boundsTable = { lengths: 0x200_0000, byteLength: 0x400_0000 } as const;
 
 /**
  * Copies of the library on a thread have memories of their own: what belongs to one must be no address in another. Each is

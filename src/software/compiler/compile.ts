@@ -1,14 +1,14 @@
 /**
  * Compiles PTX to WebAssembly.
  *
- * The stages: text to syntax tree (`src/ptx/`); names resolved and instructions typed (`typing/`) by the one table of them
+ * The stages: text to syntax tree (`src/ptx/`); names resolved and instructions resolved (`typing/`) by the one table of them
  * (`instructions.ts`), which says of each what may be written, what it means and where the manual defines it; a graph of
  * blocks, made reducible and structured (`control_flow/`); instructions written by what the table says
  * (`function_emitter.ts`, `instructions/`), with functions to call where WebAssembly has no instruction (`helpers/`); and
  * all of it as a binary (`webassembly/`).
  *
  * The kernel and the functions that it calls become one function of WebAssembly, in which threads can be suspended
- * (`code_generator.ts`), and where it allows it a second one that runs many threads at once (`packs/`). What they and
+ * (`code_generator.ts`), and where it allows it a second one that runs many threads at once (`gangs/`). What they and
  * their caller tell each other is in `launch_context.ts`.
  *
  * @module
@@ -25,17 +25,17 @@ import type { InstructionSet } from "./typing/instruction_set.ts";
 import { addressedFunctions, functionsByName } from "./typing/module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./typing/module_image.ts";
 import type { Suspension } from "./launch_context.ts";
-import { generatePack, type PackContext } from "./simd/pack_generator.ts";
-import type { PackWidth } from "./simd/pack_layout.ts";
+import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
+import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "./typing/names.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { checkHeader } from "./typing/supported_ptx.ts";
-import { type ModuleScope, type TypedKernel, typeKernel } from "./typing/typed_body.ts";
+import { type ModuleScope, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
 export { hostFunctionImports } from "./helpers/host_functions.ts";
-export { initializeImage, type ModuleImage, type ModuleVariable } from "./typing/module_image.ts";
+export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
 export { PtxVersionError } from "./typing/supported_ptx.ts";
 
 /** What PTX text was compiled to. */
@@ -73,27 +73,27 @@ export interface CompiledKernel {
    * exited. Undefined where each thread runs to its end, and all use the first one's local memory.
    */
   readonly suspensions: readonly Suspension[] | undefined;
-  /** Compiles the kernel once more, to run packs of threads; undefined where it cannot, or would hardly gain by it. */
-  compilePacked(width: PackWidth): PackedKernel | undefined;
+  /** Compiles the kernel once more, to run gangs of threads; undefined where it cannot, or would hardly gain by it. */
+  compileGangs(width: GangWidth): GangKernel | undefined;
 }
 
-/** A kernel that runs threads in packs, for launches whose blocks are whole packs along x: see `pack_generator.ts`. */
-export interface PackedKernel {
+/** A kernel that runs threads in gangs, for launches whose blocks are whole gangs along x: see `gang_generator.ts`. */
+export interface GangKernel {
   /**
-   * Imports the same. Exports `packs`, which runs the blocks that the launch's record names, from the first to one past the
+   * Imports the same. Exports `gangs`, which runs the blocks that the launch's record names, from the first to one past the
    * last, and returns the one at which it has stopped. Where that is not the end, the threads of that block have records,
    * and are to be run to their end by `threads`, which is to them what a kernel is whose threads may be suspended.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
-  /** Threads of a pack. */
-  readonly width: PackWidth;
+  /** Threads of a gang. */
+  readonly width: GangWidth;
   /** How many registers lie in vectors, as many for each as hold a number for each thread, in the innermost loops. */
   readonly vectorRegisters: number;
-  /** What is to be saved of each pack. */
-  readonly packBytes: number;
-  /** Whether all packs of a block are there at once, not one after another. */
+  /** What is to be saved of each gang. */
+  readonly gangBytes: number;
+  /** Whether all gangs of a block are there at once, not one after another. */
   readonly hasBarriers: boolean;
-  /** Of each thread that is in no pack any more: as of a {@linkcode CompiledKernel}. */
+  /** Of each thread that is in no gang any more: as of a {@linkcode CompiledKernel}. */
   readonly localBytes: number;
   readonly savedBytes: number;
   readonly frameBytes: number;
@@ -138,7 +138,7 @@ export function compilePtx(
   const all: CompileOptions = {
     boundsChecks: true,
     fusedMultiplyAdd: hasFusedMultiplyAdd(),
-    packedThreads: true,
+    gangs: true,
     ...options,
   };
   const kernels = new Map<string, CompiledKernel>();
@@ -168,13 +168,13 @@ function compileKernel(
 ): { compiled: CompiledKernel; definition: FunctionDefinition } {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
   const threads = threadsPerBlock(kernel);
-  const typed = typeKernel(kernel, {
+  const resolved = resolveKernel(kernel, {
     parameters: parameters.map(({ offset, byteLength }, index): Variable => {
       return { kind: "variable", name: kernel.parameters[index]!.name, space: "param", offset, byteLength };
     }),
     module,
   });
-  const { sharedBytes } = typed;
+  const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
     const context: GeneratorContext = {
@@ -183,12 +183,12 @@ function compileKernel(
       addressed: module.addressed,
       options,
     };
-    const { definition, ...generated } = generateKernel(name, typed, context);
+    const { definition, ...generated } = generateKernel(name, resolved, context);
     limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
     checkSize(kernel, definition);
-    const compilePacked = (width: PackWidth) =>
-      options.packedThreads === false ? undefined : compilePack(typed, { ...context, width });
-    const compiled = { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated, compilePacked };
+    const compileGangs = (width: GangWidth) =>
+      options.gangs === false ? undefined : compileGangKernel(resolved, { ...context, width });
+    const compiled = { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated, compileGangs };
     return { compiled, definition };
   } catch (error) {
     if (error instanceof StructureError) throw new PtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
@@ -196,13 +196,13 @@ function compileKernel(
   }
 }
 
-function compilePack(typed: TypedKernel, context: Omit<PackContext, "indices">): PackedKernel | undefined {
-  const indices = { resumable: helperCount, handOver: helperCount + 1, takeBack: helperCount + 2 };
-  const generated = generatePack("threads", typed, { ...context, indices });
+function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, "indices">): GangKernel | undefined {
+  const indices = { resumable: helperCount, scalarExit: helperCount + 1, reconverge: helperCount + 2 };
+  const generated = generateGangKernel("threads", resolved, { ...context, indices });
   if (generated === undefined) return undefined;
-  const { resumable, handOver, takeBack, packed, ...others } = generated;
+  const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
   const { localBytes, savedBytes, frameBytes, suspensions, definition } = resumable;
-  const definitions = [definition, handOver, takeBack, packed];
+  const definitions = [definition, scalarExit, reconverge, gangs];
   if (!definitions.every(isOfPossibleSize)) return undefined;
   const wasm = encodeKernels(definitions);
   return { wasm, width: context.width, localBytes, savedBytes, frameBytes, suspensions, ...others };

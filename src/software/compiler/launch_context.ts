@@ -34,13 +34,13 @@ export const contextFields = [
   "savedRegisters",
   /** Where the records of the threads begin. */
   "threads",
-  /** Where the device's table of limits begins. */
-  "limits",
+  /** Where the device's table of bounds begins. */
+  "bounds",
   /** How often a thread may go around its loops before it asks whether it may go on. */
-  "stepsAtOnce",
-  /** Where the registers of packs of threads are saved. */
-  "packs",
-  /** How often the threads of a pack have gone different ways, and how often all packs of a block have been run. */
+  "fuelLeft",
+  /** Where the registers of gangs of threads are saved. */
+  "gangs",
+  /** How often the threads of a gang have gone different ways, and how often all gangs of a block have been run. */
   "divergences",
   "rounds",
 ] as const;
@@ -65,7 +65,7 @@ export const threadRecord = {
   /** Its place in the block: x, y from bit 10 on, z from bit 20 on. Written by the scheduler. */
   place: 0,
   /** Where in the kernel it goes on: 0 at its start. */
-  resumption: 4,
+  resumeIndex: 4,
   /** What it waits for: one more than the index of a suspension; 0 where it may go on; -1 once it has exited. */
   request: 8,
   /** Where its registers are saved, and where its frame and what lies above that begin. */

@@ -122,7 +122,7 @@ export class BlockScheduler {
     for (let thread = 0; thread < this.#count; thread++) {
       const at = thread * words;
       records[at + threadRecord.place / 4] = x | y << 10 | z << 20;
-      records[at + threadRecord.resumption / 4] = 0;
+      records[at + threadRecord.resumeIndex / 4] = 0;
       records[at + requestWord] = 0;
       records[at + threadRecord.saved / 4] = saved + thread * savedBytes;
       records[at + threadRecord.frame / 4] = local + thread * localBytes;
@@ -201,11 +201,11 @@ export class BlockScheduler {
       }
     }
     answerGroup(this.#warps[warp]!, all, request);
-    this.#letWarpGoOn(warp);
+    this.#resumeWarp(warp);
     return true;
   }
 
-  #letWarpGoOn(warp: number): void {
+  #resumeWarp(warp: number): void {
     const records = this.#records;
     const begin = warp * warpSize * words + requestWord;
     const end = Math.min(begin + warpSize * words, records.length);
@@ -233,7 +233,7 @@ export class BlockScheduler {
       }
       const asked = suspensions[request - 1]!.request;
       if (asked.kind === "barrier") this.#arrive(thread, asked.operation);
-      else if (asked.kind === "yield") this.#letGoOnLater(thread);
+      else if (asked.kind === "yield") this.#yield(thread);
       else waitsInWarp = true;
     }
     return waitsInWarp && this.#answerGroups(warp);
@@ -249,16 +249,16 @@ export class BlockScheduler {
         ? undefined
         : this.#records[at + threadRecord.value / 4] !== 0,
     });
-    if (operation === "arrive") this.#letGoOn(thread);
+    if (operation === "arrive") this.#resume(thread);
     if (completed !== undefined) this.#release(completed);
   }
 
-  #letGoOnLater(thread: number): void {
+  #yield(thread: number): void {
     this.#options.countSteps(stepsOfYield);
-    this.#letGoOn(thread);
+    this.#resume(thread);
   }
 
-  #letGoOn(thread: number): void {
+  #resume(thread: number): void {
     const warp = Math.floor(thread / warpSize);
     this.#records[thread * words + requestWord] = 0;
     this.#seen[thread] = 0;
@@ -315,7 +315,7 @@ export class BlockScheduler {
   #answer(warp: number, group: number, request: SuspensionRequest): void {
     answerGroup(this.#warps[warp]!, group, request);
     for (let rest = group; rest !== 0; rest &= rest - 1) {
-      this.#letGoOn(warp * warpSize + 31 - Math.clz32(rest & -rest));
+      this.#resume(warp * warpSize + 31 - Math.clz32(rest & -rest));
     }
   }
 
@@ -327,14 +327,14 @@ export class BlockScheduler {
 
   #release({ threads, warps, held, allHeld }: CompletedBarrier): void {
     const { suspensions } = this.#options.kernel;
-    for (const warp of warps) this.#letWarpGoOn(warp);
+    for (const warp of warps) this.#resumeWarp(warp);
     for (const thread of threads) {
       const { request } = suspensions[this.#records[thread * words + requestWord]! - 1]!;
       if (request.kind === "barrier" && request.operation !== "sync") {
         const results: Readonly<Record<string, number>> = { popc: held, and: Number(allHeld), or: Number(held > 0) };
         this.#records[thread * words + threadRecord.result / 4] = results[request.operation]!;
       }
-      this.#letGoOn(thread);
+      this.#resume(thread);
     }
   }
 

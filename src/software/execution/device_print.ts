@@ -8,8 +8,8 @@
  */
 import {
   addressBase,
-  limitGranuleBytes,
-  limitTable,
+  boundsGranuleBytes,
+  boundsTable,
   localAddressBase,
   parameterAddressBase,
   sharedAddressBase,
@@ -37,8 +37,8 @@ export interface ReadableMemory {
   readonly shared: MemoryRange;
   readonly local: MemoryRange;
   readonly parameters: MemoryRange;
-  /** Where the device's table of limits begins, which tells what global memory may be read. */
-  readonly limits: number;
+  /** Where the device's table of bounds begins, which tells what global memory may be read. */
+  readonly bounds: number;
 }
 
 /** A part of the memory. */
@@ -129,14 +129,14 @@ class LengthError extends Error {
 class DeviceText {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
-  readonly #limits: number;
+  readonly #bounds: number;
   /** All that is not global, by the high half of its addresses. */
   readonly #ranges: ReadonlyMap<bigint, MemoryRange>;
 
-  constructor(bytes: Uint8Array, { shared, local, parameters, limits }: ReadableMemory) {
+  constructor(bytes: Uint8Array, { shared, local, parameters, bounds }: ReadableMemory) {
     this.#bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.#limits = limits;
+    this.#bounds = bounds;
     this.#ranges = new Map([
       [sharedAddressBase >> 32n, shared],
       [localAddressBase >> 32n, local],
@@ -193,11 +193,11 @@ class DeviceText {
 
   /** The allocation in whose granules a byte of global memory lies, if only behind its end. */
   #allocationOf(offset: number): MemoryRange | undefined {
-    const entryOf = (granule: number) => this.#limits + 4 * granule;
-    const first = this.#view.getUint32(entryOf(Math.floor(offset / limitGranuleBytes)), true) - 1;
+    const entryOf = (granule: number) => this.#bounds + 4 * granule;
+    const first = this.#view.getUint32(entryOf(Math.floor(offset / boundsGranuleBytes)), true) - 1;
     if (first < 0) return undefined;
-    const byteLength = this.#view.getUint32(entryOf(first) + limitTable.lengths, true);
-    return { begin: first * limitGranuleBytes, byteLength };
+    const byteLength = this.#view.getUint32(entryOf(first) + boundsTable.lengths, true);
+    return { begin: first * boundsGranuleBytes, byteLength };
   }
 }
 

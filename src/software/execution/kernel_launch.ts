@@ -4,10 +4,10 @@
  * @module
  */
 import { BlockScheduler, type BlockThreads, DeadlockError } from "./block_scheduler.ts";
-import { type CompiledKernel, faultKind, type PackedKernel } from "../compiler/compile.ts";
+import { type CompiledKernel, faultKind, type GangKernel } from "../compiler/compile.ts";
 import { type ContextField, contextFields, contextOffset } from "../compiler/launch_context.ts";
 import { KernelFault } from "./kernel_fault.ts";
-import type { Geometry, KernelPack, PackRun, RunKernel } from "./kernel_pack.ts";
+import type { GangFunctions, GangVersions, Geometry, RunKernel } from "./gang_versions.ts";
 import { type LinearMemory, scratch } from "../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */
@@ -16,14 +16,14 @@ export interface SoftwareKernel {
   readonly run: RunKernel;
   /** What counts the steps of the blocks that are run. */
   readonly steps: StepCounter;
-  /** Its other version, which runs packs of threads. */
-  readonly pack: KernelPack;
+  /** Its other version, which runs gangs of threads. */
+  readonly gang: GangVersions;
 }
 
 /** Counts what the threads of a block do, and stops those that do too much: they have no end, most likely. */
 export class StepCounter {
   /** How often a kernel may go around loops before it asks whether it may go on. */
-  readonly atOnce: number = 2 ** 20;
+  readonly fuelPerRefill: number = 2 ** 20;
   readonly #limit: number;
   #count = 0;
 
@@ -36,9 +36,9 @@ export class StepCounter {
     this.#count = 0;
   }
 
-  goOn(): number {
-    this.count(this.atOnce);
-    return this.atOnce;
+  refuel(): number {
+    this.count(this.fuelPerRefill);
+    return this.fuelPerRefill;
   }
 
   count(steps: number): void {
@@ -57,8 +57,8 @@ const sliceMilliseconds = 4;
 export interface LaunchPlace {
   readonly window: LinearMemory;
   readonly parameters: Uint8Array;
-  /** Where the limits of the device that runs it begin in the window. */
-  readonly limits: number;
+  /** Where the bounds of the device that runs it begin in the window. */
+  readonly bounds: number;
   /** What the launch adds to the block's shared memory. */
   readonly sharedMemoryBytes?: number;
   /** Where the memory of the block's threads begins, as much as `threadMemoryBytes` tells. */
@@ -76,9 +76,9 @@ export function threadMemoryBytes(
 /** A launch as work for a stream: each call runs some blocks and returns whether none is left. */
 export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): () => boolean {
   const launch = new LaunchRecord(kernel, geometry, place);
-  const pack = kernel.pack.for(geometry);
+  const gang = kernel.gang.for(geometry);
   const index = new BlockIndex(geometry.grid);
-  if (pack !== undefined) return packsAtOnce(launch, index, pack);
+  if (gang !== undefined) return runInGangs(launch, index, gang);
   return runSingly(launch, index);
 }
 
@@ -114,7 +114,7 @@ class LaunchRecord {
 
   /** Writes it into the window, which other launches use in between. */
   write(): void {
-    const { window, parameters, limits, sharedMemoryBytes = 0 } = this.place;
+    const { window, parameters, bounds, sharedMemoryBytes = 0 } = this.place;
     const { grid, block } = this.geometry;
     const { compiled, steps } = this.kernel;
     window.bytes.set(parameters, scratch.parameters.begin);
@@ -130,25 +130,25 @@ class LaunchRecord {
     this.set("localMemory", this.localMemory);
     this.set("savedRegisters", this.savedRegisters);
     this.set("threads", scratch.threads.begin);
-    this.set("limits", limits);
-    this.set("stepsAtOnce", steps.atOnce);
+    this.set("bounds", bounds);
+    this.set("fuelLeft", steps.fuelPerRefill);
   }
 
-  /** Where packs of threads have what is saved of them, and threads that run in packs no more have theirs. */
-  packPlaces({ hasBarriers, width, localBytes, savedBytes }: PackedKernel): PackPlaces {
+  /** Where gangs of threads have what is saved of them, and threads that run in gangs no more have theirs. */
+  gangMemory({ hasBarriers, width, localBytes, savedBytes }: GangKernel): GangMemory {
     const { block } = this.geometry;
     const threads = hasBarriers ? block[0] * block[1] * block[2] : width;
     const local = scratch.local.begin;
     const saved = local + threads * localBytes;
-    return { local, saved, packs: saved + threads * savedBytes };
+    return { local, saved, gangs: saved + threads * savedBytes };
   }
 
-  /** Writes in what that differs for packs of threads. */
-  writePacked(kernel: PackedKernel): void {
-    const { local, saved, packs } = this.packPlaces(kernel);
+  /** Writes in what that differs for gangs of threads. */
+  writeForGangs(kernel: GangKernel): void {
+    const { local, saved, gangs } = this.gangMemory(kernel);
     this.set("localMemory", local);
     this.set("savedRegisters", saved);
-    this.set("packs", packs);
+    this.set("gangs", gangs);
   }
 
   /** Names the blocks that are run: from one on, those of its row before another. */
@@ -168,11 +168,11 @@ class LaunchRecord {
   }
 }
 
-/** Where the local memory and the saved registers of threads begin, and what is saved of packs. */
-interface PackPlaces {
+/** Where the local memory and the saved registers of threads begin, and what is saved of gangs. */
+interface GangMemory {
   readonly local: number;
   readonly saved: number;
-  readonly packs: number;
+  readonly gangs: number;
 }
 
 /** The blocks of a grid in order. */
@@ -191,7 +191,7 @@ class BlockIndex {
   }
 
   /** Goes on to the block of the row with that index, or to the next row. */
-  goOnTo(x: number): void {
+  advanceTo(x: number): void {
     this.x = x;
     if (this.x < this.#grid[0]) return;
     this.x = 0;
@@ -256,7 +256,7 @@ function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
       launch.setRow(index, last);
       steps.restart();
       run(scratch.launch.begin);
-      index.goOnTo(last);
+      index.advanceTo(last);
       if (pace.isOver()) break;
     }
     return index.isPastEnd;
@@ -277,7 +277,7 @@ function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): () => boolean
       launch.set("blockZ", index.z);
       steps.restart();
       withPlaceOfDeadlock(index, () => scheduler.runBlock());
-      index.goOnTo(index.x + 1);
+      index.advanceTo(index.x + 1);
     }
     return index.isPastEnd;
   };
@@ -292,23 +292,27 @@ function withPlaceOfDeadlock({ x, y, z }: BlockIndex, run: () => void): void {
   }
 }
 
-/** Of the packs that a launch runs, the part that may come apart before the rest is run thread by thread. */
-const partingShare = 1 / 8;
+/** Of the gangs that a launch runs, the part that may come apart before the rest is run thread by thread. */
+const divergedShare = 1 / 8;
 
-/** Runs threads in packs, as many blocks of a row as time allows, as long as the packs stay whole. */
-function packsAtOnce(launch: LaunchRecord, index: BlockIndex, { compiled, packs, threads }: PackRun): () => boolean {
+/** Runs threads in gangs, as many blocks of a row as time allows, as long as the gangs stay whole. */
+function runInGangs(
+  launch: LaunchRecord,
+  index: BlockIndex,
+  { compiled, gangs, threads }: GangFunctions,
+): () => boolean {
   const { geometry: { grid, block }, kernel: { steps } } = launch;
-  const packsPerBlock = block[0] * block[1] * block[2] / compiled.width;
-  const { local, saved } = launch.packPlaces(compiled);
+  const gangsPerBlock = block[0] * block[1] * block[2] / compiled.width;
+  const { local, saved } = launch.gangMemory(compiled);
   const scheduler = schedulerOf(launch, { kernel: compiled, saved, local, run: threads });
   const pace = new Pace();
   let begun = 0;
-  let parted = 0;
+  let diverged = 0;
   let runRest: (() => boolean) | undefined;
   return () => {
     if (runRest !== undefined) return runRest();
     launch.write();
-    launch.writePacked(compiled);
+    launch.writeForGangs(compiled);
     pace.begin();
     while (!index.isPastEnd) {
       const last = pace.lastFrom(index.x, grid[0]);
@@ -316,16 +320,16 @@ function packsAtOnce(launch: LaunchRecord, index: BlockIndex, { compiled, packs,
       launch.set("divergences", 0);
       launch.set("rounds", 0);
       steps.restart();
-      const stopped = packs(scratch.launch.begin);
+      const stopped = gangs(scratch.launch.begin);
       const rounds = compiled.hasBarriers ? launch.get("rounds") : last - index.x;
-      begun += rounds * packsPerBlock;
-      parted += launch.get("divergences");
-      index.goOnTo(stopped);
+      begun += rounds * gangsPerBlock;
+      diverged += launch.get("divergences");
+      index.advanceTo(stopped);
       if (stopped < last) {
         withPlaceOfDeadlock(index, () => scheduler.finishBlock());
-        index.goOnTo(stopped + 1);
+        index.advanceTo(stopped + 1);
       }
-      if (parted > begun * partingShare && begun > 64) {
+      if (diverged > begun * divergedShare && begun > 64) {
         runRest = runSingly(launch, index);
         return index.isPastEnd;
       }

@@ -11,7 +11,7 @@ import { addressOf, foreignBuffer } from "../../../ffi/host.ts";
 import { unmapShared } from "../../../ffi/shim/memory.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { SystemError } from "../../../ffi/shim/system_error.ts";
-import { addressBase, limitTable } from "../compiler/addresses.ts";
+import { addressBase, boundsTable } from "../compiler/addresses.ts";
 import { RangeAllocator } from "./range_allocator.ts";
 
 /** The size of linear memory, in bytes. */
@@ -103,8 +103,8 @@ export class LinearMemory {
   /** Releases the bounds tables. */
   close(): void {
     for (const { begin } of this.#boundsTables.values()) {
-      this.discard(begin, limitTable.byteLength);
-      this.#pages.free(begin, limitTable.byteLength);
+      this.discard(begin, boundsTable.byteLength);
+      this.#pages.free(begin, boundsTable.byteLength);
     }
     this.#boundsTables.clear();
   }
@@ -179,12 +179,12 @@ export class LinearMemory {
    */
   ensureBoundsTable(device: number): boolean {
     if (this.#boundsTables.has(device)) return true;
-    const begin = this.reserve(limitTable.byteLength);
+    const begin = this.reserve(boundsTable.byteLength);
     if (begin === undefined) return false;
     const allocations = new Uint32Array(this.memory.buffer, begin, granuleCount);
-    const lengths = new Uint32Array(this.memory.buffer, begin + limitTable.lengths, granuleCount);
+    const lengths = new Uint32Array(this.memory.buffer, begin + boundsTable.lengths, granuleCount);
     // A pool may have used these pages. Its leftover bytes would act as table entries and grant access.
-    if (!this.discard(begin, limitTable.byteLength)) allocations.fill(0);
+    if (!this.discard(begin, boundsTable.byteLength)) allocations.fill(0);
     this.#boundsTables.set(device, { begin, allocations, lengths });
     for (const [offset, byteLength] of this.#allowedToAll) this.allow(device, offset, byteLength);
     return true;

@@ -13,11 +13,11 @@ import { type InstructionTraits, pure } from "../../../src/software/compiler/ins
 import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
 import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/address_checks.ts";
-import { packShapes } from "../../../src/software/compiler/simd/pack_shapes.ts";
+import { findUniformity } from "../../../src/software/compiler/simd/uniformity.ts";
 import type { InstructionSet } from "../../../src/software/compiler/typing/instruction_set.ts";
 import type { Register } from "../../../src/software/compiler/typing/names.ts";
 import { typeNamed } from "../../../src/software/compiler/typing/scalar_types.ts";
-import type { TypedInstruction } from "../../../src/software/compiler/typing/typed_instruction.ts";
+import type { ResolvedInstruction } from "../../../src/software/compiler/typing/resolved_instruction.ts";
 
 const u32 = typeNamed("u32");
 
@@ -62,9 +62,9 @@ function ticketBody({ result }: { result: string }): string {
 }
 
 /** Runs a block of 32 threads, and returns what they wrote and how many tickets were taken. */
-function takeTickets(body: string, set: InstructionSet, packWidth?: 32): { words: number[]; taken: number } {
+function takeTickets(body: string, set: InstructionSet, gangWidth?: 32): { words: number[]; taken: number } {
   const out = allocate(128), counter = allocate(4);
-  load(body, { packWidth, instructions: set }).run("test", {
+  load(body, { gangWidth, instructions: set }).run("test", {
     block: [32, 1, 1],
     parameters: [{ type: "u64", value: out.address }, { type: "u64", value: counter.address }],
   });
@@ -74,13 +74,13 @@ function takeTickets(body: string, set: InstructionSet, packWidth?: 32): { words
 
 /** The kernel that a body makes. */
 function kernelOf(body: string, set: InstructionSet) {
-  return compilePtx(testModule(body), { packedThreads: "always", instructions: set }).kernels.get("test")!;
+  return compilePtx(testModule(body), { gangs: "always", instructions: set }).kernels.get("test")!;
 }
 
 test("no kernel with an instruction that nobody has described runs in gangs", () => {
   const body = ticketBody({ result: "%r2" });
   const compile = (set: InstructionSet) =>
-    compilePtx(body, { packedThreads: "always", instructions: set }).kernels.get("test")!.compilePacked(32);
+    compilePtx(body, { gangs: "always", instructions: set }).kernels.get("test")!.compileGangs(32);
   assertEquals(compile(withRow(ticket, takeTicket)), undefined);
   assertNotEquals(compile(withRow(ticket, takeTicket, { runsInGangs: true })), undefined);
 });
@@ -106,7 +106,7 @@ test("an instruction whose result nobody reads is executed where it stands", () 
 });
 
 /** An instruction with one operand, as the resolver gives it. */
-function resolved(form: InstructionForm, operands: TypedInstruction["operands"]): TypedInstruction {
+function resolved(form: InstructionForm, operands: ResolvedInstruction["operands"]): ResolvedInstruction {
   const type = typeNamed("u64");
   return {
     kind: "instruction",
@@ -127,7 +127,7 @@ function register(name: string): Register {
 test("the result of an instruction that nobody has described is varying", () => {
   const destination = register("%d"), source = register("%a");
   const strideAfter = (traits?: InstructionTraits) =>
-    packShapes([resolved(row("frob.u64 d, a", copy, traits), [destination, source])]).shapeOf(destination);
+    findUniformity([resolved(row("frob.u64 d, a", copy, traits), [destination, source])]).strideOf(destination);
   assertEquals(strideAfter(), undefined);
   assertEquals(strideAfter({ runsInGangs: true }), undefined);
   assertEquals(strideAfter(pure), 0n);

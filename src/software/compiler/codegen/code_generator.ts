@@ -17,32 +17,25 @@ import { runType } from "./fixed_locals.ts";
 import { type CompileOptions, type EmittedCode, FunctionEmitter } from "./function_emitter.ts";
 import {
   blockBefore,
-  instructionsOf,
-  joined,
-  switchOnResumption,
-  usesOf,
-  wholeLoad,
-  wholeStore,
-  writeBlocks,
-} from "./kernel_code.ts";
-import {
-  type Departure,
+  type DivergencePoint,
   type FlowBlock,
   type FunctionFlow,
   functionFlow,
   newBlock,
-  type Parting,
-} from "../control_flow/kernel_flow.ts";
+  type SuspendPoint,
+} from "../control_flow/function_flow.ts";
+import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
+import { joined, switchOnResumeIndex, usesOf, writeBlocks } from "./block_code.ts";
+import { wholeLoad, wholeStore } from "./register_types.ts";
 import { exited, type Suspension, threadRecord } from "../launch_context.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import type { FunctionName, Register } from "../typing/names.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
-import { blocksBehind } from "./partings.ts";
-import { runWaitingThreads, runWholeBlocks } from "./thread_loops.ts";
+import { resumeBlocksAt } from "./divergence_points.ts";
+import { runSuspendableThreads, runWholeBlocks } from "./thread_loops.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
-import type { TypedFunction, TypedKernel } from "../typing/typed_body.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
-import { waitingLoops } from "../control_flow/waiting_loops.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel as a function of WebAssembly, and what its caller has to know of it. */
@@ -59,21 +52,21 @@ export interface GeneratedKernel {
 }
 
 /** Where a thread of a kernel can go on that was saved elsewhere than where the kernel saves it. */
-export interface ScalarPlace {
+export interface ResumePoint {
   /** What its record must say: where it goes on, and what it waits for, 0 for nothing. */
-  readonly resumption: number;
+  readonly resumeIndex: number;
   readonly request: number;
   /** The registers that must be saved. */
   readonly live: readonly Register[];
 }
 
-/** A kernel whose threads can go on where those of a pack part. */
+/** A kernel whose threads can go on where those of a gang part. */
 export interface ResumableKernel extends GeneratedKernel {
   readonly suspensions: readonly Suspension[];
-  /** In the order of the partings. */
-  readonly partings: readonly ScalarPlace[];
+  /** In the order of the divergencePoints. */
+  readonly divergencePoints: readonly ResumePoint[];
   /** Behind each instruction at which threads are suspended. */
-  readonly suspended: ReadonlyMap<TypedInstruction, ScalarPlace>;
+  readonly suspended: ReadonlyMap<ResolvedInstruction, ResumePoint>;
   /** Where each register is saved, from where the thread's begin. */
   readonly slots: ReadonlyMap<Register, number>;
 }
@@ -91,20 +84,20 @@ export interface GeneratorContext {
 /** What functions that call themselves get of a thread's local memory, and as much for saved registers. */
 const unboundedStackBytes = 16384;
 /** Of what is saved when a function is called: where its caller goes on, and the caller's frame and what is above it. */
-const savedHeader = { resumption: 0, frame: 4, top: 8, byteLength: 16 } as const;
+const savedHeader = { resumeIndex: 0, frame: 4, top: 8, byteLength: 16 } as const;
 
 /** Compiles a kernel. */
-export function generateKernel(name: string, typed: TypedKernel, context: GeneratorContext): GeneratedKernel {
-  return new KernelGenerator(typed, context).generate(name);
+export function generateKernel(name: string, resolved: ResolvedKernel, context: GeneratorContext): GeneratedKernel {
+  return new KernelGenerator(resolved, context).generate(name);
 }
 
-/** Compiles a kernel that calls no functions so that its threads can go on where those of a pack part. */
+/** Compiles a kernel that calls no functions so that its threads can go on where those of a gang part. */
 export function generateResumableKernel(
   name: string,
-  typed: TypedKernel,
-  { partings, ...context }: GeneratorContext & { readonly partings: readonly Parting[] },
+  resolved: ResolvedKernel,
+  { divergencePoints, ...context }: GeneratorContext & { readonly divergencePoints: readonly DivergencePoint[] },
 ): ResumableKernel {
-  return new KernelGenerator(typed, context, partings).generateResumable(name);
+  return new KernelGenerator(resolved, context, divergencePoints).generateResumable(name);
 }
 
 /** What is known of a function of the kernel once its code is written. */
@@ -116,17 +109,17 @@ interface GeneratedFunction {
   readonly live: (block: FlowBlock) => readonly Register[];
 }
 
-/** A departure, and the number by which the kernel goes on behind it. */
-interface NumberedDeparture {
-  readonly departure: Departure;
+/** A suspendPoint, and the number by which the kernel goes on behind it. */
+interface NumberedSuspendPoint {
+  readonly suspendPoint: SuspendPoint;
   readonly owner: GeneratedFunction;
-  readonly resumption: number;
+  readonly resumeIndex: number;
 }
 
 class KernelGenerator {
-  readonly #typed: TypedKernel;
+  readonly #resolved: ResolvedKernel;
   readonly #context: GeneratorContext;
-  readonly #flows: ReadonlyMap<TypedFunction, FunctionFlow>;
+  readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
   /** Known once the code of all functions is written. */
@@ -134,46 +127,57 @@ class KernelGenerator {
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
-  readonly #functions = new Map<TypedFunction, GeneratedFunction>();
+  readonly #functions = new Map<ResolvedFunction, GeneratedFunction>();
   readonly #suspensions: Suspension[] = [];
-  readonly #partings: readonly FlowBlock[];
-  readonly #places = new Map<FlowBlock, ScalarPlace>();
+  readonly #divergencePoints: readonly FlowBlock[];
+  readonly #resumePoints = new Map<FlowBlock, ResumePoint>();
 
-  constructor(typed: TypedKernel, context: GeneratorContext, partings: readonly Parting[] | undefined = undefined) {
-    this.#typed = typed;
+  constructor(
+    resolved: ResolvedKernel,
+    context: GeneratorContext,
+    divergencePoints: readonly DivergencePoint[] | undefined = undefined,
+  ) {
+    this.#resolved = resolved;
     this.#context = context;
-    const all = [typed.kernel, ...typed.callees.values()];
-    this.#flows = new Map(all.map((typed) => [typed, functionFlow(typed)]));
-    for (const flow of this.#flows.values()) letOthersGoOn(flow);
-    this.#isResumable = partings !== undefined ||
-      [...this.#flows.values()].some(({ departures }) => departures.length > 0);
-    this.#partings = partings === undefined ? [] : blocksBehind(this.#flows.get(typed.kernel)!, partings);
+    const all = [resolved.kernel, ...resolved.callees.values()];
+    this.#flows = new Map(all.map((resolved) => [resolved, functionFlow(resolved)]));
+    for (const flow of this.#flows.values()) addYields(flow);
+    this.#isResumable = divergencePoints !== undefined ||
+      [...this.#flows.values()].some(({ suspendPoints }) => suspendPoints.length > 0);
+    this.#divergencePoints = divergencePoints === undefined
+      ? []
+      : resumeBlocksAt(this.#flows.get(resolved.kernel)!, divergencePoints);
     const instructions = all.flatMap(instructionsOf);
     const hasTop = instructions.some((instruction) => mayHave(instruction, "allocates"));
     const { addressed } = context;
-    const depth = stackDepth(typed, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
+    const depth = stackDepth(resolved, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
     this.#isUnbounded = depth.isUnbounded;
     const extra = hasTop || depth.isUnbounded ? unboundedStackBytes : 0;
     this.#emitter = new FunctionEmitter({
       parameters: context.parameterBytes,
-      shared: typed.usesDynamicShared ? undefined : typed.sharedBytes,
-      staticShared: typed.sharedBytes,
-      local: typed.callees.size === 0 && !hasTop ? typed.kernel.variableBytes : depth.byteLength + extra,
-      hasFrames: typed.callees.size > 0,
+      shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
+      staticShared: resolved.sharedBytes,
+      local: resolved.callees.size === 0 && !hasTop ? resolved.kernel.variableBytes : depth.byteLength + extra,
+      hasFrames: resolved.callees.size > 0,
       hasTop,
       constants: context.constants,
     }, context.options);
   }
 
   generate(name: string): GeneratedKernel {
-    for (const [typed, flow] of this.#flows) this.#functions.set(typed, this.#generateFunction(flow));
-    const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#typed.kernel)!.entry;
+    for (const [resolved, flow] of this.#flows) this.#functions.set(resolved, this.#generateFunction(flow));
+    const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
     makeReducible(entry);
-    const body = writeBlocks(this.#emitter, { entry, code: this.#code, conditions: this.#conditions, steps: 1 });
-    const { kernel } = this.#typed;
+    const body = writeBlocks(this.#emitter, {
+      entry,
+      code: this.#code,
+      conditions: this.#conditions,
+      fuelPerIteration: 1,
+    });
+    const { kernel } = this.#resolved;
     const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
     const code = this.#isResumable
-      ? runWaitingThreads(this.#emitter, body, { localBytes, savedBytes })
+      ? runSuspendableThreads(this.#emitter, body, { localBytes, savedBytes })
       : runWholeBlocks(this.#emitter, body, kernel.frameBytes);
     return {
       definition: { type: runType, locals: this.#emitter.locals, code, exportName: name },
@@ -186,15 +190,15 @@ class KernelGenerator {
 
   generateResumable(name: string): ResumableKernel {
     const generated = this.generate(name);
-    const { flow, slots } = this.#functions.get(this.#typed.kernel)!;
-    const suspended = flow.departures.flatMap(({ instruction, goingOn }) => {
-      const place = this.#places.get(goingOn);
-      return instruction === undefined || place === undefined ? [] : [[instruction, place] as const];
+    const { flow, slots } = this.#functions.get(this.#resolved.kernel)!;
+    const suspended = flow.suspendPoints.flatMap(({ instruction, resumeBlock }) => {
+      const resumePoint = this.#resumePoints.get(resumeBlock);
+      return instruction === undefined || resumePoint === undefined ? [] : [[instruction, resumePoint] as const];
     });
     return {
       ...generated,
       suspensions: this.#suspensions,
-      partings: this.#partings.map((block) => this.#places.get(block)!),
+      divergencePoints: this.#divergencePoints.map((block) => this.#resumePoints.get(block)!),
       suspended: new Map(suspended),
       slots,
     };
@@ -206,8 +210,8 @@ class KernelGenerator {
   }
 
   #countSavedBytes(): number {
-    const depth = stackDepth(this.#typed, {
-      bytesOf: (typed) => this.#functions.get(typed)!.savedBytes,
+    const depth = stackDepth(this.#resolved, {
+      bytesOf: (resolved) => this.#functions.get(resolved)!.savedBytes,
       addressed: this.#context.addressed,
     });
     return depth.byteLength + savedHeader.byteLength + (depth.isUnbounded ? unboundedStackBytes : 0);
@@ -216,8 +220,8 @@ class KernelGenerator {
   /** How far apart the threads' local memories lie: arguments are passed before it is seen that there is no room. */
   get #localStride(): number {
     let passed = 0;
-    for (const { departures } of this.#flows.values()) {
-      for (const { request, instruction } of departures) {
+    for (const { suspendPoints } of this.#flows.values()) {
+      for (const { request, instruction } of suspendPoints) {
         if (request === undefined) passed = Math.max(passed, passedBytes(instruction!));
       }
     }
@@ -227,32 +231,37 @@ class KernelGenerator {
   /** Writes the code of a function's blocks, and finds what must be saved where it departs. */
   #generateFunction(flow: FunctionFlow): GeneratedFunction {
     const e = this.#emitter;
-    const { function: typed, departures } = flow;
-    const isEntered = typed.call === undefined && this.#partings.length > 0;
+    const { function: resolved, suspendPoints } = flow;
+    const isEntered = resolved.call === undefined && this.#divergencePoints.length > 0;
     const entry = isEntered ? newBlock() : flow.entry;
     if (isEntered) {
       entry.terminator = {
         kind: "switch",
         on: { instruction: undefined, write: () => {} },
-        targets: [flow.entry, ...this.#partings],
+        targets: [flow.entry, ...this.#divergencePoints],
       };
     }
-    e.enterFunction(instructionsOf(typed));
+    e.enterFunction(instructionsOf(resolved));
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
-      this.#code.set(block, e.emitApart(() => block.instructions.forEach((step) => step.write(e))));
+      this.#code.set(block, e.emitSeparately(() => block.instructions.forEach((step) => step.write(e))));
       const { terminator } = block;
       if (terminator.kind !== "branch" && terminator.kind !== "switch") continue;
       const { on } = terminator;
-      if ("write" in on) this.#conditions.set(block, e.emitApart(() => on.write(e)));
+      if ("write" in on) this.#conditions.set(block, e.emitSeparately(() => on.write(e)));
     }
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
-    const live = departures.length === 0 && !isEntered ? () => [] : liveRegisters({ entry, next: successors, use });
+    const live = suspendPoints.length === 0 && !isEntered ? () => [] : liveRegisters({ entry, next: successors, use });
     const slots = new Map<Register, number>();
     let end: number = savedHeader.byteLength;
-    for (const goingOn of [...departures.map(({ goingOn }) => goingOn), ...(isEntered ? this.#partings : [])]) {
-      if (!this.#code.has(goingOn)) continue;
-      for (const register of live(goingOn)) {
+    for (
+      const resumeBlock of [
+        ...suspendPoints.map(({ resumeBlock }) => resumeBlock),
+        ...(isEntered ? this.#divergencePoints : []),
+      ]
+    ) {
+      if (!this.#code.has(resumeBlock)) continue;
+      for (const register of live(resumeBlock)) {
         if (slots.has(register)) continue;
         slots.set(register, end);
         end += 8;
@@ -263,49 +272,51 @@ class KernelGenerator {
 
   /** Makes one graph of all functions, which begins with a switch on where the thread goes on. */
   #joinFunctions(): FlowBlock {
-    const departures: NumberedDeparture[] = [];
+    const suspendPoints: NumberedSuspendPoint[] = [];
     const dispatch = newBlock();
-    const targets = [this.#functions.get(this.#typed.kernel)!.flow.entry];
+    const targets = [this.#functions.get(this.#resolved.kernel)!.flow.entry];
     const addressed = [...this.#context.addressed].flatMap((name) => {
-      const callee = this.#typed.callees.get(name);
+      const callee = this.#resolved.callees.get(name);
       if (callee === undefined) return [];
-      return [{ name, resumption: targets.push(this.#functions.get(callee)!.flow.entry) - 1 }];
+      return [{ name, resumeIndex: targets.push(this.#functions.get(callee)!.flow.entry) - 1 }];
     });
     for (const owner of this.#functions.values()) {
-      for (const departure of owner.flow.departures) {
-        if (!this.#code.has(departure.leaving)) continue;
-        departures.push({ departure, owner, resumption: targets.push(departure.goingOn) - 1 });
+      for (const suspendPoint of owner.flow.suspendPoints) {
+        if (!this.#code.has(suspendPoint.suspendBlock)) continue;
+        suspendPoints.push({ suspendPoint, owner, resumeIndex: targets.push(suspendPoint.resumeBlock) - 1 });
       }
     }
-    for (const block of this.#partings) this.#goOnAt(block, { resumption: targets.push(block) - 1, request: 0 });
-    for (const numbered of departures) {
-      if (numbered.departure.request === undefined) this.#callFrom(numbered, { dispatch, addressed });
+    for (const block of this.#divergencePoints) {
+      this.#resumeAt(block, { resumeIndex: targets.push(block) - 1, request: 0 });
+    }
+    for (const numbered of suspendPoints) {
+      if (numbered.suspendPoint.request === undefined) this.#callFrom(numbered, { dispatch, addressed });
       else this.#suspendAt(numbered);
     }
     for (const { flow } of this.#functions.values()) this.#finishFunction(flow, dispatch);
-    this.#conditions.set(dispatch, switchOnResumption(this.#emitter, dispatch, targets));
+    this.#conditions.set(dispatch, switchOnResumeIndex(this.#emitter, dispatch, targets));
     return blockBefore(dispatch);
   }
 
   /** Begins a block of the kernel with what it takes to go on there. */
-  #goOnAt(block: FlowBlock, place: Omit<ScalarPlace, "live">): void {
-    const owner = this.#functions.get(this.#typed.kernel)!;
-    this.#places.set(block, { ...place, live: owner.live(block) });
+  #resumeAt(block: FlowBlock, point: Omit<ResumePoint, "live">): void {
+    const owner = this.#functions.get(this.#resolved.kernel)!;
+    this.#resumePoints.set(block, { ...point, live: owner.live(block) });
     this.#prepend(block, () => this.#restoreRegisters(owner, block));
   }
 
-  #suspendAt({ departure, owner, resumption }: NumberedDeparture): void {
+  #suspendAt({ suspendPoint, owner, resumeIndex }: NumberedSuspendPoint): void {
     const e = this.#emitter;
-    const { request, line, leaving, goingOn } = departure;
+    const { request, line, suspendBlock, resumeBlock } = suspendPoint;
     const number = this.#suspensions.push({ request: request!, line });
-    this.#places.set(goingOn, { resumption, request: number, live: owner.live(goingOn) });
+    this.#resumePoints.set(resumeBlock, { resumeIndex, request: number, live: owner.live(resumeBlock) });
     const store = (field: "saved" | "frame" | "top") => {
       e.getFixed("record");
       e.getFixed(field).memory("i32Store", threadRecord[field]);
     };
-    this.#append(leaving, () => {
-      this.#saveRegisters(owner, goingOn);
-      e.getFixed("record").i32(resumption).memory("i32Store", threadRecord.resumption);
+    this.#append(suspendBlock, () => {
+      this.#saveRegisters(owner, resumeBlock);
+      e.getFixed("record").i32(resumeIndex).memory("i32Store", threadRecord.resumeIndex);
       e.getFixed("record").i32(number).memory("i32Store", threadRecord.request);
       if (e.sizes.hasFrames) {
         store("saved");
@@ -313,33 +324,33 @@ class KernelGenerator {
       }
       if (e.sizes.hasTop) store("top");
     });
-    leaving.terminator = { kind: "exit" };
-    this.#prepend(goingOn, () => this.#restoreRegisters(owner, goingOn));
+    suspendBlock.terminator = { kind: "exit" };
+    this.#prepend(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
   }
 
   #callFrom(
-    { departure, owner, resumption }: NumberedDeparture,
+    { suspendPoint, owner, resumeIndex }: NumberedSuspendPoint,
     { dispatch, addressed }: {
       dispatch: FlowBlock;
-      addressed: readonly { name: FunctionName; resumption: number }[];
+      addressed: readonly { name: FunctionName; resumeIndex: number }[];
     },
   ): void {
     const e = this.#emitter;
-    const { leaving, goingOn } = departure;
-    const instruction = departure.instruction!;
+    const { suspendBlock, resumeBlock } = suspendPoint;
+    const instruction = suspendPoint.instruction!;
     const target = callTarget(instruction);
     const { frameBytes } = owner.flow.function;
     const pushCalleesSaved = () => e.getFixed("saved").i32(owner.savedBytes).ops("i32Add");
-    this.#append(leaving, () => {
+    this.#append(suspendBlock, () => {
       e.begin(instruction);
-      this.#saveRegisters(owner, goingOn);
+      this.#saveRegisters(owner, resumeBlock);
       if (target.kind !== "function") chooseFunction(e, instruction, addressed);
       const frame = e.temporary("i32");
       pushNextFrame(e, frameBytes);
       e.code.set(frame);
       pushCalleesSaved();
       e.setFixed("saved");
-      e.getFixed("saved").i32(resumption).memory("i32Store", savedHeader.resumption);
+      e.getFixed("saved").i32(resumeIndex).memory("i32Store", savedHeader.resumeIndex);
       for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
         e.getFixed("saved");
         e.getFixed(field).memory("i32Store", savedHeader[field]);
@@ -347,40 +358,42 @@ class KernelGenerator {
       e.code.get(frame);
       e.setFixed("frame");
     });
-    leaving.terminator = {
+    suspendBlock.terminator = {
       kind: "jump",
-      target: target.kind === "function" ? this.#functions.get(this.#typed.callees.get(target)!)!.flow.entry : dispatch,
+      target: target.kind === "function"
+        ? this.#functions.get(this.#resolved.callees.get(target)!)!.flow.entry
+        : dispatch,
     };
-    this.#prepend(goingOn, () => {
+    this.#prepend(resumeBlock, () => {
       for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
         e.getFixed("saved").memory("i32Load", savedHeader[field]);
         e.setFixed(field);
       }
       e.getFixed("saved").i32(owner.savedBytes).ops("i32Sub");
       e.setFixed("saved");
-      this.#restoreRegisters(owner, goingOn);
+      this.#restoreRegisters(owner, resumeBlock);
     });
   }
 
   /** Writes how a function begins, how it returns, and how a thread ends in it. */
-  #finishFunction({ function: typed, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
+  #finishFunction({ function: resolved, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
     const e = this.#emitter;
-    const isKernel = typed.call === undefined;
+    const isKernel = resolved.call === undefined;
     for (const block of isKernel ? [returning, exiting] : [exiting]) {
       this.#append(block, () => e.getFixed("record").i32(exited).memory("i32Store", threadRecord.request));
     }
     if (isKernel) return;
-    this.#append(entry, () => this.#enterCallee(typed));
+    this.#append(entry, () => this.#enterCallee(resolved));
     this.#append(returning, () => {
-      e.getFixed("saved").memory("i32Load", savedHeader.resumption);
-      e.setFixed("resumption");
+      e.getFixed("saved").memory("i32Load", savedHeader.resumeIndex);
+      e.setFixed("resumeIndex");
     });
     returning.terminator = { kind: "jump", target: dispatch };
   }
 
-  #enterCallee(typed: TypedFunction): void {
+  #enterCallee(resolved: ResolvedFunction): void {
     const e = this.#emitter;
-    const { frameBytes, line } = typed;
+    const { frameBytes, line } = resolved;
     if (e.sizes.hasTop) {
       e.getFixed("frame").i32(frameBytes).ops("i32Add");
       e.setFixed("top");
@@ -388,53 +401,58 @@ class KernelGenerator {
     if (!this.#isUnbounded && !e.sizes.hasTop) return;
     e.getFixed("frame").i32(frameBytes).ops("i32Add");
     e.getFixed("local").i32(e.sizes.local).ops("i32Add", "i32GtU");
-    e.getFixed("saved").i32(this.#functions.get(typed)!.savedBytes + savedHeader.byteLength).ops("i32Add");
+    e.getFixed("saved").i32(this.#functions.get(resolved)!.savedBytes + savedHeader.byteLength).ops("i32Add");
     e.getFixed("savedRegisters");
     e.getFixed("thread").i32(1).ops("i32Add").i32(this.#savedBytes).ops("i32Mul", "i32Add", "i32GtU", "i32Or").if();
     faultStack(e, line);
     e.code.end();
   }
 
-  #saveRegisters(owner: GeneratedFunction, goingOn: FlowBlock): void {
+  #saveRegisters(owner: GeneratedFunction, resumeBlock: FlowBlock): void {
     const e = this.#emitter;
-    for (const register of owner.live(goingOn)) {
+    for (const register of owner.live(resumeBlock)) {
       e.getFixed("saved").get(e.registerLocal(register));
       e.code.memory(wholeStore[e.valueType(register)], owner.slots.get(register)!);
     }
   }
 
-  #restoreRegisters(owner: GeneratedFunction, goingOn: FlowBlock): void {
+  #restoreRegisters(owner: GeneratedFunction, resumeBlock: FlowBlock): void {
     const e = this.#emitter;
-    for (const register of owner.live(goingOn)) {
+    for (const register of owner.live(resumeBlock)) {
       e.getFixed("saved").memory(wholeLoad[e.valueType(register)], owner.slots.get(register)!);
       e.code.set(e.registerLocal(register));
     }
   }
 
   #append(block: FlowBlock, write: () => void): void {
-    this.#code.set(block, joined(this.#code.get(block), this.#emitter.emitApart(write)));
+    this.#code.set(block, joined(this.#code.get(block), this.#emitter.emitSeparately(write)));
   }
 
   #prepend(block: FlowBlock, write: () => void): void {
-    this.#code.set(block, joined(this.#emitter.emitApart(write), this.#code.get(block)));
+    this.#code.set(block, joined(this.#emitter.emitSeparately(write), this.#code.get(block)));
   }
 }
 
 /** Lets the other threads go on before a thread has gone around a loop too often in which it may wait for them. */
-function letOthersGoOn({ entry, departures }: FunctionFlow): void {
-  for (const { from, header } of waitingLoops(entry)) {
+function addYields({ entry, suspendPoints }: FunctionFlow): void {
+  for (const { from, header } of spinLoops(entry)) {
     const deciding = newBlock();
-    const leaving = newBlock();
-    const goingOn = newBlock();
+    const suspendBlock = newBlock();
+    const resumeBlock = newBlock();
     const write = (e: FunctionEmitter) => {
-      e.getFixed("turns").i32(1).ops("i32Sub").tee(e.fixedLocal("turns")).i32(0).ops("i32LeS");
+      e.getFixed("spins").i32(1).ops("i32Sub").tee(e.fixedLocal("spins")).i32(0).ops("i32LeS");
     };
-    deciding.terminator = { kind: "branch", on: { instruction: undefined, write }, taken: leaving, otherwise: header };
-    leaving.terminator = { kind: "jump", target: goingOn };
-    goingOn.terminator = { kind: "jump", target: header };
+    deciding.terminator = {
+      kind: "branch",
+      on: { instruction: undefined, write },
+      taken: suspendBlock,
+      otherwise: header,
+    };
+    suspendBlock.terminator = { kind: "jump", target: resumeBlock };
+    resumeBlock.terminator = { kind: "jump", target: header };
     redirect(from, { target: header, replacement: deciding });
     const line = lineOf(header) ?? lineOf(from) ?? 0;
-    departures.push({ request: { kind: "yield" }, instruction: undefined, line, leaving, goingOn });
+    suspendPoints.push({ request: { kind: "yield" }, instruction: undefined, line, suspendBlock, resumeBlock });
   }
 }
 

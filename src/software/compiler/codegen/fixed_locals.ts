@@ -17,10 +17,10 @@ const threadFields = [
   /** Where the function's registers are saved. */
   "saved",
   /** Where it is to go on. */
-  "resumption",
+  "resumeIndex",
   /** How often it may still go around loops before it asks whether it may go on, and before it lets others go on. */
-  "steps",
-  "turns",
+  "fuel",
+  "spins",
 ] as const;
 
 /** A local that a kernel has where it is asked for. */

@@ -1,17 +1,17 @@
 import { PtxError } from "../../../ptx/syntax.ts";
 import { functionAddress, localAddressBase } from "../addresses.ts";
 import { type Helper, helperIndex } from "../helpers/helper_functions.ts";
-import { copiesNumbers, findLazyNaNs } from "./lazy_nans.ts";
+import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { Emit } from "../instructions/instruction_form.ts";
 import { type FixedLocal, runType } from "./fixed_locals.ts";
-import { pushFloat, pushInteger } from "./literal_operands.ts";
+import { pushFloatLiteral, pushIntegerLiteral } from "./literal_operands.ts";
 import { LocalPools } from "./local_pools.ts";
 import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
 import type { Register, Variable } from "../typing/names.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import { specialRegister } from "../instructions/special_registers.ts";
 import { type PointerRoots, pointerRoots } from "./pointer_roots.ts";
-import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
 
@@ -56,7 +56,7 @@ export interface CompileOptions {
    * Whether kernels that can have one get a version, too, that runs several threads at once: where it is likely to be
    * faster, or always.
    */
-  readonly packedThreads: boolean | "always";
+  readonly gangs: boolean | "always";
 }
 
 /** Locals that stand for registers and for numbers of the thread while some code is written. */
@@ -94,14 +94,14 @@ export class FunctionEmitter {
   readonly #parameters = new Map<string, { local: number; offset: number; type: ScalarType }>();
   readonly #ranges = new Map<ResolvedAddress["base"], Map<number, { begin: number; count: number }>>();
   readonly #sharedPlaces = new Map<number, number>();
-  #lazyNaNs: ReadonlySet<Register> = new Set();
+  #deferredNaNs: ReadonlySet<Register> = new Set();
   #rootOf: PointerRoots = (register) => register;
   #carry = newCarry();
   #uses = new Set<Register>();
   #definitions = new Set<Register>();
   #isConditional = false;
   #standIns: StandIns | undefined;
-  #current: TypedInstruction | undefined;
+  #current: ResolvedInstruction | undefined;
 
   constructor(sizes: SpaceSizes, options: CompileOptions) {
     this.sizes = sizes;
@@ -124,16 +124,16 @@ export class FunctionEmitter {
   }
 
   /** Begins with the next function, whose registers take the locals of those of the one before. */
-  enterFunction(instructions: readonly TypedInstruction[]): void {
+  enterFunction(instructions: readonly ResolvedInstruction[]): void {
     for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
-    this.#lazyNaNs = findLazyNaNs(instructions, (register) => this.valueType(register) === "f32");
+    this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
     this.#rootOf = pointerRoots(instructions);
     this.#carry = newCarry();
     this.#registerLocals.giveBackAll();
   }
 
   /** What `write` emits, by itself. */
-  emitApart(write: () => void): EmittedCode {
+  emitSeparately(write: () => void): EmittedCode {
     const { code } = this;
     this.code = new CodeWriter();
     this.#uses = new Set();
@@ -145,7 +145,7 @@ export class FunctionEmitter {
   }
 
   /** Writes what an instruction does, under its predicate where it has one. */
-  write(instruction: TypedInstruction, emit: Emit): void {
+  write(instruction: ResolvedInstruction, emit: Emit): void {
     if (instruction.predicate === undefined) {
       this.writeAlways(instruction, emit);
     } else {
@@ -161,7 +161,7 @@ export class FunctionEmitter {
   }
 
   /** Writes what an instruction does, or some of it, whatever its predicate. */
-  writeAlways(instruction: TypedInstruction, emit: Emit): void {
+  writeAlways(instruction: ResolvedInstruction, emit: Emit): void {
     this.begin(instruction);
     emit(this, instruction);
   }
@@ -175,13 +175,13 @@ export class FunctionEmitter {
   }
 
   /** Notes which instruction is written, whose temporaries are all free. */
-  begin(instruction: TypedInstruction): void {
+  begin(instruction: ResolvedInstruction): void {
     this.#current = instruction;
     this.#temporaries.giveBackAll();
   }
 
   /** Pushes whether an instruction is to be executed, as an i32. */
-  pushPredicate({ predicate }: TypedInstruction): void {
+  pushPredicate({ predicate }: ResolvedInstruction): void {
     const { register, negated } = predicate!;
     this.#use(register);
     this.code.get(this.registerLocal(register));
@@ -255,14 +255,14 @@ export class FunctionEmitter {
         this.#checkRegister(operand, type, options);
         this.#use(operand);
         code.get(this.registerLocal(operand));
-        if (this.#lazyNaNs.has(operand) && !options.anyNaN && !this.#copiesAnyNaN()) this.canonicalizeNaN32();
+        if (this.#deferredNaNs.has(operand) && !options.anyNaN && !this.#copiesAnyNaN()) this.canonicalizeNaN32();
         readAs(code, type, { register: operand, held: this.valueType(operand) });
         break;
       case "integer":
-        pushInteger(this, operand.value, type);
+        pushIntegerLiteral(this, operand.value, type);
         break;
       case "float":
-        pushFloat(this, operand, type);
+        pushFloatLiteral(this, operand, type);
         break;
       case "special":
         this.#pushSpecial(operand.name, type);
@@ -303,7 +303,7 @@ export class FunctionEmitter {
   #copiesAnyNaN(): boolean {
     const instruction = this.#current!;
     const [destination] = instruction.operands;
-    return copiesNumbers(instruction) && destination?.kind === "register" && this.#lazyNaNs.has(destination);
+    return copiesNumbers(instruction) && destination?.kind === "register" && this.#deferredNaNs.has(destination);
   }
 
   /** Pushes the address of a byte of a variable, in the variable's own space, as an i64. */
@@ -366,7 +366,7 @@ export class FunctionEmitter {
     if (destination?.kind !== "register") this.fail("its result must go into a register");
     this.#checkRegister(destination, type, options);
     produce();
-    if (options.anyNaN && type.value === "f32" && !this.#lazyNaNs.has(destination)) this.canonicalizeNaN32();
+    if (options.anyNaN && type.value === "f32" && !this.#deferredNaNs.has(destination)) this.canonicalizeNaN32();
     writeAs(this.code, type, { register: destination, held: this.valueType(destination) });
     this.code.set(this.registerLocal(destination));
     if (!this.#isConditional) this.#definitions.add(destination);
@@ -393,8 +393,8 @@ export class FunctionEmitter {
   }
 
   /** Whether a register may hold any NaN of 32 bits in place of the one that arithmetic gives. */
-  hasLazyNaN(register: Register): boolean {
-    return this.#lazyNaNs.has(register);
+  hasDeferredNaN(register: Register): boolean {
+    return this.#deferredNaNs.has(register);
   }
 
   /** The type of the local that holds a register. */

@@ -7,7 +7,7 @@ import type { FunctionEmitter } from "./function_emitter.ts";
 import { type ScalarType, singleBits } from "../typing/scalar_types.ts";
 
 /** Pushes an integer as a value of an instruction's type, which must have room for it. */
-export function pushInteger(e: FunctionEmitter, value: bigint, type: ScalarType): void {
+export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: ScalarType): void {
   const { bits, kind } = type;
   if (kind === "float") e.fail(`the integer ${value} stands where a ".${type.name}" is needed`);
   if (value < -(1n << BigInt(bits - 1)) || value >= 1n << BigInt(bits)) {
@@ -19,7 +19,7 @@ export function pushInteger(e: FunctionEmitter, value: bigint, type: ScalarType)
 }
 
 /** Pushes a floating-point number as a value of an instruction's type. */
-export function pushFloat(
+export function pushFloatLiteral(
   e: FunctionEmitter,
   { precision, bits }: { precision: "single" | "double"; bits: bigint },
   type: ScalarType,

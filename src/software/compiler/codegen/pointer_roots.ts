@@ -1,5 +1,5 @@
 import type { Register } from "../typing/names.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** Finds what a pointer was computed from: two with the same root most likely point into the same allocation. */
 export type PointerRoots = (register: Register) => Register;
@@ -11,7 +11,7 @@ const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
  * The roots of a function's pointers, by the instructions that set them: an addition's is that of the summand which is
  * more likely a pointer. Only speed depends on it.
  */
-export function pointerRoots(instructions: Iterable<TypedInstruction>): PointerRoots {
+export function pointerRoots(instructions: Iterable<ResolvedInstruction>): PointerRoots {
   const sources = new Map<Register, { pointer: keyof typeof ranks; operands: readonly ResolvedOperand[] }>();
   for (const { form, operands } of instructions) {
     const [destination, ...rest] = operands;

@@ -5,15 +5,15 @@
  */
 import type { Register } from "../typing/names.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
-import type { ValueType } from "../webassembly/opcodes.ts";
+import type { MemoryOpName, ValueType } from "../webassembly/opcodes.ts";
 
 /**
  * The WebAssembly types of registers that were declared as bits alone: a float where floating-point instructions name
  * the register more often than others do, so that its value need not move between units. Only speed depends on it.
  */
-export function chooseValueTypes(instructions: Iterable<TypedInstruction>): Map<Register, ValueType> {
+export function chooseValueTypes(instructions: Iterable<ResolvedInstruction>): Map<Register, ValueType> {
   const votes = new Map<Register, number>();
   const vote = (operand: ResolvedOperand, weight: number): void => {
     if (operand.kind === "vector") { for (const element of operand.elements) vote(element, weight); }
@@ -91,3 +91,17 @@ export function extend(code: CodeWriter, type: ScalarType): void {
   if (type.kind === "signed") code.ops(type.bits === 8 ? "i32Extend8S" : "i32Extend16S");
   else code.i32(type.bits === 8 ? 0xff : 0xffff).ops("i32And");
 }
+
+/** The load and the store of all bits of a local. */
+export const wholeLoad: Readonly<Record<ValueType, MemoryOpName>> = {
+  i32: "i32Load",
+  i64: "i64Load",
+  f32: "f32Load",
+  f64: "f64Load",
+};
+export const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
+  i32: "i32Store",
+  i64: "i64Store",
+  f32: "f32Store",
+  f64: "f64Store",
+};

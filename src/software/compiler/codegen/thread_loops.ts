@@ -16,7 +16,7 @@ import {
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** How often a thread goes around a loop in which it may wait before it lets others go on. */
-const turnsAtOnce = 64;
+const spinsBeforeYield = 64;
 
 /** The counters of a loop over a block's threads, from the outermost, each with where it ends. */
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
@@ -44,7 +44,7 @@ export function loopOverBlocks(
 ): CodeWriter {
   const code = new CodeWriter();
   const local = (name: FixedLocal) => e.fixedLocal(name);
-  for (const name of ["firstBlockX", "lastBlockX", "blockX", memory.from, "stepsAtOnce"] as const) local(name);
+  for (const name of ["firstBlockX", "lastBlockX", "blockX", memory.from, "fuelLeft"] as const) local(name);
   for (const names of dimensions) names.forEach(local);
   writePreloads(e, code, new Set(["blockX"]));
   code.get(local(memory.from)).set(memory.to);
@@ -71,14 +71,14 @@ export function loopOverPlaces(
 }
 
 /** Runs each of some threads that does not wait until it ends or is suspended. */
-export function runWaitingThreads(
+export function runSuspendableThreads(
   e: FunctionEmitter,
   body: Uint8Array,
   { localBytes, savedBytes }: { localBytes: number; savedBytes: number },
 ): Uint8Array {
   const code = new CodeWriter();
   const local = (name: FixedLocal) => e.fixedLocal(name);
-  const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "stepsAtOnce"] as const;
+  const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "fuelLeft"] as const;
   for (const name of names) local(name);
   writePreloads(e, code, new Set());
   const load = (field: keyof typeof threadRecord) => code.get(local("record")).memory("i32Load", threadRecord[field]);
@@ -101,15 +101,15 @@ export function runWaitingThreads(
     place("savedRegisters", savedBytes).set(local("saved"));
   }
   if (e.sizes.hasTop) load("top").set(local("top"));
-  code.i32(turnsAtOnce).set(local("turns"));
-  load("resumption").set(local("resumption"));
+  code.i32(spinsBeforeYield).set(local("spins"));
+  load("resumeIndex").set(local("resumeIndex"));
   code.append(body).end();
   code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
   code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
   code.br(0).end().end();
-  // What is left of the steps is left to the next run: one that ends soon must not count for nothing.
-  if (e.fixedLocals.has("steps")) {
-    code.get(contextLocal).get(local("steps")).memory("i32Store", contextOffset("stepsAtOnce"));
+  // What is left of the fuel is left to the next run: one that ends soon must not count for nothing.
+  if (e.fixedLocals.has("fuel")) {
+    code.get(contextLocal).get(local("fuel")).memory("i32Store", contextOffset("fuelLeft"));
   }
   return code.finish();
 }
@@ -122,7 +122,7 @@ function writePreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlyS
     if (!isContextField(name) || computed.has(name)) continue;
     code.get(contextLocal).memory("i32Load", contextOffset(name)).set(local);
   }
-  if (e.fixedLocals.has("steps")) code.get(e.fixedLocal("stepsAtOnce")).set(e.fixedLocal("steps"));
+  if (e.fixedLocals.has("fuel")) code.get(e.fixedLocal("fuelLeft")).set(e.fixedLocal("fuel"));
   for (const { local, offset, type } of e.preloadedParameters) {
     code.get(e.fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
   }

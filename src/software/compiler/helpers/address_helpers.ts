@@ -5,13 +5,13 @@
  */
 import {
   addressBase,
+  boundsGranuleShift,
+  boundsTable,
   faultKind,
-  limitGranuleShift,
-  limitTable,
   localAddressBase,
   parameterAddressBase,
   sharedAddressBase,
-  sharedWindow,
+  sharedSpan,
 } from "../addresses.ts";
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { hostIndex } from "./host_functions.ts";
@@ -31,15 +31,15 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
  * Finds the allocation that an access to global memory lies in, and faults where it lies in none or is misaligned: where
  * it were legal but for its alignment, as misaligned.
  *
- * Takes the address, the access's bytes, a power of two, its line, and where the limits begin. Returns the address of the
+ * Takes the address, the access's bytes, a power of two, its line, and where the bounds begin. Returns the address of the
  * allocation, and how many places for such an access there are in it.
  */
 function findRange(): HelperFunction {
-  const [address, bytes, line, limits, begin, length, offset] = [0, 1, 2, 3, 4, 5, 6] as const;
+  const [address, bytes, line, bounds, begin, length, offset] = [0, 1, 2, 3, 4, 5, 6] as const;
   const code = new CodeWriter();
   pushIsIn(code, address, addressBase);
   code.if();
-  pushAllocation(code, { address, limits, begin, length, offset });
+  pushAllocation(code, { address, bounds, begin, length, offset });
   code.if();
   pushIsInside(code, { offset, bytes, length });
   code.if();
@@ -70,19 +70,19 @@ function pushFault(
 /** Sets where an allocation begins, its bytes, and how far in it an address is; pushes whether there is one. */
 function pushAllocation(
   code: CodeWriter,
-  { address, limits, begin, length, offset }: {
+  { address, bounds, begin, length, offset }: {
     address: number;
-    limits: number;
+    bounds: number;
     begin: number;
     length: number;
     offset: number;
   },
 ): void {
-  code.get(limits).get(address).ops("i32WrapI64").i32(limitGranuleShift).ops("i32ShrU").i32(2).ops("i32Shl", "i32Add");
+  code.get(bounds).get(address).ops("i32WrapI64").i32(boundsGranuleShift).ops("i32ShrU").i32(2).ops("i32Shl", "i32Add");
   code.memory("i32Load").tee(begin).if("i32");
-  code.get(begin).i32(1).ops("i32Sub").tee(begin).i32(2).ops("i32Shl").get(limits).ops("i32Add");
-  code.memory("i32Load", limitTable.lengths).set(length);
-  code.get(address).ops("i32WrapI64").get(begin).i32(limitGranuleShift).ops("i32Shl").tee(begin).ops("i32Sub");
+  code.get(begin).i32(1).ops("i32Sub").tee(begin).i32(2).ops("i32Shl").get(bounds).ops("i32Add");
+  code.memory("i32Load", boundsTable.lengths).set(length);
+  code.get(address).ops("i32WrapI64").get(begin).i32(boundsGranuleShift).ops("i32Shl").tee(begin).ops("i32Sub");
   code.set(offset).i32(1).else().i32(0).end();
 }
 
@@ -112,20 +112,20 @@ function pushRange(
 function faultBounded(): HelperFunction {
   const [address, bytes, line, size, isShared] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
-  code.i32(faultKind.outsideSharedWindow);
+  code.i32(faultKind.outsideSharedSpan);
   code.i32(faultKind.misalignedAddress).i32(faultKind.illegalAddress);
   pushAligned(code, { address, bytes });
   code.ops("i64ExtendI32U").get(bytes).ops("i64ExtendI32U", "i64Add").get(size).ops("i64ExtendI32U", "i64LeU");
   code.get(address).i64(32n).ops("i64ShrU", "i64Eqz", "i32And", "select");
   code.get(address).ops("i32WrapI64");
-  pushIsOutsideSharedWindow(code);
+  pushIsOutsideSharedSpan(code);
   code.get(isShared).ops("i32And", "select").get(address).get(line).call(hostIndex("fault")).ops("unreachable");
   return { type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
 }
 
 /** Takes a place in shared memory, and pushes whether no address of shared memory is of that. */
-function pushIsOutsideSharedWindow(code: CodeWriter): void {
-  code.i32(sharedWindow.reserved).ops("i32Add").i32(sharedWindow.byteLength).ops("i32GeU");
+function pushIsOutsideSharedSpan(code: CodeWriter): void {
+  code.i32(sharedSpan.reserved).ops("i32Add").i32(sharedSpan.byteLength).ops("i32GeU");
 }
 
 /** Pushes the low half of an address, rounded down to a multiple of the access's bytes. */
@@ -137,11 +137,11 @@ function pushAligned(code: CodeWriter, { address, bytes }: { address: number; by
  * Finds where in the memory a generic address lies, by its high half, and faults where the access is not legal.
  *
  * Takes the address, the access's bytes, a power of two, its line, where the shared memory begins and its bytes, the same
- * of the local memory and of the parameters, and where the limits begin. Returns where it lies, and what `findRange`
+ * of the local memory and of the parameters, and where the bounds begin. Returns where it lies, and what `findRange`
  * returns: nothing where it is not global memory. What would be legal but for its alignment faults as misaligned.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
-  const [address, bytes, line, shared, sharedBytes, local, localBytes, parameters, parameterBytes, limits] = [
+  const [address, bytes, line, shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = [
     0,
     1,
     2,
@@ -171,15 +171,15 @@ function findGeneric(indexOf: HelperIndex): HelperFunction {
     code.end().get(begin).get(offset).ops("i32Add").i64(0n).i64(0n).ops("return").end();
     if (base === sharedAddressBase) {
       code.get(offset);
-      pushIsOutsideSharedWindow(code);
+      pushIsOutsideSharedSpan(code);
       code.if();
-      pushFault(code, { kind: faultKind.outsideSharedWindow, address, line });
+      pushFault(code, { kind: faultKind.outsideSharedSpan, address, line });
       code.end();
     }
     pushFault(code, { kind: faultKind.illegalAddress, address, line });
     code.end();
   }
-  code.get(offset).get(address).get(bytes).get(line).get(limits).call(indexOf("findRange"));
+  code.get(offset).get(address).get(bytes).get(line).get(bounds).call(indexOf("findRange"));
   return {
     type: {
       parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32", "i32"],

@@ -75,15 +75,15 @@ const halfPi = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-2
 
 /** The sine of a number and so many right angles: with one, the cosine. */
 function sine(indexOf: HelperIndex): HelperFunction {
-  const [number, quadrant, turns, angle, square] = [0, 1, 2, 3, 4] as const;
+  const [number, quadrant, quarters, angle, square] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
   code.get(number).ops("f64Abs").f64(2 ** 20).ops("f64Ge").if();
   code.get(number).call(indexOf("reduceAngle")).set(number).end();
   // Adding 0 makes +0 of -0, whose multiple would take the sign from a number that is -0.
-  code.get(number).f64(2 / Math.PI).ops("f64Mul", "f64Nearest").f64(0).ops("f64Add").set(turns).get(number);
-  for (const part of halfPi) code.get(turns).f64(part).ops("f64Mul", "f64Sub");
+  code.get(number).f64(2 / Math.PI).ops("f64Mul", "f64Nearest").f64(0).ops("f64Add").set(quarters).get(number);
+  for (const part of halfPi) code.get(quarters).f64(part).ops("f64Mul", "f64Sub");
   code.tee(angle).get(angle).ops("f64Mul").set(square);
-  code.get(turns).ops("i32TruncSatF64S").get(quadrant).ops("i32Add").tee(quadrant).i32(1).ops("i32And").if("f64");
+  code.get(quarters).ops("i32TruncSatF64S").get(quadrant).ops("i32Add").tee(quadrant).i32(1).ops("i32And").if("f64");
   const series = exponentialSeries(17, 1).map((coefficient, index) => index & 2 ? -coefficient : coefficient);
   pushPolynomial(code, series.filter((_, index) => index % 2 === 0), square).else();
   pushPolynomial(code, series.filter((_, index) => index % 2 === 1), square).get(angle).ops("f64Mul").end();

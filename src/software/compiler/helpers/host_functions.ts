@@ -20,7 +20,7 @@ export type HostFunctionName =
   | "reduceAngle"
   | "encodeEightBits"
   | "fault"
-  | "goOn"
+  | "refuel"
   | "clock"
   | "print"
   | "failAssertion";
@@ -38,7 +38,7 @@ export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
   /** Takes the kind, the address and the line. It must throw. */
   fault: { type: { parameters: ["i32", "i64", "i32"], results: [] }, run: undefined },
   /** Says how often threads may go around loops before it is asked again; throws where they may not go on. */
-  goOn: { type: { parameters: [], results: ["i32"] }, run: undefined },
+  refuel: { type: { parameters: [], results: ["i32"] }, run: undefined },
   /** Nanoseconds since some time. */
   clock: { type: { parameters: [], results: ["i64"] }, run: undefined },
   /**

@@ -14,13 +14,13 @@ import { localAddressBase, parameterAddressBase, sharedAddressBase } from "../ad
 import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
 import type { Variable } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
 
 /** What is accessed. */
-export interface Access {
+export interface MemoryAccess {
   /** The name of the state space, or `generic`. */
   readonly space: string;
   /** A power of two, to which the address must be aligned. */
@@ -30,7 +30,7 @@ export interface Access {
 }
 
 /** The name of the state space of an access, or `generic`. */
-export function spaceOf(i: TypedInstruction): string {
+export function spaceOf(i: ResolvedInstruction): string {
   return i.choices.get("space")?.replace(/::.*/, "") ?? "generic";
 }
 
@@ -40,7 +40,7 @@ export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | un
 }
 
 /** Pushes where in the memory an operand lies, after the checks. */
-export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: Access): void {
+export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
   if (base?.kind === "variable") {
     const isGeneric = access.space === "generic" && base.space !== "const" &&
@@ -70,7 +70,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
 function isWithin(
   { offset: begin, byteLength, space, isInFrame }: Variable,
   offset: bigint,
-  { bytes }: Access,
+  { bytes }: MemoryAccess,
 ): boolean {
   const isPlaced = space !== "param" || isInFrame === true;
   return isPlaced && offset >= 0n && offset + BigInt(bytes) <= BigInt(byteLength) &&
@@ -115,7 +115,7 @@ function zeroBitsOf(bytes: number): number {
   return Math.log2(bytes);
 }
 
-function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space }: Access): void {
+function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64");
   pushAddress(e, address, space);
@@ -124,7 +124,7 @@ function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space
     const { begin, count } = e.rangeCache(address.base, bytes);
     pushIsOutside(e, { address: local, begin, count, bytes });
     code.ifUnlikely().get(local).i32(bytes).i32(e.line);
-    e.getFixed("limits");
+    e.getFixed("bounds");
     e.callHelper("findRange").set(count).set(begin).end();
   }
   code.get(local).ops("i32WrapI64");
@@ -140,7 +140,7 @@ function pushIsOutside(
   code.get(count).ops("i64GeU");
 }
 
-function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, isStore = false }: Access): void {
+function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, isStore = false }: MemoryAccess): void {
   const { code } = e;
   const local = e.temporary("i64"), location = e.temporary("i32");
   const { begin, count } = e.rangeCache(address.base, bytes);
@@ -164,18 +164,22 @@ function pushFound(
 
 /**
  * Pushes what may be accessed: where the block's shared memory begins and its bytes, the same of the thread's local memory
- * and of the kernel's parameters, and where the limits begin.
+ * and of the kernel's parameters, and where the bounds begin.
  */
 export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
   e.getFixed("shared");
   e.pushSharedBytes();
   e.getFixed("local").i32(e.sizes.local);
   e.getFixed("parameters").i32(parameterBytes);
-  e.getFixed("limits");
+  e.getFixed("bounds");
 }
 
 /** `.param` by a register: within a kernel's parameters, or in a frame, whose variables' addresses are generic ones. */
-function pushParameterPlace(e: FunctionEmitter, address: ResolvedAddress, { bytes, isStore = false }: Access): void {
+function pushParameterPlace(
+  e: FunctionEmitter,
+  address: ResolvedAddress,
+  { bytes, isStore = false }: MemoryAccess,
+): void {
   const { code } = e;
   const local = e.temporary("i64");
   pushAddress(e, address, "param");
@@ -186,7 +190,7 @@ function pushParameterPlace(e: FunctionEmitter, address: ResolvedAddress, { byte
 }
 
 /** In `.shared` and `.local`, whose addresses begin at 0. A sum with an address of 32 bits has no more than those. */
-function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, bytes }: Access): void {
+function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, bytes }: MemoryAccess): void {
   const { code } = e;
   const { base, offset } = address;
   const begin = space === "shared" ? "shared" : "local";
@@ -218,14 +222,14 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
 }
 
 /** Pushes how many aligned places a space has for an access. */
-function pushPlaces(e: FunctionEmitter, { space, bytes }: Access): void {
+function pushPlaces(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   if (size === undefined) e.code.get(e.sharedPlaces(bytes));
   else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
 }
 
 /** Takes the address from the stack, and ends the `if` that a check has opened. */
-function faultBounded(e: FunctionEmitter, { space, bytes }: Access): void {
+function faultBounded(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
   e.code.i32(bytes).i32(e.line);
   if (space === "shared") e.pushSharedBytes();
   else e.code.i32(e.sizes.local);

@@ -11,7 +11,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constantOf, repeatable, u32 } from "./integer_operations.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedOperand } from "../typing/typed_instruction.ts";
+import type { ResolvedAddress, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";
 
@@ -70,7 +70,7 @@ function pushLocationOfPart(
     e.callHelper("fault").ops("unreachable").end();
     pushAddress();
     copied().i32(1).ops("i32Sub", "i64ExtendI32U", "i64Add").i32(1).i32(e.line);
-    e.getFixed("limits");
+    e.getFixed("bounds");
     e.callHelper("findRange").ops("drop", "drop");
   }
   code.get(from).end();

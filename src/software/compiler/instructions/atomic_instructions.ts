@@ -13,7 +13,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constant, inType, repeatable } from "./integer_operations.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { AtomicOpName } from "../webassembly/opcodes.ts";
 
@@ -67,7 +67,7 @@ export function atomic(hasResult: boolean): Emit {
 
 function elementsOf(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   operand: ResolvedOperand | undefined,
 ): readonly ResolvedOperand[] {
   const vector = i.choices.get("vector");
@@ -81,12 +81,12 @@ function elementsOf(
 }
 
 /** The type of the bits that are exchanged. */
-function bitsType({ type }: TypedInstruction): ScalarType {
+function bitsType({ type }: ResolvedInstruction): ScalarType {
   return typeNamed(`b${type.bits}`);
 }
 
 /** What WebAssembly calls an operation; undefined where it has none. */
-function directName({ type, choices }: TypedInstruction): AtomicOpName | undefined {
+function directName({ type, choices }: ResolvedInstruction): AtomicOpName | undefined {
   if (type.bits === 16) return choices.get("operation") === "cas" ? "i32AtomicCompareExchange16U" : undefined;
   if (type.kind === "float") return undefined;
   const value = type.bits === 64 ? "i64" : "i32";
@@ -108,14 +108,14 @@ function directName({ type, choices }: TypedInstruction): AtomicOpName | undefin
   }
 }
 
-function updateDirectly(e: FunctionEmitter, i: TypedInstruction, { location, offset, b, c, old }: Access): void {
+function updateDirectly(e: FunctionEmitter, i: ResolvedInstruction, { location, offset, b, c, old }: Access): void {
   e.code.get(location);
   b();
   c();
   e.code.atomic(directName(i)!, offset).set(old);
 }
 
-function updateAlone(e: FunctionEmitter, i: TypedInstruction, access: Access): void {
+function updateAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { code } = e;
   const { location, offset, old } = access;
   const { bits } = i.type;
@@ -125,7 +125,7 @@ function updateAlone(e: FunctionEmitter, i: TypedInstruction, access: Access): v
   code.memory(bits === 64 ? "i64Store" : bits === 32 ? "i32Store" : "i32Store16", offset);
 }
 
-function updateUntilAlone(e: FunctionEmitter, i: TypedInstruction, access: Access): void {
+function updateUntilAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { code } = e;
   const { location, offset, old } = access;
   const { bits } = i.type;
@@ -141,7 +141,7 @@ function updateUntilAlone(e: FunctionEmitter, i: TypedInstruction, access: Acces
 }
 
 /** Pushes the bits that are to stand where the old ones did. */
-function pushUpdated(e: FunctionEmitter, i: TypedInstruction, access: Access): void {
+function pushUpdated(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { type } = i;
   if (type.kind !== "float") pushUpdatedInteger(e, i, access);
   else if (type.name === "f64") pushSum64(e, i, access);
@@ -149,7 +149,7 @@ function pushUpdated(e: FunctionEmitter, i: TypedInstruction, access: Access): v
   else pushUpdatedHalves(e, i, access);
 }
 
-function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: TypedInstruction, { b, c, old }: Access): void {
+function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstruction, { b, c, old }: Access): void {
   const { code } = e;
   const signed = type.kind === "signed";
   const operation = choices.get("operation")!;
@@ -195,7 +195,7 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: TypedInstruct
  */
 function pushByMemory(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   { location, push }: { location: number; push: (isShared: boolean) => void },
 ): void {
   const { code } = e;
@@ -215,7 +215,7 @@ function pushByMemory(
  * A NaN on global memory is the added number's, else that of the old one, and stays signalling; on shared memory the old
  * one's comes first, and is made quiet.
  */
-function pushSum64(e: FunctionEmitter, i: TypedInstruction, { b, old, location }: Access): void {
+function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
   const first = e.temporary("f64"), second = e.temporary("f64");
   code.get(old).ops("f64ReinterpretI64").set(first);
@@ -236,7 +236,7 @@ function pushSum64(e: FunctionEmitter, i: TypedInstruction, { b, old, location }
 }
 
 /** On global memory subnormal numbers count as zeros, and become such; on shared memory they do not. */
-function pushSum32(e: FunctionEmitter, i: TypedInstruction, { b, old, location }: Access): void {
+function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
   pushByMemory(e, i, {
     location,
@@ -257,7 +257,7 @@ function pushSum32(e: FunctionEmitter, i: TypedInstruction, { b, old, location }
 }
 
 /** Numbers of 16 bits, or two in a word: a sum in 32 bits, rounded again, is the sum that was rounded once. */
-function pushUpdatedHalves(e: FunctionEmitter, i: TypedInstruction, { b, old }: Access): void {
+function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old }: Access): void {
   const { code } = e;
   const isBrain = i.type.name.startsWith("bf16");
   for (let first = 0; first < i.type.bits; first += 16) {
@@ -282,7 +282,7 @@ function pushUpdatedHalves(e: FunctionEmitter, i: TypedInstruction, { b, old }: 
 }
 
 /** Pushes the sum of two numbers, or the one that is less or more: of a number and a NaN, the number. */
-function pushHalf({ code }: FunctionEmitter, i: TypedInstruction, { x, y }: { x: number; y: number }): void {
+function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: { x: number; y: number }): void {
   const operation = i.choices.get("operation");
   if (operation === "add") {
     code.get(x).get(y).ops("f32Add");

@@ -6,7 +6,7 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constant, constantOf, extendAmount, inType, repeatable, s32, u32 } from "./integer_operations.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** `popc` and `clz`: counts, always in 32 bits. */
 export function count(operation: "Popcnt" | "Clz"): Emit {
@@ -67,7 +67,7 @@ export const findHighestBit: Emit = (e, i) => {
  * Pushes the position or the length of a field. The manual takes them modulo 256. An H200 does in 32 bits, but not in 64,
  * where all that is past the end is alike.
  */
-function pushFieldPlace(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): void {
+function pushFieldPlace(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
   if (i.type.bits === 32) {
     e.code.i32(0xff).ops("i32And");
@@ -78,7 +78,7 @@ function pushFieldPlace(e: FunctionEmitter, i: TypedInstruction, operand: Resolv
 }
 
 /** What {@linkcode pushFieldPlace} would push, at most the type's bits; undefined where it is not known yet. */
-function knownFieldPlace(i: TypedInstruction, operand: ResolvedOperand | undefined): number | undefined {
+function knownFieldPlace(i: ResolvedInstruction, operand: ResolvedOperand | undefined): number | undefined {
   const value = constantOf(operand);
   if (value === undefined) return undefined;
   const place = BigInt.asUintN(i.type.bits === 32 ? 8 : 32, value);
@@ -96,7 +96,7 @@ export const extractBits: Emit = (e, i) => {
 
 function extractKnownBits(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   { position, length }: { position: number; length: number },
 ): void {
   const { code } = e;
@@ -121,7 +121,7 @@ function extractKnownBits(
 }
 
 /** The field is moved to the top, past which nothing is, and back down; a field that ends past the top moves less. */
-function extractUnknownBits(e: FunctionEmitter, i: TypedInstruction): void {
+function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
   const { type } = i;
   const position = e.temporary("i32"), length = e.temporary("i32"), value = e.temporary(type.value);
@@ -160,7 +160,7 @@ export const insertBits: Emit = (e, i) => {
 
 function insertKnownBits(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   { position, length }: { position: number; length: number },
 ): void {
   const { code } = e;
@@ -177,7 +177,7 @@ function insertKnownBits(
   constant(code, type, ~mask).ops(inType(type, "And"), inType(type, "Or"));
 }
 
-function insertUnknownBits(e: FunctionEmitter, i: TypedInstruction): void {
+function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
   const { type } = i;
   const position = e.temporary("i32"), length = e.temporary("i32"), mask = e.temporary(type.value);
@@ -200,7 +200,7 @@ function insertUnknownBits(e: FunctionEmitter, i: TypedInstruction): void {
 }
 
 /** Pushes an operand as an i64 that is at most 32, or with `.wrap` as its low five bits. */
-function pushBitCount(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): void {
+function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   const { code } = e;
   e.push(operand, u32);
   if (i.choices.get("mode") === "wrap") {

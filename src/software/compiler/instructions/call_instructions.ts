@@ -15,7 +15,7 @@ import type { Emit } from "./instruction_form.ts";
 import { loadOp, storeOp } from "./memory_instructions.ts";
 import type { FunctionName, Prototype } from "../typing/names.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
@@ -28,7 +28,7 @@ interface CallOperands {
   readonly layout: CallLayout;
 }
 
-function callOperands(e: FunctionEmitter, i: TypedInstruction): CallOperands {
+function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOperands {
   const lists = i.operands.filter((operand) => operand.kind === "list");
   const isResultFirst = i.operands[0]?.kind === "list";
   const results = isResultFirst ? lists[0]!.elements : [];
@@ -60,7 +60,7 @@ function checkWhole(
   });
 }
 
-function layoutOf(e: FunctionEmitter, i: TypedInstruction): CallLayout {
+function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   const declaration = passedBy(i);
   if (declaration === undefined) e.fail("it needs a prototype to tell what is passed");
   if (declaration.kind !== "callTargets") return layOutCall(declaration);
@@ -68,14 +68,14 @@ function layoutOf(e: FunctionEmitter, i: TypedInstruction): CallLayout {
 }
 
 /** What tells how a call passes its arguments. */
-function passedBy(i: TypedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
+function passedBy(i: ResolvedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
   const target = callTarget(i);
   if (target.kind === "function") return target.declaration;
   return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
 }
 
 /** What a call passes, in bytes: of a function that is called by its address, nothing says that it takes as much. */
-export function passedBytes(i: TypedInstruction): number {
+export function passedBytes(i: ResolvedInstruction): number {
   const declaration = passedBy(i);
   return declaration === undefined || declaration.kind === "callTargets" ? 0 : layOutCall(declaration).byteLength;
 }
@@ -87,7 +87,7 @@ export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
 }
 
 /** Copies the arguments of a call into the frame of the function. */
-export function passArguments(e: FunctionEmitter, i: TypedInstruction, frameBytes: number): void {
+export function passArguments(e: FunctionEmitter, i: ResolvedInstruction, frameBytes: number): void {
   const { parameters, layout } = callOperands(e, i);
   const frame = e.temporary("i32");
   pushNextFrame(e, frameBytes);
@@ -112,7 +112,7 @@ export function passArguments(e: FunctionEmitter, i: TypedInstruction, frameByte
 }
 
 /** Copies the results of a call out of the frame of the function. */
-export function takeResults(e: FunctionEmitter, i: TypedInstruction, frameBytes: number): void {
+export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameBytes: number): void {
   const { results, layout } = callOperands(e, i);
   if (results.length === 0) return;
   const frame = e.temporary("i32");
@@ -178,14 +178,14 @@ function copyBytes(
 /** A function that may be called by its address, and the number by which the kernel goes on in it. */
 export interface AddressedFunction {
   readonly name: FunctionName;
-  readonly resumption: number;
+  readonly resumeIndex: number;
 }
 
 /**
  * Reads the register with the address of the function, so that it is known to be needed where the call is made: what
  * chooses the function is written only when all functions are known.
  */
-export function readTarget(e: FunctionEmitter, i: TypedInstruction): void {
+export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   const target = callTarget(i);
   if (target.kind === "function") return;
   e.push(target, u64);
@@ -195,22 +195,22 @@ export function readTarget(e: FunctionEmitter, i: TypedInstruction): void {
 /** Sets where the kernel goes on from the address of a function; faults where it is the address of none. */
 export function chooseFunction(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   functions: readonly AddressedFunction[],
 ): void {
   const address = e.temporary("i64");
   e.push(callTarget(i), u64);
   e.code.set(address).block();
-  for (const { name, resumption } of functions) {
-    e.code.get(address).i64(functionAddress(name.index)).ops("i64Eq").if().i32(resumption);
-    e.setFixed("resumption").br(1).end();
+  for (const { name, resumeIndex } of functions) {
+    e.code.get(address).i64(functionAddress(name.index)).ops("i64Eq").if().i32(resumeIndex);
+    e.setFixed("resumeIndex").br(1).end();
   }
   e.code.i32(faultKind.invalidFunction).get(address).i32(e.line);
   e.callHelper("fault").ops("unreachable").end();
 }
 
 /** Pushes the value of an argument that is passed whole. */
-function pushArgument(e: FunctionEmitter, i: TypedInstruction, index: number): void {
+function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
   const { parameters, layout } = callOperands(e, i);
   const argument = parameters[index]!;
   const parameter = layout.parameters[index]!;
@@ -220,7 +220,7 @@ function pushArgument(e: FunctionEmitter, i: TypedInstruction, index: number): v
   e.getFrame().memory(loadOp(type), argument.offset);
 }
 
-function checkHostCall(e: FunctionEmitter, i: TypedInstruction, parameters: readonly number[]): void {
+function checkHostCall(e: FunctionEmitter, i: ResolvedInstruction, parameters: readonly number[]): void {
   const { layout } = callOperands(e, i);
   const areWhole = [...layout.parameters, ...layout.results].every(({ type, byteLength }) => {
     return type.kind !== "float" && 8 * byteLength === type.bits;

@@ -10,7 +10,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { pushHighProduct } from "./integer_instructions.ts";
 import { inType, u32 } from "./integer_operations.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 /** `add.cc`, `addc`, `sub.cc` and `subc` */
 export function addWithCarry(operation: "add" | "sub", { takesCarry }: { takesCarry: boolean }): Emit {
@@ -50,7 +50,7 @@ interface Sum {
   pushSecond(): void;
 }
 
-function pushSum(e: FunctionEmitter, i: TypedInstruction, sum: Sum): void {
+function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
   const { code } = e;
   const { operation, takesCarry, pushFirst, pushSecond } = sum;
   const add = operation === "add" ? "Add" : "Sub";

@@ -5,10 +5,18 @@
  */
 import { pushFloat } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { flushHalfBits, holdBits, isHalf, lanesOf, packLanes, pushLane, widenHalf } from "./half_instructions.ts";
+import {
+  elementsOf,
+  flushHalfBits,
+  holdBits,
+  isHalf,
+  packElements,
+  pushElement,
+  widenHalf,
+} from "./half_instructions.ts";
 import type { Emit } from "./instruction_form.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { OpName } from "../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");
@@ -45,7 +53,7 @@ const floatComparisons: Readonly<Record<string, readonly [operation: string, neg
 };
 
 /** Pushes how two operands compare, as 0 or 1. */
-function pushComparison(e: FunctionEmitter, i: TypedInstruction, [a, b]: readonly ResolvedOperand[]): void {
+function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: readonly ResolvedOperand[]): void {
   const comparison = i.choices.get("compare")!;
   const { type } = i;
   if (type.kind === "float") {
@@ -108,30 +116,30 @@ function compareFloats(
   }
 }
 
-/** Compares operands whose numbers have 16 bits: the function that is returned pushes how those of a lane compare. */
+/** Compares operands whose numbers have 16 bits: the function that is returned pushes how the elements at an index compare. */
 function halfComparison(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   operands: readonly ResolvedOperand[],
-): { readonly lanes: number; readonly push: (lane: number) => void } {
-  const { element, lanes } = lanesOf(i.type);
+): { readonly count: number; readonly push: (index: number) => void } {
+  const { element, count } = elementsOf(i.type);
   const [a = 0, b = 0] = holdBits(e, i.type, operands.slice(0, 2));
   const flushes = i.choices.has("ftz");
-  const pushNumber = (local: number, lane: number) => {
-    pushLane(e, local, { lane, lanes });
+  const pushNumber = (local: number, index: number) => {
+    pushElement(e, local, { index, count });
     if (flushes) flushHalfBits(e);
     widenHalf(e, element);
   };
-  const push = (lane: number) =>
+  const push = (index: number) =>
     compareFloats(e, i.choices.get("compare")!, {
       value: "f32",
-      push: [() => pushNumber(a, lane), () => pushNumber(b, lane)],
+      push: [() => pushNumber(a, index), () => pushNumber(b, index)],
     });
-  return { lanes, push };
+  return { count, push };
 }
 
 /** Combines the i32 on the stack with the predicate that the instruction may name last. */
-function combine(e: FunctionEmitter, i: TypedInstruction): void {
+function combine(e: FunctionEmitter, i: ResolvedInstruction): void {
   const combination = i.choices.get("combine");
   const operand = i.operands[3];
   if ((combination === undefined) !== (operand === undefined)) {
@@ -165,12 +173,12 @@ export const setPredicate: Emit = (e, i) => {
 };
 
 /** With one result for each number of the operands. */
-function setHalfPredicate(e: FunctionEmitter, i: TypedInstruction): void {
+function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   const [destination, ...compared] = i.operands;
-  const { lanes, push } = halfComparison(e, i, compared);
-  const outcomes = Array.from({ length: lanes }, (_, lane) => {
+  const { count, push } = halfComparison(e, i, compared);
+  const outcomes = Array.from({ length: count }, (_, index) => {
     const outcome = e.temporary("i32");
-    push(lane);
+    push(index);
     combine(e, i);
     e.code.set(outcome);
     return outcome;
@@ -199,11 +207,11 @@ export const setValue: Emit = (e, i) => {
       pushTruth(e, result.name);
       return;
     }
-    const { lanes, push } = halfComparison(e, i, compared);
-    packLanes(e, lanes, (lane) => {
-      push(lane);
+    const { count, push } = halfComparison(e, i, compared);
+    packElements(e, count, (index) => {
+      push(index);
       combine(e, i);
-      pushTruth(e, lanes === 1 ? result.name : isHalf(result) ? lanesOf(result).element.name : "u16");
+      pushTruth(e, count === 1 ? result.name : isHalf(result) ? elementsOf(result).element.name : "u16");
     });
   });
 };

@@ -12,7 +12,7 @@ import { clampDouble, isHalf, largestHalves, narrowToHalf, widenHalf } from "./h
 import type { Emit } from "./instruction_form.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { OpName } from "../webassembly/opcodes.ts";
 
 const single = typeNamed("f32");
@@ -54,7 +54,7 @@ function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarT
 }
 
 /** How an instruction rounds to a float, of those ways that floats are rounded in. */
-function roundingOf(e: FunctionEmitter, { choices }: TypedInstruction): number {
+function roundingOf(e: FunctionEmitter, { choices }: ResolvedInstruction): number {
   const rounding = choices.get("rounding");
   if (rounding === undefined || rounding in integerRoundings) e.fail("it must say how to round: .rn, .rz, .rm or .rp");
   return roundingCodes[rounding as Rounding];
@@ -66,7 +66,7 @@ function holdsAll(to: ScalarType, from: ScalarType): boolean {
 }
 
 /** Takes a number of 16 bits as one of 32, which it has become. */
-function floatToFloat(e: FunctionEmitter, i: TypedInstruction, declared: ScalarType): void {
+function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: ScalarType): void {
   const { code } = e;
   const { type: to } = i;
   const rounding = i.choices.get("rounding");
@@ -131,7 +131,7 @@ function convertNaN(
  * Numbers past the range give its ends. A NaN gives the highest bit alone where either type has 64 bits, else 0, as on
  * an H200.
  */
-function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+function floatToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
   const { code } = e;
   const { type: to } = i;
   const rounding = i.choices.get("rounding");
@@ -150,7 +150,7 @@ function floatToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarTyp
   }
 }
 
-function integerToFloat(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
   const { type: to } = i;
   const rounding = roundingOf(e, i);
   const fromName = from.value === "i64" ? "I64" : "I32";
@@ -176,7 +176,7 @@ function pushSumOfHalves(e: FunctionEmitter, sign: "S" | "U", rounding: number):
   e.callHelper("fusedMultiplyAdd64");
 }
 
-function integerToInteger(e: FunctionEmitter, i: TypedInstruction, from: ScalarType): void {
+function integerToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
   const { code } = e;
   const { type: to } = i;
   if (i.choices.has("rounding")) e.fail("integers are not rounded");

@@ -13,7 +13,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { OpName } from "../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");
@@ -93,7 +93,7 @@ function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
  * Rounds a number of 64 bits on the stack to 32, in the way that one of `roundingCodes` says. Where it is not exact, it
  * was rounded to odd.
  */
-export function roundToSingle(e: FunctionEmitter, { choices }: TypedInstruction, rounding: number): void {
+export function roundToSingle(e: FunctionEmitter, { choices }: ResolvedInstruction, rounding: number): void {
   if (choices.has("ftz")) flushBeforeRounding(e, rounding);
   if (rounding === roundingCodes.rn) {
     e.code.ops("f32DemoteF64");
@@ -118,7 +118,7 @@ export function saturate(e: FunctionEmitter, type: ScalarType): void {
 }
 
 /** Pushes an operand, flushed where the instruction says `.ftz`; any NaN where it is one of 32 bits. */
-export function pushFloat(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): void {
+export function pushFloat(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, i.type, { anyNaN: true });
   if (i.choices.has("ftz")) flushSubnormal(e);
 }
@@ -127,7 +127,7 @@ export function pushFloat(e: FunctionEmitter, i: TypedInstruction, operand: Reso
  * Pushes an operand as {@linkcode pushFloat} does, and returns the local that holds it too, where it has 64 bits: its
  * NaN may be what the instruction gives.
  */
-function pushKept(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOperand | undefined): number[] {
+function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): number[] {
   pushFloat(e, i, operand);
   if (i.type.value !== "f64") return [];
   const held = e.localOf(operand, i.type);
@@ -138,7 +138,7 @@ function pushKept(e: FunctionEmitter, i: TypedInstruction, operand: ResolvedOper
 }
 
 /** Writes what computes a result of a type from the operands, and finishes it: `.ftz`, `.sat`, and the NaN's bits. */
-export function assignFloat(e: FunctionEmitter, i: TypedInstruction, compute: () => readonly number[]): void {
+export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute: () => readonly number[]): void {
   e.assign(i.operands[0], i.type, () => {
     const operands = compute();
     if (i.choices.has("ftz")) flushSubnormal(e);
@@ -148,12 +148,12 @@ export function assignFloat(e: FunctionEmitter, i: TypedInstruction, compute: ()
 }
 
 /** How an instruction rounds, one of `roundingCodes`. */
-function roundingOf({ choices }: TypedInstruction): number {
+function roundingOf({ choices }: ResolvedInstruction): number {
   return roundingCodes[choices.get("rounding") as Rounding | undefined ?? "rn"];
 }
 
 /** Whether WebAssembly's own instruction rounds as one of PTX does, and leaves no doubt about what `.ftz` flushes. */
-function isRoundedAlike(i: TypedInstruction, operation: RoundedOperation): boolean {
+function isRoundedAlike(i: ResolvedInstruction, operation: RoundedOperation): boolean {
   if (roundingOf(i) !== roundingCodes.rn) return false;
   return !i.choices.has("ftz") || (operation !== "Mul" && operation !== "Div");
 }
@@ -179,7 +179,7 @@ export function float(operation: RoundedOperation): Emit {
 /**
  * Takes operands of 32 bits as ones of 64, in which all operations but sums come out well enough to be rounded again.
  */
-function roundSingle(e: FunctionEmitter, i: TypedInstruction, operation: RoundedOperation): void {
+function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: RoundedOperation): void {
   const rounding = roundingOf(i);
   if (operation === "Sub") e.code.ops("f64Neg");
   if (operation === "Add" || operation === "Sub") addToOdd(e, rounding);
@@ -280,7 +280,7 @@ function factorLast([a, b, c]: readonly number[]): number[] {
 }
 
 /** Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third in as many. */
-function pushSingleProduct(e: FunctionEmitter, i: TypedInstruction): void {
+function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
   const [, ...operands] = i.operands;
   operands.forEach((operand, index) => {
     pushFloat(e, i, operand);
@@ -329,7 +329,7 @@ export type Extreme = "Min" | "Max";
 /** Pushes the less or the greater of two numbers of 32 or 64 bits. */
 export function pushExtreme(
   { code }: FunctionEmitter,
-  { choices }: TypedInstruction,
+  { choices }: ResolvedInstruction,
   { operation, value, operands: [a, b] }: {
     operation: Extreme;
     value: "f32" | "f64";

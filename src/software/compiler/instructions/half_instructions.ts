@@ -11,7 +11,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { roundingCodes } from "../helpers/rounding_helpers.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 const double = typeNamed("f64");
 
@@ -19,8 +19,8 @@ const double = typeNamed("f64");
 export const largestHalves: Readonly<Record<string, number>> = { f16: 65504, bf16: (2 - 2 ** -7) * 2 ** 127 };
 
 /** The type of a number among those of a register, and how many those are. */
-export function lanesOf({ name, bits }: ScalarType): { readonly element: ScalarType; readonly lanes: number } {
-  return { element: typeNamed(name.replace("x2", "")), lanes: bits / 16 };
+export function elementsOf({ name, bits }: ScalarType): { readonly element: ScalarType; readonly count: number } {
+  return { element: typeNamed(name.replace("x2", "")), count: bits / 16 };
 }
 
 /** Whether a type's numbers have 16 bits. */
@@ -73,7 +73,7 @@ export function narrowToHalf(
 }
 
 /** `.relu` and `.satfinite` of a number of 64 bits: no less than +0, and no more than what is finite. */
-export function clampDouble(e: FunctionEmitter, { choices }: TypedInstruction, largest: number): void {
+export function clampDouble(e: FunctionEmitter, { choices }: ResolvedInstruction, largest: number): void {
   if (choices.has("relu")) e.code.f64(0).ops("f64Max");
   if (choices.has("satfinite")) e.code.f64(largest).ops("f64Min").f64(-largest).ops("f64Max");
 }
@@ -92,10 +92,14 @@ function flushHalf(e: FunctionEmitter, least: number): void {
 }
 
 /** Pushes the bits of one of the numbers in a local. */
-export function pushLane(e: FunctionEmitter, local: number, { lane, lanes }: { lane: number; lanes: number }): void {
+export function pushElement(
+  e: FunctionEmitter,
+  local: number,
+  { index, count }: { index: number; count: number },
+): void {
   e.code.get(local);
-  if (lane > 0) e.code.i32(16).ops("i32ShrU");
-  else if (lanes > 1) e.code.i32(0xffff).ops("i32And");
+  if (index > 0) e.code.i32(16).ops("i32ShrU");
+  else if (count > 1) e.code.i32(0xffff).ops("i32And");
 }
 
 /** Puts operands into locals, as bits. */
@@ -109,29 +113,29 @@ export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonl
 }
 
 /** Pushes what `push` does for each of a register's numbers, the first as the lower bits. */
-export function packLanes(e: FunctionEmitter, lanes: number, push: (lane: number) => void): void {
-  for (let lane = 0; lane < lanes; lane++) {
-    push(lane);
-    if (lane > 0) e.code.i32(16).ops("i32Shl", "i32Or");
+export function packElements(e: FunctionEmitter, count: number, push: (index: number) => void): void {
+  for (let index = 0; index < count; index++) {
+    push(index);
+    if (index > 0) e.code.i32(16).ops("i32Shl", "i32Or");
   }
 }
 
 /** An instruction on numbers of 16 bits: `compute` takes locals of 64 that hold the operands, and pushes the result. */
-function half(compute: (e: FunctionEmitter, i: TypedInstruction, operands: readonly number[]) => void): Emit {
+function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: readonly number[]) => void): Emit {
   return (e, i) => {
     const { code } = e;
-    const { element, lanes } = lanesOf(i.type);
+    const { element, count } = elementsOf(i.type);
     const flushes = i.choices.has("ftz") && element.name === "f16";
     const bits = holdBits(e, i.type, i.operands.slice(1));
     const numbers = bits.map(() => e.temporary("f64"));
     e.assign(i.operands[0], i.type, () => {
-      packLanes(e, lanes, (lane) => {
-        bits.forEach((local, index) => {
-          pushLane(e, local, { lane, lanes });
+      packElements(e, count, (index) => {
+        bits.forEach((local, operand) => {
+          pushElement(e, local, { index, count });
           widenHalf(e, element);
           code.ops("f64PromoteF32");
           if (flushes) flushHalf(e, 2 ** -14);
-          code.set(numbers[index]!);
+          code.set(numbers[operand]!);
         });
         compute(e, i, numbers);
         if (flushes) flushHalf(e, leastRoundedToNormal);

@@ -9,10 +9,10 @@ import {
   readOperands,
   readSlots,
 } from "../typing/form_syntax.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 /** Writes the WebAssembly for one instruction. */
-export type Emit = (emitter: FunctionEmitter, instruction: TypedInstruction) => void;
+export type Emit = (emitter: FunctionEmitter, instruction: ResolvedInstruction) => void;
 
 /** What an instruction does to the flow of control, where it does anything. */
 export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
@@ -20,7 +20,7 @@ export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
 /** What an instruction means at which a thread is suspended until others have come as far. */
 export interface SuspendingInstruction {
   /** What the thread asks for. */
-  describe(instruction: TypedInstruction): SuspensionRequest;
+  describe(instruction: ResolvedInstruction): SuspensionRequest;
   /** Leaves in the thread's record what it asks with. */
   readonly request: Emit;
   /** Takes the answer from the record. */

@@ -7,9 +7,9 @@
  *
  * @module
  */
-import type { PackEmitter } from "../simd/pack_emitter.ts";
+import type { GangEmitter } from "../simd/gang_emitter.ts";
 import type { ScalarType } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** Something that an instruction does beside setting its results. */
 export type Effect =
@@ -35,7 +35,7 @@ export type Stride = bigint | undefined;
 export type OperandStride = (operand: ResolvedOperand | undefined, bits?: number) => Stride;
 
 /** Finds the stride of an instruction's result, an integer of 32 bits or more, from those of its operands. */
-export type StrideRule = (instruction: TypedInstruction, strideOf: OperandStride) => Stride;
+export type StrideRule = (instruction: ResolvedInstruction, strideOf: OperandStride) => Stride;
 
 /** The operands of 32 bits that an instruction extends to 64, and the type by which it does. */
 export interface Widening {
@@ -47,7 +47,7 @@ export interface Widening {
 export type WriteVectors = () => void;
 
 /** Finds how an instruction under no predicate is written on vectors; undefined where it cannot be. */
-export type VectorForm = (pack: PackEmitter, instruction: TypedInstruction) => WriteVectors | undefined;
+export type VectorForm = (gang: GangEmitter, instruction: ResolvedInstruction) => WriteVectors | undefined;
 
 /** The traits of a form. Each is optional, and what is left out is answered carefully. */
 export interface InstructionTraits {
@@ -64,14 +64,14 @@ export interface InstructionTraits {
    * What it extends to 64 bits: a strided operand must not wrap around within a gang for the stride to hold. It belongs to
    * every form whose `stride` is that of an extended operand.
    */
-  readonly widening?: (instruction: TypedInstruction) => Widening | undefined;
+  readonly widening?: (instruction: ResolvedInstruction) => Widening | undefined;
   /** How many of its first sources the result may be, unchanged: 1 of a move, 2 of a selection. Left out: none. */
   readonly copies?: 1 | 2;
   /**
    * Whether the only NaN of 32 bits that it gives is the one that PTX's arithmetic gives, whatever its operands. Left out:
    * a NaN may have any bits, and they count.
    */
-  readonly hasCanonicalNaN?: (instruction: TypedInstruction) => boolean;
+  readonly hasCanonicalNaN?: (instruction: ResolvedInstruction) => boolean;
   /**
    * How a result of 64 bits may be a pointer: one that was loaded, one whose source is a pointer for certain, or one that
    * may be derived from a pointer among its sources. Left out: it points nowhere that is known. Only speed depends on it.
@@ -84,13 +84,13 @@ export interface InstructionTraits {
 }
 
 /** Whether an instruction may have an effect. One whose effects nobody has stated may have all. */
-export function mayHave({ form }: TypedInstruction, effect: Effect): boolean {
+export function mayHave({ form }: ResolvedInstruction, effect: Effect): boolean {
   const { effects } = form.traits;
   return effects === undefined || effects.includes(effect);
 }
 
 /** Whether nothing is known of what an instruction does beside setting its results. */
-export function hasUnknownEffects({ form }: TypedInstruction): boolean {
+export function hasUnknownEffects({ form }: ResolvedInstruction): boolean {
   return form.traits.effects === undefined;
 }
 

@@ -103,7 +103,7 @@ import {
   vectorSelection,
 } from "./vector_forms.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { InstructionSet } from "../typing/instruction_set.ts";
 
 const trap: Emit = (e) => {
@@ -164,7 +164,7 @@ const plainStore: InstructionTraits = { ...pure, effects: ["writes"], vectorForm
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsInGangs: true };
 const returningAtomic: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
 
-function isFromInteger({ choices, type }: TypedInstruction): boolean {
+function isFromInteger({ choices, type }: ResolvedInstruction): boolean {
   return type.name === "f32" && typeNamed(choices.get("from") ?? "b32").kind !== "float";
 }
 

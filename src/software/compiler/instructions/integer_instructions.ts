@@ -16,7 +16,7 @@ import {
   s32,
 } from "./integer_operations.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 const smallestS32 = -0x8000_0000n;
 const largestS32 = 0x7fff_ffffn;
@@ -142,13 +142,13 @@ export const multiply24: Emit = (e, i) => {
   });
 };
 
-function addThird(e: FunctionEmitter, i: TypedInstruction, type: ScalarType): void {
+function addThird(e: FunctionEmitter, i: ResolvedInstruction, type: ScalarType): void {
   if (i.operands[3] === undefined) return;
   e.push(i.operands[3], type);
   e.code.ops(inType(type, "Add"));
 }
 
-function addSaturating(e: FunctionEmitter, i: TypedInstruction): void {
+function addSaturating(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops("i64ExtendI32S");
   pushWide(e, s32, i.operands[3]);
   e.code.ops("i64Add");

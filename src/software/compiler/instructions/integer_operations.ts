@@ -7,7 +7,7 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { OpName } from "../webassembly/opcodes.ts";
 
@@ -68,7 +68,7 @@ export function repeatable(
 }
 
 /** An instruction that computes its first operand from its others, which are all of its type. */
-export function fromOperands(emit: (e: FunctionEmitter, i: TypedInstruction) => void): Emit {
+export function fromOperands(emit: (e: FunctionEmitter, i: ResolvedInstruction) => void): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
       for (const operand of i.operands.slice(1)) e.push(operand, i.type);

@@ -8,7 +8,7 @@ import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase 
 import { type FunctionEmitter, imageAddressGlobal } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";
 
 const u64 = typeNamed("u64");
@@ -62,7 +62,7 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
     }
     e.assign(i.operands[0], u64, () => {
       e.push(source, u64);
-      if (space === "shared" || space === "local") e.code.i64(windowBase(space)).ops(operation);
+      if (space === "shared" || space === "local") e.code.i64(spaceBase(space)).ops(operation);
       // What lies in a frame has its generic address from the start.
       if (space === "param" && operation === "i64Add") addWhereSmall(e);
       if (space === "param" && operation === "i64Sub") e.code.i64(0xffff_ffffn).ops("i64And");
@@ -85,7 +85,7 @@ export const isInSpace: Emit = (e, i) => {
     e.push(i.operands[1], u64);
     e.code.set(address);
     if (space === "const") return pushIsConstant(e, address);
-    e.code.get(address).i64(32n).ops("i64ShrU").i64(windowBase(space) >> 32n).ops("i64Eq");
+    e.code.get(address).i64(32n).ops("i64ShrU").i64(spaceBase(space) >> 32n).ops("i64Eq");
     if (space === "global" && e.sizes.constants.byteLength > 0) {
       pushIsConstant(e, address);
       e.code.ops("i32Eqz", "i32And");
@@ -105,7 +105,7 @@ export const fence: Emit = (e) => {
   e.code.atomicFence();
 };
 
-function windowBase(space: string): bigint {
+function spaceBase(space: string): bigint {
   return {
     global: addressBase,
     shared: sharedAddressBase,
@@ -116,7 +116,7 @@ function windowBase(space: string): bigint {
 
 function vectorElements(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   operand: ResolvedOperand | undefined,
 ): readonly ResolvedOperand[] {
   const length = Number(i.choices.get("vector")?.slice(1) ?? 1);
@@ -130,7 +130,7 @@ function vectorElements(
 
 function loadParameter(
   e: FunctionEmitter,
-  i: TypedInstruction,
+  i: ResolvedInstruction,
   { address, element, skip }: { address: ResolvedAddress; element: ResolvedOperand; skip: number },
 ): void {
   const { base } = address;

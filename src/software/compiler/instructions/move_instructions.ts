@@ -7,7 +7,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { repeatable } from "./integer_operations.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** `mov`, with vectors on either side taken apart or put together. */
 export const move: Emit = (e, i) => {
@@ -17,7 +17,7 @@ export const move: Emit = (e, i) => {
   else e.assign(destination, i.type, () => e.push(source, i.type));
 };
 
-function partType(e: FunctionEmitter, { type }: TypedInstruction, count: number): ScalarType {
+function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: number): ScalarType {
   const bits = type.bits / count;
   if (type.kind !== "bits" || (count !== 2 && count !== 4) || bits < 8) {
     e.fail(`it cannot take ${count} parts`);
@@ -25,7 +25,7 @@ function partType(e: FunctionEmitter, { type }: TypedInstruction, count: number)
   return typeNamed(`b${bits}`);
 }
 
-function unpack(e: FunctionEmitter, i: TypedInstruction, parts: readonly ResolvedOperand[]): void {
+function unpack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
   // A part that is a result may be the whole's own register.
@@ -49,7 +49,7 @@ function unpack(e: FunctionEmitter, i: TypedInstruction, parts: readonly Resolve
   });
 }
 
-function pack(e: FunctionEmitter, i: TypedInstruction, parts: readonly ResolvedOperand[]): void {
+function pack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
   e.assign(i.operands[0], i.type, () => {

@@ -8,17 +8,17 @@ import { eightBitFormats } from "./eight_bit_floats.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
   clampDouble,
-  lanesOf,
+  elementsOf,
   largestHalves,
   narrowToHalf,
-  packLanes,
-  pushLane,
+  packElements,
+  pushElement,
   widenHalf,
 } from "./half_instructions.ts";
 import type { Emit } from "./instruction_form.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 const bits16 = typeNamed("b16");
 const half = typeNamed("f16");
@@ -30,11 +30,11 @@ const largestTensorFloat = (2 - 2 ** -10) * 2 ** 127;
 
 /** From two numbers of 32 bits to two of 16: the second goes into the lower half. */
 export const convertToPair: Emit = (e, i) => {
-  const { element } = lanesOf(i.type);
+  const { element } = elementsOf(i.type);
   const rounding = roundingCodes[i.choices.get("rounding") as Rounding];
   e.assign(i.operands[0], i.type, () =>
-    packLanes(e, 2, (lane) => {
-      e.push(i.operands[2 - lane], single, { anyNaN: true });
+    packElements(e, 2, (index) => {
+      e.push(i.operands[2 - index], single, { anyNaN: true });
       e.code.ops("f64PromoteF32");
       clampDouble(e, i, largestHalves[element.name]!);
       narrowToHalf(e, element, { rounding });
@@ -52,18 +52,18 @@ export const convertToEightBits: Emit = (e, i) => {
       e.push(i.operands[1], typeNamed("f16x2"));
       code.set(packed);
     }
-    for (const lane of [0, 1]) {
+    for (const index of [0, 1]) {
       if (fromPair) {
-        pushLane(e, packed, { lane, lanes: 2 });
+        pushElement(e, packed, { index, count: 2 });
         widenHalf(e, half);
       } else {
-        e.push(i.operands[2 - lane], single, { anyNaN: true });
+        e.push(i.operands[2 - index], single, { anyNaN: true });
       }
       code.ops("f64PromoteF32");
       if (i.choices.has("relu")) code.f64(0).ops("f64Max");
       code.i32(format);
       e.callHelper("encodeEightBits");
-      if (lane === 1) code.i32(8).ops("i32Shl", "i32Or");
+      if (index === 1) code.i32(8).ops("i32Shl", "i32Or");
     }
   });
 };
@@ -75,9 +75,9 @@ export const convertFromEightBits: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[1], bits16);
     code.set(packed);
-    packLanes(e, 2, (lane) => {
+    packElements(e, 2, (index) => {
       code.get(packed);
-      if (lane === 0) code.i32(8).ops("i32Shl");
+      if (index === 0) code.i32(8).ops("i32Shl");
       if (i.choices.get("format") === "e5m2x2") code.i32(0xff00).ops("i32And");
       else widenShortExponent(e);
       widenHalf(e, half);
@@ -122,7 +122,7 @@ export const convertToTensorFloat: Emit = (e, i) => {
  * `.rna`, which is done with integers: a NaN is cut off and not rounded, and `.satfinite` takes one from the last place of
  * all that is not finite, also of a NaN.
  */
-function roundAwayToTensorFloat(e: FunctionEmitter, i: TypedInstruction): void {
+function roundAwayToTensorFloat(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
   const infinity = 0x7f80_0000;
   const bits = e.temporary("i32");
@@ -137,7 +137,7 @@ function roundAwayToTensorFloat(e: FunctionEmitter, i: TypedInstruction): void {
   });
 }
 
-function clampSingle({ code }: FunctionEmitter, { choices }: TypedInstruction): void {
+function clampSingle({ code }: FunctionEmitter, { choices }: ResolvedInstruction): void {
   if (choices.has("relu")) code.f32(0).ops("f32Max");
   if (choices.has("satfinite")) code.f32(largestTensorFloat).ops("f32Min").f32(-largestTensorFloat).ops("f32Max");
 }

@@ -46,25 +46,25 @@ export function extremeOfPairs(which: "min" | "max"): Emit {
 }
 
 /** `vabsdiff2.u32.u32.u32` and `vabsdiff4.u32.u32.u32`; with `.add`, the sum of the differences and a third operand. */
-export function absoluteDifferences(lanes: 2 | 4): Emit {
+export function absoluteDifferences(count: 2 | 4): Emit {
   return (e, i) => {
     const { code } = e;
-    const bits = 32 / lanes;
+    const bits = 32 / count;
     const sums = i.choices.has("add");
     e.assign(i.operands[0], u32, () => {
       const operands = i.operands.slice(1, 3).map((operand) => repeatable(e, operand, u32));
       if (sums) e.push(i.operands[3], u32);
-      for (let lane = 0; lane < lanes; lane++) {
+      for (let index = 0; index < count; index++) {
         const [a, b] = operands.map((push) => {
           const part = e.temporary("i32");
           push();
-          pushPart(e, { first: lane * bits, bits, isSigned: false });
+          pushPart(e, { first: index * bits, bits, isSigned: false });
           code.set(part);
           return part;
         }) as [number, number];
         code.get(a).get(b).ops("i32Sub").get(b).get(a).ops("i32Sub").get(a).get(b).ops("i32GtU", "select");
         if (sums) code.ops("i32Add");
-        else if (lane > 0) code.i32(lane * bits).ops("i32Shl", "i32Or");
+        else if (index > 0) code.i32(index * bits).ops("i32Shl", "i32Or");
       }
     });
   };

@@ -6,7 +6,7 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constantOf, isSameOperand, repeatable, u32 } from "./integer_operations.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** For each mode, the selectors that the low two bits of the last operand stand for, the lowest bytes' first. */
@@ -44,7 +44,7 @@ function pushSelectorsOf(e: FunctionEmitter, mode: readonly number[]): void {
   code.ops("i64ShrU", "i32WrapI64");
 }
 
-function pushPermutation(e: FunctionEmitter, i: TypedInstruction, pushSelectors: () => void): void {
+function pushPermutation(e: FunctionEmitter, i: ResolvedInstruction, pushSelectors: () => void): void {
   const { code } = e;
   const bytes = e.temporary("i64"), selectors = e.temporary("i32"), byte = e.temporary("i32");
   e.push(i.operands[2], u32);
@@ -73,7 +73,7 @@ interface Contribution {
 }
 
 /** Bytes that keep their distance move together. */
-function pushKnownPermutation(e: FunctionEmitter, i: TypedInstruction, selectors: number): void {
+function pushKnownPermutation(e: FunctionEmitter, i: ResolvedInstruction, selectors: number): void {
   const { code } = e;
   const words = [i.operands[1], i.operands[2]] as const;
   const contributions = findContributions(selectors, isSameOperand(...words))

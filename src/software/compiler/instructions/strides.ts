@@ -5,7 +5,7 @@
  */
 import type { Stride, StrideRule, Widening } from "./instruction_traits.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** `mov` */
 export const strideOfMove: StrideRule = ({ operands: [destination, source] }, strideOf) => {
@@ -54,12 +54,12 @@ export const strideOfConversion: StrideRule = ({ operands: [, a], type, choices 
 };
 
 /** `mul.wide` and `mad.wide` of 32 bits */
-export function wideningOfProduct({ type, operands }: TypedInstruction): Widening | undefined {
+export function wideningOfProduct({ type, operands }: ResolvedInstruction): Widening | undefined {
   return type.bits === 32 ? { operands: operands.slice(1, 3), type } : undefined;
 }
 
 /** `cvt` from an integer of 32 bits to one of 64 */
-export function wideningOfConversion({ type, choices, operands }: TypedInstruction): Widening | undefined {
+export function wideningOfConversion({ type, choices, operands }: ResolvedInstruction): Widening | undefined {
   const from = typeNamed(choices.get("from") ?? "b8");
   if (from.bits !== 32 || from.kind === "float" || type.bits !== 64 || type.kind === "float") return undefined;
   return choices.has("sat") ? undefined : { operands: operands.slice(1, 2), type: from };

@@ -10,7 +10,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
 import { type SuspensionRequest, threadRecord } from "../launch_context.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 const predicate = typeNamed("pred");
 const b32 = typeNamed("b32");
@@ -115,7 +115,7 @@ export const shuffle: SuspendingInstruction = {
   resume: (e, i) => takeWithPredicate(e, i),
 };
 
-function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: TypedInstruction): void {
+function takeWithPredicate(e: FunctionEmitter, { operands: [destination] }: ResolvedInstruction): void {
   if (destination?.kind !== "pair") return take(e, destination, "result", b32);
   take(e, destination.first, "result", b32);
   take(e, destination.second, "predicate", predicate);

@@ -1,5 +1,5 @@
 /**
- * Loads and stores of numbers of 32 bits that lie side by side in the memory, one for each thread of a pack: one check, and
+ * Loads and stores of numbers of 32 bits that lie side by side in the memory, one for each thread of a gang: one check, and
  * whole vectors. Where the check fails, the threads access the memory one after another, as they would alone.
  *
  * @module
@@ -7,9 +7,9 @@
 import { spaceOf } from "./address_checks.ts";
 import type { VectorForm, WriteVectors } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
-import type { PackEmitter } from "../simd/pack_emitter.ts";
+import type { GangEmitter } from "../simd/gang_emitter.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
@@ -17,20 +17,20 @@ const u64 = typeNamed("u64");
 const bytes = 4;
 
 /** A load on vectors, where the members' numbers lie side by side. */
-export const vectorLoad: VectorForm = (pack, instruction) => {
+export const vectorLoad: VectorForm = (gang, instruction) => {
   const [value, address] = instruction.operands;
-  return value?.kind === "register" ? access(pack, instruction, { value, address, isLoad: true }) : undefined;
+  return value?.kind === "register" ? access(gang, instruction, { value, address, isLoad: true }) : undefined;
 };
 
 /** A store on vectors, where the members' numbers lie side by side. */
-export const vectorStore: VectorForm = (pack, instruction) => {
+export const vectorStore: VectorForm = (gang, instruction) => {
   const [address, value] = instruction.operands;
-  return access(pack, instruction, { value, address, isLoad: false });
+  return access(gang, instruction, { value, address, isLoad: false });
 };
 
 function access(
-  pack: PackEmitter,
-  instruction: TypedInstruction,
+  gang: GangEmitter,
+  instruction: ResolvedInstruction,
   { value, address, isLoad }: {
     value: ResolvedOperand | undefined;
     address: ResolvedOperand | undefined;
@@ -40,28 +40,28 @@ function access(
   const { form, type, choices } = instruction;
   if (type.bits !== 32 || choices.has("vector") || address?.kind !== "address") return undefined;
   const { base } = address;
-  if (base?.kind !== "register" || pack.shapes.shapeOf(base) !== BigInt(bytes)) return undefined;
+  if (base?.kind !== "register" || gang.uniformity.strideOf(base) !== BigInt(bytes)) return undefined;
   const space = spaceOf(instruction);
   const isBounded = space === "shared";
   if (!isBounded && space !== "global" && space !== "const" && space !== "generic") return undefined;
   if (base.type.bits !== (isBounded ? 32 : 64)) return undefined;
-  if (!pack.hasVectors(value)) return undefined;
+  if (!gang.hasVectors(value)) return undefined;
   return () => {
-    const { code, emitter: e } = pack;
+    const { code, emitter: e } = gang;
     const place = e.temporary("i32");
     const write = (location: () => void) => {
       if (isLoad) {
-        pack.assignVectors(value as Register, (part) => {
+        gang.assignVectors(value as Register, (part) => {
           location();
           return code.v128Load(16 * part);
         });
       } else {
-        store(pack, instruction, { value: value!, location });
+        store(gang, instruction, { value: value!, location });
       }
     };
-    const one = () => pack.writeLanes(instruction, form.emit!);
+    const one = () => gang.writeMembers(instruction, form.emit!);
     if (isBounded) {
-      pushBoundedIsOutside(pack, { base, offset: address.offset, place });
+      pushBoundedIsOutside(gang, { base, offset: address.offset, place });
       code.if();
       one();
       code.else();
@@ -76,10 +76,10 @@ function access(
         write(() => code.get(place));
         return;
       }
-      const { begin, count } = pack.rangeCache(address);
+      const { begin, count } = gang.rangeCache(address);
       code.get(wide).get(begin).ops("i64Sub").i64(2n).ops("i64Rotr").get(count).ops("i64GeU").if();
       one();
-      remember(pack, address, { begin, count });
+      remember(gang, address, { begin, count });
       code.else();
       write(() => code.get(place));
       code.end();
@@ -88,12 +88,12 @@ function access(
 }
 
 function store(
-  pack: PackEmitter,
-  instruction: TypedInstruction,
+  gang: GangEmitter,
+  instruction: ResolvedInstruction,
   { value, location }: { value: ResolvedOperand; location: () => void },
 ): void {
-  const push = pack.vector(instruction, { operand: value });
-  for (let part = 0; part < pack.vectors; part++) {
+  const push = gang.vector(instruction, { operand: value });
+  for (let part = 0; part < gang.vectors; part++) {
     location();
     push(part).v128Store(16 * part);
   }
@@ -101,23 +101,23 @@ function store(
 
 /** Takes over where the range lies in which the last thread's access was found to be. */
 function remember(
-  pack: PackEmitter,
+  gang: GangEmitter,
   address: ResolvedAddress,
   { begin, count }: { begin: number; count: number },
 ): void {
-  const { code, emitter: e } = pack;
+  const { code, emitter: e } = gang;
   const single = e.rangeCache(address.base, bytes);
   code.get(single.begin).set(begin);
-  code.get(single.count).i64(BigInt(pack.width - 1)).ops("i64Sub").i64(0n).get(single.count);
-  code.i64(BigInt(pack.width - 1)).ops("i64GtU", "select").set(count);
+  code.get(single.count).i64(BigInt(gang.width - 1)).ops("i64Sub").i64(0n).get(single.count);
+  code.i64(BigInt(gang.width - 1)).ops("i64GtU", "select").set(count);
 }
 
-/** Pushes whether any of a pack's numbers lies outside of shared memory, or none is aligned. */
+/** Pushes whether any of a gang's numbers lies outside of shared memory, or none is aligned. */
 function pushBoundedIsOutside(
-  pack: PackEmitter,
+  gang: GangEmitter,
   { base, offset, place }: { base: Register; offset: bigint; place: number },
 ): void {
-  const { code, emitter: e } = pack;
+  const { code, emitter: e } = gang;
   e.push(base, u32);
   if (offset !== 0n) code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add");
   code.tee(place);
@@ -127,12 +127,12 @@ function pushBoundedIsOutside(
   }
   code.i32(2).ops("i32Rotr");
   const { shared } = e.sizes;
-  const packBytes = bytes * pack.width;
+  const gangBytes = bytes * gang.width;
   if (shared !== undefined) {
-    code.i32(shared < packBytes ? 0 : Math.floor((shared - packBytes) / bytes) + 1).ops("i32GeU");
+    code.i32(shared < gangBytes ? 0 : Math.floor((shared - gangBytes) / bytes) + 1).ops("i32GeU");
     return;
   }
   const places = e.temporary("i32");
-  code.get(e.sharedPlaces(bytes)).i32(pack.width - 1).ops("i32Sub").tee(places).i32(0).get(places);
+  code.get(e.sharedPlaces(bytes)).i32(gang.width - 1).ops("i32Sub").tee(places).i32(0).get(places);
   code.i32(0).ops("i32GtS", "select", "i32GeU");
 }

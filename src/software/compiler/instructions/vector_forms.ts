@@ -8,65 +8,65 @@ import type { VectorForm, WriteVectors } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import { knownDistance } from "./logic_instructions.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
-import type { PackEmitter } from "../simd/pack_emitter.ts";
+import type { GangEmitter } from "../simd/gang_emitter.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { OpName, SimdOpName } from "../webassembly/opcodes.ts";
 
 /** A form for numbers of 32 bits in vectors, without what is not done on vectors: clamping, flushing, passing NaNs on. */
 function onWords(form: VectorForm): VectorForm {
-  return (pack, i) => {
+  return (gang, i) => {
     const isOther = ["ftz", "sat", "NaN"].some((name) => i.choices.has(name));
-    return i.type.bits !== 32 || isOther || !holdsVectors(pack, i) ? undefined : form(pack, i);
+    return i.type.bits !== 32 || isOther || !holdsVectors(gang, i) ? undefined : form(gang, i);
   };
 }
 
 /** Whether all registers have 32 bits, but for predicates, and the result lies in vectors. */
-function holdsVectors(pack: PackEmitter, instruction: TypedInstruction): boolean {
+function holdsVectors(gang: GangEmitter, instruction: ResolvedInstruction): boolean {
   const [destination] = instruction.operands;
-  if (destination?.kind !== "register" || pack.holding(destination).kind !== "vectors") return false;
-  return instruction.operands.every((operand) => pack.hasVectors(operand) || isPredicate(operand));
+  if (destination?.kind !== "register" || gang.holding(destination).kind !== "vectors") return false;
+  return instruction.operands.every((operand) => gang.hasVectors(operand) || isPredicate(operand));
 }
 
 function isPredicate(operand: ResolvedOperand): boolean {
   return operand.kind === "not" || (operand.kind === "register" && operand.type.kind === "predicate");
 }
 
-function destinationOf({ operands: [destination] }: TypedInstruction): Register {
+function destinationOf({ operands: [destination] }: ResolvedInstruction): Register {
   return destination as Register;
 }
 
 /** An instruction that is one or more on vectors, of the operands in order. */
 function inOrder(...operations: readonly SimdOpName[]): VectorForm {
-  return (pack, i) => () => {
+  return (gang, i) => () => {
     const anyNaN = i.type.kind === "float";
-    const operands = i.operands.slice(1).map((operand) => pack.vector(i, { operand, anyNaN }));
-    pack.assignVectors(destinationOf(i), (part) => {
+    const operands = i.operands.slice(1).map((operand) => gang.vector(i, { operand, anyNaN }));
+    gang.assignVectors(destinationOf(i), (part) => {
       for (const push of operands) push(part);
-      return pack.code.simd(...operations);
+      return gang.code.simd(...operations);
     }, { anyNaN });
   };
 }
 
 /** A float operation that rounds to nearest even. */
 function rounded(operation: SimdOpName): VectorForm {
-  return (pack, i) => {
+  return (gang, i) => {
     const rounding = i.choices.get("rounding") ?? "rn";
-    return rounding === "rn" ? inOrder(operation)(pack, i) : undefined;
+    return rounding === "rn" ? inOrder(operation)(gang, i) : undefined;
   };
 }
 
-const multiplyAddFloats: VectorForm = (pack, i) => {
-  return pack.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(pack, i) : undefined;
+const multiplyAddFloats: VectorForm = (gang, i) => {
+  return gang.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(gang, i) : undefined;
 };
 
 /** A number wins over a NaN. */
 function extremeFloats(operation: SimdOpName): VectorForm {
-  return (pack, i) => () => {
-    const { code, emitter: e } = pack;
-    const [pushA, pushB] = i.operands.slice(1, 3).map((operand) => pack.vector(i, { operand, anyNaN: true }));
+  return (gang, i) => () => {
+    const { code, emitter: e } = gang;
+    const [pushA, pushB] = i.operands.slice(1, 3).map((operand) => gang.vector(i, { operand, anyNaN: true }));
     const a = e.temporary("v128"), b = e.temporary("v128"), result = e.temporary("v128");
-    pack.assignVectors(destinationOf(i), (part) => {
+    gang.assignVectors(destinationOf(i), (part) => {
       pushA!(part).set(a);
       pushB!(part).set(b);
       code.get(a).get(b).simd(operation).set(result);
@@ -77,36 +77,36 @@ function extremeFloats(operation: SimdOpName): VectorForm {
 }
 
 function bySign(signed: SimdOpName, unsigned: SimdOpName): VectorForm {
-  return (pack, i) => inOrder(i.type.kind === "signed" ? signed : unsigned)(pack, i);
+  return (gang, i) => inOrder(i.type.kind === "signed" ? signed : unsigned)(gang, i);
 }
 
-const move: VectorForm = (pack, i) => () => {
-  pack.assignVectors(destinationOf(i), pack.vector(i, { operand: i.operands[1] }));
+const move: VectorForm = (gang, i) => () => {
+  gang.assignVectors(destinationOf(i), gang.vector(i, { operand: i.operands[1] }));
 };
 
-const multiplyLow: VectorForm = (pack, i) => {
+const multiplyLow: VectorForm = (gang, i) => {
   return () => {
-    const operands = i.operands.slice(1).map((operand) => pack.vector(i, { operand }));
-    pack.assignVectors(destinationOf(i), (part) => {
+    const operands = i.operands.slice(1).map((operand) => gang.vector(i, { operand }));
+    gang.assignVectors(destinationOf(i), (part) => {
       operands[0]!(part);
       operands[1]!(part).simd("i32x4Mul");
-      return operands[2] === undefined ? pack.code : operands[2](part).simd("i32x4Add");
+      return operands[2] === undefined ? gang.code : operands[2](part).simd("i32x4Add");
     });
   };
 };
 
 /** By an amount that is the same for all threads. */
 function shift(direction: "left" | "right"): VectorForm {
-  return (pack, i) => {
+  return (gang, i) => {
     const [, value, amount] = i.operands;
     if (amount?.kind !== "integer") return undefined;
     const bits = BigInt.asUintN(32, amount.value);
     const keepsSign = direction === "right" && i.type.kind === "signed";
     const operation = direction === "left" ? "i32x4Shl" : keepsSign ? "i32x4ShrS" : "i32x4ShrU";
     return () => {
-      const push = pack.vector(i, { operand: value });
-      pack.assignVectors(destinationOf(i), (part) => {
-        if (bits > 31n && !keepsSign) return pack.code.i32x4([0, 0, 0, 0]);
+      const push = gang.vector(i, { operand: value });
+      gang.assignVectors(destinationOf(i), (part) => {
+        if (bits > 31n && !keepsSign) return gang.code.i32x4([0, 0, 0, 0]);
         return push(part).i32(Number(bits > 31n ? 31n : bits)).simd(operation);
       });
     };
@@ -114,14 +114,14 @@ function shift(direction: "left" | "right"): VectorForm {
 }
 
 /** `shf` by an amount that is known. */
-const funnelShift: VectorForm = (pack, i) => {
+const funnelShift: VectorForm = (gang, i) => {
   const [, low, high, amount] = i.operands;
   if (amount?.kind !== "integer") return undefined;
   const distance = knownDistance(i.choices, amount.value);
   return () => {
-    const { code } = pack;
-    const pushHigh = pack.vector(i, { operand: high }), pushLow = pack.vector(i, { operand: low });
-    pack.assignVectors(destinationOf(i), (part) => {
+    const { code } = gang;
+    const pushHigh = gang.vector(i, { operand: high }), pushLow = gang.vector(i, { operand: low });
+    gang.assignVectors(destinationOf(i), (part) => {
       if (distance === 0) return pushHigh(part);
       if (distance === 32) return pushLow(part);
       pushHigh(part).i32(distance).simd("i32x4Shl");
@@ -133,14 +133,14 @@ const funnelShift: VectorForm = (pack, i) => {
 
 const vectorLogic = { i32And: "v128And", i32Or: "v128Or", i32Xor: "v128Xor" } as const;
 
-const logicOfThree: VectorForm = (pack, i) => {
+const logicOfThree: VectorForm = (gang, i) => {
   const table = i.operands[4];
   if (table?.kind !== "integer" || table.value < 0n || table.value > 0xffn || i.choices.has("combine")) {
     return undefined;
   }
   return () => {
-    const { code } = pack;
-    const inputs = i.operands.slice(1, 4).map((operand) => pack.vector(i, { operand }));
+    const { code } = gang;
+    const inputs = i.operands.slice(1, 4).map((operand) => gang.vector(i, { operand }));
     const write = (term: LogicTerm, part: number): void => {
       if (term.kind === "input") {
         inputs[term.index]!(part);
@@ -152,7 +152,7 @@ const logicOfThree: VectorForm = (pack, i) => {
         code.simd(vectorLogic[term.operation]);
       }
     };
-    pack.assignVectors(destinationOf(i), (part) => {
+    gang.assignVectors(destinationOf(i), (part) => {
       write(shortestLogic(Number(table.value)), part);
       return code;
     });
@@ -160,7 +160,7 @@ const logicOfThree: VectorForm = (pack, i) => {
 };
 
 /** `prmt` by selectors that are known, none of which spreads a sign. */
-const permuteBytes: VectorForm = (pack, i) => {
+const permuteBytes: VectorForm = (gang, i) => {
   const [, a, b, selectors] = i.operands;
   if (selectors?.kind !== "integer" || i.choices.has("mode")) return undefined;
   const picks = [0, 1, 2, 3].map((byte) => Number(selectors.value >> BigInt(4 * byte) & 15n));
@@ -168,21 +168,21 @@ const permuteBytes: VectorForm = (pack, i) => {
   // Of the bytes of two vectors, those of a lane of one and of the other.
   const bytes = [0, 4, 8, 12].flatMap((lane) => picks.map((pick) => lane + (pick < 4 ? pick : 12 + pick)));
   return () => {
-    const pushA = pack.vector(i, { operand: a }), pushB = pack.vector(i, { operand: b });
-    pack.assignVectors(destinationOf(i), (part) => {
+    const pushA = gang.vector(i, { operand: a }), pushB = gang.vector(i, { operand: b });
+    gang.assignVectors(destinationOf(i), (part) => {
       pushA(part);
       return pushB(part).i8x16Shuffle(bytes);
     });
   };
 };
 
-const select: VectorForm = (pack, i) => () => {
-  const { code } = pack;
+const select: VectorForm = (gang, i) => () => {
+  const { code } = gang;
   const [, a, b, predicate] = i.operands;
-  const pushA = pack.vector(i, { operand: a });
-  const pushB = pack.vector(i, { operand: b });
-  const mask = pack.maskVectors(() => pack.pushMask(predicate));
-  pack.assignVectors(destinationOf(i), (part) => {
+  const pushA = gang.vector(i, { operand: a });
+  const pushB = gang.vector(i, { operand: b });
+  const mask = gang.maskVectors(() => gang.pushMask(predicate));
+  gang.assignVectors(destinationOf(i), (part) => {
     pushA(part);
     pushB(part);
     mask(part);
@@ -191,7 +191,7 @@ const select: VectorForm = (pack, i) => () => {
 };
 
 /** Between floats and integers of 32 bits, of which only those are here that are one instruction. */
-const convert: VectorForm = (pack, i) => {
+const convert: VectorForm = (gang, i) => {
   const from = typeNamed(i.choices.get("from") ?? "b8");
   const { type: to } = i;
   const rounding = i.choices.get("rounding");
@@ -205,30 +205,30 @@ const convert: VectorForm = (pack, i) => {
   }
   if (operation === undefined) return undefined;
   return () => {
-    const push = pack.vector(i, { operand: i.operands[1], type: from, anyNaN: from.kind === "float" });
-    pack.assignVectors(destinationOf(i), (part) => push(part).simd(operation));
+    const push = gang.vector(i, { operand: i.operands[1], type: from, anyNaN: from.kind === "float" });
+    gang.assignVectors(destinationOf(i), (part) => push(part).simd(operation));
   };
 };
 
 /** A form for predicates, which are masks, and for numbers of 32 bits. */
-function alsoOnMasks(numbers: VectorForm, write: (pack: PackEmitter, i: TypedInstruction) => void): VectorForm {
-  return (pack, i) => {
-    if (i.type.kind !== "predicate") return numbers(pack, i);
+function alsoOnMasks(numbers: VectorForm, write: (gang: GangEmitter, i: ResolvedInstruction) => void): VectorForm {
+  return (gang, i) => {
+    if (i.type.kind !== "predicate") return numbers(gang, i);
     const [destination] = i.operands;
     if (destination?.kind !== "register") return undefined;
     return () => {
-      write(pack, i);
-      pack.assignMask(destination);
+      write(gang, i);
+      gang.assignMask(destination);
     };
   };
 }
 
 /** Logic of two operands, predicates or numbers. */
 function logic(onMasks: OpName, onNumbers: SimdOpName): VectorForm {
-  return alsoOnMasks(onWords(inOrder(onNumbers)), (pack, { operands: [, a, b] }) => {
-    pack.pushMask(a);
-    pack.pushMask(b);
-    pack.code.ops(onMasks);
+  return alsoOnMasks(onWords(inOrder(onNumbers)), (gang, { operands: [, a, b] }) => {
+    gang.pushMask(a);
+    gang.pushMask(b);
+    gang.code.ops(onMasks);
   });
 }
 
@@ -245,24 +245,24 @@ const floatComparisons: Readonly<Record<string, readonly [operation: SimdOpName,
   geu: ["f32x4Lt", true],
 };
 
-function combine(pack: PackEmitter, i: TypedInstruction): void {
+function combine(gang: GangEmitter, i: ResolvedInstruction): void {
   const combination = i.choices.get("combine");
   if (combination === undefined) return;
-  pack.pushMask(i.operands[3]);
-  pack.code.ops(combination === "and" ? "i32And" : combination === "or" ? "i32Or" : "i32Xor");
+  gang.pushMask(i.operands[3]);
+  gang.code.ops(combination === "and" ? "i32And" : combination === "or" ? "i32Or" : "i32Xor");
 }
 
 /** `setp` */
-export const vectorComparison: VectorForm = (pack, i) => {
+export const vectorComparison: VectorForm = (gang, i) => {
   const { type, choices } = i;
   const [destination, a, b, combined] = i.operands;
   if (destination?.kind !== "register" || (choices.get("combine") === undefined) !== (combined === undefined)) {
     return undefined;
   }
-  const ordered = compareOrdered(pack, i);
+  const ordered = compareOrdered(gang, i);
   if (ordered !== undefined) return ordered;
   if (type.bits !== 32 || choices.has("ftz")) return undefined;
-  if (!pack.hasVectors(a) || !pack.hasVectors(b)) return undefined;
+  if (!gang.hasVectors(a) || !gang.hasVectors(b)) return undefined;
   const comparison = choices.get("compare")!;
   const isFloat = type.kind === "float";
   const [signed, unsigned] = integerComparisons[comparison] ?? [];
@@ -271,19 +271,19 @@ export const vectorComparison: VectorForm = (pack, i) => {
     : [`i32x4${type.kind === "signed" || signed === "Eq" || signed === "Ne" ? signed : unsigned}` as SimdOpName, false];
   if (operation === undefined) return undefined;
   return () => {
-    const { code, emitter: e } = pack;
-    const pushA = pack.vector(i, { operand: a, anyNaN: isFloat }),
-      pushB = pack.vector(i, { operand: b, anyNaN: isFloat });
-    const outcomes = Array.from({ length: pack.vectors }, (_, part) => {
+    const { code, emitter: e } = gang;
+    const pushA = gang.vector(i, { operand: a, anyNaN: isFloat }),
+      pushB = gang.vector(i, { operand: b, anyNaN: isFloat });
+    const outcomes = Array.from({ length: gang.vectors }, (_, part) => {
       const outcome = e.temporary("v128");
       pushA(part);
       pushB(part).simd(operation).set(outcome);
       return outcome;
     });
-    pack.pushGathered(outcomes);
-    if (isNegated) code.i32(pack.wholeMask).ops("i32Xor");
-    combine(pack, i);
-    pack.assignMask(destination);
+    gang.pushGathered(outcomes);
+    if (isNegated) code.i32(gang.wholeMask).ops("i32Xor");
+    combine(gang, i);
+    gang.assignMask(destination);
   };
 };
 
@@ -297,7 +297,7 @@ const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", 
  * Compares numbers that ascend from thread to thread with one that all have: mostly all threads agree, which the first and
  * the last number tell where none in between wraps around.
  */
-function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteVectors | undefined {
+function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): WriteVectors | undefined {
   const { type, choices, form } = i;
   const [destination, a, b] = i.operands;
   const comparison = choices.get("compare")!;
@@ -306,18 +306,18 @@ function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteVectors | 
   const hasWidth = (operand: ResolvedOperand | undefined) =>
     operand?.kind !== "register" || operand.type.bits === type.bits;
   if (!hasWidth(a) || !hasWidth(b)) return undefined;
-  const [first, second] = [a!, b!].map(pack.shapes.shapeOf);
+  const [first, second] = [a!, b!].map(gang.uniformity.strideOf);
   const isMirrored = first === 0n;
   const stride = isMirrored ? second : first;
   if (stride === undefined || stride === 0n || (isMirrored ? first : second) !== 0n) return undefined;
-  const span = (stride < 0n ? -stride : stride) * BigInt(pack.width - 1);
+  const span = (stride < 0n ? -stride : stride) * BigInt(gang.width - 1);
   if (span >= 1n << BigInt(type.bits - 1)) return undefined;
   const relation = isMirrored ? mirrored[comparison]! : comparison;
   const operation = names[relation] ?? relation;
   const isWithEqual = operation === "le" || operation === "gt";
   const isNegated = operation === "ge" || operation === "gt";
   return () => {
-    const { code, emitter: e } = pack;
+    const { code, emitter: e } = gang;
     const wide = type.bits === 64;
     const value = wide ? "i64" : "i32";
     const op = (name: string) => `${value}${name}` as OpName;
@@ -334,12 +334,12 @@ function compareOrdered(pack: PackEmitter, i: TypedInstruction): WriteVectors | 
     push(isMirrored ? a : b, { isLeast: false, local: limit });
     code.get(least).get(limit).ops(op(isWithEqual ? "LeU" : "LtU"));
     code.get(limit).get(least).ops(op("Sub"));
-    constant(span).ops(op(isWithEqual ? "GeU" : "GtU"), "i32And").if("i32").i32(isNegated ? 0 : pack.wholeMask).else();
+    constant(span).ops(op(isWithEqual ? "GeU" : "GtU"), "i32And").if("i32").i32(isNegated ? 0 : gang.wholeMask).else();
     code.get(least).get(limit).ops(op(isWithEqual ? "GtU" : "GeU")).get(least);
-    constant(-1n - span).ops(op("LeU"), "i32And").if("i32").i32(isNegated ? pack.wholeMask : 0).else();
-    pack.writeLanes(i, form.emit!);
+    constant(-1n - span).ops(op("LeU"), "i32And").if("i32").i32(isNegated ? gang.wholeMask : 0).else();
+    gang.writeMembers(i, form.emit!);
     code.get(e.registerLocal(destination)).end().end();
-    pack.assignMask(destination);
+    gang.assignMask(destination);
   };
 }
 
@@ -348,8 +348,8 @@ export const vectorSelection: VectorForm = onWords(select);
 /** `cvt` */
 export const vectorConversion: VectorForm = onWords(convert);
 /** `mov` */
-export const vectorMove: VectorForm = alsoOnMasks(onWords(move), (pack, { operands: [, a] }) => {
-  pack.pushMask(a);
+export const vectorMove: VectorForm = alsoOnMasks(onWords(move), (gang, { operands: [, a] }) => {
+  gang.pushMask(a);
 });
 
 type IntegerVector =
@@ -382,8 +382,8 @@ export const integerVectors: Readonly<Record<IntegerVector, VectorForm>> = {
   and: logic("i32And", "v128And"),
   or: logic("i32Or", "v128Or"),
   xor: logic("i32Xor", "v128Xor"),
-  not: alsoOnMasks(onWords(inOrder("v128Not")), (pack, { operands: [, a] }) => {
-    pack.pushMask(a).i32(pack.wholeMask).ops("i32Xor");
+  not: alsoOnMasks(onWords(inOrder("v128Not")), (gang, { operands: [, a] }) => {
+    gang.pushMask(a).i32(gang.wholeMask).ops("i32Xor");
   }),
   shiftLeft: onWords(shift("left")),
   shiftRight: onWords(shift("right")),

@@ -1,7 +1,7 @@
 import { PtxError, type VariableDeclaration } from "../../../ptx/syntax.ts";
 import { elementLayout, type FunctionName, type Register, SpaceLayout, type Variable } from "./names.ts";
 import type { ScalarType } from "./scalar_types.ts";
-import type { TypedInstruction } from "./typed_instruction.ts";
+import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
 /** A result or a parameter of a function. */
 export interface CallVariable extends Variable {
@@ -56,7 +56,7 @@ export function layOutCall(
 }
 
 /** What a call names as the function to be called: a function, or what has its address. */
-export function callTarget({ operands, line, text }: TypedInstruction): FunctionName | Register {
+export function callTarget({ operands, line, text }: ResolvedInstruction): FunctionName | Register {
   const target = operands.find(({ kind }) => kind !== "list");
   if (target?.kind === "function" || target?.kind === "register") return target;
   throw new PtxError(line, `cannot compile "${text}": it must name a function, or a register with its address`);

@@ -11,12 +11,12 @@ import {
   PtxError,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import { functionAddress, limitGranuleBytes } from "../addresses.ts";
+import { boundsGranuleBytes, functionAddress } from "../addresses.ts";
 import { byteLengthOf, elementLayout, type FunctionName, SpaceLayout, type Variable } from "./names.ts";
 import { type ScalarType, singleBits } from "./scalar_types.ts";
 
 /** A variable with its place in the image. */
-export interface ModuleVariable {
+export interface ImageVariable {
   readonly space: "global" | "const";
   /** Bytes from the start of the image. */
   readonly offset: number;
@@ -36,7 +36,7 @@ export interface InitialValue {
 /** All variables of a module. Each starts a granule, so that the table of limits tells where it ends. */
 export interface ModuleImage {
   readonly byteLength: number;
-  readonly variables: ReadonlyMap<string, ModuleVariable>;
+  readonly variables: ReadonlyMap<string, ImageVariable>;
   /** The part in which those in `.const` lie. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
   /** What is not 0. */
@@ -74,15 +74,15 @@ export function layOutImage(
   const defined = [...declarations].filter(({ space, linkage }) => {
     return (space === "global" || space === "const") && linkage !== "extern";
   });
-  const variables = new Map<string, ModuleVariable>();
+  const variables = new Map<string, ImageVariable>();
   let end = 0;
-  const place = (space: ModuleVariable["space"]) => {
+  const place = (space: ImageVariable["space"]) => {
     const offset = end;
     for (const declaration of defined) {
       if (declaration.space !== space) continue;
       const variable = placeVariable(declaration, { space, end });
       variables.set(declaration.name, variable);
-      end = Math.ceil((variable.offset + variable.byteLength) / limitGranuleBytes) * limitGranuleBytes;
+      end = Math.ceil((variable.offset + variable.byteLength) / boundsGranuleBytes) * boundsGranuleBytes;
     }
     return { offset, byteLength: end - offset };
   };
@@ -116,11 +116,11 @@ export function initializeImage(
 
 function placeVariable(
   declaration: VariableDeclaration,
-  { space, end }: { space: ModuleVariable["space"]; end: number },
-): ModuleVariable {
+  { space, end }: { space: ImageVariable["space"]; end: number },
+): ImageVariable {
   const { name, line } = declaration;
   const byteLength = byteLengthOf(declaration);
-  const alignment = Math.max(elementLayout(declaration).alignment, limitGranuleBytes);
+  const alignment = Math.max(elementLayout(declaration).alignment, boundsGranuleBytes);
   if (alignment > maximumAlignment) {
     throw new PtxError(line, `cannot align "${name}" to ${alignment} bytes: ${maximumAlignment} is the most there is`);
   }
@@ -151,14 +151,14 @@ class ImageWriter {
   readonly #values: InitialValue[];
   readonly #declaration: VariableDeclaration;
   readonly #type: ScalarType;
-  readonly #variables: ReadonlyMap<string, ModuleVariable>;
+  readonly #variables: ReadonlyMap<string, ImageVariable>;
   readonly #functions: ReadonlyMap<string, FunctionName>;
 
   constructor(
     values: InitialValue[],
     { declaration, variables, functions }: {
       declaration: VariableDeclaration;
-      variables: ReadonlyMap<string, ModuleVariable>;
+      variables: ReadonlyMap<string, ImageVariable>;
       functions: ReadonlyMap<string, FunctionName>;
     },
   ) {
@@ -237,6 +237,6 @@ class ImageWriter {
 }
 
 /** The variable as an operand of instructions. */
-export function operandOf(name: string, { space, offset, byteLength }: ModuleVariable): Variable {
+export function operandOf(name: string, { space, offset, byteLength }: ImageVariable): Variable {
   return { kind: "variable", name, space, offset, byteLength };
 }

@@ -1,6 +1,6 @@
 import { callTarget } from "./call_layout.ts";
 import type { FunctionName } from "./names.ts";
-import type { TypedFunction, TypedKernel } from "./typed_body.ts";
+import type { ResolvedFunction, ResolvedKernel } from "./resolver.ts";
 
 /** What the functions of a kernel may need together while they run, in bytes. */
 export interface StackDepth {
@@ -11,39 +11,39 @@ export interface StackDepth {
 
 /** The most that a kernel and the functions that it calls need at once, each as much as `bytesOf` tells. */
 export function stackDepth(
-  { kernel, callees }: TypedKernel,
-  { bytesOf, addressed }: { bytesOf: (typed: TypedFunction) => number; addressed: ReadonlySet<FunctionName> },
+  { kernel, callees }: ResolvedKernel,
+  { bytesOf, addressed }: { bytesOf: (resolved: ResolvedFunction) => number; addressed: ReadonlySet<FunctionName> },
 ): StackDepth {
-  const depths = new Map<TypedFunction, number>();
-  const active = new Set<TypedFunction>();
+  const depths = new Map<ResolvedFunction, number>();
+  const active = new Set<ResolvedFunction>();
   let isUnbounded = false;
-  const enter = (typed: TypedFunction) => ({ typed, called: calleesOf(typed, { callees, addressed }) });
+  const enter = (resolved: ResolvedFunction) => ({ resolved, called: calleesOf(resolved, { callees, addressed }) });
   // No recursion: calls may go through as many functions as a module has.
   const path = [enter(kernel)];
   for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
-    const { typed, called } = top;
-    if (!depths.has(typed) && !active.has(typed)) {
-      active.add(typed);
+    const { resolved, called } = top;
+    if (!depths.has(resolved) && !active.has(resolved)) {
+      active.add(resolved);
       for (const callee of called) {
         if (active.has(callee)) isUnbounded = true;
         else if (!depths.has(callee)) path.push(enter(callee));
       }
     } else {
       path.pop();
-      if (!active.delete(typed)) continue;
+      if (!active.delete(resolved)) continue;
       let deepest = 0;
       for (const callee of called) deepest = Math.max(deepest, depths.get(callee) ?? 0);
-      depths.set(typed, bytesOf(typed) + deepest);
+      depths.set(resolved, bytesOf(resolved) + deepest);
     }
   }
   return { byteLength: depths.get(kernel)!, isUnbounded };
 }
 
 function calleesOf(
-  { items }: TypedFunction,
-  { callees, addressed }: { callees: TypedKernel["callees"]; addressed: ReadonlySet<FunctionName> },
-): Set<TypedFunction> {
-  const called = new Set<TypedFunction>();
+  { items }: ResolvedFunction,
+  { callees, addressed }: { callees: ResolvedKernel["callees"]; addressed: ReadonlySet<FunctionName> },
+): Set<ResolvedFunction> {
+  const called = new Set<ResolvedFunction>();
   for (const item of items) {
     if (item.kind === "label" || item.form.flow !== "call") continue;
     const target = callTarget(item);

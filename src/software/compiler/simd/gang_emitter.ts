@@ -1,17 +1,17 @@
 import type { FixedLocal } from "../codegen/fixed_locals.ts";
 import type { FunctionEmitter, StandIns } from "../codegen/function_emitter.ts";
 import type { Emit } from "../instructions/instruction_form.ts";
-import { wholeLoad, wholeStore } from "../codegen/kernel_code.ts";
-import { copiesNumbers } from "../codegen/lazy_nans.ts";
+import { wholeLoad, wholeStore } from "../codegen/register_types.ts";
+import { copiesNumbers } from "../codegen/nan_canonicalization.ts";
 import type { Register } from "../typing/names.ts";
-import { type PackShapes, resultsOf, sourcesOf } from "./pack_shapes.ts";
+import { resultsOf, sourcesOf, type Uniformity } from "./uniformity.ts";
 import type { Stride } from "../instructions/instruction_traits.ts";
-import { packHeader, type PackWidth } from "./pack_layout.ts";
+import { gangHeader, type GangWidth } from "./gang_layout.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import type { ResolvedAddress, ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** How a register is held for the threads of a pack. */
+/** How a register is held for the threads of a gang. */
 export type Holding =
   /** One number in a local: that of the first thread. Each further thread's is more by `stride`. */
   | { readonly kind: "number"; readonly stride: bigint }
@@ -25,25 +25,25 @@ export type Holding =
 /** Pushes one of the vectors of an operand. */
 export type PushVector = (part: number) => CodeWriter;
 
-/** Makes the first thread's number on the stack that of the thread whose number in the pack a local holds. */
+/** Makes the first thread's number on the stack that of the thread whose number in the gang a local holds. */
 export function addStrides(
   code: CodeWriter,
-  lane: number,
+  member: number,
   { stride, bits }: { readonly stride: bigint; readonly bits: number },
 ): void {
-  code.get(lane);
+  code.get(member);
   if (bits === 64) code.ops("i64ExtendI32U").i64(stride).ops("i64Mul", "i64Add");
   else code.i32(Number(stride)).ops("i32Mul", "i32Add");
 }
 
 const predicateType = typeNamed("pred");
 
-/** Writes instructions so that they are executed for all threads of a pack. */
-export class PackEmitter {
+/** Writes instructions so that they are executed for all threads of a gang. */
+export class GangEmitter {
   readonly emitter: FunctionEmitter;
-  readonly shapes: PackShapes;
-  /** Threads of a pack, and vectors of four numbers that hold one of each. */
-  readonly width: PackWidth;
+  readonly uniformity: Uniformity;
+  /** Threads of a gang, and vectors of four numbers that hold one of each. */
+  readonly width: GangWidth;
   readonly vectors: number;
   /** An i32 with a bit for each thread. */
   readonly wholeMask: number;
@@ -51,15 +51,15 @@ export class PackEmitter {
   loops = 0;
   readonly #holdings = new Map<Register, Holding>();
   readonly #slots = new Map<Register, number>();
-  #slotsEnd: number = packHeader.byteLength;
+  #slotsEnd: number = gangHeader.byteLength;
   readonly #shadows = new Map<string, number>();
   readonly #ranges = new Map<number, { begin: number; count: number }>();
-  #lane: number | undefined;
+  #member: number | undefined;
   #area: number | undefined;
 
-  constructor(emitter: FunctionEmitter, shapes: PackShapes, width: PackWidth) {
+  constructor(emitter: FunctionEmitter, uniformity: Uniformity, width: GangWidth) {
     this.emitter = emitter;
-    this.shapes = shapes;
+    this.uniformity = uniformity;
     this.width = width;
     this.vectors = width / 4;
     this.wholeMask = width === 32 ? -1 : 2 ** width - 1;
@@ -69,12 +69,12 @@ export class PackEmitter {
     return this.emitter.code;
   }
 
-  /** The local that tells where the pack's registers are saved. */
+  /** The local that tells where the gang's registers are saved. */
   get area(): number {
     return this.#area ??= this.emitter.newLocal("i32");
   }
 
-  /** Bytes of what is saved of a pack. */
+  /** Bytes of what is saved of a gang. */
   get savedBytes(): number {
     return Math.ceil(this.#slotsEnd / 16) * 16;
   }
@@ -86,14 +86,14 @@ export class PackEmitter {
   }
 
   #hold(register: Register): Holding {
-    const shape = this.shapes.shapeOf(register);
-    if (shape !== undefined) return { kind: "number", stride: shape };
+    const stride = this.uniformity.strideOf(register);
+    if (stride !== undefined) return { kind: "number", stride: stride };
     if (register.type.kind === "predicate") return { kind: "mask" };
     if (register.type.bits !== 32) return { kind: "memory" };
     return { kind: "vectors", locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
   }
 
-  /** Where a register is saved, from the start of what is saved of the pack. */
+  /** Where a register is saved, from the start of what is saved of the gang. */
   slot(register: Register): number {
     let slot = this.#slots.get(register);
     if (slot === undefined) {
@@ -117,30 +117,30 @@ export class PackEmitter {
   }
 
   /** Writes an instruction for all threads. */
-  write(instruction: TypedInstruction, emit: Emit): void {
-    const { shapes, emitter } = this;
+  write(instruction: ResolvedInstruction, emit: Emit): void {
+    const { uniformity, emitter } = this;
     const isHeldAsOne = resultsOf(instruction).every((register) => this.holding(register).kind === "number");
-    const isUniform = shapes.isUniform(instruction);
+    const isUniform = uniformity.isUniform(instruction);
     if (isHeldAsOne && (isUniform || resultsOf(instruction).length > 0)) {
       emitter.write(instruction, emit);
     } else if (isUniform) {
       emitter.write(instruction, (e, i) => this.#writeOnce(i, () => emit(e, i)));
     } else {
       const { predicate } = instruction;
-      const form = predicate === undefined || shapes.shapeOf(predicate.register) === 0n
+      const form = predicate === undefined || uniformity.strideOf(predicate.register) === 0n
         ? instruction.form.traits.vectorForm?.(this, instruction)
         : undefined;
       if (form !== undefined) {
         emitter.write(instruction, () => form());
       } else {
         this.loops++;
-        this.writeLanes(instruction, emit);
+        this.writeMembers(instruction, emit);
       }
     }
   }
 
   /** Writes what gives all threads the same result. */
-  #writeOnce(instruction: TypedInstruction, write: () => void): void {
+  #writeOnce(instruction: ResolvedInstruction, write: () => void): void {
     const results = resultsOf(instruction);
     const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
     this.emitter.writeWith({ registers, fixed: new Map() }, write);
@@ -166,10 +166,10 @@ export class PackEmitter {
         }
         break;
       case "memory":
-        for (let lane = 0; lane < this.width; lane++) {
+        for (let member = 0; member < this.width; member++) {
           code.get(this.area).get(shadow).memory(
             wholeStore[this.emitter.valueType(register)],
-            this.slot(register) + 8 * lane,
+            this.slot(register) + 8 * member,
           );
         }
         break;
@@ -185,7 +185,7 @@ export class PackEmitter {
   }
 
   /** Writes an instruction as a loop over the threads, in which it is what one thread executes. */
-  writeLanes(instruction: TypedInstruction, emit: Emit): void {
+  writeMembers(instruction: ResolvedInstruction, emit: Emit): void {
     const { code, emitter: e } = this;
     const { predicate } = instruction;
     const results = resultsOf(instruction);
@@ -199,23 +199,23 @@ export class PackEmitter {
       const holding = this.holding(register);
       return holding.kind !== "number" || holding.stride !== 0n;
     }));
-    const lane = this.#lane ??= e.newLocal("i32");
+    const member = this.#member ??= e.newLocal("i32");
     for (const register of used) {
       e.noteUse(register);
       const holding = this.holding(register);
       if (holding.kind === "vectors") this.saveVectors(register, holding.locals);
     }
     const fixed = new Map<FixedLocal, number>();
-    code.i32(0).set(lane).loop();
+    code.i32(0).set(member).loop();
     if (sources.some((source) => source.kind === "special")) {
       const threadX = this.#shadow("threadX", 0);
-      e.getFixed("threadX").get(lane).ops("i32Add").set(threadX);
+      e.getFixed("threadX").get(member).ops("i32Add").set(threadX);
       fixed.set("threadX", threadX);
     }
-    for (const [register, shadow] of standIns) if (used.has(register)) this.#takeLane(register, { lane, shadow });
+    for (const [register, shadow] of standIns) if (used.has(register)) this.#loadMember(register, { member, shadow });
     e.writeWith({ registers: standIns, fixed } satisfies StandIns, () => e.write(instruction, emit));
-    for (const register of results) this.#putLane(register, { lane, shadow: shadows.get(register)! });
-    code.get(lane).i32(1).ops("i32Add").tee(lane).i32(this.width).ops("i32LtU").brIf(0).end();
+    for (const register of results) this.#storeMember(register, { member, shadow: shadows.get(register)! });
+    code.get(member).i32(1).ops("i32Add").tee(member).i32(this.width).ops("i32LtU").brIf(0).end();
     for (const register of results) {
       const holding = this.holding(register);
       if (holding.kind === "vectors") this.loadVectors(register, holding.locals);
@@ -229,7 +229,7 @@ export class PackEmitter {
       case "register":
         return operand.type.bits === 32;
       case "special":
-        return this.shapes.shapeOf(operand) !== undefined;
+        return this.uniformity.strideOf(operand) !== undefined;
       case "integer":
       case "float":
       case "variable":
@@ -241,7 +241,7 @@ export class PackEmitter {
   }
 
   /** Puts a thread's number of a register into a local. */
-  #takeLane(register: Register, { lane, shadow }: { lane: number; shadow: number }): void {
+  #loadMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
     const type = this.emitter.valueType(register);
@@ -250,47 +250,47 @@ export class PackEmitter {
         code.get(this.emitter.registerLocal(register));
         if (type === "f32") code.ops("i32ReinterpretF32");
         if (type === "f64") code.ops("i64ReinterpretF64");
-        addStrides(code, lane, { stride: holding.stride, bits: register.type.bits });
+        addStrides(code, member, { stride: holding.stride, bits: register.type.bits });
         if (type === "f32") code.ops("f32ReinterpretI32");
         if (type === "f64") code.ops("f64ReinterpretI64");
         break;
       case "mask":
-        code.get(this.emitter.registerLocal(register)).get(lane).ops("i32ShrU").i32(1).ops("i32And");
+        code.get(this.emitter.registerLocal(register)).get(member).ops("i32ShrU").i32(1).ops("i32And");
         break;
       case "vectors":
-        this.#pushLanePlace(lane, 2).memory(wholeLoad[type], this.slot(register));
+        this.#pushMemberPlace(member, 2).memory(wholeLoad[type], this.slot(register));
         break;
       case "memory":
-        this.#pushLanePlace(lane, 3).memory(wholeLoad[type], this.slot(register));
+        this.#pushMemberPlace(member, 3).memory(wholeLoad[type], this.slot(register));
         break;
     }
     code.set(shadow);
   }
 
-  #putLane(register: Register, { lane, shadow }: { lane: number; shadow: number }): void {
+  #storeMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
     const type = this.emitter.valueType(register);
     switch (holding.kind) {
       case "number":
-        throw new Error("A number that is the same in all threads of a pack cannot be set for each");
+        throw new Error("A number that is the same in all threads of a gang cannot be set for each");
       case "mask": {
         const mask = this.emitter.registerLocal(register);
-        code.get(mask).i32(1).get(lane).ops("i32Shl").i32(-1).ops("i32Xor", "i32And");
-        code.get(shadow).get(lane).ops("i32Shl", "i32Or").set(mask);
+        code.get(mask).i32(1).get(member).ops("i32Shl").i32(-1).ops("i32Xor", "i32And");
+        code.get(shadow).get(member).ops("i32Shl", "i32Or").set(mask);
         break;
       }
       case "vectors":
-        this.#pushLanePlace(lane, 2).get(shadow).memory(wholeStore[type], this.slot(register));
+        this.#pushMemberPlace(member, 2).get(shadow).memory(wholeStore[type], this.slot(register));
         break;
       case "memory":
-        this.#pushLanePlace(lane, 3).get(shadow).memory(wholeStore[type], this.slot(register));
+        this.#pushMemberPlace(member, 3).get(shadow).memory(wholeStore[type], this.slot(register));
         break;
     }
   }
 
-  #pushLanePlace(lane: number, shift: number): CodeWriter {
-    return this.code.get(this.area).get(lane).i32(shift).ops("i32Shl", "i32Add");
+  #pushMemberPlace(member: number, shift: number): CodeWriter {
+    return this.code.get(this.area).get(member).i32(shift).ops("i32Shl", "i32Add");
   }
 
   saveVectors(register: Register, locals: readonly number[]): void {
@@ -301,7 +301,7 @@ export class PackEmitter {
     locals.forEach((local, part) => this.code.get(this.area).v128Load(this.slot(register) + 16 * part).set(local));
   }
 
-  /** Saves a register where all that is saved of the pack lies. */
+  /** Saves a register where all that is saved of the gang lies. */
   save(register: Register): void {
     const holding = this.holding(register);
     if (holding.kind === "vectors") {
@@ -375,7 +375,7 @@ export class PackEmitter {
 
   /** Makes an operand of 32 bits ready to be pushed, vector by vector. */
   vector(
-    instruction: TypedInstruction,
+    instruction: ResolvedInstruction,
     { operand, type = instruction.type, anyNaN = false }: {
       operand: ResolvedOperand | undefined;
       type?: ScalarType;
@@ -383,11 +383,11 @@ export class PackEmitter {
     },
   ): PushVector {
     const { emitter: e, code } = this;
-    const shape: Stride = operand === undefined ? 0n : this.shapes.shapeOf(operand);
+    const stride: Stride = operand === undefined ? 0n : this.uniformity.strideOf(operand);
     const holding = operand?.kind === "register" ? this.holding(operand) : undefined;
     if (operand?.kind === "register" && holding?.kind === "vectors") {
       e.noteUse(operand);
-      const keeps = anyNaN || !e.hasLazyNaN(operand) || this.copiesAnyNaN(instruction);
+      const keeps = anyNaN || !e.hasDeferredNaN(operand) || this.copiesAnyNaN(instruction);
       return (part) => {
         code.get(holding.locals[part]!);
         if (!keeps) this.canonicalize();
@@ -397,16 +397,16 @@ export class PackEmitter {
     const spread = e.temporary("v128");
     e.push(operand, type, { anyNaN });
     code.simd(type.value === "f32" ? "f32x4Splat" : "i32x4Splat").set(spread);
-    if (shape === 0n || shape === undefined) return () => code.get(spread);
+    if (stride === 0n || stride === undefined) return () => code.get(spread);
     return (part) => {
-      const steps = [0, 1, 2, 3].map((lane) => Number(BigInt.asIntN(32, shape * BigInt(part * 4 + lane))));
+      const steps = [0, 1, 2, 3].map((lane) => Number(BigInt.asIntN(32, stride * BigInt(part * 4 + lane))));
       return code.get(spread).i32x4(steps).simd("i32x4Add");
     };
   }
 
-  copiesAnyNaN(instruction: TypedInstruction): boolean {
+  copiesAnyNaN(instruction: ResolvedInstruction): boolean {
     const [destination] = instruction.operands;
-    return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasLazyNaN(destination);
+    return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasDeferredNaN(destination);
   }
 
   /** Gives NaNs in the vector on the stack the bits that arithmetic gives. */
@@ -421,7 +421,7 @@ export class PackEmitter {
   assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
     const holding = this.holding(register);
     if (holding.kind !== "vectors") throw new Error("A register that is held otherwise cannot be set by vectors");
-    const canonicalizes = anyNaN && !this.emitter.hasLazyNaN(register);
+    const canonicalizes = anyNaN && !this.emitter.hasDeferredNaN(register);
     holding.locals.forEach((local, part) => {
       push(part);
       if (canonicalizes) this.canonicalize();

@@ -1,5 +1,5 @@
 /**
- * The loops around the code of one pack: over the packs of a block, from barrier to barrier, and over blocks.
+ * The loops around the code of one gang: over the gangs of a block, from barrier to barrier, and over blocks.
  *
  * @module
  */
@@ -8,74 +8,74 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import { contextOffset } from "../launch_context.ts";
 import { loopOverBlocks, loopOverPlaces } from "../codegen/thread_loops.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
-import type { PackEmitter } from "./pack_emitter.ts";
-import { packHeader, packState } from "./pack_layout.ts";
+import type { GangEmitter } from "./gang_emitter.ts";
+import { gangHeader, gangState } from "./gang_layout.ts";
 
-/** What a function that runs packs from barrier to barrier keeps for a block: locals. */
+/** What a function that runs gangs from barrier to barrier keeps for a block: locals. */
 export interface BlockState {
-  /** Whether packs wait, and for which barrier. */
+  /** Whether gangs wait, and for which barrier. */
   readonly waiting: number;
   readonly barrier: number;
-  /** Whether threads of the block wait that are in no pack, or packs wait for different barriers. */
+  /** Whether threads of the block wait that are in no gang, or gangs wait for different barriers. */
   readonly isMixed: number;
 }
 
-/** Runs the packs of some blocks, each to its end, and returns the block behind the last. */
-export function runWholePacks({ emitter: e, area, width }: PackEmitter, body: Uint8Array): Uint8Array {
+/** Runs the gangs of some blocks, each to its end, and returns the block behind the last. */
+export function runWholeGangs({ emitter: e, area, width }: GangEmitter, body: Uint8Array): Uint8Array {
   return loopOverBlocks(e, {
-    memory: { from: "packs", to: area },
+    memory: { from: "gangs", to: area },
     writeBlock: (code) => loopOverPlaces(e, code, { width, write: () => code.block().append(body).end() }),
   }).get(e.fixedLocal("blockX")).finish();
 }
 
 /**
- * Runs the packs of some blocks from barrier to barrier. Returns the block behind the last, or that whose threads it has
+ * Runs the gangs of some blocks from barrier to barrier. Returns the block behind the last, or that whose threads it has
  * saved singly.
  */
-export function runWaitingPacks(
-  { emitter: e, area, width, savedBytes }: PackEmitter,
+export function runSuspendableGangs(
+  { emitter: e, area, width, savedBytes }: GangEmitter,
   body: Uint8Array,
-  { block: { waiting, isMixed }, handOver }: { block: BlockState; handOver: number },
+  { block: { waiting, isMixed }, scalarExit }: { block: BlockState; scalarExit: number },
 ): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   const writeRounds = (code: CodeWriter) => {
-    const forEachPack = (writePack: () => void) => {
+    const forEachGang = (writeGang: () => void) => {
       loopOverPlaces(e, code, {
         width,
         write: () => {
-          writePack();
+          writeGang();
           code.get(area).i32(savedBytes).ops("i32Add").set(area);
           code.get(local("thread")).i32(width).ops("i32Add").set(local("thread"));
         },
       });
     };
-    const beginAgain = () => code.get(local("packs")).set(area).i32(0).set(local("thread"));
+    const beginAgain = () => code.get(local("gangs")).set(area).i32(0).set(local("thread"));
     beginAgain();
-    forEachPack(() => {
-      code.get(area).i32(packState.start).memory("i32Store", packHeader.state).get(area);
-      pushFirstPlace(e, code).memory("i32Store", packHeader.place);
+    forEachGang(() => {
+      code.get(area).i32(gangState.start).memory("i32Store", gangHeader.state).get(area);
+      pushFirstPlace(e, code).memory("i32Store", gangHeader.place);
     });
     code.i32(0).set(isMixed).loop().i32(0).set(waiting);
     countUp(code, "rounds");
     beginAgain();
-    forEachPack(() => {
+    forEachGang(() => {
       code.block();
-      code.get(area).memory("i32Load", packHeader.state).tee(local("resumption")).i32(0).ops("i32LtS").brIf(0);
+      code.get(area).memory("i32Load", gangHeader.state).tee(local("resumeIndex")).i32(0).ops("i32LtS").brIf(0);
       code.append(body).end();
     });
     code.get(isMixed).if();
     beginAgain();
     code.get(contextLocal).get(local("blockX")).memory("i32Store", contextOffset("blockX"));
-    forEachPack(() => {
-      code.get(area).memory("i32Load", packHeader.state).tee(local("resumption")).i32(packState.single);
-      code.ops("i32Ne").if().get(contextLocal).i32(0).get(local("resumption"));
-      code.get(local("resumption")).i32(packState.exited).ops("i32Eq", "select").get(area).get(local("thread"));
-      code.get(area).memory("i32Load", packHeader.place).i32(0).call(handOver).ops("drop").end();
+    forEachGang(() => {
+      code.get(area).memory("i32Load", gangHeader.state).tee(local("resumeIndex")).i32(gangState.single);
+      code.ops("i32Ne").if().get(contextLocal).i32(0).get(local("resumeIndex"));
+      code.get(local("resumeIndex")).i32(gangState.exited).ops("i32Eq", "select").get(area).get(local("thread"));
+      code.get(area).memory("i32Load", gangHeader.place).i32(0).call(scalarExit).ops("drop").end();
     });
     code.get(local("blockX")).ops("return").end();
     code.get(waiting).brIf(0).end();
   };
-  return loopOverBlocks(e, { memory: { from: "packs", to: area }, writeBlock: writeRounds })
+  return loopOverBlocks(e, { memory: { from: "gangs", to: area }, writeBlock: writeRounds })
     .get(local("blockX")).finish();
 }
 
@@ -85,7 +85,7 @@ export function countUp(code: CodeWriter, counter: "divergences" | "rounds"): vo
   code.memory("i32Store", contextOffset(counter));
 }
 
-/** Pushes where in the block the first thread of the pack is, as the records of threads have it. */
+/** Pushes where in the block the first thread of the gang is, as the records of threads have it. */
 export function pushFirstPlace(e: FunctionEmitter, code: CodeWriter): CodeWriter {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   code.get(local("threadX")).get(local("threadY")).i32(10).ops("i32Shl", "i32Or");

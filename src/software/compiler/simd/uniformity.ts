@@ -1,5 +1,5 @@
 /**
- * How the values of a register differ among the threads of a pack, which stand side by side along x and have come the same
+ * How the values of a register differ among the threads of a gang, which stand side by side along x and have come the same
  * way through the kernel.
  *
  * @module
@@ -7,27 +7,29 @@
 import type { Stride } from "../instructions/instruction_traits.ts";
 import { specialRegister } from "../instructions/special_registers.ts";
 import type { Register } from "../typing/names.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** What is known of a kernel's registers and operands. */
-export interface PackShapes {
-  shapeOf(operand: ResolvedOperand): Stride;
-  /** Whether an instruction does the same in all threads of a pack, so that doing it once is enough. */
-  isUniform(instruction: TypedInstruction): boolean;
+export interface Uniformity {
+  strideOf(operand: ResolvedOperand): Stride;
+  /** Whether an instruction does the same in all threads of a gang, so that doing it once is enough. */
+  isUniform(instruction: ResolvedInstruction): boolean;
   /**
-   * Of an instruction that extends a number of 32 bits to 64, that number where it must not wrap around within a pack.
+   * Of an instruction that extends a number of 32 bits to 64, that number where it must not wrap around within a gang.
    * Undefined for others.
    */
-  widened(instruction: TypedInstruction): { readonly operand: ResolvedOperand; readonly isSigned: boolean } | undefined;
+  widened(
+    instruction: ResolvedInstruction,
+  ): { readonly operand: ResolvedOperand; readonly isSigned: boolean } | undefined;
 }
 
 /** The registers that an instruction sets. */
-export function resultsOf({ form, operands: [destination] }: TypedInstruction): Register[] {
+export function resultsOf({ form, operands: [destination] }: ResolvedInstruction): Register[] {
   return form.hasResult ? registersOf(destination) : [];
 }
 
 /** The operands that an instruction reads, one by one, without its predicate. */
-export function sourcesOf({ form, operands }: TypedInstruction): ResolvedOperand[] {
+export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOperand[] {
   return (form.hasResult ? operands.slice(1) : operands).flatMap(partsOf);
 }
 
@@ -53,23 +55,23 @@ function registersOf(operand: ResolvedOperand | undefined): Register[] {
   return partsOf(operand).filter((part): part is Register => part.kind === "register");
 }
 
-/** Finds the shapes of all registers of a function. */
-export function packShapes(instructions: readonly TypedInstruction[]): PackShapes {
-  // A register that is missing has not been seen to be set yet; a shape that is undefined stands for all.
-  const shapes = new Map<Register, Stride>();
+/** Finds the strides of all registers of a function. */
+export function findUniformity(instructions: readonly ResolvedInstruction[]): Uniformity {
+  // A register that is missing has not been seen to be set yet; a stride that is undefined stands for all.
+  const strides = new Map<Register, Stride>();
   const counting = new Map<Register, boolean>();
   const defined = new Set(instructions.flatMap(resultsOf));
   const isKnown = (operand: ResolvedOperand) =>
-    operand.kind !== "register" || shapes.has(operand) || !defined.has(operand);
-  const shapeOf = (operand: ResolvedOperand): Stride => {
-    if (operand.kind === "register") return shapes.has(operand) ? shapes.get(operand) : 0n;
+    operand.kind !== "register" || strides.has(operand) || !defined.has(operand);
+  const strideOf = (operand: ResolvedOperand): Stride => {
+    if (operand.kind === "register") return strides.has(operand) ? strides.get(operand) : 0n;
     if (operand.kind !== "special") return 0n;
     return specialRegister(operand.name)?.stride;
   };
-  const isUniform = (instruction: TypedInstruction) => {
+  const isUniform = (instruction: ResolvedInstruction) => {
     const { predicate, form } = instruction;
-    return form.traits.isUniform === true && (predicate === undefined || shapeOf(predicate.register) === 0n) &&
-      sourcesOf(instruction).every((source) => shapeOf(source) === 0n);
+    return form.traits.isUniform === true && (predicate === undefined || strideOf(predicate.register) === 0n) &&
+      sourcesOf(instruction).every((source) => strideOf(source) === 0n);
   };
   for (let changed = true; changed;) {
     changed = false;
@@ -79,11 +81,11 @@ export function packShapes(instructions: readonly TypedInstruction[]): PackShape
       const { predicate } = instruction;
       const read = [...sourcesOf(instruction), ...(predicate === undefined ? [] : [predicate.register])];
       if (!read.every(isKnown)) continue;
-      const found = isUniform(instruction) ? 0n : strideOf(instruction, shapeOf);
+      const found = isUniform(instruction) ? 0n : resultStride(instruction, strideOf);
       for (const result of results) {
-        const before = shapes.get(result);
-        if (shapes.has(result) && (before === undefined || before === found)) continue;
-        shapes.set(result, shapes.has(result) ? undefined : found);
+        const before = strides.get(result);
+        if (strides.has(result) && (before === undefined || before === found)) continue;
+        strides.set(result, strides.has(result) ? undefined : found);
         changed = true;
       }
     }
@@ -100,15 +102,15 @@ export function packShapes(instructions: readonly TypedInstruction[]): PackShape
       counting.get(operand) === true;
   };
   return {
-    shapeOf,
+    strideOf,
     isUniform,
     widened(instruction) {
       const widening = instruction.form.traits.widening?.(instruction);
       if (widening === undefined) return undefined;
-      const operand = widening.operands.find((factor) => shapeOf(factor) !== 0n);
-      if (operand === undefined || shapeOf(operand) === undefined || isCounting(operand)) return undefined;
+      const operand = widening.operands.find((factor) => strideOf(factor) !== 0n);
+      if (operand === undefined || strideOf(operand) === undefined || isCounting(operand)) return undefined;
       const [result] = resultsOf(instruction);
-      if (result === undefined || shapeOf(result) === undefined) return undefined;
+      if (result === undefined || strideOf(result) === undefined) return undefined;
       return { operand, isSigned: widening.type.kind === "signed" };
     },
   };
@@ -120,17 +122,17 @@ function isCountingRegister(name: string): boolean {
 }
 
 /** The stride of the result of an instruction that is not the same in all threads. */
-function strideOf(instruction: TypedInstruction, shapeOf: (operand: ResolvedOperand) => Stride): Stride {
+function resultStride(instruction: ResolvedInstruction, strideOf: (operand: ResolvedOperand) => Stride): Stride {
   const { form, type, operands: [destination], predicate } = instruction;
   const { stride, widening } = form.traits;
   if (stride === undefined || destination?.kind !== "register") return undefined;
-  if (predicate !== undefined && shapeOf(predicate.register) !== 0n) return undefined;
+  if (predicate !== undefined && strideOf(predicate.register) !== 0n) return undefined;
   const { bits } = destination.type;
   if (bits < 32 || type.kind === "float") return undefined;
   if (bits !== (widening?.(instruction) === undefined ? type.bits : 64)) return undefined;
   const found = stride(instruction, (operand, width = bits) => {
     if (operand === undefined || (operand.kind === "register" && operand.type.bits !== width)) return undefined;
-    return shapeOf(operand);
+    return strideOf(operand);
   });
   return found === undefined ? undefined : BigInt.asIntN(bits, found);
 }

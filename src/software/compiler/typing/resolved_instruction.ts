@@ -3,7 +3,7 @@ import type { FunctionName, LabelList, LabelName, Prototype, Register, Variable 
 import type { ScalarType } from "./scalar_types.ts";
 
 /** An instruction whose form is known and whose names are resolved. */
-export interface TypedInstruction {
+export interface ResolvedInstruction {
   readonly kind: "instruction";
   readonly form: InstructionForm;
   /** As it was written, for messages: `add.rn.f32`. */

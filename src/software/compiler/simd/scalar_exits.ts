@@ -1,61 +1,61 @@
-import type { ResumableKernel, ScalarPlace } from "../codegen/code_generator.ts";
+import type { ResumableKernel, ResumePoint } from "../codegen/code_generator.ts";
 import { contextLocal } from "../codegen/fixed_locals.ts";
 import { type ContextField, contextOffset, exited, threadRecord, threadRecordByteLength } from "../launch_context.ts";
 import type { Register } from "../typing/names.ts";
-import { addStrides, type PackEmitter } from "./pack_emitter.ts";
-import { packHeader, packState } from "./pack_layout.ts";
+import { addStrides, type GangEmitter } from "./gang_emitter.ts";
+import { gangHeader, gangState } from "./gang_layout.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** Where the threads of a pack go on, each for itself. */
-export type HandOverPoint =
+/** Where the threads of a gang go on, each for itself. */
+export type ScalarExit =
   | { readonly kind: "exited" }
   /** They wait at a barrier. */
-  | { readonly kind: "suspended"; readonly place: ScalarPlace; readonly barrier: number }
+  | { readonly kind: "suspended"; readonly resumePoint: ResumePoint; readonly barrier: number }
   /** They go two ways. */
-  | { readonly kind: "branch"; readonly taken: ScalarPlace; readonly otherwise: ScalarPlace }
+  | { readonly kind: "branch"; readonly taken: ResumePoint; readonly otherwise: ResumePoint }
   /** Some do not wait for all, or a number wraps around from one to the next. */
-  | { readonly kind: "together"; readonly place: ScalarPlace; readonly way: "before" | "suspending" };
+  | { readonly kind: "together"; readonly resumePoint: ResumePoint; readonly way: "before" | "suspending" };
 
 const [point, area, firstThread, place, runs] = [1, 2, 3, 4, 5] as const;
-const [lane, record, saved, count] = [6, 7, 8, 9] as const;
+const [member, record, saved, count] = [6, 7, 8, 9] as const;
 
 /**
- * What writes the records and the registers of a pack's threads where a kernel for single threads expects them.
+ * What writes the records and the registers of a gang's threads where a kernel for single threads expects them.
  *
- * Takes where the launch's record begins, the number of the point, where the pack's registers are saved, the number and the
+ * Takes where the launch's record begins, the number of the point, where the gang's registers are saved, the number and the
  * place of its first thread, and whether to run the threads until each exits or waits. Returns whether any then waits.
  */
-export function handOverFunction(
-  points: readonly HandOverPoint[],
-  { pack, resumable, index }: { pack: PackEmitter; resumable: ResumableKernel; index: number },
+export function scalarExitFunction(
+  points: readonly ScalarExit[],
+  { gang, resumable, index }: { gang: GangEmitter; resumable: ResumableKernel; index: number },
 ): FunctionDefinition {
   const code = new CodeWriter();
   const load = (field: ContextField) => code.get(contextLocal).memory("i32Load", contextOffset(field));
   load("threads").get(firstThread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").set(record);
   load("savedRegisters").get(firstThread).i32(resumable.savedBytes).ops("i32Mul", "i32Add").set(saved);
   code.loop();
-  code.get(record).get(place).get(lane).ops("i32Add").memory("i32Store", threadRecord.place);
+  code.get(record).get(place).get(member).ops("i32Add").memory("i32Store", threadRecord.place);
   code.get(record).i32(0).memory("i32Store", threadRecord.request);
   for (let number = 0; number <= points.length; number++) code.block();
   code.get(point).brTable(points.map((_, number) => number), points.length);
   points.forEach((point, number) => {
     code.end();
-    writePoint(code, point, { pack, resumable });
+    writePoint(code, point, { gang, resumable });
     code.br(points.length - number - 1);
   });
   code.end();
   code.get(record).i32(threadRecordByteLength).ops("i32Add").set(record);
   code.get(saved).i32(resumable.savedBytes).ops("i32Add").set(saved);
-  code.get(lane).i32(1).ops("i32Add").tee(lane).i32(pack.width).ops("i32LtU").brIf(0).end();
+  code.get(member).i32(1).ops("i32Add").tee(member).i32(gang.width).ops("i32LtU").brIf(0).end();
   code.get(runs).ops("i32Eqz").if().i32(0).ops("return").end();
   code.get(contextLocal).get(firstThread).memory("i32Store", contextOffset("firstThread"));
-  code.get(contextLocal).get(firstThread).i32(pack.width).ops("i32Add").memory("i32Store", contextOffset("lastThread"));
+  code.get(contextLocal).get(firstThread).i32(gang.width).ops("i32Add").memory("i32Store", contextOffset("lastThread"));
   code.get(contextLocal).call(index);
   code.loop();
   code.get(record).i32(threadRecordByteLength).ops("i32Sub").tee(record).memory("i32Load", threadRecord.request);
   code.i32(exited).ops("i32Ne").get(count).ops("i32Or").set(count);
-  code.get(lane).i32(1).ops("i32Sub").tee(lane).brIf(0).end().get(count);
+  code.get(member).i32(1).ops("i32Sub").tee(member).brIf(0).end().get(count);
   return {
     type: { parameters: ["i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
     locals: ["i32", "i32", "i32", "i32"],
@@ -64,18 +64,18 @@ export function handOverFunction(
 }
 
 const [gatheredArea, gatheredThread] = [1, 2] as const;
-const [gatheredLane, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
+const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
 
 /**
- * What makes a pack again of threads that all wait at one barrier.
+ * What makes a gang again of threads that all wait at one barrier.
  *
- * Takes where the launch's record begins, where the pack's registers are saved, and the number of its first thread. Returns
- * the number of the suspension, as the pack's state has it, or that it is no pack: where the threads do not wait at one
- * place, or a register that packs hold as one number is not the same in all.
+ * Takes where the launch's record begins, where the gang's registers are saved, and the number of its first thread. Returns
+ * the number of the suspension, as the gang's state has it, or that it is no gang: where the threads do not wait at one
+ * place, or a register that gangs hold as one number is not the same in all.
  */
-export function takeBackFunction(
-  points: readonly HandOverPoint[],
-  { pack, resumable }: { pack: PackEmitter; resumable: ResumableKernel },
+export function reconvergeFunction(
+  points: readonly ScalarExit[],
+  { gang, resumable }: { gang: GangEmitter; resumable: ResumableKernel },
 ): FunctionDefinition {
   const code = new CodeWriter();
   const suspended = points.flatMap((point, number) => point.kind === "suspended" ? [{ ...point, number }] : []);
@@ -84,30 +84,30 @@ export function takeBackFunction(
     code.get(gatheredRecord).memory("i32Load", threadRecord[field]);
   load("threads").get(gatheredThread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").set(gatheredRecord);
   load("savedRegisters").get(gatheredThread).i32(resumable.savedBytes).ops("i32Mul", "i32Add").set(gatheredSaved);
-  loadRecord("resumption").set(first).i32(packState.single).set(state).i32(1).set(isSame);
-  for (const { place, number } of suspended) {
-    loadRecord("request").i32(place.request).ops("i32Eq").if().i32(number).set(state).end();
+  loadRecord("resumeIndex").set(first).i32(gangState.single).set(state).i32(1).set(isSame);
+  for (const { resumePoint, number } of suspended) {
+    loadRecord("request").i32(resumePoint.request).ops("i32Eq").if().i32(number).set(state).end();
   }
-  code.get(state).i32(packState.single).ops("i32Eq").if().i32(packState.single).ops("return").end();
-  for (const { number, place: { live } } of suspended) {
+  code.get(state).i32(gangState.single).ops("i32Eq").if().i32(gangState.single).ops("return").end();
+  for (const { number, resumePoint: { live } } of suspended) {
     code.get(state).i32(number).ops("i32Eq").if();
     for (const register of live) {
-      if (pack.holding(register).kind === "mask") code.get(gatheredArea).i32(0).memory("i32Store", pack.slot(register));
+      if (gang.holding(register).kind === "mask") code.get(gatheredArea).i32(0).memory("i32Store", gang.slot(register));
     }
     code.end();
   }
   code.loop();
-  loadRecord("resumption").get(first).ops("i32Eq").get(isSame).ops("i32And");
+  loadRecord("resumeIndex").get(first).ops("i32Eq").get(isSame).ops("i32And");
   loadRecord("request").i32(0).ops("i32GtS", "i32And").set(isSame);
-  for (const { number, place: { live } } of suspended) {
+  for (const { number, resumePoint: { live } } of suspended) {
     code.get(state).i32(number).ops("i32Eq").if();
-    for (const register of live) gatherRegister(code, pack, { register, slot: resumable.slots.get(register)! });
+    for (const register of live) gatherRegister(code, gang, { register, slot: resumable.slots.get(register)! });
     code.end();
   }
   code.get(gatheredRecord).i32(threadRecordByteLength).ops("i32Add").set(gatheredRecord);
   code.get(gatheredSaved).i32(resumable.savedBytes).ops("i32Add").set(gatheredSaved);
-  code.get(gatheredLane).i32(1).ops("i32Add").tee(gatheredLane).i32(pack.width).ops("i32LtU").brIf(0).end();
-  code.get(state).i32(packState.single).get(isSame).ops("select");
+  code.get(gatheredMember).i32(1).ops("i32Add").tee(gatheredMember).i32(gang.width).ops("i32LtU").brIf(0).end();
+  code.get(state).i32(gangState.single).get(isSame).ops("select");
   return {
     type: { parameters: ["i32", "i32", "i32"], results: ["i32"] },
     locals: ["i32", "i32", "i32", "i32", "i32", "i32"],
@@ -118,34 +118,34 @@ export function takeBackFunction(
 /** Takes over a thread's number of a register, or notes that it is not as the first thread's would have it. */
 function gatherRegister(
   code: CodeWriter,
-  pack: PackEmitter,
+  gang: GangEmitter,
   { register, slot }: { register: Register; slot: number },
 ): void {
-  const holding = pack.holding(register);
-  const to = pack.slot(register);
+  const holding = gang.holding(register);
+  const to = gang.slot(register);
   const type = register.type.bits === 64 ? "i64" : "i32";
   const load = () => code.get(gatheredSaved).memory(`${type}Load`, slot);
-  const pushLane = (shift: number) => code.get(gatheredArea).get(gatheredLane).i32(shift).ops("i32Shl", "i32Add");
+  const pushMember = (shift: number) => code.get(gatheredArea).get(gatheredMember).i32(shift).ops("i32Shl", "i32Add");
   switch (holding.kind) {
     case "number":
-      code.get(gatheredLane).ops("i32Eqz").if().get(gatheredArea);
+      code.get(gatheredMember).ops("i32Eqz").if().get(gatheredArea);
       load().memory(`${type}Store`, to).end();
       load().get(gatheredArea).memory(`${type}Load`, to);
       if (holding.stride !== 0n) {
-        addStrides(code, gatheredLane, { stride: holding.stride, bits: register.type.bits });
+        addStrides(code, gatheredMember, { stride: holding.stride, bits: register.type.bits });
       }
       code.ops(`${type}Eq`).get(isSame).ops("i32And").set(isSame);
       break;
     case "mask":
       code.get(gatheredArea).get(gatheredArea).memory("i32Load", to);
-      load().get(gatheredLane).ops("i32Shl", "i32Or").memory("i32Store", to);
+      load().get(gatheredMember).ops("i32Shl", "i32Or").memory("i32Store", to);
       break;
     case "vectors":
-      pushLane(2);
+      pushMember(2);
       load().memory("i32Store", to);
       break;
     case "memory":
-      pushLane(3);
+      pushMember(3);
       load().memory(`${type}Store`, to);
       break;
   }
@@ -153,33 +153,33 @@ function gatherRegister(
 
 function writePoint(
   code: CodeWriter,
-  point: HandOverPoint,
-  { pack, resumable }: { pack: PackEmitter; resumable: ResumableKernel },
+  point: ScalarExit,
+  { gang, resumable }: { gang: GangEmitter; resumable: ResumableKernel },
 ): void {
   const store = (field: keyof typeof threadRecord, value: number) =>
     code.get(record).i32(value).memory("i32Store", threadRecord[field]);
   const copy = (registers: Iterable<Register>) => {
-    for (const register of registers) copyRegister(code, pack, { register, slot: resumable.slots.get(register)! });
+    for (const register of registers) copyRegister(code, gang, { register, slot: resumable.slots.get(register)! });
   };
   switch (point.kind) {
     case "exited":
       store("request", exited);
       break;
     case "suspended":
-      store("request", point.place.request);
-      store("resumption", point.place.resumption);
+      store("request", point.resumePoint.request);
+      store("resumeIndex", point.resumePoint.resumeIndex);
       store("first", point.barrier);
       store("second", 0);
-      copy(point.place.live);
+      copy(point.resumePoint.live);
       break;
     case "together":
-      store("resumption", point.place.resumption);
-      copy(point.place.live);
+      store("resumeIndex", point.resumePoint.resumeIndex);
+      copy(point.resumePoint.live);
       break;
     case "branch":
-      code.get(record).i32(point.taken.resumption).i32(point.otherwise.resumption);
-      code.get(area).memory("i32Load", packHeader.mask).get(lane).ops("i32ShrU").i32(1).ops("i32And", "select");
-      code.memory("i32Store", threadRecord.resumption);
+      code.get(record).i32(point.taken.resumeIndex).i32(point.otherwise.resumeIndex);
+      code.get(area).memory("i32Load", gangHeader.mask).get(member).ops("i32ShrU").i32(1).ops("i32And", "select");
+      code.memory("i32Store", threadRecord.resumeIndex);
       copy(new Set([...point.taken.live, ...point.otherwise.live]));
       break;
   }
@@ -188,27 +188,27 @@ function writePoint(
 /** Copies a thread's number of a register. */
 function copyRegister(
   code: CodeWriter,
-  pack: PackEmitter,
+  gang: GangEmitter,
   { register, slot }: { register: Register; slot: number },
 ): void {
-  const holding = pack.holding(register);
-  const from = pack.slot(register);
+  const holding = gang.holding(register);
+  const from = gang.slot(register);
   const type = register.type.bits === 64 ? "i64" : "i32";
-  const pushLane = (shift: number) => code.get(area).get(lane).i32(shift).ops("i32Shl", "i32Add");
+  const pushMember = (shift: number) => code.get(area).get(member).i32(shift).ops("i32Shl", "i32Add");
   code.get(saved);
   switch (holding.kind) {
     case "number":
       code.get(area).memory(`${type}Load`, from);
-      if (holding.stride !== 0n) addStrides(code, lane, { stride: holding.stride, bits: register.type.bits });
+      if (holding.stride !== 0n) addStrides(code, member, { stride: holding.stride, bits: register.type.bits });
       break;
     case "mask":
-      code.get(area).memory("i32Load", from).get(lane).ops("i32ShrU").i32(1).ops("i32And");
+      code.get(area).memory("i32Load", from).get(member).ops("i32ShrU").i32(1).ops("i32And");
       break;
     case "vectors":
-      pushLane(2).memory("i32Load", from);
+      pushMember(2).memory("i32Load", from);
       break;
     case "memory":
-      pushLane(3).memory(`${type}Load`, from);
+      pushMember(3).memory(`${type}Load`, from);
       break;
   }
   code.memory(`${type}Store`, slot);

@@ -24,25 +24,30 @@ import {
   type Variable,
 } from "./names.ts";
 import { typeNamed } from "./scalar_types.ts";
-import type { ResolvedOperand, TypedInstruction } from "./typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
 
 /** A function's body as a line of instructions and the labels among them. */
-export interface TypedFunction {
+export interface ResolvedFunction {
   readonly name: string;
   readonly line: number;
   /** How it is called; undefined for a kernel. */
   readonly call: CallLayout | undefined;
-  readonly items: readonly (TypedInstruction | LabelName)[];
+  readonly items: readonly (ResolvedInstruction | LabelName)[];
   /** Of its variables in `.local`, and of what it passes to others and is passed. */
   readonly variableBytes: number;
   /** The same, as a multiple of what frames are aligned to. */
   readonly frameBytes: number;
 }
 
+/** A function's instructions, without its labels. */
+export function instructionsOf({ items }: ResolvedFunction): ResolvedInstruction[] {
+  return items.filter((item) => item.kind === "instruction");
+}
+
 /** A kernel, and the functions that it may come to call. */
-export interface TypedKernel {
-  readonly kernel: TypedFunction;
-  readonly callees: ReadonlyMap<FunctionName, TypedFunction>;
+export interface ResolvedKernel {
+  readonly kernel: ResolvedFunction;
+  readonly callees: ReadonlyMap<FunctionName, ResolvedFunction>;
   readonly sharedBytes: number;
   /** Whether it uses the shared memory that a launch adds behind its own. */
   readonly usesDynamicShared: boolean;
@@ -69,27 +74,27 @@ export interface KernelContext {
  * Resolves the names in a kernel's body, and in those of the functions that it may call, and finds each instruction's
  * form. Throws `PtxError` for names that nothing declares and instructions that are not known.
  */
-export function typeKernel(declaration: FunctionDeclaration, { parameters, module }: KernelContext): TypedKernel {
+export function resolveKernel(declaration: FunctionDeclaration, { parameters, module }: KernelContext): ResolvedKernel {
   const shared = new SharedLayout();
   const scope = new Scope();
   for (const parameter of parameters) scope.declare(parameter, declaration.line);
-  const kernel = typeFunction(declaration, { scope, module, shared, call: undefined });
-  const callees = new Map<FunctionName, TypedFunction>();
+  const kernel = resolveFunction(declaration, { scope, module, shared, call: undefined });
+  const callees = new Map<FunctionName, ResolvedFunction>();
   const waiting = calledBy(kernel, module);
   for (let callee = waiting.pop(); callee !== undefined; callee = waiting.pop()) {
     if (callees.has(callee)) continue;
     const call = layOutCall(callee.declaration);
     const scope = new Scope();
     for (const variable of [...call.results, ...call.parameters]) scope.declare(variable, callee.declaration.line);
-    const typed = typeFunction(callee.declaration, { scope, module, shared, call });
-    callees.set(callee, typed);
-    waiting.push(...calledBy(typed, module));
+    const resolved = resolveFunction(callee.declaration, { scope, module, shared, call });
+    callees.set(callee, resolved);
+    waiting.push(...calledBy(resolved, module));
   }
   const usesDynamicShared = shared.placeDynamic();
   return { kernel, callees, sharedBytes: shared.byteLength, usesDynamicShared };
 }
 
-function typeFunction(
+function resolveFunction(
   { name, line, body, directives }: FunctionDeclaration,
   { scope, module, shared, call }: {
     scope: Scope;
@@ -97,17 +102,17 @@ function typeFunction(
     shared: SharedLayout;
     call: CallLayout | undefined;
   },
-): TypedFunction {
+): ResolvedFunction {
   for (const directive of directives) {
     if (call !== undefined && !functionDirectives.has(directive.name)) {
       throw new PtxError(directive.line, `cannot take the directive ".${directive.name}": it is not known`);
     }
   }
   const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
-  const typist = new BodyTypist(module, { shared, frame });
-  typist.statements(body!, scope);
+  const resolver = new BodyResolver(module, { shared, frame });
+  resolver.statements(body!, scope);
   const variableBytes = frame.byteLength;
-  return { name, line, call, items: typist.items, variableBytes, frameBytes: frame.align(frameAlignment) };
+  return { name, line, call, items: resolver.items, variableBytes, frameBytes: frame.align(frameAlignment) };
 }
 
 /** Directives on a function that change nothing of what it does. */
@@ -122,7 +127,7 @@ const functionDirectives: ReadonlySet<string> = new Set([
 ]);
 
 /** The functions with a body that a function may call. */
-function calledBy({ items }: TypedFunction, { addressed }: ModuleScope): FunctionName[] {
+function calledBy({ items }: ResolvedFunction, { addressed }: ModuleScope): FunctionName[] {
   const called: FunctionName[] = [];
   for (const item of items) {
     if (item.kind === "label" || item.form.flow !== "call") continue;
@@ -180,8 +185,8 @@ class SharedLayout {
   }
 }
 
-class BodyTypist {
-  readonly items: (TypedInstruction | LabelName)[] = [];
+class BodyResolver {
+  readonly items: (ResolvedInstruction | LabelName)[] = [];
   readonly #module: ModuleScope;
   readonly #shared: SharedLayout;
   readonly #frame: SpaceLayout;
@@ -250,7 +255,7 @@ class BodyTypist {
     scope.declare({ kind: "labels", name, labels }, line);
   }
 
-  #instruction(instruction: Instruction, scope: Scope): TypedInstruction {
+  #instruction(instruction: Instruction, scope: Scope): ResolvedInstruction {
     const { opcode, modifiers, line, predicate } = instruction;
     const text = [opcode, ...modifiers].join(".");
     const { form, choices } = findForm(instruction, { text, instructions: this.#module.instructions });

@@ -1,5 +1,5 @@
 /**
- * All kernels that there are, run in packs of threads wherever that is possible.
+ * All kernels that there are, run in gangs of threads wherever that is possible.
  *
  * @module
  */
@@ -22,12 +22,12 @@ const programCount = isLong ? 300 : 150;
 /** One in so many operations is run. */
 const operationStep = isLong ? 1 : 3;
 
-function open(packedThreads: false | "always"): Cuda {
-  return new Cuda(new Session(new SoftwareDriver({ devices: 2, peers: true, packedThreads })));
+function open(gangs: false | "always"): Cuda {
+  return new Cuda(new Session(new SoftwareDriver({ devices: 2, peers: true, gangs })));
 }
 
 for (const [label, corpus] of [["nvcc", nvccCorpus], ["clang", clangCorpus]] as const) {
-  test(`what ${label} made gives in packs what is expected`, async () => {
+  test(`what ${label} made gives in gangs what is expected`, async () => {
     for (const name of programNames(corpus)) {
       const program = await loadProgram(corpus, name);
       for (const variant of isLong ? corpus.variants : corpus.variants.slice(0, 1)) {
@@ -43,16 +43,16 @@ for (const [label, corpus] of [["nvcc", nvccCorpus], ["clang", clangCorpus]] as 
 const counts = { operations: operations.length, programs: programCount };
 
 for (const subject of ["operations", "programs"] as const) {
-  test(`${subject} give in packs what they give without`, () => {
+  test(`${subject} give in gangs what they give without`, () => {
     const step = subject === "operations" ? operationStep : 1;
     const indices = Array.from({ length: Math.floor(counts[subject] / step) }, (_, index) => index * step);
-    const [single, packed] = [outcomes(subject, indices, false), outcomes(subject, indices, "always")];
-    for (const [index, outcome] of single.entries()) assertEquals(packed[index], outcome, `${subject} ${index}`);
+    const [single, inGangs] = [outcomes(subject, indices, false), outcomes(subject, indices, "always")];
+    for (const [index, outcome] of single.entries()) assertEquals(inGangs[index], outcome, `${subject} ${index}`);
   });
 }
 
-function outcomes(subject: Subject, indices: readonly number[], packedThreads: false | "always"): unknown[] {
-  using cuda = open(packedThreads);
+function outcomes(subject: Subject, indices: readonly number[], gangs: false | "always"): unknown[] {
+  using cuda = open(gangs);
   const found: unknown[] = [];
   forEachOutcome(cuda, { subject, indices }, (_, __, outcome) => {
     found.push(outcome instanceof Error ? outcome.message : structuredClone(outcome));

@@ -8,19 +8,19 @@ import {
   compilePtx,
   faultKind,
   hostFunctionImports,
+  type ImageVariable,
   initializeImage,
-  type ModuleVariable,
 } from "../compiler/compile.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
 import { faultOf, KernelFault } from "./kernel_fault.ts";
 import { type SoftwareKernel, StepCounter } from "./kernel_launch.ts";
-import { KernelPack, type RunKernel } from "./kernel_pack.ts";
+import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
 import { addressOfOffset, type LinearMemory, wholePages } from "../memory/linear_memory.ts";
 
 /** A variable of a loaded module, by where it lies in the window. */
 export interface SoftwareVariable {
-  readonly space: ModuleVariable["space"];
+  readonly space: ImageVariable["space"];
   readonly begin: number;
   readonly byteLength: number;
 }
@@ -42,12 +42,12 @@ export interface ModulePlace {
   readonly stepLimit?: number;
   /** Whether accesses are checked, as they are unless it is false. */
   readonly boundsChecks?: boolean;
-  /** Whether threads are run in packs: in large launches where it is likely to be faster, always where it is possible. */
-  readonly packedThreads?: boolean | "always";
+  /** Whether threads are run in gangs: in large launches where it is likely to be faster, always where it is possible. */
+  readonly gangs?: boolean | "always";
 }
 
-/** From so many threads on, running them in packs is worth compiling the kernel once more. */
-const leastPackedThreads = 4096;
+/** From so many threads on, running them in gangs is worth compiling the kernel once more. */
+const leastGangThreads = 4096;
 
 /**
  * Compiles PTX, places its variables in the window and binds its kernels to it. Throws `PtxError` before anything is
@@ -56,15 +56,15 @@ const leastPackedThreads = 4096;
 export function loadModule(
   ptx: string,
   window: LinearMemory,
-  { reserve, stepLimit = Infinity, boundsChecks = true, packedThreads = true }: ModulePlace,
+  { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true }: ModulePlace,
 ): SoftwareModule {
-  const module = compilePtx(ptx, { boundsChecks, packedThreads });
-  const packedFrom = packedThreads === "always" ? 0 : leastPackedThreads;
+  const module = compilePtx(ptx, { boundsChecks, gangs });
+  const leastThreads = gangs === "always" ? 0 : leastGangThreads;
   const { image } = module;
   const code = new WebAssembly.Module(module.wasm);
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { window, begin: 0, stepLimit, packedFrom }),
+      kernels: bindKernels(code, module, { window, begin: 0, stepLimit, leastThreads }),
       variables: new Map(),
       memory: undefined,
     };
@@ -80,7 +80,7 @@ export function loadModule(
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
     return {
-      kernels: bindKernels(code, module, { window, begin, stepLimit, packedFrom }),
+      kernels: bindKernels(code, module, { window, begin, stepLimit, leastThreads }),
       variables: new Map(variables),
       memory: { begin, byteLength },
     };
@@ -94,11 +94,11 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels }: CompiledModule,
-  { window, begin, stepLimit, packedFrom }: {
+  { window, begin, stepLimit, leastThreads }: {
     window: LinearMemory;
     begin: number;
     stepLimit: number;
-    packedFrom: number;
+    leastThreads: number;
   },
 ): ReadonlyMap<string, SoftwareKernel> {
   const steps = new StepCounter(stepLimit);
@@ -110,7 +110,7 @@ function bindKernels(
         fault(kind: number, address: bigint, line: number): never {
           throw faultOf(kind, BigInt.asUintN(64, address), line);
         },
-        goOn: () => steps.goOn(),
+        refuel: () => steps.refuel(),
         clock: () => BigInt(Math.round(performance.now() * 1e6)),
         print(format: bigint, values: bigint, line: number, ...spaces: Spaces): number {
           try {
@@ -154,7 +154,7 @@ function bindKernels(
   return new Map(
     [...kernels].map(([name, compiled]) => {
       const run = exports[name] as RunKernel;
-      return [name, { compiled, run, steps, pack: new KernelPack(compiled, imports, packedFrom) }];
+      return [name, { compiled, run, steps, gang: new GangVersions(compiled, imports, leastThreads) }];
     }),
   );
 }
@@ -167,18 +167,18 @@ type Spaces = [
   localBytes: number,
   parameters: number,
   parameterBytes: number,
-  limits: number,
+  bounds: number,
 ];
 
 /** The same. WebAssembly passes what is above 2 GiB as numbers below 0. */
 function readableMemory(spaces: Spaces): ReadableMemory {
-  const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, limits] = spaces.map((number) => {
+  const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = spaces.map((number) => {
     return number >>> 0;
   }) as Spaces;
   return {
     shared: { begin: shared, byteLength: sharedBytes },
     local: { begin: local, byteLength: localBytes },
     parameters: { begin: parameters, byteLength: parameterBytes },
-    limits,
+    bounds,
   };
 }

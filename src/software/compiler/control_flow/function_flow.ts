@@ -8,13 +8,13 @@ import type { SuspensionRequest } from "../launch_context.ts";
 import type { LabelName } from "../typing/names.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
-import type { TypedFunction } from "../typing/typed_body.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedFunction } from "../typing/resolver.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 /** One thing that a block does, or that pushes what its branch depends on. */
 export interface Step {
   /** Undefined for what is put between instructions. */
-  readonly instruction: TypedInstruction | undefined;
+  readonly instruction: ResolvedInstruction | undefined;
   write(emitter: FunctionEmitter): void;
 }
 
@@ -22,15 +22,15 @@ export interface Step {
 export type FlowBlock = BasicBlock<Step>;
 
 /** A place where a thread leaves a function, and where it goes on: to be suspended, or to run another function. */
-export interface Departure {
+export interface SuspendPoint {
   /** What it asks for; undefined for a call. */
   readonly request: SuspensionRequest | undefined;
   /** Undefined where it only lets others go on. */
-  readonly instruction: TypedInstruction | undefined;
+  readonly instruction: ResolvedInstruction | undefined;
   readonly line: number;
   /** The block that ends with it, and the one that follows. */
-  readonly leaving: FlowBlock;
-  readonly goingOn: FlowBlock;
+  readonly suspendBlock: FlowBlock;
+  readonly resumeBlock: FlowBlock;
 }
 
 /**
@@ -38,13 +38,13 @@ export interface Departure {
  * leaves is followed by the one that goes on.
  */
 export interface FunctionFlow {
-  readonly function: TypedFunction;
+  readonly function: ResolvedFunction;
   /** A block of its own, so that it is part of no loop. */
   readonly entry: FlowBlock;
   /** Where `ret` and `exit` lead. */
   readonly returning: FlowBlock;
   readonly exiting: FlowBlock;
-  readonly departures: Departure[];
+  readonly suspendPoints: SuspendPoint[];
 }
 
 /** A block that does nothing yet and ends the thread. */
@@ -52,58 +52,65 @@ export function newBlock(): FlowBlock {
   return { instructions: [], terminator: { kind: "exit" } };
 }
 
-/** A place where the threads of a pack may part. */
-export interface Parting {
-  readonly instruction: TypedInstruction;
+/** A block that does nothing but lead to another. */
+export function blockBefore(target: FlowBlock): FlowBlock {
+  const block = newBlock();
+  block.terminator = { kind: "jump", target };
+  return block;
+}
+
+/** A place where the threads of a gang may part. */
+export interface DivergencePoint {
+  readonly instruction: ResolvedInstruction;
   /** In front of the instruction, behind its branch, or where it suspends the thread, whatever its predicate was. */
   readonly way: "before" | "taken" | "otherwise" | "suspending";
 }
 
-/** Cuts blocks so that some instructions stand first in theirs; returns the blocks that lead to those, and those. */
-export function cutBefore(
+/** Splits blocks so that some instructions stand first in theirs; returns the blocks that lead to those, and those. */
+export function splitBefore(
   { entry }: FunctionFlow,
-  instructions: ReadonlySet<TypedInstruction>,
-): Map<TypedInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
-  const cuts = new Map<TypedInstruction, { before: FlowBlock; block: FlowBlock }>();
+  instructions: ReadonlySet<ResolvedInstruction>,
+): Map<ResolvedInstruction, { readonly before: FlowBlock; readonly block: FlowBlock }> {
+  const splits = new Map<ResolvedInstruction, { before: FlowBlock; block: FlowBlock }>();
   for (let block of postorder([entry], successors)) {
     for (let at = 0; at < block.instructions.length; at++) {
       const { instruction } = block.instructions[at]!;
-      if (instruction === undefined || !instructions.has(instruction) || cuts.has(instruction)) continue;
+      if (instruction === undefined || !instructions.has(instruction) || splits.has(instruction)) continue;
       const next = newBlock();
       next.instructions.push(...block.instructions.splice(at));
       next.terminator = block.terminator;
       block.terminator = { kind: "jump", target: next };
-      cuts.set(instruction, { before: block, block: next });
+      splits.set(instruction, { before: block, block: next });
       block = next;
       at = 0;
     }
   }
-  return cuts;
+  return splits;
 }
 
-/** Cuts a function's body into basic blocks. */
-export function functionFlow(typed: TypedFunction): FunctionFlow {
-  return new FlowBuilder(typed).build();
+/** Splits a function's body into basic blocks. */
+export function functionFlow(resolved: ResolvedFunction): FunctionFlow {
+  return new FlowBuilder(resolved).build();
 }
 
 class FlowBuilder {
-  readonly #function: TypedFunction;
+  readonly #function: ResolvedFunction;
   readonly #labelled = new Map<LabelName, FlowBlock>();
   readonly #returning = newBlock();
   readonly #exiting = newBlock();
-  readonly #departures: Departure[] = [];
+  readonly #suspendPoints: SuspendPoint[] = [];
   #block = newBlock();
 
-  constructor(typed: TypedFunction) {
-    this.#function = typed;
-    for (const item of typed.items) if (item.kind === "label") this.#labelled.set(item, newBlock());
+  constructor(resolved: ResolvedFunction) {
+    this.#function = resolved;
+    for (const item of resolved.items) if (item.kind === "label") this.#labelled.set(item, newBlock());
   }
 
   build(): FunctionFlow {
     const entry = newBlock();
     entry.terminator = { kind: "jump", target: this.#block };
     for (const item of this.#function.items) {
-      if (item.kind === "label") this.#goOnAt(this.#labelled.get(item)!);
+      if (item.kind === "label") this.#continueAt(this.#labelled.get(item)!);
       else {
         const emit = emitOf(item);
         if (emit === undefined) this.#flow(item);
@@ -116,17 +123,17 @@ class FlowBuilder {
       entry,
       returning: this.#returning,
       exiting: this.#exiting,
-      departures: this.#departures,
+      suspendPoints: this.#suspendPoints,
     };
   }
 
   /** Ends the block with a jump to the next. */
-  #goOnAt(next: FlowBlock): void {
+  #continueAt(next: FlowBlock): void {
     this.#block.terminator = { kind: "jump", target: next };
     this.#block = next;
   }
 
-  #flow(instruction: TypedInstruction): void {
+  #flow(instruction: ResolvedInstruction): void {
     const next = newBlock();
     const target = this.#target(instruction, next);
     this.#block.terminator = instruction.predicate === undefined ? { kind: "jump", target } : {
@@ -139,7 +146,7 @@ class FlowBuilder {
   }
 
   /** The block to which an instruction leads where its predicate holds; what it does otherwise is `next`. */
-  #target(instruction: TypedInstruction, next: FlowBlock): FlowBlock {
+  #target(instruction: ResolvedInstruction, next: FlowBlock): FlowBlock {
     switch (instruction.form.flow!) {
       case "return":
         return this.#returning;
@@ -161,44 +168,47 @@ class FlowBuilder {
         return block;
       }
       case "call": {
-        const { leaving, goingOn } = this.#depart(instruction, { next });
+        const { suspendBlock, resumeBlock } = this.#addSuspendPoint(instruction, { next });
         const { frameBytes } = this.#function;
         const pass: Emit = (e, i) => {
           passArguments(e, i, frameBytes);
           readTarget(e, i);
         };
         const take: Emit = (e, i) => takeResults(e, i, frameBytes);
-        leaving.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, pass) });
-        goingOn.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, take) });
-        return leaving;
+        suspendBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, pass) });
+        resumeBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, take) });
+        return suspendBlock;
       }
       case "suspend": {
         const { describe, request, resume } = instruction.form.suspending!;
-        const { leaving, goingOn } = this.#depart(instruction, { next, request: describe(instruction) });
-        leaving.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, request) });
-        goingOn.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, resume) });
-        return leaving;
+        const { suspendBlock, resumeBlock } = this.#addSuspendPoint(instruction, {
+          next,
+          request: describe(instruction),
+        });
+        suspendBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, request) });
+        resumeBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, resume) });
+        return suspendBlock;
       }
     }
   }
 
-  /** Notes a departure whose predicate was looked at already. */
-  #depart(
-    instruction: TypedInstruction,
+  /** Notes a suspendPoint whose predicate was looked at already. */
+  #addSuspendPoint(
+    instruction: ResolvedInstruction,
     { next, request }: { next: FlowBlock; request?: SuspensionRequest },
-  ): Departure {
-    const leaving = newBlock();
-    const goingOn = newBlock();
-    leaving.terminator = { kind: "jump", target: goingOn };
-    goingOn.terminator = { kind: "jump", target: next };
-    const departure = { request, instruction, line: instruction.line, leaving, goingOn };
-    this.#departures.push(departure);
-    return departure;
+  ): SuspendPoint {
+    const suspendBlock = newBlock();
+    const resumeBlock = newBlock();
+    suspendBlock.terminator = { kind: "jump", target: resumeBlock };
+    resumeBlock.terminator = { kind: "jump", target: next };
+    const suspendPoint = { request, instruction, line: instruction.line, suspendBlock, resumeBlock };
+    this.#suspendPoints.push(suspendPoint);
+    return suspendPoint;
   }
 }
 
 /** How an instruction is written that goes on with the next; undefined for one that is part of the flow of control. */
-function emitOf(instruction: TypedInstruction): Emit | undefined {
+function emitOf(instruction: ResolvedInstruction): Emit | undefined {
   const { form, line, text } = instruction;
   if (form.flow !== "call") return form.emit;
   const target = callTarget(instruction);
@@ -216,7 +226,7 @@ function emitOf(instruction: TypedInstruction): Emit | undefined {
   );
 }
 
-function switchTargets({ operands, line, text }: TypedInstruction): readonly LabelName[] {
+function switchTargets({ operands, line, text }: ResolvedInstruction): readonly LabelName[] {
   const list = operands[1];
   if (list?.kind === "labels") return list.labels;
   throw new PtxError(line, `cannot compile "${text}": its second operand must be a list of .branchtargets`);

@@ -5,12 +5,9 @@
  */
 import type { Selector } from "../control_flow/control_flow_graph.ts";
 import type { EmittedCode, FunctionEmitter, RegisterUse } from "./function_emitter.ts";
-import { type FlowBlock, newBlock } from "../control_flow/kernel_flow.ts";
-import type { TypedFunction } from "../typing/typed_body.ts";
-import type { TypedInstruction } from "../typing/typed_instruction.ts";
+import type { FlowBlock } from "../control_flow/function_flow.ts";
 import { writeStructured } from "../control_flow/structured_code.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
-import type { MemoryOpName, ValueType } from "../webassembly/opcodes.ts";
 
 /** A graph of blocks whose code is written. */
 export interface WrittenBlocks {
@@ -19,13 +16,13 @@ export interface WrittenBlocks {
   /** Of the blocks that branch, what pushes what their branch depends on. */
   readonly conditions: ReadonlyMap<FlowBlock, EmittedCode>;
   /** What going around a loop is counted for. */
-  readonly steps: number;
+  readonly fuelPerIteration: number;
 }
 
 /** Writes a reducible graph. */
 export function writeBlocks(
   e: FunctionEmitter,
-  { entry, code, conditions, steps }: WrittenBlocks,
+  { entry, code, conditions, fuelPerIteration }: WrittenBlocks,
 ): Uint8Array {
   const selectors = new Map<Selector, number>();
   const selectorLocal = (selector: Selector): number => {
@@ -48,34 +45,22 @@ export function writeBlocks(
     },
     setSelector: (selector, value) => e.code.i32(value).set(selectorLocal(selector)),
     writeLoopStart: () => {
-      e.getFixed("steps").i32(steps).ops("i32Sub").tee(e.fixedLocal("steps")).i32(0).ops("i32LtS").if();
-      e.callHelper("goOn");
-      e.setFixed("steps").end();
+      e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").if();
+      e.callHelper("refuel");
+      e.setFixed("fuel").end();
     },
   });
   return e.code.finish();
 }
 
-/** A function's instructions, without its labels. */
-export function instructionsOf({ items }: TypedFunction): TypedInstruction[] {
-  return items.filter((item) => item.kind === "instruction");
-}
-
-/** Makes a block switch on where a thread or a pack is to go on, and returns the code for that. */
-export function switchOnResumption(
+/** Makes a block switch on where a thread or a gang is to go on, and returns the code for that. */
+export function switchOnResumeIndex(
   e: FunctionEmitter,
   block: FlowBlock,
   targets: readonly FlowBlock[],
 ): EmittedCode {
   block.terminator = { kind: "switch", on: { instruction: undefined, write: () => {} }, targets };
-  return e.emitApart(() => e.getFixed("resumption"));
-}
-
-/** A block that does nothing but lead to another. */
-export function blockBefore(target: FlowBlock): FlowBlock {
-  const block = newBlock();
-  block.terminator = { kind: "jump", target };
-  return block;
+  return e.emitSeparately(() => e.getFixed("resumeIndex"));
 }
 
 /** What a block does to registers, the condition of its branch included. */
@@ -92,17 +77,3 @@ export function joined(...parts: readonly (EmittedCode | undefined)[]): EmittedC
   for (const part of parts) if (part !== undefined) code.append(part.code);
   return { code: code.finish(), uses: new Set(), definitions: new Set() };
 }
-
-/** The load and the store of all bits of a local. */
-export const wholeLoad: Readonly<Record<ValueType, MemoryOpName>> = {
-  i32: "i32Load",
-  i64: "i64Load",
-  f32: "f32Load",
-  f64: "f64Load",
-};
-export const wholeStore: Readonly<Record<ValueType, MemoryOpName>> = {
-  i32: "i32Store",
-  i64: "i64Store",
-  f32: "f32Store",
-  f64: "f64Store",
-};

@@ -9,7 +9,7 @@ import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { allocate, type Allocation, Fault, load, type RunOptions, testModule } from "../compiler_device.ts";
 import { randomNumbers } from "../instructions/operations.ts";
 
-/** How many threads a pack may have; where it is not said, there are none. */
+/** How many threads a gang may have; where it is not said, there are none. */
 const widths = [4, 8, 16, 32] as const;
 type Width = typeof widths[number] | undefined;
 
@@ -29,7 +29,7 @@ interface Launch {
 }
 
 /** Runs a kernel and returns what it wrote, or the fault that it ended with. */
-function run(launch: Launch, packWidth: Width): Uint32Array | Fault {
+function run(launch: Launch, gangWidth: Width): Uint32Array | Fault {
   const { ptx, name = "test", block = [32, 1, 1], grid, input, words = 1024, skipped = 0 } = launch;
   const numbers = input ?? new Uint32Array(1024);
   const out = allocate(words * 4 + skipped), source = allocate(numbers.byteLength + skipped);
@@ -40,7 +40,7 @@ function run(launch: Launch, packWidth: Width): Uint32Array | Fault {
     [{ type: "u64" as const, value: first }, { type: "u64" as const, value: second }];
   const { sharedMemoryBytes = 0 } = launch;
   try {
-    load(ptx, { packWidth }).run(name, { block, parameters, sharedMemoryBytes, ...(grid && { grid }) });
+    load(ptx, { gangWidth }).run(name, { block, parameters, sharedMemoryBytes, ...(grid && { grid }) });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     // The memory lies elsewhere each time.
@@ -50,26 +50,26 @@ function run(launch: Launch, packWidth: Width): Uint32Array | Fault {
   return new Uint32Array(out.bytes.slice(skipped).buffer);
 }
 
-/** What a kernel gives without packs, and in packs of every width that its block is a multiple of. */
-function runEveryWay(launch: Launch): { single: Uint32Array | Fault; packed: (Uint32Array | Fault)[] } {
+/** What a kernel gives without gangs, and in gangs of every width that its block is a multiple of. */
+function runEveryWay(launch: Launch): { single: Uint32Array | Fault; inGangs: (Uint32Array | Fault)[] } {
   const [threads] = launch.block ?? [32, 1, 1];
-  const packed = widths.filter((width) => threads % width === 0).map((width) => run(launch, width));
-  return { single: run(launch, undefined), packed };
+  const inGangs = widths.filter((width) => threads % width === 0).map((width) => run(launch, width));
+  return { single: run(launch, undefined), inGangs };
 }
 
-/** A kernel gives the same in packs as without. */
+/** A kernel gives the same in gangs as without. */
 function assertSame(launch: Launch, what?: string): void {
-  const { single, packed } = runEveryWay(launch);
+  const { single, inGangs } = runEveryWay(launch);
   if (single instanceof Fault) throw single;
-  for (const words of packed) assertEquals(words, single, what);
+  for (const words of inGangs) assertEquals(words, single, what);
 }
 
-/** A kernel ends with the same fault in packs as without. */
+/** A kernel ends with the same fault in gangs as without. */
 function assertSameFault(launch: Launch, what: string): void {
-  const { single, packed } = runEveryWay(launch);
+  const { single, inGangs } = runEveryWay(launch);
   if (!(single instanceof Fault)) throw new Error(`${what} does not fault`);
-  for (const fault of packed) {
-    if (!(fault instanceof Fault)) throw new Error(`${what} does not fault in packs`);
+  for (const fault of inGangs) {
+    if (!(fault instanceof Fault)) throw new Error(`${what} does not fault in gangs`);
     assertEquals([fault.kind, fault.address, fault.line], [single.kind, single.address, single.line], what);
   }
 }
@@ -188,7 +188,7 @@ const operations: readonly string[] = [
   @%p2 st.global.u32 [%rd8], %r4;`,
 ];
 
-test("operations give the same bits in packs, of NaNs and all other edge cases too", () => {
+test("operations give the same bits in gangs, of NaNs and all other edge cases too", () => {
   const { words, count } = edgeWords();
   for (const text of operations) {
     const launch = { ptx: operation(text, count), input: words, words: count, block: [64, 1, 1] as const };
@@ -242,7 +242,7 @@ taken${index}_${side}:`)
   }
 });
 
-test("a number of 32 bits that wraps around within a pack is extended as in each thread", () => {
+test("a number of 32 bits that wraps around within a gang is extended as in each thread", () => {
   for (
     const extend of [
       "mul.wide.u32 %rd2, %r2, 4",
@@ -268,8 +268,8 @@ test("a number of 32 bits that wraps around within a pack is extended as in each
   }
 });
 
-/** Kernels in which the threads of a pack part, of which each reads a word and writes one. */
-const partings: Readonly<Record<string, string>> = {
+/** Kernels in which the threads of a gang part, of which each reads a word and writes one. */
+const divergencePoints: Readonly<Record<string, string>> = {
   "a loop that some leave earlier": `
   ld.global.u32 %r1, [%rd9];
   and.b32 %r1, %r1, 15;
@@ -362,8 +362,8 @@ skip:
   st.global.u32 [%rd8], %r3;`,
 };
 
-for (const [what, text] of Object.entries(partings)) {
-  test(`the threads of a pack part: ${what}`, () => {
+for (const [what, text] of Object.entries(divergencePoints)) {
+  test(`the threads of a gang part: ${what}`, () => {
     const input = randomWords(256, 3);
     input.set(nanBits, 40);
     for (const block of [[16, 1, 1], [64, 1, 1]] as const) {
@@ -371,13 +371,13 @@ for (const [what, text] of Object.entries(partings)) {
     }
   });
 
-  test(`the threads of a pack part and wait for each other: ${what}`, () => {
-    // Twice, so that a pack that was made again of its threads must be able to part again.
+  test(`the threads of a gang part and wait for each other: ${what}`, () => {
+    // Twice, so that a gang that was made again of its threads must be able to part again.
     const waiting = text.replace("skip:", "skip:\n  bar.sync 0;").replace(
       / {2}st\.global.*$/,
       "  bar.sync 0;\n  xor.b32 %r20, %r29, 3;\n  bar.sync 0;\n$&",
     );
-    const parting = waiting.replace(/ {2}bar\.sync 0;\n {2}xor.*\n/, (found) =>
+    const divergence = waiting.replace(/ {2}bar\.sync 0;\n {2}xor.*\n/, (found) =>
       `${found}
   setp.lt.u32 %p8, %r20, 30;
   @%p8 bra behind;
@@ -389,7 +389,7 @@ behind:
 `);
     const input = randomWords(256, 5);
     for (const block of [[16, 1, 1], [64, 1, 1]] as const) {
-      assertSame({ ptx: body(parting), input, words: 512, block, grid: [256 / block[0], 1, 1] });
+      assertSame({ ptx: body(divergence), input, words: 512, block, grid: [256 / block[0], 1, 1] });
     }
   });
 }
@@ -467,7 +467,7 @@ test("memory is read and written in every order", () => {
   }
 });
 
-test("an access of one thread that is not legal faults as it does without packs", () => {
+test("an access of one thread that is not legal faults as it does without gangs", () => {
   const cases = {
     load: [`ld.global.u32 %r1, [%rd9];`, 28],
     store: [`st.global.u32 [%rd9], %r0;`, 30],
@@ -483,7 +483,7 @@ test("an access of one thread that is not legal faults as it does without packs"
   }
 });
 
-test("shared memory is checked for all threads of a pack", () => {
+test("shared memory is checked for all threads of a gang", () => {
   const text = (skipped: number) => `
   .shared .align 4 .b8 tile[128];
   mov.u32 %r1, tile;
@@ -589,15 +589,15 @@ wait:
   ld.shared.u32 %r10, [%r1];
   st.global.u32 [%rd8], %r10;`;
 
-test("threads wait for each other, in packs or not", () => {
+test("threads wait for each other, in gangs or not", () => {
   const input = randomWords(512, 8);
   for (const block of [[16, 1, 1], [32, 1, 1], [128, 1, 1], [256, 1, 1]] as const) {
     assertSame({ ptx: body(tree), input, words: 512, block, grid: [512 / block[0], 1, 1] });
   }
 });
 
-test("barriers hold after some packs have parted, some threads have exited, and at several places", () => {
-  const parted = `
+test("barriers hold after some gangs have diverged, some threads have exited, and at several places", () => {
+  const diverged = `
   .shared .align 4 .b8 words[1024];
   mov.u32 %r1, words;
   shl.b32 %r2, %r29, 2;
@@ -650,12 +650,12 @@ other:
 end:
   st.global.u32 [%rd8], %r4;`;
   const input = randomWords(256, 4);
-  for (const text of [parted, exiting(32), exiting(40), exiting(1), twoPlaces(32), twoPlaces(37)]) {
+  for (const text of [diverged, exiting(32), exiting(40), exiting(1), twoPlaces(32), twoPlaces(37)]) {
     assertSame({ ptx: body(text), input, words: 256, block: [64, 1, 1], grid: [4, 1, 1] });
   }
 });
 
-test("packs that wait at different barriers wait for ever", () => {
+test("gangs that wait at different barriers wait for ever", () => {
   const text = `
   setp.ge.u32 %p1, %r29, 16;
   @%p1 bra other;
@@ -670,7 +670,7 @@ end:
   }
 });
 
-test("packs come apart where threads exchange numbers", () => {
+test("gangs come apart where threads exchange numbers", () => {
   const text = `
   .shared .align 4 .b8 sums[128];
   ld.global.u32 %r1, [%rd9];
@@ -694,9 +694,9 @@ loop:
   assertSame({ ptx: body(text), input: randomWords(256, 6), words: 256, block: [64, 1, 1], grid: [4, 1, 1] });
 });
 
-test("a loop without an end is stopped in packs too", () => {
+test("a loop without an end is stopped in gangs too", () => {
   using cuda = new Cuda(
-    new Session(new SoftwareDriver({ devices: 1, peers: false, packedThreads: "always", stepLimit: 1000 })),
+    new Session(new SoftwareDriver({ devices: 1, peers: false, gangs: "always", stepLimit: 1000 })),
   );
   const device = cuda.device(0);
   const module = device.loadModule(testModule("loop:\n  bra loop;"));
@@ -704,13 +704,13 @@ test("a loop without an end is stopped in packs too", () => {
   assertThrows(() => device.synchronize(), Error, "steps");
 });
 
-test("launches of any shape give the same whether packs are used or not", () => {
-  const results = ([false, true, "always"] as const).map((packedThreads) => {
-    using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, packedThreads })));
+test("launches of any shape give the same whether gangs are used or not", () => {
+  const results = ([false, true, "always"] as const).map((gangs) => {
+    using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, gangs })));
     const device = cuda.device(0);
     using pool = device.createPool();
     using out = pool.allocate(40_000 * 4);
-    using module = device.loadModule(body(partings["a loop that some leave earlier"]!));
+    using module = device.loadModule(body(divergencePoints["a loop that some leave earlier"]!));
     using sums = device.loadModule(body(tree));
     const words: Uint32Array[] = [];
     for (const block of [16, 24, 1, 128]) {
@@ -726,7 +726,7 @@ test("launches of any shape give the same whether packs are used or not", () => 
   assertEquals(results[2], results[0]);
 });
 
-test("barriers that no block has fault in packs as without", () => {
+test("barriers that no block has fault in gangs as without", () => {
   for (const [number, count] of [[16, 32], [-1, 64], [3, 33], [3, -32]] as const) {
     const text = `
   mov.u32 %r3, ${number};

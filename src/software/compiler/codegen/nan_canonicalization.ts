@@ -8,21 +8,21 @@
  * @module
  */
 import type { Register } from "../typing/names.ts";
-import type { ResolvedOperand, TypedInstruction } from "../typing/typed_instruction.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** Whether an instruction's result is one of its operands, as it is. */
-export function copiesNumbers({ form, type }: TypedInstruction): boolean {
+export function copiesNumbers({ form, type }: ResolvedInstruction): boolean {
   return form.traits.copies !== undefined && type.bits === 32;
 }
 
 /**
  * Those among the registers that are held as floats which hold nothing but results of arithmetic and copies of them.
  */
-export function findLazyNaNs(
-  instructions: Iterable<TypedInstruction>,
+export function findDeferredNaNs(
+  instructions: Iterable<ResolvedInstruction>,
   isHeldAsFloat: (register: Register) => boolean,
 ): ReadonlySet<Register> {
-  const lazy = new Set<Register>();
+  const deferred = new Set<Register>();
   const others = new Set<Register>();
   const copied: { readonly to: Register; readonly from: readonly ResolvedOperand[] }[] = [];
   for (const instruction of instructions) {
@@ -30,15 +30,15 @@ export function findLazyNaNs(
     if (destination?.kind !== "register") {
       for (const register of registersIn(destination)) others.add(register);
     } else if (instruction.form.traits.hasCanonicalNaN?.(instruction) && isHeldAsFloat(destination)) {
-      lazy.add(destination);
+      deferred.add(destination);
     } else if (copiesNumbers(instruction) && isHeldAsFloat(destination)) {
-      lazy.add(destination);
+      deferred.add(destination);
       copied.push({ to: destination, from: sources.slice(0, instruction.form.traits.copies) });
     } else {
       others.add(destination);
     }
   }
-  const remains = (register: Register) => lazy.has(register) && !others.has(register);
+  const remains = (register: Register) => deferred.has(register) && !others.has(register);
   let changed = true;
   while (changed) {
     changed = false;
@@ -48,7 +48,7 @@ export function findLazyNaNs(
       changed = true;
     }
   }
-  return lazy.difference(others);
+  return deferred.difference(others);
 }
 
 function isRegister(operand: ResolvedOperand, holds: (register: Register) => boolean): boolean {

@@ -10,11 +10,9 @@ import { PtxError } from "../../ptx/syntax.ts";
 import { AccessibleRange } from "../memory/accessible_range.ts";
 import { PtxVersionError } from "../compiler/compile.ts";
 import { fail } from "../failure.ts";
-import { activeBlocks, launchLimits, maxSharedMemoryOf } from "../software_device.ts";
-import { launchInSlices, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
-import type { Geometry } from "./kernel_pack.ts";
-import { loadModule, type ModulePlace, type SoftwareModule } from "./software_kernel.ts";
-import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
+import type { SoftwareKernel } from "./kernel_launch.ts";
+import { loadModule, type ModulePlace, type SoftwareModule } from "./module_loader.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
 
 const loadCall = "cuModuleLoadDataEx";
 /** What a fatbin begins with. */
@@ -93,61 +91,4 @@ function isDeviceCode(image: Uint8Array): boolean {
 /** A variable of a module. */
 export class ModuleVariable extends AccessibleRange {
   readonly kind = "variable";
-}
-
-/** What a launch has beside its kernel. */
-export interface LaunchOptions extends Geometry {
-  readonly sharedMemoryBytes: number;
-  /** Packed as they lie in memory; the caller's to change afterwards. */
-  readonly parameters: Uint8Array;
-}
-
-/** A launch as work for a stream. */
-export interface LaunchWork {
-  /** Runs some blocks and returns whether none is left. */
-  readonly run: () => boolean;
-  /** Gives back what was reserved for the launch, which is not run again. */
-  readonly release?: () => void;
-}
-
-/** A launch as work for a stream of the device, or `cuLaunchKernel`'s error. */
-export function launchOf(
-  kernel: SoftwareKernel,
-  { grid, block, sharedMemoryBytes, parameters }: LaunchOptions,
-  { window, device }: { window: LinearMemory; device: number },
-): LaunchWork {
-  const call = "cuLaunchKernel";
-  const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
-  const { maxThreadsPerBlock, requiredThreads, sharedBytes, parameterBytes } = kernel.compiled;
-  const fits = grid.every((blocks, axis) => blocks >= 1 && blocks <= launchLimits.maxGridDim[axis]!) &&
-    block.every((threads, axis) => threads >= 1 && threads <= launchLimits.maxBlockDim[axis]!) &&
-    block[0] * block[1] * block[2] <= (maxThreadsPerBlock ?? launchLimits.maxThreadsPerBlock) &&
-    block.every((threads, axis) => threads === (requiredThreads?.[axis] ?? threads)) &&
-    sharedBytes + sharedMemoryBytes <= maxSharedMemoryOf(sharedBytes);
-  if (!fits) fail(cudaErrorInvalidValue, call);
-  if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
-  // CUDA takes fewer bytes than the kernel has, but not none. What is not given is 0 here.
-  if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
-  const packed = new Uint8Array(parameterBytes);
-  packed.set(parameters);
-  const place = { window, parameters: packed, limits: window.boundsTableOf(device), sharedMemoryBytes };
-  const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
-  if (memoryBytes <= scratch.local.byteLength) return { run: launchInSlices(kernel, { grid, block }, place) };
-  const reservedBytes = wholePages(memoryBytes);
-  const threadMemory = window.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
-  return {
-    run: launchInSlices(kernel, { grid, block }, { ...place, threadMemory }),
-    release: () => window.discardAndRelease(threadMemory, reservedBytes, { isShared: false }),
-  };
-}
-
-/** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
-export function occupancyOf(
-  { compiled }: SoftwareKernel,
-  { blockSize, sharedMemoryBytes }: { blockSize: number; sharedMemoryBytes: number },
-): number {
-  if (blockSize < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-  const { sharedBytes } = compiled;
-  if (sharedBytes + sharedMemoryBytes > maxSharedMemoryOf(sharedBytes)) return 0;
-  return activeBlocks(blockSize, sharedBytes + sharedMemoryBytes);
 }

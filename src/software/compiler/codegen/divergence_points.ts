@@ -1,0 +1,52 @@
+/**
+ * Where the threads of a gang may part, in a function's flow of control.
+ *
+ * @module
+ */
+import { postorder, successors } from "../control_flow/control_flow_graph.ts";
+import {
+  blockBefore,
+  type DivergencePoint,
+  type FlowBlock,
+  type FunctionFlow,
+  splitBefore,
+} from "../control_flow/function_flow.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+
+/** A block that ends with a branch, and that. */
+export interface BranchingBlock {
+  readonly block: FlowBlock;
+  readonly branch: Extract<FlowBlock["terminator"], { kind: "branch" }>;
+}
+
+/** The blocks that branch, by the instruction that decides. */
+export function branchesOf({ entry }: FunctionFlow): Map<ResolvedInstruction, BranchingBlock> {
+  const branches = new Map<ResolvedInstruction, BranchingBlock>();
+  for (const block of postorder([entry], successors)) {
+    const { terminator } = block;
+    if (terminator.kind !== "branch" || terminator.on.instruction === undefined) continue;
+    branches.set(terminator.on.instruction, { block, branch: terminator });
+  }
+  return branches;
+}
+
+/** Splits blocks in front of the instructions before which threads may part. */
+export function splitAt(
+  flow: FunctionFlow,
+  divergencePoints: readonly DivergencePoint[],
+): ReturnType<typeof splitBefore> {
+  const instructions = divergencePoints.filter(({ way }) => way === "before").map(({ instruction }) => instruction);
+  return splitBefore(flow, new Set(instructions));
+}
+
+/** For each divergence a block of its own, that leads to where a thread goes on that comes from there. */
+export function resumeBlocksAt(flow: FunctionFlow, divergencePoints: readonly DivergencePoint[]): FlowBlock[] {
+  const splits = splitAt(flow, divergencePoints);
+  const branches = branchesOf(flow);
+  const target = ({ instruction, way }: DivergencePoint): FlowBlock => {
+    if (way === "before") return splits.get(instruction)!.block;
+    if (way !== "suspending") return branches.get(instruction)!.branch[way];
+    return flow.suspendPoints.find((suspendPoint) => suspendPoint.instruction === instruction)!.suspendBlock;
+  };
+  return divergencePoints.map((divergence) => blockBefore(target(divergence)));
+}

@@ -1,0 +1,442 @@
+/**
+ * Compiles a kernel to a function that runs gangs of threads, each as if it were one thread, but on vectors: threads that
+ * stand side by side along x, as long as they come the same way.
+ *
+ * Where the threads of a gang part, each one's registers are saved as the kernel's function for single threads expects
+ * them, and that goes on with them. At a barrier a gang is suspended as a thread is; when all gangs of the block have come
+ * to it, they go on. Where some threads of a block wait that no longer run in gangs, all of the block's are saved singly,
+ * and the caller goes on with them.
+ *
+ * @module
+ */
+import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../codegen/code_generator.ts";
+import { postorder, successors } from "../control_flow/control_flow_graph.ts";
+import { contextLocal } from "../codegen/fixed_locals.ts";
+import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
+import {
+  blockBefore,
+  type DivergencePoint,
+  type FlowBlock,
+  type FunctionFlow,
+  functionFlow,
+  newBlock,
+  type SuspendPoint,
+} from "../control_flow/function_flow.ts";
+import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
+import { joined, switchOnResumeIndex, usesOf, writeBlocks } from "../codegen/block_code.ts";
+import { contextOffset } from "../launch_context.ts";
+import { liveRegisters } from "../control_flow/liveness.ts";
+import { branchesOf, type BranchingBlock, splitAt } from "../codegen/divergence_points.ts";
+import type { Register } from "../typing/names.ts";
+import { reconvergeFunction, type ScalarExit, scalarExitFunction } from "./scalar_exits.ts";
+import { GangEmitter } from "./gang_emitter.ts";
+import { gangHeader, gangState, type GangWidth } from "./gang_layout.ts";
+import { type BlockState, countUp, pushFirstPlace, runSuspendableGangs, runWholeGangs } from "./gang_loops.ts";
+import { findUniformity, type Uniformity } from "./uniformity.ts";
+import { CostModel } from "./cost_model.ts";
+import { barrierOf, canRunInGangs, isBarrierOfAll } from "./gang_eligibility.ts";
+import { makeReducible } from "../control_flow/reducible_loops.ts";
+import { typeNamed } from "../typing/scalar_types.ts";
+import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
+
+/** A kernel as a function that runs gangs of threads. */
+export interface GeneratedGangKernel {
+  /** The same kernel for threads that do not run in gangs any more. */
+  readonly resumable: ResumableKernel;
+  /** What hands threads over to that, and what runs gangs; they refer to each other by the indices that were told. */
+  readonly scalarExit: FunctionDefinition;
+  readonly reconverge: FunctionDefinition;
+  readonly gangs: FunctionDefinition;
+  /** For what is saved of each gang. */
+  readonly gangBytes: number;
+  /** How many registers lie in vectors of those that the innermost loops name. */
+  readonly vectorRegisters: number;
+  /** Whether gangs are suspended: then all gangs of a block need memory at once. */
+  readonly hasBarriers: boolean;
+}
+
+/** The indices of the functions in the module: for single threads, and those that hand over to it and take back. */
+export interface GangFunctionIndices {
+  readonly resumable: number;
+  readonly scalarExit: number;
+  readonly reconverge: number;
+}
+
+/** What is told of a kernel beside its body. */
+export interface GangContext extends GeneratorContext {
+  readonly indices: GangFunctionIndices;
+  readonly width: GangWidth;
+}
+
+/** Compiles a kernel to run in gangs; undefined where it cannot be, or would hardly gain by it. */
+export function generateGangKernel(
+  name: string,
+  resolved: ResolvedKernel,
+  context: GangContext,
+): GeneratedGangKernel | undefined {
+  return canRunInGangs(resolved) ? new GangGenerator(resolved, context).generate(name) : undefined;
+}
+
+const u32 = typeNamed("u32");
+const s32 = typeNamed("s32");
+
+class GangGenerator {
+  readonly #context: GangContext;
+  readonly #resolved: ResolvedKernel;
+  readonly #instructions: readonly ResolvedInstruction[];
+  readonly #uniformity: Uniformity;
+  readonly #flow: FunctionFlow;
+  readonly #emitter: FunctionEmitter;
+  readonly #gang: GangEmitter;
+  readonly #code = new Map<FlowBlock, EmittedCode>();
+  readonly #conditions = new Map<FlowBlock, EmittedCode>();
+  readonly #exitBlock = newBlock();
+  /** The local that tells where a gang parts. */
+  readonly #point: number;
+  readonly #block: BlockState;
+  readonly #costModel: CostModel;
+
+  constructor(resolved: ResolvedKernel, context: GangContext) {
+    this.#resolved = resolved;
+    this.#context = context;
+    this.#instructions = instructionsOf(resolved.kernel);
+    this.#uniformity = findUniformity(this.#instructions);
+    this.#flow = functionFlow(resolved.kernel);
+    this.#emitter = new FunctionEmitter({
+      parameters: context.parameterBytes,
+      shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
+      staticShared: resolved.sharedBytes,
+      local: 0,
+      hasFrames: false,
+      hasTop: false,
+      constants: context.constants,
+    }, context.options);
+    this.#emitter.enterFunction(this.#instructions);
+    this.#gang = new GangEmitter(this.#emitter, this.#uniformity, context.width);
+    const newLocal = () => this.#emitter.newLocal("i32");
+    this.#point = newLocal();
+    this.#block = { waiting: newLocal(), barrier: newLocal(), isMixed: newLocal() };
+    this.#costModel = new CostModel(this.#instructions, this.#flow.entry);
+  }
+
+  /** Whether gangs run from barrier to barrier: their threads may have to wait for others. */
+  get #hasBarriers(): boolean {
+    return this.#flow.suspendPoints.length > 0;
+  }
+
+  /** Where gangs wait as a whole. */
+  get #barriers(): readonly SuspendPoint[] {
+    return this.#flow.suspendPoints.filter(isBarrierOfAll);
+  }
+
+  generate(name: string): GeneratedGangKernel | undefined {
+    const divergencePoints = this.#findDivergencePoints();
+    const resumable = generateResumableKernel(name, this.#resolved, { ...this.#context, divergencePoints });
+    const points: ScalarExit[] = [{ kind: "exited" }];
+    const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
+    this.#diverge(divergencePoints, { resumable, points });
+    this.#writeBlocks(entry);
+    this.#writeSuspensions(entry, points);
+    makeReducible(entry);
+    const body = writeBlocks(this.#emitter, {
+      entry,
+      code: this.#code,
+      conditions: this.#conditions,
+      fuelPerIteration: this.#gang.width,
+    });
+    if (this.#context.options.gangs !== "always" && !this.#costModel.isProfitable) return undefined;
+    const { indices } = this.#context;
+    const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
+    const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
+    // How much is saved of each gang is known only now.
+    const code = this.#hasBarriers
+      ? runSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
+      : runWholeGangs(this.#gang, body);
+    return {
+      resumable,
+      scalarExit,
+      reconverge,
+      gangs: { type: gangFunctionType, locals: this.#emitter.locals, code, exportName: "gangs" },
+      gangBytes: this.#gang.savedBytes,
+      vectorRegisters: [...this.#costModel.innermostRegisters].filter((register) => {
+        return this.#gang.holding(register).kind === "vectors";
+      }).length,
+      hasBarriers: this.#hasBarriers,
+    };
+  }
+
+  #findDivergencePoints(): DivergencePoint[] {
+    const divergencePoints: DivergencePoint[] = [];
+    for (const instruction of this.#instructions) {
+      if (this.#uniformity.widened(instruction) !== undefined) divergencePoints.push({ instruction, way: "before" });
+    }
+    for (const suspendPoint of this.#flow.suspendPoints) {
+      if (!isBarrierOfAll(suspendPoint)) {
+        divergencePoints.push({ instruction: suspendPoint.instruction!, way: "suspending" });
+      }
+    }
+    for (const instruction of branchesOf(this.#flow).keys()) {
+      if (this.#uniformity.strideOf(instruction.predicate!.register) === 0n) continue;
+      divergencePoints.push({ instruction, way: "taken" }, { instruction, way: "otherwise" });
+    }
+    return divergencePoints;
+  }
+
+  /** Makes the graph begin with a switch on where the gang goes on. */
+  #joinSuspensions(resumable: ResumableKernel, points: ScalarExit[]): FlowBlock {
+    const dispatch = newBlock();
+    const targets = [this.#flow.entry];
+    for (const { instruction, resumeBlock } of this.#barriers) {
+      targets.push(resumeBlock);
+      const resumePoint = resumable.suspended.get(instruction!);
+      points.push(
+        resumePoint === undefined
+          ? { kind: "exited" }
+          : { kind: "suspended", resumePoint, barrier: barrierOf(instruction!) },
+      );
+    }
+    this.#conditions.set(dispatch, switchOnResumeIndex(this.#emitter, dispatch, targets));
+    return blockBefore(dispatch);
+  }
+
+  /** Makes blocks in which gangs part. */
+  #diverge(
+    divergencePoints: readonly DivergencePoint[],
+    { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
+  ): void {
+    const branches = branchesOf(this.#flow);
+    divergencePoints.forEach(({ instruction, way }, index) => {
+      const resumePoint = resumable.divergencePoints[index]!;
+      if (way === "taken") {
+        const pushMask = () => this.#pushTaken(instruction);
+        const otherwise = resumable.divergencePoints[index + 1]!;
+        const divergence = this.#newDivergence({ kind: "branch", taken: resumePoint, otherwise }, { points, pushMask });
+        this.#divergeAtBranch(branches.get(instruction)!, { divergence, pushMask });
+      }
+    });
+    for (const { suspendBlock, resumeBlock } of this.#flow.suspendPoints) {
+      suspendBlock.instructions.length = 0;
+      resumeBlock.instructions.length = 0;
+    }
+    const splits = splitAt(this.#flow, divergencePoints);
+    divergencePoints.forEach(({ instruction, way }, index) => {
+      if (way !== "before" && way !== "suspending") return;
+      const resumePoint = resumable.divergencePoints[index]!;
+      const divergence = this.#newDivergence({ kind: "together", resumePoint, way }, { points, pushMask: undefined });
+      if (way === "suspending") {
+        const { suspendBlock } = this.#flow.suspendPoints.find((suspendPoint) =>
+          suspendPoint.instruction === instruction
+        )!;
+        suspendBlock.terminator = { kind: "jump", target: divergence };
+        return;
+      }
+      const cut = splits.get(instruction)!;
+      const write = () => this.#pushWrapsAround(instruction);
+      cut.before.terminator = {
+        kind: "branch",
+        on: { instruction: undefined, write },
+        taken: divergence,
+        otherwise: cut.block,
+      };
+    });
+  }
+
+  /** A block in which a gang is saved, and from where its threads go on each for itself. */
+  #newDivergence(
+    point: ScalarExit,
+    { points, pushMask }: { points: ScalarExit[]; pushMask: (() => void) | undefined },
+  ): FlowBlock {
+    const block = newBlock();
+    const number = points.push(point) - 1;
+    block.instructions.push({ instruction: undefined, write: () => this.#saveGang({ point, pushMask, number }) });
+    block.terminator = { kind: "jump", target: this.#exitBlock };
+    return block;
+  }
+
+  #saveGang(
+    { point, pushMask, number }: { point: ScalarExit; pushMask: (() => void) | undefined; number: number },
+  ): void {
+    const { code } = this.#emitter;
+    for (const register of registersAt(point)) {
+      this.#emitter.noteUse(register);
+      this.#gang.save(register);
+    }
+    if (pushMask !== undefined) {
+      code.get(this.#gang.area);
+      pushMask();
+      code.memory("i32Store", gangHeader.mask);
+    }
+    code.i32(number).set(this.#point);
+    if (point.kind === "together" && point.way === "suspending") return;
+    countUp(code, "divergences");
+  }
+
+  #pushTaken({ predicate }: ResolvedInstruction): void {
+    const { register, negated } = predicate!;
+    this.#gang.pushMask(negated ? { kind: "not", register } : register);
+  }
+
+  /** Goes on where all threads agree, and parts where they do not. */
+  #divergeAtBranch(
+    { block, branch }: BranchingBlock,
+    { divergence, pushMask }: { divergence: FlowBlock; pushMask: () => void },
+  ): void {
+    const { taken, otherwise } = branch;
+    const notAll = newBlock();
+    const write = (mask: number) => () => {
+      pushMask();
+      this.#emitter.code.i32(mask).ops("i32Eq");
+    };
+    block.terminator = {
+      kind: "branch",
+      on: { instruction: undefined, write: write(this.#gang.wholeMask) },
+      taken,
+      otherwise: notAll,
+    };
+    notAll.terminator = {
+      kind: "branch",
+      on: { instruction: undefined, write: write(0) },
+      taken: otherwise,
+      otherwise: divergence,
+    };
+  }
+
+  /** Pushes whether a number of 32 bits that is extended wraps around within the gang. */
+  #pushWrapsAround(instruction: ResolvedInstruction): void {
+    const { operand, isSigned } = this.#uniformity.widened(instruction)!;
+    const stride = this.#uniformity.strideOf(operand)!;
+    const e = this.#emitter;
+    e.begin(instruction);
+    e.push(operand, isSigned ? s32 : u32);
+    const span = Number((stride < 0n ? -stride : stride) * BigInt(this.#gang.width - 1));
+    const limits = isSigned ? [-0x8000_0000, 0x7fff_ffff] as const : [0, 0xffff_ffff] as const;
+    if (span > 0x7fff_ffff) e.code.ops("drop").i32(1);
+    else if (stride < 0n) e.code.i32(limits[0] + span).ops(isSigned ? "i32LtS" : "i32LtU");
+    else e.code.i32(limits[1] - span).ops(isSigned ? "i32GtS" : "i32GtU");
+  }
+
+  #writeBlocks(entry: FlowBlock): void {
+    const e = this.#emitter;
+    // What goes on at a suspension is reached from there too.
+    for (const { suspendBlock, resumeBlock } of this.#barriers) {
+      suspendBlock.terminator = { kind: "jump", target: resumeBlock };
+    }
+    for (const block of postorder([entry], successors)) {
+      if (block === this.#exitBlock) continue;
+      this.#code.set(block, e.emitSeparately(() => this.#writeSteps(block)));
+      const { terminator } = block;
+      if (terminator.kind !== "branch" || this.#conditions.has(block)) continue;
+      this.#conditions.set(block, e.emitSeparately(() => terminator.on.write(e)));
+    }
+    this.#code.set(this.#exitBlock, e.emitSeparately(() => this.#writeScalarExit()));
+  }
+
+  #writeSteps({ instructions }: FlowBlock): void {
+    for (const { instruction, write } of instructions) {
+      if (instruction === undefined) {
+        write(this.#emitter);
+        continue;
+      }
+      const before = this.#gang.loops;
+      this.#gang.write(instruction, instruction.form.emit!);
+      this.#costModel.note(instruction, this.#gang.loops - before);
+    }
+  }
+
+  #writeScalarExit(): void {
+    const e = this.#emitter;
+    const { code } = e;
+    code.get(contextLocal);
+    e.getFixed("blockX").memory("i32Store", contextOffset("blockX"));
+    code.get(contextLocal).get(this.#point).get(this.#gang.area);
+    if (this.#hasBarriers) e.getFixed("thread");
+    else code.i32(0);
+    pushFirstPlace(e, code).i32(1).call(this.#context.indices.scalarExit);
+    if (!this.#hasBarriers) {
+      code.ops("drop");
+      return;
+    }
+    const { isMixed } = this.#block;
+    const state = e.newLocal("i32");
+    code.if("i32").get(contextLocal).get(this.#gang.area);
+    e.getFixed("thread").call(this.#context.indices.reconverge).else().i32(gangState.exited).end().set(state);
+    code.get(this.#gang.area).get(state).memory("i32Store", gangHeader.state);
+    code.get(state).i32(gangState.single).ops("i32Eq").get(isMixed).ops("i32Or").set(isMixed);
+    this.#barriers.forEach(({ instruction }, index) => {
+      code.get(state).i32(index + 1).ops("i32Eq").if();
+      this.#waitAt(barrierOf(instruction!));
+      code.end();
+    });
+  }
+
+  /** Notes that a gang waits at a barrier. Gangs that wait at others do not go on together. */
+  #waitAt(barrier: number): void {
+    const { code } = this.#emitter;
+    const { waiting, barrier: awaited, isMixed } = this.#block;
+    code.get(waiting).get(awaited).i32(barrier).ops("i32Ne", "i32And");
+    code.get(isMixed).ops("i32Or").set(isMixed);
+    code.i32(barrier).set(awaited).i32(1).set(waiting);
+  }
+
+  /** Writes what a gang does that is suspended, that goes on, and that exits. */
+  #writeSuspensions(entry: FlowBlock, points: readonly ScalarExit[]): void {
+    if (!this.#hasBarriers) return;
+    const e = this.#emitter;
+    const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
+    const live = liveRegisters({ entry, next: successors, use });
+    // Liveness is that of the graph before its blocks are made to save and to restore.
+    const saved = new Map(this.#barriers.map((suspendPoint, index) => {
+      const { resumeBlock } = suspendPoint;
+      if (!this.#code.has(resumeBlock)) return [suspendPoint, undefined] as const;
+      return [suspendPoint, new Set([...live(resumeBlock), ...registersAt(points[index + 1]!)])] as const;
+    }));
+    this.#barriers.forEach((suspendPoint, index) => {
+      const registers = saved.get(suspendPoint);
+      if (registers !== undefined) this.#suspendAt(suspendPoint, { registers, state: index + 1 });
+    });
+    for (const block of [this.#flow.returning, this.#flow.exiting]) {
+      this.#append(block, () => {
+        e.code.get(this.#gang.area).i32(gangState.exited).memory("i32Store", gangHeader.state);
+      });
+    }
+  }
+
+  #suspendAt(
+    { suspendBlock, resumeBlock, instruction }: SuspendPoint,
+    { registers, state }: { registers: ReadonlySet<Register>; state: number },
+  ): void {
+    const e = this.#emitter;
+    this.#append(suspendBlock, () => {
+      const { code } = e;
+      for (const register of registers) this.#gang.save(register);
+      code.get(this.#gang.area).i32(state).memory("i32Store", gangHeader.state);
+      this.#waitAt(barrierOf(instruction!));
+    });
+    suspendBlock.terminator = { kind: "exit" };
+    const body = this.#code.get(resumeBlock)!;
+    const restore = e.emitSeparately(() => {
+      for (const register of registers) this.#gang.restore(register);
+    });
+    this.#code.set(resumeBlock, joined(restore, body));
+  }
+
+  #append(block: FlowBlock, write: () => void): void {
+    const body = this.#code.get(block);
+    if (body !== undefined) this.#code.set(block, joined(body, this.#emitter.emitSeparately(write)));
+  }
+}
+
+/** The type of what runs gangs: it is told where the launch's record begins, and tells the block that it has stopped at. */
+const gangFunctionType = { parameters: ["i32"], results: ["i32"] } as const;
+
+function registersAt(point: ScalarExit): readonly Register[] {
+  switch (point.kind) {
+    case "exited":
+      return [];
+    case "branch":
+      return [...new Set([...point.taken.live, ...point.otherwise.live])];
+    default:
+      return point.resumePoint.live;
+  }
+}
