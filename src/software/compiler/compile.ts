@@ -1,15 +1,16 @@
 /**
- * Compiles PTX to WebAssembly.
+ * Compiles PTX to WebAssembly, in these stages:
  *
- * The stages: text to syntax tree (`src/ptx/`); names resolved and instructions resolved (`typing/`) by the one table of them
- * (`instructions.ts`), which says of each what may be written, what it means and where the manual defines it; a graph of
- * blocks, made reducible and structured (`control_flow/`); instructions written by what the table says
- * (`function_emitter.ts`, `instructions/`), with functions to call where WebAssembly has no instruction (`helpers/`); and
- * all of it as a binary (`webassembly/`).
+ * - `src/ptx/` parses text into a syntax tree.
+ * - `typing/` resolves names, and finds each instruction's row in the one table of instructions (`instructions/`). A
+ *   row holds the instruction's syntax, its section in the manual, what it compiles to, and what may be assumed of it.
+ * - `control_flow/` builds a graph of basic blocks and makes it reducible.
+ * - `codegen/` writes each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
+ * - `webassembly/` encodes the result.
  *
- * The kernel and the functions that it calls become one function of WebAssembly, in which threads can be suspended
- * (`code_generator.ts`), and where it allows it a second one that runs many threads at once (`gangs/`). What they and
- * their caller tell each other is in `launch_context.ts`.
+ * A kernel and the functions that it calls become one WebAssembly function, in which threads can be suspended. If the
+ * kernel allows it, `simd/` compiles a second version that runs gangs of threads. `launch_context.ts` describes the
+ * memory that compiled kernels share with their caller.
  *
  * @module
  */
@@ -38,62 +39,72 @@ export { hostFunctionImports } from "./helpers/host_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
 export { PtxVersionError } from "./typing/supported_ptx.ts";
 
-/** What PTX text was compiled to. */
+/** A compiled PTX module. */
 export interface CompiledModule {
   /**
-   * Imports from `device` the `memory`, a shared memory of 4 GiB, `imageAddress`, an i64 that says where the module's
-   * variables lie, and the functions that `hostFunctionImports` gives. Exports for each kernel, under its name, a function
-   * that takes where in the memory the launch's record begins: see `launch_context.ts`. It runs the blocks or the threads
-   * that the record names.
+   * The WebAssembly module. It imports from `device`: `memory`, a shared memory of 4 GiB; `imageAddress`, an i64 with
+   * the address of the module's variables; and the functions of `hostFunctionImports`. For each kernel it exports a
+   * function of the kernel's name, which takes the offset of a launch record (see `launch_context.ts`) and runs the
+   * blocks or threads that the record names.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
-  /** The module's variables: to be placed in the memory at a multiple of 65536, before the module is instantiated. */
+  /** The module's variables, to be placed in memory at a multiple of 65536 before the module is instantiated. */
   readonly image: ModuleImage;
 }
 
-/** What is known of a compiled kernel. */
+/** A compiled kernel, and what its caller has to know to run it. */
 export interface CompiledKernel {
   readonly name: string;
   readonly parameters: KernelSignature["parameters"];
   readonly parameterBytes: number;
-  /** Undefined where the kernel does not say. */
+  /** Undefined if the kernel states no maximum. */
   readonly maxThreadsPerBlock: number | undefined;
-  /** The block that it must be launched with, in x, y and z; undefined where any will do. */
+  /** The block size that every launch must have, in x, y and z. Undefined if any size will do. */
   readonly requiredThreads: readonly [x: number, y: number, z: number] | undefined;
-  /** Without what a launch adds, which begins here. */
+  /** The static shared memory, in bytes. Dynamic shared memory begins behind it. */
   readonly sharedBytes: number;
-  /** Of each thread: where its local memory and its saved registers lie, one thread's behind the other's. */
+  /**
+   * The local memory and the space for saved registers of each thread, in bytes. Those of successive threads are
+   * adjacent.
+   */
   readonly localBytes: number;
   readonly savedBytes: number;
-  /** Of the local memory, what the kernel's own frame takes. */
+  /** The bytes of local memory that the kernel's own frame takes. */
   readonly frameBytes: number;
   /**
-   * Where threads may be suspended: then the kernel is run block by block, its threads again and again until all have
-   * exited. Undefined where each thread runs to its end, and all use the first one's local memory.
+   * The places where threads may be suspended. Such a kernel runs one block at a time, and runs the block's threads
+   * again and again until all have exited. Undefined if every thread runs to its end; then all threads use the first
+   * one's local memory.
    */
   readonly suspensions: readonly Suspension[] | undefined;
-  /** Compiles the kernel once more, to run gangs of threads; undefined where it cannot, or would hardly gain by it. */
+  /**
+   * Compiles the kernel again, to run gangs of threads. Undefined if gangs cannot run it or would not be profitable.
+   */
   compileGangs(width: GangWidth): GangKernel | undefined;
 }
 
-/** A kernel that runs threads in gangs, for launches whose blocks are whole gangs along x: see `gang_generator.ts`. */
+/**
+ * A kernel that runs gangs of threads. Its launches must have blocks whose x dimension is a multiple of the gang width.
+ * See `gang_generator.ts`.
+ */
 export interface GangKernel {
   /**
-   * Imports the same. Exports `gangs`, which runs the blocks that the launch's record names, from the first to one past the
-   * last, and returns the one at which it has stopped. Where that is not the end, the threads of that block have records,
-   * and are to be run to their end by `threads`, which is to them what a kernel is whose threads may be suspended.
+   * The WebAssembly module, with the imports of {@linkcode CompiledModule}. It exports two functions. `gangs` runs the
+   * blocks that the launch record names and returns the index of the block where it stopped. If that is not the end,
+   * the threads of that block have been saved in thread records, and `threads` runs them to their end, as a kernel with
+   * suspensions does.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
-  /** Threads of a gang. */
+  /** Threads in a gang. */
   readonly width: GangWidth;
-  /** How many registers lie in vectors, as many for each as hold a number for each thread, in the innermost loops. */
+  /** How many of the registers in the innermost loops are held in vectors, each with one number for every member. */
   readonly vectorRegisters: number;
-  /** What is to be saved of each gang. */
+  /** The bytes to save of each gang. */
   readonly gangBytes: number;
-  /** Whether all gangs of a block are there at once, not one after another. */
+  /** Whether all gangs of a block exist at once. If not, they run one after another. */
   readonly hasBarriers: boolean;
-  /** Of each thread that is in no gang any more: as of a {@linkcode CompiledKernel}. */
+  /** For each thread that has left its gang, as in {@linkcode CompiledKernel}. */
   readonly localBytes: number;
   readonly savedBytes: number;
   readonly frameBytes: number;
@@ -103,10 +114,10 @@ export interface GangKernel {
 const memoryPages = 65536;
 const maximumSharedBytes = 227 * 1024;
 const maximumLocalBytes = 512 * 1024;
-/** Locals of a function, parameters among them, and bytes of its code: engines take no more. */
+/** Engines' limits for one function: its locals, including parameters, and the bytes of its code. */
 const maximumFunctionLocals = 50_000;
 const maximumFunctionBytes = 7_654_321;
-/** Directives on a kernel that change how fast it runs, or what the caller checks, but not what it does. */
+/** Directives on a kernel that affect its speed, or that the caller checks, but that do not change what it does. */
 const knownDirectives: ReadonlySet<string> = new Set([
   "maxntid",
   "reqntid",
@@ -118,9 +129,10 @@ const knownDirectives: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Compiles one PTX module. Throws {@linkcode PtxError} naming the line for anything it does not know.
+ * Compiles a PTX module.
  *
- * @param options `instructions`: those that the module may consist of, in place of the software device's own
+ * @param options `instructions` replaces the instructions of the software device
+ * @throws {PtxError} naming the line, for anything that is not supported
  */
 export function compilePtx(
   text: string,
@@ -233,7 +245,7 @@ function threadsPerBlock(
   return { maxThreadsPerBlock, requiredThreads };
 }
 
-/** What a compiled kernel is too large for can only be told when all of it is there. */
+/** Throws if a compiled kernel exceeds an engine's limits. */
 function checkSize({ name, line }: FunctionDeclaration, { type, locals, code }: FunctionDefinition): void {
   const count = type.parameters.length + locals.length;
   if (count > maximumFunctionLocals) {

@@ -1,17 +1,16 @@
 /**
- * Where a compiled kernel finds what its caller tells it, and where it leaves the threads that it has not finished: a
- * record of numbers for the launch, and one for each thread. What compiled code reads and writes, and what the scheduler of
- * threads does, meet here.
+ * The memory that compiled kernels share with their caller: a launch record, and one record for each thread that has
+ * not finished. Compiled code and the scheduler of threads agree on their layout here.
  *
  * @module
  */
 
-/** The numbers of 32 bits that a launch consists of, in order. */
+/** The fields of a launch record, in order. Each is a 32-bit number. */
 export const contextFields = [
-  /** Of a kernel whose threads never wait: the blocks that are run, in x, to one past the last. */
+  /** For a kernel without suspensions: the blocks to run, in x. The last is exclusive. */
   "firstBlockX",
   "lastBlockX",
-  /** Of another: the block, and its threads that are run, to one past the last. */
+  /** For a kernel with suspensions: the block, and its threads to run. The last thread is exclusive. */
   "blockX",
   "firstThread",
   "lastThread",
@@ -23,61 +22,61 @@ export const contextFields = [
   "blockDimX",
   "blockDimY",
   "blockDimZ",
-  /** Where in the memory the packed parameters begin. */
+  /** The offset of the packed parameters in memory. */
   "parameters",
-  /** Where the block's shared memory begins, and its bytes. */
+  /** The offset of the block's shared memory, and its bytes. */
   "shared",
   "sharedBytes",
-  /** Where the first thread's local memory begins. */
+  /** The offset of the first thread's local memory. */
   "localMemory",
-  /** Where the first thread's registers are saved. */
+  /** The offset of the first thread's saved registers. */
   "savedRegisters",
-  /** Where the records of the threads begin. */
+  /** The offset of the thread records. */
   "threads",
-  /** Where the device's table of bounds begins. */
+  /** The offset of the device's bounds table. */
   "bounds",
-  /** How often a thread may go around its loops before it asks whether it may go on. */
+  /** Loop iterations left before the kernel asks for more fuel. */
   "fuelLeft",
-  /** Where the registers of gangs of threads are saved. */
+  /** The offset of the saved registers of gangs. */
   "gangs",
-  /** How often the threads of a gang have gone different ways, and how often all gangs of a block have been run. */
+  /** How often a gang has diverged, and how often all gangs of a block have been run. */
   "divergences",
   "rounds",
 ] as const;
 
-/** One of the numbers of a launch. */
+/** A field of a launch record. */
 export type ContextField = typeof contextFields[number];
 
 const contextOffsets: ReadonlyMap<ContextField, number> = new Map(
   contextFields.map((field, index) => [field, index * 4]),
 );
 
-/** Where a number lies in the record, in bytes. */
+/** The offset of a field in a launch record, in bytes. */
 export function contextOffset(field: ContextField): number {
   return contextOffsets.get(field)!;
 }
 
-/** Bytes of a thread's record. */
+/** The bytes of a thread record. */
 export const threadRecordByteLength = 64;
 
-/** Where in a thread's record something lies, in bytes. */
+/** The offsets of the fields of a thread record, in bytes. */
 export const threadRecord = {
-  /** Its place in the block: x, y from bit 10 on, z from bit 20 on. Written by the scheduler. */
+  /** The thread's index in the block: x, y from bit 10 on, z from bit 20 on. Written by the scheduler. */
   place: 0,
-  /** Where in the kernel it goes on: 0 at its start. */
+  /** Where in the kernel the thread resumes: 0 at its start. */
   resumeIndex: 4,
-  /** What it waits for: one more than the index of a suspension; 0 where it may go on; -1 once it has exited. */
+  /** What the thread waits for: one more than the index of a suspension, 0 if it can run, or -1 once it has exited. */
   request: 8,
-  /** Where its registers are saved, and where its frame and what lies above that begin. */
+  /** The offsets of its saved registers, of its frame, and of the free stack above the frame. */
   saved: 12,
   frame: 16,
   top: 20,
-  /** What it asks with: numbers of 32 bits but for the value, which may have 64. */
+  /** The operands of its request. All have 32 bits except the value, which may have 64. */
   mask: 24,
   first: 28,
   second: 32,
   value: 40,
-  /** What it is answered: written by the scheduler, in place of the value. */
+  /** The results of its request, written by the scheduler. */
   result: 48,
   predicate: 56,
 } as const;
@@ -85,22 +84,24 @@ export const threadRecord = {
 /** The request of a thread that has exited. */
 export const exited = -1;
 
-/** Where a thread may be suspended, and what it asks for there. */
+/** A place where a thread may be suspended, and what it requests there. */
 export interface Suspension {
   readonly request: SuspensionRequest;
-  /** Of the PTX text. */
+  /** The line in the PTX text. */
   readonly line: number;
 }
 
-/** What a suspended thread asks for. */
+/** What a suspended thread requests. */
 export type SuspensionRequest =
-  /** `bar.sync`, `bar.red` and `bar.arrive`: `first` is the barrier, `second` how many threads, 0 for all. */
+  /**
+   * `bar.sync`, `bar.red` and `bar.arrive`: `first` is the barrier, and `second` the number of threads, or 0 for all.
+   */
   | { readonly kind: "barrier"; readonly operation: "sync" | "arrive" | "popc" | "and" | "or" }
   /** `bar.warp.sync` */
   | { readonly kind: "warpBarrier" }
   /** `shfl.sync`: `first` is the lane or distance, `second` the clamp and segment mask. */
   | { readonly kind: "shuffle"; readonly mode: "up" | "down" | "bfly" | "idx" }
-  /** `vote.sync`; `value` is the predicate. */
+  /** `vote.sync`: `value` is the predicate. */
   | { readonly kind: "vote"; readonly mode: "all" | "any" | "uni" | "ballot" }
   | { readonly kind: "match"; readonly mode: "any" | "all" }
   /** `redux.sync` */
@@ -109,7 +110,7 @@ export type SuspensionRequest =
     readonly operation: "add" | "min" | "max" | "and" | "or" | "xor";
     readonly signed: boolean;
   }
-  /** The threads of the warp that are at the same place. */
+  /** `activemask`: which threads of the warp are at the same place. */
   | { readonly kind: "activeMask" }
-  /** Others may go on first. */
+  /** Nothing: other threads run first. */
   | { readonly kind: "yield" };

@@ -1,5 +1,5 @@
 /**
- * What the functions have in common that a kernel is compiled to.
+ * The code of basic blocks, and their structured form.
  *
  * @module
  */
@@ -9,17 +9,17 @@ import type { FlowBlock } from "../control_flow/function_flow.ts";
 import { writeStructured } from "../control_flow/structured_code.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** A graph of blocks whose code is written. */
+/** A graph of blocks whose code has been emitted. */
 export interface WrittenBlocks {
   readonly entry: FlowBlock;
   readonly code: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** Of the blocks that branch, what pushes what their branch depends on. */
+  /** For each block that branches, the code that pushes the operand of its branch. */
   readonly conditions: ReadonlyMap<FlowBlock, EmittedCode>;
-  /** What going around a loop is counted for. */
+  /** The fuel that one iteration of a loop costs. */
   readonly fuelPerIteration: number;
 }
 
-/** Writes a reducible graph. */
+/** Writes a reducible graph as structured code. */
 export function writeBlocks(
   e: FunctionEmitter,
   { entry, code, conditions, fuelPerIteration }: WrittenBlocks,
@@ -53,7 +53,7 @@ export function writeBlocks(
   return e.code.finish();
 }
 
-/** Makes a block switch on where a thread or a gang is to go on, and returns the code for that. */
+/** Ends a block with a switch on where a thread or a gang resumes, and returns the code of the switch. */
 export function switchOnResumeIndex(
   e: FunctionEmitter,
   block: FlowBlock,
@@ -63,7 +63,7 @@ export function switchOnResumeIndex(
   return e.emitSeparately(() => e.getFixed("resumeIndex"));
 }
 
-/** What a block does to registers, the condition of its branch included. */
+/** The registers that a block uses and defines, its branch condition included. */
 export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): RegisterUse {
   if (condition === undefined) return body;
   const uses = new Set(body.uses);
@@ -71,7 +71,7 @@ export function usesOf(body: EmittedCode, condition: EmittedCode | undefined): R
   return { uses, definitions: body.definitions };
 }
 
-/** Code one behind the other, when what it does to registers is not asked any more. */
+/** Concatenates code. The result does not track which registers it uses. */
 export function joined(...parts: readonly (EmittedCode | undefined)[]): EmittedCode {
   const code = new CodeWriter();
   for (const part of parts) if (part !== undefined) code.append(part.code);

@@ -1,11 +1,11 @@
 /**
- * Compiles a kernel, and the functions that it calls, to one function of WebAssembly: a loop over threads around the body
- * of one thread.
+ * Compiles a kernel and the functions that it calls to one WebAssembly function: a loop over threads around the body of
+ * one thread.
  *
- * Where the threads of a block never wait for each other, each runs to its end, and blocks are looped over too. Otherwise a
- * thread that waits leaves the body: what its registers hold is saved, and where it goes on is noted in its record. The
- * body then begins with a switch on that. A call is of the same kind: what the caller needs later is saved, and the switch
- * leads back from the function to where it was called.
+ * If the threads of a block never wait for each other, each runs to its end, and the function loops over blocks too.
+ * Otherwise a thread that must wait leaves the body: its registers are saved, and its record notes where it resumes.
+ * The body begins with a switch on that. Calls work in the same way: the caller saves the registers that it needs
+ * later, and the callee returns through the switch.
  *
  * @module
  */
@@ -38,52 +38,55 @@ import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** A kernel as a function of WebAssembly, and what its caller has to know of it. */
+/** A kernel as a WebAssembly function, and what its caller has to know. */
 export interface GeneratedKernel {
   readonly definition: FunctionDefinition;
-  /** Where its threads may be suspended; undefined where each runs to its end and blocks are run many at once. */
+  /**
+   * The places where its threads may be suspended. Undefined if each thread runs to its end and one call runs many
+   * blocks.
+   */
   readonly suspensions: readonly Suspension[] | undefined;
-  /** Of each thread's local memory, with what keeps the threads' apart. */
+  /** The local memory of each thread, with the gap between the memories of two threads. */
   readonly localBytes: number;
-  /** Of each thread's local memory, what the kernel's own frame takes. */
+  /** The part of the local memory that the kernel's own frame takes. */
   readonly frameBytes: number;
-  /** For each thread's registers while it is suspended. */
+  /** The space for each thread's saved registers. */
   readonly savedBytes: number;
 }
 
-/** Where a thread of a kernel can go on that was saved elsewhere than where the kernel saves it. */
+/** A place where the kernel can resume a thread whose registers were saved by other code. */
 export interface ResumePoint {
-  /** What its record must say: where it goes on, and what it waits for, 0 for nothing. */
+  /** What the thread's record must say: where it resumes, and what it waits for, or 0 for nothing. */
   readonly resumeIndex: number;
   readonly request: number;
-  /** The registers that must be saved. */
+  /** The registers that must have been saved. */
   readonly live: readonly Register[];
 }
 
-/** A kernel whose threads can go on where those of a gang part. */
+/** A kernel whose threads can resume at the divergence points of a gang. */
 export interface ResumableKernel extends GeneratedKernel {
   readonly suspensions: readonly Suspension[];
-  /** In the order of the divergencePoints. */
+  /** In the order of the divergence points. */
   readonly divergencePoints: readonly ResumePoint[];
-  /** Behind each instruction at which threads are suspended. */
+  /** Behind each instruction that suspends threads. */
   readonly suspended: ReadonlyMap<ResolvedInstruction, ResumePoint>;
-  /** Where each register is saved, from where the thread's begin. */
+  /** Where each register is saved, from the start of the thread's saved registers. */
   readonly slots: ReadonlyMap<Register, number>;
 }
 
-/** What is told of a kernel beside its body. */
+/** What the generator has to know beside the kernel's body. */
 export interface GeneratorContext {
   readonly parameterBytes: number;
-  /** Where in the image of the module's variables those in `.const` lie. */
+  /** The part of the module's image that holds the variables in `.const`. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
-  /** The functions whose addresses the module takes: a call by address may be of any of them. */
+  /** The functions whose addresses are taken: any of them may be the target of an indirect call. */
   readonly addressed: ReadonlySet<FunctionName>;
   readonly options: CompileOptions;
 }
 
-/** What functions that call themselves get of a thread's local memory, and as much for saved registers. */
+/** The stack of each thread if functions may call themselves, and the same again for saved registers. */
 const unboundedStackBytes = 16384;
-/** Of what is saved when a function is called: where its caller goes on, and the caller's frame and what is above it. */
+/** What a call saves beside registers: where the caller resumes, its frame, and the free stack above the frame. */
 const savedHeader = { resumeIndex: 0, frame: 4, top: 8, byteLength: 16 } as const;
 
 /** Compiles a kernel. */
@@ -91,7 +94,7 @@ export function generateKernel(name: string, resolved: ResolvedKernel, context: 
   return new KernelGenerator(resolved, context).generate(name);
 }
 
-/** Compiles a kernel that calls no functions so that its threads can go on where those of a gang part. */
+/** Compiles a kernel without calls so that its threads can resume at the divergence points of a gang. */
 export function generateResumableKernel(
   name: string,
   resolved: ResolvedKernel,
@@ -100,16 +103,16 @@ export function generateResumableKernel(
   return new KernelGenerator(resolved, context, divergencePoints).generateResumable(name);
 }
 
-/** What is known of a function of the kernel once its code is written. */
+/** A function of the kernel whose code has been emitted. */
 interface GeneratedFunction {
   readonly flow: FunctionFlow;
-  /** Where its registers are saved, from the start of what the function saves, and in all. */
+  /** Where its registers are saved, from the start of what the function saves, and the bytes of all that it saves. */
   readonly slots: ReadonlyMap<Register, number>;
   readonly savedBytes: number;
   readonly live: (block: FlowBlock) => readonly Register[];
 }
 
-/** A suspendPoint, and the number by which the kernel goes on behind it. */
+/** A suspend point, and the index by which the kernel resumes there. */
 interface NumberedSuspendPoint {
   readonly suspendPoint: SuspendPoint;
   readonly owner: GeneratedFunction;
@@ -122,7 +125,7 @@ class KernelGenerator {
   readonly #flows: ReadonlyMap<ResolvedFunction, FunctionFlow>;
   readonly #isResumable: boolean;
   readonly #isUnbounded: boolean;
-  /** Known once the code of all functions is written. */
+  /** Known once the code of all functions has been emitted. */
   #savedBytesOnce: number | undefined;
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
@@ -204,7 +207,10 @@ class KernelGenerator {
     };
   }
 
-  /** Of each thread; a function that is called may need its header before it is seen that there is no room. */
+  /**
+   * For each thread. It includes one more header, because a callee writes its header before it checks for stack
+   * overflow.
+   */
   get #savedBytes(): number {
     return this.#savedBytesOnce ??= this.#countSavedBytes();
   }
@@ -217,7 +223,10 @@ class KernelGenerator {
     return depth.byteLength + savedHeader.byteLength + (depth.isUnbounded ? unboundedStackBytes : 0);
   }
 
-  /** How far apart the threads' local memories lie: arguments are passed before it is seen that there is no room. */
+  /**
+   * The distance between the local memories of two threads. It includes room for arguments, because they are passed
+   * before the callee checks for stack overflow.
+   */
   get #localStride(): number {
     let passed = 0;
     for (const { suspendPoints } of this.#flows.values()) {
@@ -228,7 +237,7 @@ class KernelGenerator {
     return roundUp(this.#emitter.sizes.local + passed, 16);
   }
 
-  /** Writes the code of a function's blocks, and finds what must be saved where it departs. */
+  /** Emits the code of a function's blocks, and finds the registers to save at its suspend points. */
   #generateFunction(flow: FunctionFlow): GeneratedFunction {
     const e = this.#emitter;
     const { function: resolved, suspendPoints } = flow;
@@ -270,7 +279,7 @@ class KernelGenerator {
     return { flow, slots, savedBytes: roundUp(end, 16), live };
   }
 
-  /** Makes one graph of all functions, which begins with a switch on where the thread goes on. */
+  /** Joins all functions into one graph, which begins with a switch on where the thread resumes. */
   #joinFunctions(): FlowBlock {
     const suspendPoints: NumberedSuspendPoint[] = [];
     const dispatch = newBlock();
@@ -298,7 +307,7 @@ class KernelGenerator {
     return blockBefore(dispatch);
   }
 
-  /** Begins a block of the kernel with what it takes to go on there. */
+  /** Makes a block of the kernel a place where saved threads can resume. */
   #resumeAt(block: FlowBlock, point: Omit<ResumePoint, "live">): void {
     const owner = this.#functions.get(this.#resolved.kernel)!;
     this.#resumePoints.set(block, { ...point, live: owner.live(block) });
@@ -375,7 +384,7 @@ class KernelGenerator {
     });
   }
 
-  /** Writes how a function begins, how it returns, and how a thread ends in it. */
+  /** Writes a function's entry and return, and what it does when its thread exits. */
   #finishFunction({ function: resolved, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
     const e = this.#emitter;
     const isKernel = resolved.call === undefined;
@@ -433,7 +442,7 @@ class KernelGenerator {
   }
 }
 
-/** Lets the other threads go on before a thread has gone around a loop too often in which it may wait for them. */
+/** Makes threads yield in loops where they may spin, before they have spun too often. */
 function addYields({ entry, suspendPoints }: FunctionFlow): void {
   for (const { from, header } of spinLoops(entry)) {
     const deciding = newBlock();

@@ -1,5 +1,5 @@
 /**
- * Where the threads of a gang may part, in a function's flow of control.
+ * The points in a function's control flow where the members of a gang may diverge.
  *
  * @module
  */
@@ -13,13 +13,13 @@ import {
 } from "../control_flow/function_flow.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
-/** A block that ends with a branch, and that. */
+/** A block that ends with a branch, and its branch. */
 export interface BranchingBlock {
   readonly block: FlowBlock;
   readonly branch: Extract<FlowBlock["terminator"], { kind: "branch" }>;
 }
 
-/** The blocks that branch, by the instruction that decides. */
+/** The blocks that branch, by the instruction with the predicate. */
 export function branchesOf({ entry }: FunctionFlow): Map<ResolvedInstruction, BranchingBlock> {
   const branches = new Map<ResolvedInstruction, BranchingBlock>();
   for (const block of postorder([entry], successors)) {
@@ -30,7 +30,7 @@ export function branchesOf({ entry }: FunctionFlow): Map<ResolvedInstruction, Br
   return branches;
 }
 
-/** Splits blocks in front of the instructions before which threads may part. */
+/** Splits blocks before the instructions where members may diverge. */
 export function splitAt(
   flow: FunctionFlow,
   divergencePoints: readonly DivergencePoint[],
@@ -39,7 +39,7 @@ export function splitAt(
   return splitBefore(flow, new Set(instructions));
 }
 
-/** For each divergence a block of its own, that leads to where a thread goes on that comes from there. */
+/** For each divergence point a new block, which leads to where a single thread resumes. */
 export function resumeBlocksAt(flow: FunctionFlow, divergencePoints: readonly DivergencePoint[]): FlowBlock[] {
   const splits = splitAt(flow, divergencePoints);
   const branches = branchesOf(flow);

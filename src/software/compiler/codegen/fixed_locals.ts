@@ -1,32 +1,32 @@
 import type { ContextField } from "../launch_context.ts";
 import type { FunctionType } from "../webassembly/module_encoder.ts";
 
-/** What a kernel keeps for the thread that it runs: each an i32. */
+/** What a kernel keeps for the thread that runs. Each is an i32. */
 const threadFields = [
   "threadX",
   "threadY",
   "threadZ",
-  /** Its number in the block. */
+  /** The thread's index in the block, counted along x, y and z. */
   "thread",
-  /** Where its record begins. */
+  /** The offset of its record. */
   "record",
-  /** Where its local memory begins, and in that the frame of the function that it is in, and what is above the frame. */
+  /** The offsets of its local memory, of the current function's frame in it, and of the free stack above the frame. */
   "local",
   "frame",
   "top",
-  /** Where the function's registers are saved. */
+  /** The offset of the current function's saved registers. */
   "saved",
-  /** Where it is to go on. */
+  /** Where the thread resumes. */
   "resumeIndex",
-  /** How often it may still go around loops before it asks whether it may go on, and before it lets others go on. */
+  /** Loop iterations left before the kernel asks for more fuel, and before a spinning thread yields. */
   "fuel",
   "spins",
 ] as const;
 
-/** A local that a kernel has where it is asked for. */
+/** The name of a local that a kernel has only if its code uses it. */
 export type FixedLocal = ContextField | typeof threadFields[number];
 
-/** The type of what a kernel is compiled to: it is told where the launch's record begins. */
+/** The type of a compiled kernel: its argument is the offset of the launch record. */
 export const runType: FunctionType = { parameters: ["i32"], results: [] };
-/** The local that tells where the launch's record begins. */
+/** The local that holds the offset of the launch record. */
 export const contextLocal = 0;

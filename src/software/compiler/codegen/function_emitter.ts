@@ -15,70 +15,70 @@ import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../t
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
 
-/** What a piece of code reads of registers before it has set them, and what it always sets. */
+/** The registers that a piece of code reads before it sets them, and those that it sets on every path. */
 export interface RegisterUse {
   readonly uses: ReadonlySet<Register>;
   readonly definitions: ReadonlySet<Register>;
 }
 
-/** A piece of code, with what it does to registers. */
+/** A piece of code, and its use of registers. */
 export interface EmittedCode extends RegisterUse {
   readonly code: Uint8Array;
 }
 
-/** The global of a compiled module: the address of the image of its variables. */
+/** The index of the global with the address of the module's image. */
 export const imageAddressGlobal = 0;
 
-/** Sizes of the spaces that a kernel addresses, in bytes. */
+/** The sizes of the state spaces that a kernel addresses, in bytes. */
 export interface SpaceSizes {
   readonly parameters: number;
-  /** Undefined where the kernel uses what a launch adds: how much there is, the caller says. */
+  /** Undefined if the kernel uses dynamic shared memory: then the caller states the size. */
   readonly shared: number | undefined;
-  /** What the kernel declares itself. */
+  /** The shared memory that the kernel declares itself. */
   readonly staticShared: number;
-  /** Of each thread, the frames of all functions. */
+  /** The local memory of each thread: the frames of all functions. */
   readonly local: number;
-  /** Whether the frame of the function that is run may lie elsewhere than at the start of that. */
+  /** Whether the current function's frame may begin elsewhere than at the start of local memory. */
   readonly hasFrames: boolean;
-  /** Whether there is memory above the frames that is taken while functions run. */
+  /** Whether functions take stack memory above their frames. */
   readonly hasTop: boolean;
-  /** Where in the image of the module's variables those in `.const` lie. */
+  /** The part of the module's image that holds the variables in `.const`. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
 }
 
-/** How a module is compiled. */
+/** Options of the compiler. */
 export interface CompileOptions {
-  /** Whether accesses to global and shared memory are checked: to be left out only to measure what that costs. */
+  /** Whether accesses to global and shared memory are checked. Turn it off only to measure the cost of the checks. */
   readonly boundsChecks: boolean;
-  /** Whether the engine's relaxed multiply-add is used, which must round once. */
+  /** Whether to use the engine's relaxed multiply-add, which must round only once. */
   readonly fusedMultiplyAdd: boolean;
   /**
-   * Whether kernels that can have one get a version, too, that runs several threads at once: where it is likely to be
-   * faster, or always.
+   * Whether to compile a second version of kernels that runs gangs of threads: never, where it is likely to be faster,
+   * or wherever it is possible.
    */
   readonly gangs: boolean | "always";
 }
 
-/** Locals that stand for registers and for numbers of the thread while some code is written. */
+/** Locals that replace those of registers and of fixed locals while some code is emitted. */
 export interface StandIns {
   readonly registers: ReadonlyMap<Register, number>;
   readonly fixed: ReadonlyMap<FixedLocal, number>;
 }
 
-/** How an operand's register may differ from the type of an instruction. */
+/** How an operand may differ from the instruction's type. */
 export interface OperandOptions {
-  /** Whether the register may be wider: true of loads, stores and conversions. */
+  /** Whether the register may be wider than the type, as in loads, stores and conversions. */
   readonly wide?: boolean;
   /**
-   * Of an operand, that any NaN of 32 bits will do where it is one; of a result, that it may be any. Without it they are
-   * those that PTX sees.
+   * For an operand: any 32-bit NaN will do. For a result: its NaN may have any bits. Otherwise NaNs have the bits that
+   * PTX specifies.
    */
   readonly anyNaN?: boolean;
 }
 
 /**
- * Writes the code of one kernel and of the functions that it calls, instruction by instruction: registers become locals,
- * and operands are pushed and results taken from the stack in the type that the instruction works in.
+ * Emits the code of one kernel and of the functions that it calls, one instruction at a time. Registers become locals.
+ * Operands are pushed, and results popped, in the type of the instruction.
  */
 export class FunctionEmitter {
   code: CodeWriter = new CodeWriter();
@@ -87,7 +87,7 @@ export class FunctionEmitter {
   readonly #valueTypes = new Map<Register, ValueType>();
   readonly #locals: LocalType[] = [];
   readonly #registers = new Map<Register, number>();
-  /** Of functions only one is run at a time: their registers share the locals. */
+  /** Only one function runs at a time, so functions share the locals of their registers. */
   readonly #registerLocals = new LocalPools((type) => this.newLocal(type));
   readonly #temporaries = new LocalPools((type) => this.newLocal(type));
   readonly #fixed = new Map<FixedLocal, number>();
@@ -113,17 +113,17 @@ export class FunctionEmitter {
     return this.#locals;
   }
 
-  /** The kernel's parameters that were read as a whole: each lies in a local from the start. */
+  /** The kernel's parameters that are read whole. Each is in a local from the start. */
   get preloadedParameters(): Iterable<{ local: number; offset: number; type: ScalarType }> {
     return this.#parameters.values();
   }
 
-  /** The numbers of the launch and the thread that the code asks for, with their locals. */
+  /** The fixed locals that the code uses. */
   get fixedLocals(): ReadonlyMap<FixedLocal, number> {
     return this.#fixed;
   }
 
-  /** Begins with the next function, whose registers take the locals of those of the one before. */
+  /** Begins the next function, whose registers reuse the locals of the function before. */
   enterFunction(instructions: readonly ResolvedInstruction[]): void {
     for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
@@ -132,7 +132,7 @@ export class FunctionEmitter {
     this.#registerLocals.giveBackAll();
   }
 
-  /** What `write` emits, by itself. */
+  /** Emits code into a separate buffer. */
   emitSeparately(write: () => void): EmittedCode {
     const { code } = this;
     this.code = new CodeWriter();
@@ -144,7 +144,7 @@ export class FunctionEmitter {
     return emitted;
   }
 
-  /** Writes what an instruction does, under its predicate where it has one. */
+  /** Emits an instruction, under its predicate if it has one. */
   write(instruction: ResolvedInstruction, emit: Emit): void {
     if (instruction.predicate === undefined) {
       this.writeAlways(instruction, emit);
@@ -160,13 +160,13 @@ export class FunctionEmitter {
     }
   }
 
-  /** Writes what an instruction does, or some of it, whatever its predicate. */
+  /** Emits an instruction, or a part of it, regardless of its predicate. */
   writeAlways(instruction: ResolvedInstruction, emit: Emit): void {
     this.begin(instruction);
     emit(this, instruction);
   }
 
-  /** Lets `write` write with other locals in place of some. */
+  /** Emits code with other locals in place of some. */
   writeWith(standIns: StandIns, write: () => void): void {
     const before = this.#standIns;
     this.#standIns = standIns;
@@ -174,13 +174,13 @@ export class FunctionEmitter {
     this.#standIns = before;
   }
 
-  /** Notes which instruction is written, whose temporaries are all free. */
+  /** Begins an instruction, and frees all temporaries. */
   begin(instruction: ResolvedInstruction): void {
     this.#current = instruction;
     this.#temporaries.giveBackAll();
   }
 
-  /** Pushes whether an instruction is to be executed, as an i32. */
+  /** Pushes the value of an instruction's predicate, as an i32. */
   pushPredicate({ predicate }: ResolvedInstruction): void {
     const { register, negated } = predicate!;
     this.#use(register);
@@ -188,12 +188,12 @@ export class FunctionEmitter {
     if (negated) this.code.ops("i32Eqz");
   }
 
-  /** Refuses the instruction that is being written. */
+  /** Refuses the current instruction. */
   fail(reason: string): never {
     throw new PtxError(this.#current!.line, `cannot compile "${this.#current!.text}": ${reason}`);
   }
 
-  /** The line of the instruction that is being written. */
+  /** The line of the current instruction. */
   get line(): number {
     return this.#current!.line;
   }
@@ -206,7 +206,7 @@ export class FunctionEmitter {
     return this.code.set(this.fixedLocal(name));
   }
 
-  /** The local for a number of the launch or the thread. */
+  /** The local with a field of the launch record or of the thread. */
   fixedLocal(name: FixedLocal): number {
     let local = this.#standIns?.fixed.get(name) ?? this.#fixed.get(name);
     if (local === undefined) {
@@ -216,7 +216,7 @@ export class FunctionEmitter {
     return local;
   }
 
-  /** The carry that instructions with `.cc` leave, 0 or 1: a register of the function like any other. */
+  /** The carry that instructions with `.cc` set, 0 or 1. It is a register like any other. */
   get carry(): Register {
     return this.#carry;
   }
@@ -225,12 +225,12 @@ export class FunctionEmitter {
     return this.code.call(helperIndex(name));
   }
 
-  /** A local for the rest of the instruction that is being written. */
+  /** A local that is free for the rest of the current instruction. */
   temporary(type: LocalType): number {
     return this.#temporaries.take(type);
   }
 
-  /** A local for good. */
+  /** A new local that is never reused. */
   newLocal(type: LocalType): number {
     this.#locals.push(type);
     return runType.parameters.length + this.#locals.length - 1;
@@ -247,7 +247,7 @@ export class FunctionEmitter {
     return parameter.local;
   }
 
-  /** Pushes an operand's value as one of a type: narrow integers are extended by its sign or lack of one. */
+  /** Pushes an operand as a value of the given type. Narrow integers are sign-extended or zero-extended. */
   push(operand: ResolvedOperand | undefined, type: ScalarType, options: OperandOptions = {}): void {
     const { code } = this;
     switch (operand?.kind) {
@@ -287,26 +287,26 @@ export class FunctionEmitter {
     }
   }
 
-  /** The local that holds an operand of a type as it is, where one does. */
+  /** The local that holds an operand in the given type, if there is one. */
   localOf(operand: ResolvedOperand | undefined, type: ScalarType): number | undefined {
     if (operand?.kind !== "register" || operand.type.bits !== type.bits) return undefined;
     return this.valueType(operand) === type.value ? this.registerLocal(operand) : undefined;
   }
 
-  /** Gives a NaN of 32 bits on the stack the bits that arithmetic gives. */
+  /** Replaces a 32-bit NaN on the stack with the canonical NaN. */
   canonicalizeNaN32(): void {
     const value = this.temporary("f32");
     this.code.tee(value).f32Bits(0x7fff_ffffn).get(value).get(value).ops("f32Eq", "select");
   }
 
-  /** Whether the instruction that is being written only moves numbers to a register whose NaN may be any. */
+  /** Whether the current instruction only copies numbers to a register whose NaNs are deferred. */
   #copiesAnyNaN(): boolean {
     const instruction = this.#current!;
     const [destination] = instruction.operands;
     return copiesNumbers(instruction) && destination?.kind === "register" && this.#deferredNaNs.has(destination);
   }
 
-  /** Pushes the address of a byte of a variable, in the variable's own space, as an i64. */
+  /** Pushes the address of a byte of a variable as an i64, in the variable's own state space. */
   pushVariable(variable: Variable, offset: bigint): void {
     this.code.i64(BigInt(variable.offset) + offset);
     if (isInImage(variable)) this.code.globalGet(imageAddressGlobal).ops("i64Add");
@@ -315,14 +315,14 @@ export class FunctionEmitter {
     this.getFixed("local").ops("i32Sub", "i64ExtendI32U", "i64Add");
   }
 
-  /** Pushes where the frame of the function begins. */
+  /** Pushes the offset of the current function's frame. */
   getFrame(): CodeWriter {
     return this.getFixed(this.sizes.hasFrames ? "frame" : "local");
   }
 
   /**
-   * The locals, both i64, that remember of a pointer where the allocation begins that it was found to point into, and how
-   * many places for an access of some bytes there are in it: none at first.
+   * The i64 locals that cache where a pointer was last found to point: the start of the allocation, and how many
+   * accesses of the given size it has room for. Both are 0 at first.
    */
   rangeCache(base: ResolvedAddress["base"], bytes: number): { begin: number; count: number } {
     const root = base?.kind === "register" ? this.#rootOf(base) : base;
@@ -333,25 +333,25 @@ export class FunctionEmitter {
     return cache;
   }
 
-  /** The local that says how many places for an access of some bytes the block's shared memory has. */
+  /** The local that tells how many accesses of the given size the block's shared memory has room for. */
   sharedPlaces(bytes: number): number {
     const local = this.#sharedPlaces.get(bytes) ?? this.newLocal("i32");
     this.#sharedPlaces.set(bytes, local);
     return local;
   }
 
-  /** Those locals, by the bytes of the access. */
+  /** Those locals, by the size of the access. */
   get sharedPlacesLocals(): ReadonlyMap<number, number> {
     return this.#sharedPlaces;
   }
 
-  /** Pushes how many bytes the block's shared memory has. */
+  /** Pushes the size of the block's shared memory. */
   pushSharedBytes(): void {
     if (this.sizes.shared === undefined) this.getFixed("sharedBytes");
     else this.code.i32(this.sizes.shared);
   }
 
-  /** Puts what `produce` pushes, a value of a type, into a destination. */
+  /** Assigns the value that `produce` pushes, of the given type, to a destination. */
   assign(
     destination: ResolvedOperand | undefined,
     type: ScalarType,
@@ -372,7 +372,7 @@ export class FunctionEmitter {
     if (!this.#isConditional) this.#definitions.add(destination);
   }
 
-  /** Extends the low bits of an i32 on the stack, by a type of 8 or 16 bits, to all 32. */
+  /** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, by the given type. */
   extend(type: ScalarType): void {
     extend(this.code, type);
   }
@@ -392,7 +392,7 @@ export class FunctionEmitter {
     return local;
   }
 
-  /** Whether a register may hold any NaN of 32 bits in place of the one that arithmetic gives. */
+  /** Whether a register may hold any 32-bit NaN in place of the canonical NaN. */
   hasDeferredNaN(register: Register): boolean {
     return this.#deferredNaNs.has(register);
   }
@@ -429,12 +429,12 @@ export class FunctionEmitter {
     if (!this.#definitions.has(register)) this.#uses.add(register);
   }
 
-  /** Notes that the code reads a register in another way than by {@linkcode push}. */
+  /** Records that the code reads a register without {@linkcode push}. */
   noteUse(register: Register): void {
     this.#use(register);
   }
 
-  /** Notes that the code sets a register in another way than by {@linkcode assign}. */
+  /** Records that the code sets a register without {@linkcode assign}. */
   noteDefinition(register: Register): void {
     if (!this.#isConditional) this.#definitions.add(register);
   }

@@ -1,12 +1,12 @@
 /**
- * Numbers that stand in an instruction as its operands.
+ * Literal operands of instructions.
  *
  * @module
  */
 import type { FunctionEmitter } from "./function_emitter.ts";
 import { type ScalarType, singleBits } from "../typing/scalar_types.ts";
 
-/** Pushes an integer as a value of an instruction's type, which must have room for it. */
+/** Pushes an integer literal in an instruction's type, which it must fit. */
 export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: ScalarType): void {
   const { bits, kind } = type;
   if (kind === "float") e.fail(`the integer ${value} stands where a ".${type.name}" is needed`);
@@ -18,7 +18,7 @@ export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: Scal
   else e.code.i32(Number(kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value)));
 }
 
-/** Pushes a floating-point number as a value of an instruction's type. */
+/** Pushes a floating-point literal in an instruction's type. */
 export function pushFloatLiteral(
   e: FunctionEmitter,
   { precision, bits }: { precision: "single" | "double"; bits: bigint },

@@ -1,6 +1,6 @@
 import type { LocalType } from "../webassembly/opcodes.ts";
 
-/** Locals that are used again: those that were taken are all given back at once. */
+/** Pools of reusable locals. All locals that were taken are given back at once. */
 export class LocalPools {
   readonly #newLocal: (type: LocalType) => number;
   readonly #locals: Readonly<Record<LocalType, number[]>> = { i32: [], i64: [], f32: [], f64: [], v128: [] };
@@ -10,7 +10,7 @@ export class LocalPools {
     this.#newLocal = newLocal;
   }
 
-  /** A local that is not taken. */
+  /** A local that is not in use. */
   take(type: LocalType): number {
     return this.#locals[type][this.#taken[type]++] ??= this.#newLocal(type);
   }

@@ -1,23 +1,21 @@
 /**
- * Finds the registers whose NaNs need not have PTX's bits until something looks at them.
+ * Finds the registers whose NaNs are canonicalized only when they are observed.
  *
- * Arithmetic of 32 bits gives one NaN only, and WebAssembly leaves open which. Where all that is ever put into a
- * register is such a result, the register may hold any NaN: it is known what it stands for. Arithmetic on it need not
- * care, and what stores it, moves it elsewhere or reads it as an integer puts the right one in its place.
+ * In PTX, 32-bit arithmetic gives only the canonical NaN; in WebAssembly it may give any. If a register holds nothing
+ * but results of such arithmetic, any NaN in it stands for the canonical one. Further arithmetic does not distinguish
+ * NaNs, so canonicalization is deferred until the value is stored, copied to another register, or read as an integer.
  *
  * @module
  */
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** Whether an instruction's result is one of its operands, as it is. */
+/** Whether an instruction's result is one of its operands, unchanged. */
 export function copiesNumbers({ form, type }: ResolvedInstruction): boolean {
   return form.traits.copies !== undefined && type.bits === 32;
 }
 
-/**
- * Those among the registers that are held as floats which hold nothing but results of arithmetic and copies of them.
- */
+/** The registers, among those held as floats, that hold nothing but results of arithmetic and copies of them. */
 export function findDeferredNaNs(
   instructions: Iterable<ResolvedInstruction>,
   isHeldAsFloat: (register: Register) => boolean,
@@ -55,13 +53,13 @@ function isRegister(operand: ResolvedOperand, holds: (register: Register) => boo
   return operand.kind === "register" && holds(operand);
 }
 
-/** A NaN that the program writes down keeps its bits. */
+/** A literal NaN keeps its bits. */
 function isNoNaN(operand: ResolvedOperand): boolean {
   if (operand.kind !== "float" || operand.precision !== "single") return false;
   return (operand.bits & 0x7fff_ffffn) <= 0x7f80_0000n;
 }
 
-/** The registers that an operand names, however deep. */
+/** The registers in an operand, at any depth. */
 function registersIn(operand: ResolvedOperand | undefined): Register[] {
   if (operand === undefined) return [];
   if ("elements" in operand) return operand.elements.flatMap(registersIn);

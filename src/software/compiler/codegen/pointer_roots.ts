@@ -1,15 +1,18 @@
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** Finds what a pointer was computed from: two with the same root most likely point into the same allocation. */
+/**
+ * Finds the pointer that a pointer was computed from. Two pointers with the same root most likely point into the same
+ * allocation.
+ */
 export type PointerRoots = (register: Register) => Register;
 
-/** How sure it is that a register is a pointer, by the trait of the instruction that sets it: the higher, the surer. */
+/** How certain it is that a register is a pointer, by a trait of the instruction that sets it. */
 const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
 
 /**
- * The roots of a function's pointers, by the instructions that set them: an addition's is that of the summand which is
- * more likely a pointer. Only speed depends on it.
+ * The roots of a function's pointers. The root of a sum is that of the operand that is more likely to be a pointer.
+ * Only speed depends on it.
  */
 export function pointerRoots(instructions: Iterable<ResolvedInstruction>): PointerRoots {
   const sources = new Map<Register, { pointer: keyof typeof ranks; operands: readonly ResolvedOperand[] }>();
@@ -18,7 +21,7 @@ export function pointerRoots(instructions: Iterable<ResolvedInstruction>): Point
     const { pointer } = form.traits;
     if (pointer === undefined || destination?.kind !== "register" || destination.type.bits !== 64) continue;
     const known = sources.get(destination);
-    // A pointer that a loop moves on has its root outside: what sets it first stands first.
+    // A pointer that a loop advances has its root before the loop, where it is set first.
     if (known === undefined) sources.set(destination, { pointer, operands: rest });
   }
   const roots = new Map<Register, Register>();

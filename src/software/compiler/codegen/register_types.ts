@@ -1,5 +1,5 @@
 /**
- * How registers are held in locals, and what instructions of other types read from them and put into them.
+ * The locals that hold registers, and conversions between them and the types of instructions.
  *
  * @module
  */
@@ -10,8 +10,8 @@ import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName, ValueType } from "../webassembly/opcodes.ts";
 
 /**
- * The WebAssembly types of registers that were declared as bits alone: a float where floating-point instructions name
- * the register more often than others do, so that its value need not move between units. Only speed depends on it.
+ * Chooses the WebAssembly types of registers that are declared as untyped bits: floats if most instructions that name
+ * the register are floating-point, so that its value rarely moves between units. Only speed depends on it.
  */
 export function chooseValueTypes(instructions: Iterable<ResolvedInstruction>): Map<Register, ValueType> {
   const votes = new Map<Register, number>();
@@ -35,7 +35,10 @@ export function chooseValueTypes(instructions: Iterable<ResolvedInstruction>): M
   return types;
 }
 
-/** Whether PTX lets an instruction of a type have a register as its operand; it may be wider for some instructions. */
+/**
+ * Whether PTX allows a register as an operand of an instruction of the given type. For some instructions it may be
+ * wider.
+ */
 export function isOperandOf(register: Register, { type, wide }: { type: ScalarType; wide: boolean }): boolean {
   const { bits, kind } = register.type;
   if (bits !== type.bits && !(wide && bits > type.bits && type.kind !== "predicate")) return false;
@@ -52,7 +55,7 @@ export interface HeldRegister {
   readonly held: ValueType;
 }
 
-/** Makes what a register holds, which is on the stack, a value of an instruction's type. */
+/** Converts a register's value on the stack to an instruction's type. */
 export function readAs(code: CodeWriter, type: ScalarType, { register, held: from }: HeldRegister): void {
   if (type.value === from && register.type.bits === type.bits) {
     if (type.kind === "signed" && type.bits < 32) extend(code, type);
@@ -69,7 +72,7 @@ export function readAs(code: CodeWriter, type: ScalarType, { register, held: fro
   if (type.bits < 32) extend(code, type);
 }
 
-/** Makes a value of an instruction's type, which is on the stack, what a register holds. */
+/** Converts a value of an instruction's type on the stack to the type of a register's local. */
 export function writeAs(code: CodeWriter, type: ScalarType, { register, held: to }: HeldRegister): void {
   const { bits } = register.type;
   if (type.bits < bits) {
@@ -85,7 +88,7 @@ export function writeAs(code: CodeWriter, type: ScalarType, { register, held: to
   else if (value === "f64" && to === "i64") code.ops("i64ReinterpretF64");
 }
 
-/** Extends the low bits of an i32 on the stack, by a type of 8 or 16 bits, to all 32. */
+/** Extends the low 8 or 16 bits of an i32 on the stack to 32 bits, by the given type. */
 export function extend(code: CodeWriter, type: ScalarType): void {
   if (type.bits !== 8 && type.bits !== 16) return;
   if (type.kind === "signed") code.ops(type.bits === 8 ? "i32Extend8S" : "i32Extend16S");

@@ -1,5 +1,5 @@
 /**
- * The loops around the code of one thread: over the threads of a block, and over blocks.
+ * The loops around the body of one thread: over the threads of a block, and over blocks.
  *
  * @module
  */
@@ -15,10 +15,10 @@ import {
 } from "../launch_context.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** How often a thread goes around a loop in which it may wait before it lets others go on. */
+/** How often a thread goes around a spin loop before it yields. */
 const spinsBeforeYield = 64;
 
-/** The counters of a loop over a block's threads, from the outermost, each with where it ends. */
+/** The counters of the loops over a block's threads with their ends, from the outermost. */
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
 
 /** Runs all threads of some blocks, each to its end. */
@@ -34,7 +34,7 @@ export function runWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes:
   }).finish();
 }
 
-/** Loops over the blocks that the launch's record names, and first notes where the memory begins that they take in turn. */
+/** Loops over the blocks that the launch record names. All blocks use the same memory, whose offset is loaded first. */
 export function loopOverBlocks(
   e: FunctionEmitter,
   { memory, writeBlock }: {
@@ -55,7 +55,7 @@ export function loopOverBlocks(
   return code.get(local("blockX")).i32(1).ops("i32Add").set(local("blockX")).br(0).end().end();
 }
 
-/** Loops over the places of a block's threads, of which it takes some at once that stand side by side along x. */
+/** Loops over the indices of a block's threads, `width` threads at a time along x. */
 export function loopOverPlaces(
   e: FunctionEmitter,
   code: CodeWriter,
@@ -70,7 +70,7 @@ export function loopOverPlaces(
   }
 }
 
-/** Runs each of some threads that does not wait until it ends or is suspended. */
+/** Runs each of some threads that can run, until it exits or is suspended. */
 export function runSuspendableThreads(
   e: FunctionEmitter,
   body: Uint8Array,
@@ -107,14 +107,14 @@ export function runSuspendableThreads(
   code.get(local("thread")).i32(1).ops("i32Add").set(local("thread"));
   code.get(local("record")).i32(threadRecordByteLength).ops("i32Add").set(local("record"));
   code.br(0).end().end();
-  // What is left of the fuel is left to the next run: one that ends soon must not count for nothing.
+  // Leftover fuel is kept for the next run, so that many short runs count as well.
   if (e.fixedLocals.has("fuel")) {
     code.get(contextLocal).get(local("fuel")).memory("i32Store", contextOffset("fuelLeft"));
   }
   return code.finish();
 }
 
-/** Writes what is known of the launch into the locals that hold it, but for those that are computed. */
+/** Loads the launch's fields into the locals that hold them, except those that are computed. */
 function writePreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
   e.fixedLocal("parameters");
   e.fixedLocal("sharedBytes");

@@ -1,15 +1,15 @@
 /**
- * Control-flow graphs and what is known of them: the order of their blocks and who dominates whom.
+ * Control-flow graphs: their blocks in order, and dominators.
  *
  * @module
  */
 
-/** Which way a {@linkcode Dispatch} goes, set by the blocks that jump to it. Compared by identity. */
+/** Decides which way a switch goes. Blocks that jump to the switch set it first. Compared by identity. */
 export interface Selector {
   readonly kind: "selector";
 }
 
-/** Straight-line code and where it goes next. `I` is an instruction. */
+/** Straight-line code and where it goes next. `I` is the type of an instruction. */
 export interface BasicBlock<I> {
   readonly instructions: I[];
   terminator: Terminator<I>;
@@ -28,19 +28,19 @@ export type Terminator<I> =
   }
   | {
     readonly kind: "switch";
-    /** What gives the index of the target; one past the end goes to the last. */
+    /** The index of the target. An index past the end goes to the last target. */
     readonly on: I | Selector;
     readonly targets: readonly BasicBlock<I>[];
   };
 
-/** Goes to one block; to one that switches on a selector, after setting that. */
+/** A jump to a block. If the block switches on a selector, the jump sets the selector first. */
 export interface Jump<I> {
   readonly kind: "jump";
   readonly target: BasicBlock<I>;
   readonly selection?: { readonly selector: Selector; readonly value: number };
 }
 
-/** The blocks that a block may go to, with repetitions. */
+/** The successors of a block, with repetitions. */
 export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBlock<I>[] {
   switch (terminator.kind) {
     case "exit":
@@ -54,7 +54,7 @@ export function successors<I>({ terminator }: BasicBlock<I>): readonly BasicBloc
   }
 }
 
-/** Puts `replacement` where a block goes to `target`. */
+/** Replaces `target` with `replacement` among the successors of a block. */
 export function redirect<I>(
   block: BasicBlock<I>,
   { target, replacement }: { target: BasicBlock<I>; replacement: BasicBlock<I> },
@@ -80,7 +80,7 @@ export function redirect<I>(
   }
 }
 
-/** What can be reached from `roots`, each node after all that it leads to, but for cycles. */
+/** The nodes reachable from `roots`, in postorder. */
 export function postorder<N>(roots: Iterable<N>, next: (node: N) => Iterable<N>): N[] {
   const order: N[] = [];
   const seen = new Set<N>();
@@ -103,7 +103,7 @@ export function postorder<N>(roots: Iterable<N>, next: (node: N) => Iterable<N>)
   return order;
 }
 
-/** Who leads to whom, among the blocks that can be reached. */
+/** The predecessors of each block, among the given blocks. */
 export function predecessors<I>(blocks: Iterable<BasicBlock<I>>): Map<BasicBlock<I>, Set<BasicBlock<I>>> {
   const result = new Map<BasicBlock<I>, Set<BasicBlock<I>>>();
   for (const block of blocks) result.set(block, new Set());
@@ -113,17 +113,15 @@ export function predecessors<I>(blocks: Iterable<BasicBlock<I>>): Map<BasicBlock
   return result;
 }
 
-/** The blocks of a graph in reverse postorder, and the tree of who immediately dominates whom. */
+/** The blocks of a graph in reverse postorder, and its dominator tree. */
 export interface DominatorTree<I> {
-  /** Each block's place in reverse postorder. */
+  /** The number of each block in reverse postorder. */
   readonly number: ReadonlyMap<BasicBlock<I>, number>;
   /** The blocks that a block immediately dominates, in reverse postorder. */
   children(block: BasicBlock<I>): readonly BasicBlock<I>[];
 }
 
-/**
- * Computes dominators by Cooper, Harvey and Kennedy's iteration ("A Simple, Fast Dominance Algorithm").
- */
+/** Computes dominators with the iteration of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm". */
 export function dominatorTree<I>(entry: BasicBlock<I>): DominatorTree<I> {
   const blocks = postorder([entry], successors).reverse();
   const number = new Map(blocks.map((block, index) => [block, index]));

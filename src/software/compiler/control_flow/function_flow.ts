@@ -11,62 +11,64 @@ import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedFunction } from "../typing/resolver.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
-/** One thing that a block does, or that pushes what its branch depends on. */
+/** One thing that a block does, or that pushes the operand of its branch. */
 export interface Step {
-  /** Undefined for what is put between instructions. */
+  /** Undefined for code between instructions. */
   readonly instruction: ResolvedInstruction | undefined;
   write(emitter: FunctionEmitter): void;
 }
 
-/** A block of a kernel or of a function that it calls. */
+/** A basic block of a kernel or of a function that it calls. */
 export type FlowBlock = BasicBlock<Step>;
 
-/** A place where a thread leaves a function, and where it goes on: to be suspended, or to run another function. */
+/** A place where a thread leaves a function and later resumes, because it is suspended or calls another function. */
 export interface SuspendPoint {
-  /** What it asks for; undefined for a call. */
+  /** What the thread requests. Undefined for a call. */
   readonly request: SuspensionRequest | undefined;
-  /** Undefined where it only lets others go on. */
+  /** Undefined if the thread only yields. */
   readonly instruction: ResolvedInstruction | undefined;
   readonly line: number;
-  /** The block that ends with it, and the one that follows. */
+  /** The block that ends with the suspension, and the block that follows. */
   readonly suspendBlock: FlowBlock;
   readonly resumeBlock: FlowBlock;
 }
 
 /**
- * The flow of control of one function, as if nothing were ever suspended and calls came back at once: the block that
- * leaves is followed by the one that goes on.
+ * The control flow of one function, as if suspensions and calls returned at once: each suspended block is followed by
+ * the block that resumes.
  */
 export interface FunctionFlow {
   readonly function: ResolvedFunction;
   /** A block of its own, so that it is part of no loop. */
   readonly entry: FlowBlock;
-  /** Where `ret` and `exit` lead. */
+  /** The targets of `ret` and `exit`. */
   readonly returning: FlowBlock;
   readonly exiting: FlowBlock;
   readonly suspendPoints: SuspendPoint[];
 }
 
-/** A block that does nothing yet and ends the thread. */
+/** An empty block that ends the thread. */
 export function newBlock(): FlowBlock {
   return { instructions: [], terminator: { kind: "exit" } };
 }
 
-/** A block that does nothing but lead to another. */
+/** An empty block that leads to another. */
 export function blockBefore(target: FlowBlock): FlowBlock {
   const block = newBlock();
   block.terminator = { kind: "jump", target };
   return block;
 }
 
-/** A place where the threads of a gang may part. */
+/** A point where the members of a gang may diverge. */
 export interface DivergencePoint {
   readonly instruction: ResolvedInstruction;
-  /** In front of the instruction, behind its branch, or where it suspends the thread, whatever its predicate was. */
+  /** Before the instruction, on either way of its branch, or where it suspends the thread. */
   readonly way: "before" | "taken" | "otherwise" | "suspending";
 }
 
-/** Splits blocks so that some instructions stand first in theirs; returns the blocks that lead to those, and those. */
+/**
+ * Splits blocks so that each of the given instructions begins a block. Returns the blocks before and after each split.
+ */
 export function splitBefore(
   { entry }: FunctionFlow,
   instructions: ReadonlySet<ResolvedInstruction>,
@@ -88,7 +90,7 @@ export function splitBefore(
   return splits;
 }
 
-/** Splits a function's body into basic blocks. */
+/** Builds the basic blocks of a function's body. */
 export function functionFlow(resolved: ResolvedFunction): FunctionFlow {
   return new FlowBuilder(resolved).build();
 }
@@ -127,7 +129,7 @@ class FlowBuilder {
     };
   }
 
-  /** Ends the block with a jump to the next. */
+  /** Ends the current block with a jump to the next. */
   #continueAt(next: FlowBlock): void {
     this.#block.terminator = { kind: "jump", target: next };
     this.#block = next;
@@ -145,7 +147,7 @@ class FlowBuilder {
     this.#block = next;
   }
 
-  /** The block to which an instruction leads where its predicate holds; what it does otherwise is `next`. */
+  /** The block that an instruction leads to if its predicate holds. Otherwise it leads to `next`. */
   #target(instruction: ResolvedInstruction, next: FlowBlock): FlowBlock {
     switch (instruction.form.flow!) {
       case "return":
@@ -192,7 +194,7 @@ class FlowBuilder {
     }
   }
 
-  /** Notes a suspendPoint whose predicate was looked at already. */
+  /** Adds a suspend point, behind the branch on its predicate. */
   #addSuspendPoint(
     instruction: ResolvedInstruction,
     { next, request }: { next: FlowBlock; request?: SuspensionRequest },
@@ -207,7 +209,10 @@ class FlowBuilder {
   }
 }
 
-/** How an instruction is written that goes on with the next; undefined for one that is part of the flow of control. */
+/**
+ * How to emit an instruction that is followed by the next one. Undefined for an instruction that is part of the control
+ * flow.
+ */
 function emitOf(instruction: ResolvedInstruction): Emit | undefined {
   const { form, line, text } = instruction;
   if (form.flow !== "call") return form.emit;

@@ -2,14 +2,17 @@ import { type BasicBlock, postorder } from "./control_flow_graph.ts";
 import type { RegisterUse } from "../codegen/function_emitter.ts";
 import type { Register } from "../typing/names.ts";
 
-/** A block whose registers are looked at, and where control goes from it: to where it goes on later, too. */
+/**
+ * A graph of blocks, its edges, and the registers that each block uses. The edges include those to where control
+ * resumes later.
+ */
 export interface LivenessGraph<I> {
   readonly entry: BasicBlock<I>;
   next(block: BasicBlock<I>): readonly BasicBlock<I>[];
   use(block: BasicBlock<I>): RegisterUse;
 }
 
-/** The registers whose values are still needed at the start of each of some blocks. */
+/** The registers that are live at the start of each block. */
 export function liveRegisters<I>(
   { entry, next, use }: LivenessGraph<I>,
 ): (block: BasicBlock<I>) => readonly Register[] {

@@ -1,14 +1,14 @@
 import { type BasicBlock, postorder, predecessors, successors } from "./control_flow_graph.ts";
 import type { Step } from "./function_flow.ts";
 
-/** A loop: where it is entered in the order of the blocks, from where it is gone around, and all its blocks. */
+/** A natural loop: its header, the blocks that lead back to the header, and all its blocks. */
 export interface Loop {
   readonly header: BasicBlock<Step>;
   readonly latches: readonly BasicBlock<Step>[];
   readonly body: readonly BasicBlock<Step>[];
 }
 
-/** The loops of a graph. */
+/** The natural loops of a graph. */
 export function loopsOf(entry: BasicBlock<Step>): Loop[] {
   const blocks = postorder([entry], successors).reverse();
   const place = new Map(blocks.map((block, index) => [block, index]));

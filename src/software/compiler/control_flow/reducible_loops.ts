@@ -9,10 +9,10 @@ import {
 } from "./control_flow_graph.ts";
 
 /**
- * Changes a graph so that each loop is entered through one block alone, its header, as structured code requires.
+ * Makes a graph reducible, as structured code requires: every loop is entered only through its header.
  *
- * A loop that several blocks lead into gets a new header that switches to the block that was meant: who jumps into the
- * loop sets a selector first. Loops that are well formed stay as they are. The entry must not be part of a loop.
+ * A loop with several entries gets a new header, which switches to the entry that was meant; blocks that jump into the
+ * loop set a selector first. Other loops stay as they are. The graph's entry must not be part of a loop.
  */
 export function makeReducible<I>(entry: BasicBlock<I>): void {
   const regions: BasicBlock<I>[][] = [postorder([entry], successors)];
@@ -21,7 +21,7 @@ export function makeReducible<I>(entry: BasicBlock<I>): void {
     for (const loop of loops(region)) {
       const entered = [...loop].filter((block) => [...before.get(block)!].some((from) => !loop.has(from)));
       if (entered.length > 1) {
-        // Without the edges to its new header, the loop's own blocks are what is left to look at.
+        // The new header is left out, so that only the loop's own blocks remain to be examined.
         dispatchTo(entered, before);
         before = predecessors(postorder([entry], successors));
         regions.push([...loop]);
@@ -32,7 +32,7 @@ export function makeReducible<I>(entry: BasicBlock<I>): void {
   }
 }
 
-/** The largest cycles among some blocks: strongly connected components, found by Kosaraju's two searches. */
+/** The strongly connected components of some blocks that contain a cycle, found with Kosaraju's algorithm. */
 function loops<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
   const inside = new Set(region);
   const next = (block: BasicBlock<I>) => successors(block).filter((successor) => inside.has(successor));
@@ -48,7 +48,7 @@ function loops<I>(region: readonly BasicBlock<I>[]): Set<BasicBlock<I>>[] {
   return result;
 }
 
-/** Makes the one header of a loop that is entered at several blocks, and leads to it whatever led to those. */
+/** Creates the header of a loop with several entries, and redirects all jumps to those entries to it. */
 function dispatchTo<I>(
   targets: readonly BasicBlock<I>[],
   before: ReadonlyMap<BasicBlock<I>, ReadonlySet<BasicBlock<I>>>,

@@ -5,15 +5,15 @@ import { hasUnknownEffects, mayHave } from "../instructions/instruction_traits.t
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** An edge of a graph by which a loop is gone around. */
+/** An edge that leads back to a loop's header. */
 export interface LoopEdge {
   readonly from: BasicBlock<Step>;
   readonly header: BasicBlock<Step>;
 }
 
 /**
- * The loops in which a thread may wait for what another thread stores: those that read memory in a way by which other
- * threads are seen, and whose end may depend on what they read.
+ * The loops where a thread may wait for what another thread stores. They contain an instruction that observes other
+ * threads' stores, and leaving them may depend on its result.
  */
 export function spinLoops(entry: BasicBlock<Step>): LoopEdge[] {
   const blocks = postorder([entry], successors).reverse();
@@ -46,18 +46,18 @@ function maySpin(body: readonly BasicBlock<Step>[]): boolean {
   });
 }
 
-/** Whether an instruction reads what another thread may have stored in the meantime. */
+/** Whether an instruction may read what another thread has stored in the meantime. */
 function seesOthers(instruction: ResolvedInstruction): boolean {
   return mayHave(instruction, "observes");
 }
 
-/** Adds what an instruction sets to what depends on others, where one of its operands does. */
+/** Propagates dependence on other threads from an instruction's operands to what it sets. */
 function spread(instruction: ResolvedInstruction, seen: Set<Register | "memory">): void {
   const { form, operands, predicate } = instruction;
   const [destination, ...sources] = operands;
   const passesOn = sources.some((operand) => depends(operand, seen)) ||
     (predicate !== undefined && seen.has(predicate.register)) || (mayHave(instruction, "reads") && seen.has("memory"));
-  // A function may store what it has seen, and leaves its result in memory.
+  // A function may store what it has observed, and leaves its results in memory.
   const isOpen = form.flow === "call" || hasUnknownEffects(instruction);
   if (isOpen || (passesOn && mayHave(instruction, "writes"))) seen.add("memory");
   if (passesOn || seesOthers(instruction)) { for (const register of registersOf(destination)) seen.add(register); }

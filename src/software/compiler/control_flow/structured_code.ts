@@ -8,24 +8,24 @@ import {
 } from "./control_flow_graph.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** Writes what blocks consist of, for {@linkcode writeStructured}. */
+/** Emits the contents of blocks for {@linkcode writeStructured}. */
 export interface BlockWriter<I> {
   readonly code: CodeWriter;
-  /** Writes what the block does before it branches. */
+  /** Emits what a block does before it branches. */
   writeBody(block: BasicBlock<I>): void;
-  /** Pushes an i32 that is not 0 when the block's branch is taken. */
+  /** Pushes the condition of a block's branch, as an i32. */
   pushCondition(block: BasicBlock<I>): void;
-  /** Pushes an i32: the index of the target of the block's switch. */
+  /** Pushes the index of the target of a block's switch, as an i32. */
   pushIndex(block: BasicBlock<I>): void;
   setSelector(selector: Selector, value: number): void;
-  /** Writes what is done each time that a loop is gone around. */
+  /** Emits what is done at the start of each loop iteration. */
   writeLoopStart(): void;
 }
 
-/** How deep loops and conditions may nest: less than what makes an engine slow, or run out of stack. */
+/** The maximum nesting of loops and conditions. Deeper nesting makes engines slow, or overflows their stacks. */
 const maximumDepth = 5000;
 
-/** A graph that cannot be written as structured code. */
+/** A graph cannot be written as structured code. */
 export class StructureError extends Error {
   override readonly name = "StructureError";
 }
@@ -34,16 +34,16 @@ export class StructureError extends Error {
  * Writes a reducible graph as structured WebAssembly: loops as `loop`, joins as the end of a `block`.
  *
  * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
- * (2022): the code of a block is followed by that of the joins that it dominates, each past the end of a `block` from
- * which branches reach it, and the other blocks that it dominates stand where they are branched to.
+ * (2022). A block's code is followed by the joins that the block dominates, each behind the end of a `block` from which
+ * branches reach it. Other dominated blocks are written where they are branched to.
  *
- * Where a graph exits, the code leaves the construct that encloses all of it, which the caller opens and closes.
+ * Where the graph exits, the code branches out of the outermost construct, which the caller opens and closes.
  */
 export function writeStructured<I>(entry: BasicBlock<I>, writer: BlockWriter<I>): void {
   new StructuredWriter(entry, writer).write(entry);
 }
 
-/** An enclosing construct: the block that a branch to it leads to; undefined for an `if`. */
+/** An enclosing construct: the block that a branch to it leads to, or undefined for an `if`. */
 type Frame<I> = BasicBlock<I> | undefined;
 
 class StructuredWriter<I> {
@@ -53,11 +53,11 @@ class StructuredWriter<I> {
   readonly #loopHeaders = new Set<BasicBlock<I>>();
   readonly #frames: Frame<I>[] = [];
   /**
-   * What is still to be written, the next at the end. Each condition stands in the tree below the one before, so that no
-   * recursion could go through a long body.
+   * What remains to be written, the next at the end. An explicit stack, because conditions nest in the dominator tree
+   * and recursion could overflow on a long body.
    */
   readonly #rest: (() => void)[] = [];
-  /** How many loops and conditions are open. */
+  /** The number of open loops and conditions. */
   #depthOfNest = 0;
 
   constructor(entry: BasicBlock<I>, writer: BlockWriter<I>) {
@@ -76,13 +76,13 @@ class StructuredWriter<I> {
     }
   }
 
-  /** Writes a block and all that it leads to. */
+  /** Writes a block and everything that it leads to. */
   write(entry: BasicBlock<I>): void {
     this.#writeTree(entry);
     for (let next = this.#rest.pop(); next !== undefined; next = this.#rest.pop()) next();
   }
 
-  /** Has parts written, one after another, before what else is still to be written. */
+  /** Schedules parts to be written in order, before the rest. */
   #writeNext(...parts: readonly (() => void)[]): void {
     this.#rest.push(...parts.toReversed());
   }

@@ -1,5 +1,5 @@
 /**
- * Functions by which compiled kernels check and find addresses.
+ * Functions with which compiled kernels check and translate addresses.
  *
  * @module
  */
@@ -17,10 +17,10 @@ import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_functi
 import { hostIndex } from "./host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** What they are called. */
+/** The names of these functions. */
 export type AddressHelper = "findRange" | "findGeneric" | "faultBounded";
 
-/** By name. */
+/** These functions, by name. */
 export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findRange,
   findGeneric,
@@ -28,11 +28,11 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
 };
 
 /**
- * Finds the allocation that an access to global memory lies in, and faults where it lies in none or is misaligned: where
- * it were legal but for its alignment, as misaligned.
+ * Finds the allocation that an access to global memory lies in. Faults if there is none, or if the access is
+ * misaligned; an access that only its alignment makes illegal faults as misaligned.
  *
- * Takes the address, the access's bytes, a power of two, its line, and where the bounds begin. Returns the address of the
- * allocation, and how many places for such an access there are in it.
+ * Takes the address, the bytes of the access, which are a power of two, its line, and the offset of the bounds table.
+ * Returns the address of the allocation, and how many such accesses it has room for.
  */
 function findRange(): HelperFunction {
   const [address, bytes, line, bounds, begin, length, offset] = [0, 1, 2, 3, 4, 5, 6] as const;
@@ -67,7 +67,7 @@ function pushFault(
   code.i32(kind).get(address).get(line).call(hostIndex("fault")).ops("unreachable");
 }
 
-/** Sets where an allocation begins, its bytes, and how far in it an address is; pushes whether there is one. */
+/** Sets the start of an allocation, its bytes, and the offset of an address in it. Pushes whether there is one. */
 function pushAllocation(
   code: CodeWriter,
   { address, bounds, begin, length, offset }: {
@@ -86,7 +86,7 @@ function pushAllocation(
   code.set(offset).i32(1).else().i32(0).end();
 }
 
-/** Pushes whether an access, once aligned, lies in an allocation. */
+/** Pushes whether an access would lie in an allocation if it were aligned. */
 function pushIsInside(
   code: CodeWriter,
   { offset, bytes, length }: { offset: number; bytes: number; length: number },
@@ -95,7 +95,7 @@ function pushIsInside(
   code.get(length).ops("i64ExtendI32U", "i64LeU");
 }
 
-/** Pushes the address of an allocation, and how many places for an access there are in it. */
+/** Pushes the address of an allocation, and how many accesses it has room for. */
 function pushRange(
   code: CodeWriter,
   { begin, length, bytes }: { begin: number; length: number; bytes: number },
@@ -105,9 +105,10 @@ function pushRange(
 }
 
 /**
- * Reports likewise what is wrong with an access to memory that begins at address 0. It does not return.
+ * Reports what is wrong with an access to a memory whose addresses begin at 0. Does not return.
  *
- * Takes the address, the access's bytes, a power of two, its line, the memory's bytes, and whether it is shared memory.
+ * Takes the address, the bytes of the access, which are a power of two, its line, the bytes of the memory, and whether
+ * it is shared memory.
  */
 function faultBounded(): HelperFunction {
   const [address, bytes, line, size, isShared] = [0, 1, 2, 3, 4] as const;
@@ -123,7 +124,7 @@ function faultBounded(): HelperFunction {
   return { type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: [] }, locals: [], code: code.finish() };
 }
 
-/** Takes a place in shared memory, and pushes whether no address of shared memory is of that. */
+/** Pops an offset in shared memory, and pushes whether it lies outside of the addresses of shared memory. */
 function pushIsOutsideSharedSpan(code: CodeWriter): void {
   code.i32(sharedSpan.reserved).ops("i32Add").i32(sharedSpan.byteLength).ops("i32GeU");
 }
@@ -134,11 +135,12 @@ function pushAligned(code: CodeWriter, { address, bytes }: { address: number; by
 }
 
 /**
- * Finds where in the memory a generic address lies, by its high half, and faults where the access is not legal.
+ * Translates a generic address to an offset in linear memory. Faults if the access is illegal, and as misaligned if
+ * only its alignment makes it so.
  *
- * Takes the address, the access's bytes, a power of two, its line, where the shared memory begins and its bytes, the same
- * of the local memory and of the parameters, and where the bounds begin. Returns where it lies, and what `findRange`
- * returns: nothing where it is not global memory. What would be legal but for its alignment faults as misaligned.
+ * Takes the address, the bytes of the access, which are a power of two, its line, the offset and the bytes of shared
+ * memory, of local memory and of the parameters, and the offset of the bounds table. Returns the offset, and the
+ * results of `findRange`, which are 0 outside of global memory.
  */
 function findGeneric(indexOf: HelperIndex): HelperFunction {
   const [address, bytes, line, shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = [

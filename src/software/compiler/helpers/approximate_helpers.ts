@@ -1,17 +1,17 @@
 /**
- * Functions that PTX approximates, in 64 bits: accurate to some 2 to the -40 at least, so that what is then rounded to
- * 32 bits is as good as always the nearest, and by additions and multiplications alone, so that every engine gives the
- * same.
+ * The functions that PTX approximates, computed in 64 bits with a relative error of at most about 2^-40. Rounded to 32
+ * bits, the result is nearly always the nearest number. Only additions and multiplications are used, so that all
+ * engines give the same results.
  *
  * @module
  */
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** What they are called. */
+/** The names of these functions. */
 export type ApproximateHelper = "exponential2" | "logarithm2" | "sine" | "hyperbolicTangent";
 
-/** By name. */
+/** These functions, by name. */
 export const approximateHelpers: Readonly<Record<ApproximateHelper, HelperBuilder>> = {
   exponential2,
   logarithm2,
@@ -19,7 +19,7 @@ export const approximateHelpers: Readonly<Record<ApproximateHelper, HelperBuilde
   hyperbolicTangent,
 };
 
-/** Pushes a polynomial's value, by Horner's rule. */
+/** Pushes the value of a polynomial, by Horner's rule. */
 function pushPolynomial(code: CodeWriter, coefficients: readonly number[], variable: number): CodeWriter {
   const [highest = 0, ...others] = coefficients.toReversed();
   code.f64(highest);
@@ -27,14 +27,14 @@ function pushPolynomial(code: CodeWriter, coefficients: readonly number[], varia
   return code;
 }
 
-/** 1, x, x²/2!, ...: the series' coefficients where x is so many times the variable. */
+/** The coefficients of the series 1, x, x²/2!, ..., where x is the variable times `factor`. */
 function exponentialSeries(count: number, factor: number): number[] {
   const coefficients = [1];
   for (let index = 1; index < count; index++) coefficients.push(coefficients.at(-1)! * factor / index);
   return coefficients;
 }
 
-/** Two to the power of a number, for all that are not 0 or infinite in 32 bits. */
+/** Two to the power of a number, for every power that is neither 0 nor infinite in 32 bits. */
 function exponential2(): HelperFunction {
   const [number, integer, fraction] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -46,16 +46,14 @@ function exponential2(): HelperFunction {
   return { type: { parameters: ["f64"], results: ["f64"] }, locals: ["f64", "f64"], code: code.finish() };
 }
 
-/**
- * The logarithm to base two of a number that is not subnormal: the exponent, and twice an inverse hyperbolic tangent.
- */
+/** The base-two logarithm of a number that is not subnormal: its exponent, and twice an inverse hyperbolic tangent. */
 function logarithm2(): HelperFunction {
   const [number, bits, exponent, ratio, square] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
   code.get(number).f64(0).ops("f64Gt", "i32Eqz").if();
   code.f64(-Infinity).f64(0).f64(0).ops("f64Div").get(number).f64(0).ops("f64Eq", "select", "return").end();
   code.get(number).f64(Infinity).ops("f64Eq").if().get(number).ops("return").end();
-  // The fraction is taken to lie from the root of 1/2 to the root of 2.
+  // The fraction is scaled to the range from √½ to √2.
   code.get(number).ops("i64ReinterpretF64").i64(0x3fe6_a09e_667f_3bcdn).ops("i64Sub").tee(bits).i64(52n);
   code.ops("i64ShrS", "f64ConvertI64S").set(exponent);
   code.get(bits).i64((1n << 52n) - 1n).ops("i64And").i64(0x3fe6_a09e_667f_3bcdn).ops("i64Add", "f64ReinterpretI64");
@@ -70,16 +68,16 @@ function logarithm2(): HelperFunction {
   };
 }
 
-/** Half of pi in three parts, of which the first two have 33 bits, so that multiples of them are exact. */
+/** Half of pi in three parts. The first two have 33 bits, so that multiples of them are exact. */
 const halfPi = [1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21] as const;
 
-/** The sine of a number and so many right angles: with one, the cosine. */
+/** The sine of a number plus a number of right angles. One right angle gives the cosine. */
 function sine(indexOf: HelperIndex): HelperFunction {
   const [number, quadrant, quarters, angle, square] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
   code.get(number).ops("f64Abs").f64(2 ** 20).ops("f64Ge").if();
   code.get(number).call(indexOf("reduceAngle")).set(number).end();
-  // Adding 0 makes +0 of -0, whose multiple would take the sign from a number that is -0.
+  // Adding 0 turns -0 into +0. A multiple of -0 would change the sign of a number that is -0.
   code.get(number).f64(2 / Math.PI).ops("f64Mul", "f64Nearest").f64(0).ops("f64Add").set(quarters).get(number);
   for (const part of halfPi) code.get(quarters).f64(part).ops("f64Mul", "f64Sub");
   code.tee(angle).get(angle).ops("f64Mul").set(square);
@@ -95,7 +93,7 @@ function sine(indexOf: HelperIndex): HelperFunction {
   };
 }
 
-/** Near zero by its series, elsewhere by an exponential function. */
+/** By its series near zero, elsewhere by an exponential function. */
 function hyperbolicTangent(indexOf: HelperIndex): HelperFunction {
   const [number, magnitude] = [0, 1] as const;
   const code = new CodeWriter();
@@ -108,16 +106,16 @@ function hyperbolicTangent(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["f64"], results: ["f64"] }, locals: ["f64"], code: code.finish() };
 }
 
-/** The bits of 2 / pi behind the point, 192 of them. */
+/** The first 192 bits of the fraction of 2 / pi. */
 const twoOverPi = 0xa2f9_836e_4e44_1529_fc27_57d1_f534_ddc0_db62_9599_3c43_9041n;
 
 /**
- * The angle between -pi and pi that a large number is. A number that is not finite gives NaN. What is lost beyond the
- * bits of 2 / pi that are taken is too little to be seen even in the largest number of 32 bits.
+ * Reduces a large angle to the range from -pi to pi. A number that is not finite gives NaN. The bits of 2 / pi that are
+ * left out do not affect any 32-bit number.
  */
 export function reduceAngle(number: number): number {
   if (!Number.isFinite(number)) return NaN;
-  // From 2 to the 20 on, numbers of 32 bits are multiples of an eighth.
+  // From 2^20 on, 32-bit numbers are multiples of an eighth.
   const rightAngles = BigInt.asIntN(3 + 194, BigInt(number * 8) * twoOverPi);
   return Number(rightAngles >> 131n) / 2 ** 64 * (Math.PI / 2);
 }

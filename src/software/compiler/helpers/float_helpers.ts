@@ -1,5 +1,5 @@
 /**
- * Functions by which compiled kernels compute what WebAssembly has no instruction for.
+ * Functions for operations that WebAssembly has no instruction for.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { type RoundingHelper, roundingHelpers } from "./rounding_helpers.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** What they are called. */
+/** The names of these functions. */
 export type FloatHelper =
   | "fusedMultiplyAdd64"
   | "propagateNaN64"
@@ -18,7 +18,7 @@ export type FloatHelper =
   | HalfHelper
   | ApproximateHelper;
 
-/** By name. */
+/** These functions, by name. */
 export const floatHelpers: Readonly<Record<FloatHelper, HelperBuilder>> = {
   fusedMultiplyAdd64,
   propagateNaN64,
@@ -28,7 +28,8 @@ export const floatHelpers: Readonly<Record<FloatHelper, HelperBuilder>> = {
 };
 
 /**
- * The NaN that arithmetic on two numbers gives: the second where it is a NaN, else the first, or that of no operand.
+ * The NaN that arithmetic on two numbers gives: the second operand if it is a NaN, else the first, else the default
+ * NaN.
  */
 function propagateNaN64(): HelperFunction {
   const code = new CodeWriter();

@@ -1,6 +1,6 @@
 /**
- * Functions that convert between numbers of 16 and of more bits. Halves are `.f16`; `.bf16` are the upper 16 bits of
- * numbers of 32.
+ * Functions that convert between 16-bit floats and wider ones. A half is an `.f16`. A `.bf16` is the upper 16 bits of a
+ * 32-bit float.
  *
  * @module
  */
@@ -8,10 +8,10 @@ import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_functi
 import { roundingCodes } from "./rounding_helpers.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** What they are called. */
+/** The names of these functions. */
 export type HalfHelper = "halfToSingle" | "doubleToHalf" | "doubleToHalfDirected" | "doubleToBrain";
 
-/** By name. */
+/** These functions, by name. */
 export const halfHelpers: Readonly<Record<HalfHelper, HelperBuilder>> = {
   halfToSingle,
   doubleToHalf,
@@ -19,15 +19,15 @@ export const halfHelpers: Readonly<Record<HalfHelper, HelperBuilder>> = {
   doubleToBrain,
 };
 
-/** The number of a half's bits. A NaN keeps its sign and fraction, and is made quiet. */
+/** Converts the bits of a half to a number. A NaN keeps its sign and fraction, and is made quiet. */
 function halfToSingle(): HelperFunction {
   const [half, magnitude, sign] = [0, 1, 2] as const;
   const code = new CodeWriter();
   code.get(half).i32(0x7fff).ops("i32And").tee(magnitude);
   code.get(half).i32(0x8000).ops("i32And").i32(16).ops("i32Shl").set(sign);
   code.i32(0x7c00).ops("i32LtU").if("f32");
-  // In a single's place, the half's exponent is too small by the difference of the biases. Subnormal numbers come
-  // right.
+  // Moved to a single's bits, the half's exponent is too small by the difference of the biases. Multiplying also
+  // normalizes subnormal numbers.
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or", "f32ReinterpretI32");
   code.f32(2 ** 112).ops("f32Mul").else();
   code.get(magnitude).i32(13).ops("i32Shl").get(sign).ops("i32Or").i32(0x7f80_0000).ops("i32Or");
@@ -35,7 +35,9 @@ function halfToSingle(): HelperFunction {
   return { type: { parameters: ["i32"], results: ["f32"] }, locals: ["i32", "i32"], code: code.finish() };
 }
 
-/** The bits of the half nearest to a number, even where two are. A NaN keeps its sign and the top of its fraction. */
+/**
+ * Converts a number to the bits of the nearest half; ties go to even. A NaN keeps its sign and the top of its fraction.
+ */
 function doubleToHalf(): HelperFunction {
   const [number, magnitude, bits, sign] = [0, 1, 2, 3] as const;
   const code = new CodeWriter();
@@ -44,21 +46,21 @@ function doubleToHalf(): HelperFunction {
   code.get(number).ops("i64ReinterpretF64").i64(48n).ops("i64ShrU", "i32WrapI64").i32(0x8000).ops("i32And").set(sign);
   code.get(magnitude).get(magnitude).ops("f64Ne").if();
   highBits(42n).i32(0x3ff).ops("i32And").i32(0x7e00).ops("i32Or").get(sign).ops("i32Or", "return").end();
-  // 65520 is halfway between the largest half and what would come next.
+  // 65520 is halfway between the largest half and the next power of two.
   code.get(magnitude).f64(65520).ops("f64Ge").if();
   code.i32(0x7c00).get(sign).ops("i32Or", "return").end();
-  // Below 2 to the -14, halves are multiples of 2 to the -24: the last bit of 2 to the 28, so that adding that rounds.
+  // Below 2^-14, halves are multiples of 2^-24. That is the last bit of 2^28, so adding 2^28 rounds.
   code.get(magnitude).f64(2 ** -14).ops("f64Lt").if();
   code.get(magnitude).f64(2 ** 28).ops("f64Add", "i64ReinterpretF64", "i32WrapI64");
   code.get(sign).ops("i32Or", "return").end();
-  // Half of the last bit that stays is added, less the least where that bit is 0. Carries go on into the exponent.
+  // Adds half of the last bit that stays, minus the least bit if that last bit is 0. A carry increments the exponent.
   code.get(bits).i64(0x1ff_ffff_ffffn).ops("i64Add").get(bits).i64(42n).ops("i64ShrU").i64(1n).ops("i64And", "i64Add");
   code.set(bits);
   highBits(42n).i32((1023 - 15) << 10).ops("i32Sub").get(sign).ops("i32Or");
   return { type: { parameters: ["f64"], results: ["i32"] }, locals: ["f64", "i64", "i32"], code: code.finish() };
 }
 
-/** The bits of a half, rounded in the way that the second argument says. */
+/** Converts a number to the bits of a half, rounded as the second argument says. */
 function doubleToHalfDirected(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, bits] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -68,8 +70,8 @@ function doubleToHalfDirected(indexOf: HelperIndex): HelperFunction {
 }
 
 /**
- * The bits of a `.bf16`, rounded in the way that the second argument says, by way of 32 bits that are rounded to odd. A
- * NaN gives 0x7fff.
+ * Converts a number to the bits of a `.bf16`, rounded as the second argument says. The number is first rounded to odd
+ * in 32 bits. A NaN gives 0x7fff.
  */
 function doubleToBrain(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, single, bits] = [0, 1, 2, 3] as const;

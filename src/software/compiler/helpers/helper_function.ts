@@ -1,17 +1,17 @@
 import type { FunctionType } from "../webassembly/module_encoder.ts";
 import type { ValueType } from "../webassembly/opcodes.ts";
 
-/** A function that compiled kernels call, in WebAssembly. */
+/** A WebAssembly function that compiled kernels call. */
 export interface HelperFunction {
   readonly type: FunctionType;
-  /** Beyond the parameters. */
+  /** Locals beyond the parameters. */
   readonly locals: readonly ValueType[];
-  /** Without the `end` that closes it. */
+  /** The code, without the final `end`. */
   readonly code: Uint8Array;
 }
 
-/** Finds the index of a helper by its name. */
+/** Finds the index of a helper by name. */
 export type HelperIndex = (name: string) => number;
 
-/** Writes a function. */
+/** Builds a function. */
 export type HelperBuilder = (indexOf: HelperIndex) => HelperFunction;

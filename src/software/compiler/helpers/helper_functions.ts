@@ -1,5 +1,5 @@
 /**
- * Functions that compiled kernels call: those that a module imports come first, then those that all modules have.
+ * The functions that compiled kernels call: imported ones first, then those that are part of every module.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { type FloatHelper, floatHelpers } from "./float_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
 import { hostFunctionCount, type HostFunctionName, hostFunctions, hostIndex } from "./host_functions.ts";
 
-/** What can be called. */
+/** The name of a function that kernels can call. */
 export type Helper = HostFunctionName | AddressHelper | FloatHelper;
 
 const builders: Readonly<Record<string, HelperBuilder>> = { ...addressHelpers, ...floatHelpers };
@@ -17,12 +17,12 @@ const indices: ReadonlyMap<string, number> = new Map(
 );
 let built: readonly HelperFunction[] | undefined;
 
-/** The index of a function among all of a module. */
+/** The index of a function in the module. */
 export function helperIndex(name: Helper): number {
   return indices.get(name) ?? hostIndex(name as HostFunctionName);
 }
 
-/** How many functions come before a module's own. */
+/** The number of functions before a module's own. */
 export const helperCount: number = hostFunctionCount + indices.size;
 
 /** The functions that are not imported, in the order of their indices. */

@@ -1,6 +1,6 @@
 /**
- * Functions that a compiled module imports: what only its caller can do, and what is too rare or too intricate to be
- * written in WebAssembly.
+ * The functions that a compiled module imports: what only its caller can do, and what is too rare or too intricate to
+ * write in WebAssembly.
  *
  * @module
  */
@@ -11,11 +11,11 @@ import type { FunctionType } from "../webassembly/module_encoder.ts";
 /** A function that every compiled module imports. */
 export interface HostFunction {
   readonly type: FunctionType;
-  /** Computes its result from its arguments alone; undefined where who instantiates the module supplies it. */
+  /** A pure function. Undefined if the caller that instantiates the module has to supply it. */
   readonly run: ((...operands: never[]) => number | bigint) | undefined;
 }
 
-/** What they are called. */
+/** The names of these functions. */
 export type HostFunctionName =
   | "reduceAngle"
   | "encodeEightBits"
@@ -26,29 +26,30 @@ export type HostFunctionName =
   | "failAssertion";
 
 /**
- * What may be read: where the shared memory begins and its bytes, the same of the local memory and of the parameters, and
- * where the limits begin.
+ * The memory that a function may read: the offsets and the bytes of shared memory, of local memory and of the
+ * parameters, and the offset of the bounds table.
  */
 const spaces = ["i32", "i32", "i32", "i32", "i32", "i32", "i32"] as const;
 
-/** By name, in the order of their indices. */
+/** These functions by name, in the order of their indices. */
 export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
   reduceAngle: { type: { parameters: ["f64"], results: ["f64"] }, run: reduceAngle },
   encodeEightBits: { type: { parameters: ["f64", "i32"], results: ["i32"] }, run: encodeEightBits },
-  /** Takes the kind, the address and the line. It must throw. */
+  /** Takes the kind, the address and the line. Must throw. */
   fault: { type: { parameters: ["i32", "i64", "i32"], results: [] }, run: undefined },
-  /** Says how often threads may go around loops before it is asked again; throws where they may not go on. */
+  /** Returns how many loop iterations may run until it is called again. Throws to stop the kernel. */
   refuel: { type: { parameters: [], results: ["i32"] }, run: undefined },
-  /** Nanoseconds since some time. */
+  /** A time in nanoseconds, from an arbitrary start. */
   clock: { type: { parameters: [], results: ["i64"] }, run: undefined },
   /**
-   * Prints. Takes the generic addresses of the format and of the arguments, the line in the PTX, and what may be read;
-   * returns how many arguments it has printed, or a number below 0. It must throw where what it is to read may not be.
+   * Prints. Takes the generic addresses of the format and of the arguments, the line in the PTX, and the memory that
+   * may be read. Returns how many arguments it has printed, or a negative number. Must throw if it would have to read
+   * other memory.
    */
   print: { type: { parameters: ["i64", "i64", "i32", ...spaces], results: ["i32"] }, run: undefined },
   /**
-   * Takes the generic addresses of the message, the file and the function, the line in that, the block, the thread, the
-   * line in the PTX, and what may be read. It must throw.
+   * Takes the generic addresses of the message, the file and the function, the line in that file, the block, the
+   * thread, the line in the PTX, and the memory that may be read. Must throw.
    */
   failAssertion: {
     type: {
@@ -61,15 +62,15 @@ export const hostFunctions: Readonly<Record<HostFunctionName, HostFunction>> = {
 
 const names = Object.keys(hostFunctions) as HostFunctionName[];
 
-/** How many there are. */
+/** The number of these functions. */
 export const hostFunctionCount: number = names.length;
 
-/** The index of a function among all of a module. */
+/** The index of a function in the module. */
 export function hostIndex(name: HostFunctionName): number {
   return names.indexOf(name);
 }
 
-/** What a module is given for its imports from `device` beside memory and globals. */
+/** A module's imports from `device`, except memory and globals. */
 export function hostFunctionImports(
   supplied: Readonly<Record<string, (...operands: never[]) => unknown>>,
 ): Record<string, WebAssembly.ImportValue> {

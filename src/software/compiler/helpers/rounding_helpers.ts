@@ -1,19 +1,19 @@
 /**
- * Functions that round in the directions that WebAssembly's arithmetic cannot, which rounds to nearest even alone.
+ * Functions that round in directions that WebAssembly does not have: its arithmetic only rounds to nearest even.
  *
- * What is rounded to 32 or 16 bits is computed exactly in 64 first, or to odd: where a result of 64 bits is not exact,
- * it is the neighbour whose last bit is 1. Rounding that to fewer bits, in any direction, gives what rounding the exact
- * result would have.
+ * A result that is to be rounded to 32 or 16 bits is first computed in 64 bits, exactly or rounded to odd. Rounded to
+ * odd means that a result that is not exact is the neighbour whose last bit is 1. Rounding it again to fewer bits, in
+ * any direction, gives the same as rounding the exact result.
  *
  * @module
  */
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** What they are called. */
+/** The names of these functions. */
 export type RoundingHelper = "addToOdd" | "roundBits" | "doubleToSingle" | "correct64" | "divide64" | "squareRoot64";
 
-/** By name. */
+/** These functions, by name. */
 export const roundingHelpers: Readonly<Record<RoundingHelper, HelperBuilder>> = {
   addToOdd,
   roundBits,
@@ -23,15 +23,15 @@ export const roundingHelpers: Readonly<Record<RoundingHelper, HelperBuilder>> = 
   squareRoot64,
 };
 
-/** How helpers are told to round. The last is known to those of 64 bits alone. */
+/** The codes of rounding modes. Only the functions for 64 bits know `odd`. */
 export const roundingCodes = { rn: 0, rz: 1, rm: 2, rp: 3, odd: 4 } as const;
 
-/** The name of a rounding that PTX has. */
+/** The name of a rounding mode of PTX. */
 export type Rounding = Exclude<keyof typeof roundingCodes, "odd">;
 
 /**
- * a + b, rounded to odd. The error of the rounded sum is found by Knuth's two-sum; where there is one, the sum is moved
- * to the neighbour with an odd last bit that the error points to.
+ * a + b, rounded to odd. Knuth's two-sum finds the error of the rounded sum. If there is an error, the result is the
+ * sum's neighbour in its direction that has an odd last bit.
  */
 function addToOdd(): HelperFunction {
   const [a, b, sum, back, error, bits] = [0, 1, 2, 3, 4, 5] as const;
@@ -39,10 +39,10 @@ function addToOdd(): HelperFunction {
   code.get(a).get(b).ops("f64Add").tee(sum).get(a).ops("f64Sub").set(back);
   code.get(a).get(sum).get(back).ops("f64Sub", "f64Sub").get(b).get(back).ops("f64Sub", "f64Add").set(error);
   code.get(sum).ops("i64ReinterpretF64").set(bits);
-  // False where the error is NaN, as it is where the sum is not finite.
+  // False if the error is NaN, which it is if the sum is not finite.
   code.get(error).f64(0).ops("f64Lt").get(error).f64(0).ops("f64Gt", "i32Or");
   code.get(bits).i64(1n).ops("i64And", "i64Eqz", "i32And").if();
-  // An error of the sum's own sign lies further from zero, where the bits are one more.
+  // An error with the sum's sign points away from zero, where the bits are greater by one.
   code.get(bits).i64(1n).i64(-1n).get(error).f64(0).ops("f64Lt").get(sum).f64(0).ops("f64Lt", "i32Eq", "select");
   code.ops("i64Add", "f64ReinterpretI64", "return").end().get(sum);
   return {
@@ -52,7 +52,7 @@ function addToOdd(): HelperFunction {
   };
 }
 
-/** Pushes whether rounding a number in a direction takes it away from zero. */
+/** Pushes whether a rounding mode rounds a number away from zero. */
 function pushIsAway(code: CodeWriter, { negative, rounding }: { negative: () => void; rounding: number }): void {
   code.get(rounding).i32(roundingCodes.rm).i32(roundingCodes.rp);
   negative();
@@ -60,8 +60,9 @@ function pushIsAway(code: CodeWriter, { negative, rounding }: { negative: () => 
 }
 
 /**
- * Takes bits of a number that was rounded to nearest, that number, the exact one, and how to round; gives the bits of
- * the exact number rounded so. The bits are a sign and a magnitude in which the next number is one more.
+ * Takes the bits of a number rounded to nearest, that number, the exact number, and a rounding mode. Returns the bits
+ * of the exact number in that mode. The bits are a sign and a magnitude; the next number has a magnitude greater by
+ * one.
  */
 function roundBits(): HelperFunction {
   const [bits, rounded, exact, rounding] = [0, 1, 2, 3] as const;
@@ -75,7 +76,7 @@ function roundBits(): HelperFunction {
   return { type: { parameters: ["i32", "f64", "f64", "i32"], results: ["i32"] }, locals: [], code: code.finish() };
 }
 
-/** A number rounded to 32 bits in the way that the second argument says. */
+/** Rounds a number to 32 bits, as the second argument says. */
 function doubleToSingle(indexOf: HelperIndex): HelperFunction {
   const [exact, rounding, rounded] = [0, 1, 2] as const;
   const code = new CodeWriter();
@@ -85,8 +86,8 @@ function doubleToSingle(indexOf: HelperIndex): HelperFunction {
 }
 
 /**
- * Takes a number of 64 bits that was rounded to nearest, a number with the sign of what is missing, and how to round;
- * gives the number rounded so.
+ * Takes a 64-bit number rounded to nearest, a number with the sign of its error, and a rounding mode. Returns the
+ * number rounded in that mode.
  */
 function correct64(): HelperFunction {
   const [rounded, error, rounding, negative] = [0, 1, 2, 3] as const;
@@ -111,7 +112,7 @@ function pushIsFiniteAndNotZero(code: CodeWriter, number: number): CodeWriter {
   return code.get(number).ops("f64Abs").f64(Infinity).ops("f64Lt").get(number).f64(0).ops("f64Ne", "i32And");
 }
 
-/** a / b, rounded in the way that the third argument says: what is missing has the sign of (a - quotient * b) / b. */
+/** a / b, rounded as the third argument says. The error has the sign of (a - quotient * b) / b. */
 function divide64(indexOf: HelperIndex): HelperFunction {
   const [a, b, rounding, quotient, rest] = [0, 1, 2, 3, 4] as const;
   const code = new CodeWriter();
@@ -125,7 +126,7 @@ function divide64(indexOf: HelperIndex): HelperFunction {
   return { type: { parameters: ["f64", "f64", "i32"], results: ["f64"] }, locals: ["f64", "f64"], code: code.finish() };
 }
 
-/** The square root, rounded in the way that the second argument says. */
+/** The square root, rounded as the second argument says. */
 function squareRoot64(indexOf: HelperIndex): HelperFunction {
   const [number, rounding, root] = [0, 1, 2] as const;
   const code = new CodeWriter();

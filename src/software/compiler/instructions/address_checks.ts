@@ -1,12 +1,13 @@
 /**
- * Where in the memory an operand lies, and whether it may be accessed there.
+ * The offset in linear memory of an address operand, and the checks of accesses.
  *
- * Every access is checked before it is made. A check that fails reports the address and the line and never returns: that
- * it is misaligned, where that alone is wrong. A GPU says of what is neither aligned nor accessible the one or the other.
+ * Every access is checked before it is made. A failed check reports the address and the line, and never returns. It
+ * reports misalignment if that alone is wrong. If an address is neither aligned nor accessible, a GPU may report
+ * either.
  *
- * What global memory an instruction accessed last, the kernel remembers for each pointer: where the allocation begins, and
- * how many places there are in it for an access of that size. Rotating the low bits that must be 0 to the top makes one
- * comparison of being aligned and of being in the allocation. Only where that fails, a helper looks the address up.
+ * For each pointer, the kernel caches the allocation that an instruction last accessed: where it begins, and how many
+ * accesses of that size it has room for. Rotating the low bits that must be 0 to the top checks alignment and bounds in
+ * one comparison. Only if that fails, a helper looks the address up.
  *
  * @module
  */
@@ -19,13 +20,13 @@ import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../t
 const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
 
-/** What is accessed. */
+/** An access to memory. */
 export interface MemoryAccess {
   /** The name of the state space, or `generic`. */
   readonly space: string;
-  /** A power of two, to which the address must be aligned. */
+  /** The bytes of the access: a power of two, and the alignment that it requires. */
   readonly bytes: number;
-  /** Whether it may store: a kernel's parameters cannot be changed. */
+  /** Whether it may store. A kernel's parameters cannot be changed. */
   readonly isStore?: boolean;
 }
 
@@ -34,12 +35,12 @@ export function spaceOf(i: ResolvedInstruction): string {
   return i.choices.get("space")?.replace(/::.*/, "") ?? "generic";
 }
 
-/** The address that an operand in brackets is. */
+/** The address in an operand in brackets. */
 export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
   return operand?.kind === "address" ? operand : e.fail("its address must stand in brackets");
 }
 
-/** Pushes where in the memory an operand lies, after the checks. */
+/** Pushes the offset of an operand in linear memory, after the checks. */
 export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, access: MemoryAccess): void {
   const { base } = address;
   if (base?.kind === "variable") {
@@ -66,7 +67,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
   }
 }
 
-/** Whether an access lies in a variable and is aligned, which need not be checked then. */
+/** Whether an access is aligned and lies in a variable, so that it needs no check. */
 function isWithin(
   { offset: begin, byteLength, space, isInFrame }: Variable,
   offset: bigint,
@@ -77,7 +78,7 @@ function isWithin(
     (BigInt(begin) + offset) % BigInt(bytes) === 0n;
 }
 
-/** Pushes where a byte of a variable lies. */
+/** Pushes the offset of a byte of a variable. */
 function pushPlaceOf(e: FunctionEmitter, { space, offset: begin }: Variable, offset: bigint): void {
   if (space === "shared") e.getFixed("shared");
   else if (space === "global" || space === "const") e.code.globalGet(imageAddressGlobal).ops("i32WrapI64");
@@ -86,14 +87,14 @@ function pushPlaceOf(e: FunctionEmitter, { space, offset: begin }: Variable, off
   if (distance !== 0) e.code.i32(distance).ops("i32Add");
 }
 
-/** Pushes an address as 64 bits; that of a variable in the space that is accessed. */
+/** Pushes an address as 64 bits, in the state space of the access. */
 function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, space: string): void {
   const { code } = e;
   if (base === undefined) {
     code.i64(offset);
   } else if (base.kind === "variable") {
     e.pushVariable(base, offset);
-    // What lies in a frame has generic addresses in `.param` too.
+    // A variable in a frame has a generic address in `.param` too.
     if (space === "param" && base.isInFrame) code.i64(localAddressBase).ops("i64Add");
     if (space !== "generic") return;
     if (base.space === "shared") code.i64(sharedAddressBase).ops("i64Add");
@@ -110,7 +111,7 @@ function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, spac
   }
 }
 
-/** The bits that an access's alignment leaves 0. */
+/** The number of low bits that are 0 in an aligned address. */
 function zeroBitsOf(bytes: number): number {
   return Math.log2(bytes);
 }
@@ -130,7 +131,7 @@ function pushGlobal(e: FunctionEmitter, address: ResolvedAddress, { bytes, space
   code.get(local).ops("i32WrapI64");
 }
 
-/** Pushes whether an address is none of the places that were found last. */
+/** Pushes whether an address lies outside of the cached range. */
 function pushIsOutside(
   { code }: FunctionEmitter,
   { address, begin, count, bytes }: { address: number; begin: number; count: number; bytes: number },
@@ -152,7 +153,7 @@ function pushGeneric(e: FunctionEmitter, address: ResolvedAddress, { bytes, isSt
   code.set(count).set(begin).set(location).end().get(location);
 }
 
-/** Pushes where a generic address lies, and what is remembered of it. */
+/** Pushes the offset of a generic address, and the range to cache. */
 function pushFound(
   e: FunctionEmitter,
   { address, bytes, isStore }: { address: number; bytes: number; isStore: boolean },
@@ -163,8 +164,8 @@ function pushFound(
 }
 
 /**
- * Pushes what may be accessed: where the block's shared memory begins and its bytes, the same of the thread's local memory
- * and of the kernel's parameters, and where the bounds begin.
+ * Pushes the memory that may be read: the offsets and the bytes of the block's shared memory, of the thread's local
+ * memory and of the kernel's parameters, and the offset of the bounds table.
  */
 export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.parameters): void {
   e.getFixed("shared");
@@ -174,7 +175,10 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
   e.getFixed("bounds");
 }
 
-/** `.param` by a register: within a kernel's parameters, or in a frame, whose variables' addresses are generic ones. */
+/**
+ * An address in `.param` in a register: an offset into the kernel's parameters, or the generic address of a variable in
+ * a frame.
+ */
 function pushParameterPlace(
   e: FunctionEmitter,
   address: ResolvedAddress,
@@ -189,7 +193,7 @@ function pushParameterPlace(
   code.ops("drop", "drop");
 }
 
-/** In `.shared` and `.local`, whose addresses begin at 0. A sum with an address of 32 bits has no more than those. */
+/** `.shared` and `.local`, whose addresses begin at 0. A sum with a 32-bit address wraps around at 32 bits. */
 function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, bytes }: MemoryAccess): void {
   const { code } = e;
   const { base, offset } = address;
@@ -221,14 +225,14 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
   code.get(local).ops("i32WrapI64", "i32Add");
 }
 
-/** Pushes how many aligned places a space has for an access. */
+/** Pushes how many aligned accesses a state space has room for. */
 function pushPlaces(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   if (size === undefined) e.code.get(e.sharedPlaces(bytes));
   else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
 }
 
-/** Takes the address from the stack, and ends the `if` that a check has opened. */
+/** Pops the address, and ends the `if` that a check has begun. */
 function faultBounded(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
   e.code.i32(bytes).i32(e.line);
   if (space === "shared") e.pushSharedBytes();

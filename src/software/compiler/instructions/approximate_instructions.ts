@@ -1,8 +1,8 @@
 /**
- * Instructions whose results PTX only bounds. PTX ISA, sections 9.7.3.8 and 9.7.3.13 to 9.7.3.22.
+ * Instructions for whose results PTX only gives an error bound. PTX ISA, sections 9.7.3.8 and 9.7.3.13 to 9.7.3.22.
  *
- * Here they are the nearest number, or as good as always, and what the manual says of special operands. A NaN of 64
- * bits has the bits that arithmetic gives.
+ * Here the result is the nearest number, or nearly always so. Special operands give what the manual says. A 64-bit NaN
+ * has the bits that arithmetic gives.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Helper } from "../helpers/helper_functions.ts";
 import type { Emit } from "./instruction_form.ts";
 
-/** Computes in 64 bits a number that is on the stack. */
+/** Computes a function, in 64 bits, of the number on the stack. */
 export type Approximation = (e: FunctionEmitter) => void;
 
-/** An instruction with one operand of 32 bits, computed in 64. */
+/** An instruction with one 32-bit operand, computed in 64 bits. */
 function approximate(compute: Approximation): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -61,7 +61,7 @@ export const reciprocalRoot: Emit = approximate((e) => {
   e.code.ops("f64Sqrt").set(root).f64(1).get(root).ops("f64Div");
 });
 
-/** `div.approx`: a times what 1 / b is, which is 0 for large b. */
+/** `div.approx`: a times 1 / b, which is 0 for a large b. */
 export const divideApproximately: Emit = (e, i) => {
   const { code } = e;
   const a = e.temporary("f32"), b = e.temporary("f32");
@@ -86,7 +86,7 @@ export const reciprocalRoot64: Emit = (e, i) => {
   });
 };
 
-/** `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which see and give the upper 32 bits of a number alone. */
+/** `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`, which read and set only the upper 32 bits of a number. */
 export function upperHalf(operation: "reciprocal" | "reciprocalRoot"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -107,7 +107,7 @@ export function upperHalf(operation: "reciprocal" | "reciprocalRoot"): Emit {
   };
 }
 
-/** Puts a zero of the same sign for a subnormal number of 64 bits on the stack. */
+/** Replaces a subnormal 64-bit number on the stack with a zero of the same sign. */
 function flushSubnormal64(e: FunctionEmitter): void {
   const value = e.temporary("f64");
   e.code.set(value).f64(0).get(value).ops("f64Copysign").get(value);

@@ -1,7 +1,7 @@
 /**
- * `cp.async`: copies from global to shared memory that a thread need not wait for. PTX ISA, section 9.7.9.25.
+ * `cp.async`: asynchronous copies from global to shared memory. PTX ISA, section 9.7.9.25.
  *
- * They are made at once, which is as soon as may be: to wait for them is nothing then.
+ * They are made at once, so waiting for them does nothing.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type { ResolvedAddress, ResolvedOperand } from "../typing/resolved_instru
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../webassembly/opcodes.ts";
 
-/** `cp.async.ca` and `cp.async.cg`: 4, 8 or 16 bytes, of which the last may be zeros in place of what is copied. */
+/** `cp.async.ca` and `cp.async.cg`: copies of 4, 8 or 16 bytes. The last of them may be filled with zeros instead. */
 export const copyAsynchronously: Emit = (e, i) => {
   const { code } = e;
   const [destination, source, size, given] = i.operands;
@@ -28,7 +28,7 @@ export const copyAsynchronously: Emit = (e, i) => {
   const copied = given === undefined ? undefined : copiedBytes(e, given, bytes);
   if (copied !== undefined) {
     fillWithZeros(e, { to, bytes });
-    // Of nothing, the address is not looked at.
+    // If nothing is copied, the source address is not checked.
     copied().if();
   }
   const address = addressOperand(e, source);
@@ -50,7 +50,7 @@ export const copyAsynchronously: Emit = (e, i) => {
   if (copied !== undefined) code.end();
 };
 
-/** Pushes where a source lies of which only so many bytes need be there, aligned as if it were whole. */
+/** Pushes the offset of a source of which only the first bytes must be accessible. It must be aligned as a whole. */
 function pushLocationOfPart(
   e: FunctionEmitter,
   address: ResolvedAddress,
@@ -80,7 +80,7 @@ function isPredicate(operand: ResolvedOperand | undefined): boolean {
   return operand?.kind === "register" && operand.type.kind === "predicate";
 }
 
-/** A function that pushes how many bytes are copied; of a predicate that says to ignore the source, whether any are. */
+/** A function that pushes how many bytes to copy or, for a predicate to ignore the source, whether to copy. */
 function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
   if (given.kind === "not" || isPredicate(given)) {
     return () => {
@@ -113,7 +113,7 @@ function copyWords(
   }
 }
 
-/** `cp.async.commit_group`, `cp.async.wait_group` and `cp.async.wait_all`: nothing is under way. */
+/** `cp.async.commit_group`, `cp.async.wait_group` and `cp.async.wait_all`: no copies are pending. */
 export const awaitCopies: Emit = (e, i) => {
   const [count] = i.operands;
   if (count !== undefined && constantOf(count) === undefined) {

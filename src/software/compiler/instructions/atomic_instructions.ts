@@ -1,9 +1,9 @@
 /**
  * `atom` and `red`. PTX ISA, sections 9.7.13.5 and 9.7.13.7.
  *
- * Every one is sequentially consistent, which is more than any asks for. Where WebAssembly has no such instruction, an
- * exchange is tried again until nobody came between. On `.shared` memory, plain loads and stores do: only one of the
- * block's threads runs at a time, and is not interrupted within an instruction.
+ * All of them are sequentially consistent, which is stronger than any of them requires. An operation that WebAssembly
+ * does not have is a loop of compare-exchanges. In `.shared` memory, plain loads and stores are enough, because only
+ * one of the block's threads runs at a time and is never interrupted within an instruction.
  *
  * @module
  */
@@ -17,19 +17,19 @@ import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_in
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { AtomicOpName } from "../webassembly/opcodes.ts";
 
-/** One operation on one place. */
+/** An operation on one element. */
 interface Access {
-  /** The local that says where, and how many bytes beyond it. */
+  /** The local with the offset, and bytes to add to it. */
   readonly location: number;
   readonly offset: number;
-  /** Push the operands. */
+  /** Functions that push the operands. */
   readonly b: () => CodeWriter;
   readonly c: () => CodeWriter;
-  /** The local for what was there before, as bits. */
+  /** The local with the old value, as bits. */
   readonly old: number;
 }
 
-/** `atom` and `red`, on one place or on several that lie side by side. */
+/** `atom` and `red`, on one element or on several adjacent ones. */
 export function atomic(hasResult: boolean): Emit {
   return (e, i) => {
     const [address, b, c] = hasResult ? i.operands.slice(1) : i.operands;
@@ -54,7 +54,7 @@ export function atomic(hasResult: boolean): Emit {
       else updateUntilAlone(e, i, access);
       return old;
     });
-    // A result may be an operand of the element after it.
+    // A result may be an operand of a later element.
     results.forEach((result, index) => {
       e.assign(result, i.type, () => {
         e.code.get(olds[index]!);
@@ -85,7 +85,7 @@ function bitsType({ type }: ResolvedInstruction): ScalarType {
   return typeNamed(`b${type.bits}`);
 }
 
-/** What WebAssembly calls an operation; undefined where it has none. */
+/** WebAssembly's name for an operation. Undefined if it does not have it. */
 function directName({ type, choices }: ResolvedInstruction): AtomicOpName | undefined {
   if (type.bits === 16) return choices.get("operation") === "cas" ? "i32AtomicCompareExchange16U" : undefined;
   if (type.kind === "float") return undefined;
@@ -140,7 +140,7 @@ function updateUntilAlone(e: FunctionEmitter, i: ResolvedInstruction, access: Ac
   code.atomic(exchange, offset).tee(seen).get(old).ops(inType(type, "Ne")).brIf(0).end();
 }
 
-/** Pushes the bits that are to stand where the old ones did. */
+/** Pushes the bits of the new value. */
 function pushUpdated(e: FunctionEmitter, i: ResolvedInstruction, access: Access): void {
   const { type } = i;
   if (type.kind !== "float") pushUpdatedInteger(e, i, access);
@@ -191,7 +191,8 @@ function pushUpdatedInteger(e: FunctionEmitter, { type, choices }: ResolvedInstr
 }
 
 /**
- * Pushes what differs with the memory: an H200 adds in its cache to what is global, and as `add` does to what is shared.
+ * Pushes what depends on the state space: an H200 adds to global memory in its cache, and to shared memory as `add`
+ * does.
  */
 function pushByMemory(
   e: FunctionEmitter,
@@ -212,8 +213,8 @@ function pushByMemory(
 }
 
 /**
- * A NaN on global memory is the added number's, else that of the old one, and stays signalling; on shared memory the old
- * one's comes first, and is made quiet.
+ * In global memory, a NaN of the added number comes before that of the old value, and stays signalling. In shared
+ * memory, the old value's NaN comes first and is made quiet.
  */
 function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
@@ -235,7 +236,9 @@ function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
   code.ops("i64ReinterpretF64");
 }
 
-/** On global memory subnormal numbers count as zeros, and become such; on shared memory they do not. */
+/**
+ * In global memory, subnormal operands count as zeros and subnormal results become zeros. In shared memory they do not.
+ */
 function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
   const { code } = e;
   pushByMemory(e, i, {
@@ -256,7 +259,7 @@ function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
   code.ops("i32ReinterpretF32");
 }
 
-/** Numbers of 16 bits, or two in a word: a sum in 32 bits, rounded again, is the sum that was rounded once. */
+/** 16-bit floats, or two of them in a word. Rounding the 32-bit sum again gives the correctly rounded sum. */
 function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old }: Access): void {
   const { code } = e;
   const isBrain = i.type.name.startsWith("bf16");
@@ -281,7 +284,10 @@ function pushUpdatedHalves(e: FunctionEmitter, i: ResolvedInstruction, { b, old 
   }
 }
 
-/** Pushes the sum of two numbers, or the one that is less or more: of a number and a NaN, the number. */
+/**
+ * Pushes the sum, the minimum or the maximum of two numbers. Of a number and a NaN, the number is the minimum and the
+ * maximum.
+ */
 function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: { x: number; y: number }): void {
   const operation = i.choices.get("operation");
   if (operation === "add") {
@@ -292,13 +298,13 @@ function pushHalf({ code }: FunctionEmitter, i: ResolvedInstruction, { x, y }: {
   code.get(x).get(x).ops("f32Ne", "select").get(y).get(y).ops("f32Ne", "select");
 }
 
-/** Takes a number from the stack, and pushes the bits of the nearest of 16 bits, 0x7fff for a NaN. */
+/** Pops a number, and pushes the bits of the nearest 16-bit float, or 0x7fff for a NaN. */
 function roundToHalf(e: FunctionEmitter, isBrain: boolean): void {
   const { code } = e;
   const number = e.temporary("f32"), bits = e.temporary("i32");
   code.set(number);
   if (isBrain) {
-    // Half of the last bit that stays is added, less the least where that bit is 0.
+    // Adds half of the last bit that stays, minus the least bit if that last bit is 0.
     code.get(number).ops("i32ReinterpretF32").tee(bits).i32(0x7fff).ops("i32Add");
     code.get(bits).i32(16).ops("i32ShrU").i32(1).ops("i32And", "i32Add").i32(16).ops("i32ShrU");
   } else {

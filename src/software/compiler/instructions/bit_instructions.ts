@@ -1,5 +1,5 @@
 /**
- * Instructions on single bits and fields of bits. PTX ISA, section 9.7.1.
+ * Instructions on single bits and on bit fields. PTX ISA, section 9.7.1.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Emit } from "./instruction_form.ts";
 import { constant, constantOf, extendAmount, inType, repeatable, s32, u32 } from "./integer_operations.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** `popc` and `clz`: counts, always in 32 bits. */
+/** `popc` and `clz`. The result always has 32 bits. */
 export function count(operation: "Popcnt" | "Clz"): Emit {
   return (e, i) =>
     e.assign(i.operands[0], u32, () => {
@@ -18,7 +18,7 @@ export function count(operation: "Popcnt" | "Clz"): Emit {
     });
 }
 
-/** `brev`, by exchanging ever larger groups of bits. */
+/** `brev`, by swapping ever larger groups of bits. */
 export const reverseBits: Emit = (e, i) => {
   const { code } = e;
   const { type } = i;
@@ -36,14 +36,14 @@ export const reverseBits: Emit = (e, i) => {
     });
     constant(code.get(value), type, 16).ops(inType(type, "Rotl"));
     if (type.value === "i64") {
-      // Rotating moved the outer quarters to the middle: only the halves are left to exchange.
+      // The rotation has moved the outer quarters to the middle. Only the halves remain to be swapped.
       code.set(value).get(value).i64(0xffff_0000_ffff_0000n).ops("i64And").i64(32n).ops("i64Rotl");
       code.get(value).i64(0x0000_ffff_0000_ffffn).ops("i64And", "i64Or");
     }
   });
 };
 
-/** `bfind`: the position of the highest bit that is not the sign, or -1. */
+/** `bfind`: the position of the highest bit that differs from the sign, or -1. */
 export const findHighestBit: Emit = (e, i) => {
   const { code } = e;
   const { type } = i;
@@ -64,8 +64,8 @@ export const findHighestBit: Emit = (e, i) => {
 };
 
 /**
- * Pushes the position or the length of a field. The manual takes them modulo 256. An H200 does in 32 bits, but not in 64,
- * where all that is past the end is alike.
+ * Pushes the position or the length of a bit field. The manual takes both modulo 256. An H200 does so in 32 bits; in 64
+ * bits, all values past the end are equivalent.
  */
 function pushFieldPlace(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
@@ -77,7 +77,10 @@ function pushFieldPlace(e: FunctionEmitter, i: ResolvedInstruction, operand: Res
   }
 }
 
-/** What {@linkcode pushFieldPlace} would push, at most the type's bits; undefined where it is not known yet. */
+/**
+ * What {@linkcode pushFieldPlace} would push, limited to the bits of the type. Undefined if it is not known at compile
+ * time.
+ */
 function knownFieldPlace(i: ResolvedInstruction, operand: ResolvedOperand | undefined): number | undefined {
   const value = constantOf(operand);
   if (value === undefined) return undefined;
@@ -85,7 +88,7 @@ function knownFieldPlace(i: ResolvedInstruction, operand: ResolvedOperand | unde
   return place > i.type.bits ? i.type.bits : Number(place);
 }
 
-/** `bfe`: bits past the end are zeros, or the sign. */
+/** `bfe`. Bits past the end are zeros, or copies of the sign. */
 export const extractBits: Emit = (e, i) => {
   const position = knownFieldPlace(i, i.operands[2]), length = knownFieldPlace(i, i.operands[3]);
   e.assign(i.operands[0], i.type, () => {
@@ -120,7 +123,7 @@ function extractKnownBits(
   }
 }
 
-/** The field is moved to the top, past which nothing is, and back down; a field that ends past the top moves less. */
+/** Shifts the field to the top and back down. A field that ends past the top is shifted up less. */
 function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
   const { type } = i;
@@ -133,7 +136,7 @@ function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   pushFieldPlace(e, i, i.operands[3]);
   code.tee(length).ops("i32Eqz").if(type.value);
   constant(code, type, 0).else();
-  // The value shifted down to the field; past the top there is nothing but the sign.
+  // Shifts the value down to the field. Past the top there are only copies of the sign.
   if (signed) {
     code.i32(type.bits - 1).get(position).get(position).i32(type.bits - 1).ops("i32GtU", "select").set(position);
     code.get(value).get(position);
@@ -149,7 +152,7 @@ function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   extendAmount(code, type).ops(inType(type, signed ? "ShrS" : "ShrU")).end().end();
 }
 
-/** `bfi`: a field of one number put into another. */
+/** `bfi`: inserts a field of one number into another. */
 export const insertBits: Emit = (e, i) => {
   const position = knownFieldPlace(i, i.operands[3]), length = knownFieldPlace(i, i.operands[4]);
   e.assign(i.operands[0], i.type, () => {
@@ -185,7 +188,7 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   code.set(position);
   pushFieldPlace(e, i, i.operands[4]);
   code.set(length);
-  // (1 << length) - 1, or all ones, moved to the position, or nothing where that is past the top.
+  // (1 << length) - 1, or all ones, shifted to the position, or 0 if that is past the top.
   constant(code, type, 1).get(length);
   extendAmount(code, type).ops(inType(type, "Shl"));
   constant(code, type, 1).ops(inType(type, "Sub"));
@@ -199,7 +202,7 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   constant(code.get(mask), type, -1).ops(inType(type, "Xor"), inType(type, "And"), inType(type, "Or"));
 }
 
-/** Pushes an operand as an i64 that is at most 32, or with `.wrap` as its low five bits. */
+/** Pushes an operand as an i64 of at most 32, or with `.wrap` its low five bits. */
 function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   const { code } = e;
   e.push(operand, u32);
@@ -212,7 +215,7 @@ function pushBitCount(e: FunctionEmitter, i: ResolvedInstruction, operand: Resol
   code.ops("i64ExtendI32U");
 }
 
-/** `bmsk`: so many ones from a position on. Shifted in 64 bits, those past the top fall off. */
+/** `bmsk`: a number of ones from a position on. The shift has 64 bits, so that ones past the top are lost. */
 export const makeMask: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => {
     e.code.i64(1n);
@@ -223,7 +226,7 @@ export const makeMask: Emit = (e, i) => {
   });
 };
 
-/** `szext`: the low bits, extended; of none, 0. */
+/** `szext`: the low bits, extended. Zero bits give 0. */
 export const extendLowBits: Emit = (e, i) => {
   const { code } = e;
   e.assign(i.operands[0], i.type, () => {
@@ -231,15 +234,15 @@ export const extendLowBits: Emit = (e, i) => {
     e.push(i.operands[1], i.type);
     code.ops("i64ExtendI32U").i64(32n);
     pushBitCount(e, i, i.operands[2]);
-    // Shifted in 64 bits first, so that nothing is left where no bits are to stay.
+    // The first shift has 64 bits, so that nothing remains if no bits are to be kept.
     code.ops("i64Sub").tee(above).ops("i64Shl", "i32WrapI64").get(above).ops("i32WrapI64");
     code.ops(i.type.kind === "signed" ? "i32ShrS" : "i32ShrU");
   });
 };
 
 /**
- * `fns`: the n-th set bit from a position, up or down. What is past the ends is never found; the least of all offsets,
- * whose magnitude has no number, gives 0, as on an H200.
+ * `fns`: the n-th set bit from a position, up or down. No bit past the ends is found. The most negative offset gives 0,
+ * as on an H200.
  */
 export const findNthSet: Emit = (e, i) => {
   const { code } = e;
@@ -247,7 +250,7 @@ export const findNthSet: Emit = (e, i) => {
   const mask = repeatable(e, i.operands[1], u32);
   const base = repeatable(e, i.operands[2], u32);
   const offset = repeatable(e, i.operands[3], s32);
-  /** Takes one bit after the other away until enough are gone. */
+  /** Clears one bit after another until enough are gone. */
   const dropBits = (pushRest: () => void) => {
     code.loop().get(count).i32(0).ops("i32GtS").get(bits).i32(0).ops("i32Ne", "i32And").if();
     pushRest();

@@ -1,5 +1,5 @@
 /**
- * Instructions that tell caches what will be used. PTX ISA, sections 9.7.9.15 to 9.7.9.17.
+ * Cache hints. PTX ISA, sections 9.7.9.15 to 9.7.9.17.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import type { Emit } from "./instruction_form.ts";
 import { constantOf } from "./integer_operations.ts";
 
 /**
- * `prefetch`, `prefetchu`, `applypriority` and `discard`: there are no caches. What is discarded has no value that PTX
- * defines, so that its old one is as good as any.
+ * `prefetch`, `prefetchu`, `applypriority` and `discard`. There are no caches, so they do nothing. PTX leaves the value
+ * of discarded memory undefined, so it may keep its old value.
  */
 export const cacheHint: Emit = (e, i) => {
   addressOperand(e, i.operands[0]);

@@ -1,7 +1,7 @@
 /**
- * Calls of functions, and memory that is taken from the stack. PTX ISA, sections 9.7.12.5 and 9.7.15.
+ * Calls of functions, and stack memory. PTX ISA, sections 9.7.12.5 and 9.7.15.
  *
- * The results and parameters of a function lie at the start of its frame: who calls copies the arguments there, and the
+ * A function's results and parameters are at the start of its frame. The caller copies the arguments there, and the
  * results from there.
  *
  * @module
@@ -21,7 +21,7 @@ const u64 = typeNamed("u64");
 const u32 = typeNamed("u32");
 const s32 = typeNamed("s32");
 
-/** What a call passes, and how the function takes it. */
+/** The operands of a call, and the layout that the function expects. */
 interface CallOperands {
   readonly results: readonly ResolvedOperand[];
   readonly parameters: readonly ResolvedOperand[];
@@ -49,7 +49,7 @@ function callOperands(e: FunctionEmitter, i: ResolvedInstruction): CallOperands 
   return { results, parameters, layout };
 }
 
-/** Only a variable can be passed as an array. */
+/** An array can only be passed as a variable. */
 function checkWhole(
   e: FunctionEmitter,
   { passed, taken }: { passed: readonly ResolvedOperand[]; taken: readonly CallVariable[] },
@@ -67,26 +67,26 @@ function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   return e.fail("a list of targets does not tell what is passed: name a .callprototype");
 }
 
-/** What tells how a call passes its arguments. */
+/** The declaration that tells how a call passes its arguments. */
 function passedBy(i: ResolvedInstruction): FunctionDeclaration | Prototype["declaration"] | undefined {
   const target = callTarget(i);
   if (target.kind === "function") return target.declaration;
   return i.operands.find((operand): operand is Prototype => operand.kind === "prototype")?.declaration;
 }
 
-/** What a call passes, in bytes: of a function that is called by its address, nothing says that it takes as much. */
+/** The bytes that a call passes. An indirect call may pass more than its target takes. */
 export function passedBytes(i: ResolvedInstruction): number {
   const declaration = passedBy(i);
   return declaration === undefined || declaration.kind === "callTargets" ? 0 : layOutCall(declaration).byteLength;
 }
 
-/** Pushes where the frame of a function that is called begins. */
+/** Pushes the offset of a callee's frame. */
 export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
   if (e.sizes.hasTop) e.getFixed("top").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
   else e.getFrame().i32(frameBytes).ops("i32Add");
 }
 
-/** Copies the arguments of a call into the frame of the function. */
+/** Copies a call's arguments to the callee's frame. */
 export function passArguments(e: FunctionEmitter, i: ResolvedInstruction, frameBytes: number): void {
   const { parameters, layout } = callOperands(e, i);
   const frame = e.temporary("i32");
@@ -111,7 +111,7 @@ export function passArguments(e: FunctionEmitter, i: ResolvedInstruction, frameB
   });
 }
 
-/** Copies the results of a call out of the frame of the function. */
+/** Copies a call's results from the callee's frame. */
 export function takeResults(e: FunctionEmitter, i: ResolvedInstruction, frameBytes: number): void {
   const { results, layout } = callOperands(e, i);
   if (results.length === 0) return;
@@ -175,15 +175,15 @@ function copyBytes(
   copy(1, "i32Load8U", "i32Store8");
 }
 
-/** A function that may be called by its address, and the number by which the kernel goes on in it. */
+/** A function that may be called by address, and the index by which the kernel enters it. */
 export interface AddressedFunction {
   readonly name: FunctionName;
   readonly resumeIndex: number;
 }
 
 /**
- * Reads the register with the address of the function, so that it is known to be needed where the call is made: what
- * chooses the function is written only when all functions are known.
+ * Reads the register with the target's address at the call, so that liveness sees it. The code that compares it is
+ * emitted only when all functions are known.
  */
 export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   const target = callTarget(i);
@@ -192,7 +192,7 @@ export function readTarget(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops("drop");
 }
 
-/** Sets where the kernel goes on from the address of a function; faults where it is the address of none. */
+/** Finds the function with an address and sets where the kernel continues. Faults if no function has the address. */
 export function chooseFunction(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -209,7 +209,7 @@ export function chooseFunction(
   e.callHelper("fault").ops("unreachable").end();
 }
 
-/** Pushes the value of an argument that is passed whole. */
+/** Pushes the value of an argument that is not an array. */
 function pushArgument(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
   const { parameters, layout } = callOperands(e, i);
   const argument = parameters[index]!;
@@ -235,7 +235,7 @@ function pushThread(e: FunctionEmitter): void {
   for (const name of ["blockX", "blockY", "blockZ", "threadX", "threadY", "threadZ"] as const) e.getFixed(name);
 }
 
-/** `vprintf(format, arguments)`: how many arguments were printed. */
+/** `vprintf(format, arguments)`. Returns how many arguments were printed. */
 const print: Emit = (e, i) => {
   checkHostCall(e, i, [64, 64]);
   pushArgument(e, i, 0);
@@ -265,10 +265,10 @@ const failAssertion: Emit = (e, i) => {
   e.callHelper("failAssertion").ops("unreachable");
 };
 
-/** The functions that CUDA's own compiler expects of the device. */
+/** Functions that CUDA's compiler expects the device to provide. */
 export const hostCalls: ReadonlyMap<string, Emit> = new Map([["vprintf", print], ["__assertfail", failAssertion]]);
 
-/** `alloca`: the address, in `.local`, of bytes that are free again when the function returns. */
+/** `alloca`: the address, in `.local`, of memory that is freed when the function returns. */
 export const allocateOnStack: Emit = (e, i) => {
   const [destination, size, alignment] = i.operands;
   const bytes = alignment === undefined
@@ -286,7 +286,7 @@ export const allocateOnStack: Emit = (e, i) => {
   e.push(size, i.type);
   if (i.type.bits === 32) code.ops("i64ExtendI32U");
   code.ops("i64Add").set(end);
-  // A size that wraps is past the end too: it is more than the whole memory.
+  // An end that wraps around is past the end too, because the size exceeds the whole memory.
   code.get(end).get(address).ops("i64ExtendI32U", "i64LtU").get(end);
   e.getFixed("local").ops("i64ExtendI32U").i64(BigInt(e.sizes.local)).ops("i64Add", "i64GtU", "i32Or").if();
   faultStack(e, e.line);
@@ -299,7 +299,7 @@ export const allocateOnStack: Emit = (e, i) => {
   });
 };
 
-/** Reports that the thread's stack is full. */
+/** Reports a stack overflow. */
 export function faultStack(e: FunctionEmitter, line: number): void {
   e.code.i32(faultKind.stackOverflow).i64(0n).i32(line);
   e.callHelper("fault").ops("unreachable");
@@ -314,7 +314,7 @@ export const saveStack: Emit = (e, i) => {
   });
 };
 
-/** `stackrestore`: the stack may only become smaller, and not smaller than the function's own frame. */
+/** `stackrestore`. It can only shrink the stack, and not below the function's own frame. */
 export const restoreStack: Emit = (e, i) => {
   const { code } = e;
   const top = e.temporary("i32");

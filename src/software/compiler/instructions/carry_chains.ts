@@ -1,8 +1,8 @@
 /**
- * Arithmetic on numbers of many words. PTX ISA, section 9.7.2.
+ * Multi-word arithmetic. PTX ISA, section 9.7.2.
  *
- * The carry is a register that no instruction names, 0 or 1. A subtraction leaves there what an adder gives that adds the
- * complement: 1 where nothing was borrowed. nvcc's own division of 128 bits reads it with an `addc` and rests on that.
+ * The carry, 0 or 1, is a register that no instruction names. A subtraction sets it as an adder does that adds the
+ * complement: to 1 if nothing was borrowed. nvcc's 128-bit division relies on that when it reads the carry with `addc`.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export function addWithCarry(operation: "add" | "sub", { takesCarry }: { takesCa
     });
 }
 
-/** `mad.cc` and `madc`: half of a product, added to a third operand. */
+/** `mad.cc` and `madc`: one half of a product, added to a third operand. */
 export function multiplyAddWithCarry({ takesCarry }: { takesCarry: boolean }): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
@@ -68,13 +68,13 @@ function pushSum(e: FunctionEmitter, i: ResolvedInstruction, sum: Sum): void {
   code.ops(inType(i.type, add));
 }
 
-/** Pushes what is to be added or taken away beside the operands. */
+/** Pushes what to add to the operands, or to subtract from them. */
 function pushCarry(e: FunctionEmitter, operation: Sum["operation"]): void {
   e.push(e.carry, u32);
   if (operation === "sub") e.code.ops("i32Eqz");
 }
 
-/** In 64 bits, the carry is bit 32, and a borrow makes the sign. */
+/** Computed in 64 bits, the carry is bit 32, and a borrow sets the sign. */
 function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;
   const wide = e.temporary("i64");
@@ -95,7 +95,9 @@ function pushSum32(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
   code.get(wide).ops("i32WrapI64");
 }
 
-/** A sum that is less than what was added to has carried; a number less than what is taken from it borrows. */
+/**
+ * A sum that is less than its first operand has carried. A number that is less than what is subtracted from it borrows.
+ */
 function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushSecond }: Sum): void {
   const { code } = e;
   const first = e.temporary("i64"), second = e.temporary("i64"), result = e.temporary("i64");
@@ -114,7 +116,7 @@ function pushSum64(e: FunctionEmitter, { operation, takesCarry, pushFirst, pushS
       code.get(result).set(first);
       pushCarry(e, operation);
       code.ops("i64ExtendI32U").set(second);
-      // At most one of both steps carries.
+      // At most one of the two steps carries.
       step();
       code.ops("i32Or");
     }

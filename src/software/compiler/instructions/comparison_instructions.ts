@@ -1,5 +1,5 @@
 /**
- * `setp` and `set`: comparisons. PTX ISA, sections 9.7.6 and 9.7.7.
+ * Comparisons: `setp` and `set`. PTX ISA, sections 9.7.6 and 9.7.7.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import type { OpName } from "../webassembly/opcodes.ts";
 
 const predicate = typeNamed("pred");
 
-/** WebAssembly's names of PTX's comparisons of integers. */
+/** WebAssembly's names for PTX's integer comparisons. */
 export const integerComparisons: Readonly<Record<string, readonly [signed: string, unsigned: string]>> = {
   eq: ["Eq", "Eq"],
   ne: ["Ne", "Ne"],
@@ -36,8 +36,8 @@ export const integerComparisons: Readonly<Record<string, readonly [signed: strin
 };
 
 /**
- * WebAssembly's comparisons are false for NaN but for its `ne`, which is true. PTX's are false without a `u`, `ne` too,
- * and true with it: the opposite comparison, negated.
+ * WebAssembly's float comparisons are false for NaN, except `ne`, which is true. PTX's comparisons without a `u` are
+ * false for NaN, including `ne`. Those with a `u` are true for NaN: the opposite comparison, negated.
  */
 const floatComparisons: Readonly<Record<string, readonly [operation: string, negated: boolean]>> = {
   eq: ["Eq", false],
@@ -52,7 +52,7 @@ const floatComparisons: Readonly<Record<string, readonly [operation: string, neg
   geu: ["Lt", true],
 };
 
-/** Pushes how two operands compare, as 0 or 1. */
+/** Pushes the result of a comparison, 0 or 1. */
 function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: readonly ResolvedOperand[]): void {
   const comparison = i.choices.get("compare")!;
   const { type } = i;
@@ -75,7 +75,7 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
   e.code.ops(`${type.value}${type.kind === "signed" ? signed : unsigned}` as OpName);
 }
 
-/** Compares what is pushed by two functions, both numbers of 32 bits or of 64. */
+/** Compares two floats of 32 or 64 bits, which two functions push. */
 function compareFloats(
   e: FunctionEmitter,
   comparison: string,
@@ -116,7 +116,7 @@ function compareFloats(
   }
 }
 
-/** Compares operands whose numbers have 16 bits: the function that is returned pushes how the elements at an index compare. */
+/** Compares operands of 16-bit floats. The returned function pushes the result for the elements at an index. */
 function halfComparison(
   e: FunctionEmitter,
   i: ResolvedInstruction,
@@ -138,7 +138,7 @@ function halfComparison(
   return { count, push };
 }
 
-/** Combines the i32 on the stack with the predicate that the instruction may name last. */
+/** Combines the i32 on the stack with the predicate that may be the last operand. */
 function combine(e: FunctionEmitter, i: ResolvedInstruction): void {
   const combination = i.choices.get("combine");
   const operand = i.operands[3];
@@ -150,7 +150,7 @@ function combine(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.code.ops(combination === "and" ? "i32And" : combination === "or" ? "i32Or" : "i32Xor");
 }
 
-/** `setp`, with one result or with that and its opposite. */
+/** `setp`, with one result, or with the result and its opposite. */
 export const setPredicate: Emit = (e, i) => {
   const [destination, ...compared] = i.operands;
   if (isHalf(i.type)) {
@@ -172,7 +172,7 @@ export const setPredicate: Emit = (e, i) => {
   e.assign(destination.second, predicate, () => e.code.get(second));
 };
 
-/** With one result for each number of the operands. */
+/** `setp` with one result for each element of the operands. */
 function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   const [destination, ...compared] = i.operands;
   const { count, push } = halfComparison(e, i, compared);
@@ -195,7 +195,7 @@ function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   e.assign(destination.second, predicate, () => e.code.get(second!));
 }
 
-/** `set`: all ones, or 1.0, for true. */
+/** `set`: true is all ones, or 1.0. */
 export const setValue: Emit = (e, i) => {
   const result = typeNamed(i.choices.get("result")!);
   const compared = i.operands.slice(1);
@@ -216,7 +216,7 @@ export const setValue: Emit = (e, i) => {
   });
 };
 
-/** Takes 0 or 1 as what `set` says by it in a type. */
+/** Converts 0 or 1 to the values of `set` in a type. */
 function pushTruth(e: FunctionEmitter, name: string): void {
   const { code } = e;
   if (name === "f32") {

@@ -1,8 +1,8 @@
 /**
- * `cvt`, between all integers and floats of 8 to 64 bits. PTX ISA, section 9.7.9.21.
+ * `cvt` between integers and floats of 8 to 64 bits. PTX ISA, section 9.7.9.21.
  *
- * Numbers of 16 bits and less are computed with in 32 or 64, which hold all of them, and rounded once. The bits of a
- * NaN are those that an H200 gives.
+ * Numbers of up to 16 bits are converted by way of 32 or 64 bits, which represent all of them, and rounded once. NaNs
+ * have the bits that an H200 gives.
  *
  * @module
  */
@@ -31,7 +31,7 @@ export const convert: Emit = (e, i) => {
   }
   e.assign(i.operands[0], to, () => {
     e.push(cutToSize(i.operands[1], from), from, { wide: true });
-    // An H200 flushes nothing from 32 bits to 16.
+    // An H200 does not flush conversions from 32 to 16 bits.
     if (i.choices.has("ftz") && from.name === "f32" && to.name !== "f16") flushSubnormal(e);
     if (isHalf(from)) widenHalf(e, from);
     if (i.choices.has("ftz") && from.name === "bf16") flushSubnormal(e);
@@ -46,26 +46,26 @@ export const convert: Emit = (e, i) => {
   }, { wide: true });
 };
 
-/** An integer that is written in the place of a register may have more bits than count, as the register may. */
+/** Like a register, an integer literal may be wider than the type. Only its low bits count. */
 function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarType): ResolvedOperand | undefined {
   if (operand?.kind !== "integer" || kind === "float") return operand;
   const { value } = operand;
   return { ...operand, value: kind === "signed" ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value) };
 }
 
-/** How an instruction rounds to a float, of those ways that floats are rounded in. */
+/** The rounding mode of a conversion to a float. */
 function roundingOf(e: FunctionEmitter, { choices }: ResolvedInstruction): number {
   const rounding = choices.get("rounding");
   if (rounding === undefined || rounding in integerRoundings) e.fail("it must say how to round: .rn, .rz, .rm or .rp");
   return roundingCodes[rounding as Rounding];
 }
 
-/** Whether a type holds all numbers of another. */
+/** Whether a type represents all numbers of another. */
 function holdsAll(to: ScalarType, from: ScalarType): boolean {
   return to.name === from.name || to.bits > from.bits;
 }
 
-/** Takes a number of 16 bits as one of 32, which it has become. */
+/** Converts between floats. A 16-bit operand has already been widened to 32 bits. */
 function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: ScalarType): void {
   const { code } = e;
   const { type: to } = i;
@@ -96,14 +96,18 @@ function floatToFloat(e: FunctionEmitter, i: ResolvedInstruction, declared: Scal
   else if (toInteger !== undefined || i.choices.has("ftz") || declared.name === "f16") canonicalizeNaN(e, to, [source]);
 }
 
-/** Puts for a NaN of 64 bits on the stack the one that arithmetic of 32 gives, which `.ftz` takes it through. */
+/**
+ * Replaces a 64-bit NaN on the stack with the one that comes from the canonical 32-bit NaN, through which `.ftz` takes
+ * it.
+ */
 function widenOneNaN(e: FunctionEmitter): void {
   const value = e.temporary("f64");
   e.code.tee(value).f64Bits(0x7fff_ffff_e000_0000n).get(value).get(value).ops("f64Eq", "select");
 }
 
 /**
- * Puts for a NaN on the stack the one it was converted from: its sign and the high bits of its fraction, made quiet.
+ * Replaces a NaN on the stack with a quiet NaN that has the sign and the high fraction bits of the NaN it was converted
+ * from.
  */
 function convertNaN(
   e: FunctionEmitter,
@@ -128,8 +132,8 @@ function convertNaN(
 }
 
 /**
- * Numbers past the range give its ends. A NaN gives the highest bit alone where either type has 64 bits, else 0, as on
- * an H200.
+ * Numbers out of range give the nearest end of the range. A NaN gives only the highest bit if either type has 64 bits,
+ * else 0, as on an H200.
  */
 function floatToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: ScalarType): void {
   const { code } = e;
@@ -160,7 +164,7 @@ function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: Scalar
     if (i.choices.has("sat")) saturate(e, to);
     return;
   }
-  // What has 32 bits is exact in 64; what has 64 is rounded to odd where it is rounded again.
+  // A 32-bit integer is exact in 64 bits. A 64-bit one is rounded to odd if it is rounded again.
   if (from.bits === 64) pushSumOfHalves(e, sign, to.name === "f64" ? rounding : roundingCodes.odd);
   else e.code.ops(`f64Convert${fromName}${sign}` as OpName);
   if (i.choices.has("sat")) saturate(e, double);
@@ -168,7 +172,7 @@ function integerToFloat(e: FunctionEmitter, i: ResolvedInstruction, from: Scalar
   else if (to.name === "f32") roundToSingle(e, i, rounding);
 }
 
-/** Takes an i64 as a number of 64 bits, rounded: its halves are exact. */
+/** Converts an i64 to a rounded 64-bit float, by way of its halves, which are exact. */
 function pushSumOfHalves(e: FunctionEmitter, sign: "S" | "U", rounding: number): void {
   const integer = e.temporary("i64");
   e.code.tee(integer).i64(32n).ops(`i64Shr${sign}`, `f64ConvertI64${sign}`).f64(2 ** 32);
@@ -194,7 +198,7 @@ function integerToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: Scal
   if (from.bits < 64 && to.bits === 64) code.ops(from.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
 }
 
-/** Clamps the i32 on the stack, read as signed or not, to the range of an integer of some bits. */
+/** Clamps an i32 on the stack, signed or unsigned, to the range of a narrower integer. */
 function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: boolean; to: boolean }): void {
   const { code } = e;
   const value = e.temporary("i32");
@@ -205,12 +209,12 @@ function clamp32(e: FunctionEmitter, { bits, from, to }: { bits: number; from: b
   }
   const maximum = to ? 2 ** (bits - 1) - 1 : 2 ** bits - 1;
   const beyond = from ? "i32GtS" : "i32GtU";
-  // No signed number of 32 bits exceeds the largest unsigned one.
+  // No signed 32-bit number exceeds the largest unsigned one.
   if (from && maximum > 0x7fff_ffff) code.get(value);
   else code.i32(maximum).get(value).get(value).i32(maximum).ops(beyond, "select");
 }
 
-/** Clamps the i64 on the stack, read as signed or not, to the range of a type. */
+/** Clamps an i64 on the stack, signed or unsigned, to the range of a type. */
 function clamp64(e: FunctionEmitter, { type: { bits, kind }, from }: { type: ScalarType; from: boolean }): void {
   const { code } = e;
   const value = e.temporary("i64");

@@ -1,10 +1,10 @@
 /**
- * Numbers of 8 bits, `.e4m3` and `.e5m2`. PTX ISA, section 5.2.3.
+ * 8-bit floats: `.e4m3` and `.e5m2`. PTX ISA, section 5.2.3.
  *
  * @module
  */
 
-/** What `encodeEightBits` is told: which of the formats. */
+/** The formats, as the second argument of `encodeEightBits`. */
 export const eightBitFormats = { e4m3: 0, e5m2: 1 } as const;
 
 const formats = [
@@ -12,7 +12,7 @@ const formats = [
   { fractionBits: 2, leastExponent: -14, largest: 57344, nan: 0x7f },
 ] as const;
 
-/** The bits of the number nearest to another, even where two are; of the largest for what lies beyond that. */
+/** The bits of the 8-bit float nearest to a number; ties go to even. Numbers out of range give the largest float. */
 export function encodeEightBits(number: number, format: number): number {
   const { fractionBits, leastExponent, largest, nan } = formats[format]!;
   if (Number.isNaN(number)) return nan;
@@ -21,7 +21,7 @@ export function encodeEightBits(number: number, format: number): number {
   let exponent = leastExponent;
   while (magnitude >= 2 ** (exponent + 1)) exponent++;
   const units = roundToEven(magnitude * 2 ** (fractionBits - exponent));
-  // The exponent counts from the lowest bit: a fraction that is rounded up to one more carries into it by itself.
+  // The exponent is counted from its least value. A fraction that is rounded up past its last bit carries into it.
   return sign | (((exponent - leastExponent) << fractionBits) + units);
 }
 

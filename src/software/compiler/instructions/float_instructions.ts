@@ -1,10 +1,10 @@
 /**
- * Floating-point arithmetic of 32 and 64 bits. PTX ISA, section 9.7.3.
+ * 32-bit and 64-bit floating-point arithmetic. PTX ISA, section 9.7.3.
  *
- * WebAssembly rounds to nearest even, as `.rn` does, and never fuses. It leaves the bits of a NaN open. Here they are
- * those that an H200 gives: in 32 bits always 0x7fffffff; in 64 bits the operand that is a NaN, made quiet, the second
- * where several are (in a division the first, and in a fused multiply-add the third before the first), and
- * 0xfff8000000000000 where none is.
+ * WebAssembly rounds to nearest even, as `.rn` does, and never fuses operations. It does not specify the bits of NaNs.
+ * Here they are those of an H200. A 32-bit NaN is always 0x7fffffff. A 64-bit NaN is the operand that is a NaN, made
+ * quiet: of several, the second (in a division the first, in a fused multiply-add the third before the first). If no
+ * operand is a NaN, it is 0xfff8000000000000.
  *
  * @module
  */
@@ -21,7 +21,7 @@ const predicate = typeNamed("pred");
 type FloatOperation<Name = OpName> = Name extends `f32${infer Rest}` ? `f64${Rest}` extends OpName ? Rest : never
   : never;
 
-/** What WebAssembly has an instruction for and PTX rounds in all directions. */
+/** Operations that are a WebAssembly instruction and that PTX rounds in all directions. */
 type RoundedOperation = "Add" | "Sub" | "Mul" | "Div" | "Sqrt";
 
 function inType({ value }: ScalarType, operation: FloatOperation): OpName {
@@ -34,10 +34,9 @@ function constant(e: FunctionEmitter, { value }: ScalarType, number: number): vo
 }
 
 /**
- * Gives a NaN on the stack the bits that arithmetic gives.
+ * Canonicalizes a NaN on the stack.
  *
- * @param operands of 64 bits, the locals of the operands that it was computed from; the last wins where several are
- * NaNs
+ * @param operands for 64 bits, the locals of the operands; if several are NaNs, the last one determines the result
  */
 export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: readonly number[]): void {
   if (type.value !== "f64") {
@@ -55,7 +54,7 @@ export function canonicalizeNaN(e: FunctionEmitter, type: ScalarType, operands: 
   e.code.else().get(value).end();
 }
 
-/** `.ftz`: puts a zero of the same sign for a subnormal number of 32 bits on the stack. */
+/** `.ftz`: replaces a subnormal 32-bit number on the stack with a zero of the same sign. */
 export function flushSubnormal(e: FunctionEmitter): void {
   const value = e.temporary("f32");
   e.code.set(value).f32(0).get(value).ops("f32Copysign").get(value);
@@ -65,8 +64,8 @@ export function flushSubnormal(e: FunctionEmitter): void {
 const smallestNormal = 2 ** -126;
 
 /**
- * `.ftz`: puts a zero of the same sign for a number of 64 bits on the stack that is going to be rounded to 32, where it
- * would come out less than any normal number if there were room for its exponent.
+ * `.ftz` before a 64-bit number is rounded to 32 bits: replaces it with a zero of the same sign if it would be rounded
+ * to less than the smallest normal number with an unbounded exponent.
  */
 function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
@@ -90,8 +89,8 @@ function flushBeforeRounding(e: FunctionEmitter, rounding: number): void {
 }
 
 /**
- * Rounds a number of 64 bits on the stack to 32, in the way that one of `roundingCodes` says. Where it is not exact, it
- * was rounded to odd.
+ * Rounds a 64-bit number on the stack to 32 bits, in one of the modes of `roundingCodes`. If it is not exact, it has
+ * been rounded to odd.
  */
 export function roundToSingle(e: FunctionEmitter, { choices }: ResolvedInstruction, rounding: number): void {
   if (choices.has("ftz")) flushBeforeRounding(e, rounding);
@@ -103,11 +102,11 @@ export function roundToSingle(e: FunctionEmitter, { choices }: ResolvedInstructi
   }
 }
 
-/** `.sat`: clamps to 0 and 1, and makes a NaN +0. */
+/** `.sat`: clamps to the range from 0 to 1. A NaN becomes +0. */
 export function saturate(e: FunctionEmitter, type: ScalarType): void {
   const value = e.temporary(type.value);
   e.code.set(value);
-  // Both comparisons are false for NaN, and the first for -0.
+  // Both comparisons are false for NaN, and the first is false for -0.
   e.code.get(value);
   constant(e, type, 0);
   e.code.get(value);
@@ -117,15 +116,15 @@ export function saturate(e: FunctionEmitter, type: ScalarType): void {
   e.code.ops(inType(type, "Min"));
 }
 
-/** Pushes an operand, flushed where the instruction says `.ftz`; any NaN where it is one of 32 bits. */
+/** Pushes an operand, flushed if the instruction has `.ftz`. A 32-bit NaN may have any bits. */
 export function pushFloat(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, i.type, { anyNaN: true });
   if (i.choices.has("ftz")) flushSubnormal(e);
 }
 
 /**
- * Pushes an operand as {@linkcode pushFloat} does, and returns the local that holds it too, where it has 64 bits: its
- * NaN may be what the instruction gives.
+ * Pushes an operand as {@linkcode pushFloat} does. If it has 64 bits, also returns the local that holds it, because its
+ * NaN may be the instruction's result.
  */
 function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): number[] {
   pushFloat(e, i, operand);
@@ -137,7 +136,7 @@ function pushKept(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedO
   return [local];
 }
 
-/** Writes what computes a result of a type from the operands, and finishes it: `.ftz`, `.sat`, and the NaN's bits. */
+/** Assigns a float result, and finishes it as `.ftz`, `.sat` and the canonical NaN require. */
 export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute: () => readonly number[]): void {
   e.assign(i.operands[0], i.type, () => {
     const operands = compute();
@@ -147,18 +146,18 @@ export function assignFloat(e: FunctionEmitter, i: ResolvedInstruction, compute:
   }, { anyNaN: true });
 }
 
-/** How an instruction rounds, one of `roundingCodes`. */
+/** An instruction's rounding mode, one of `roundingCodes`. */
 function roundingOf({ choices }: ResolvedInstruction): number {
   return roundingCodes[choices.get("rounding") as Rounding | undefined ?? "rn"];
 }
 
-/** Whether WebAssembly's own instruction rounds as one of PTX does, and leaves no doubt about what `.ftz` flushes. */
+/** Whether WebAssembly's own instruction rounds and flushes as an instruction of PTX does. */
 function isRoundedAlike(i: ResolvedInstruction, operation: RoundedOperation): boolean {
   if (roundingOf(i) !== roundingCodes.rn) return false;
   return !i.choices.has("ftz") || (operation !== "Mul" && operation !== "Div");
 }
 
-/** Arithmetic that is one instruction of WebAssembly where it rounds to nearest even. */
+/** Arithmetic that is a single WebAssembly instruction if it rounds to nearest even. */
 export function float(operation: RoundedOperation): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -177,7 +176,7 @@ export function float(operation: RoundedOperation): Emit {
 }
 
 /**
- * Takes operands of 32 bits as ones of 64, in which all operations but sums come out well enough to be rounded again.
+ * Computes with 32-bit operands in 64 bits. Of all operations, only sums must be rounded to odd to be rounded again.
  */
 function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: RoundedOperation): void {
   const rounding = roundingOf(i);
@@ -187,7 +186,7 @@ function roundSingle(e: FunctionEmitter, i: ResolvedInstruction, operation: Roun
   roundToSingle(e, i, rounding);
 }
 
-/** Towards negative infinity, what cancels gives -0, as it does when both are negated, added to +0 and negated. */
+/** Rounding toward negative infinity, x - x is -0. Negating both operands and the result gives that. */
 function addToOdd(e: FunctionEmitter, rounding: number): void {
   const { code } = e;
   if (rounding !== roundingCodes.rm) {
@@ -215,7 +214,7 @@ function roundDouble(e: FunctionEmitter, operation: RoundedOperation, rounding: 
   e.callHelper("fusedMultiplyAdd64");
 }
 
-/** `rcp` with a rounding. */
+/** `rcp` with a rounding mode. */
 export const reciprocal: Emit = (e, i) =>
   assignFloat(e, i, () => {
     const rounding = roundingOf(i);
@@ -233,7 +232,7 @@ export const reciprocal: Emit = (e, i) =>
     return kept;
   });
 
-/** `neg` and `abs`. A NaN's sign changes no more than its other bits. */
+/** `neg` and `abs`. They do not change a NaN's sign. */
 export function signChange(operation: "Neg" | "Abs"): Emit {
   return (e, i) =>
     assignFloat(e, i, () => {
@@ -274,12 +273,15 @@ export const fusedMultiplyAdd: Emit = (e, i) =>
     return [];
   });
 
-/** The locals of factors and addend in the order in which their NaNs count: that of the second factor before all. */
+/**
+ * The locals of factors and addend in the order in which their NaNs take effect. The second factor's comes before all
+ * others.
+ */
 function factorLast([a, b, c]: readonly number[]): number[] {
   return [a, c, b].filter((local) => local !== undefined);
 }
 
-/** Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third in as many. */
+/** Pushes the product of the operands 1 and 2, which is exact in 64 bits, and the third operand in 64 bits. */
 function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
   const [, ...operands] = i.operands;
   operands.forEach((operand, index) => {
@@ -290,9 +292,9 @@ function pushSingleProduct(e: FunctionEmitter, i: ResolvedInstruction): void {
 }
 
 /**
- * Adds two numbers of 64 bits and rounds the sum to 32. Rounding it to 64 first is right but where that lands halfway
- * between two numbers of 32 bits. That is seen in its low bits, and for subnormal results may be: then it is rounded to
- * odd first.
+ * Adds two 64-bit numbers and rounds the sum to 32 bits. Rounding to 64 bits first is correct unless the rounded sum is
+ * halfway between two 32-bit numbers. Its low bits show that, but not if the result is subnormal. In these cases the
+ * sum is rounded to odd first.
  */
 function addAndRound(e: FunctionEmitter): void {
   const { code } = e;
@@ -305,8 +307,8 @@ function addAndRound(e: FunctionEmitter): void {
 }
 
 /**
- * `min` and `max`: a number wins over a NaN, and -0 is less than +0. `.xorsign.abs` compares the magnitudes and gives
- * the result the sign of the operands' product.
+ * `min` and `max`. Of a number and a NaN, the number is the result, and -0 is less than +0. `.xorsign.abs` compares
+ * magnitudes, and gives the result the sign of the operands' product.
  */
 export function extremeFloat(operation: Extreme): Emit {
   return (e, i) => {
@@ -323,10 +325,10 @@ export function extremeFloat(operation: Extreme): Emit {
   };
 }
 
-/** Which of two numbers is wanted. */
+/** Which of two numbers is the result. */
 export type Extreme = "Min" | "Max";
 
-/** Pushes the less or the greater of two numbers of 32 or 64 bits. */
+/** Pushes the minimum or the maximum of two numbers of 32 or 64 bits. */
 export function pushExtreme(
   { code }: FunctionEmitter,
   { choices }: ResolvedInstruction,
@@ -394,7 +396,7 @@ export const testProperty: Emit = (e, i) => {
         code.i64(infinity).ops("i64GtU");
         break;
       case "normal":
-        // Zero counts as normal.
+        // Zeros count as normal.
         code.i64(smallestNormal).ops("i64Sub").i64(infinity - smallestNormal).ops("i64LtU");
         code.get(magnitude).ops("i64Eqz", "i32Or");
         break;

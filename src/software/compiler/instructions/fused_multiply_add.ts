@@ -1,6 +1,6 @@
 /**
- * a * b + c of 64 bits in one rounding, in any direction, for engines that have no such instruction and for the
- * directions that none has. Addition and multiplication are cases of it.
+ * 64-bit a * b + c with a single rounding, in any direction, for engines without such an instruction and for the
+ * directions that none has. Addition and multiplication are special cases.
  *
  * @module
  */
@@ -17,7 +17,7 @@ type Name = typeof integers[number] | typeof numbers[number] | typeof floats[num
 const order: readonly Name[] = [...integers, ...numbers, ...floats];
 const local = Object.fromEntries(order.map((name, index) => [name, 4 + index])) as Record<Name, number>;
 
-/** Takes a, b, c and how to round, as one of `roundingCodes`. Which NaN it gives is open. */
+/** Takes a, b, c and a rounding mode, one of `roundingCodes`. The bits of a NaN are unspecified. */
 export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
   const code = new CodeWriter();
   returnSpecial(code);
@@ -37,25 +37,24 @@ export const fusedMultiplyAdd64: HelperBuilder = (indexOf) => {
   };
 };
 
-/**
- * Returns where an operand is not finite, or a factor is zero: then nothing is rounded, but a zero may need its sign.
- */
+/** Returns if an operand is not finite or a factor is zero. Then nothing is rounded, but a zero may need its sign. */
 function returnSpecial(code: CodeWriter): void {
   const isFinite = (operand: number) => code.get(operand).ops("f64Abs").f64(Infinity).ops("f64Lt");
   isFinite(a);
   isFinite(b).ops("i32And", "i32Eqz").if().get(a).get(b).ops("f64Mul").get(c).ops("f64Add", "return").end();
   isFinite(c).ops("i32Eqz").if().get(c).ops("return").end();
   code.get(a).f64(0).ops("f64Eq").get(b).f64(0).ops("f64Eq", "i32Or").if();
-  // Towards negative infinity zeros of both signs add up to -0. They do when both are negated, added and negated.
+  // Rounding toward negative infinity, the sum of zeros of different signs is -0. Negating both operands and the result
+  // gives that.
   code.get(a).get(b).ops("f64Mul", "f64Neg").get(c).ops("f64Sub", "f64Neg");
   code.get(a).get(b).ops("f64Mul").get(c).ops("f64Add");
   code.get(rounding).i32(roundingCodes.rm).ops("i32Eq", "select", "return").end();
 }
 
 /**
- * Returns, to nearest even alone, where no part of the sum can leave the range: by Dekker's exact product, two exact
- * sums and one to odd (Boldo and Melquiond, Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using
- * Rounding to Odd).
+ * Returns if the rounding mode is to nearest even and no part of the sum can leave the range: with Dekker's exact
+ * product, two exact sums, and one rounded to odd (Boldo and Melquiond, "Emulation of FMA and Correctly Rounded Sums:
+ * Proved Algorithms Using Rounding to Odd").
  */
 function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   const { product, rest, sum, sumRest, total, part, otherPart } = local;
@@ -64,7 +63,7 @@ function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   code.get(rounding).ops("i32Eqz");
   for (const operand of [a, b, c, product]) isBelow(operand, 2 ** 900).ops("i32And");
   isBelow(product, 2 ** -900).ops("i32Eqz", "i32And").if();
-  // The upper 26 bits of each factor: the products of the parts are exact.
+  // The upper 26 bits of each factor, so that the products of the parts are exact.
   for (const [operand, upper] of [[a, part], [b, otherPart]] as const) {
     code.get(operand).f64(2 ** 27 + 1).ops("f64Mul").tee(upper).get(upper).get(operand).ops("f64Sub", "f64Sub");
     code.set(upper);
@@ -81,7 +80,7 @@ function returnByFloats(code: CodeWriter, indexOf: HelperIndex): void {
   code.get(total).get(sumRest).get(rest).call(indexOf("addToOdd")).ops("f64Add", "return").end();
 }
 
-/** Knuth's two-sum. The sum may not be a local that is added; the error may. */
+/** Knuth's two-sum. The sum must not be a local that is added; the error may be. */
 function addExactly(
   code: CodeWriter,
   { first, second, sum, error }: { first: number; second: number; sum: number; error: number },
@@ -91,7 +90,7 @@ function addExactly(
   code.get(first).get(sum).get(back).ops("f64Sub", "f64Sub").get(second).get(back).ops("f64Sub", "f64Add").set(error);
 }
 
-/** Splits a number that is not zero: its 53 bits, the first 1, and an exponent that counts them as an integer's. */
+/** Splits a nonzero number into its 53 bits, the first of which is 1, and the exponent of its last bit. */
 function split(code: CodeWriter, operand: number, { bits, exponent }: { bits: number; exponent: number }): void {
   const { carry } = local;
   code.get(operand).ops("f64Abs", "i64ReinterpretF64").tee(bits).i64(52n).ops("i64ShrU").tee(carry);
@@ -106,7 +105,7 @@ function pushIsNegative(code: CodeWriter, operand: number): CodeWriter {
   return code.get(operand).ops("i64ReinterpretF64").i64(0n).ops("i64LtS");
 }
 
-/** The exact product in 128 bits, from bit 125 or 126 down. */
+/** The exact product in 128 bits. Its highest bit is bit 125 or 126. */
 function multiply(code: CodeWriter): void {
   const { factor, otherFactor, high, low, carry, middle, exponent, otherExponent, negative } = local;
   split(code, a, { bits: factor, exponent });
@@ -131,7 +130,7 @@ function multiply(code: CodeWriter): void {
   highHalf(middle).ops("i64Add").set(high);
 }
 
-/** The addend in 128 bits likewise, from bit 125 down. */
+/** The addend in 128 bits. Its highest bit is bit 125. */
 function placeAddend(code: CodeWriter): void {
   const { otherHigh, otherLow, exponent, otherExponent, otherNegative } = local;
   code.i64(0n).set(otherLow);
@@ -142,21 +141,21 @@ function placeAddend(code: CodeWriter): void {
   code.get(otherExponent).i32(1075 + 73).ops("i32Sub").set(otherExponent).end();
 }
 
-/** Exchanges the locals where the number on the stack is not 0. */
+/** Swaps pairs of locals if the number on the stack is not 0. */
 function exchange(code: CodeWriter, pairs: readonly (readonly [number, number])[]): void {
   code.if();
   for (const [one, other] of pairs) code.get(one).get(other).set(one).set(other);
   code.end();
 }
 
-/** Pushes whether any of the bits are set that shifting by `distance`, from 1 to 64, takes out of a number. */
+/** Pushes whether a right shift by `distance`, from 1 to 64, would lose a set bit. */
 function pushLost(code: CodeWriter, { of, distance }: { of: number; distance: () => CodeWriter }): CodeWriter {
   code.get(of).i64(64n);
   distance().ops("i64ExtendI32U", "i64Sub", "i64Shl").i64(0n);
   return code.ops("i64Ne", "i64ExtendI32U");
 }
 
-/** Shifts what has the smaller exponent to the right; bits that are lost leave a 1 in the last place. Then adds. */
+/** Shifts the number with the smaller exponent right, and adds. If bits are lost, the last bit becomes 1. */
 function alignAndAdd(code: CodeWriter): void {
   const { high, low, otherHigh, otherLow, exponent, otherExponent, negative, otherNegative, distance, carry } = local;
   code.get(exponent).get(otherExponent).ops("i32LtS");
@@ -184,7 +183,7 @@ function alignAndAdd(code: CodeWriter): void {
   code.get(high).i64(-1n).ops("i64Xor").get(low).ops("i64Eqz", "i64ExtendI32U", "i64Add").set(high).end().end();
 }
 
-/** Returns the sum rounded to 53 bits, to fewer where it is subnormal. */
+/** Returns the sum rounded to 53 bits, or to fewer if it is subnormal. */
 function round(code: CodeWriter): void {
   const { high, low, exponent, negative, distance, bits, middle: rest } = local;
   const sign = () => code.get(negative).ops("i64ExtendI32U").i64(63n).ops("i64Shl");
@@ -199,13 +198,13 @@ function round(code: CodeWriter): void {
   amount().ops("i64Sub", "i64ShrU", "i64Or").set(high).get(low);
   amount().ops("i64Shl").set(low).get(exponent).get(distance).ops("i32Sub").set(exponent).end();
   code.get(high).get(low).i64(0n).ops("i64Ne", "i64ExtendI32U", "i64Or").set(high);
-  // From here on the exponent is as in the bits of a result.
+  // From here on, the exponent is biased as in the bits of a result.
   code.get(exponent).i32(127 + 1023).ops("i32Add").tee(exponent).i32(1).ops("i32LtS").if();
   code.i32(1).get(exponent).ops("i32Sub").set(distance).i32(1).set(exponent);
   code.get(distance).i32(64).ops("i32GeS").if("i64").i64(1n).else();
   pushLost(code, { of: high, distance: () => code.get(distance) }).get(high);
   amount().ops("i64ShrU", "i64Or").end().set(high).end();
-  // More than the largest number: rounded like what lies just above that.
+  // An overflow is rounded like a number just above the largest one.
   code.get(exponent).i32(2046).ops("i32GtS").if().i64(-1n).set(high).i32(2046).set(exponent).end();
   code.get(high).i64(0x7ffn).ops("i64And").set(rest);
   code.get(exponent).i32(1).ops("i32Sub", "i64ExtendI32U").i64(52n).ops("i64Shl");

@@ -1,7 +1,7 @@
 /**
- * Arithmetic of 16 bits, on one number or on two in a register. PTX ISA, section 9.7.4.
+ * 16-bit floating-point arithmetic, on one number or on two in a register. PTX ISA, section 9.7.4.
  *
- * It is done in 64 bits, exactly or rounded to odd, and rounded once. A NaN is 0x7fff, as on an H200.
+ * It is computed in 64 bits, exactly or rounded to odd, and rounded once. A NaN is 0x7fff, as on an H200.
  *
  * @module
  */
@@ -15,34 +15,34 @@ import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_in
 
 const double = typeNamed("f64");
 
-/** The largest finite numbers of 16 bits. */
+/** The largest finite 16-bit floats. */
 export const largestHalves: Readonly<Record<string, number>> = { f16: 65504, bf16: (2 - 2 ** -7) * 2 ** 127 };
 
-/** The type of a number among those of a register, and how many those are. */
+/** The type of one element in a register, and the number of elements. */
 export function elementsOf({ name, bits }: ScalarType): { readonly element: ScalarType; readonly count: number } {
   return { element: typeNamed(name.replace("x2", "")), count: bits / 16 };
 }
 
-/** Whether a type's numbers have 16 bits. */
+/** Whether a type consists of 16-bit floats. */
 export function isHalf({ kind, name }: ScalarType): boolean {
   return kind === "float" && name.includes("f16");
 }
 
-/** Takes the bits of a number of 16 as one of 32. */
+/** Converts the bits of a 16-bit float to a 32-bit float. */
 export function widenHalf(e: FunctionEmitter, { name }: ScalarType): void {
   if (name === "f16") e.callHelper("halfToSingle");
   else e.code.i32(16).ops("i32Shl", "f32ReinterpretI32");
 }
 
-/** How a number of 64 bits becomes one of 16. */
+/** How to convert a 64-bit float to 16 bits. */
 export interface NarrowOptions {
   /** One of `roundingCodes`. */
   readonly rounding: number;
-  /** Whether a NaN leaves its upper bits. */
+  /** Whether a NaN keeps its upper bits. */
   readonly keepsNaN?: boolean;
 }
 
-/** Takes a number of 64 bits as the bits of one of 16. */
+/** Converts a 64-bit float to the bits of a 16-bit one. */
 export function narrowToHalf(
   e: FunctionEmitter,
   { name }: ScalarType,
@@ -72,18 +72,18 @@ export function narrowToHalf(
   }
 }
 
-/** `.relu` and `.satfinite` of a number of 64 bits: no less than +0, and no more than what is finite. */
+/** `.relu` and `.satfinite` of a 64-bit number: at least +0, and at most the largest finite number. */
 export function clampDouble(e: FunctionEmitter, { choices }: ResolvedInstruction, largest: number): void {
   if (choices.has("relu")) e.code.f64(0).ops("f64Max");
   if (choices.has("satfinite")) e.code.f64(largest).ops("f64Min").f64(-largest).ops("f64Max");
 }
 
-/** The least of the magnitudes that round to a normal number, with as many digits as those have. */
+/** The smallest magnitude that would round to a normal number if the exponent were unbounded. */
 const leastRoundedToNormal = 2 ** -14 * (1 - 2 ** -12);
 
 /**
- * `.ftz`: puts a zero of the same sign for a number on the stack, held in 64 bits, that is subnormal in 16. One that was
- * not rounded yet is so where it would be with any exponent.
+ * `.ftz`: replaces a number on the stack, held in 64 bits, with a zero of the same sign if it is subnormal in 16 bits.
+ * A number that has not been rounded yet is judged as if the exponent were unbounded.
  */
 function flushHalf(e: FunctionEmitter, least: number): void {
   const value = e.temporary("f64");
@@ -91,7 +91,7 @@ function flushHalf(e: FunctionEmitter, least: number): void {
   e.code.get(value).ops("f64Abs").f64(least).ops("f64Lt", "select");
 }
 
-/** Pushes the bits of one of the numbers in a local. */
+/** Pushes the bits of one element of a local. */
 export function pushElement(
   e: FunctionEmitter,
   local: number,
@@ -102,7 +102,7 @@ export function pushElement(
   else if (count > 1) e.code.i32(0xffff).ops("i32And");
 }
 
-/** Puts operands into locals, as bits. */
+/** Puts the bits of operands into locals. */
 export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonly ResolvedOperand[]): number[] {
   return operands.map((operand) => {
     const local = e.temporary("i32");
@@ -112,7 +112,7 @@ export function holdBits(e: FunctionEmitter, type: ScalarType, operands: readonl
   });
 }
 
-/** Pushes what `push` does for each of a register's numbers, the first as the lower bits. */
+/** Pushes a register whose elements `push` pushes. The first element is the lowest. */
 export function packElements(e: FunctionEmitter, count: number, push: (index: number) => void): void {
   for (let index = 0; index < count; index++) {
     push(index);
@@ -120,7 +120,7 @@ export function packElements(e: FunctionEmitter, count: number, push: (index: nu
   }
 }
 
-/** An instruction on numbers of 16 bits: `compute` takes locals of 64 that hold the operands, and pushes the result. */
+/** An instruction on 16-bit floats. `compute` takes 64-bit locals with the operands, and pushes the result. */
 function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: readonly number[]) => void): Emit {
   return (e, i) => {
     const { code } = e;
@@ -147,7 +147,7 @@ function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: re
   };
 }
 
-/** Puts a zero of the same sign for the bits of a subnormal `.f16` on the stack. */
+/** Replaces the bits of a subnormal `.f16` on the stack with a zero of the same sign. */
 export function flushHalfBits(e: FunctionEmitter): void {
   const bits = e.temporary("i32");
   e.code.tee(bits).i32(0x8000).i32(0xffff).get(bits).i32(0x7c00).ops("i32And", "i32Eqz", "select", "i32And");

@@ -14,54 +14,51 @@ import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 /** Writes the WebAssembly for one instruction. */
 export type Emit = (emitter: FunctionEmitter, instruction: ResolvedInstruction) => void;
 
-/** What an instruction does to the flow of control, where it does anything. */
+/** An instruction's part in the control flow. */
 export type Flow = "branch" | "switch" | "return" | "exit" | "call" | "suspend";
 
-/** What an instruction means at which a thread is suspended until others have come as far. */
+/** An instruction that suspends a thread until others have come as far. */
 export interface SuspendingInstruction {
-  /** What the thread asks for. */
+  /** What the thread requests. */
   describe(instruction: ResolvedInstruction): SuspensionRequest;
-  /** Leaves in the thread's record what it asks with. */
+  /** Stores the operands of the request in the thread's record. */
   readonly request: Emit;
-  /** Takes the answer from the record. */
+  /** Loads the results from the record. */
   readonly resume: Emit;
 }
 
-/** A row of the table: one form of an instruction, what may stand after its opcode, and what it means. */
+/** A row of the table: one form of an instruction, its syntax and its meaning. */
 export interface InstructionForm extends FormSyntax {
-  /** As the PTX manual writes it: `add{.rnd}{.ftz}{.sat}.f32`. */
+  /** The syntax, as `typing/form_syntax.ts` reads it. */
   readonly syntax: string;
-  /** Of the PTX ISA manual. */
+  /** The section of the PTX ISA manual. */
   readonly section: string;
-  /** Undefined where `flow` says it all. */
+  /** Undefined if the instruction is only part of the control flow. */
   readonly emit: Emit | undefined;
   readonly flow: Flow | undefined;
-  /** Of those whose flow is to suspend the thread. */
+  /** Set if the instruction suspends the thread. */
   readonly suspending: SuspendingInstruction | undefined;
   readonly traits: InstructionTraits;
 }
 
-/** What an instruction is compiled to: code, a suspension, or a part of the flow of control. */
+/** What an instruction compiles to: code, a suspension, or control flow. */
 export type Meaning = Emit | SuspendingInstruction | { readonly flow: Flow };
 
-/**
- * A form by its syntax, as `typing/form_syntax.ts` reads it, with what the compiler may assume of it: nothing where no
- * traits are given.
- */
+/** Creates a form. Without traits, nothing is assumed of the instruction. */
 export function instructionForm(
   syntax: string,
   section: string,
   { meaning, traits = {}, refusedFor }: {
     readonly meaning: Meaning;
     readonly traits?: InstructionTraits;
-    /** The modifier for which an instruction is refused, whatever else it has. */
+    /** If set, every instruction with this modifier is refused, whatever else it has. */
     readonly refusedFor?: string;
   },
 ): InstructionForm {
   return new WrittenForm(syntax, section, { meaning, traits, refusedFor });
 }
 
-/** Its syntax is read when it is first needed: there are hundreds of forms, and few of them are in one program. */
+/** Parses its syntax on first use: there are hundreds of forms, and a program has few of them. */
 class WrittenForm implements InstructionForm {
   readonly opcode: string;
   readonly syntax: string;

@@ -145,22 +145,22 @@ const vectorOrdering = `<semantics:relaxed|acquire|release|acq_rel>?.${scope}.${
 const vectorReleasing = `<semantics:relaxed|release>?.${scope}.${vectorSpace}`;
 const rounding = "<rounding:rn|rz|rm|rp>";
 
-/** Arithmetic on floats of 32 bits, which gives one NaN only. */
+/** 32-bit floating-point arithmetic, which gives only the canonical NaN. */
 const arithmetic32: InstructionTraits = { ...pure, hasCanonicalNaN: () => true };
-/** Sets the carry, which is kept for each thread beside its registers. */
+/** Instructions with the carry, which each thread has beside its registers. */
 const carrying: InstructionTraits = { effects: [] };
-/** Part of the flow of control, which the compiler knows by the row's `flow`. */
+/** Control flow, which the compiler handles by the row's `flow`. */
 const control: InstructionTraits = { effects: [], runsInGangs: true };
 /**
- * Suspends the thread until others have come as far: what they exchange, no loop need spin for. A gang leaves at it, and
- * only comes together again where what was uniform still is.
+ * Suspends the thread until others have come as far, so no loop has to spin for it. A gang diverges here, and
+ * reconverges only if uniform registers are still uniform.
  */
 const exchange: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
 const weakLoad: InstructionTraits = { ...pure, effects: ["reads"], pointer: "loaded", vectorForm: vectorLoad };
-/** A load that sees what other threads store meanwhile. */
+/** A load that sees what other threads store in the meantime. */
 const observingLoad: InstructionTraits = { ...weakLoad, effects: ["reads", "observes"] };
 const plainStore: InstructionTraits = { ...pure, effects: ["writes"], vectorForm: vectorStore };
-/** Every thread does it, even if all do the same. */
+/** Every thread must execute it, even if all do the same. */
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsInGangs: true };
 const returningAtomic: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
 
@@ -168,14 +168,14 @@ function isFromInteger({ choices, type }: ResolvedInstruction): boolean {
   return type.name === "f32" && typeNamed(choices.get("from") ?? "b32").kind !== "float";
 }
 
-/** A row: syntax, the section of the manual, what it is compiled to, and what the compiler may assume of it. */
+/** A row: syntax, section of the manual, meaning, and traits. */
 function form(syntax: string, section: string, meaning: Meaning, traits: InstructionTraits): InstructionForm {
   return instructionForm(syntax, section, { meaning, traits });
 }
 
 /**
- * Every instruction that is known: what may stand after its opcode, the section of the PTX ISA manual (version 8.8) that
- * defines it, and what it is compiled to. What is not here is refused.
+ * All supported instructions: their syntax, the section of the PTX ISA manual (version 8.8) that defines them, what
+ * they compile to, and their traits. All others are refused.
  */
 export const instructions: readonly InstructionForm[] = [
   form(`add.${integers} d, a, b`, "9.7.1.1", integer("Add"), {
@@ -262,7 +262,7 @@ export const instructions: readonly InstructionForm[] = [
   form(`madc.lo.cc?.${carried} d, a, b, c`, "9.7.2.6", multiplyAddWithCarry({ takesCarry: true }), carrying),
   form(`madc.hi.cc?.${carried} d, a, b, c`, "9.7.2.6", multiplyAddWithCarry({ takesCarry: true }), carrying),
 
-  // Without a rounding modifier the manual lets a float add, sub or mul be fused with another. Here none ever is.
+  // Without a rounding modifier, the manual allows `add`, `sub` and `mul` to be fused. Here they never are.
   form(
     "testp.<property:finite|infinite|number|notanumber|normal|subnormal>.<type:f32|f64> p, a",
     "9.7.3.1",
@@ -569,7 +569,7 @@ export const instructions: readonly InstructionForm[] = [
   form("stackrestore.<type:u32|u64> a", "9.7.16.2", restoreStack, { effects: ["allocates"] }),
   form("alloca.<type:u32|u64> d, size [, alignment]", "9.7.16.3", allocateOnStack, { effects: ["allocates"] }),
 
-  // Every atomic instruction is sequentially consistent here, which is more than any asks for.
+  // Every atomic instruction is sequentially consistent, which is stronger than any of them requires.
   form("membar.<level:cta|gl|sys>", "9.7.13.4", fence, { ...pure, effects: ["orders"] }),
   form("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|gpu|sys>", "9.7.13.4", fence, {
     ...pure,
@@ -602,10 +602,10 @@ export const instructions: readonly InstructionForm[] = [
   ...refusedForms,
 ];
 
-/** The instructions that have some forms, among what else PTX has. */
+/** The instruction set that consists of the given forms. */
 export function instructionSetOf(forms: readonly InstructionForm[]): InstructionSet {
   return { forms: Map.groupBy(forms, ({ opcode }) => opcode), refusals: refusedOpcodes, isSpecialRegister };
 }
 
-/** The instructions of the software device. */
+/** The instruction set of the software device. */
 export const instructionSet: InstructionSet = instructionSetOf(instructions);

@@ -21,7 +21,7 @@ import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_in
 const smallestS32 = -0x8000_0000n;
 const largestS32 = 0x7fff_ffffn;
 
-/** An instruction that is one of WebAssembly's. */
+/** An instruction that WebAssembly has too. */
 export function integer(operation: IntegerOperation): Emit {
   return fromOperands((e, i) => e.code.ops(inType(i.type, operation)));
 }
@@ -37,7 +37,7 @@ export function saturating(operation: "i64Add" | "i64Sub"): Emit {
     });
 }
 
-/** Pushes the high half of the product of two operands of a type. */
+/** Pushes the high half of the product of two operands. */
 export function pushHighProduct(
   e: FunctionEmitter,
   type: ScalarType,
@@ -57,7 +57,7 @@ export function pushHighProduct(
   }
 }
 
-/** By the four products of the halves; a signed product differs from the unsigned one by the other factor. */
+/** Adds the four products of halves. A signed product differs from the unsigned one by the other factor. */
 function pushHighProduct64(
   e: FunctionEmitter,
   type: ScalarType,
@@ -85,7 +85,7 @@ function pushHighProduct64(
   }
 }
 
-/** Pushes an operand of 16 or 32 bits in twice its width. */
+/** Pushes an operand of 16 or 32 bits, extended to twice its width. */
 function pushWide(e: FunctionEmitter, type: ScalarType, operand: ResolvedOperand | undefined): void {
   e.push(operand, type);
   if (type.bits === 32) e.code.ops(type.kind === "signed" ? "i64ExtendI32S" : "i64ExtendI32U");
@@ -95,7 +95,7 @@ function twiceAsWide(type: ScalarType): ScalarType {
   return typeNamed(`${type.kind === "signed" ? "s" : "u"}${type.bits * 2}`);
 }
 
-/** `mul.hi` and, with a third operand to add, `mad.hi`. */
+/** `mul.hi` and `mad.hi`, which adds a third operand. */
 export const multiplyHigh: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     pushHighProduct(e, i.type, i.operands.slice(1, 3));
@@ -114,7 +114,7 @@ export const multiplyLow: Emit = (e, i) => {
   });
 };
 
-/** `mul.wide` and, with a third operand to add, `mad.wide`. */
+/** `mul.wide` and `mad.wide`, which adds a third operand. */
 export const multiplyWide: Emit = (e, i) => {
   const wide = twiceAsWide(i.type);
   e.assign(i.operands[0], wide, () => {
@@ -125,7 +125,7 @@ export const multiplyWide: Emit = (e, i) => {
   });
 };
 
-/** `mul24` and `mad24`: the product of the low 24 bits of two operands, of which 32 of its 48 bits are taken. */
+/** `mul24` and `mad24`: 32 of the 48 bits of the product of the operands' low 24 bits. */
 export const multiply24: Emit = (e, i) => {
   const { code } = e;
   e.assign(i.operands[0], i.type, () => {
@@ -157,8 +157,8 @@ function addSaturating(e: FunctionEmitter, i: ResolvedInstruction): void {
 }
 
 /**
- * `div` and `rem`. PTX leaves division by zero to the machine: as on an H200, all bits of the result are set. The
- * smallest number divided by -1 wraps.
+ * `div` and `rem`. PTX leaves division by zero to the hardware: as on an H200, all bits of the result are set. The
+ * smallest number divided by -1 wraps around.
  */
 export function divide(part: "quotient" | "remainder"): Emit {
   const operations = part === "quotient" ? ["DivS", "DivU"] as const : ["RemS", "RemU"] as const;
@@ -203,7 +203,7 @@ export const negate: Emit = (e, i) => {
   });
 };
 
-/** `abs`; that of the smallest number is itself. */
+/** `abs`. The smallest number stays as it is. */
 export const absolute: Emit = (e, i) => {
   const { type } = i;
   e.assign(i.operands[0], type, () => {
@@ -216,7 +216,7 @@ export const absolute: Emit = (e, i) => {
   });
 };
 
-/** `min` and `max`, and with `.relu` the larger of that and 0. */
+/** `min` and `max`. With `.relu`, a negative result becomes 0. */
 export function extreme(which: "min" | "max"): Emit {
   const comparisons = which === "min" ? ["LtS", "LtU"] as const : ["GtS", "GtU"] as const;
   return (e, i) => {
@@ -251,7 +251,7 @@ export const absoluteDifference: Emit = (e, i) => {
   });
 };
 
-/** `dp4a` and `dp2a`: products of the parts of one operand with bytes of another, summed up onto a third. */
+/** `dp4a` and `dp2a`: the products of the parts of one operand with bytes of another, added to a third. */
 export function dotProduct(parts: 2 | 4): Emit {
   return (e, i) => {
     const { code } = e;
@@ -271,7 +271,7 @@ export function dotProduct(parts: 2 | 4): Emit {
   };
 }
 
-/** Takes an i32 from the stack and pushes some bits of it, extended. */
+/** Pops an i32, and pushes some of its bits, extended. */
 export function pushPart(
   { code }: FunctionEmitter,
   { first, bits, isSigned }: { first: number; bits: number; isSigned: boolean },

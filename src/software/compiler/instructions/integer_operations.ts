@@ -1,6 +1,6 @@
 /**
- * What the instructions on integers have in common: WebAssembly's operation for a type, constants, and operands that are
- * read more than once.
+ * Common parts of the instructions on integers: WebAssembly's operations by type, constants, and operands that are read
+ * more than once.
  *
  * @module
  */
@@ -11,44 +11,44 @@ import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_in
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { OpName } from "../webassembly/opcodes.ts";
 
-/** The type of amounts, positions and counts. */
+/** The type of shift amounts, positions and counts. */
 export const u32: ScalarType = typeNamed("u32");
-/** The same, as a signed number. */
+/** The same, signed. */
 export const s32: ScalarType = typeNamed("s32");
 
-/** The same operation on 32 and 64 bits, as `Add` for `i32Add` and `i64Add`. */
+/** An operation that exists in 32 and 64 bits, such as `Add` for `i32Add` and `i64Add`. */
 export type IntegerOperation<Name = OpName> = Name extends `i32${infer Rest}`
   ? `i64${Rest}` extends OpName ? Rest : never
   : never;
 
-/** The instruction for an operation in a type. */
+/** WebAssembly's instruction for an operation in a type. */
 export function inType({ value }: ScalarType, operation: IntegerOperation): OpName {
   return value === "i64" ? `i64${operation}` : `i32${operation}`;
 }
 
-/** Pushes a constant in a type; of one that does not fit, the low bits. */
+/** Pushes a constant in a type. If it does not fit, its low bits are pushed. */
 export function constant(code: CodeWriter, { value }: ScalarType, number: number | bigint): CodeWriter {
   return value === "i64" ? code.i64(BigInt(number)) : code.i32(Number(BigInt.asIntN(32, BigInt(number))));
 }
 
-/** Makes an amount on the stack, of 32 bits, one by which a type is shifted. */
+/** Converts a 32-bit shift amount on the stack to the type that is shifted. */
 export function extendAmount(code: CodeWriter, { value }: ScalarType): CodeWriter {
   return value === "i64" ? code.ops("i64ExtendI32U") : code;
 }
 
-/** The value of an operand that is a number; undefined for any other. */
+/** The value of an integer literal. Undefined for any other operand. */
 export function constantOf(operand: ResolvedOperand | undefined): bigint | undefined {
   return operand?.kind === "integer" ? operand.value : undefined;
 }
 
-/** Whether two operands are sure to have the same value. */
+/** Whether two operands certainly have the same value. */
 export function isSameOperand(a: ResolvedOperand | undefined, b: ResolvedOperand | undefined): boolean {
   return a?.kind === "register" ? a === b : a?.kind === "integer" && b?.kind === "integer" && a.value === b.value;
 }
 
 /**
- * A function that pushes an operand as often as it is called. Registers and numbers are pushed as they are; what takes
- * work is computed once, here.
+ * Returns a function that can push an operand several times. Registers and literals are pushed as they are; anything
+ * else is computed once, here.
  */
 export function repeatable(
   e: FunctionEmitter,
@@ -67,7 +67,7 @@ export function repeatable(
   return () => e.code.get(local);
 }
 
-/** An instruction that computes its first operand from its others, which are all of its type. */
+/** An instruction whose first operand is computed from its others, all of its type. */
 export function fromOperands(emit: (e: FunctionEmitter, i: ResolvedInstruction) => void): Emit {
   return (e, i) =>
     e.assign(i.operands[0], i.type, () => {
@@ -76,7 +76,7 @@ export function fromOperands(emit: (e: FunctionEmitter, i: ResolvedInstruction) 
     });
 }
 
-/** Clamps an i64 on the stack, taken as signed. */
+/** Clamps an i64 on the stack as a signed number. */
 export function clampSigned64(e: FunctionEmitter, minimum: bigint, maximum: bigint): void {
   const { code } = e;
   const value = e.temporary("i64");
@@ -84,7 +84,7 @@ export function clampSigned64(e: FunctionEmitter, minimum: bigint, maximum: bigi
   code.i64(maximum).get(value).get(value).i64(maximum).ops("i64GtS", "select");
 }
 
-/** Clamps an i32 on the stack, taken as signed. */
+/** Clamps an i32 on the stack as a signed number. */
 export function clampSigned32(e: FunctionEmitter, minimum: number, maximum: number): void {
   const { code } = e;
   const value = e.temporary("i32");

@@ -19,7 +19,7 @@ import { typeNamed } from "../typing/scalar_types.ts";
 
 const predicate = typeNamed("pred");
 
-/** `not`, of a predicate too. */
+/** `not`, also of predicates. */
 export const not: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[1], i.type);
@@ -34,7 +34,7 @@ export const logicalNot: Emit = fromOperands((e, i) => {
   if (i.type.value === "i64") e.code.ops("i64ExtendI32U");
 });
 
-/** `shl` and `shr`: an amount past the width shifts everything out, where WebAssembly would take it modulo the width. */
+/** `shl` and `shr`. An amount past the width shifts everything out, while WebAssembly takes it modulo the width. */
 export function shift(direction: "left" | "right"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -69,14 +69,14 @@ export function shift(direction: "left" | "right"): Emit {
   };
 }
 
-/** How far the high word of `shf` goes left; the low word goes right by the rest of 32. */
+/** How far `shf` shifts the high word left. The low word is shifted right by the rest of 32. */
 export function knownDistance(choices: ReadonlyMap<string, string>, amount: bigint): number {
   const unsigned = BigInt.asUintN(32, amount);
   const bits = Number(choices.get("mode") === "wrap" ? unsigned & 31n : unsigned > 32n ? 32n : unsigned);
   return choices.get("direction") === "l" ? bits : 32 - bits;
 }
 
-/** `shf`: the upper or lower half of two words that are shifted together. */
+/** `shf`: the upper or the lower half of two words that are shifted together. */
 export const funnelShift: Emit = (e, i) => {
   const { code } = e;
   const [, low, high, amount] = i.operands;
@@ -124,8 +124,8 @@ export const funnelShift: Emit = (e, i) => {
 };
 
 /**
- * `lop3`: any function of three bits, given by its truth table. With `.or` or `.and`, a predicate says too whether any
- * bit is set, or that and another predicate.
+ * `lop3`: any function of three bits, given by its truth table. With `.or` or `.and`, a predicate also tells whether
+ * any bit is set, combined with another predicate.
  */
 export const logicOfThree: Emit = (e, i) => {
   const { code } = e;

@@ -1,5 +1,5 @@
 /**
- * The shortest expression for every function of three bits, as `lop3` gives them by their truth tables.
+ * The shortest expressions for all functions of three bits, which `lop3` gives by their truth tables.
  *
  * @module
  */
@@ -23,12 +23,18 @@ const operations = [
 ] as const;
 let terms: ReadonlyMap<number, LogicTerm> | undefined;
 
-/** The expression of fewest operations whose truth table a number is: bit 4a + 2b + c is the result for a, b and c. */
+/**
+ * The expression with the fewest operations for a truth table. Bit 4a + 2b + c of the table is the result for a, b and
+ * c.
+ */
 export function shortestLogic(truthTable: number): LogicTerm {
   return (terms ??= findTerms()).get(truthTable)!;
 }
 
-/** Functions of no operation first, then of ever more: each from two with as many between them, less one. */
+/**
+ * Finds functions by increasing number of operations: each combines two functions that have one operation less
+ * together.
+ */
 function findTerms(): ReadonlyMap<number, LogicTerm> {
   const found = new Map<number, LogicTerm>([
     [0xf0, { kind: "input", index: 0 }],

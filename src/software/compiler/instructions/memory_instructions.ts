@@ -63,14 +63,14 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
     e.assign(i.operands[0], u64, () => {
       e.push(source, u64);
       if (space === "shared" || space === "local") e.code.i64(spaceBase(space)).ops(operation);
-      // What lies in a frame has its generic address from the start.
+      // A variable in a frame already has a generic address.
       if (space === "param" && operation === "i64Add") addWhereSmall(e);
       if (space === "param" && operation === "i64Sub") e.code.i64(0xffff_ffffn).ops("i64And");
     });
   };
 }
 
-/** Makes an address within a kernel's parameters, on the stack, a generic one. */
+/** Converts an address on the stack that is an offset into the kernel's parameters to a generic address. */
 function addWhereSmall(e: FunctionEmitter): void {
   const address = e.temporary("i64");
   e.code.set(address).get(address).i64(parameterAddressBase).ops("i64Add").get(address);
@@ -93,7 +93,7 @@ export const isInSpace: Emit = (e, i) => {
   });
 };
 
-/** The module's constants lie among its other variables: what tells them apart is where. */
+/** Constants are in the module's image with the other variables. Their range of addresses tells them apart. */
 function pushIsConstant(e: FunctionEmitter, address: number): void {
   const { offset, byteLength } = e.sizes.constants;
   e.code.get(address).globalGet(imageAddressGlobal).i64(BigInt(offset)).ops("i64Add", "i64Sub");
@@ -145,14 +145,14 @@ function loadParameter(
   e.assign(element, i.type, () => e.code.get(e.parameterLocal(offset, i.type)), { wide: true });
 }
 
-/** The load of one value. */
+/** The load of one value of a type. */
 export function loadOp({ bits, kind, value }: ScalarType): MemoryOpName {
   if (bits === 8) return kind === "signed" ? "i32Load8S" : "i32Load8U";
   if (bits === 16) return kind === "signed" ? "i32Load16S" : "i32Load16U";
   return `${value}Load`;
 }
 
-/** The store of one value. */
+/** The store of one value of a type. */
 export function storeOp({ bits, value }: ScalarType): MemoryOpName {
   if (bits === 8) return "i32Store8";
   if (bits === 16) return "i32Store16";

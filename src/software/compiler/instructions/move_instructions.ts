@@ -9,7 +9,7 @@ import { repeatable } from "./integer_operations.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** `mov`, with vectors on either side taken apart or put together. */
+/** `mov`. A vector on either side is unpacked or packed. */
 export const move: Emit = (e, i) => {
   const [destination, source] = i.operands;
   if (destination?.kind === "vector") unpack(e, i, destination.elements);
@@ -28,7 +28,7 @@ function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: numb
 function unpack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly ResolvedOperand[]): void {
   const { code } = e;
   const part = partType(e, i, parts.length);
-  // A part that is a result may be the whole's own register.
+  // A destination may be the source register itself.
   const whole = e.temporary(i.type.value);
   e.push(i.operands[1], i.type);
   code.set(whole);
@@ -66,7 +66,7 @@ function pack(e: FunctionEmitter, i: ResolvedInstruction, parts: readonly Resolv
   });
 }
 
-/** `selp`: one of two by a predicate. */
+/** `selp`: selects by a predicate. */
 export const selectByPredicate: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[1], i.type);
@@ -76,7 +76,9 @@ export const selectByPredicate: Emit = (e, i) => {
   });
 };
 
-/** `slct`: one of two by the sign of a third. The zeros count as positive, and a NaN selects the second. */
+/**
+ * `slct`: selects by the sign of a third operand. Both zeros count as positive, and a NaN selects the second operand.
+ */
 export const selectBySign: Emit = (e, i) => {
   const by = typeNamed(i.choices.get("by")!);
   e.assign(i.operands[0], i.type, () => {
@@ -86,7 +88,7 @@ export const selectBySign: Emit = (e, i) => {
     if (by.name === "s32") {
       third().i32(0).ops("i32GeS", "select");
     } else if (i.choices.has("ftz")) {
-      // What is flushed counts as a zero: all above the largest negative normal number.
+      // Flushed numbers count as zeros: all that are greater than the largest negative normal number.
       third().f32Bits(0x8080_0000n).ops("f32Gt", "select");
     } else {
       third().f32Bits(0n).ops("f32Ge", "select");

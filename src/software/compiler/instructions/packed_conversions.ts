@@ -1,6 +1,6 @@
 /**
- * `cvt` to and from types that an instruction names alone: two numbers of 16 or of 8 bits in a register, and `.tf32`.
- * PTX ISA, section 9.7.9.21.
+ * `cvt` to and from the types that only it has: two 16-bit or 8-bit floats in a register, and `.tf32`. PTX ISA, section
+ * 9.7.9.21.
  *
  * @module
  */
@@ -25,10 +25,10 @@ const half = typeNamed("f16");
 const single = typeNamed("f32");
 const singleAsBits = typeNamed("b32");
 
-/** The largest finite number of `.tf32`. */
+/** The largest finite `.tf32`. */
 const largestTensorFloat = (2 - 2 ** -10) * 2 ** 127;
 
-/** From two numbers of 32 bits to two of 16: the second goes into the lower half. */
+/** Converts two 32-bit floats to 16 bits. The second becomes the lower half. */
 export const convertToPair: Emit = (e, i) => {
   const { element } = elementsOf(i.type);
   const rounding = roundingCodes[i.choices.get("rounding") as Rounding];
@@ -41,7 +41,7 @@ export const convertToPair: Emit = (e, i) => {
     }));
 };
 
-/** From two numbers of 32 or of 16 bits to two of 8. */
+/** Converts two floats of 32 or 16 bits to 8 bits. */
 export const convertToEightBits: Emit = (e, i) => {
   const { code } = e;
   const format = eightBitFormats[i.choices.get("format")!.slice(0, 4) as keyof typeof eightBitFormats];
@@ -68,7 +68,7 @@ export const convertToEightBits: Emit = (e, i) => {
   });
 };
 
-/** From two numbers of 8 bits to two of 16. */
+/** Converts two 8-bit floats to 16 bits. */
 export const convertFromEightBits: Emit = (e, i) => {
   const { code } = e;
   const packed = e.temporary("i32");
@@ -90,18 +90,18 @@ export const convertFromEightBits: Emit = (e, i) => {
 };
 
 /**
- * Takes the upper byte of 16 bits, an `.e4m3`, as the bits of the `.f16` that is 2 to the -8 of it: its exponent has a
- * bit less and counts from 7, not 15.
+ * Converts the upper byte of 16 bits, an `.e4m3`, to the bits of the `.f16` that is 2^-8 times it: an `.e4m3` has one
+ * exponent bit less, and a bias of 7 instead of 15.
  */
 function widenShortExponent(e: FunctionEmitter): void {
   const { code } = e;
   const bits = e.temporary("i32");
   code.set(bits).get(bits).i32(0x8000).ops("i32And").get(bits).i32(0x7f00).ops("i32And").i32(1).ops("i32ShrU", "i32Or");
-  // All ones are its only NaN.
+  // The only NaN is all ones.
   code.i32(0x7c00).i32(0).get(bits).i32(0x7f00).ops("i32And").i32(0x7f00).ops("i32Eq", "select", "i32Or");
 }
 
-/** From 32 bits to the 19 of `.tf32`, in the upper ones of 32. */
+/** Converts a 32-bit float to the 19 bits of a `.tf32`, in the upper bits of a word. */
 export const convertToTensorFloat: Emit = (e, i) => {
   const { code } = e;
   if (i.choices.get("rounding") === "rna") return roundAwayToTensorFloat(e, i);
@@ -119,8 +119,8 @@ export const convertToTensorFloat: Emit = (e, i) => {
 };
 
 /**
- * `.rna`, which is done with integers: a NaN is cut off and not rounded, and `.satfinite` takes one from the last place of
- * all that is not finite, also of a NaN.
+ * `.rna`, computed with integers. A NaN is truncated instead of rounded. With `.satfinite`, everything that is not
+ * finite, including a NaN, loses one in its last place.
  */
 function roundAwayToTensorFloat(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;

@@ -1,6 +1,6 @@
 /**
- * Integers that share a register: pairs of 16 bits, bytes, and what packs them. PTX ISA, sections 9.7.1, 9.7.9 and
- * 9.7.18.
+ * Packed integers in a register: pairs of 16 bits, bytes, and the conversions that pack them. PTX ISA, sections 9.7.1,
+ * 9.7.9 and 9.7.18.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Emit } from "./instruction_form.ts";
 import { pushPart } from "./integer_instructions.ts";
 import { clampSigned32, repeatable, s32, u32 } from "./integer_operations.ts";
 
-/** `add.u16x2` and `add.s16x2`: the top bits are added apart, so that no carry leaves a half. */
+/** `add.u16x2` and `add.s16x2`. The top bits are added separately, so that no carry crosses halves. */
 export const addPairs: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => {
     const a = repeatable(e, i.operands[1], u32), b = repeatable(e, i.operands[2], u32);
@@ -19,7 +19,7 @@ export const addPairs: Emit = (e, i) => {
   });
 };
 
-/** `min` and `max` of pairs, and with `.relu` the larger of that and 0 for each. */
+/** `min` and `max` of pairs. With `.relu`, negative results become 0. */
 export function extremeOfPairs(which: "min" | "max"): Emit {
   return (e, i) => {
     const { code } = e;
@@ -45,7 +45,7 @@ export function extremeOfPairs(which: "min" | "max"): Emit {
   };
 }
 
-/** `vabsdiff2.u32.u32.u32` and `vabsdiff4.u32.u32.u32`; with `.add`, the sum of the differences and a third operand. */
+/** `vabsdiff2.u32.u32.u32` and `vabsdiff4.u32.u32.u32`. With `.add`, the differences are added to a third operand. */
 export function absoluteDifferences(count: 2 | 4): Emit {
   return (e, i) => {
     const { code } = e;
@@ -70,7 +70,10 @@ export function absoluteDifferences(count: 2 | 4): Emit {
   };
 }
 
-/** `cvt.pack.sat`: two numbers clamped to few bits, the first above the second, and a third operand's bits above both. */
+/**
+ * `cvt.pack.sat`: clamps two numbers to a few bits each, and packs the first above the second and the bits of a third
+ * operand above both.
+ */
 export const pack: Emit = (e, i) => {
   const { code } = e;
   const to = i.choices.get("to")!;

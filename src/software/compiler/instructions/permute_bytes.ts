@@ -1,5 +1,5 @@
 /**
- * `prmt`: bytes picked out of two words. PTX ISA, section 9.7.9.7.
+ * `prmt`: permutes the bytes of two words. PTX ISA, section 9.7.9.7.
  *
  * @module
  */
@@ -9,7 +9,10 @@ import { constantOf, isSameOperand, repeatable, u32 } from "./integer_operations
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** For each mode, the selectors that the low two bits of the last operand stand for, the lowest bytes' first. */
+/**
+ * For each mode, the selectors for the four values of the last operand's low two bits. The lowest four bits select the
+ * lowest byte.
+ */
 const modes: ReadonlyMap<string, readonly [number, number, number, number]> = new Map([
   ["f4e", [0x3210, 0x4321, 0x5432, 0x6543]],
   ["b4e", [0x5670, 0x6701, 0x7012, 0x0123]],
@@ -19,7 +22,7 @@ const modes: ReadonlyMap<string, readonly [number, number, number, number]> = ne
   ["rc16", [0x1010, 0x3232, 0x1010, 0x3232]],
 ]);
 
-/** `prmt`: a selector of four bits for each byte of the result. */
+/** `prmt`: four bits of the selector for each byte of the result. */
 export const permuteBytes: Emit = (e, i) => {
   const mode = modes.get(i.choices.get("mode") ?? "");
   const known = constantOf(i.operands[3]);
@@ -35,7 +38,7 @@ export const permuteBytes: Emit = (e, i) => {
   });
 };
 
-/** Takes the last operand from the stack, and pushes the selectors that it stands for in a mode. */
+/** Pops the last operand, and pushes the selectors for it in a mode. */
 function pushSelectorsOf(e: FunctionEmitter, mode: readonly number[]): void {
   const { code } = e;
   const which = e.temporary("i64");
@@ -62,17 +65,17 @@ function pushPermutation(e: FunctionEmitter, i: ResolvedInstruction, pushSelecto
   }
 }
 
-/** Bytes of the result that come from one word by one rotation, or that the sign of one byte is spread over. */
+/** Bytes of the result that come from one rotation of one word, or from the sign of one byte. */
 interface Contribution {
   readonly word: 0 | 1;
-  /** The byte whose sign is spread, or by how many bytes the word is rotated to the right. */
+  /** The byte whose sign is replicated, or the bytes by which the word is rotated right. */
   readonly from: number;
   readonly isSign: boolean;
-  /** Of the result: ones where the bytes are. */
+  /** The mask of these bytes in the result. */
   mask: number;
 }
 
-/** Bytes that keep their distance move together. */
+/** Bytes that are rotated by the same distance are moved together. */
 function pushKnownPermutation(e: FunctionEmitter, i: ResolvedInstruction, selectors: number): void {
   const { code } = e;
   const words = [i.operands[1], i.operands[2]] as const;
@@ -108,7 +111,7 @@ function findContributions(selectors: number, wordsAreSame: boolean): readonly C
   return contributions;
 }
 
-/** Takes a word from the stack and pushes some bytes of it, rotated right. A shift alone does where it clears the rest. */
+/** Pops a word, and pushes some of its bytes rotated right. A single shift is used if it clears the other bytes. */
 function pushRotated(code: CodeWriter, bits: number, mask: number): void {
   if (bits > 0) {
     if (mask === -1 >>> bits) code.i32(bits).ops("i32ShrU");

@@ -1,5 +1,5 @@
 /**
- * Instructions and functions that PTX and its devices have and the software device does not, each with the reason why.
+ * Instructions and functions that PTX and GPUs have and the software device does not, with the reasons.
  *
  * @module
  */
@@ -16,7 +16,7 @@ const noLargeNumbers = "numbers of 128 bits are not supported: take two of 64";
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in step";
 const noProxies = "it orders accesses of kinds that are not made here";
 
-/** Those that are refused whatever follows, by their opcodes. */
+/** Opcodes that are always refused. */
 export const refusedOpcodes: ReadonlyMap<string, string> = new Map(
   ([
     ["wmma mma wgmma ldmatrix stmatrix movmatrix tcgen05", noTensorCores],
@@ -35,7 +35,7 @@ export const refusedOpcodes: ReadonlyMap<string, string> = new Map(
   ] as const).flatMap(([opcodes, reason]) => opcodes.split(" ").map((opcode) => [opcode, reason] as const)),
 );
 
-/** Those that are refused for one modifier: opcodes, modifiers, the manual's section and the reason. */
+/** Instructions that are refused for one modifier: opcodes, modifiers, the manual's section, and the reason. */
 const refusedModifiers = [
   ["cp", "bulk reduce", "9.7.9.25", noBulkCopies],
   ["cp", "mbarrier", "9.7.9.25", noMemoryBarriers],
@@ -52,14 +52,14 @@ const refusedModifiers = [
   ["vabsdiff2 vabsdiff4", "s32 sat", "9.7.18.2", noVideo],
 ] as const;
 
-/** Those that are refused because they lack `.sync`, with the manual's sections. */
+/** Instructions that are refused because they lack `.sync`, with the manual's sections. */
 const withoutSync = [
   ["shfl.<mode:up|down|bfly|idx>.b32 d, a, b, c", "9.7.9.5"],
   ["vote.<mode:all|any|uni>.pred d, a", "9.7.13.8"],
   ["vote.<mode:ballot>.b32 d, a", "9.7.13.8"],
 ] as const;
 
-/** Forms of all that are refused for their modifiers: where one is too many, any instruction fits that has it. */
+/** The forms of refused instructions. A form for one modifier fits every instruction that has it. */
 export const refusedForms: readonly InstructionForm[] = [
   ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
     opcodes.split(" ").flatMap((opcode) =>
@@ -79,14 +79,14 @@ export const refusedForms: readonly InstructionForm[] = [
 const noMemory = "kernels cannot allocate memory: allocate it before the launch, and pass its address";
 const noLaunches = "kernels cannot launch kernels: dynamic parallelism is not supported";
 
-/** Functions that a GPU has and that no module defines, by how their names begin or what they are. */
+/** Functions that a GPU provides and no module defines, by name. */
 const refusedFunctions: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^(malloc|free|calloc|realloc|_Znw[mj]|_Zna[mj]|_Zd[la]Pv[mj]?|__nv_aligned_device_malloc)$/, noMemory],
   [/^(__)?cuda/, noLaunches],
   [/^__nv_/, "it is one of libdevice's, which is to be linked to what the compiler makes"],
 ];
 
-/** Why a function is not there that a module declares and does not define. */
+/** Why the device does not provide a function that a module only declares. */
 export function refusalOfFunction(name: string): string {
   const known = refusedFunctions.find(([names]) => names.test(name));
   return known?.[1] ?? "the device has no such function";

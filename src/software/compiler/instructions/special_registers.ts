@@ -7,15 +7,15 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 
 const warpSize = 32;
 
-/** What is known of a special register. */
+/** A special register. */
 interface SpecialRegister {
   readonly bits: 32 | 64;
   /**
-   * By how much it grows from each thread to the next along x, within a warp: 0 where all threads see the same. Undefined,
-   * the careful answer, where its values are varying.
+   * The difference from each thread of a gang to the next: 0 if all threads see the same value. Default: its values are
+   * varying.
    */
   readonly stride?: 0n | 1n;
-  /** Pushes its value, an i32 or an i64. */
+  /** Pushes its value, as an i32 or an i64. */
   push(emitter: FunctionEmitter): void;
 }
 
@@ -32,7 +32,7 @@ function pushLane(e: FunctionEmitter): void {
   e.code.i32(warpSize - 1).ops("i32And");
 }
 
-/** Pushes a mask moved up by the lane's number. */
+/** Pushes a mask, shifted left by the lane's number. */
 function pushMaskFrom(e: FunctionEmitter, mask: number): void {
   e.code.i32(mask);
   pushLane(e);
@@ -43,17 +43,17 @@ function register(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push };
 }
 
-/** One that is the same in all threads of a warp that stand side by side along x. */
+/** A register that is the same in adjacent threads along x, within a warp. */
 function uniform(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push, stride: 0n };
 }
 
-/** One that counts the threads of a warp along x. */
+/** A register that counts the threads of a warp along x. */
 function counting(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push, stride: 1n };
 }
 
-/** Of kernels that are run alone, on a device with one multiprocessor for each block in turn. */
+/** The values are those of a device with one multiprocessor, which runs one kernel and one block at a time. */
 const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, SpecialRegister>([
   ["%tid.x", counting((e) => e.getFixed("threadX"))],
   ["%tid.y", uniform((e) => e.getFixed("threadY"))],
@@ -67,7 +67,7 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   ["%nctaid.x", uniform((e) => e.getFixed("gridX"))],
   ["%nctaid.y", uniform((e) => e.getFixed("gridY"))],
   ["%nctaid.z", uniform((e) => e.getFixed("gridZ"))],
-  // The fourth of each is there, and 0.
+  // The fourth component of each exists, and is 0.
   ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
     return [name, register((e) => e.code.i32(0))];
   }),
@@ -101,7 +101,7 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   [
     "%lanemask_le",
     register((e) => {
-      // Lane 31 shifts by 31: 2 << 31 is 0 modulo 2 to the 32, and the mask all ones, as it should be.
+      // For lane 31, 2 << 31 is 0 modulo 2^32, and the mask is all ones, as it should be.
       pushMaskFrom(e, 2);
       e.code.i32(1).ops("i32Sub");
     }),
@@ -124,12 +124,12 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
 ]);
 
-/** The special register of that name; undefined where it is not supported. */
+/** The special register with that name. Undefined if it is not supported. */
 export function specialRegister(name: string): SpecialRegister | undefined {
   return specialRegisters.get(name);
 }
 
-/** Whether a name is that of a special register or a predefined constant, known here or not. */
+/** Whether a name is that of a special register or a predefined constant, supported or not. */
 export function isSpecialRegister(name: string): boolean {
   return specialRegisters.has(name) ||
     /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|is_explicit|reserved|current)/

@@ -1,5 +1,5 @@
 /**
- * The strides of results: by how much what an instruction computes grows from thread to thread, where its operands do.
+ * The strides of instructions' results, from those of their operands.
  *
  * @module
  */
@@ -53,12 +53,12 @@ export const strideOfConversion: StrideRule = ({ operands: [, a], type, choices 
   return strideOf(a, from.bits);
 };
 
-/** `mul.wide` and `mad.wide` of 32 bits */
+/** `mul.wide` and `mad.wide` of 32-bit operands */
 export function wideningOfProduct({ type, operands }: ResolvedInstruction): Widening | undefined {
   return type.bits === 32 ? { operands: operands.slice(1, 3), type } : undefined;
 }
 
-/** `cvt` from an integer of 32 bits to one of 64 */
+/** `cvt` from a 32-bit integer to a 64-bit one */
 export function wideningOfConversion({ type, choices, operands }: ResolvedInstruction): Widening | undefined {
   const from = typeNamed(choices.get("from") ?? "b8");
   if (from.bits !== 32 || from.kind === "float" || type.bits !== 64 || type.kind === "float") return undefined;

@@ -1,7 +1,8 @@
 /**
- * Instructions by which threads wait for and see each other: barriers, shuffles, votes. PTX ISA, section 9.7.13.
+ * Instructions with which threads wait for each other and exchange values: barriers, shuffles, votes. PTX ISA, section
+ * 9.7.13.
  *
- * A thread leaves what it asks with in its record and is suspended; when it goes on, the answer is there.
+ * A thread stores its request in its record and is suspended. When it resumes, the record holds the results.
  *
  * @module
  */
@@ -18,7 +19,7 @@ const b64 = typeNamed("b64");
 
 type Field = keyof typeof threadRecord;
 
-/** Stores an operand in the thread's record; a number in place of one that is not there. */
+/** Stores an operand, or a number in place of a missing operand, in the thread's record. */
 function leave(
   e: FunctionEmitter,
   field: Field,
@@ -30,14 +31,14 @@ function leave(
   e.code.memory(type.bits === 64 ? "i64Store" : "i32Store", threadRecord[field]);
 }
 
-/** Takes the result from the thread's record, where it is wanted. */
+/** Loads a result from the thread's record, if it is used. */
 function take(e: FunctionEmitter, destination: ResolvedOperand | undefined, field: Field, type: ScalarType): void {
   e.assign(destination, type, () => e.getFixed("record").memory("i32Load", threadRecord[field]));
 }
 
 const nothing: Emit = () => {};
 
-/** `bar.sync` and `barrier.sync`, whole or of so many threads. */
+/** `bar.sync` and `barrier.sync`, for all threads of the block or for a number of them. */
 export const barrierSync: SuspendingInstruction = {
   describe: () => ({ kind: "barrier", operation: "sync" }),
   request: (e, i) => leaveBarrier(e, i.operands),
@@ -51,7 +52,7 @@ export const barrierArrive: SuspendingInstruction = {
   resume: nothing,
 };
 
-/** `bar.red` and `barrier.red`: how many threads have a predicate, or whether all or any have. */
+/** `bar.red` and `barrier.red`: how many threads have a true predicate, or whether all or any have. */
 export const barrierReduction: SuspendingInstruction = {
   describe: (i) => ({ kind: "barrier", operation: i.choices.get("operation") as "popc" | "and" | "or" }),
   request: (e, i) => {
@@ -73,7 +74,7 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   if (barrier?.kind !== "integer") {
     faultWhere(e, { field: "first", kind: faultKind.noBarrier, isWrong: () => e.code.i32(15).ops("i32GtU") });
   }
-  // Of those below 0, the highest bit alone makes them wrong.
+  // Negative numbers are wrong too: their highest bit is tested.
   if (count !== undefined && count.kind !== "integer") {
     faultWhere(e, {
       field: "second",
@@ -83,7 +84,7 @@ function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOpe
   }
 }
 
-/** Reports what was left in the thread's record, where it is wrong. */
+/** Faults if a field of the thread's record has a wrong value. */
 function faultWhere(
   e: FunctionEmitter,
   { field, kind, isWrong }: { field: Field; kind: number; isWrong: () => unknown },
@@ -102,7 +103,7 @@ export const warpBarrier: SuspendingInstruction = {
   resume: nothing,
 };
 
-/** `shfl.sync`, with or without the predicate that tells whether the lane was in range. */
+/** `shfl.sync`, with or without the predicate that tells whether the source lane was in range. */
 export const shuffle: SuspendingInstruction = {
   describe: (i) => ({ kind: "shuffle", mode: i.choices.get("mode") as "up" | "down" | "bfly" | "idx" }),
   request: (e, i) => {
@@ -171,7 +172,7 @@ export const activeMask: SuspendingInstruction = {
   resume: (e, i) => take(e, i.operands[0], "result", b32),
 };
 
-/** `nanosleep`: the others go on first. */
+/** `nanosleep`: yields to other threads. */
 export const sleep: SuspendingInstruction = {
   describe: () => ({ kind: "yield" }),
   request: nothing,

@@ -1,6 +1,6 @@
 /**
- * Loads and stores of numbers of 32 bits that lie side by side in the memory, one for each thread of a gang: one check, and
- * whole vectors. Where the check fails, the threads access the memory one after another, as they would alone.
+ * Loads and stores where the members of a gang access adjacent 32-bit numbers: one check, and whole vectors. If the
+ * check fails, the members access memory one by one, as single threads do.
  *
  * @module
  */
@@ -13,16 +13,16 @@ import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../t
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
-/** Of one thread. */
+/** The bytes that each member accesses. */
 const bytes = 4;
 
-/** A load on vectors, where the members' numbers lie side by side. */
+/** A load on vectors, of adjacent numbers. */
 export const vectorLoad: VectorForm = (gang, instruction) => {
   const [value, address] = instruction.operands;
   return value?.kind === "register" ? access(gang, instruction, { value, address, isLoad: true }) : undefined;
 };
 
-/** A store on vectors, where the members' numbers lie side by side. */
+/** A store on vectors, of adjacent numbers. */
 export const vectorStore: VectorForm = (gang, instruction) => {
   const [address, value] = instruction.operands;
   return access(gang, instruction, { value, address, isLoad: false });
@@ -99,7 +99,7 @@ function store(
   }
 }
 
-/** Takes over where the range lies in which the last thread's access was found to be. */
+/** Caches the range that the last member's access was found in. */
 function remember(
   gang: GangEmitter,
   address: ResolvedAddress,
@@ -112,7 +112,7 @@ function remember(
   code.i64(BigInt(gang.width - 1)).ops("i64GtU", "select").set(count);
 }
 
-/** Pushes whether any of a gang's numbers lies outside of shared memory, or none is aligned. */
+/** Pushes whether any member's access lies outside of shared memory, or all are misaligned. */
 function pushBoundedIsOutside(
   gang: GangEmitter,
   { base, offset, place }: { base: Register; offset: bigint; place: number },

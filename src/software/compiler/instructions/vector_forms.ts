@@ -1,5 +1,5 @@
 /**
- * How a gang executes instructions on vectors, all its members at once.
+ * How gangs execute instructions on vectors, for all members at once.
  *
  * @module
  */
@@ -13,7 +13,9 @@ import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { OpName, SimdOpName } from "../webassembly/opcodes.ts";
 
-/** A form for numbers of 32 bits in vectors, without what is not done on vectors: clamping, flushing, passing NaNs on. */
+/**
+ * A form for 32-bit numbers in vectors. Instructions that clamp, flush or propagate NaNs are executed member by member.
+ */
 function onWords(form: VectorForm): VectorForm {
   return (gang, i) => {
     const isOther = ["ftz", "sat", "NaN"].some((name) => i.choices.has(name));
@@ -21,7 +23,7 @@ function onWords(form: VectorForm): VectorForm {
   };
 }
 
-/** Whether all registers have 32 bits, but for predicates, and the result lies in vectors. */
+/** Whether all registers except predicates have 32 bits, and the result is held in vectors. */
 function holdsVectors(gang: GangEmitter, instruction: ResolvedInstruction): boolean {
   const [destination] = instruction.operands;
   if (destination?.kind !== "register" || gang.holding(destination).kind !== "vectors") return false;
@@ -36,7 +38,7 @@ function destinationOf({ operands: [destination] }: ResolvedInstruction): Regist
   return destination as Register;
 }
 
-/** An instruction that is one or more on vectors, of the operands in order. */
+/** Vector instructions on the operands in order. */
 function inOrder(...operations: readonly SimdOpName[]): VectorForm {
   return (gang, i) => () => {
     const anyNaN = i.type.kind === "float";
@@ -60,7 +62,7 @@ const multiplyAddFloats: VectorForm = (gang, i) => {
   return gang.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(gang, i) : undefined;
 };
 
-/** A number wins over a NaN. */
+/** Of a number and a NaN, the number is the result. */
 function extremeFloats(operation: SimdOpName): VectorForm {
   return (gang, i) => () => {
     const { code, emitter: e } = gang;
@@ -95,7 +97,7 @@ const multiplyLow: VectorForm = (gang, i) => {
   };
 };
 
-/** By an amount that is the same for all threads. */
+/** A shift by a literal amount. */
 function shift(direction: "left" | "right"): VectorForm {
   return (gang, i) => {
     const [, value, amount] = i.operands;
@@ -113,7 +115,7 @@ function shift(direction: "left" | "right"): VectorForm {
   };
 }
 
-/** `shf` by an amount that is known. */
+/** `shf` by a literal amount. */
 const funnelShift: VectorForm = (gang, i) => {
   const [, low, high, amount] = i.operands;
   if (amount?.kind !== "integer") return undefined;
@@ -159,13 +161,13 @@ const logicOfThree: VectorForm = (gang, i) => {
   };
 };
 
-/** `prmt` by selectors that are known, none of which spreads a sign. */
+/** `prmt` with a literal selector that does not replicate signs. */
 const permuteBytes: VectorForm = (gang, i) => {
   const [, a, b, selectors] = i.operands;
   if (selectors?.kind !== "integer" || i.choices.has("mode")) return undefined;
   const picks = [0, 1, 2, 3].map((byte) => Number(selectors.value >> BigInt(4 * byte) & 15n));
   if (picks.some((pick) => pick > 7)) return undefined;
-  // Of the bytes of two vectors, those of a lane of one and of the other.
+  // The bytes of two vectors that form each lane of the result.
   const bytes = [0, 4, 8, 12].flatMap((lane) => picks.map((pick) => lane + (pick < 4 ? pick : 12 + pick)));
   return () => {
     const pushA = gang.vector(i, { operand: a }), pushB = gang.vector(i, { operand: b });
@@ -190,7 +192,7 @@ const select: VectorForm = (gang, i) => () => {
   });
 };
 
-/** Between floats and integers of 32 bits, of which only those are here that are one instruction. */
+/** The conversions between 32-bit floats and integers that are a single vector instruction. */
 const convert: VectorForm = (gang, i) => {
   const from = typeNamed(i.choices.get("from") ?? "b8");
   const { type: to } = i;
@@ -210,7 +212,7 @@ const convert: VectorForm = (gang, i) => {
   };
 };
 
-/** A form for predicates, which are masks, and for numbers of 32 bits. */
+/** A form for predicates, which are masks, and for 32-bit numbers. */
 function alsoOnMasks(numbers: VectorForm, write: (gang: GangEmitter, i: ResolvedInstruction) => void): VectorForm {
   return (gang, i) => {
     if (i.type.kind !== "predicate") return numbers(gang, i);
@@ -223,7 +225,7 @@ function alsoOnMasks(numbers: VectorForm, write: (gang: GangEmitter, i: Resolved
   };
 }
 
-/** Logic of two operands, predicates or numbers. */
+/** Bitwise logic of two operands, predicates or numbers. */
 function logic(onMasks: OpName, onNumbers: SimdOpName): VectorForm {
   return alsoOnMasks(onWords(inOrder(onNumbers)), (gang, { operands: [, a, b] }) => {
     gang.pushMask(a);
@@ -287,15 +289,15 @@ export const vectorComparison: VectorForm = (gang, i) => {
   };
 };
 
-/** A comparison with what all threads have, seen from the other side. */
+/** The comparison with its operands swapped. */
 const mirrored: Readonly<Record<string, string>> = {
   ...{ lt: "gt", le: "ge", gt: "lt", ge: "le", lo: "hi", ls: "hs", hi: "lo", hs: "ls" },
 };
 const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", hs: "ge" };
 
 /**
- * Compares numbers that ascend from thread to thread with one that all have: mostly all threads agree, which the first and
- * the last number tell where none in between wraps around.
+ * Compares strided numbers with a uniform one. Usually all members agree, and the first and the last number show that
+ * unless one in between wraps around.
  */
 function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): WriteVectors | undefined {
   const { type, choices, form } = i;
@@ -326,7 +328,7 @@ function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): WriteVectors
     const push = (operand: ResolvedOperand | undefined, { isLeast, local }: { isLeast: boolean; local: number }) => {
       e.push(operand, type);
       if (isLeast && stride < 0n) constant(span).ops(op("Sub"));
-      // Signed numbers are ordered as unsigned ones are that are off by half the range.
+      // Signed numbers compare like unsigned ones after an offset of half the range.
       if (type.kind === "signed") constant(1n << BigInt(type.bits - 1)).ops(op("Xor"));
       code.set(local);
     };
@@ -370,7 +372,7 @@ type IntegerVector =
   | "logicOfThree"
   | "permuteBytes";
 
-/** Of integers, and of bits. */
+/** Of integers and untyped bits. */
 export const integerVectors: Readonly<Record<IntegerVector, VectorForm>> = {
   add: onWords(inOrder("i32x4Add")),
   subtract: onWords(inOrder("i32x4Sub")),
@@ -404,7 +406,7 @@ type FloatVector =
   | "minimum"
   | "maximum";
 
-/** Of floats of 32 bits. */
+/** Of 32-bit floats. */
 export const floatVectors: Readonly<Record<FloatVector, VectorForm>> = {
   add: onWords(rounded("f32x4Add")),
   subtract: onWords(rounded("f32x4Sub")),

@@ -4,22 +4,26 @@ import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { resultsOf, sourcesOf } from "./uniformity.ts";
 
-/** How much more often an instruction in a loop is taken to be executed than one around the loop. */
+/** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
 const timesAround = 8;
-/** Gangs must execute at least one part in so many of a kernel's frequency. */
+/** Gangs must execute at least one in so many of the instructions that a kernel executes. */
 const leastGangShare = 4;
-/** For each loop over the threads of a gang, by frequency, gangs must execute at least so many instructions. */
+/** For every instruction executed member by member, gangs must execute at least this many instructions. */
 const instructionsPerLoop = 6;
 
-/** Judges what running a kernel in gangs gains, by how often each instruction is likely to be executed. */
+/**
+ * Estimates whether running a kernel in gangs is profitable, from how often each instruction is likely to be executed.
+ */
 export class CostModel {
   readonly #frequencies = new Map<ResolvedInstruction, number>();
-  /** The instructions that gangs execute, what they weigh, and what those do that are executed for each thread by itself. */
+  /**
+   * The instructions that gangs execute, their total frequency, and that of the instructions executed member by member.
+   */
   readonly #inGangs: ResolvedInstruction[] = [];
   #gangCost = 0;
   #memberCost = 0;
 
-  /** Weighs a kernel's instructions: the deeper in loops, the more often they are executed. */
+  /** Estimates the frequency of a kernel's instructions from the depth of their loops. */
   constructor(instructions: readonly ResolvedInstruction[], entry: FlowBlock) {
     for (const instruction of instructions) this.#frequencies.set(instruction, 1);
     for (const { body } of loopsOf(entry)) {
@@ -33,7 +37,7 @@ export class CostModel {
     }
   }
 
-  /** Notes an instruction that gangs execute, and how many loops over their threads that takes. */
+  /** Records an instruction that gangs execute, and how many loops over the members it takes. */
   note(instruction: ResolvedInstruction, loops: number): void {
     const frequency = this.#frequencies.get(instruction)!;
     this.#inGangs.push(instruction);
@@ -41,14 +45,14 @@ export class CostModel {
     this.#memberCost += frequency * loops;
   }
 
-  /** Whether much of what the kernel does most often is done in gangs, and little of that for one thread after another. */
+  /** Whether gangs execute much of what the kernel does most often, and little of it member by member. */
   get isProfitable(): boolean {
     let whole = 0;
     for (const frequency of this.#frequencies.values()) whole += frequency;
     return this.#memberCost * instructionsPerLoop <= this.#gangCost && this.#gangCost * leastGangShare >= whole;
   }
 
-  /** The registers that the innermost loops name, among the instructions that gangs execute. */
+  /** The registers in the innermost loops, in instructions that gangs execute. */
   get innermostRegisters(): ReadonlySet<Register> {
     const most = this.#inGangs.reduce((most, instruction) => Math.max(most, this.#frequencies.get(instruction)!), 0);
     return new Set(

@@ -1,5 +1,5 @@
 /**
- * Which kernels can be run in gangs of threads, and at which barriers gangs wait as a whole.
+ * Which kernels can run in gangs, and at which barriers whole gangs wait.
  *
  * @module
  */
@@ -8,21 +8,21 @@ import { spinLoops } from "../control_flow/spin_loops.ts";
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
-/** Whether a kernel does nothing that needs each of its threads for itself. */
+/** Whether every instruction of a kernel can be executed by gangs. */
 export function canRunInGangs({ kernel, callees }: ResolvedKernel): boolean {
   if (callees.size > 0 || kernel.variableBytes > 0) return false;
   return instructionsOf(kernel).every(({ form }) => form.traits.runsInGangs) &&
     spinLoops(functionFlow(kernel).entry).length === 0;
 }
 
-/** Whether gangs wait as a whole where a thread departs: at a barrier of all threads of the block. */
+/** Whether a whole gang waits at a suspend point: a barrier of all threads of the block. */
 export function isBarrierOfAll({ request, instruction }: SuspendPoint): boolean {
   if (request?.kind !== "barrier" || request.operation !== "sync") return false;
   const { operands: [barrier, count] } = instruction!;
   return barrier?.kind === "integer" && count === undefined;
 }
 
-/** The number of a barrier at which gangs wait as a whole. */
+/** The number of a barrier at which whole gangs wait. */
 export function barrierOf({ operands: [barrier] }: ResolvedInstruction): number {
   return barrier?.kind === "integer" ? Number(barrier.value) : 0;
 }

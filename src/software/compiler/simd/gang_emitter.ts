@@ -11,21 +11,21 @@ import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** How a register is held for the threads of a gang. */
+/** How a register is held for the members of a gang. */
 export type Holding =
-  /** One number in a local: that of the first thread. Each further thread's is more by `stride`. */
+  /** Uniform or strided: the first member's number, in a local. Each further member's is greater by `stride`. */
   | { readonly kind: "number"; readonly stride: bigint }
-  /** A predicate, as a bit for each thread. */
+  /** A predicate: one bit for each member. */
   | { readonly kind: "mask" }
-  /** Numbers of 32 bits, in vectors. */
+  /** 32-bit numbers, in vectors. */
   | { readonly kind: "vectors"; readonly locals: readonly number[] }
-  /** Any others, in the memory. */
+  /** Anything else, in memory. */
   | { readonly kind: "memory" };
 
 /** Pushes one of the vectors of an operand. */
 export type PushVector = (part: number) => CodeWriter;
 
-/** Makes the first thread's number on the stack that of the thread whose number in the gang a local holds. */
+/** Turns the first member's number on the stack into that of another member, whose index in the gang is in a local. */
 export function addStrides(
   code: CodeWriter,
   member: number,
@@ -38,16 +38,16 @@ export function addStrides(
 
 const predicateType = typeNamed("pred");
 
-/** Writes instructions so that they are executed for all threads of a gang. */
+/** Emits instructions so that all members of a gang execute them. */
 export class GangEmitter {
   readonly emitter: FunctionEmitter;
   readonly uniformity: Uniformity;
-  /** Threads of a gang, and vectors of four numbers that hold one of each. */
+  /** The members of a gang, and the vectors of four numbers that hold one number for each member. */
   readonly width: GangWidth;
   readonly vectors: number;
-  /** An i32 with a bit for each thread. */
+  /** An i32 with a bit for each member. */
   readonly wholeMask: number;
-  /** How many instructions are executed for one thread after another. */
+  /** How many instructions have been emitted member by member. */
   loops = 0;
   readonly #holdings = new Map<Register, Holding>();
   readonly #slots = new Map<Register, number>();
@@ -69,12 +69,12 @@ export class GangEmitter {
     return this.emitter.code;
   }
 
-  /** The local that tells where the gang's registers are saved. */
+  /** The local with the offset of the gang's saved registers. */
   get area(): number {
     return this.#area ??= this.emitter.newLocal("i32");
   }
 
-  /** Bytes of what is saved of a gang. */
+  /** The bytes to save of a gang. */
   get savedBytes(): number {
     return Math.ceil(this.#slotsEnd / 16) * 16;
   }
@@ -93,7 +93,7 @@ export class GangEmitter {
     return { kind: "vectors", locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
   }
 
-  /** Where a register is saved, from the start of what is saved of the gang. */
+  /** The offset of a register in what is saved of the gang. */
   slot(register: Register): number {
     let slot = this.#slots.get(register);
     if (slot === undefined) {
@@ -105,8 +105,8 @@ export class GangEmitter {
   }
 
   /**
-   * The locals, both i64, that remember where the allocation begins that a pointer was found to point into, and how many
-   * places there are in it for a number of 32 bits for each thread, side by side.
+   * The i64 locals that cache where a pointer was last found to point: the start of the allocation, and how many
+   * gang-wide accesses of adjacent 32-bit numbers it has room for.
    */
   rangeCache({ base }: ResolvedAddress): { begin: number; count: number } {
     const { emitter: e } = this;
@@ -116,7 +116,7 @@ export class GangEmitter {
     return cache;
   }
 
-  /** Writes an instruction for all threads. */
+  /** Emits an instruction for all members. */
   write(instruction: ResolvedInstruction, emit: Emit): void {
     const { uniformity, emitter } = this;
     const isHeldAsOne = resultsOf(instruction).every((register) => this.holding(register).kind === "number");
@@ -139,7 +139,7 @@ export class GangEmitter {
     }
   }
 
-  /** Writes what gives all threads the same result. */
+  /** Emits an instruction whose result is the same for all members. */
   #writeOnce(instruction: ResolvedInstruction, write: () => void): void {
     const results = resultsOf(instruction);
     const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
@@ -147,7 +147,7 @@ export class GangEmitter {
     for (const register of results) this.#spread(register, registers.get(register)!);
   }
 
-  /** Gives all threads the number in a local. */
+  /** Assigns the number in a local to all members. */
   #spread(register: Register, shadow: number): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -184,7 +184,7 @@ export class GangEmitter {
     return local;
   }
 
-  /** Writes an instruction as a loop over the threads, in which it is what one thread executes. */
+  /** Emits an instruction as a loop over the members. */
   writeMembers(instruction: ResolvedInstruction, emit: Emit): void {
     const { code, emitter: e } = this;
     const { predicate } = instruction;
@@ -223,7 +223,7 @@ export class GangEmitter {
     }
   }
 
-  /** Whether an operand can be had as vectors. */
+  /** Whether an operand can be pushed as vectors. */
   hasVectors(operand: ResolvedOperand | undefined): boolean {
     switch (operand?.kind) {
       case "register":
@@ -240,7 +240,7 @@ export class GangEmitter {
     }
   }
 
-  /** Puts a thread's number of a register into a local. */
+  /** Loads a member's number of a register into a local. */
   #loadMember(register: Register, { member, shadow }: { member: number; shadow: number }): void {
     const { code } = this;
     const holding = this.holding(register);
@@ -301,7 +301,7 @@ export class GangEmitter {
     locals.forEach((local, part) => this.code.get(this.area).v128Load(this.slot(register) + 16 * part).set(local));
   }
 
-  /** Saves a register where all that is saved of the gang lies. */
+  /** Saves a register with the rest of the gang's state. */
   save(register: Register): void {
     const holding = this.holding(register);
     if (holding.kind === "vectors") {
@@ -312,7 +312,7 @@ export class GangEmitter {
     }
   }
 
-  /** Takes back what {@linkcode save} has saved. */
+  /** Restores what {@linkcode save} has saved. */
   restore(register: Register): void {
     const holding = this.holding(register);
     if (holding.kind === "vectors") {
@@ -323,7 +323,7 @@ export class GangEmitter {
     }
   }
 
-  /** Pushes a predicate, as a bit for each thread. */
+  /** Pushes a predicate as a mask, with a bit for each member. */
   pushMask(operand: ResolvedOperand | undefined): CodeWriter {
     const { emitter: e, code } = this;
     const register = operand?.kind === "not" ? operand.register : operand;
@@ -339,14 +339,14 @@ export class GangEmitter {
     return code;
   }
 
-  /** Takes a mask from the stack as a predicate. */
+  /** Pops a mask and assigns it to a predicate. */
   assignMask(register: Register): void {
     const { emitter: e } = this;
     e.code.set(e.registerLocal(register));
     e.noteDefinition(register);
   }
 
-  /** Takes vectors of all ones or zeros, one for each four threads and held in locals, as a mask: pushes it. */
+  /** Pushes the mask for vectors of all ones or zeros in locals, one for each four members. */
   pushGathered(locals: readonly number[]): CodeWriter {
     const { code } = this;
     const [only, second] = locals;
@@ -357,11 +357,11 @@ export class GangEmitter {
       code.simd("i8x16NarrowI16x8S", "i8x16Bitmask");
       if (first > 0) code.i32(4 * first).ops("i32Shl", "i32Or");
     }
-    // Of two vectors, each was taken twice.
+    // Each of two vectors was narrowed twice.
     return locals.length === 2 ? code.i32(this.wholeMask).ops("i32And") : code;
   }
 
-  /** Pushes vectors that are all ones where a mask has a bit. */
+  /** Pushes vectors of all ones where a mask has a bit. */
   maskVectors(pushMask: () => void): PushVector {
     const { code, emitter } = this;
     const spread = emitter.temporary("v128");
@@ -373,7 +373,7 @@ export class GangEmitter {
     };
   }
 
-  /** Makes an operand of 32 bits ready to be pushed, vector by vector. */
+  /** Prepares a 32-bit operand to be pushed vector by vector. */
   vector(
     instruction: ResolvedInstruction,
     { operand, type = instruction.type, anyNaN = false }: {
@@ -409,7 +409,7 @@ export class GangEmitter {
     return copiesNumbers(instruction) && destination?.kind === "register" && this.emitter.hasDeferredNaN(destination);
   }
 
-  /** Gives NaNs in the vector on the stack the bits that arithmetic gives. */
+  /** Replaces the NaNs in the vector on the stack with the canonical NaN. */
   canonicalize(): void {
     const { code, emitter } = this;
     const value = emitter.temporary("v128");
@@ -417,7 +417,7 @@ export class GangEmitter {
     code.get(value).get(value).simd("f32x4Eq", "v128Bitselect");
   }
 
-  /** Puts what `push` pushes into the vectors of a register. */
+  /** Assigns what `push` pushes to the vectors of a register. */
   assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
     const holding = this.holding(register);
     if (holding.kind !== "vectors") throw new Error("A register that is held otherwise cannot be set by vectors");

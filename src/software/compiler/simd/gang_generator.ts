@@ -1,11 +1,11 @@
 /**
- * Compiles a kernel to a function that runs gangs of threads, each as if it were one thread, but on vectors: threads that
- * stand side by side along x, as long as they come the same way.
+ * Compiles a kernel to a function that runs gangs: threads that are adjacent along x and that follow the same path,
+ * executed on vectors as if they were one thread.
  *
- * Where the threads of a gang part, each one's registers are saved as the kernel's function for single threads expects
- * them, and that goes on with them. At a barrier a gang is suspended as a thread is; when all gangs of the block have come
- * to it, they go on. Where some threads of a block wait that no longer run in gangs, all of the block's are saved singly,
- * and the caller goes on with them.
+ * Where the members of a gang diverge, their registers are saved as the kernel's scalar function expects them, and that
+ * function resumes them one by one: a scalar exit. At a barrier, a gang is suspended as a thread is, and scalar threads
+ * that wait at the same place reconverge to a gang. If some threads of a block wait outside of gangs, all threads of
+ * the block are saved one by one, and the caller resumes them.
  *
  * @module
  */
@@ -40,36 +40,39 @@ import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** A kernel as a function that runs gangs of threads. */
+/** A kernel compiled to run in gangs. */
 export interface GeneratedGangKernel {
-  /** The same kernel for threads that do not run in gangs any more. */
+  /** The same kernel for threads that have left their gang. */
   readonly resumable: ResumableKernel;
-  /** What hands threads over to that, and what runs gangs; they refer to each other by the indices that were told. */
+  /**
+   * The functions that leave a gang, that reconverge to one, and that run gangs. They call each other by the given
+   * indices.
+   */
   readonly scalarExit: FunctionDefinition;
   readonly reconverge: FunctionDefinition;
   readonly gangs: FunctionDefinition;
-  /** For what is saved of each gang. */
+  /** The bytes to save of each gang. */
   readonly gangBytes: number;
-  /** How many registers lie in vectors of those that the innermost loops name. */
+  /** How many of the registers in the innermost loops are held in vectors. */
   readonly vectorRegisters: number;
-  /** Whether gangs are suspended: then all gangs of a block need memory at once. */
+  /** Whether gangs can be suspended, so that all gangs of a block need memory at once. */
   readonly hasBarriers: boolean;
 }
 
-/** The indices of the functions in the module: for single threads, and those that hand over to it and take back. */
+/** The indices of functions in the module: the scalar kernel, the scalar exit, and reconvergence. */
 export interface GangFunctionIndices {
   readonly resumable: number;
   readonly scalarExit: number;
   readonly reconverge: number;
 }
 
-/** What is told of a kernel beside its body. */
+/** What the generator has to know beside the kernel's body. */
 export interface GangContext extends GeneratorContext {
   readonly indices: GangFunctionIndices;
   readonly width: GangWidth;
 }
 
-/** Compiles a kernel to run in gangs; undefined where it cannot be, or would hardly gain by it. */
+/** Compiles a kernel to run in gangs. Undefined if that is not possible or not profitable. */
 export function generateGangKernel(
   name: string,
   resolved: ResolvedKernel,
@@ -92,7 +95,7 @@ class GangGenerator {
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
   readonly #exitBlock = newBlock();
-  /** The local that tells where a gang parts. */
+  /** The local with the number of the scalar exit that a gang takes. */
   readonly #point: number;
   readonly #block: BlockState;
   readonly #costModel: CostModel;
@@ -120,12 +123,12 @@ class GangGenerator {
     this.#costModel = new CostModel(this.#instructions, this.#flow.entry);
   }
 
-  /** Whether gangs run from barrier to barrier: their threads may have to wait for others. */
+  /** Whether gangs run from barrier to barrier, because their threads may wait for others. */
   get #hasBarriers(): boolean {
     return this.#flow.suspendPoints.length > 0;
   }
 
-  /** Where gangs wait as a whole. */
+  /** The suspend points where whole gangs wait. */
   get #barriers(): readonly SuspendPoint[] {
     return this.#flow.suspendPoints.filter(isBarrierOfAll);
   }
@@ -149,7 +152,7 @@ class GangGenerator {
     const { indices } = this.#context;
     const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
-    // How much is saved of each gang is known only now.
+    // The bytes saved of each gang are known only now.
     const code = this.#hasBarriers
       ? runSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
       : runWholeGangs(this.#gang, body);
@@ -183,7 +186,7 @@ class GangGenerator {
     return divergencePoints;
   }
 
-  /** Makes the graph begin with a switch on where the gang goes on. */
+  /** Makes the graph begin with a switch on where the gang resumes. */
   #joinSuspensions(resumable: ResumableKernel, points: ScalarExit[]): FlowBlock {
     const dispatch = newBlock();
     const targets = [this.#flow.entry];
@@ -200,7 +203,7 @@ class GangGenerator {
     return blockBefore(dispatch);
   }
 
-  /** Makes blocks in which gangs part. */
+  /** Adds the blocks where gangs diverge. */
   #diverge(
     divergencePoints: readonly DivergencePoint[],
     { resumable, points }: { resumable: ResumableKernel; points: ScalarExit[] },
@@ -242,7 +245,7 @@ class GangGenerator {
     });
   }
 
-  /** A block in which a gang is saved, and from where its threads go on each for itself. */
+  /** A block that saves a gang and leads to a scalar exit. */
   #newDivergence(
     point: ScalarExit,
     { points, pushMask }: { points: ScalarExit[]; pushMask: (() => void) | undefined },
@@ -277,7 +280,7 @@ class GangGenerator {
     this.#gang.pushMask(negated ? { kind: "not", register } : register);
   }
 
-  /** Goes on where all threads agree, and parts where they do not. */
+  /** Branches as all members agree, and diverges if they do not. */
   #divergeAtBranch(
     { block, branch }: BranchingBlock,
     { divergence, pushMask }: { divergence: FlowBlock; pushMask: () => void },
@@ -302,7 +305,7 @@ class GangGenerator {
     };
   }
 
-  /** Pushes whether a number of 32 bits that is extended wraps around within the gang. */
+  /** Pushes whether a 32-bit number that is extended to 64 bits wraps around within the gang. */
   #pushWrapsAround(instruction: ResolvedInstruction): void {
     const { operand, isSigned } = this.#uniformity.widened(instruction)!;
     const stride = this.#uniformity.strideOf(operand)!;
@@ -318,7 +321,7 @@ class GangGenerator {
 
   #writeBlocks(entry: FlowBlock): void {
     const e = this.#emitter;
-    // What goes on at a suspension is reached from there too.
+    // Blocks where gangs resume are reached from the suspension too.
     for (const { suspendBlock, resumeBlock } of this.#barriers) {
       suspendBlock.terminator = { kind: "jump", target: resumeBlock };
     }
@@ -370,7 +373,7 @@ class GangGenerator {
     });
   }
 
-  /** Notes that a gang waits at a barrier. Gangs that wait at others do not go on together. */
+  /** Records that a gang waits at a barrier. Gangs that wait at different barriers do not resume together. */
   #waitAt(barrier: number): void {
     const { code } = this.#emitter;
     const { waiting, barrier: awaited, isMixed } = this.#block;
@@ -379,13 +382,13 @@ class GangGenerator {
     code.i32(barrier).set(awaited).i32(1).set(waiting);
   }
 
-  /** Writes what a gang does that is suspended, that goes on, and that exits. */
+  /** Writes what a gang does when it is suspended, when it resumes, and when it exits. */
   #writeSuspensions(entry: FlowBlock, points: readonly ScalarExit[]): void {
     if (!this.#hasBarriers) return;
     const e = this.#emitter;
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
     const live = liveRegisters({ entry, next: successors, use });
-    // Liveness is that of the graph before its blocks are made to save and to restore.
+    // Liveness is computed before code that saves and restores is added.
     const saved = new Map(this.#barriers.map((suspendPoint, index) => {
       const { resumeBlock } = suspendPoint;
       if (!this.#code.has(resumeBlock)) return [suspendPoint, undefined] as const;
@@ -427,7 +430,10 @@ class GangGenerator {
   }
 }
 
-/** The type of what runs gangs: it is told where the launch's record begins, and tells the block that it has stopped at. */
+/**
+ * The type of the function that runs gangs. It takes the offset of the launch record, and returns the index of the
+ * block where it stopped.
+ */
 const gangFunctionType = { parameters: ["i32"], results: ["i32"] } as const;
 
 function registersAt(point: ScalarExit): readonly Register[] {

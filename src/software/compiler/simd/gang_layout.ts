@@ -1,22 +1,22 @@
 /**
- * What gangs of threads are, and how what is saved of them begins.
+ * The width of gangs, and the layout of what is saved of them.
  *
  * @module
  */
 
 /**
- * How many threads a gang may have. They all lie in one warp; as many as possible are not always best: what they hold must
- * find room in an engine's vector registers.
+ * How many threads a gang may have. All are in one warp. The widest gang is not always the fastest, because its values
+ * must fit into an engine's vector registers.
  */
 export type GangWidth = 4 | 8 | 16 | 32;
 
-/** Of the place in the memory where a gang's registers are saved: what comes first. */
+/** The header of what is saved of a gang. */
 export const gangHeader = { state: 0, mask: 4, place: 8, byteLength: 16 } as const;
 
-/** Where a gang goes on, in its header: the number of a suspension, or one of these. */
+/** Where a gang resumes, in its header: the number of a suspension, or one of these. */
 export const gangState = {
   start: 0,
   exited: -1,
-  /** Its threads do not run as a gang any more. */
+  /** Its threads run one by one. */
   single: -2,
 } as const;

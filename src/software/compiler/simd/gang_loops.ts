@@ -1,5 +1,5 @@
 /**
- * The loops around the code of one gang: over the gangs of a block, from barrier to barrier, and over blocks.
+ * The loops around the body of one gang: over the gangs of a block, from barrier to barrier, and over blocks.
  *
  * @module
  */
@@ -11,16 +11,16 @@ import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { GangEmitter } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";
 
-/** What a function that runs gangs from barrier to barrier keeps for a block: locals. */
+/** The locals with the state of a block, in a function that runs gangs from barrier to barrier. */
 export interface BlockState {
-  /** Whether gangs wait, and for which barrier. */
+  /** Whether gangs wait, and at which barrier. */
   readonly waiting: number;
   readonly barrier: number;
-  /** Whether threads of the block wait that are in no gang, or gangs wait for different barriers. */
+  /** Whether some threads wait outside of gangs, or gangs wait at different barriers. */
   readonly isMixed: number;
 }
 
-/** Runs the gangs of some blocks, each to its end, and returns the block behind the last. */
+/** Runs the gangs of some blocks, each to its end. Returns the index past the last block. */
 export function runWholeGangs({ emitter: e, area, width }: GangEmitter, body: Uint8Array): Uint8Array {
   return loopOverBlocks(e, {
     memory: { from: "gangs", to: area },
@@ -29,8 +29,8 @@ export function runWholeGangs({ emitter: e, area, width }: GangEmitter, body: Ui
 }
 
 /**
- * Runs the gangs of some blocks from barrier to barrier. Returns the block behind the last, or that whose threads it has
- * saved singly.
+ * Runs the gangs of some blocks from barrier to barrier. Returns the index past the last block, or that of a block
+ * whose threads it has saved one by one.
  */
 export function runSuspendableGangs(
   { emitter: e, area, width, savedBytes }: GangEmitter,
@@ -79,13 +79,13 @@ export function runSuspendableGangs(
     .get(local("blockX")).finish();
 }
 
-/** Counts what has happened in the launch's record. */
+/** Increments a counter in the launch record. */
 export function countUp(code: CodeWriter, counter: "divergences" | "rounds"): void {
   code.get(contextLocal).get(contextLocal).memory("i32Load", contextOffset(counter)).i32(1).ops("i32Add");
   code.memory("i32Store", contextOffset(counter));
 }
 
-/** Pushes where in the block the first thread of the gang is, as the records of threads have it. */
+/** Pushes the index of the gang's first thread in the block, as thread records have it. */
 export function pushFirstPlace(e: FunctionEmitter, code: CodeWriter): CodeWriter {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   code.get(local("threadX")).get(local("threadY")).i32(10).ops("i32Shl", "i32Or");

@@ -7,24 +7,25 @@ import { gangHeader, gangState } from "./gang_layout.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
-/** Where the threads of a gang go on, each for itself. */
+/** How the members of a gang continue as single threads. */
 export type ScalarExit =
   | { readonly kind: "exited" }
   /** They wait at a barrier. */
   | { readonly kind: "suspended"; readonly resumePoint: ResumePoint; readonly barrier: number }
-  /** They go two ways. */
+  /** They take different ways at a branch. */
   | { readonly kind: "branch"; readonly taken: ResumePoint; readonly otherwise: ResumePoint }
-  /** Some do not wait for all, or a number wraps around from one to the next. */
+  /** They resume at the same place: before a number that wraps around within the gang, or where they are suspended. */
   | { readonly kind: "together"; readonly resumePoint: ResumePoint; readonly way: "before" | "suspending" };
 
 const [point, area, firstThread, place, runs] = [1, 2, 3, 4, 5] as const;
 const [member, record, saved, count] = [6, 7, 8, 9] as const;
 
 /**
- * What writes the records and the registers of a gang's threads where a kernel for single threads expects them.
+ * The function that saves the members of a gang as the scalar kernel expects them: their records and their registers.
  *
- * Takes where the launch's record begins, the number of the point, where the gang's registers are saved, the number and the
- * place of its first thread, and whether to run the threads until each exits or waits. Returns whether any then waits.
+ * It takes the offset of the launch record, the number of the scalar exit, the offset of what is saved of the gang, the
+ * number and the index of its first thread, and whether to run the threads until each exits or waits. It returns
+ * whether any of them waits.
  */
 export function scalarExitFunction(
   points: readonly ScalarExit[],
@@ -67,11 +68,11 @@ const [gatheredArea, gatheredThread] = [1, 2] as const;
 const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3, 4, 5, 6, 7, 8] as const;
 
 /**
- * What makes a gang again of threads that all wait at one barrier.
+ * The function that reconverges threads that all wait at one barrier to a gang.
  *
- * Takes where the launch's record begins, where the gang's registers are saved, and the number of its first thread. Returns
- * the number of the suspension, as the gang's state has it, or that it is no gang: where the threads do not wait at one
- * place, or a register that gangs hold as one number is not the same in all.
+ * It takes the offset of the launch record, the offset of what is saved of the gang, and the number of its first
+ * thread. It returns the gang's new state: the number of the suspension, or that its threads stay single because they
+ * wait at different places, or because a register that must be uniform or strided no longer is.
  */
 export function reconvergeFunction(
   points: readonly ScalarExit[],
@@ -115,7 +116,7 @@ export function reconvergeFunction(
   };
 }
 
-/** Takes over a thread's number of a register, or notes that it is not as the first thread's would have it. */
+/** Takes over a thread's number of a register, or records that it breaks the register's stride. */
 function gatherRegister(
   code: CodeWriter,
   gang: GangEmitter,

@@ -1,6 +1,6 @@
 /**
- * How the values of a register differ among the threads of a gang, which stand side by side along x and have come the same
- * way through the kernel.
+ * Finds how the values of registers differ among the members of a gang, which are adjacent along x and have followed
+ * the same path.
  *
  * @module
  */
@@ -9,14 +9,14 @@ import { specialRegister } from "../instructions/special_registers.ts";
 import type { Register } from "../typing/names.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** What is known of a kernel's registers and operands. */
+/** Which registers and operands of a kernel are uniform, strided or varying. */
 export interface Uniformity {
   strideOf(operand: ResolvedOperand): Stride;
-  /** Whether an instruction does the same in all threads of a gang, so that doing it once is enough. */
+  /** Whether an instruction does the same in all members of a gang, so that executing it once is enough. */
   isUniform(instruction: ResolvedInstruction): boolean;
   /**
-   * Of an instruction that extends a number of 32 bits to 64, that number where it must not wrap around within a gang.
-   * Undefined for others.
+   * The operand that an instruction extends from 32 to 64 bits, if it must not wrap around within a gang. Undefined for
+   * other instructions.
    */
   widened(
     instruction: ResolvedInstruction,
@@ -33,7 +33,7 @@ export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOper
   return (form.hasResult ? operands.slice(1) : operands).flatMap(partsOf);
 }
 
-/** The registers, numbers and so on of which an operand consists. */
+/** The elements of an operand: registers, numbers and so on. */
 function partsOf(operand: ResolvedOperand): ResolvedOperand[] {
   switch (operand.kind) {
     case "vector":
@@ -57,7 +57,7 @@ function registersOf(operand: ResolvedOperand | undefined): Register[] {
 
 /** Finds the strides of all registers of a function. */
 export function findUniformity(instructions: readonly ResolvedInstruction[]): Uniformity {
-  // A register that is missing has not been seen to be set yet; a stride that is undefined stands for all.
+  // A register without an entry has not been reached yet. An undefined stride means varying.
   const strides = new Map<Register, Stride>();
   const counting = new Map<Register, boolean>();
   const defined = new Set(instructions.flatMap(resultsOf));
@@ -96,7 +96,7 @@ export function findUniformity(instructions: readonly ResolvedInstruction[]): Un
       predicate === undefined;
     counting.set(destination, counts && counting.get(destination) !== false);
   }
-  /** Whether a value is one that counts threads, and is far from wrapping around. */
+  /** Whether a value counts threads, so that it is far from wrapping around. */
   const isCounting = (operand: ResolvedOperand) => {
     return operand.kind === "special" ? isCountingRegister(operand.name) : operand.kind === "register" &&
       counting.get(operand) === true;
@@ -121,7 +121,7 @@ function isCountingRegister(name: string): boolean {
   return specialRegister(name)?.stride === 1n;
 }
 
-/** The stride of the result of an instruction that is not the same in all threads. */
+/** The stride of the result of an instruction that is not uniform. */
 function resultStride(instruction: ResolvedInstruction, strideOf: (operand: ResolvedOperand) => Stride): Stride {
   const { form, type, operands: [destination], predicate } = instruction;
   const { stride, widening } = form.traits;

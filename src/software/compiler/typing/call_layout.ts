@@ -5,24 +5,24 @@ import type { ResolvedInstruction } from "./resolved_instruction.ts";
 
 /** A result or a parameter of a function. */
 export interface CallVariable extends Variable {
-  /** Of its elements, where it is an array. */
+  /** The element type, if it is an array. */
   readonly type: ScalarType;
 }
 
-/** How the results and parameters of a function lie at the start of its frame. */
+/** The layout of a function's results and parameters at the start of its frame. */
 export interface CallLayout {
   readonly results: readonly CallVariable[];
   readonly parameters: readonly CallVariable[];
   readonly byteLength: number;
 }
 
-/** The bytes to which every frame is aligned, and thereby the most that what lies in one can be. */
+/** The alignment of every frame in bytes, and so the largest alignment of anything in a frame. */
 export const frameAlignment = 16;
 
-/** More than a frame has room for, less than what takes long to copy. */
+/** More than a frame can hold, and few enough to copy quickly. */
 const maximumPassedBytes = 65536;
 
-/** Lays out what is passed in a call: the same for a function and for a prototype with the same types. */
+/** Lays out the results and parameters of a function or a prototype. Equal types give equal layouts. */
 export function layOutCall(
   { results, parameters }: {
     results: readonly VariableDeclaration[];
@@ -55,7 +55,7 @@ export function layOutCall(
   return { ...placed, byteLength: layout.byteLength };
 }
 
-/** What a call names as the function to be called: a function, or what has its address. */
+/** The target of a call: a function, or a register with the address of one. */
 export function callTarget({ operands, line, text }: ResolvedInstruction): FunctionName | Register {
   const target = operands.find(({ kind }) => kind !== "list");
   if (target?.kind === "function" || target?.kind === "register") return target;

@@ -1,10 +1,10 @@
 /**
- * The syntax of instructions: which modifiers and operands may follow an opcode.
+ * The syntax of instructions: the modifiers and operands that may follow an opcode.
  *
- * A syntax is written as an opcode, its modifiers in order, and its operands: `.lo` is a modifier as it stands,
- * `.<mode:lo|hi>` a choice with a name, a question mark makes either optional, and operands in brackets may be left out:
- * `"setp.<compare:eq|ne>.<combine:and|or>?.ftz?.<type:f32> p, a, b [, c]"`. The first operand is called `d` where the
- * instruction sets it, and `p` where that is a predicate.
+ * A syntax is an opcode, its modifiers in order, and its operands. `.lo` is a literal modifier, `.<mode:lo|hi>` a named
+ * choice of modifiers. A question mark makes either optional, and operands in brackets may be omitted:
+ * `"setp.<compare:eq|ne>.<combine:and|or>?.ftz?.<type:f32> p, a, b [, c]"`. The first operand is named `d` if the
+ * instruction sets it, or `p` if it sets a predicate.
  *
  * @module
  */
@@ -13,28 +13,28 @@
 export interface FormSyntax {
   readonly opcode: string;
   readonly slots: readonly ModifierSlot[];
-  /** How many operands, at least and at most. */
+  /** The minimum and maximum number of operands. */
   readonly operands: readonly [minimum: number, maximum: number];
-  /** Whether the first operand is what the instruction sets: its syntax calls it `d`, or `p` where it is a predicate. */
+  /** Whether the instruction sets its first operand: the syntax names it `d`, or `p` for a predicate. */
   readonly hasResult: boolean;
-  /** The modifier for which an instruction is refused, whatever else it has. */
+  /** If set, every instruction with this modifier is refused, whatever else it has. */
   readonly refusedFor?: string;
 }
 
-/** A place for a modifier. */
+/** A slot for a modifier. */
 export interface ModifierSlot {
-  /** What the choice is called, as `type`; for a modifier that stands alone, its own name. */
+  /** The name of the choice, such as `type`. A literal modifier is its own name. */
   readonly name: string;
   readonly choices: ReadonlySet<string>;
   readonly optional: boolean;
 }
 
-/** The opcode that a syntax begins with. */
+/** The opcode at the start of a syntax. */
 export function readOpcode(syntax: string): string {
   return syntax.slice(0, syntax.search(/[^a-z0-9]|$/));
 }
 
-/** The modifiers of a syntax. */
+/** The modifier slots of a syntax. */
 export function readSlots(syntax: string): ModifierSlot[] {
   const modifiers = syntax.split(" ", 1)[0]!.slice(readOpcode(syntax).length);
   return [...modifiers.matchAll(/\.(?:<(\w+):([^>]+)>|([\w:]+))(\?)?/g)].map(
@@ -46,7 +46,7 @@ export function readSlots(syntax: string): ModifierSlot[] {
   );
 }
 
-/** How many operands a syntax has, at least and at most. */
+/** The minimum and maximum number of operands of a syntax. */
 export function readOperands(syntax: string): [minimum: number, maximum: number] {
   const operands = syntax.split(" ").slice(1).join(" ");
   return [countOperands(operands.replace(/\[.*?\]/g, "")), countOperands(operands.replace(/[[\]]/g, ""))];
@@ -61,10 +61,10 @@ function countOperands(text: string): number {
   return text.trim() === "" ? 0 : text.split(",").length;
 }
 
-/** What came of holding an instruction's modifiers against a form. */
+/** The result of matching an instruction's modifiers against a form. */
 export type FormMatch =
   | { readonly matched: true; readonly choices: ReadonlyMap<string, string> }
-  /** `at`: the index of the first modifier that does not fit; one past the last where some are missing. */
+  /** `at` is the index of the first modifier that does not fit, or the number of modifiers if some are missing. */
   | { readonly matched: false; readonly at: number };
 
 function isType(modifier: string): boolean {
@@ -72,9 +72,8 @@ function isType(modifier: string): boolean {
 }
 
 /**
- * Holds an instruction's modifiers against a form. As in `ptxas`, they need not come in the manual's order: each takes the
- * first place that is free and that it fits, so that only those that fit the same places are told apart by their order.
- * Types alone always stand in order.
+ * Matches an instruction's modifiers against a form. As in `ptxas`, modifiers may come in any order: each takes the
+ * first free slot that it fits. Only types must come in the form's order.
  */
 export function matchForm(form: FormSyntax, modifiers: readonly string[]): FormMatch {
   const choices = new Map<string, string>();

@@ -12,8 +12,8 @@ import type { InstructionSet } from "./instruction_set.ts";
 import type { FunctionName } from "./names.ts";
 
 /**
- * The functions of a module by name, its kernels and those that it only declares among them. Throws `PtxError` for one
- * that is defined twice, or an alias of nothing.
+ * The functions of a module by name, including kernels and functions that are only declared. Throws `PtxError` if a
+ * function is defined twice or an alias has no target.
  */
 export function functionsByName(
   declarations: readonly FunctionDeclaration[],
@@ -37,7 +37,7 @@ export function functionsByName(
   return functions;
 }
 
-/** The functions with a body whose address something takes, so that they may be called by it. */
+/** The functions with a body whose address is taken, so that they may be called indirectly. */
 export function addressedFunctions(
   { declarations, variables }: {
     readonly declarations: readonly FunctionDeclaration[];
@@ -71,7 +71,7 @@ function addStatements(
     if (statement.kind === "block") addStatements(statement.statements, { add, instructions });
     if (statement.kind !== "instruction") continue;
     const forms = instructions.forms.get(statement.opcode) ?? [];
-    // A call names the function that it calls.
+    // A call names its target without taking its address.
     if (forms.length > 0 && forms.every(({ flow }) => flow === "call")) continue;
     for (const operand of statement.operands) for (const { name } of namesOf(operand)) add(name);
   }

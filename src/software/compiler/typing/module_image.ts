@@ -1,6 +1,6 @@
 /**
- * The variables of a module, `.global` and `.const`, as one image: where each lies in it, and what it holds at first.
- * PTX ISA, section 5.4.
+ * The variables of a module in `.global` and `.const`, as one image: their places in it and their initial values. PTX
+ * ISA, section 5.4.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { boundsGranuleBytes, functionAddress } from "../addresses.ts";
 import { byteLengthOf, elementLayout, type FunctionName, SpaceLayout, type Variable } from "./names.ts";
 import { type ScalarType, singleBits } from "./scalar_types.ts";
 
-/** A variable with its place in the image. */
+/** A variable, with its place in the image. */
 export interface ImageVariable {
   readonly space: "global" | "const";
   /** Bytes from the start of the image. */
@@ -23,35 +23,35 @@ export interface ImageVariable {
   readonly byteLength: number;
 }
 
-/** A number to be stored before any kernel runs. */
+/** A number to store before any kernel runs. */
 export interface InitialValue {
   /** Bytes from the start of the image. */
   readonly offset: number;
   readonly byteLength: number;
   readonly value: bigint;
-  /** Where the address of the image is to be added: by how many bits the sum is then shifted right. */
+  /** Set if the address of the image is to be added: the sum is then shifted right by this many bits. */
   readonly addressShift: bigint | undefined;
 }
 
-/** All variables of a module. Each starts a granule, so that the table of limits tells where it ends. */
+/** All variables of a module. Each starts a granule, so that the bounds table tells where it ends. */
 export interface ModuleImage {
   readonly byteLength: number;
   readonly variables: ReadonlyMap<string, ImageVariable>;
-  /** The part in which those in `.const` lie. */
+  /** The part of the image that holds the variables in `.const`. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
-  /** What is not 0. */
+  /** All values except zeros. */
   readonly initialValues: readonly InitialValue[];
 }
 
-/** What memory there is for the image: that of the devices' addresses. */
+/** The size of the memory that device addresses span. */
 const maximumImageBytes = 2 ** 32;
 const maximumConstantBytes = 65536;
-/** The image starts at a multiple of it. */
+/** The image itself starts at a multiple of this. */
 const maximumAlignment = 65536;
 
 /**
- * The variables of a module by name. One that is declared `.extern` and defined too is here as it is defined. Throws
- * `PtxError` for one that is defined twice.
+ * The variables of a module by name. A definition takes precedence over `.extern` declarations. Throws `PtxError` if a
+ * variable is defined twice.
  */
 export function variablesByName(
   declarations: readonly VariableDeclaration[],
@@ -66,7 +66,10 @@ export function variablesByName(
   return variables;
 }
 
-/** Lays out the variables that a module defines. Throws `PtxError` for what they cannot be or hold at first. */
+/**
+ * Lays out the variables that a module defines. Throws `PtxError` for a variable or an initial value that is not
+ * possible.
+ */
 export function layOutImage(
   declarations: Iterable<VariableDeclaration>,
   functions: ReadonlyMap<string, FunctionName>,
@@ -100,7 +103,7 @@ export function layOutImage(
   return { byteLength: end, variables, constants, initialValues };
 }
 
-/** Stores what the variables hold at first, in memory that is 0, for an image at an address. */
+/** Stores the initial values of the variables in zeroed memory, for an image at the given address. */
 export function initializeImage(
   { initialValues }: ModuleImage,
   { view, address }: { view: DataView; address: bigint },
@@ -131,7 +134,7 @@ function placeVariable(
   return { space, offset, byteLength };
 }
 
-/** On a device the constants of a module lie close together, in 64 KiB at most. */
+/** As on a GPU, the constants of a module take at most 64 KiB together. */
 function checkConstants(defined: readonly VariableDeclaration[]): void {
   const layout = new SpaceLayout("const");
   for (const declaration of defined) {
@@ -169,7 +172,7 @@ class ImageWriter {
     this.#variables = variables;
   }
 
-  /** What an initializer leaves out stays 0. */
+  /** Elements without an initializer stay 0. */
   write(initializer: Initializer, { shape, offset }: { shape: readonly number[]; offset: number }): void {
     const [length, ...inner] = shape;
     if (length === undefined) return this.#writeElement(initializer, offset);
@@ -198,7 +201,7 @@ class ImageWriter {
     if (value !== 0n) this.#values.push({ offset, byteLength, value, addressShift: undefined });
   }
 
-  /** Where the bits of an address that are wanted begin: they must be as many as an element has. */
+  /** Which bits of an address an initializer selects: a range as wide as an element. Returns where it begins. */
   #shiftOf({ mask = 2n ** 64n - 1n, line }: AddressInitializer): bigint {
     const { bits, kind, name } = this.#type;
     for (let shift = 0n; shift < 64n && kind !== "float"; shift += 8n) {
@@ -215,7 +218,7 @@ class ImageWriter {
     return BigInt(variable.offset) + offset;
   }
 
-  /** Too large a number loses its high bits, as it does on a device. */
+  /** An integer that is too large loses its high bits, as on a GPU. */
   #integer(value: bigint): bigint {
     const { kind, bits, name } = this.#type;
     if (kind === "float") this.#fail(`the integer ${value} stands where a ".${name}" is needed`);

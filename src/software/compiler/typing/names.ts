@@ -8,49 +8,52 @@ import {
 } from "../../../ptx/syntax.ts";
 import { type ScalarType, scalarTypes } from "./scalar_types.ts";
 
-/** A register. Compared by identity: names repeat in nested scopes. */
+/** A register. Compared by identity, because names repeat in nested scopes. */
 export interface Register {
   readonly kind: "register";
   readonly name: string;
   readonly type: ScalarType;
 }
 
-/** A variable with its place in its state space. */
+/** A variable, with its place in its state space. */
 export interface Variable {
   readonly kind: "variable";
   readonly name: string;
   /** `param`, `shared`, `local`, `global` or `const`. */
   readonly space: string;
-  /** Bytes from the start of the space; of the module's image in `.global` and `.const`; of the frame for what is in it. */
+  /**
+   * Bytes from the start of the state space. For `.global` and `.const`, from the start of the module's image; for a
+   * variable in a frame, from the start of the frame.
+   */
   readonly offset: number;
   readonly byteLength: number;
-  /** Whether it lies in the frame of the function that declares it: `.local`, and `.param` but for a kernel's own. */
+  /** Whether it lies in its function's frame: true of `.local`, and of `.param` except a kernel's own parameters. */
   readonly isInFrame?: boolean;
 }
 
-/** A function of the module, or one that it declares and does not define. */
+/** A function of the module, defined or only declared. */
 export interface FunctionName {
   readonly kind: "function";
   readonly name: string;
   readonly declaration: FunctionDeclaration;
-  /** Its place among the module's functions, from which its address follows. */
+  /** Its index among the module's functions, which determines its address. */
   readonly index: number;
 }
 
-/** How an indirect call passes its parameters, or which functions it may call. */
+/** A prototype for an indirect call, or a list of its possible targets. */
 export interface Prototype {
   readonly kind: "prototype";
   readonly name: string;
   readonly declaration: CallPrototype | CallTargets;
 }
 
-/** A place in the code. Compared by identity. */
+/** A label in the code. Compared by identity. */
 export interface LabelName {
   readonly kind: "label";
   readonly name: string;
 }
 
-/** Labels under one name, for `brx.idx`. */
+/** A named list of labels, for `brx.idx`. */
 export interface LabelList {
   readonly kind: "labels";
   readonly name: string;
@@ -60,7 +63,7 @@ export interface LabelList {
 /** What a name can stand for. */
 export type Named = Register | Variable | LabelName | LabelList | FunctionName | Prototype;
 
-/** The names that a `{ }` declares, over those around it. */
+/** The names declared in a `{ }` block, with those of the enclosing scopes. */
 export class Scope {
   readonly #parent: Scope | undefined;
   readonly #names = new Map<string, Named>();
@@ -90,12 +93,14 @@ export class Scope {
     }
   }
 
-  /** What a name stands for here; undefined where nothing declares it. */
+  /** What a name stands for, or undefined if it is not declared. */
   find(name: string): Named | undefined {
     return this.#names.get(name) ?? this.#memberOfFamily(name) ?? this.#parent?.find(name);
   }
 
-  /** Registers declared by number come into being when they are first named: `%r<100000>` costs nothing. */
+  /**
+   * Creates registers of a range such as `%r<100000>` when they are first named, so that a large range costs nothing.
+   */
   #memberOfFamily(name: string): Register | undefined {
     if (this.#families.size === 0) return undefined;
     for (let end = name.length - 1; end > 0 && isDigit(name.charCodeAt(end)); end--) {
@@ -114,15 +119,15 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** What a variable's elements are and how they lie in memory. */
+/** The type and the layout of a variable's elements. */
 export interface ElementLayout {
   readonly type: ScalarType;
-  /** Of a whole vector, where the elements are vectors. */
+  /** Of a whole vector, if the elements are vectors. */
   readonly byteLength: number;
   readonly alignment: number;
 }
 
-/** The layout of one element of a variable. Throws `PtxError` for types that variables cannot have. */
+/** The layout of one element of a variable. Throws `PtxError` for a type that variables cannot have. */
 export function elementLayout(
   { name, line, type: typeName, vectorLength, alignment }: VariableDeclaration,
 ): ElementLayout {
@@ -134,7 +139,7 @@ export function elementLayout(
   return { type, byteLength, alignment: alignment ?? byteLength };
 }
 
-/** Bytes of a variable. Throws `PtxError` for an array without a length. */
+/** The byte length of a variable. Throws `PtxError` for an array without a length. */
 export function byteLengthOf(declaration: VariableDeclaration): number {
   const { name, line, elementCount } = declaration;
   if (elementCount === 0) {
@@ -143,13 +148,13 @@ export function byteLengthOf(declaration: VariableDeclaration): number {
   return elementLayout(declaration).byteLength * (elementCount ?? 1);
 }
 
-/** Lays variables out in a state space, each at the next multiple of its alignment. */
+/** Lays out the variables of a state space, each at the next multiple of its alignment. */
 export class SpaceLayout {
   readonly #space: string;
   readonly #isInFrame: boolean;
   #end = 0;
 
-  /** @param begin bytes that are taken from the start */
+  /** @param begin bytes at the start that are taken already */
   constructor(space: string, { isInFrame = false, begin = 0 }: { isInFrame?: boolean; begin?: number } = {}) {
     this.#space = space;
     this.#isInFrame = isInFrame;

@@ -2,15 +2,15 @@ import type { InstructionForm } from "../instructions/instruction_form.ts";
 import type { FunctionName, LabelList, LabelName, Prototype, Register, Variable } from "./names.ts";
 import type { ScalarType } from "./scalar_types.ts";
 
-/** An instruction whose form is known and whose names are resolved. */
+/** An instruction with its form and its names resolved. */
 export interface ResolvedInstruction {
   readonly kind: "instruction";
   readonly form: InstructionForm;
   /** As it was written, for messages: `add.rn.f32`. */
   readonly text: string;
-  /** The chosen modifiers by the name of their slot in the form's syntax. */
+  /** The chosen modifiers, by the name of their slot in the form's syntax. */
   readonly choices: ReadonlyMap<string, string>;
-  /** What the slot `type` says; 32 bits for a form without one. */
+  /** The type in the slot `type`, or 32 bits for a form without that slot. */
   readonly type: ScalarType;
   readonly operands: readonly ResolvedOperand[];
   readonly predicate: { readonly register: Register; readonly negated: boolean } | undefined;
@@ -26,7 +26,7 @@ export type ResolvedOperand =
   | Prototype
   /** The address of a variable. */
   | Variable
-  /** That of a byte some way from its start. */
+  /** The address of a variable, plus an offset. */
   | { readonly kind: "sum"; readonly variable: Variable; readonly offset: bigint }
   | { readonly kind: "special"; readonly name: string }
   | { readonly kind: "integer"; readonly value: bigint }
@@ -37,10 +37,10 @@ export type ResolvedOperand =
   | { readonly kind: "list"; readonly elements: readonly ResolvedOperand[] }
   | { readonly kind: "not"; readonly register: Register }
   | { readonly kind: "pair"; readonly first: ResolvedOperand; readonly second: ResolvedOperand }
-  /** `_`, where nobody wants the result. */
+  /** `_`: the result is discarded. */
   | { readonly kind: "sink" };
 
-/** `[base + offset]`; without a base, an absolute address. */
+/** `[base + offset]`. Without a base, an absolute address. */
 export interface ResolvedAddress {
   readonly kind: "address";
   readonly base: Register | Variable | undefined;

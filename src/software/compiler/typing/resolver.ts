@@ -26,16 +26,16 @@ import {
 import { typeNamed } from "./scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
 
-/** A function's body as a line of instructions and the labels among them. */
+/** A function's body as a sequence of instructions and labels. */
 export interface ResolvedFunction {
   readonly name: string;
   readonly line: number;
-  /** How it is called; undefined for a kernel. */
+  /** The layout of its results and parameters. Undefined for a kernel. */
   readonly call: CallLayout | undefined;
   readonly items: readonly (ResolvedInstruction | LabelName)[];
-  /** Of its variables in `.local`, and of what it passes to others and is passed. */
+  /** The bytes of its variables in `.local`, and of the parameters and results in its frame. */
   readonly variableBytes: number;
-  /** The same, as a multiple of what frames are aligned to. */
+  /** The same, rounded up to the alignment of frames. */
   readonly frameBytes: number;
 }
 
@@ -44,35 +44,35 @@ export function instructionsOf({ items }: ResolvedFunction): ResolvedInstruction
   return items.filter((item) => item.kind === "instruction");
 }
 
-/** A kernel, and the functions that it may come to call. */
+/** A kernel, and the functions that it may call, directly or not. */
 export interface ResolvedKernel {
   readonly kernel: ResolvedFunction;
   readonly callees: ReadonlyMap<FunctionName, ResolvedFunction>;
   readonly sharedBytes: number;
-  /** Whether it uses the shared memory that a launch adds behind its own. */
+  /** Whether it uses dynamic shared memory. */
   readonly usesDynamicShared: boolean;
 }
 
-/** What a module declares beside a kernel. */
+/** What a module declares. */
 export interface ModuleScope {
   readonly instructions: InstructionSet;
   readonly image: ModuleImage;
   readonly functions: ReadonlyMap<string, FunctionName>;
-  /** The functions that can be called by their address. */
+  /** The functions that can be called by address. */
   readonly addressed: ReadonlySet<FunctionName>;
-  /** Those in the image, in `.shared`, and those that this module does not define. */
+  /** All variables: those in the image, those in `.shared`, and those that the module only declares. */
   readonly variables: ReadonlyMap<string, VariableDeclaration>;
 }
 
-/** Where the parameters lie, and what is declared around the kernel. */
+/** The layout of a kernel's parameters, and the module around the kernel. */
 export interface KernelContext {
   readonly parameters: readonly Variable[];
   readonly module: ModuleScope;
 }
 
 /**
- * Resolves the names in a kernel's body, and in those of the functions that it may call, and finds each instruction's
- * form. Throws `PtxError` for names that nothing declares and instructions that are not known.
+ * Resolves a kernel's body and those of the functions that it may call: their names, and each instruction's form.
+ * Throws `PtxError` for an undeclared name or an unknown instruction.
  */
 export function resolveKernel(declaration: FunctionDeclaration, { parameters, module }: KernelContext): ResolvedKernel {
   const shared = new SharedLayout();
@@ -115,7 +115,7 @@ function resolveFunction(
   return { name, line, call, items: resolver.items, variableBytes, frameBytes: frame.align(frameAlignment) };
 }
 
-/** Directives on a function that change nothing of what it does. */
+/** Directives on a function that do not change what it does. */
 const functionDirectives: ReadonlySet<string> = new Set([
   "noreturn",
   "noinline",
@@ -138,15 +138,15 @@ function calledBy({ items }: ResolvedFunction, { addressed }: ModuleScope): Func
   return called;
 }
 
-/** Where shared memory that a launch adds begins at least: an H100 aligns it so, whatever lies there. */
+/** The minimum alignment of dynamic shared memory, as measured on an H100. */
 const dynamicSharedAlignment = 16;
 
-/** The shared memory of a kernel and the functions that it may call. */
+/** The shared memory of a kernel and of the functions that it may call. */
 class SharedLayout {
   readonly #layout = new SpaceLayout("shared");
-  /** The module's variables that were named so far. */
+  /** The module's variables that have been placed, by name. */
   readonly #placed = new Map<string, Variable>();
-  /** Those of them that lie in shared memory that a launch adds, all at the same place. */
+  /** Variables in dynamic shared memory, which all have the same offset. */
   readonly #dynamic: { variable: Variable & { offset: number }; alignment: number }[] = [];
 
   get byteLength(): number {
@@ -158,7 +158,7 @@ class SharedLayout {
     return this.#layout.place(declaration);
   }
 
-  /** Places one that the module declares, once. */
+  /** Places a variable that the module declares, unless it has been placed already. */
   placeOfModule(declaration: VariableDeclaration): Variable {
     const { name } = declaration;
     const variable = this.#placed.get(name) ?? this.#placeNew(declaration);
@@ -174,7 +174,7 @@ class SharedLayout {
     return variable;
   }
 
-  /** Places what lies behind all other shared memory. False where there is nothing. */
+  /** Places dynamic shared memory behind all other. Returns whether there is any. */
   placeDynamic(): boolean {
     if (this.#dynamic.length === 0) return false;
     const begin = this.#layout.align(
@@ -342,7 +342,7 @@ class BodyResolver {
   }
 }
 
-/** Finds the form that an instruction's modifiers and number of operands fit. */
+/** Finds the form that fits an instruction's modifiers and number of operands. */
 function findForm(
   { opcode, modifiers, operands, line }: Instruction,
   { text, instructions }: { text: string; instructions: InstructionSet },

@@ -1,14 +1,14 @@
 import type { ValueType } from "../webassembly/opcodes.ts";
 
-/** A PTX type and how a WebAssembly value holds it. */
+/** A PTX type, and the WebAssembly type that holds it. */
 export interface ScalarType {
   readonly name: string;
   /** 1 for a predicate. */
   readonly bits: number;
   readonly kind: "bits" | "unsigned" | "signed" | "float" | "predicate";
   /**
-   * The WebAssembly type. Values of fewer than 32 bits lie in an i32: a register of 8 or 16 bits always with zeros above
-   * its bits, floats of 16 bits as their bits.
+   * The WebAssembly type. Values of less than 32 bits are held in an i32. A register of 8 or 16 bits has zeros above
+   * its bits, and a 16-bit float is held as its bits.
    */
   readonly value: ValueType;
 }
@@ -19,7 +19,7 @@ function scalarType(name: string, kind: ScalarType["kind"], bits: number): Scala
   return { name, kind, bits, value: bits === 64 ? "i64" : "i32" };
 }
 
-/** Every type that a register or an instruction may have, but for 128 bits. */
+/** Every type of registers and instructions, except 128-bit types. */
 export const scalarTypes: ReadonlyMap<string, ScalarType> = new Map(
   [
     scalarType("pred", "predicate", 1),
@@ -37,7 +37,7 @@ export const scalarTypes: ReadonlyMap<string, ScalarType> = new Map(
   ].map((type) => [type.name, type]),
 );
 
-/** The bits of a number of 64 bits, rounded to 32. */
+/** Rounds the bits of a 64-bit float to those of a 32-bit float. */
 export function singleBits(doubleBits: bigint): bigint {
   const view = new DataView(new ArrayBuffer(8));
   view.setBigUint64(0, doubleBits);
@@ -45,7 +45,7 @@ export function singleBits(doubleBits: bigint): bigint {
   return BigInt(view.getUint32(0));
 }
 
-/** The type of that name, which is known to be one. */
+/** The type with that name, which must exist. */
 export function typeNamed(name: string): ScalarType {
   return scalarTypes.get(name)!;
 }

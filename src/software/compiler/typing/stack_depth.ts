@@ -2,14 +2,16 @@ import { callTarget } from "./call_layout.ts";
 import type { FunctionName } from "./names.ts";
 import type { ResolvedFunction, ResolvedKernel } from "./resolver.ts";
 
-/** What the functions of a kernel may need together while they run, in bytes. */
+/** The stack that a kernel and the functions that it calls need. */
 export interface StackDepth {
   readonly byteLength: number;
-  /** Whether the functions may call themselves, so that nothing tells how much they need. */
+  /** Whether functions may call themselves, so that the depth has no bound. */
   readonly isUnbounded: boolean;
 }
 
-/** The most that a kernel and the functions that it calls need at once, each as much as `bytesOf` tells. */
+/**
+ * The maximum that a kernel and the functions that it calls need at once. `bytesOf` gives the bytes of each function.
+ */
 export function stackDepth(
   { kernel, callees }: ResolvedKernel,
   { bytesOf, addressed }: { bytesOf: (resolved: ResolvedFunction) => number; addressed: ReadonlySet<FunctionName> },
@@ -18,7 +20,7 @@ export function stackDepth(
   const active = new Set<ResolvedFunction>();
   let isUnbounded = false;
   const enter = (resolved: ResolvedFunction) => ({ resolved, called: calleesOf(resolved, { callees, addressed }) });
-  // No recursion: calls may go through as many functions as a module has.
+  // Iterative, because a chain of calls may be as long as a module has functions.
   const path = [enter(kernel)];
   for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
     const { resolved, called } = top;

@@ -1,16 +1,16 @@
 /**
- * Which PTX the software device takes: what CUDA 13.0 takes for a device of compute capability 9.0.
+ * The PTX that the software device accepts: what CUDA 13.0 accepts for compute capability 9.0.
  *
  * @module
  */
 import { PtxError, type PtxHeader } from "../../../ptx/syntax.ts";
 
-/** The version of PTX text is none that is known. */
+/** The version of a PTX text is not supported. */
 export class PtxVersionError extends PtxError {}
 
 const newestVersion = "9.0";
 
-/** By the major part, the last minor part that there is. */
+/** The last minor version of each major version. */
 const lastMinorParts: ReadonlyMap<number, number> = new Map([
   [1, 5],
   [2, 3],
@@ -23,7 +23,7 @@ const lastMinorParts: ReadonlyMap<number, number> = new Map([
   [9, 0],
 ]);
 
-/** By the version that was the first to know them. */
+/** The target architectures, by the PTX version that introduced them. */
 const architecturesSince: ReadonlyMap<number, readonly string[]> = new Map([
   [1.0, ["10", "11"]],
   [1.2, ["12", "13"]],
@@ -45,14 +45,14 @@ const architecturesSince: ReadonlyMap<number, readonly string[]> = new Map([
   [8.0, ["90a"]],
 ]);
 
-/** What may follow the architectures of a target. */
+/** Options that may follow the architecture of a target. */
 const targetOptions: ReadonlySet<string> = new Set(["texmode_unified", "texmode_independent", "debug"]);
 
 /**
- * Refuses PTX that the device cannot take, whatever else is in it.
+ * Refuses PTX with a header that the device cannot accept.
  *
- * @throws {PtxVersionError} for a version that there is not, or that is newer than what is known
- * @throws {PtxError} for a target that the device cannot run, or that the version does not know yet
+ * @throws {PtxVersionError} if the version does not exist, or is newer than the supported ones
+ * @throws {PtxError} if the device cannot run the target, or the version does not have it
  */
 export function checkHeader({ version: { major, minor, line }, target: { names, line: targetLine } }: PtxHeader): void {
   const text = `${major}.${minor}`;

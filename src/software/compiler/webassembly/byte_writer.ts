@@ -1,4 +1,4 @@
-/** Bytes that grow, with the numbers and names that WebAssembly binaries consist of. */
+/** A growing buffer, with the encodings of numbers and names in WebAssembly binaries. */
 export class ByteWriter {
   #bytes = new Uint8Array(256);
   #length = 0;

@@ -14,10 +14,10 @@ import {
   valueTypeCodes,
 } from "./opcodes.ts";
 
-/** In code that was written, where the branches are that are hardly ever taken. */
+/** The offsets of unlikely branches, by the finished code. */
 const unlikelyBranches = new WeakMap<Uint8Array, readonly number[]>();
 
-/** Where in finished code the branches are that are hardly ever taken. */
+/** The offsets of unlikely branches in finished code. */
 export function unlikelyBranchesOf(code: Uint8Array): readonly number[] {
   return unlikelyBranches.get(code) ?? [];
 }
@@ -39,35 +39,35 @@ export class CodeWriter {
     return this;
   }
 
-  /** `value` is taken modulo 2 to the 64. */
+  /** `value` is taken modulo 2^64. */
   i64(value: bigint): this {
     this.#out.byte(0x42);
     this.#out.signed(BigInt.asIntN(64, value));
     return this;
   }
 
-  /** A constant by its bits, so that NaNs keep theirs. */
+  /** A constant by its bits, so that a NaN keeps them. */
   f32Bits(bits: bigint): this {
     this.#out.byte(0x43);
     this.#out.littleEndian(bits, 4);
     return this;
   }
 
-  /** A constant that is no NaN. */
+  /** A constant other than NaN. */
   f64(value: number): this {
     const view = new DataView(new ArrayBuffer(8));
     view.setFloat64(0, value);
     return this.f64Bits(view.getBigUint64(0));
   }
 
-  /** A constant that is no NaN, and is rounded. */
+  /** A constant other than NaN, which is rounded to 32 bits. */
   f32(value: number): this {
     const view = new DataView(new ArrayBuffer(4));
     view.setFloat32(0, value);
     return this.f32Bits(BigInt(view.getUint32(0)));
   }
 
-  /** A constant by its bits, so that NaNs keep theirs. */
+  /** A constant by its bits, so that a NaN keeps them. */
   f64Bits(bits: bigint): this {
     this.#out.byte(0x44);
     this.#out.littleEndian(bits, 8);
@@ -96,13 +96,13 @@ export class CodeWriter {
     return this;
   }
 
-  /** Takes the condition from the stack. */
+  /** Pops the condition. */
   if(result?: ValueType): this {
     this.#out.bytes([0x04, result === undefined ? 0x40 : valueTypeCodes[result]]);
     return this;
   }
 
-  /** An `if` that engines are told is hardly ever true: what is in it they may put out of the way. */
+  /** An `if` with a hint that its condition is rarely true, so that engines can move its body out of the way. */
   ifUnlikely(): this {
     this.#unlikely.push(this.#out.length);
     return this.if();
@@ -156,7 +156,7 @@ export class CodeWriter {
     return this;
   }
 
-  /** An instruction on vectors. */
+  /** Vector instructions, in order. */
   simd(...names: readonly SimdOpName[]): this {
     for (const name of names) this.#out.bytes([0xfd, ...simdOp[name]]);
     return this;
@@ -168,27 +168,27 @@ export class CodeWriter {
     return this;
   }
 
-  /** Loads a vector from a place that is a multiple of 4. */
+  /** Loads a vector from an offset that is a multiple of 4. */
   v128Load(offset = 0): this {
     this.#out.bytes([0xfd, 0x00, 2]);
     this.#out.unsigned(offset);
     return this;
   }
 
-  /** Stores a vector to a place that is a multiple of 4. */
+  /** Stores a vector at an offset that is a multiple of 4. */
   v128Store(offset = 0): this {
     this.#out.bytes([0xfd, 0x0b, 2]);
     this.#out.unsigned(offset);
     return this;
   }
 
-  /** Picks bytes of two vectors: those of the second count from 16 on. */
+  /** Selects bytes of two vectors. The bytes of the second are numbered from 16 on. */
   i8x16Shuffle(bytes: readonly number[]): this {
     this.#out.bytes([0xfd, 0x0d, ...bytes]);
     return this;
   }
 
-  /** A vector of four numbers of 32 bits, each taken modulo 2 to the 32. */
+  /** A vector of four 32-bit numbers, each taken modulo 2^32. */
   i32x4(numbers: readonly number[]): this {
     this.#out.bytes([0xfd, 0x0c]);
     for (const number of numbers) this.#out.littleEndian(BigInt.asUintN(32, BigInt(number)), 4);
@@ -200,7 +200,7 @@ export class CodeWriter {
     return this;
   }
 
-  /** Code that another writer wrote. */
+  /** Code from another writer. */
   append(code: Uint8Array): this {
     for (const offset of unlikelyBranchesOf(code)) this.#unlikely.push(this.#out.length + offset);
     this.#out.bytes(code);

@@ -1,5 +1,5 @@
 /**
- * What the engine that runs WebAssembly here can do beyond the standard.
+ * Features of the WebAssembly engine that the standard leaves open.
  *
  * @module
  */
@@ -20,8 +20,8 @@ export function writeFusedMultiplyAdd(code: CodeWriter, type: "f32" | "f64", ope
 let fused: boolean | undefined;
 
 /**
- * Whether the engine's relaxed multiply-add rounds once. The standard lets it round the product too, or not exist; one
- * engine does the same always, so trying numbers that tell is enough.
+ * Whether the engine's relaxed multiply-add rounds only once. The standard also allows engines to round the product, or
+ * not to have the instruction. An engine always does the same, so one trial is enough.
  */
 export function hasFusedMultiplyAdd(): boolean {
   return fused ??= probe();
@@ -38,7 +38,7 @@ function probe(): boolean {
   const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(binary), { probe: { memory } });
   const { f32, f64 } = exports as Record<"f32" | "f64", (a: number, b: number, c: number) => number>;
-  // The last bit of the exact product is lost where that is rounded.
+  // If the product is rounded, its last bit is lost.
   return f32(1 + 2 ** -12, 1 + 2 ** -12, -(1 + 2 ** -11)) === 2 ** -24 &&
     f64(1 + 2 ** -30, 1 + 2 ** -30, -(1 + 2 ** -29)) === 2 ** -60;
 }

@@ -11,23 +11,23 @@ export interface FunctionType {
 /** A function that the module defines. */
 export interface FunctionDefinition {
   readonly type: FunctionType;
-  /** Beyond the parameters. */
+  /** Locals beyond the parameters. */
   readonly locals: readonly LocalType[];
-  /** Without the `end` that closes it. */
+  /** The code, without the final `end`. */
   readonly code: Uint8Array;
   readonly exportName?: string | undefined;
 }
 
-/** What a module consists of: imported memory, globals and functions, its own functions after those. */
+/** The contents of a module: an imported memory, imported globals and functions, and its own functions after those. */
 export interface ModuleDefinition {
   readonly memory: { readonly module: string; readonly name: string; readonly pages: number };
-  /** Constants that are known when the module is instantiated. */
+  /** Constants whose values are given when the module is instantiated. */
   readonly globals: readonly { readonly module: string; readonly name: string; readonly valueType: ValueType }[];
   readonly imports: readonly { readonly module: string; readonly name: string; readonly type: FunctionType }[];
   readonly functions: readonly FunctionDefinition[];
 }
 
-/** The module's binary. Its memory is shared, and neither grows nor shrinks. */
+/** Encodes a module. Its memory is shared and has a fixed size. */
 export function encodeModule({ memory, globals, imports, functions }: ModuleDefinition): Uint8Array<ArrayBuffer> {
   const types: FunctionType[] = [...imports, ...functions].map(({ type }) => type);
   const out = new ByteWriter();
@@ -63,7 +63,7 @@ export function encodeModule({ memory, globals, imports, functions }: ModuleDefi
   return out.finish();
 }
 
-/** A function's locals and code, and where in that the branches are that are hardly ever taken. */
+/** A function's locals and code, and the offsets of its unlikely branches. */
 function functionBody({ locals, code }: FunctionDefinition): { body: ByteWriter; unlikely: readonly number[] } {
   const body = new ByteWriter();
   const runs = runLengths(locals);
@@ -79,7 +79,7 @@ function functionBody({ locals, code }: FunctionDefinition): { body: ByteWriter;
 }
 
 /**
- * The section that tells engines of unlikely branches, before the code. Those that do not know it pass over it.
+ * Writes the section with branch hints, which precedes the code. Engines that do not know it ignore it.
  *
  * @see https://github.com/WebAssembly/branch-hinting
  */

@@ -1,17 +1,17 @@
 /**
- * How WebAssembly writes types and instructions.
+ * The binary encoding of WebAssembly types and instructions.
  *
  * @see https://webassembly.github.io/spec/core/binary/index.html
  *
  * @module
  */
 
-/** A type of WebAssembly value. */
+/** The type of a WebAssembly value. */
 export type ValueType = "i32" | "i64" | "f32" | "f64";
-/** A type of local: numbers, and vectors of them. */
+/** The type of a local: a number or a vector. */
 export type LocalType = ValueType | "v128";
 
-/** How types are written. */
+/** The codes of types. */
 export const valueTypeCodes: Readonly<Record<LocalType, number>> = {
   i32: 0x7f,
   i64: 0x7e,
@@ -20,7 +20,7 @@ export const valueTypeCodes: Readonly<Record<LocalType, number>> = {
   v128: 0x7b,
 };
 
-/** The instructions that are an opcode and nothing else. */
+/** Instructions that consist of an opcode alone. */
 export const op = {
   unreachable: [0x00],
   drop: [0x1a],
@@ -156,10 +156,10 @@ export const op = {
   i64TruncSatF64U: [0xfc, 7],
 } as const;
 
-/** Name of an instruction in the table of plain instructions. */
+/** The name of an instruction without immediates. */
 export type OpName = keyof typeof op;
 
-/** Loads and stores: the opcode, and the alignment as a power of two. */
+/** Loads and stores: the opcode, and the binary logarithm of the alignment. */
 export const memoryOp = {
   i32Load: [0x28, 2],
   i64Load: [0x29, 3],
@@ -177,10 +177,10 @@ export const memoryOp = {
   i32Store16: [0x3b, 1],
 } as const;
 
-/** Name of an instruction in the table of loads and stores. */
+/** The name of a load or a store. */
 export type MemoryOpName = keyof typeof memoryOp;
 
-/** Atomic instructions: what follows the prefix, and the alignment as a power of two. */
+/** Atomic instructions: the opcode behind the prefix, and the binary logarithm of the alignment. */
 export const atomicOp = {
   i32AtomicLoad: [0x10, 2],
   i64AtomicLoad: [0x11, 3],
@@ -200,10 +200,10 @@ export const atomicOp = {
   i32AtomicCompareExchange16U: [0x4b, 1],
 } as const;
 
-/** Name of an instruction in the table of atomic instructions. */
+/** The name of an atomic instruction. */
 export type AtomicOpName = keyof typeof atomicOp;
 
-/** Instructions on vectors: what follows the prefix. */
+/** Vector instructions: the opcode behind the prefix. */
 export const simdOp = {
   i32x4Splat: [0x11],
   f32x4Splat: [0x13],
@@ -262,10 +262,10 @@ export const simdOp = {
   f64x2RelaxedMadd: [0x87, 0x02],
 } as const;
 
-/** Name of an instruction in the table of instructions on vectors. */
+/** The name of a vector instruction. */
 export type SimdOpName = keyof typeof simdOp;
 
-/** Instructions on one lane of a vector: what follows the prefix, but for the lane's number. */
+/** Instructions on one lane of a vector: the opcode behind the prefix. The lane's number follows. */
 export const simdLaneOp = {
   i32x4ExtractLane: 0x1b,
   i32x4ReplaceLane: 0x1c,
@@ -274,5 +274,5 @@ export const simdLaneOp = {
   f64x2ExtractLane: 0x21,
 } as const;
 
-/** Name of an instruction in the table of instructions on one lane of a vector. */
+/** The name of an instruction on one lane of a vector. */
 export type SimdLaneOpName = keyof typeof simdLaneOp;
