@@ -1,19 +1,20 @@
 /**
- * Calls of which a row's answer has several, each under a name of its own.
+ * Runs the several calls of a row and collects a result for each, under the call's name.
  *
  * @module
  */
 import { resultOfError } from "./outcome.ts";
 import type { Answer } from "./situation.ts";
 
-/** The answers of several calls. */
+/** The results of several calls, by name. */
 export interface Attempts {
   [name: string]: Answer;
 }
 
 /**
- * What each call gave, in their order (but whole numbers as names come first): its value, "done" for a handle, an address
- * or nothing, or what it failed with: the name of a CUDA error, or of the class of a refusal.
+ * Makes each call and returns the results: the call's value if it is a string, a number or a boolean; "done" for a
+ * handle, an address or no value; or the name of the error that it threw, which is the code of a CUDA error or the
+ * class of a refusal. Calls are made in the order of their names in `calls`, where whole numbers come first.
  */
 export function attemptEach(calls: Readonly<Record<string, () => unknown>>): Attempts {
   const answers: Attempts = {};
@@ -27,8 +28,8 @@ export function attemptEach(calls: Readonly<Record<string, () => unknown>>): Att
   return answers;
 }
 
-/** The same of calls that may take their time, as those of another process do: one after the other. */
-export async function attemptEachInTurn(calls: Readonly<Record<string, () => unknown>>): Promise<Attempts> {
+/** Like `attemptEach`, for asynchronous calls, such as those of another process. Awaits each call before the next. */
+export async function attemptEachAsync(calls: Readonly<Record<string, () => unknown>>): Promise<Attempts> {
   const answers: Attempts = {};
   for (const [name, call] of Object.entries(calls)) {
     try {
@@ -48,6 +49,6 @@ function nameOf(error: unknown): string {
   const result = resultOfError(error);
   if ("error" in result) return result.error;
   if ("refusal" in result) return result.refusal;
-  // A mistake in the row.
+  // An error of any other kind is a mistake in the row.
   throw error;
 }

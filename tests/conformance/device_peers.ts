@@ -1,5 +1,5 @@
 import { driverRole } from "./remote_driver.ts";
 import type { Role } from "./situation.ts";
 
-/** What second processes do for rows about devices, by name. */
+/** The roles of second processes in rows about devices, by name. */
 export const roles: Readonly<Record<string, Role>> = { driver: driverRole };

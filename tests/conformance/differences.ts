@@ -1,6 +1,6 @@
 import type { Outcome } from "./outcome.ts";
 
-/** A row in which a driver answers otherwise than the recording. */
+/** A row for which a driver gives another answer than the recorded one. */
 export interface Difference {
   /** The row's name. */
   readonly situation: string;
@@ -10,7 +10,7 @@ export interface Difference {
   readonly because: string;
 }
 
-/** Every row in which a driver answers otherwise, and why it must. */
+/** Every row for which a driver must give another answer, and why. */
 export const differences: readonly Difference[] = [
   {
     situation: "after a kernel failed: calls about memory",
@@ -30,6 +30,6 @@ export const differences: readonly Difference[] = [
         freeHost: "cudaErrorIllegalAddress",
       },
     },
-    because: "libcuda has no free of nothing: what stands in for it asks no driver",
+    because: "the driver API has no equivalent of cudaFree(0): nothing is called, and so nothing fails",
   },
 ];

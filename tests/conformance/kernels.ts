@@ -1,11 +1,11 @@
 /**
- * Kernels that do what `fill` does not.
+ * Kernels for what `fill` cannot do.
  *
  * @module
  */
 import { defaultStream, type Driver } from "../../src/driver.ts";
 
-/** The kernels' PTX. */
+/** The PTX of the kernels. */
 export const kernelsPtx: string = `.version 7.0
 .target sm_60
 .address_size 64
@@ -55,34 +55,34 @@ export const kernelsPtx: string = `.version 7.0
 
 .visible .entry share(.param .u64 to, .param .u32 offset)
 {
-  .shared .align 16 .b8 room[16];
+  .shared .align 16 .b8 array[16];
   .reg .b64 %to;
-  .reg .b32 %place, %offset, %value;
+  .reg .b32 %address, %offset, %value;
   ld.param.u64 %to, [to];
   ld.param.u32 %offset, [offset];
-  mov.u32 %place, room;
-  add.u32 %place, %place, %offset;
-  st.shared.u32 [%place], 7;
-  ld.shared.u32 %value, [%place];
+  mov.u32 %address, array;
+  add.u32 %address, %address, %offset;
+  st.shared.u32 [%address], 7;
+  ld.shared.u32 %value, [%address];
   st.global.u32 [%to], %value;
   ret;
 }
 `;
 
-/** How many blocks and threads, and where. */
+/** The shape of a launch, its stream and its parameters. */
 export interface Launch {
-  /** 1, 1, 1 unless given. */
+  /** Default: 1, 1, 1. */
   readonly grid?: readonly [x: number, y: number, z: number];
-  /** 1, 1, 1 unless given. */
+  /** Default: 1, 1, 1. */
   readonly block?: readonly [x: number, y: number, z: number];
   readonly sharedMemoryBytes?: number;
-  /** The default stream unless given. */
+  /** Default: the default stream. */
   readonly stream?: bigint;
-  /** As they lie in memory, one after the other: 64 bits for a bigint, 32 for a number. */
+  /** The parameters in memory order, without padding: 64 bits for a bigint, 32 bits for a number. */
   readonly parameters?: readonly (bigint | number)[];
 }
 
-/** A kernel of a device. */
+/** A kernel that is loaded for a device. */
 export interface LoadedKernel {
   readonly device: number;
   readonly handle: bigint;
@@ -93,7 +93,7 @@ export function loadKernel(driver: Driver, device: number, name: string): Loaded
   return { device, handle: driver.moduleGetFunction(driver.moduleLoadData(device, kernelsPtx), name) };
 }
 
-/** Launches a kernel, and does not wait for it. */
+/** Launches a kernel without waiting for it. */
 export function launch(
   driver: Driver,
   { device, handle }: LoadedKernel,

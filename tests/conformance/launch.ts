@@ -1,5 +1,5 @@
 /**
- * Kernels that rows launch, below the public objects.
+ * Launches `fill` through a driver, without the public objects.
  *
  * @module
  */
@@ -8,17 +8,17 @@ import { defaultStream, type Driver, type KernelParameters } from "../../src/dri
 
 const fillParameterBytes = 20;
 
-/** What `fill` is given. */
+/** The arguments of a launch of `fill`. */
 export interface Fill {
   readonly address: bigint;
   readonly byteLength: number;
-  /** 32 bits, 0x01010101 unless given. */
+  /** The 32-bit pattern. Default: 0x01010101. */
   readonly pattern?: number;
-  /** The default stream unless given. */
+  /** Default: the default stream. */
   readonly stream?: bigint;
-  /** Blocks; 1 unless given. */
+  /** The number of blocks. Default: 1. */
   readonly grid?: number;
-  /** Threads of a block; 32 unless given. */
+  /** The number of threads of a block. Default: 32. */
   readonly block?: number;
 }
 
@@ -27,7 +27,7 @@ export function loadFill(driver: Driver, device: number): bigint {
   return driver.moduleGetFunction(driver.moduleLoadData(device, ptx), "fill");
 }
 
-/** The parameters of `fill`, packed. */
+/** Returns the packed parameters of `fill`. */
 export function fillParameters(driver: Driver, { address, byteLength, pattern = 0x01010101 }: Fill): KernelParameters {
   const parameters = driver.createKernelParameters(fillParameterBytes);
   parameters.view.setBigUint64(0, address, true);
@@ -36,14 +36,14 @@ export function fillParameters(driver: Driver, { address, byteLength, pattern = 
   return parameters;
 }
 
-/** Launches a kernel that fills memory, and does not wait for it. */
+/** Launches `fill` without waiting for it. */
 export function launchFill(driver: Driver, device: number, fill: Fill): void {
   const { stream = defaultStream, grid = 1, block = 32 } = fill;
   const kernel = loadFill(driver, device);
   driver.launchKernel(device, kernel, grid, 1, 1, block, 1, 1, 0, stream, fillParameters(driver, fill));
 }
 
-/** The first bytes of memory, once the work of the device's default stream is done. */
+/** Returns the first bytes of memory, after synchronizing the default stream of the device. */
 export function readBytes(driver: Driver, device: number, address: bigint, byteLength: number): number[] {
   const bytes = new Uint8Array(byteLength);
   driver.memcpyDtoHAsync(device, bytes, address, defaultStream);

@@ -1,9 +1,10 @@
 import type { Driver } from "../../src/driver.ts";
 
 /**
- * Loads the driver of a name that `driversUnderTest` has, and nothing of the others; what it gives opens it.
+ * Loads the modules of one of the drivers in `driversUnderTest`, and of no other driver. Returns a function that opens
+ * the driver.
  *
- * @param options.peers Whether the software devices are peers.
+ * @param options.peers Whether the software devices are peers of each other.
  */
 export async function loadDriver(name: string, { peers = true }: { peers?: boolean } = {}): Promise<() => Driver> {
   switch (name) {
@@ -20,6 +21,6 @@ export async function loadDriver(name: string, { peers = true }: { peers?: boole
       return () => new CudaDriver({ cudart: null });
     }
     default:
-      throw new RangeError(`Cannot load the driver "${name}": there is none of that name`);
+      throw new RangeError(`Cannot load the driver "${name}": there is no driver of that name`);
   }
 }

@@ -1,34 +1,40 @@
 /**
- * Work that keeps a stream busy until a row has looked.
+ * Keeps a stream busy for as long as a row needs to observe it.
  *
  * @module
  */
 import { defaultStream, type Driver } from "../../src/driver.ts";
 import { fillParameters, loadFill } from "./launch.ts";
 
-/** One warp takes about a millisecond for it on any GPU. A software device does a piece each time it is asked how far it is. */
-const pieceByteLengths = { cuda: 4 * 2 ** 20, software: 2 ** 20 } as const;
+/**
+ * Bytes that one launch fills: about a millisecond for one warp on any GPU. A software device executes one launch each
+ * time it is queried.
+ */
+const fillByteLengths = { cuda: 4 * 2 ** 20, software: 2 ** 20 } as const;
 const threads = 32;
-const usualPieces = 128;
+const defaultLaunches = 128;
 
-/** Work for the streams of a device, made ready beforehand: loading a kernel or allocating later might wait for them. */
+/**
+ * Work for the streams of a device. It is prepared in advance, because loading a kernel or allocating memory might wait
+ * for a busy stream.
+ */
 export interface LongWork {
-  /** Gives a stream work for some pieces, 128 unless given, and does not wait for it. */
-  keepBusy(stream: bigint, pieces?: number): void;
+  /** Enqueues this many launches on a stream without waiting for them. Default: 128. */
+  keepBusy(stream: bigint, launches?: number): void;
 }
 
-/** Makes ready to keep streams of a device busy. */
+/** Allocates the memory and loads the kernel for keeping streams of a device busy. */
 export function prepareLongWork(driver: Driver, device: number): LongWork {
-  const pieceByteLength = pieceByteLengths[driver.kind];
-  const address = driver.malloc(device, pieceByteLength);
+  const fillByteLength = fillByteLengths[driver.kind];
+  const address = driver.malloc(device, fillByteLength);
   const kernel = loadFill(driver, device);
-  const piece = fillParameters(driver, { address, byteLength: pieceByteLength });
-  const launch = (stream: bigint) => driver.launchKernel(device, kernel, 1, 1, 1, threads, 1, 1, 0, stream, piece);
+  const parameters = fillParameters(driver, { address, byteLength: fillByteLength });
+  const launch = (stream: bigint) => driver.launchKernel(device, kernel, 1, 1, 1, threads, 1, 1, 0, stream, parameters);
   launch(defaultStream);
   driver.deviceSynchronize(device);
   return {
-    keepBusy(stream, pieces = usualPieces) {
-      for (let count = 0; count < pieces; count++) launch(stream);
+    keepBusy(stream, launches = defaultLaunches) {
+      for (let count = 0; count < launches; count++) launch(stream);
     },
   };
 }

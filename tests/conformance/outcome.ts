@@ -1,5 +1,5 @@
 /**
- * What came of a row, as it is recorded and compared.
+ * The result of a row, as it is recorded and compared.
  *
  * @module
  */
@@ -7,27 +7,27 @@ import { isDeepStrictEqual } from "node:util";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import type { Answer, Situation } from "./situation.ts";
 
-/** What can be recorded of a row. */
+/** A result that can be recorded. */
 export type Outcome =
   | { readonly answer: Answer }
   /** The code of a CudaError. */
   | { readonly error: string }
-  /** What a public object refused with: the name of the error's class, and for a SharingError its code. */
+  /** The error of a public object: the name of its class, and for a SharingError also its code. */
   | { readonly refusal: string }
   /** The signal that ended the process. */
   | { readonly crash: string }
-  /** It was still running at its limit. */
+  /** The row was still running at its time limit. */
   | { readonly hang: true };
 
-/** What came of a row, or what went wrong in the row itself: that is never recorded. */
+/** The result of a row, or the error of a row that is itself broken. Such an error is never recorded. */
 export type Result = Outcome | { readonly failure: string };
 
-/** What a row that returned came to. */
+/** Returns the outcome of a row that returned. */
 export function outcomeOfAnswer(answer: Answer | void): Outcome {
   return { answer: answer ?? null };
 }
 
-/** What a row that threw came to. */
+/** Returns the result of a row that threw. */
 export function resultOfError(error: unknown): Result {
   if (error instanceof CudaError) return { error: error.code };
   if (error instanceof SharingError) return { refusal: `SharingError:${error.code}` };
@@ -35,19 +35,22 @@ export function resultOfError(error: unknown): Result {
   return { failure: error instanceof Error ? error.stack ?? error.message : String(error) };
 }
 
-/** What a row comes to by the documentation; undefined where it names none. */
+/** Returns the outcome that CUDA's documentation gives for a row, or undefined if the row names none. */
 export function documentedOutcome({ documented }: Situation): Outcome | undefined {
   if (documented === undefined) return undefined;
   const { answer } = documented;
   return isError(answer) ? answer : outcomeOfAnswer(answer);
 }
 
-/** Whether two outcomes are the same. */
+/** Whether two results are equal. */
 export function isSame(first: Result, second: Result): boolean {
-  return isDeepStrictEqual(plain(first), plain(second));
+  return isDeepStrictEqual(throughJson(first), throughJson(second));
 }
 
-/** A refusal says what cannot be done; the runtimes say much the same of a mistake in the program. */
+/**
+ * Whether a public object refused a call. Its errors begin with "Cannot", as do some errors that the runtimes throw for
+ * mistakes in a program, which do not count.
+ */
 function isRefusal(error: Error): boolean {
   return ["TypeError", "RangeError", "ReferenceError"].includes(error.name) &&
     /^Cannot (?!read properties|set properties|mix|convert|access|destructure)/.test(error.message);
@@ -57,7 +60,7 @@ function isError(answer: Answer | { readonly error: string }): answer is { reado
   return typeof answer === "object" && answer !== null && "error" in answer && Object.keys(answer).length === 1;
 }
 
-/** As it is once it has been through JSON. */
-function plain(result: Result): unknown {
+/** Returns the result as it is after a round trip through JSON. */
+function throughJson(result: Result): unknown {
   return JSON.parse(JSON.stringify(result));
 }

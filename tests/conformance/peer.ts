@@ -1,4 +1,4 @@
-// The second process of a row: peer.ts DRIVER ROLE SOCKET. It answers until the row's process is gone.
+// The second process of a row: peer.ts DRIVER ROLE SOCKET. It answers requests until the row's process exits.
 import process from "node:process";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
@@ -9,7 +9,7 @@ import type { PeerMessage } from "./situation.ts";
 
 const [driverName, roleName, path] = process.argv.slice(2) as [string, string, string];
 const role = roles[roleName];
-if (role === undefined) throw new RangeError(`Cannot play "${roleName}": there is no such role`);
+if (role === undefined) throw new RangeError(`Cannot run the role "${roleName}": there is no role of that name`);
 const openDriver = await loadDriver(driverName);
 const answer = role(openDriver());
 const socket = await UnixSocket.connect(path);
@@ -18,7 +18,7 @@ for (;;) {
   try {
     request = await receiveMessage(socket);
   } catch (error) {
-    // A context may be lost, and closing it might never return.
+    // Exits without closing the driver: closing a lost context might never return.
     if (error instanceof SharingError && error.code === "peer-gone") process.exit(0);
     throw error;
   }

@@ -1,6 +1,6 @@
 /**
- * How a row and its second process talk: a header of three numbers, then the bytes, and one more that descriptors can
- * travel with.
+ * The messages between a row and its second process: a header of three 32-bit numbers, then the bytes and one more
+ * byte, which carries the descriptors even if the message has no bytes.
  *
  * @module
  */
@@ -9,15 +9,18 @@ import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
 import type { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import type { PeerMessage } from "./situation.ts";
 
-/** A message, and what kind it is. */
+/** A message and its kind. */
 export interface Envelope extends PeerMessage {
-  /** 0 for what was asked or answered, else the number of a CUDA error whose call the bytes name. */
+  /**
+   * 0 for a request or an answer; otherwise the number of a CUDA error, and the bytes are the name of the call that
+   * failed.
+   */
   readonly errorNumber: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly descriptors: number[];
 }
 
-/** Sends a message. The descriptors stay the caller's. */
+/** Sends a message. The caller still owns the descriptors. */
 export async function sendMessage(
   socket: UnixSocket,
   { bytes = new Uint8Array(0), descriptors = [] }: Partial<PeerMessage>,
@@ -35,7 +38,7 @@ export async function sendMessage(
   }
 }
 
-/** Receives a message. The descriptors are the caller's from now on. */
+/** Receives a message. The caller owns the descriptors. */
 export async function receiveMessage(socket: UnixSocket): Promise<Envelope> {
   const header = await socket.receive(3 * Uint32Array.BYTES_PER_ELEMENT);
   const [errorNumber, byteLength, handleCount] = new Uint32Array(header.bytes.buffer) as unknown as [

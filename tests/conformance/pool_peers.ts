@@ -1,5 +1,5 @@
 /**
- * What the second processes of rows about pools do.
+ * The roles of second processes in rows about pools.
  *
  * @module
  */
@@ -19,11 +19,11 @@ import {
 } from "./pools.ts";
 import type { Role } from "./situation.ts";
 
-/** What an exporter is told to do, in the first byte of a request. */
-export const exporterTask = { share: 0, shareAnother: 1, read: 2, free: 3, destroy: 4, giveAccess: 5 } as const;
-/** What an importer is told to do. */
+/** The tasks of an exporter, as the first byte of a request. */
+export const exporterTask = { share: 0, shareAnother: 1, read: 2, free: 3, destroy: 4, setAccess: 5 } as const;
+/** The tasks of an importer, as the first byte of a request. */
 export const importerTask = { import: 0, read: 1, write: 2, free: 3 } as const;
-/** The byte that exporters fill their memory with, and the one for what they allocate afterwards. */
+/** The byte that exporters fill their first allocation with, and the byte for their second one. */
 export const exportedBytes = { first: 0x21, second: 0x43 } as const;
 /** The byte that an importer writes. */
 export const importedByte = 0x65;
@@ -51,7 +51,7 @@ export const roles: Readonly<Record<string, Role>> = {
         case exporterTask.destroy:
           driver.memPoolDestroy(pool);
           return {};
-        case exporterTask.giveAccess:
+        case exporterTask.setAccess:
           driver.memPoolSetAccess(pool, [{ location: onDevice(1), flags: memAccessFlags.readWrite }]);
           return {};
         default:

@@ -1,5 +1,5 @@
 /**
- * What rows about pools begin with.
+ * Helpers for rows about pools.
  *
  * @module
  */
@@ -15,47 +15,47 @@ import {
 import { attemptEach, type Attempts } from "./attempts.ts";
 import { readBytes } from "./launch.ts";
 
-/** Bytes. */
+/** The number of bytes of a mebibyte. */
 export const mebibyte: number = 2 ** 20;
-/** Everything that a pool may keep. */
+/** The maximum of a 64-bit attribute. A pool with this release threshold keeps all of its memory. */
 export const infinite: bigint = 2n ** 64n - 1n;
-/** A pool attribute's name. */
+/** The name of a pool attribute. */
 export type AttributeName = keyof typeof memPoolAttribute;
-/** All of a pool's attributes, by CUDA's numbers. */
+/** All pool attributes, in the order of CUDA's numbers. */
 export const attributeNames: readonly AttributeName[] = Object.keys(memPoolAttribute) as AttributeName[];
 
-/** What a row's pool is like; a pool on device 0 that is not to be shared unless it says otherwise. */
-export interface PoolTraits {
+/** The properties of a row's pool. Default: a pool on device 0 that cannot be exported. */
+export interface PoolProperties {
   readonly handleTypes?: number;
   readonly location?: MemLocation;
   readonly maxSize?: bigint;
 }
 
-/** A device, as a location. */
+/** Returns the location of a device. */
 export function onDevice(ordinal: number): MemLocation {
   return { type: memLocationType.device, id: ordinal };
 }
 
-/** Host memory of the first NUMA node. */
+/** The host memory of the first NUMA node. */
 export const onFirstNode: MemLocation = { type: memLocationType.hostNuma, id: 0 };
 
-/** A new pool. */
-export function createPool(driver: Driver, traits: PoolTraits = {}): bigint {
-  const { handleTypes = memHandleType.none, location = onDevice(0), maxSize = 0n } = traits;
+/** Creates a pool. */
+export function createPool(driver: Driver, properties: PoolProperties = {}): bigint {
+  const { handleTypes = memHandleType.none, location = onDevice(0), maxSize = 0n } = properties;
   return driver.memPoolCreate({ handleTypes, location, maxSize });
 }
 
-/** A new pool that can be exported as a descriptor. */
-export function createShareablePool(driver: Driver, traits: PoolTraits = {}): bigint {
-  return createPool(driver, { handleTypes: memHandleType.posixFileDescriptor, ...traits });
+/** Creates a pool that can be exported as a descriptor. */
+export function createShareablePool(driver: Driver, properties: PoolProperties = {}): bigint {
+  return createPool(driver, { handleTypes: memHandleType.posixFileDescriptor, ...properties });
 }
 
-/** Memory from a pool, on device 0's default stream unless another of its streams is named. */
+/** Allocates memory from a pool on a stream of device 0, by default on its default stream. */
 export function allocate(driver: Driver, pool: bigint, byteLength: number, stream: bigint = defaultStream): bigint {
   return driver.mallocFromPoolAsync(0, byteLength, pool, stream);
 }
 
-/** Memory from a pool, filled with a byte, and the work done. */
+/** Allocates memory from a pool and fills it with a byte. The fill is complete when this returns. */
 export function allocateFilled(driver: Driver, pool: bigint, byteLength: number, byte: number): bigint {
   const address = allocate(driver, pool, byteLength);
   driver.memsetAsync(0, address, byte, byteLength, defaultStream);
@@ -63,38 +63,38 @@ export function allocateFilled(driver: Driver, pool: bigint, byteLength: number,
   return address;
 }
 
-/** Gives memory back on device 0's default stream, unless another of its streams is named. */
+/** Frees memory on a stream of device 0, by default on its default stream. */
 export function free(driver: Driver, address: bigint, stream: bigint = defaultStream): void {
   driver.freeAsync(0, address, stream);
 }
 
-/** A stream of device 0 that no other waits for. */
+/** Creates a nonblocking stream of device 0. */
 export function createStream(driver: Driver): bigint {
   return driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
 }
 
-/** A pool's attribute, as a number where that is exact and as text where it is not. */
+/** Returns a pool attribute, as a number if that is exact and as a string otherwise. */
 export function attributeOf(driver: Driver, pool: bigint, name: AttributeName): number | string {
   const value = driver.memPoolGetAttribute(pool, memPoolAttribute[name]);
   return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
 }
 
-/** What each attribute of a pool is, or the error that asking gives. */
+/** Returns each attribute of a pool, or the error of reading it. */
 export function attributesOf(driver: Driver, pool: bigint): Attempts {
   return attemptEach(Object.fromEntries(attributeNames.map((name) => [name, () => attributeOf(driver, pool, name)])));
 }
 
-/** Sets a pool's attribute. */
+/** Sets a pool attribute. */
 export function setAttribute(driver: Driver, pool: bigint, name: AttributeName, value: bigint): void {
   driver.memPoolSetAttribute(pool, memPoolAttribute[name], value);
 }
 
-/** The descriptor of a pool that can be exported as one. */
+/** Exports a pool as a descriptor. */
 export function exportPool(driver: Driver, pool: bigint): number {
   return driver.memPoolExportToShareableHandle(pool, memHandleType.posixFileDescriptor) as number;
 }
 
-/** A pool imported through device 0 from a descriptor. */
+/** Imports a pool through device 0 from a descriptor. */
 export function importPool(driver: Driver, descriptor: number): bigint {
   return driver.memPoolImportFromShareableHandle(0, descriptor, memHandleType.posixFileDescriptor);
 }
@@ -108,7 +108,7 @@ export interface Shared {
   readonly mapping: bigint;
 }
 
-/** Shares an allocation of one mebibyte, filled with a byte, with the same process. */
+/** Shares an allocation of one mebibyte, filled with a byte, within this process. */
 export function shareWithSelf(driver: Driver, byte: number = 1): Shared {
   const pool = createShareablePool(driver);
   const address = allocateFilled(driver, pool, mebibyte, byte);
@@ -118,7 +118,7 @@ export function shareWithSelf(driver: Driver, byte: number = 1): Shared {
   return { pool, address, exportData, imported, mapping };
 }
 
-/** The first byte of memory, once the work of device 0's default stream is done. */
+/** Returns the first byte of memory, after synchronizing the default stream of device 0. */
 export function firstByte(driver: Driver, address: bigint): number {
   return readBytes(driver, 0, address, 1)[0]!;
 }

@@ -1,7 +1,7 @@
-// Records what the real driver answers: deno run -A tests/conformance/record.ts OUTPUT [--driver cuda] [--missing]
+// Records the answers of the real driver: deno run -A tests/conformance/record.ts OUTPUT [--driver cuda] [--missing]
 //
-// Writes a recording of every row to OUTPUT; with --missing only rows that recorded.json has no answer for are run. Rows
-// that are not run, or take more devices than there are, keep their answer.
+// Writes a recording of every row to OUTPUT. With --missing, only rows without an answer in recorded.json run. Rows
+// that do not run keep their answer, as do rows that need more devices than there are.
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { parseArgs } from "node:util";
@@ -23,7 +23,7 @@ const isRun = (situation: Situation) =>
 const rows = situations.filter(isRun);
 const results = new Map<string, Result>();
 await runEach(rows, driverName, {
-  atOnce: Math.max(1, Math.floor(navigator.hardwareConcurrency / 2)),
+  concurrency: Math.max(1, Math.floor(navigator.hardwareConcurrency / 2)),
   onResult({ name }, result) {
     results.set(name, result);
     console.log(`${results.size}/${rows.length} ${name}: ${JSON.stringify(result)}`);
@@ -44,14 +44,14 @@ const devices = isKept ? Math.max(machine.devices, before.devices ?? 0) : machin
 const date = new Date().toISOString().slice(0, "YYYY-MM-DD".length);
 const recording: Recording = { ...machine, devices, date, answers };
 writeFileSync(output, JSON.stringify(recording, null, 2) + "\n");
-console.log(`${Object.keys(answers).length} of ${situations.length} rows have an answer in ${output}`);
+console.log(`${output} has answers for ${Object.keys(answers).length} of ${situations.length} rows`);
 for (const [name, result] of results) {
-  if ("crash" in result || "hang" in result) console.log(`No answer to rely on, ${JSON.stringify(result)}: ${name}`);
+  if ("crash" in result || "hang" in result) console.log(`No reliable answer, ${JSON.stringify(result)}: ${name}`);
   const earlier = before.answers[name];
-  if (earlier !== undefined && !isSame(earlier, result)) console.log(`Other than in recorded.json: ${name}`);
+  if (earlier !== undefined && !isSame(earlier, result)) console.log(`Differs from recorded.json: ${name}`);
 }
 if (failed.length > 0) {
-  console.error(`${failed.length} rows failed themselves, and are left out: ${failed.join("; ")}`);
+  console.error(`${failed.length} rows are broken and were not recorded: ${failed.join("; ")}`);
   process.exitCode = 1;
 }
 

@@ -1,24 +1,24 @@
 /**
- * What the real driver answered, as `recorded.json` has it.
+ * The real driver's answers, stored in `recorded.json`.
  *
  * @module
  */
 import { readFileSync } from "node:fs";
 import type { Outcome } from "./outcome.ts";
 
-/** The answers of a GPU's driver, and which it was. */
+/** The answers of a GPU's driver, and a description of the machine. */
 export interface Recording {
-  /** The driver's version, "580.159.03". */
+  /** The driver's version, such as "580.159.03". */
   readonly driver?: string;
-  /** 13000 for CUDA 13.0. */
+  /** The CUDA version, such as 13000 for CUDA 13.0. */
   readonly cuda?: number;
-  /** The name of its devices. */
+  /** The name of the devices. */
   readonly device?: string;
-  /** How many there were. */
+  /** The number of devices. */
   readonly devices?: number;
-  /** The day, "2025-11-21". */
+  /** The day of the recording, such as "2025-11-21". */
   readonly date?: string;
-  /** What came of each row, by its name. */
+  /** The outcome of each row, by the row's name. */
   readonly answers: Readonly<Record<string, Outcome>>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A driver in a second process, called from the row as its own is.
+ * A driver in a second process, which a row calls like its own.
  *
  * @module
  */
@@ -7,18 +7,20 @@ import type { Driver } from "../../src/driver.ts";
 import { decodeValue, encodeValue } from "../support/call_values.ts";
 import { type Fill, launchFill, readBytes } from "./launch.ts";
 import { type LongWork, prepareLongWork } from "./long_work.ts";
-import type { Peer, Role, Stage } from "./situation.ts";
+import type { Fixture, Peer, Role } from "./situation.ts";
 
-/** What a second process can do beside its driver's methods: what takes memory of its own. */
+/**
+ * Functions that a second process offers beside the methods of its driver, because they need memory of that process.
+ */
 export interface PeerWork {
-  /** Launches a kernel that fills memory, and does not wait for it. */
+  /** Launches `fill` without waiting for it. */
   fill(device: number, fill: Fill): void;
-  /** The first bytes of memory, once the work of the device's default stream is done. */
+  /** Returns the first bytes of memory, after synchronizing the default stream of the device. */
   read(device: number, address: bigint, byteLength: number): number[];
-  /** Makes ready to keep streams of a device busy. */
+  /** Prepares the work that `keepBusy` enqueues. */
   prepareLongWork(device: number): void;
-  /** Gives a stream of device 0 work for some pieces, and does not wait for it. */
-  keepBusy(stream: bigint, pieces?: number): void;
+  /** Enqueues launches on a stream of device 0 without waiting for them. */
+  keepBusy(stream: bigint, launches?: number): void;
 }
 
 type Callable = Driver & PeerWork;
@@ -28,17 +30,17 @@ type Method = {
 type Parameters<M extends Method> = Callable[M] extends (...values: infer Values) => unknown ? Values : never;
 type Value<M extends Method> = Callable[M] extends (...values: never[]) => infer Result ? Result : never;
 
-/** Another process with a driver of the same kind. */
+/** A process with a driver of the same kind. */
 export interface RemoteDriver {
-  /** Calls a method there, with the CudaError that it fails with. What is passed and returned is copied. */
+  /** Calls a method in the process. Throws the CudaError that the method throws. Arguments and result are copied. */
   call<M extends Method>(method: M, ...values: Parameters<M>): Promise<Value<M>>;
-  /** Ends the process with SIGKILL, and waits until it is gone. */
+  /** Kills the process with SIGKILL and waits until it has ended. */
   kill(): Promise<void>;
 }
 
 /** Starts a second process with a driver. */
-export async function startRemoteDriver(stage: Stage): Promise<RemoteDriver> {
-  const peer: Peer = await stage.startPeer("driver");
+export async function startRemoteDriver(fixture: Fixture): Promise<RemoteDriver> {
+  const peer: Peer = await fixture.startPeer("driver");
   return {
     async call<M extends Method>(method: M, ...values: Parameters<M>) {
       const { bytes } = await peer.ask(encodeValue([method, ...values]));
@@ -48,14 +50,14 @@ export async function startRemoteDriver(stage: Stage): Promise<RemoteDriver> {
   };
 }
 
-/** The role of the second process. */
+/** The role that the second process runs. */
 export const driverRole: Role = (driver) => {
   const works = new Map<number, LongWork>();
   const work: PeerWork = {
     fill: (device, fill) => launchFill(driver, device, fill),
     read: (device, address, byteLength) => readBytes(driver, device, address, byteLength),
     prepareLongWork: (device) => void works.set(device, prepareLongWork(driver, device)),
-    keepBusy: (stream, pieces) => works.get(0)!.keepBusy(stream, pieces),
+    keepBusy: (stream, launches) => works.get(0)!.keepBusy(stream, launches),
   };
   return ({ bytes }) => {
     const [method, ...values] = decodeValue(bytes) as [Method, ...unknown[]];

@@ -3,13 +3,13 @@ import { runInOwnProcess, runTogether } from "./run_in_own_process.ts";
 import type { Situation } from "./situation.ts";
 import { fileOf } from "./table.ts";
 
-/** More processes than this would only wait for one another's contexts. */
-const mostAtOnce = 16;
-const atOnce = Math.min(Math.max(2, navigator.hardwareConcurrency), mostAtOnce);
-/** So far ahead of the row that is waited for: a slow one must not leave processors idle. */
-const processesAhead = 8 * atOnce;
+/** More processes would only wait for each other to create contexts. */
+const maxProcesses = 16;
+const concurrency = Math.min(Math.max(2, navigator.hardwareConcurrency), maxProcesses);
+/** Batches to start ahead of the row that is waited for, so that a slow row leaves no processor idle. */
+const batchesAhead = 8 * concurrency;
 
-/** Rows that run several at once, ahead of the tests that wait for them, and no further than those may get. */
+/** Runs rows concurrently and ahead of the tests that wait for them, up to a limit. */
 export class RowsAhead {
   readonly #batches: readonly (readonly Situation[])[];
   readonly #driverName: string;
@@ -18,22 +18,22 @@ export class RowsAhead {
   #running = 0;
 
   /**
-   * Of a driver; none is started yet.
+   * Prepares rows for a driver. No row starts yet.
    *
-   * @param options.together So many rows of a file run in one process, one after the other.
+   * @param options.together The number of rows of a file that run in one process, one after the other.
    */
   constructor(situations: readonly Situation[], driverName: string, { together }: { together: number }) {
     this.#batches = batchesOf(situations, together);
     this.#driverName = driverName;
   }
 
-  /** Resolves with what came of a row, and has those that follow it started. */
+  /** Resolves with the result of a row. Starts the rows that follow it. */
   async resultOf(situation: Situation): Promise<Result> {
     const index = this.#batches.findIndex((batch) => batch.includes(situation));
-    for (const next of this.#batches.slice(index, index + processesAhead)) {
+    for (const next of this.#batches.slice(index, index + batchesAhead)) {
       if (this.#results.has(next)) continue;
       const results = this.#run(next);
-      // They are awaited by their own tests, which come later.
+      // The tests of these rows await the results later.
       results.catch(() => {});
       this.#results.set(next, results);
     }
@@ -42,7 +42,7 @@ export class RowsAhead {
   }
 
   async #run(batch: readonly Situation[]): Promise<Result[]> {
-    if (this.#running === atOnce) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.#running === concurrency) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#running++;
     try {
       return await this.#resultsOf(batch);
@@ -60,7 +60,8 @@ export class RowsAhead {
       const found = await runTogether(rest, this.#driverName);
       const last = found.at(-1)!;
       if (found.length > 1 && !isAnswer(last)) {
-        // Its own answer is of more use than that, but what ran there before must not matter either.
+        // The row's result in a process of its own tells more than a crash or a hang in a shared process. An answer
+        // there is a failure nevertheless, because earlier rows must not affect later ones.
         const alone = await runInOwnProcess(rest[found.length - 1]!, this.#driverName);
         const before = rest.slice(0, found.length - 1).map(({ name }) => name).join("; ");
         const failure = `${JSON.stringify(last)} in one process after: ${before}; alone ${JSON.stringify(alone)}`;

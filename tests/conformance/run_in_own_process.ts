@@ -1,5 +1,5 @@
 /**
- * Rows, run in processes of their own, several at once.
+ * Runs rows in child processes, several at once.
  *
  * @module
  */
@@ -11,21 +11,21 @@ import type { Situation } from "./situation.ts";
 import { fileOf } from "./table.ts";
 
 const defaultLimit = 20_000;
-/** Milliseconds that a process has to die: it may be in a call that no signal interrupts. */
-const patience = 10_000;
+/** Milliseconds to wait for a killed process to end. It may be in a call that no signal interrupts. */
+const killTimeout = 10_000;
 
-/** Node would compile TypeScript anew in each process. It keeps what it compiled in the folder that is its own default. */
+/** Caches compiled TypeScript in Node's default folder, because Node would compile it again in each process. */
 const env = { NODE_COMPILE_CACHE: `${tmpdir()}/node-compile-cache` };
 
-/** Runs a row on a driver. */
+/** Runs a row on a driver, in a process of its own. */
 export async function runInOwnProcess(situation: Situation, driverName: string): Promise<Result> {
   const [result] = await runTogether([situation], driverName);
   return result!;
 }
 
 /**
- * Runs rows of one file on a driver, one after the other in one process. Gives what came of each, up to the first that did
- * not answer or that left devices on which no other can run.
+ * Runs rows of one file on a driver, one after the other in one process. Returns the results up to and including the
+ * first row that did not answer or that left the devices unusable.
  */
 export async function runTogether(situations: readonly Situation[], driverName: string): Promise<Result[]> {
   const names = situations.map(({ name }) => name);
@@ -54,12 +54,15 @@ export async function runTogether(situations: readonly Situation[], driverName: 
   } finally {
     clearTimeout(timer);
     child.kill("SIGKILL");
-    peers.forEach(endProcess);
-    await soon(child[Symbol.asyncDispose]());
+    peers.forEach(killProcess);
+    await waitBriefly(child[Symbol.asyncDispose]());
   }
 }
 
-/** What came of the next row, undefined where its process has ended; and the second processes that it told of. */
+/**
+ * Returns the result of the next row, or undefined if the process has ended. Adds the second processes that it reports
+ * to `peers`.
+ */
 async function nextResult(child: ChildProcess, peers: number[]): Promise<Result | undefined> {
   for (;;) {
     const line = await child.nextLine();
@@ -70,17 +73,19 @@ async function nextResult(child: ChildProcess, peers: number[]): Promise<Result 
   }
 }
 
-/** Runs rows on a driver in their order, so many at once, and tells what came of each as soon as it is known. */
+/**
+ * Runs rows in their order on a driver, up to `concurrency` at once, and reports each result as soon as it is known.
+ */
 export async function runEach(
   situations: readonly Situation[],
   driverName: string,
-  { atOnce, onResult }: {
-    readonly atOnce: number;
+  { concurrency, onResult }: {
+    readonly concurrency: number;
     readonly onResult: (situation: Situation, result: Result) => void;
   },
 ): Promise<void> {
   const rest = situations.values();
-  await Promise.all(Array.from({ length: atOnce }, async () => {
+  await Promise.all(Array.from({ length: concurrency }, async () => {
     for (const situation of rest) onResult(situation, await runInOwnProcess(situation, driverName));
   }));
 }
@@ -88,22 +93,22 @@ export async function runEach(
 async function resultOfEnd(child: ChildProcess): Promise<Result> {
   const end = await child.ended;
   if (typeof end === "string") return { crash: end };
-  return { failure: `It ended with ${end} and no answer: ${await child.errors()}` };
+  return { failure: `The process ended with ${end} and without an answer: ${await child.errors()}` };
 }
 
-/** Waits, but not for ever. */
-async function soon(promise: PromiseLike<void>): Promise<void> {
+/** Waits for a promise, but no longer than `killTimeout`. */
+async function waitBriefly(promise: PromiseLike<void>): Promise<void> {
   let timer: ReturnType<typeof setTimeout>;
-  const given = new Promise<void>((resolve) => timer = setTimeout(resolve, patience));
-  await Promise.race([promise, given]);
+  const timeout = new Promise<void>((resolve) => timer = setTimeout(resolve, killTimeout));
+  await Promise.race([promise, timeout]);
   clearTimeout(timer!);
 }
 
-/** Of second processes: one that waits for its device does not find out that its row is over. */
-function endProcess(pid: number): void {
+/** Kills a second process. One that waits for its device does not notice that its row's process has exited. */
+function killProcess(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It has ended already, as it does when its row's process is gone.
+    // The process has ended already, because its row's process exited.
   }
 }

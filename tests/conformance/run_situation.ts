@@ -1,8 +1,8 @@
-// Runs rows, one after the other, in a process of their own: run_situation.ts DRIVER NAME... [--file FILE]. It prints a
-// line of JSON for each second process that it starts, and one with what came of each row, and ends without giving
-// anything back: a lost context cannot be. It ends early, with 0, after a row that has lost it. Its second processes end
-// when they find it gone. Rows are looked for in FILE.ts alone where that is given: most of a row's time is that of loading
-// code.
+// Runs rows one after the other in this process: run_situation.ts DRIVER NAME... [--file FILE]. Prints one line of JSON
+// for each second process that it starts, and one for the result of each row. Exits without freeing anything, because a
+// lost context cannot be freed. Exits early, with status 0, after a row that lost a context. The second processes exit
+// when this one is gone. With --file, looks for the rows only in situations/FILE.ts: most of a row's time is spent
+// loading code.
 import { writeSync } from "node:fs";
 import module from "node:module";
 import process from "node:process";
@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import type { Driver } from "../../src/driver.ts";
 import { loadDriver } from "./load_driver.ts";
 import { outcomeOfAnswer, type Result, resultOfError } from "./outcome.ts";
-import type { Situation, Stage } from "./situation.ts";
+import type { Fixture, Situation } from "./situation.ts";
 
 const { values: { file }, positionals: [driverName, ...names] } = parseArgs({
   args: process.argv.slice(2),
@@ -28,15 +28,15 @@ for (const [index, name] of names.entries()) {
   const driver = openDriver();
   const result = await run(situation, { driver, driverName, openDriver });
   const isLast = index === names.length - 1 || !leavesDevices(driver);
-  // What has the last result may end this process at once.
+  // The parent process may kill this one as soon as it has the last result.
   if (isLast) (module as { flushCompileCache?: () => void }).flushCompileCache?.();
   print(result);
   if (isLast) break;
 }
 process.exit(0);
 
-async function run(situation: Situation, given: Omit<Stage, "startPeer">): Promise<Result> {
-  const stage: Stage = {
+async function run(situation: Situation, given: Omit<Fixture, "startPeer">): Promise<Result> {
+  const fixture: Fixture = {
     ...given,
     async startPeer(role) {
       const { startPeer } = await import("./start_peer.ts");
@@ -46,15 +46,15 @@ async function run(situation: Situation, given: Omit<Stage, "startPeer">): Promi
     },
   };
   try {
-    return outcomeOfAnswer(await situation.run(stage));
+    return outcomeOfAnswer(await situation.run(fixture));
   } catch (error) {
     return resultOfError(error);
   }
 }
 
-/** Whether the process's devices are left as another row may have them: with no failure, and with nothing to do. */
+/** Whether the devices are usable for another row: no context is lost, and the default streams are idle. */
 function leavesDevices(driver: Driver): boolean {
-  // Each software driver has devices of its own.
+  // Each software driver creates its own devices.
   if (driver.kind === "software") return true;
   try {
     const devices = Array.from({ length: driver.getDeviceCount() }, (_, device) => device);

@@ -10,18 +10,18 @@ export interface StartedPeer extends Peer {
   readonly pid: number;
 }
 
-/** Starts `peer.ts` with a driver and a role, and waits until it can be asked. */
+/** Starts `peer.ts` with a driver and a role, and waits until it accepts requests. */
 export async function startPeer(driverName: string, role: string): Promise<StartedPeer> {
   const folder = mkdtempSync("/tmp/poolpass-conformance-");
   let child: ChildProcess;
   try {
     await using listener = UnixListener.listen(`${folder}/socket`);
     child = startScript("conformance/peer.ts", [driverName, role, listener.path], { permissions: ["--allow-all"] });
-    const tooSoon = child.ended.then(async (end) => {
+    const earlyEnd = child.ended.then(async (end) => {
       throw new Error(`The second process ended with ${end}: ${await child.errors()}`);
     });
-    tooSoon.catch(() => {});
-    const socket = await Promise.race([listener.accept(), tooSoon]);
+    earlyEnd.catch(() => {});
+    const socket = await Promise.race([listener.accept(), earlyEnd]);
     return {
       pid: child.pid,
       async ask(bytes, descriptors) {
@@ -31,7 +31,7 @@ export async function startPeer(driverName: string, role: string): Promise<Start
           if (errorNumber !== 0) throw new CudaError(errorNumber, new TextDecoder().decode(answer.bytes));
           return answer;
         } catch (error) {
-          if (error instanceof SharingError && error.code === "peer-gone") await tooSoon;
+          if (error instanceof SharingError && error.code === "peer-gone") await earlyEnd;
           throw error;
         }
       },

@@ -13,6 +13,7 @@ import { situations as ipcEvents } from "./situations/ipc_events.ts";
 import { situations as ipcMemory } from "./situations/ipc_memory.ts";
 import { situations as launches } from "./situations/launches.ts";
 import { situations as modules } from "./situations/modules.ts";
+import { situations as nonPeers } from "./situations/non_peers.ts";
 import { situations as nullPools } from "./situations/null_pools.ts";
 import { situations as poolAccess } from "./situations/pool_access.ts";
 import { situations as poolAttributes } from "./situations/pool_attributes.ts";
@@ -25,7 +26,6 @@ import { situations as publicObjects } from "./situations/public_objects.ts";
 import { situations as publicPools } from "./situations/public_pools.ts";
 import { situations as reuse } from "./situations/reuse.ts";
 import type { Situation } from "./situation.ts";
-import { situations as strangers } from "./situations/strangers.ts";
 import { situations as streams } from "./situations/streams.ts";
 
 const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
@@ -38,7 +38,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   allocations,
   reuse,
   pool_access: poolAccess,
-  strangers,
+  non_peers: nonPeers,
   host_pools: hostPools,
   pool_export: poolExport,
   pool_import: poolImport,
@@ -61,10 +61,10 @@ const filesByRow: ReadonlyMap<Situation, string> = new Map(
 /** Every row of the table. */
 export const situations: readonly Situation[] = [...filesByRow.keys()];
 
-/** The names of all of its files, without their extension. */
+/** The names of the files of rows, without extension. */
 export const files: readonly string[] = Object.keys(rowsByFile);
 
-/** The name of the file, without its extension, that a row is in. */
+/** Returns the name of a row's file, without extension. */
 export function fileOf(situation: Situation): string {
   return filesByRow.get(situation)!;
 }

@@ -1,5 +1,5 @@
 /**
- * Memory of pools taken and given back, well and badly.
+ * Rows about allocating and freeing pool memory, with valid and invalid calls.
  *
  * @module
  */
@@ -22,7 +22,7 @@ const garbage = 0xdead_0000n;
 const tooMuch = 2 ** 50;
 const alignment = 512n;
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   {
     name: "0 bytes allocated from a pool",
@@ -186,7 +186,7 @@ export const situations: readonly Situation[] = [
   },
 ];
 
-/** Where the allocation that an address lies in begins, seen from where it should, and how long it is. */
+/** Returns the offset of an allocation's start from where it should be, and the allocation's length. */
 function rangeOf(driver: Driver, address: bigint, begin: bigint): Answer {
   const { base, byteLength } = driver.memGetAddressRange(0, address);
   return { offset: Number(base - begin), byteLength };

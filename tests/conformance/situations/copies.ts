@@ -3,22 +3,22 @@ import { attemptEach } from "../attempts.ts";
 import { readBytes } from "../launch.ts";
 import { prepareLongWork } from "../long_work.ts";
 import { allocate, createPool, mebibyte } from "../pools.ts";
-import type { Situation, Stage } from "../situation.ts";
+import type { Fixture, Situation } from "../situation.ts";
 
-/** No allocation of any device is there. */
+/** An address where no device has an allocation. */
 const farAddress = 0x0060_0000_0000n;
 const noDevice = 99;
 
-/** What memory is copied to and from. */
-interface OtherMemory {
-  /** The device that is current, and that the memory is said to be of; 0 unless given. */
+/** Options of `useMemory`. */
+interface UseOptions {
+  /** The current device, which is also passed as the memory's device. Default: 0. */
   readonly device?: number;
-  /** The other end of the copies within the device; new memory of that device unless given. */
+  /** The other end of copies within the device. Default: new memory of the device. */
   readonly other?: bigint;
 }
 
-/** What copies and fills of device memory come to that lies at an address; each is waited for. */
-function useOfMemory(driver: Driver, address: bigint, byteLength: number, { device = 0, other }: OtherMemory = {}) {
+/** Returns the results of copies and fills of device memory at an address. Waits for each one. */
+function useMemory(driver: Driver, address: bigint, byteLength: number, { device = 0, other }: UseOptions = {}) {
   other ??= driver.malloc(device, Math.max(byteLength, 1));
   const host = new Uint8Array(byteLength);
   const waitingFor = (call: () => void) => () => {
@@ -38,12 +38,14 @@ function useOfMemory(driver: Driver, address: bigint, byteLength: number, { devi
   });
 }
 
-/** What uses of a new allocation come to that reach from a place in it so many bytes on. */
-function useOfAllocation(allocated: number, offset: number, byteLength: number) {
-  return ({ driver }: Stage) => useOfMemory(driver, driver.malloc(0, allocated) + BigInt(offset), byteLength);
+/** Returns the run function of a row that copies and fills a range of a new allocation. */
+function useAllocation(allocated: number, offset: number, byteLength: number) {
+  return ({ driver }: Fixture) => useMemory(driver, driver.malloc(0, allocated) + BigInt(offset), byteLength);
 }
 
-/** What copies and fills of memory of device 0 come to on a stream of device 1, with either device current. */
+/**
+ * Returns the results of copies and fills of memory of device 0 on a stream of device 1, with either device current.
+ */
 function useOnStreamOfPeer(driver: Driver, address: bigint) {
   const stream = driver.streamCreateWithPriority(1, 0, 0);
   const bytes = new Uint8Array(4);
@@ -60,13 +62,13 @@ function useOnStreamOfPeer(driver: Driver, address: bigint) {
   };
 }
 
-/** What is said of the allocation that an address lies in, which starts at `base`. */
+/** Returns the address range of the allocation that contains an address, and whether it starts at `base`. */
 function rangeAt(driver: Driver, address: bigint, base: bigint) {
   const range = driver.memGetAddressRange(0, address);
   return { base: range.base === base, byteLength: range.byteLength };
 }
 
-/** Rows about copies and fills, and about the memory that they take. */
+/** Rows about copies and fills, and about the memory that they use. */
 export const situations: readonly Situation[] = [
   {
     name: "bytes copied to a device, within it and back",
@@ -81,38 +83,38 @@ export const situations: readonly Situation[] = [
       return [...bytes];
     },
   },
-  { name: "copies and fills of no bytes of an allocation", run: useOfAllocation(64, 0, 0) },
-  { name: "copies and fills of no bytes at an allocation's end", run: useOfAllocation(2 * mebibyte, 2 * mebibyte, 0) },
-  { name: "copies and fills of no bytes at address 0", run: ({ driver }) => useOfMemory(driver, 0n, 0) },
+  { name: "copies and fills of no bytes of an allocation", run: useAllocation(64, 0, 0) },
+  { name: "copies and fills of no bytes at an allocation's end", run: useAllocation(2 * mebibyte, 2 * mebibyte, 0) },
+  { name: "copies and fills of no bytes at address 0", run: ({ driver }) => useMemory(driver, 0n, 0) },
   {
     name: "copies and fills of no bytes where no allocation is",
-    run: ({ driver }) => useOfMemory(driver, farAddress, 0),
+    run: ({ driver }) => useMemory(driver, farAddress, 0),
   },
-  { name: "copies and fills of 4 bytes at address 0", run: ({ driver }) => useOfMemory(driver, 0n, 4) },
+  { name: "copies and fills of 4 bytes at address 0", run: ({ driver }) => useMemory(driver, 0n, 4) },
   {
     name: "copies and fills of 4 bytes where no allocation is",
-    run: ({ driver }) => useOfMemory(driver, farAddress, 4),
+    run: ({ driver }) => useMemory(driver, farAddress, 4),
   },
-  { name: "copies and fills of all of an allocation of 1000 bytes", run: useOfAllocation(1000, 0, 1000) },
-  { name: "copies and fills of an allocation of 1000 bytes and a byte past it", run: useOfAllocation(1000, 0, 1001) },
+  { name: "copies and fills of all of an allocation of 1000 bytes", run: useAllocation(1000, 0, 1000) },
+  { name: "copies and fills of an allocation of 1000 bytes and a byte past it", run: useAllocation(1000, 0, 1001) },
   {
     name: "copies and fills of an allocation of 2 MiB and a byte past it",
-    run: useOfAllocation(2 * mebibyte, 0, 2 * mebibyte + 1),
+    run: useAllocation(2 * mebibyte, 0, 2 * mebibyte + 1),
   },
   {
     name: "copies and fills of the last byte of an allocation of 2 MiB and one past it",
-    run: useOfAllocation(2 * mebibyte, 2 * mebibyte - 1, 2),
+    run: useAllocation(2 * mebibyte, 2 * mebibyte - 1, 2),
   },
   {
     name: "copies and fills of an allocation of 2 MiB and 64 MiB past it",
-    run: useOfAllocation(2 * mebibyte, 0, 66 * mebibyte),
+    run: useAllocation(2 * mebibyte, 0, 66 * mebibyte),
   },
   {
     name: "copies and fills of pool memory of 4096 bytes and 256 MiB past it",
     run({ driver }) {
       const address = allocate(driver, createPool(driver), 4096);
       driver.deviceSynchronize(0);
-      return useOfMemory(driver, address, 256 * mebibyte);
+      return useMemory(driver, address, 256 * mebibyte);
     },
   },
   {
@@ -120,7 +122,7 @@ export const situations: readonly Situation[] = [
     run({ driver }) {
       const [address, other] = [driver.malloc(0, 4 * mebibyte), driver.malloc(0, 4)];
       driver.free(0, address);
-      return useOfMemory(driver, address, 4, { other });
+      return useMemory(driver, address, 4, { other });
     },
   },
   {
@@ -128,7 +130,7 @@ export const situations: readonly Situation[] = [
     devices: 2,
     run({ driver }) {
       const address = driver.malloc(0, 64);
-      return useOfMemory(driver, address, 64, { device: 1 });
+      return useMemory(driver, address, 64, { device: 1 });
     },
   },
   {

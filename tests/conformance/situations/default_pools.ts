@@ -1,5 +1,5 @@
 /**
- * The pool that a device has from the start, and the pool that is its current one.
+ * Rows about the default pool and the current pool of a device.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import {
 } from "../pools.ts";
 import type { Situation } from "../situation.ts";
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   {
     name: "the default pool asked for twice",

@@ -8,8 +8,8 @@ const uuidByteLength = 16;
 /** Numbers of `cudaDeviceAttr`. */
 const attributes = { maxThreadsPerBlock: 1, warpSize: 10, ipcEventSupport: 125, memoryPoolsSupported: 115 } as const;
 
-/** What is asked about a device, and needs no context of it. */
-function questionsAbout(driver: Driver, device: number) {
+/** Queries about a device that need no context. */
+function queryDevice(driver: Driver, device: number) {
   return attemptEach({
     deviceGetName: () => driver.deviceGetName(device).length > 0,
     deviceGetUuid: () => driver.deviceGetUuid(device).length === uuidByteLength,
@@ -18,7 +18,7 @@ function questionsAbout(driver: Driver, device: number) {
   });
 }
 
-/** Rows about devices, and about the access of one to another. */
+/** Rows about devices, and about access between them. */
 export const situations: readonly Situation[] = [
   {
     name: "how many devices there are, and the versions",
@@ -28,8 +28,8 @@ export const situations: readonly Situation[] = [
       runtime: driver.runtimeVersion === undefined || driver.runtimeVersion <= driver.driverGetVersion(),
     }),
   },
-  { name: "questions about a device", run: ({ driver }) => questionsAbout(driver, 0) },
-  { name: "questions about a device that there is not", run: ({ driver }) => questionsAbout(driver, noDevice) },
+  { name: "questions about a device", run: ({ driver }) => queryDevice(driver, 0) },
+  { name: "questions about a device that there is not", run: ({ driver }) => queryDevice(driver, noDevice) },
   {
     name: "the UUIDs of two devices, and of one asked for twice: whether they are the same",
     devices: 2,
@@ -59,7 +59,7 @@ export const situations: readonly Situation[] = [
   {
     name: "the memory of a device before and after an allocation: whether free is within all, and all stays",
     run({ driver }) {
-      // How much is free, other processes change too.
+      // Not an exact difference, because other processes change the free memory too.
       const before = driver.memGetInfo(0);
       driver.malloc(0, 256 * mebibyte);
       const after = driver.memGetInfo(0);

@@ -7,7 +7,7 @@ const timing = eventFlags.default;
 const { disableTiming } = eventFlags;
 const noDevice = 99;
 
-/** Two streams of device 0 that do not wait for each other, and work for them. */
+/** Creates two nonblocking streams of device 0 and work for them. */
 function setUp(driver: Driver) {
   return {
     keepBusy: prepareLongWork(driver, 0).keepBusy,

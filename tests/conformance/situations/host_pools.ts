@@ -1,5 +1,5 @@
 /**
- * Pools in host memory, which the processor reads in place.
+ * Rows about pools in host memory, which the processor reads in place.
  *
  * @module
  */
@@ -39,7 +39,7 @@ const places: Readonly<Record<string, MemLocation>> = {
   "the current NUMA node": { type: hostNumaCurrent, id: 0 },
 };
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...Object.entries(places).map(([name, location]): Situation => ({
     name: `pools created on ${name}`,
@@ -233,7 +233,7 @@ function fillHostMemory(driver: Driver, pool: bigint): Attempts {
   return fillAt(driver, address);
 }
 
-/** What a kernel of device 0 comes to, and what the processor sees of it. */
+/** Runs a kernel on device 0 and returns the result, with the first byte that the processor sees afterwards. */
 function fillAt(driver: Driver, address: bigint): Attempts {
   return attemptEach({
     launch: () => launchFill(driver, 0, { address, byteLength: mebibyte, pattern: 0x07070707 }),
@@ -242,7 +242,7 @@ function fillAt(driver: Driver, address: bigint): Attempts {
   });
 }
 
-/** The first byte, as the processor sees it. */
+/** Returns the first byte of memory, as the processor sees it. */
 function seen(driver: Driver, address: bigint): number {
   return new Uint8Array(driver.hostView(address, 1))[0]!;
 }

@@ -1,36 +1,36 @@
 import { defaultStream, type Driver, eventFlags, streamFlags } from "../../../src/driver.ts";
-import { attemptEach, attemptEachInTurn } from "../attempts.ts";
+import { attemptEach, attemptEachAsync } from "../attempts.ts";
 import { prepareLongWork } from "../long_work.ts";
 import { type RemoteDriver, startRemoteDriver } from "../remote_driver.ts";
-import type { Situation, Stage } from "../situation.ts";
+import type { Fixture, Situation } from "../situation.ts";
 
 const interprocess = eventFlags.disableTiming | eventFlags.interprocess;
 const handleByteLength = 64;
-/** Enough that a stream is busy while two processes talk. */
-const manyPieces = 512;
-/** As many as a stream takes before it lets the host wait. */
-const mostPieces = 1000;
+/** Enough to keep a stream busy while two processes exchange messages. */
+const manyLaunches = 512;
+/** The number of launches that a stream queues before a further launch blocks the host. */
+const maxLaunches = 1000;
 
 function delay(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-/** An interprocess event of this process, a stream of it and work for that; and the same event opened in a peer. */
-async function shareEvent(stage: Stage) {
-  const { driver } = stage;
-  const peer = await startRemoteDriver(stage);
+/** Creates an interprocess event in this process, which a peer opens; and a stream with work in this process. */
+async function shareEvent(fixture: Fixture) {
+  const { driver } = fixture;
+  const peer = await startRemoteDriver(fixture);
   const { keepBusy } = prepareLongWork(driver, 0);
   const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
   const event = driver.eventCreateWithFlags(0, interprocess);
   const opened = await peer.call("ipcOpenEventHandle", 0, driver.ipcGetEventHandle(event));
   const peerStream = await peer.call("streamCreateWithPriority", 0, streamFlags.nonBlocking, 0);
-  return { peer, stream, event, opened, peerStream, keepBusy: () => keepBusy(stream, manyPieces) };
+  return { peer, stream, event, opened, peerStream, keepBusy: () => keepBusy(stream, manyLaunches) };
 }
 
-/** An interprocess event of a peer, with a stream and long work there; and the same event opened in this process. */
-async function borrowEvent(stage: Stage) {
-  const { driver } = stage;
-  const peer = await startRemoteDriver(stage);
+/** Creates an interprocess event in a peer, which this process opens; and a stream with work in the peer. */
+async function openPeerEvent(fixture: Fixture) {
+  const { driver } = fixture;
+  const peer = await startRemoteDriver(fixture);
   await peer.call("prepareLongWork", 0);
   const peerStream = await peer.call("streamCreateWithPriority", 0, streamFlags.nonBlocking, 0);
   const peerEvent = await peer.call("eventCreateWithFlags", 0, interprocess);
@@ -39,9 +39,9 @@ async function borrowEvent(stage: Stage) {
   return { peer, peerStream, peerEvent, event, stream };
 }
 
-/** A handle of an event of a process that is gone. */
-async function handleOfTheGone(stage: Stage): Promise<Uint8Array> {
-  const peer: RemoteDriver = await startRemoteDriver(stage);
+/** Returns the handle of an event whose process was killed. */
+async function handleOfKilledPeer(fixture: Fixture): Promise<Uint8Array> {
+  const peer: RemoteDriver = await startRemoteDriver(fixture);
   const handle = await peer.call("ipcGetEventHandle", await peer.call("eventCreateWithFlags", 0, interprocess));
   await peer.kill();
   return handle;
@@ -105,16 +105,16 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event of a process that is gone opened",
-    async run(stage) {
-      const handle = await handleOfTheGone(stage);
-      stage.driver.ipcOpenEventHandle(0, handle);
+    async run(fixture) {
+      const handle = await handleOfKilledPeer(fixture);
+      fixture.driver.ipcOpenEventHandle(0, handle);
     },
   },
   {
     name: "an event of another process that was never recorded is queried, synchronized and waited for there",
-    async run(stage) {
-      const { peer, opened, peerStream } = await shareEvent(stage);
-      return attemptEachInTurn({
+    async run(fixture) {
+      const { peer, opened, peerStream } = await shareEvent(fixture);
+      return attemptEachAsync({
         query: () => peer.call("eventQuery", opened),
         synchronize: () => peer.call("eventSynchronize", opened),
         wait: () => peer.call("streamWaitEvent", 0, peerStream, opened),
@@ -124,20 +124,20 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event of another process queried there while it has not come to pass, and when it has",
-    async run(stage) {
-      const { peer, event, stream, opened, keepBusy } = await shareEvent(stage);
+    async run(fixture) {
+      const { peer, event, stream, opened, keepBusy } = await shareEvent(fixture);
       keepBusy();
-      stage.driver.eventRecord(0, event, stream);
+      fixture.driver.eventRecord(0, event, stream);
       const before = await peer.call("eventQuery", opened);
-      stage.driver.eventSynchronize(event);
+      fixture.driver.eventSynchronize(event);
       return [before, await peer.call("eventQuery", opened)];
     },
   },
   {
     name: "an event recorded before another process opened it, queried there",
-    async run(stage) {
-      const { driver } = stage;
-      const peer = await startRemoteDriver(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const peer = await startRemoteDriver(fixture);
       const event = driver.eventCreateWithFlags(0, interprocess);
       driver.eventRecord(0, event, defaultStream);
       driver.eventSynchronize(event);
@@ -146,15 +146,15 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event recorded behind work before another process opened it, queried there",
-    async run(stage) {
-      const { driver } = stage;
-      const peer = await startRemoteDriver(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const peer = await startRemoteDriver(fixture);
       const { keepBusy } = prepareLongWork(driver, 0);
       const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
       const event = driver.eventCreateWithFlags(0, interprocess);
-      // The peer's first call makes its context, which takes long.
+      // The peer's first call creates its context, which takes long.
       await peer.call("deviceSynchronize", 0);
-      keepBusy(stream, manyPieces);
+      keepBusy(stream, manyLaunches);
       driver.eventRecord(0, event, stream);
       const opened = await peer.call("ipcOpenEventHandle", 0, driver.ipcGetEventHandle(event));
       const before = await peer.call("eventQuery", opened);
@@ -164,46 +164,47 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "another process's stream waits for an event: whether it is idle before and after",
-    async run(stage) {
-      const { peer, event, stream, opened, peerStream, keepBusy } = await shareEvent(stage);
+    async run(fixture) {
+      const { peer, event, stream, opened, peerStream, keepBusy } = await shareEvent(fixture);
       keepBusy();
-      stage.driver.eventRecord(0, event, stream);
+      fixture.driver.eventRecord(0, event, stream);
       await peer.call("streamWaitEvent", 0, peerStream, opened);
       const before = await peer.call("streamQuery", 0, peerStream);
-      stage.driver.eventSynchronize(event);
+      fixture.driver.eventSynchronize(event);
       await peer.call("streamSynchronize", 0, peerStream);
       return [before, await peer.call("streamQuery", 0, peerStream)];
     },
   },
   {
     name: "another process's stream waits for an event that is recorded only after: whether it is idle",
-    async run(stage) {
-      const { peer, event, stream, opened, peerStream, keepBusy } = await shareEvent(stage);
+    async run(fixture) {
+      const { peer, event, stream, opened, peerStream, keepBusy } = await shareEvent(fixture);
       await peer.call("streamWaitEvent", 0, peerStream, opened);
       keepBusy();
-      stage.driver.eventRecord(0, event, stream);
+      fixture.driver.eventRecord(0, event, stream);
       await peer.call("streamSynchronize", 0, peerStream);
-      return { waiting: await peer.call("streamQuery", 0, peerStream), event: stage.driver.eventQuery(event) };
+      return { waiting: await peer.call("streamQuery", 0, peerStream), event: fixture.driver.eventQuery(event) };
     },
   },
   {
     name: "another process synchronizes with an event: it has come to pass in both then",
-    async run(stage) {
-      const { peer, event, stream, opened, keepBusy } = await shareEvent(stage);
+    async run(fixture) {
+      const { peer, event, stream, opened, keepBusy } = await shareEvent(fixture);
       keepBusy();
-      stage.driver.eventRecord(0, event, stream);
-      // The peer's answer comes when this process's work is done, which the event loop must be free for.
+      fixture.driver.eventRecord(0, event, stream);
+      // The peer answers when this process's work is done. Awaiting the answer leaves the event loop free for that
+      // work.
       await peer.call("eventSynchronize", opened);
-      return [stage.driver.eventQuery(event), await peer.call("eventQuery", opened)];
+      return [fixture.driver.eventQuery(event), await peer.call("eventQuery", opened)];
     },
   },
   {
     name: "an event recorded by the process that opened it: what the one that made it sees",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, event, stream, opened, peerStream } = await shareEvent(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, event, stream, opened, peerStream } = await shareEvent(fixture);
       await peer.call("prepareLongWork", 0);
-      await peer.call("keepBusy", peerStream, manyPieces);
+      await peer.call("keepBusy", peerStream, manyLaunches);
       await peer.call("eventRecord", 0, opened, peerStream);
       const before = driver.eventQuery(event);
       driver.streamWaitEvent(0, stream, event);
@@ -215,13 +216,13 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event recorded in one process and then in the other: the later record is what both see",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, event, stream, opened, peerStream } = await shareEvent(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, event, stream, opened, peerStream } = await shareEvent(fixture);
       await peer.call("prepareLongWork", 0);
       driver.eventRecord(0, event, stream);
       driver.eventSynchronize(event);
-      await peer.call("keepBusy", peerStream, manyPieces);
+      await peer.call("keepBusy", peerStream, manyLaunches);
       await peer.call("eventRecord", 0, opened, peerStream);
       const during = [driver.eventQuery(event), await peer.call("eventQuery", opened)];
       await peer.call("eventSynchronize", opened);
@@ -230,9 +231,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the time between events of which one is another process's",
-    async run(stage) {
-      const { driver } = stage;
-      const { event, peer, peerEvent, peerStream } = await borrowEvent(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { event, peer, peerEvent, peerStream } = await openPeerEvent(fixture);
       const timed = driver.eventCreateWithFlags(0, eventFlags.default);
       driver.eventRecord(0, timed, defaultStream);
       await peer.call("eventRecord", 0, peerEvent, peerStream);
@@ -243,18 +244,18 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the handle of an event that is another process's",
-    async run(stage) {
-      const { event } = await borrowEvent(stage);
-      stage.driver.ipcGetEventHandle(event);
+    async run(fixture) {
+      const { event } = await openPeerEvent(fixture);
+      fixture.driver.ipcGetEventHandle(event);
     },
   },
   {
     name: "an event opened twice by a process: whether it has one handle there, and both work",
-    async run(stage) {
-      const { driver } = stage;
-      const { event, peer, peerEvent, peerStream } = await borrowEvent(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { event, peer, peerEvent, peerStream } = await openPeerEvent(fixture);
       const again = driver.ipcOpenEventHandle(0, await peer.call("ipcGetEventHandle", peerEvent));
-      await peer.call("keepBusy", peerStream, manyPieces);
+      await peer.call("keepBusy", peerStream, manyLaunches);
       await peer.call("eventRecord", 0, peerEvent, peerStream);
       const during = [driver.eventQuery(event), driver.eventQuery(again)];
       await peer.call("eventSynchronize", peerEvent);
@@ -264,9 +265,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event opened twice by a process and destroyed once: the other still works",
-    async run(stage) {
-      const { driver } = stage;
-      const { event, peer, peerEvent, peerStream } = await borrowEvent(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { event, peer, peerEvent, peerStream } = await openPeerEvent(fixture);
       const again = driver.ipcOpenEventHandle(0, await peer.call("ipcGetEventHandle", peerEvent));
       if (again === event) return "one handle";
       driver.eventDestroy(0, event);
@@ -277,9 +278,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event destroyed by the process that opened it: the one that made it goes on",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, event, stream, opened } = await shareEvent(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, event, stream, opened } = await shareEvent(fixture);
       await peer.call("eventDestroy", 0, opened);
       driver.eventRecord(0, event, stream);
       driver.eventSynchronize(event);
@@ -288,20 +289,20 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event destroyed by the process that made it, and then by the one that opened it",
-    async run(stage) {
-      const { peer, event, opened } = await shareEvent(stage);
-      return attemptEachInTurn({
-        maker: () => stage.driver.eventDestroy(0, event),
+    async run(fixture) {
+      const { peer, event, opened } = await shareEvent(fixture);
+      return attemptEachAsync({
+        maker: () => fixture.driver.eventDestroy(0, event),
         opener: () => peer.call("eventDestroy", 0, opened),
       });
     },
   },
   {
     name: "a wait for an event whose recorder is killed before it came to pass: the stream is busy 3 s later",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, peerEvent, peerStream, event, stream } = await borrowEvent(stage);
-      await peer.call("keepBusy", peerStream, mostPieces);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, peerEvent, peerStream, event, stream } = await openPeerEvent(fixture);
+      await peer.call("keepBusy", peerStream, maxLaunches);
       await peer.call("eventRecord", 0, peerEvent, peerStream);
       driver.streamWaitEvent(0, stream, event);
       const before = driver.streamQuery(0, stream);
@@ -312,9 +313,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an event that came to pass before its recorder was killed: a query and a wait",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, peerEvent, peerStream, event, stream } = await borrowEvent(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, peerEvent, peerStream, event, stream } = await openPeerEvent(fixture);
       await peer.call("eventRecord", 0, peerEvent, peerStream);
       await peer.call("eventSynchronize", peerEvent);
       await peer.kill();
@@ -331,16 +332,16 @@ export const situations: readonly Situation[] = [
   {
     name: "an event of one device opened in another process on another device",
     devices: 2,
-    async run(stage) {
-      const { driver } = stage;
-      const peer = await startRemoteDriver(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const peer = await startRemoteDriver(fixture);
       const event = driver.eventCreateWithFlags(0, interprocess);
       const handle = driver.ipcGetEventHandle(event);
       const opened = await peer.call("ipcOpenEventHandle", 1, handle);
       const stream = await peer.call("streamCreateWithPriority", 1, streamFlags.nonBlocking, 0);
       driver.eventRecord(0, event, defaultStream);
       driver.eventSynchronize(event);
-      return attemptEachInTurn({
+      return attemptEachAsync({
         query: () => peer.call("eventQuery", opened),
         wait: () => peer.call("streamWaitEvent", 1, stream, opened),
         synchronize: () => peer.call("streamSynchronize", 1, stream),

@@ -1,12 +1,12 @@
 import { defaultStream, type Driver, eventFlags, memHandleType } from "../../../src/driver.ts";
-import { attemptEach, attemptEachInTurn } from "../attempts.ts";
+import { attemptEach, attemptEachAsync } from "../attempts.ts";
 import { launchFill, readBytes } from "../launch.ts";
 import { allocate, createPool, mebibyte } from "../pools.ts";
 import { startRemoteDriver } from "../remote_driver.ts";
-import type { Situation, Stage } from "../situation.ts";
+import type { Fixture, Situation } from "../situation.ts";
 
 const interprocess = eventFlags.disableTiming | eventFlags.interprocess;
-/** Enough that it shares no page with other memory. */
+/** Large enough to share no page with other memory. */
 const byteLength = 4 * mebibyte;
 const handleByteLength = 64;
 
@@ -14,7 +14,7 @@ function delay(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-/** Memory of a device, all of it the same byte. */
+/** Allocates memory on device 0 and fills it with a byte. */
 function allocateFilled(driver: Driver, byte: number, length = byteLength): bigint {
   const address = driver.malloc(0, length);
   driver.memsetAsync(0, address, byte, length, defaultStream);
@@ -22,22 +22,22 @@ function allocateFilled(driver: Driver, byte: number, length = byteLength): bigi
   return address;
 }
 
-/** Memory of this process, all 7s, and the same opened in a peer. */
-async function shareMemory(stage: Stage) {
-  const peer = await startRemoteDriver(stage);
-  const address = allocateFilled(stage.driver, 7);
-  const handle = stage.driver.ipcGetMemHandle(0, address);
+/** Allocates memory in this process, filled with 7, which a peer opens. */
+async function shareMemory(fixture: Fixture) {
+  const peer = await startRemoteDriver(fixture);
+  const address = allocateFilled(fixture.driver, 7);
+  const handle = fixture.driver.ipcGetMemHandle(0, address);
   return { peer, address, handle, opened: await peer.call("ipcOpenMemHandle", 0, handle) };
 }
 
-/** Memory of a peer, all zeros, and the same opened in this process. */
-async function borrowMemory(stage: Stage) {
-  const peer = await startRemoteDriver(stage);
+/** Allocates memory in a peer, filled with 0, which this process opens. */
+async function openPeerMemory(fixture: Fixture) {
+  const peer = await startRemoteDriver(fixture);
   const peerAddress = await peer.call("malloc", 0, byteLength);
   await peer.call("memsetAsync", 0, peerAddress, 0, byteLength, defaultStream);
   await peer.call("deviceSynchronize", 0);
   const handle = await peer.call("ipcGetMemHandle", 0, peerAddress);
-  return { peer, peerAddress, handle, address: stage.driver.ipcOpenMemHandle(0, handle) };
+  return { peer, peerAddress, handle, address: fixture.driver.ipcOpenMemHandle(0, handle) };
 }
 
 function openBytes(driver: Driver, byte: (index: number) => number): bigint {
@@ -126,18 +126,18 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory of a process that is gone opened",
-    async run(stage) {
-      const peer = await startRemoteDriver(stage);
+    async run(fixture) {
+      const peer = await startRemoteDriver(fixture);
       const handle = await peer.call("ipcGetMemHandle", 0, await peer.call("malloc", 0, byteLength));
       await peer.kill();
-      stage.driver.ipcOpenMemHandle(0, handle);
+      fixture.driver.ipcOpenMemHandle(0, handle);
     },
   },
   {
     name: "legacy memory that was freed before it is opened",
-    async run(stage) {
-      const { driver } = stage;
-      const peer = await startRemoteDriver(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const peer = await startRemoteDriver(fixture);
       const address = driver.malloc(0, byteLength);
       const handle = driver.ipcGetMemHandle(0, address);
       driver.free(0, address);
@@ -146,8 +146,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory opened by another process: what it reads there",
-    async run(stage) {
-      const { peer, opened } = await shareMemory(stage);
+    async run(fixture) {
+      const { peer, opened } = await shareMemory(fixture);
       return [
         await peer.call("read", 0, opened, 4),
         await peer.call("read", 0, opened + BigInt(byteLength - 4), 4),
@@ -156,9 +156,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory of 1000 bytes beside other memory, opened by another process: what it reads there",
-    async run(stage) {
-      const { driver } = stage;
-      const peer = await startRemoteDriver(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const peer = await startRemoteDriver(fixture);
       const addresses = [1, 2, 3].map((byte) => allocateFilled(driver, byte, 1000));
       const opened = await peer.call("ipcOpenMemHandle", 0, driver.ipcGetMemHandle(0, addresses[1]!));
       return await peer.call("read", 0, opened, 4);
@@ -166,9 +166,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory opened by another process: what is written there, by a fill, a copy and a kernel",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, opened, address } = await shareMemory(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, opened, address } = await shareMemory(fixture);
       await peer.call("memsetAsync", 0, opened + 4n, 1, 4, defaultStream);
       await peer.call("memcpyHtoDAsync", 0, opened + 8n, Uint8Array.of(2, 2, 2, 2), defaultStream);
       await peer.call("fill", 0, { address: opened + 12n, byteLength: 4, pattern: 0x03030303 });
@@ -178,9 +178,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory opened by another process: what the one that allocated it writes after",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, opened, address } = await shareMemory(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, opened, address } = await shareMemory(fixture);
       launchFill(driver, 0, { address, byteLength: 4, pattern: 0x09090909 });
       driver.deviceSynchronize(0);
       return await peer.call("read", 0, opened, 8);
@@ -188,8 +188,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory of 4 MiB opened by another process: the allocation that its address lies in there",
-    async run(stage) {
-      const { peer, opened } = await shareMemory(stage);
+    async run(fixture) {
+      const { peer, opened } = await shareMemory(fixture);
       const begin = await peer.call("memGetAddressRange", 0, opened);
       const inside = await peer.call("memGetAddressRange", 0, opened + 5000n);
       return {
@@ -201,26 +201,26 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory opened by another process: a copy from past its end there",
-    async run(stage) {
-      const { peer, opened } = await shareMemory(stage);
+    async run(fixture) {
+      const { peer, opened } = await shareMemory(fixture);
       await peer.call("read", 0, opened + BigInt(byteLength - 4), 8);
     },
   },
   {
     name: "legacy memory opened twice by a process: whether it has one address there",
-    async run(stage) {
-      const { peer, opened, handle } = await shareMemory(stage);
+    async run(fixture) {
+      const { peer, opened, handle } = await shareMemory(fixture);
       return await peer.call("ipcOpenMemHandle", 0, handle) === opened;
     },
   },
   {
     name: "legacy memory opened twice by a process, and closed once, twice and three times",
-    async run(stage) {
-      const { peer, opened, handle } = await shareMemory(stage);
+    async run(fixture) {
+      const { peer, opened, handle } = await shareMemory(fixture);
       await peer.call("ipcOpenMemHandle", 0, handle);
       const close = () => peer.call("ipcCloseMemHandle", 0, opened);
       const range = async () => void await peer.call("memGetAddressRange", 0, opened);
-      return attemptEachInTurn({
+      return attemptEachAsync({
         "close once": close,
         "range after": range,
         "close twice": close,
@@ -231,8 +231,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory closed and opened again: what it reads",
-    async run(stage) {
-      const { peer, opened, handle } = await shareMemory(stage);
+    async run(fixture) {
+      const { peer, opened, handle } = await shareMemory(fixture);
       await peer.call("ipcCloseMemHandle", 0, opened);
       const again = await peer.call("ipcOpenMemHandle", 0, handle);
       return await peer.call("read", 0, again, 4);
@@ -240,9 +240,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory closed by an address inside of it, by the null address and by one that is no allocation's",
-    async run(stage) {
-      const { peer, opened } = await shareMemory(stage);
-      return attemptEachInTurn({
+    async run(fixture) {
+      const { peer, opened } = await shareMemory(fixture);
+      return attemptEachAsync({
         inside: () => peer.call("ipcCloseMemHandle", 0, opened + 4096n),
         "0": () => peer.call("ipcCloseMemHandle", 0, 0n),
         nowhere: () => peer.call("ipcCloseMemHandle", 0, 0x0060_0000_0000n),
@@ -262,9 +262,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory freed by the process that opened it, and then closed",
-    async run(stage) {
-      const { peer, opened } = await shareMemory(stage);
-      return attemptEachInTurn({
+    async run(fixture) {
+      const { peer, opened } = await shareMemory(fixture);
+      return attemptEachAsync({
         free: () => peer.call("free", 0, opened),
         freeAsync: () => peer.call("freeAsync", 0, opened, defaultStream),
         synchronize: () => peer.call("deviceSynchronize", 0),
@@ -274,9 +274,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory exported again by the process that opened it, by either kind of export",
-    async run(stage) {
-      const { peer, opened } = await shareMemory(stage);
-      return attemptEachInTurn({
+    async run(fixture) {
+      const { peer, opened } = await shareMemory(fixture);
+      return attemptEachAsync({
         ipcGetMemHandle: () => peer.call("ipcGetMemHandle", 0, opened),
         memPoolExportPointer: () => peer.call("memPoolExportPointer", opened),
       });
@@ -284,24 +284,24 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory closed by the process that opened it, and freed by the one that allocated it",
-    async run(stage) {
-      const { peer, opened, address } = await shareMemory(stage);
-      return attemptEachInTurn({
+    async run(fixture) {
+      const { peer, opened, address } = await shareMemory(fixture);
+      return attemptEachAsync({
         close: () => peer.call("ipcCloseMemHandle", 0, opened),
-        free: () => stage.driver.free(0, address),
-        "free again": () => stage.driver.free(0, address),
+        free: () => fixture.driver.free(0, address),
+        "free again": () => fixture.driver.free(0, address),
       });
     },
   },
   {
     name: "legacy memory whose allocating process is killed while it is open: what it reads, and the close",
-    async run(stage) {
-      const { driver } = stage;
-      const { peer, address, peerAddress } = await borrowMemory(stage);
+    async run(fixture) {
+      const { driver } = fixture;
+      const { peer, address, peerAddress } = await openPeerMemory(fixture);
       await peer.call("memsetAsync", 0, peerAddress, 5, byteLength, defaultStream);
       await peer.call("deviceSynchronize", 0);
       await peer.kill();
-      // The driver may take its time to give back what the process had.
+      // The driver may take some time to release the resources of a killed process.
       await delay(500);
       return {
         bytes: readBytes(driver, 0, address, 4),
@@ -312,20 +312,20 @@ export const situations: readonly Situation[] = [
   {
     name: "legacy memory of one device opened by another process on another device: what it reads there",
     devices: 2,
-    async run(stage) {
-      const peer = await startRemoteDriver(stage);
-      const address = allocateFilled(stage.driver, 7);
-      const opened = await peer.call("ipcOpenMemHandle", 1, stage.driver.ipcGetMemHandle(0, address));
+    async run(fixture) {
+      const peer = await startRemoteDriver(fixture);
+      const address = allocateFilled(fixture.driver, 7);
+      const opened = await peer.call("ipcOpenMemHandle", 1, fixture.driver.ipcGetMemHandle(0, address));
       await peer.call("fill", 1, { address: opened, byteLength: 2, pattern: 0x08080808 });
       await peer.call("deviceSynchronize", 1);
-      return [await peer.call("read", 1, opened, 4), readBytes(stage.driver, 0, address, 4)];
+      return [await peer.call("read", 1, opened, 4), readBytes(fixture.driver, 0, address, 4)];
     },
   },
   {
     name: "legacy memory opened by another process on both devices: whether it has one address there",
     devices: 2,
-    async run(stage) {
-      const { peer, opened, handle } = await shareMemory(stage);
+    async run(fixture) {
+      const { peer, opened, handle } = await shareMemory(fixture);
       const other = await peer.call("ipcOpenMemHandle", 1, handle);
       return { isOne: other === opened, bytes: await peer.call("read", 1, other, 4) };
     },

@@ -5,15 +5,15 @@ import { type Launch, launch, loadKernel } from "../kernels.ts";
 import { launchFill, readBytes } from "../launch.ts";
 import { prepareLongWork } from "../long_work.ts";
 import { allocate, createPool, createShareablePool, onDevice } from "../pools.ts";
-import type { Situation, Stage } from "../situation.ts";
+import type { Fixture, Situation } from "../situation.ts";
 
 const kibibyte = 2 ** 10;
-/** No allocation of any device is there. */
+/** An address where no device has an allocation. */
 const farAddress = 0x0060_0000_0000n;
 
-/** What launches of a kernel that does nothing come to, in different shapes. */
+/** Returns the run function of a row that launches a kernel in several shapes. */
 function launchInShapes(shapes: Readonly<Record<string, Launch>>, kernelName = "nothing") {
-  return ({ driver }: Stage) => {
+  return ({ driver }: Fixture) => {
     const kernel = loadKernel(driver, 0, kernelName);
     return attemptEach(
       Object.fromEntries(
@@ -26,7 +26,7 @@ function launchInShapes(shapes: Readonly<Record<string, Launch>>, kernelName = "
   };
 }
 
-/** What a launch comes to whose kernel must not do what it does: when it is given, and at two synchronizations after. */
+/** Launches a kernel that should fail. Returns the results of the launch and of two synchronizations after it. */
 function launchAndWait(driver: Driver, device: number, start: () => void) {
   return attemptEach({
     launch: start,
@@ -35,8 +35,8 @@ function launchAndWait(driver: Driver, device: number, start: () => void) {
   });
 }
 
-/** Lets a kernel of device 0 write where nothing is, and waits until that is known. */
-function loseDevice(driver: Driver): void {
+/** Runs a kernel on device 0 that writes to address 0, and waits until its failure is known. */
+function loseContext(driver: Driver): void {
   const kernel = loadKernel(driver, 0, "store");
   launch(driver, kernel, { parameters: [0n, 1] });
   try {
@@ -47,7 +47,7 @@ function loseDevice(driver: Driver): void {
   }
 }
 
-/** Rows about launches, and about what becomes of a device on which a kernel fails. */
+/** Rows about launches, and about a device on which a kernel failed. */
 export const situations: readonly Situation[] = [
   {
     name: "a kernel launched stores a value",
@@ -75,7 +75,7 @@ export const situations: readonly Situation[] = [
     name: "launches with as many blocks in x as there can be, and one more",
     run({ driver }) {
       const kernel = loadKernel(driver, 0, "nothing");
-      // Nobody waits for them.
+      // The launches are not waited for.
       return attemptEach({
         "2 ** 31 - 1": () => launch(driver, kernel, { grid: [2 ** 31 - 1, 1, 1] }),
         "2 ** 31": () => launch(driver, kernel, { grid: [2 ** 31, 1, 1] }),
@@ -156,7 +156,7 @@ export const situations: readonly Situation[] = [
   {
     name: "the null kernel launched",
     run: ({ driver }) => {
-      // The device's context must be there.
+      // Creates the device's context.
       driver.deviceSynchronize(0);
       launch(driver, { device: 0, handle: 0n });
     },
@@ -271,7 +271,7 @@ export const situations: readonly Situation[] = [
   {
     name: "after a kernel failed: calls about its device",
     run({ driver }) {
-      loseDevice(driver);
+      loseContext(driver);
       return attemptEach({
         driverGetVersion: () => void driver.driverGetVersion(),
         getDeviceCount: () => void driver.getDeviceCount(),
@@ -290,7 +290,7 @@ export const situations: readonly Situation[] = [
       const [done, unrecorded] = [driver.eventCreateWithFlags(0, 0), driver.eventCreateWithFlags(0, 0)];
       driver.eventRecord(0, done, stream);
       driver.deviceSynchronize(0);
-      loseDevice(driver);
+      loseContext(driver);
       return attemptEach({
         streamQuery: () => driver.streamQuery(0, stream),
         streamSynchronize: () => driver.streamSynchronize(0, stream),
@@ -312,7 +312,7 @@ export const situations: readonly Situation[] = [
     run({ driver }) {
       const address = driver.malloc(0, 64);
       const host = driver.hostAlloc(64);
-      loseDevice(driver);
+      loseContext(driver);
       return attemptEach({
         memGetAddressRange: () => driver.memGetAddressRange(0, address),
         ipcGetMemHandle: () => driver.ipcGetMemHandle(0, address),
@@ -334,7 +334,7 @@ export const situations: readonly Situation[] = [
       const pool = createShareablePool(driver);
       const address = allocate(driver, pool, 64);
       driver.deviceSynchronize(0);
-      loseDevice(driver);
+      loseContext(driver);
       return attemptEach({
         deviceGetDefaultMemPool: () => driver.deviceGetDefaultMemPool(0),
         deviceGetMemPool: () => driver.deviceGetMemPool(0),
@@ -357,7 +357,7 @@ export const situations: readonly Situation[] = [
       const kernel = loadKernel(driver, 0, "nothing");
       const image = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry other() { ret; }\n";
       const module = driver.moduleLoadData(0, image);
-      loseDevice(driver);
+      loseContext(driver);
       return attemptEach({
         launchKernel: () => launch(driver, kernel),
         occupancy: () => void driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel.handle, 32, 0),
@@ -388,7 +388,7 @@ export const situations: readonly Situation[] = [
       const address = driver.malloc(1, 4);
       const stream = driver.streamCreateWithPriority(1, 0, 0);
       const kernel = loadKernel(driver, 1, "store");
-      loseDevice(driver);
+      loseContext(driver);
       return attemptEach({
         launchKernel: () => launch(driver, kernel, { stream, parameters: [address, 1] }),
         streamSynchronize: () => driver.streamSynchronize(1, stream),

@@ -25,7 +25,7 @@ const variables = `${header}
 }
 `;
 
-/** A module with a kernel `put` that stores a constant. */
+/** Returns PTX of a module whose kernel `put` stores a constant. */
 function moduleThatStores(value: number): string {
   return `${header}
 .visible .entry put(.param .u64 to)
@@ -38,18 +38,18 @@ function moduleThatStores(value: number): string {
 `;
 }
 
-/** Runs a kernel without parameters, once. */
+/** Launches a kernel without parameters. */
 function runKernel(driver: Driver, module: bigint, name: string): void {
   launch(driver, { device: 0, handle: driver.moduleGetFunction(module, name) });
 }
 
-/** What bytes of a global there are at first. */
+/** Returns the bytes of a module's variable. */
 function readGlobal(driver: Driver, module: bigint, name: string): number[] {
   const { address, byteLength } = driver.moduleGetGlobal(module, name);
   return readBytes(driver, 0, address, byteLength);
 }
 
-/** Bytes without order, the same every time. */
+/** Returns pseudorandom bytes, the same each time. */
 function garbage(byteLength: number): Uint8Array {
   let state = 1;
   return Uint8Array.from({ length: byteLength }, () => (state = state * 48271 % 0x7fffffff) & 0xff);

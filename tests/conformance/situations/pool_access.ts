@@ -1,5 +1,5 @@
 /**
- * Which devices may use a pool's memory, and what happens to those that may not.
+ * Rows about which devices may use a pool's memory, and about the errors of devices that may not.
  *
  * @module
  */
@@ -21,7 +21,7 @@ const places: Readonly<Record<string, MemLocation>> = {
   "an unknown kind of place": { type: 99, id: 0 },
 };
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...Object.entries(flagsToSet).map(([name, flags]): Situation => ({
     name: `the access of a pool's own device set to ${name}`,
@@ -164,7 +164,7 @@ function setAccess(driver: Driver, pool: bigint, device: number, flags: number):
   driver.memPoolSetAccess(pool, [{ location: onDevice(device), flags }]);
 }
 
-/** What a kernel of the pool's own device that writes comes to, once the device's access was set. */
+/** Sets the access of the pool's own device and returns the result of a kernel that writes. */
 function writeAfter(driver: Driver, flags: number): Attempts {
   const pool = createPool(driver);
   const address = allocateFilled(driver, pool, mebibyte, 1);
@@ -176,7 +176,7 @@ function writeAfter(driver: Driver, flags: number): Attempts {
   });
 }
 
-/** What a kernel of device 1 that writes to a pool of device 0 comes to, once something was done to the pool. */
+/** Prepares a pool of device 0 and returns the result of a kernel of device 1 that writes to its memory. */
 function writeFromPeer(driver: Driver, prepare: (pool: bigint) => void): Answer {
   const pool = createPool(driver);
   const address = allocateFilled(driver, pool, mebibyte, 1);

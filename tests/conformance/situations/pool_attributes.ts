@@ -1,5 +1,5 @@
 /**
- * Attributes of a pool, asked for and set, well and badly.
+ * Rows that read and set attributes of a pool, with valid and invalid values.
  *
  * @module
  */
@@ -24,10 +24,10 @@ const policies = [
   "reuseAllowOpportunistic",
   "reuseAllowInternalDependencies",
 ] as const satisfies readonly AttributeName[];
-const figuresOfNow = ["reservedMemCurrent", "usedMemCurrent"] as const satisfies readonly AttributeName[];
-const highs = ["reservedMemHigh", "usedMemHigh"] as const satisfies readonly AttributeName[];
+const currentSizes = ["reservedMemCurrent", "usedMemCurrent"] as const satisfies readonly AttributeName[];
+const highWatermarks = ["reservedMemHigh", "usedMemHigh"] as const satisfies readonly AttributeName[];
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   {
     name: "attributes asked for that there are not",
@@ -89,7 +89,7 @@ export const situations: readonly Situation[] = [
       });
     },
   },
-  ...figuresOfNow.map((name): Situation => ({
+  ...currentSizes.map((name): Situation => ({
     name: `${name} set`,
     run({ driver }) {
       const pool = createPool(driver);
@@ -99,7 +99,7 @@ export const situations: readonly Situation[] = [
       });
     },
   })),
-  ...highs.map((name): Situation => ({
+  ...highWatermarks.map((name): Situation => ({
     name: `${name} set to other than 0`,
     run({ driver }) {
       const pool = createPool(driver);
@@ -118,7 +118,7 @@ export const situations: readonly Situation[] = [
       free(driver, allocate(driver, pool, 64 * mebibyte));
       driver.streamSynchronize(0, defaultStream);
       const before = attributesOf(driver, pool);
-      for (const name of highs) setAttribute(driver, pool, name, 0n);
+      for (const name of highWatermarks) setAttribute(driver, pool, name, 0n);
       const after = attributesOf(driver, pool);
       free(driver, kept);
       return { before, after };

@@ -1,12 +1,12 @@
 /**
- * Pools made well and badly, and how much fits into them.
+ * Rows about creating pools with valid and invalid properties, and about maximum sizes.
  *
  * @module
  */
 import { defaultStream, type MemLocation } from "../../../src/driver.ts";
 import { attemptEach, type Attempts } from "../attempts.ts";
-import { allocate, attributesOf, createPool, free, mebibyte, onDevice, type PoolTraits } from "../pools.ts";
-import type { Situation, Stage } from "../situation.ts";
+import { allocate, attributesOf, createPool, free, mebibyte, onDevice, type PoolProperties } from "../pools.ts";
+import type { Fixture, Situation } from "../situation.ts";
 
 const handleTypes = {
   "none": 0,
@@ -28,19 +28,19 @@ const badLocations: Readonly<Record<string, MemLocation>> = {
 const maxSizes = [1, 2 * mebibyte, 3 * mebibyte, 33 * mebibyte, 64 * mebibyte] as const;
 const sizesToFit = [1, 2 * mebibyte, 4 * mebibyte, 32 * mebibyte, 34 * mebibyte, 64 * mebibyte, 66 * mebibyte] as const;
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...Object.entries(handleTypes).map(([name, handleTypes]): Situation => ({
     name: `a pool created with handle type ${name}`,
-    run: (stage) => createAndUse(stage, { handleTypes }),
+    run: (fixture) => createAndUse(fixture, { handleTypes }),
   })),
   ...Object.entries(badLocations).map(([name, location]): Situation => ({
     name: `a pool created on ${name}`,
-    run: (stage) => createAndUse(stage, { location }),
+    run: (fixture) => createAndUse(fixture, { location }),
   })),
   ...[2n ** 40n, 2n ** 62n].map((maxSize): Situation => ({
     name: `a pool created with a maxSize of ${maxSize} bytes`,
-    run: (stage) => createAndUse(stage, { maxSize }),
+    run: (fixture) => createAndUse(fixture, { maxSize }),
   })),
   ...maxSizes.map((maxSize): Situation => ({
     name: `what fits into a pool with a maxSize of ${maxSize} bytes`,
@@ -90,7 +90,7 @@ export const situations: readonly Situation[] = [
   },
 ];
 
-function createAndUse({ driver }: Stage, traits: PoolTraits): Attempts {
-  const pool = createPool(driver, traits);
+function createAndUse({ driver }: Fixture, properties: PoolProperties): Attempts {
+  const pool = createPool(driver, properties);
   return attemptEach({ allocate: () => allocate(driver, pool, 1) });
 }

@@ -1,5 +1,5 @@
 /**
- * Pools and pointers exported, well and badly.
+ * Rows about exporting pools and pointers, with valid and invalid arguments.
  *
  * @module
  */
@@ -29,7 +29,7 @@ const pools: Readonly<Record<string, (driver: Driver) => bigint>> = {
 
 const typesToAsk = { "none": 0, "posix-fd": 1, "win32": 2, "fabric": 8, "either": 9, "99": 99 } as const;
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...Object.entries(pools).map(([name, create]): Situation => ({
     name: `the handle of a pool ${name} exported as each type`,
@@ -43,7 +43,7 @@ export const situations: readonly Situation[] = [
       ));
     },
   })),
-  // Both types at once are not asked of it: there is no handle that would take the answer.
+  // Leaves out both types at once: no single handle could hold the result.
   ...Object.entries(typesToAsk).filter(([, type]) => type !== (posixFileDescriptor | fabric)).map(
     ([name, type]): Situation => ({
       name: `the handle of a pool to be shared by either exported as type ${name}`,
@@ -85,15 +85,15 @@ export const situations: readonly Situation[] = [
     name: "a pointer into an allocation exported",
     run: ({ driver }) =>
       attemptEach({
-        "1 byte in": () => driver.memPoolExportPointer(exported(driver) + 1n),
-        "512 bytes in": () => driver.memPoolExportPointer(exported(driver) + 512n),
-        "at its end": () => driver.memPoolExportPointer(exported(driver) + BigInt(mebibyte)),
+        "1 byte in": () => driver.memPoolExportPointer(allocateFromExportedPool(driver) + 1n),
+        "512 bytes in": () => driver.memPoolExportPointer(allocateFromExportedPool(driver) + 512n),
+        "at its end": () => driver.memPoolExportPointer(allocateFromExportedPool(driver) + BigInt(mebibyte)),
       }),
   },
   {
     name: "a pointer exported after it was freed",
     run({ driver }) {
-      const address = exported(driver);
+      const address = allocateFromExportedPool(driver);
       return attemptEach({
         free: () => free(driver, address),
         "before a synchronization": () => driver.memPoolExportPointer(address),
@@ -129,8 +129,8 @@ export const situations: readonly Situation[] = [
   },
 ];
 
-/** Memory of a pool whose handle was exported. */
-function exported(driver: Driver): bigint {
+/** Allocates memory from a pool whose handle was exported. */
+function allocateFromExportedPool(driver: Driver): bigint {
   const pool = createShareablePool(driver);
   exportPool(driver, pool);
   return allocate(driver, pool, mebibyte);

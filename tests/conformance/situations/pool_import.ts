@@ -1,5 +1,5 @@
 /**
- * Pools and pointers imported, well and badly, in the process that exports them.
+ * Rows about importing pools and pointers, with valid and invalid arguments, in the process that exports them.
  *
  * @module
  */
@@ -27,7 +27,7 @@ import {
 } from "../pools.ts";
 import type { Situation } from "../situation.ts";
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   {
     name: "a pool imported from what is no pool's descriptor",

@@ -1,5 +1,5 @@
 /**
- * How much a pool has reserved and used, and when it gives memory back.
+ * Rows about how much memory a pool reserves and uses, and when it releases memory.
  *
  * @module
  */
@@ -33,7 +33,7 @@ const waits: Readonly<Record<string, (driver: Driver, stream: bigint) => void>> 
   },
 };
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...sizes.map((byteLength): Situation => ({
     name: `reserved and used with ${byteLength} bytes allocated`,
@@ -183,7 +183,7 @@ export const situations: readonly Situation[] = [
   },
 ];
 
-/** The four figures. */
+/** Returns the reserved and used bytes of a pool, with their high watermarks. */
 function usage(driver: Driver, pool: bigint): Answer {
   return {
     reserved: attributeOf(driver, pool, "reservedMemCurrent"),

@@ -1,5 +1,5 @@
 /**
- * The public objects, where what lies below them would crash, or does something that nobody has defined.
+ * Rows about the public objects for calls that crash the driver or that CUDA leaves undefined.
  *
  * @module
  */
@@ -9,30 +9,30 @@ import type { CudaDevice } from "../../../src/objects/cuda_device.ts";
 import type { CudaKernel, LaunchOptions } from "../../../src/objects/cuda_kernel.ts";
 import type { KernelArgument } from "../../../src/objects/kernel_arguments.ts";
 import { Session } from "../../../src/session.ts";
-import { attemptEach, attemptEachInTurn, type Attempts } from "../attempts.ts";
-import type { Situation, Stage } from "../situation.ts";
+import { attemptEach, attemptEachAsync, type Attempts } from "../attempts.ts";
+import type { Fixture, Situation } from "../situation.ts";
 
 const byteLength = 1024;
 const oneWarp = { grid: 1, block: 32 } as const;
 
-function openCuda({ driver }: Stage): Cuda {
+function openCuda({ driver }: Fixture): Cuda {
   return new Cuda(new Session(driver));
 }
 
-function firstDevice(stage: Stage): CudaDevice {
-  return openCuda(stage).device(0);
+function firstDevice(fixture: Fixture): CudaDevice {
+  return openCuda(fixture).device(0);
 }
 
-/** A device, its kernel `fill`, and memory to fill. */
-function prepareFill(stage: Stage) {
-  const gpu = firstDevice(stage);
+/** Loads `fill` on device 0 and allocates memory to fill. */
+function prepareFill(fixture: Fixture) {
+  const gpu = firstDevice(fixture);
   const module = gpu.loadModule(ptx);
   return { gpu, module, fill: module.kernel("fill"), buffer: gpu.createPool().allocate(byteLength) };
 }
 
-/** What launches with some arguments come to; the work of those that are given is waited for. */
-function launchWith(stage: Stage, lists: Readonly<Record<string, readonly KernelArgument[]>>): Attempts {
-  const { gpu, fill } = prepareFill(stage);
+/** Launches `fill` with each list of arguments, waits for each launch, and returns the results. */
+function launchFill(fixture: Fixture, lists: Readonly<Record<string, readonly KernelArgument[]>>): Attempts {
+  const { gpu, fill } = prepareFill(fixture);
   return launchEach(gpu, fill, lists);
 }
 
@@ -51,9 +51,9 @@ function launchEach(
   );
 }
 
-/** What launches in some shapes come to. */
-function launchIn(stage: Stage, shapes: Readonly<Record<string, LaunchOptions>>): Attempts {
-  const { gpu, fill, buffer } = prepareFill(stage);
+/** Launches `fill` in each shape, waits for each launch, and returns the results. */
+function launchInShapes(fixture: Fixture, shapes: Readonly<Record<string, LaunchOptions>>): Attempts {
+  const { gpu, fill, buffer } = prepareFill(fixture);
   return attemptEach(
     Object.fromEntries(
       Object.entries(shapes).map(([name, shape]) => [name, () => {
@@ -64,16 +64,16 @@ function launchIn(stage: Stage, shapes: Readonly<Record<string, LaunchOptions>>)
   );
 }
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   {
     name: "a disposed stream used, and disposed again",
-    run(stage) {
-      const { gpu, fill, buffer } = prepareFill(stage);
+    run(fixture) {
+      const { gpu, fill, buffer } = prepareFill(fixture);
       const [stream, event] = [gpu.createStream(), gpu.createEvent()];
       const pool = gpu.createPool();
       stream[Symbol.dispose]();
-      return attemptEachInTurn({
+      return attemptEachAsync({
         unsafeHandle: () => stream.unsafeHandle,
         query: () => stream.query(),
         synchronize: () => stream.synchronize(),
@@ -94,8 +94,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the default stream disposed, and used afterwards",
-    run(stage) {
-      const { defaultStream } = firstDevice(stage);
+    run(fixture) {
+      const { defaultStream } = firstDevice(fixture);
       defaultStream[Symbol.dispose]();
       return attemptEach({
         query: () => defaultStream.query(),
@@ -106,11 +106,11 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a disposed event used, and disposed again",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const [event, other] = [gpu.createEvent({ interprocess: true }), gpu.createEvent({ timing: true })];
       event[Symbol.dispose]();
-      return attemptEachInTurn({
+      return attemptEachAsync({
         unsafeHandle: () => event.unsafeHandle,
         query: () => event.query(),
         synchronize: () => event.synchronize(),
@@ -126,8 +126,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a disposed module used, and disposed again; its kernels, and its variables",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const variable = ".visible .global .align 4 .u32 counter;\n.visible .entry";
       const module = gpu.loadModule(ptx.replace(".visible .entry", variable));
       const buffer = gpu.createPool().allocate(byteLength);
@@ -146,9 +146,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a module's variable freed and disposed, and used afterwards",
-    run(stage) {
+    run(fixture) {
       const variable = ".visible .global .align 4 .u32 counter = 9;\n.visible .entry";
-      const counter = firstDevice(stage).loadModule(ptx.replace(".visible .entry", variable)).getGlobal("counter");
+      const counter = firstDevice(fixture).loadModule(ptx.replace(".visible .entry", variable)).getGlobal("counter");
       return attemptEach({
         free: () => counter.free(),
         dispose: () => counter[Symbol.dispose](),
@@ -158,8 +158,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "kernels and variables that a module does not have, through the objects",
-    run(stage) {
-      const { module } = prepareFill(stage);
+    run(fixture) {
+      const { module } = prepareFill(fixture);
       return attemptEach({
         "another kernel": () => module.kernel("other"),
         "a kernel without a name": () => module.kernel(""),
@@ -170,8 +170,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with missing and surplus arguments",
-    run(stage) {
-      const { gpu, fill, buffer } = prepareFill(stage);
+    run(fixture) {
+      const { gpu, fill, buffer } = prepareFill(fixture);
       return launchEach(gpu, fill, {
         none: [],
         "one missing": [buffer, byteLength],
@@ -182,8 +182,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with arguments of the wrong kind",
-    run(stage) {
-      const { gpu, fill, buffer } = prepareFill(stage);
+    run(fixture) {
+      const { gpu, fill, buffer } = prepareFill(fixture);
       return launchEach(gpu, fill, {
         "text for a pointer": ["0" as unknown as number, byteLength, 0],
         "nothing for a pointer": [undefined as unknown as number, byteLength, 0],
@@ -196,8 +196,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with numbers that do not fit their parameters",
-    run: (stage) =>
-      launchWith(stage, {
+    run: (fixture) =>
+      launchFill(fixture, {
         "a fraction of 32 bits": [0n, 0, 0.5],
         "more than 32 bits": [0n, 0, 2 ** 32],
         "less than 32 bits": [0n, 0, -(2 ** 31) - 1],
@@ -210,8 +210,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with extents that are no whole numbers from 1 on",
-    run: (stage) =>
-      launchIn(stage, {
+    run: (fixture) =>
+      launchInShapes(fixture, {
         "no blocks": { grid: 0, block: 32 },
         "no blocks in z": { grid: [1, 1, 0], block: 32 },
         "less than none": { grid: -1, block: 32 },
@@ -224,8 +224,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with more blocks, threads and shared memory than there can be, through the objects",
-    run: (stage) =>
-      launchIn(stage, {
+    run: (fixture) =>
+      launchInShapes(fixture, {
         "65536 blocks in y": { grid: [1, 65536], block: 32 },
         "1025 threads": { grid: 1, block: 1025 },
         "33 x 32 threads": { grid: 1, block: [33, 32] },
@@ -239,8 +239,8 @@ export const situations: readonly Situation[] = [
   {
     name: "a kernel launched on a stream of another device, through the objects",
     devices: 2,
-    run(stage) {
-      const cuda = openCuda(stage);
+    run(fixture) {
+      const cuda = openCuda(fixture);
       const [gpu, peer] = [cuda.device(0), cuda.device(1)];
       const buffer = gpu.createPool().allocate(byteLength);
       const fill = gpu.loadModule(ptx).kernel("fill");
@@ -252,8 +252,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a freed buffer, and a part of one, passed to all that takes one",
-    run(stage) {
-      const { gpu, fill, buffer } = prepareFill(stage);
+    run(fixture) {
+      const { gpu, fill, buffer } = prepareFill(fixture);
       const freed = gpu.createPool().allocate(byteLength);
       const part = freed.subarray(0, 512);
       freed.free();
@@ -268,13 +268,13 @@ export const situations: readonly Situation[] = [
         [`${name}: hostView`]: () => gone.hostView(),
         [`${name}: exportHandle`]: () => gone.exportHandle(),
       });
-      return attemptEachInTurn({ ...uses("whole", freed), ...uses("part", part) });
+      return attemptEachAsync({ ...uses("whole", freed), ...uses("part", part) });
     },
   },
   {
     name: "memory of CudaDevice.allocate freed twice, in part, used after it, and disposed",
-    run(stage) {
-      const buffer = firstDevice(stage).allocate(byteLength);
+    run(fixture) {
+      const buffer = firstDevice(fixture).allocate(byteLength);
       const part = buffer.subarray(0, 4);
       return attemptEach({
         "free a part": () => part.free(),
@@ -289,8 +289,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "exports of memory that has none of the kind",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const [buffer, pooled] = [gpu.allocate(byteLength), gpu.createPool().allocate(byteLength)];
       return attemptEach({
         "the pointer of memory of no pool": () => buffer.exportPointer(),
@@ -302,8 +302,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "copies, fills and reads that reach past a buffer's end",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const [buffer, small] = [gpu.allocate(byteLength), gpu.allocate(16)];
       return attemptEach({
         "copyFrom of too much": () => buffer.copyFrom(new Uint8Array(byteLength + 1)),
@@ -323,8 +323,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "page-locked memory disposed twice, and used after it",
-    run(stage) {
-      const cuda = openCuda(stage);
+    run(fixture) {
+      const cuda = openCuda(fixture);
       const buffer = cuda.device(0).allocate(byteLength);
       const host = cuda.allocateHost(byteLength);
       const view = new Uint8Array(host.buffer);
@@ -340,8 +340,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "page-locked memory of sizes that there are not, through the objects",
-    run(stage) {
-      const cuda = openCuda(stage);
+    run(fixture) {
+      const cuda = openCuda(fixture);
       return attemptEach({
         "0": () => cuda.allocateHost(0),
         "-1": () => cuda.allocateHost(-1),
@@ -352,8 +352,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "events of kinds that there are not",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       return attemptEach({
         "timing and interprocess": () => gpu.createEvent({ timing: true, interprocess: true }),
         "exported without interprocess": () => gpu.createEvent().exportHandle(),
@@ -366,8 +366,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "legacy memory opened by what is none",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const handle = gpu.allocate(byteLength).exportHandle();
       return attemptEach({
         "its own process": () => gpu.openMemory(handle, byteLength),
@@ -379,8 +379,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "events timed through the objects that cannot be",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const [timed, other, untimed] = [
         gpu.createEvent({ timing: true }),
         gpu.createEvent({ timing: true }),
@@ -398,8 +398,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "devices and attributes that there are not, through the objects",
-    run(stage) {
-      const cuda = openCuda(stage);
+    run(fixture) {
+      const cuda = openCuda(fixture);
       return attemptEach({
         "device 99": () => cuda.device(99),
         "device -1": () => cuda.device(-1),
@@ -410,8 +410,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "images that are no modules, through the objects",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       return attemptEach({
         "text that is no PTX": () => gpu.loadModule("This is not what a kernel looks like.\n"),
         "PTX that is broken": () => gpu.loadModule(ptx.replace("ret;", "return;")),
@@ -420,8 +420,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "everything used after its Cuda object was disposed",
-    run(stage) {
-      const cuda = openCuda({ ...stage, driver: stage.openDriver() });
+    run(fixture) {
+      const cuda = openCuda({ ...fixture, driver: fixture.openDriver() });
       const gpu = cuda.device(0);
       const [stream, event, module, pool] = [
         gpu.createStream(),
@@ -433,7 +433,7 @@ export const situations: readonly Situation[] = [
       const host = cuda.allocateHost(byteLength);
       gpu.synchronize();
       cuda[Symbol.dispose]();
-      return attemptEachInTurn({
+      return attemptEachAsync({
         device: () => cuda.device(0),
         allocateHost: () => cuda.allocateHost(4),
         createStream: () => gpu.createStream(),
@@ -453,12 +453,12 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "everything used after a kernel failed on its device, and disposed",
-    run(stage) {
-      const { gpu, module, fill, buffer } = prepareFill(stage);
+    run(fixture) {
+      const { gpu, module, fill, buffer } = prepareFill(fixture);
       const [stream, event] = [gpu.createStream(), gpu.createEvent()];
       const own = gpu.allocate(byteLength);
       fill.launch(oneWarp, 0n, 4, 0);
-      return attemptEachInTurn({
+      return attemptEachAsync({
         synchronize: () => gpu.synchronize(),
         finished: () => gpu.finished(),
         "stream query": () => stream.query(),

@@ -1,5 +1,5 @@
 /**
- * Pools through the public objects, where the driver's own answer would be undefined or a crash.
+ * Rows about pools through the public objects, where the driver's own behavior is undefined or a crash.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { attemptEach } from "../attempts.ts";
 import { prepareLongWork } from "../long_work.ts";
 import { mebibyte } from "../pools.ts";
 import { exporterTask } from "../pool_peers.ts";
-import type { Situation, Stage } from "../situation.ts";
+import type { Fixture, Situation } from "../situation.ts";
 
 type PoolUse = (pool: MemoryPool, gpu: CudaDevice) => void;
 
@@ -32,12 +32,12 @@ const usesOfPools: Readonly<Record<string, PoolUse>> = {
   "disposed again": (pool) => pool[Symbol.dispose](),
 };
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...Object.entries(usesOfPools).map(([name, use]): Situation => ({
     name: `a disposed pool ${name}`,
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const pool = gpu.createPool({ handleType: "posix-fd" });
       pool[Symbol.dispose]();
       use(pool, gpu);
@@ -45,8 +45,8 @@ export const situations: readonly Situation[] = [
   })),
   {
     name: "a disposed imported pool used, and disposed again",
-    run(stage) {
-      const { gpu, imported, buffer, exportData } = shareWithSelf(stage);
+    run(fixture) {
+      const { gpu, imported, buffer, exportData } = shareWithSelf(fixture);
       buffer.free();
       imported[Symbol.dispose]();
       return attemptEach({
@@ -59,8 +59,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an imported pool disposed while a buffer is mapped",
-    run(stage) {
-      const { imported, buffer } = shareWithSelf(stage);
+    run(fixture) {
+      const { imported, buffer } = shareWithSelf(fixture);
       return attemptEach({
         dispose: () => imported[Symbol.dispose](),
         read: () => buffer.readSync(Uint8Array, { length: 1 })[0]!,
@@ -71,9 +71,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "an imported pool disposed while the stream that frees its buffer is busy",
-    run(stage) {
-      const { gpu, imported, buffer } = shareWithSelf(stage);
-      const work = prepareLongWork(stage.driver, 0);
+    run(fixture) {
+      const { gpu, imported, buffer } = shareWithSelf(fixture);
+      const work = prepareLongWork(fixture.driver, 0);
       const stream = gpu.createStream({ nonBlocking: true });
       work.keepBusy(stream.unsafeHandle);
       buffer.free(stream);
@@ -84,9 +84,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a pool disposed while the stream that frees its buffer is busy, and another after it",
-    run(stage) {
-      const gpu = firstDevice(stage);
-      const work = prepareLongWork(stage.driver, 0);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
+      const work = prepareLongWork(fixture.driver, 0);
       const stream = gpu.createStream({ nonBlocking: true });
       const [pool, next] = [gpu.createPool(), gpu.createPool()];
       const buffer = pool.allocate(mebibyte, stream);
@@ -100,8 +100,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a buffer used and freed after its pool was disposed, and another pool after it",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const pool = gpu.createPool();
       const buffer = pool.allocate(mebibyte);
       pool[Symbol.dispose]();
@@ -115,8 +115,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a freed buffer used",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const pool = gpu.createPool({ handleType: "posix-fd" });
       pool.exportHandle();
       const buffer = pool.allocate(mebibyte);
@@ -134,16 +134,16 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a part of a buffer freed",
-    run(stage) {
-      const buffer = firstDevice(stage).createPool().allocate(2 * mebibyte);
+    run(fixture) {
+      const buffer = firstDevice(fixture).createPool().allocate(2 * mebibyte);
       const part = buffer.subarray(mebibyte);
       return attemptEach({ part: () => part.free(), whole: () => buffer.free(), "use the part": () => part.fill(0) });
     },
   },
   {
     name: "sizes that no allocation can have",
-    run(stage) {
-      const pool = firstDevice(stage).createPool();
+    run(fixture) {
+      const pool = firstDevice(fixture).createPool();
       return attemptEach({
         "0": () => pool.allocate(0),
         "-1": () => pool.allocate(-1),
@@ -157,8 +157,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "properties that no pool can have",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       return attemptEach({
         "an unknown handle type": () => gpu.createPool({ handleType: "win32" as "none" }),
         "a negative maxSize": () => gpu.createPool({ maxSize: -1 }),
@@ -171,12 +171,12 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a pool with a maxSize that the driver does not survive, through the objects",
-    run: (stage) => void firstDevice(stage).createPool({ maxSize: 2 ** 64 }),
+    run: (fixture) => void firstDevice(fixture).createPool({ maxSize: 2 ** 64 }),
   },
   {
     name: "a pool that is not to be shared exported through the objects",
-    run(stage) {
-      const pool = firstDevice(stage).createPool();
+    run(fixture) {
+      const pool = firstDevice(fixture).createPool();
       return attemptEach({
         handle: () => pool.exportHandle(),
         pointer: () => pool.allocate(1024).exportPointer(),
@@ -185,8 +185,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the default pool disposed, and used afterwards",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       gpu.defaultPool[Symbol.dispose]();
       return attemptEach({ allocate: () => gpu.defaultPool.allocate(1024).free() });
     },
@@ -194,15 +194,15 @@ export const situations: readonly Situation[] = [
   {
     name: "a pool of another device made current through the objects",
     devices: 2,
-    run: (stage) => {
-      const cuda = new Cuda(new Session(stage.driver));
+    run: (fixture) => {
+      const cuda = new Cuda(new Session(fixture.driver));
       cuda.device(0).currentPool = cuda.device(1).createPool();
     },
   },
   {
     name: "export data that no pointer can be imported from",
-    run(stage) {
-      const { imported, exportData } = shareWithSelf(stage);
+    run(fixture) {
+      const { imported, exportData } = shareWithSelf(fixture);
       return attemptEach({
         "too short": () => imported.importPointer(exportData.subarray(1), 1),
         "too long": () => imported.importPointer(new Uint8Array(65), 1),
@@ -212,8 +212,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "more bytes of a pointer imported than its exporter has allocated",
-    run(stage) {
-      const { imported, exportData, buffer } = shareWithSelf(stage);
+    run(fixture) {
+      const { imported, exportData, buffer } = shareWithSelf(fixture);
       return attemptEach({
         "all": () => imported.importPointer(exportData, mebibyte).byteLength,
         "none": () => imported.importPointer(exportData, 0),
@@ -224,8 +224,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "one pointer imported twice through the objects, and freed twice",
-    run(stage) {
-      const { imported, exportData, buffer } = shareWithSelf(stage);
+    run(fixture) {
+      const { imported, exportData, buffer } = shareWithSelf(fixture);
       const again = imported.importPointer(exportData, mebibyte);
       return attemptEach({
         isSame: () => again.address === buffer.address,
@@ -238,8 +238,8 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a handle that was disposed imported, and one whose descriptor is no pool's",
-    run(stage) {
-      const gpu = firstDevice(stage);
+    run(fixture) {
+      const gpu = firstDevice(fixture);
       const handle = gpu.createPool({ handleType: "posix-fd" }).exportHandle();
       handle[Symbol.dispose]();
       return attemptEach({
@@ -251,9 +251,9 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the buffer of an exporter that was killed, freed and its pool disposed",
-    async run(stage) {
-      const gpu = firstDevice(stage);
-      const peer = await stage.startPeer("exporter of a pool");
+    async run(fixture) {
+      const gpu = firstDevice(fixture);
+      const peer = await fixture.startPeer("exporter of a pool");
       const { bytes, descriptors } = await peer.ask(Uint8Array.of(exporterTask.share));
       const imported = gpu.importPool(ShareableHandle.fromFd(descriptors[0]!));
       const buffer = imported.importPointer(bytes, mebibyte);
@@ -267,18 +267,18 @@ export const situations: readonly Situation[] = [
   },
 ];
 
-function firstDevice({ driver }: Stage): CudaDevice {
+function firstDevice({ driver }: Fixture): CudaDevice {
   return new Cuda(new Session(driver)).device(0);
 }
 
-/** A buffer of one mebibyte of ones, imported in the process that exports it. */
-function shareWithSelf(stage: Stage): {
+/** Exports a buffer of one mebibyte, filled with 1, and imports it in the same process. */
+function shareWithSelf(fixture: Fixture): {
   gpu: CudaDevice;
   imported: ImportedMemoryPool;
   buffer: DeviceBuffer;
   exportData: Uint8Array<ArrayBuffer>;
 } {
-  const gpu = firstDevice(stage);
+  const gpu = firstDevice(fixture);
   const pool = gpu.createPool({ handleType: "posix-fd" });
   const imported = gpu.importPool(pool.exportHandle());
   const original = pool.allocate(mebibyte);

@@ -1,5 +1,6 @@
 /**
- * Which policies let a stream have memory that another stream has freed, which is still busy unless it says otherwise.
+ * Rows about which policies allow a stream to reuse memory that another stream has freed. The freeing stream is still
+ * busy, unless a row's name says otherwise.
  *
  * @module
  */
@@ -10,15 +11,17 @@ import { allocate, createPool, createStream, free, infinite, mebibyte, setAttrib
 import type { Answer, Situation } from "../situation.ts";
 
 const byteLength = 64 * mebibyte;
-/** Of long work: far more than the calls take in which the stream must be busy. */
-const busyPieces = 48;
+/** Launches of long work: far longer than the calls during which the stream must be busy. */
+const busyLaunches = 48;
 const allPolicies = [
   "reuseFollowEventDependencies",
   "reuseAllowOpportunistic",
   "reuseAllowInternalDependencies",
 ] as const;
 
-/** What is done between a stream's work, which then frees the memory, and the other stream's allocation. */
+/**
+ * What a row does before the memory is freed on one stream, and between that and the allocation on the other stream.
+ */
 interface Approach {
   readonly before: (run: Run) => void;
   readonly after: (run: Run) => void;
@@ -31,7 +34,7 @@ interface Run {
   readonly other: bigint;
 }
 
-const keepBusy = ({ work, stream }: Run) => work.keepBusy(stream, busyPieces);
+const keepBusy = ({ work, stream }: Run) => work.keepBusy(stream, busyLaunches);
 const nothing = () => {};
 
 const approaches: Readonly<Record<string, Approach>> = {
@@ -62,7 +65,7 @@ const choices: Readonly<Record<string, readonly (typeof allPolicies[number])[]>>
   ...Object.fromEntries(allPolicies.map((policy) => [`${policy} alone`, [policy]])),
 };
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...Object.entries(approaches).flatMap(([when, approach]) =>
     Object.entries(choices).map(([which, policies]): Situation => ({

@@ -6,7 +6,7 @@ import type { Answer, Situation } from "../situation.ts";
 
 const noDevice = 99;
 
-/** Streams of device 0: the default one, two that are in order with it and one that is not; and work for them. */
+/** Creates two blocking streams and a nonblocking stream of device 0, and work for them and the default stream. */
 function setUp(driver: Driver) {
   const work = prepareLongWork(driver, 0);
   return {
@@ -17,11 +17,11 @@ function setUp(driver: Driver) {
   };
 }
 
-/** Whether an event recorded on a stream now comes to pass while another stream is still busy. */
+/** Whether an event recorded on a stream now completes while another stream is still busy. */
 function overtakes(driver: Driver, stream: bigint, busy: bigint): boolean {
   const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming);
   driver.eventRecord(0, event, stream);
-  // Where the event comes after the busy stream's work, this waits for that.
+  // If the event is ordered after the work of the busy stream, this waits for that work.
   driver.eventSynchronize(event);
   return !driver.streamQuery(0, busy);
 }

@@ -1,5 +1,5 @@
 /**
- * Devices that are no peers of each other.
+ * Rows about devices that are not peers of each other.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { Situation } from "../situation.ts";
 
 const because = "the devices that were recorded are peers";
 
-/** See the module's own documentation. */
+/** The rows of this file. */
 export const situations: readonly Situation[] = [
   {
     name: "a device that is no peer asked whether it can access the other",
