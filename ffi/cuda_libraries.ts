@@ -7,7 +7,7 @@ import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError, cudaErrorName, CudaUnavailableError } from "../src/support/errors.ts";
 import { formatVersion } from "../src/support/version.ts";
 import { libcuda } from "./cuda.ts";
-import { cudart } from "./cudart.ts";
+import { libcudart } from "./cudart.ts";
 import { forbiddenDeviceFile } from "./device_files.ts";
 import { environmentVariable } from "./environment.ts";
 import { missingFunction } from "./minimum_versions.ts";
@@ -154,9 +154,9 @@ function runtimeCandidates(): string[] {
 
 /** Opens a libcudart, or returns why it cannot be used: it is absent, too old for pools, or newer than the driver. */
 function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
-  let library: NativeLibrary<typeof cudart>;
+  let library: NativeLibrary<typeof libcudart>;
   try {
-    library = dlopen(path, cudart, { lazy: true });
+    library = dlopen(path, libcudart, { lazy: true });
   } catch (error) {
     return { reason: loaderMessage(error) };
   }
@@ -167,13 +167,13 @@ function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
   }
   const version = versionBy(library.symbols.cudaRuntimeGetVersion);
   const functions = {
-    ...complete(library, cudart, () => version),
+    ...complete(library, libcudart, () => version),
     ...ipcFunctions(library, { openEvent: "cudaIpcOpenEventHandle", openMemory: "cudaIpcOpenMemHandle" }),
   };
   return { functions, version, path };
 }
 
-function runtimeRefusal({ symbols }: NativeLibrary<typeof cudart>): string | undefined {
+function runtimeRefusal({ symbols }: NativeLibrary<typeof libcudart>): string | undefined {
   if (symbols.cudaMemPoolCreate === undefined || symbols.cudaMemPoolExportPointer === undefined) {
     return "it is older than CUDA 11.2 and has no memory pools";
   }

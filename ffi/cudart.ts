@@ -6,7 +6,7 @@
  */
 
 /** The table that `dlopen` takes for libcudart. */
-export const cudart = {
+export const libcudart = {
   cudaDriverGetVersion: { parameters: ["buffer" /* int *driverVersion */], result: "i32" },
   cudaRuntimeGetVersion: { parameters: ["buffer" /* int *runtimeVersion */], result: "i32" },
   cudaGetLastError: { parameters: [], result: "i32" },

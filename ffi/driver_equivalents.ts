@@ -6,12 +6,12 @@
  * @module
  */
 import type { libcuda } from "./cuda.ts";
-import type { cudart } from "./cudart.ts";
+import type { libcudart } from "./cudart.ts";
 import type { NativeFunctions } from "./host.ts";
 import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 
 /** The functions of libcudart, or their driver-API equivalents. */
-export type RuntimeFunctions = NativeFunctions<typeof cudart> & IpcFunctions;
+export type RuntimeFunctions = NativeFunctions<typeof libcudart> & IpcFunctions;
 /** The functions of libcuda. */
 export type DriverFunctions = NativeFunctions<typeof libcuda>;
 

@@ -210,7 +210,7 @@ const deno = globals.Deno?.permissions === undefined ? undefined : globals.Deno;
 const process = deno === undefined ? globals.process : undefined;
 
 /** The runtime that this code runs in. */
-export const host: "deno" | "bun" | "node" = detectHost();
+export const jsRuntime: "deno" | "bun" | "node" = detectHost();
 
 /**
  * Keeps libraries from being collected, and thus unloaded, before they are closed: a program may hold only functions.
@@ -226,13 +226,13 @@ function detectHost(): "deno" | "bun" | "node" {
 }
 
 function findRefusal(): string | undefined {
-  if (host === "deno") {
+  if (jsRuntime === "deno") {
     if (deno!.dlopen === undefined) return "this Deno has no FFI";
     let { state } = deno!.permissions.querySync({ name: "ffi" });
     if (state === "prompt") ({ state } = deno!.permissions.requestSync({ name: "ffi" }));
     return state === "granted" ? undefined : "FFI is not permitted; run with --allow-ffi";
   }
-  if (host === "bun") {
+  if (jsRuntime === "bun") {
     return process!.getBuiltinModule?.("bun:ffi") === undefined
       ? "this Bun has no FFI; use Bun 1.4 or newer"
       : undefined;
@@ -250,8 +250,8 @@ function backend(): Backend {
   if (loadedBackend === undefined) {
     const reason = ffiRefusal();
     if (reason !== undefined) throw new Error(`Cannot use native memory: ${reason}`);
-    if (host === "deno") loadedBackend = denoBackend(deno!);
-    else if (host === "bun") loadedBackend = bunBackend(process!.getBuiltinModule!("bun:ffi") as BunFfi);
+    if (jsRuntime === "deno") loadedBackend = denoBackend(deno!);
+    else if (jsRuntime === "bun") loadedBackend = bunBackend(process!.getBuiltinModule!("bun:ffi") as BunFfi);
     else loadedBackend = nodeBackend(process!.getBuiltinModule!("node:ffi") as NodeFfi);
   }
   return loadedBackend;

@@ -66,7 +66,7 @@ export function open(options: OpenOptions = {}): Cuda {
 }
 
 function openDriver(options: OpenOptions): Driver {
-  const wanted = options.driver ?? choiceOf("POOLPASS_DRIVER", ["auto", "cuda", "software"]) ?? "auto";
+  const wanted = options.driver ?? choiceFrom("POOLPASS_DRIVER", ["auto", "cuda", "software"]) ?? "auto";
   if (wanted === "software") return openSoftwareDriver(options);
   if (wanted !== "auto" && wanted !== "cuda") {
     throw new TypeError(`Cannot open the driver "${wanted}": it must be "auto", "cuda" or "software"`);
@@ -85,14 +85,14 @@ function openDriver(options: OpenOptions): Driver {
 
 function openSoftwareDriver({ softwareDevices }: OpenOptions): SoftwareDriver {
   return new SoftwareDriver({
-    devices: softwareDevices ?? countOf("POOLPASS_SOFTWARE_DEVICES") ?? defaultSoftwareDevices,
-    peers: choiceOf("POOLPASS_SOFTWARE_PEERS", ["all", "none"]) !== "none",
+    devices: softwareDevices ?? numberFrom("POOLPASS_SOFTWARE_DEVICES") ?? defaultSoftwareDevices,
+    peers: choiceFrom("POOLPASS_SOFTWARE_PEERS", ["all", "none"]) !== "none",
     visible: environmentVariable("CUDA_VISIBLE_DEVICES"),
-    stepLimit: countOf("POOLPASS_SOFTWARE_STEPS"),
+    stepLimit: numberFrom("POOLPASS_SOFTWARE_STEPS"),
   });
 }
 
-function choiceOf<C extends string>(variable: string, choices: readonly C[]): C | undefined {
+function choiceFrom<C extends string>(variable: string, choices: readonly C[]): C | undefined {
   const value = environmentVariable(variable);
   if (value === undefined || value === "") return undefined;
   const choice = choices.find((choice) => choice === value);
@@ -102,7 +102,7 @@ function choiceOf<C extends string>(variable: string, choices: readonly C[]): C 
   return choice;
 }
 
-function countOf(variable: string): number | undefined {
+function numberFrom(variable: string): number | undefined {
   const value = environmentVariable(variable);
   if (value === undefined || value === "") return undefined;
   if (!/^\d+$/.test(value)) throw new RangeError(`Cannot use ${variable}="${value}": it must be a whole number`);

@@ -1,5 +1,5 @@
 import { nameClass } from "../support/printing.ts";
-import { DeviceBuffer, type DeviceBufferParameters, partsOf, type ReadOptions } from "./device_buffer.ts";
+import { DeviceBuffer, type DeviceBufferParameters, type ReadOptions, viewArguments } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 
 /**
@@ -41,7 +41,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
-    const part = new DeviceArray(this.type, ...partsOf(this, begin * size, end * size));
+    const part = new DeviceArray(this.type, ...viewArguments(this, begin * size, end * size));
     part.stream = this.stream;
     return part;
   }

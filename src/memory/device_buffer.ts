@@ -73,10 +73,10 @@ export type DeviceBufferParameters = ConstructorParameters<typeof DeviceBuffer>;
  * Returns the constructor arguments of a view of the buffer's bytes from `byteBegin` to `byteEnd`, for subclasses.
  * Their stream is the device's default stream: the caller sets the view's stream.
  */
-export let partsOf: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParameters;
+export let viewArguments: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParameters;
 
 /** Invalidates the buffer of a module's global, whose memory is unloaded with the module: pending reads fail. */
-export let retire: (buffer: DeviceBuffer) => void;
+export let markUnloaded: (buffer: DeviceBuffer) => void;
 
 /**
  * Ends the use of a buffer without freeing it. Its memory must stay until `isBeingRead` is false: pending reads
@@ -107,7 +107,7 @@ export let awaitCopies: (buffer: DeviceBuffer, stream: CudaStream) => boolean;
 export let keepMemory: (buffer: DeviceBuffer, onFree: () => void) => () => void;
 
 /** Frees a buffer that its user may not free, such as an allocator's slab. */
-export let freeAsHolder: (buffer: DeviceBuffer, stream: CudaStream) => void;
+export let freeAsOwner: (buffer: DeviceBuffer, stream: CudaStream) => void;
 
 /** The position of the buffer, or of the part of a buffer, in its slab; undefined if its memory is an allocation. */
 export let slabPartOf: (buffer: DeviceBuffer) => SlabPart | undefined;
@@ -133,7 +133,7 @@ interface DeferredRelease {
 /** State that few buffers have. */
 interface RareData {
   /** Whether the memory was unloaded instead of freed: reads with copies still to enqueue fail. */
-  isRetired?: boolean;
+  isUnloaded?: boolean;
   /** The result of `hostView`, once it was called. */
   hostView?: ArrayBuffer;
   /** The host views of this buffer and of its parts. */
@@ -183,9 +183,9 @@ export class DeviceBuffer implements Disposable {
 
   static {
     sessionOfBuffer = (buffer) => buffer.#session;
-    partsOf = (buffer, byteBegin, byteEnd) => buffer.#partsOf(byteBegin, byteEnd);
-    retire = (buffer) => {
-      buffer.#allocatedRareData.isRetired = true;
+    viewArguments = (buffer, byteBegin, byteEnd) => buffer.#viewArguments(byteBegin, byteEnd);
+    markUnloaded = (buffer) => {
+      buffer.#allocatedRareData.isUnloaded = true;
       buffer.#markFreed();
     };
     endUse = (buffer) => buffer.#markFreed();
@@ -202,7 +202,7 @@ export class DeviceBuffer implements Disposable {
       }
       return buffer.#whole.#hold(onFree);
     };
-    freeAsHolder = (buffer, stream) => buffer.#free(stream);
+    freeAsOwner = (buffer, stream) => buffer.#free(stream);
     slabPartOf = (buffer) => {
       const { part } = buffer.#owner;
       if (part === undefined) return undefined;
@@ -215,12 +215,12 @@ export class DeviceBuffer implements Disposable {
     printAs(this, "DeviceBuffer", (buffer) => {
       const whole = buffer.#whole;
       const freed = whole.#rareData?.deferredRelease === undefined ? "freed" : "freed, still kept";
-      const living = buffer.#session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
+      const live = buffer.#session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
       const place = placeOf(buffer.#owner.isHostMemory ? undefined : buffer.device);
       // Properties of DeviceArray, a subclass.
       const { length, type } = buffer as { readonly length?: number; readonly type?: { readonly name: string } };
       const elements = type === undefined ? "" : `${type.name}(${length}), `;
-      const state = whole.#isFreed ? freed : living;
+      const state = whole.#isFreed ? freed : live;
       // Not the constructor's name: a bundler may have changed it.
       const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
       return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
@@ -484,7 +484,7 @@ export class DeviceBuffer implements Disposable {
       throw new RangeError(`Cannot view bytes ${byteBegin} to ${byteEnd} of the buffer: the end is before the start`);
     }
     this.#checkRange(byteBegin, byteEnd - byteBegin);
-    const part = new DeviceBuffer(...this.#partsOf(byteBegin, byteEnd));
+    const part = new DeviceBuffer(...this.#viewArguments(byteBegin, byteEnd));
     part.#stream = this.#stream;
     return part;
   }
@@ -667,7 +667,7 @@ export class DeviceBuffer implements Disposable {
     throw errorOfAnotherCuda("copy to or from a buffer");
   }
 
-  #partsOf(byteBegin: number, byteEnd: number): DeviceBufferParameters {
+  #viewArguments(byteBegin: number, byteEnd: number): DeviceBufferParameters {
     const address = this.address + BigInt(byteBegin);
     // This stream gives the view its device. The caller sets the view's own stream, which may be on another device.
     const { defaultStream } = this.device;
@@ -753,7 +753,7 @@ export class DeviceBuffer implements Disposable {
 
   /** Enqueues the copy of one piece to page-locked memory. */
   #enqueuePiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
-    if (this.#whole.#rareData?.isRetired) {
+    if (this.#whole.#rareData?.isUnloaded) {
       throw new ReferenceError("Cannot finish the read of the buffer: its module was disposed");
     }
     const { driver, staging } = this.#session;

@@ -14,8 +14,8 @@ export interface ExportDataEntry<V> extends HashEntry<ExportDataEntry<V>> {
 }
 
 /** The key of the last lookup in any map, as words, which compare fast, and its hash. */
-const words = new Int32Array(exportDataByteLength / Int32Array.BYTES_PER_ELEMENT);
-const bytes = new Uint8Array(words.buffer);
+const keyWords = new Int32Array(exportDataByteLength / Int32Array.BYTES_PER_ELEMENT);
+const keyBytes = new Uint8Array(keyWords.buffer);
 let keyHash = 0;
 /** The prime of the FNV hash (Fowler, Noll, Vo). */
 const prime = 0x01000193;
@@ -35,11 +35,11 @@ export class ExportDataMap<V> {
 
   /** Adds a value for the key that the last `get` did not find. Returns the entry, which `delete` takes. */
   addLatest(value: V): ExportDataEntry<V> {
-    const entry = this.#idle ?? { hash: 0, words: new Array<number>(words.length).fill(0), value, next: undefined };
+    const entry = this.#idle ?? { hash: 0, words: new Array<number>(keyWords.length).fill(0), value, next: undefined };
     this.#idle = entry.next;
     entry.hash = keyHash;
     entry.value = value;
-    for (let index = 0; index < words.length; index++) entry.words[index] = words[index]!;
+    for (let index = 0; index < keyWords.length; index++) entry.words[index] = keyWords[index]!;
     this.#table.add(entry);
     return entry;
   }
@@ -54,20 +54,20 @@ export class ExportDataMap<V> {
 
 /** Loads a key and hashes it, in four independent chains that a processor can run in parallel. */
 function loadKey(exportData: Uint8Array): void {
-  bytes.set(exportData);
+  keyBytes.set(exportData);
   let [a, b, c, d] = [0, 0, 0, 0];
-  for (let index = 0; index < words.length; index += 4) {
-    a = Math.imul(a ^ words[index]!, prime);
-    b = Math.imul(b ^ words[index + 1]!, prime);
-    c = Math.imul(c ^ words[index + 2]!, prime);
-    d = Math.imul(d ^ words[index + 3]!, prime);
+  for (let index = 0; index < keyWords.length; index += 4) {
+    a = Math.imul(a ^ keyWords[index]!, prime);
+    b = Math.imul(b ^ keyWords[index + 1]!, prime);
+    c = Math.imul(c ^ keyWords[index + 2]!, prime);
+    d = Math.imul(d ^ keyWords[index + 3]!, prime);
   }
   keyHash = mixHash(a ^ Math.imul(b, 3) ^ Math.imul(c, 5) ^ Math.imul(d, 7));
 }
 
 function equalsKey(others: readonly number[]): boolean {
-  for (let index = 0; index < words.length; index++) {
-    if (others[index] !== words[index]) return false;
+  for (let index = 0; index < keyWords.length; index++) {
+    if (others[index] !== keyWords[index]) return false;
   }
   return true;
 }

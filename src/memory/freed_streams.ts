@@ -18,7 +18,7 @@ export class FreedStreams {
   #last: CudaStream | undefined;
 
   /** Adds the stream of a free. */
-  note(stream: CudaStream): void {
+  add(stream: CudaStream): void {
     if (stream === this.#last) return;
     this.#last = stream;
     this.#streams.add(stream);

@@ -22,7 +22,7 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
    * Number of buffers over the mapping. The driver unmaps at the first free, so only the last buffer's free may reach
    * it.
    */
-  count = 0;
+  bufferCount = 0;
   /** For each stream on which other buffers were freed: an event recorded after the free. */
   earlierFrees: Map<CudaStream, bigint> | undefined;
 
@@ -44,7 +44,7 @@ export class ImportedMappings {
   /** Number of imports: the driver expects as many destroys. */
   imports = 0;
   /** The device that the memory is on, determined at the first import: `setAccess` may hide it later. */
-  resident: number | "host" | undefined;
+  memoryDevice: number | "host" | undefined;
 
   constructor(onUnused: () => void) {
     this.#onUnused = onUnused;
@@ -69,7 +69,7 @@ export class ImportedMappings {
   }
 
   /** Binds the export data that `withData` just did not find to the mapping, which may have other export data too. */
-  bindLatestData(mapping: ImportedMapping): void {
+  addLatestData(mapping: ImportedMapping): void {
     const entry = this.#byData.addLatest(mapping);
     if (mapping.entry === undefined) mapping.entry = entry;
     else (mapping.otherEntries ??= []).push(entry);

@@ -15,7 +15,7 @@ import { checkByteLength, whatIs } from "../support/validation.ts";
 const sweepSize = 64;
 
 /** Calls back once when the pool is disposed. */
-export let whenGivenUp: (pool: ImportedMemoryPool, callback: () => void) => void;
+export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
 
 /**
  * A pool of another process. It cannot allocate, only map what that process has allocated. Comes from
@@ -36,7 +36,7 @@ export class ImportedMemoryPool implements Disposable {
   readonly #freedOn = new FreedStreams();
 
   static {
-    whenGivenUp = (pool, callback) => {
+    whenImportedPoolDisposed = (pool, callback) => {
       pool.#onDispose = callback;
     };
     printAs(this, "ImportedMemoryPool", (pool) => {
@@ -59,7 +59,7 @@ export class ImportedMemoryPool implements Disposable {
     this.#mappings.addImporter();
     this.#owner = {
       release: (address, _byteLength, stream) => this.#free(address, stream),
-      isHostMemory: this.#mappings.resident === "host",
+      isHostMemory: this.#mappings.memoryDevice === "host",
     };
   }
 
@@ -110,13 +110,13 @@ export class ImportedMemoryPool implements Disposable {
     void this.unsafeHandle;
     const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData);
     if (mapping.byteLength < byteLength) {
-      if (mapping.count === 0) this.#unmap(mapping, this.device.defaultStream);
+      if (mapping.bufferCount === 0) this.#unmap(mapping, this.device.defaultStream);
       throw new SharingError(
         "size-mismatch",
         `Cannot import a buffer of ${byteLength} bytes: the exporter has allocated ${mapping.byteLength}`,
       );
     }
-    mapping.count++;
+    mapping.bufferCount++;
     this.#liveCount++;
     const { address } = mapping;
     return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, this.device.defaultStream);
@@ -142,8 +142,8 @@ export class ImportedMemoryPool implements Disposable {
    * @throws {CudaError} For the same reasons as `MemoryPool.setAccess`
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
-    const resident = this.#mappings.resident === "host" ? undefined : this.device;
-    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, resident });
+    const poolDevice = this.#mappings.memoryDevice === "host" ? undefined : this.device;
+    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, poolDevice });
   }
 
   /**
@@ -191,17 +191,17 @@ export class ImportedMemoryPool implements Disposable {
       mapping = new ImportedMapping(address, this.#sizeOf(address));
       this.#mappings.add(mapping);
     }
-    this.#mappings.bindLatestData(mapping);
+    this.#mappings.addLatestData(mapping);
     return mapping;
   }
 
   #free(address: bigint, stream: CudaStream): void {
     const mapping = this.#mappings.at(address)!;
-    if (mapping.count > 1) this.#recordFree(mapping, stream);
+    if (mapping.bufferCount > 1) this.#recordFree(mapping, stream);
     else this.#unmap(mapping, stream);
-    mapping.count--;
+    mapping.bufferCount--;
     this.#liveCount--;
-    this.#freedOn.note(stream);
+    this.#freedOn.add(stream);
   }
 
   /**
@@ -258,7 +258,7 @@ export class ImportedMemoryPool implements Disposable {
     if (earlierFrees !== undefined) {
       for (const event of earlierFrees.values()) this.#session.destroyMarker(event);
     }
-    this.#mappings.freedOn.note(stream);
+    this.#mappings.freedOn.add(stream);
     this.#mappings.remove(mapping);
   }
 }

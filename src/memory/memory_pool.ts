@@ -59,7 +59,7 @@ export interface PoolUsage {
  *
  * @throws {ReferenceError} If the pool was disposed
  */
-export let whenDisposed: (pool: MemoryPool, callback: () => void) => () => void;
+export let whenPoolDisposed: (pool: MemoryPool, callback: () => void) => () => void;
 
 const unlimited = 2n ** 64n - 1n;
 
@@ -101,13 +101,13 @@ export class MemoryPool implements Disposable {
   /** Whether a free failed because the context was lost: buffers that remain are not leaks. */
   #isLost = false;
   /** Byte lengths, by address, of slabs and of freed buffers whose memory is still kept, by a read for example. */
-  readonly #awaitingRelease = new Map<bigint, number>();
+  readonly #notLeaked = new Map<bigint, number>();
   #liveCount = 0;
   #liveBytes = 0;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
   static {
-    whenDisposed = (pool, callback) => {
+    whenPoolDisposed = (pool, callback) => {
       void pool.unsafeHandle;
       const entry = { callback };
       const entries = pool.#disposeCallbacks ??= new Set();
@@ -117,8 +117,8 @@ export class MemoryPool implements Disposable {
     printAs(this, "MemoryPool", (pool) => {
       const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
       const buffers = countOf(pool.#liveCount, "buffer");
-      const living = pool.#liveCount === 0 ? "disposed" : `disposed, ${buffers} not freed`;
-      const state = pool.#handle === undefined || pool.#session.hasEnded ? living : `${buffers}, ${
+      const disposed = pool.#liveCount === 0 ? "disposed" : `disposed, ${buffers} not freed`;
+      const state = pool.#handle === undefined || pool.#session.hasEnded ? disposed : `${buffers}, ${
         stateOf(() => {
           const used = pool.#getAttribute(memPoolAttribute.usedMemCurrent);
           return `${used} of ${pool.#getAttribute(memPoolAttribute.reservedMemCurrent)} bytes in use`;
@@ -150,7 +150,7 @@ export class MemoryPool implements Disposable {
     this.#isOwned = isOwned;
     this.#owner = {
       release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
-      awaitRelease: (address, byteLength) => this.#awaitingRelease.set(address, byteLength),
+      awaitRelease: (address, byteLength) => this.#notLeaked.set(address, byteLength),
       isHostMemory: device === undefined,
     };
     session.pools.set(handle, this);
@@ -220,7 +220,7 @@ export class MemoryPool implements Disposable {
       pool: this,
       allocateSlab: (byteLength, stream) => this.#allocateSlab(byteLength, stream),
       allocationStream: (stream) => this.#allocationStream(stream),
-      whenDisposed: (callback) => whenDisposed(this, callback),
+      whenDisposed: (callback) => whenPoolDisposed(this, callback),
     };
     return new CachingAllocator(this.#session, source, options);
   }
@@ -321,7 +321,7 @@ export class MemoryPool implements Disposable {
    * device is not a peer of the pool's device
    */
   setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
-    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, resident: this.device });
+    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, poolDevice: this.device });
   }
 
   /**
@@ -387,10 +387,10 @@ export class MemoryPool implements Disposable {
 
   #reportLeaks(): void {
     reportLeak({
-      count: this.#liveCount - this.#awaitingRelease.size,
-      byteLength: [...this.#awaitingRelease.values()].reduce((sum, freed) => sum - freed, this.#liveBytes),
+      count: this.#liveCount - this.#notLeaked.size,
+      byteLength: [...this.#notLeaked.values()].reduce((sum, freed) => sum - freed, this.#liveBytes),
       before: `${this.#name} was disposed`,
-      origins: [...this.#origins ?? []].filter(([address]) => !this.#awaitingRelease.has(address))
+      origins: [...this.#origins ?? []].filter(([address]) => !this.#notLeaked.has(address))
         .map(([, origin]) => origin),
     });
   }
@@ -420,8 +420,8 @@ export class MemoryPool implements Disposable {
     this.#liveCount--;
     this.#liveBytes -= byteLength;
     this.#origins?.delete(address);
-    if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(address);
-    this.#freedOn.note(stream);
+    if (this.#notLeaked.size > 0) this.#notLeaked.delete(address);
+    this.#freedOn.add(stream);
     this.#destroyIfUnused();
   }
 
@@ -441,7 +441,7 @@ export class MemoryPool implements Disposable {
 
   #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
     const address = this.#allocate(byteLength, stream);
-    this.#awaitingRelease.set(address, byteLength);
+    this.#notLeaked.set(address, byteLength);
     const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
     return new DeviceBuffer(this.#session, owner, this, address, byteLength, stream);
   }

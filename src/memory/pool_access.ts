@@ -34,15 +34,15 @@ export function getPoolAccess(session: Session, pool: bigint, { device }: { devi
  * Sets the access of devices to a pool, by `cudaMemPoolSetAccess`, after checking that each can be a peer of the pool's
  * device.
  *
- * @param options.resident The pool's own device; undefined for host memory.
+ * @param options.poolDevice The pool's own device; undefined for host memory.
  */
 export function setPoolAccess(
   session: Session,
   pool: bigint,
-  { devices, access, resident }: {
+  { devices, access, poolDevice }: {
     devices: CudaDevice | readonly CudaDevice[];
     access: Access;
-    resident: CudaDevice | undefined;
+    poolDevice: CudaDevice | undefined;
   },
 ): void {
   if (!Object.hasOwn(flagsByAccess, access)) {
@@ -52,7 +52,7 @@ export function setPoolAccess(
   const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];
   for (const device of list) checkDevice(device, session);
   const ordinals = list.map(({ ordinal }) => ordinal).join(", ");
-  for (const device of list) if (access !== "none") checkIsPeer(device, resident);
+  for (const device of list) if (access !== "none") checkIsPeer(device, poolDevice);
   try {
     session.driver.memPoolSetAccess(
       pool,
@@ -64,9 +64,9 @@ export function setPoolAccess(
 }
 
 /** Driver versions differ in their error for devices that are not peers, so this throws its own. */
-function checkIsPeer(device: CudaDevice, resident: CudaDevice | undefined): void {
-  if (resident === undefined || device.ordinal === resident.ordinal || device.canAccessPeer(resident)) return;
-  const message = `Cannot give device ${device.ordinal} access to a pool of device ${resident.ordinal}: ` +
+function checkIsPeer(device: CudaDevice, poolDevice: CudaDevice | undefined): void {
+  if (poolDevice === undefined || device.ordinal === poolDevice.ordinal || device.canAccessPeer(poolDevice)) return;
+  const message = `Cannot give device ${device.ordinal} access to a pool of device ${poolDevice.ordinal}: ` +
     "the devices are not peers; copy the memory instead";
   throw new CudaError(cudaErrorNumbers.cudaErrorPeerAccessUnsupported, "cudaMemPoolSetAccess", message);
 }

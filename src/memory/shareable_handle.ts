@@ -15,7 +15,7 @@ const fabricByteLength = 64;
  * Guards the constructor at run time, because a handle closes the descriptor it was made from; `private` guards only
  * types.
  */
-const factory = Symbol();
+const constructionToken = Symbol();
 
 /**
  * A handle to a memory pool that another process can import. It owns a file descriptor, which it closes, or holds the
@@ -43,10 +43,10 @@ export class ShareableHandle implements Disposable {
   }
 
   private constructor(
-    maker: typeof factory,
+    token: typeof constructionToken,
     parts: { type: "posix-fd" | "fabric"; fd?: number; bytes?: Uint8Array<ArrayBuffer> },
   ) {
-    if (maker !== factory) {
+    if (token !== constructionToken) {
       throw new TypeError(
         "Cannot construct a ShareableHandle: MemoryPool.exportHandle, ShareableHandle.fromFd and .fromBytes make them",
       );
@@ -72,7 +72,7 @@ export class ShareableHandle implements Disposable {
     } catch (cause) {
       throw new RangeError(`Cannot take over descriptor ${fd}: it is not open`, { cause });
     }
-    return new ShareableHandle(factory, { type: "posix-fd", fd });
+    return new ShareableHandle(constructionToken, { type: "posix-fd", fd });
   }
 
   /**
@@ -86,7 +86,7 @@ export class ShareableHandle implements Disposable {
     if (bytes.length !== fabricByteLength) {
       throw new RangeError(`Cannot make a fabric handle of ${bytes.length} bytes: it has ${fabricByteLength}`);
     }
-    return new ShareableHandle(factory, { type: "fabric", bytes: Uint8Array.from(bytes) });
+    return new ShareableHandle(constructionToken, { type: "fabric", bytes: Uint8Array.from(bytes) });
   }
 
   /**

@@ -190,8 +190,8 @@ export class CudaDevice {
     driver.eventRecord(this.ordinal, event, stream);
   }
 
-  #destroyDisposedStreamMarker(departure: bigint): void {
-    if (this.#disposedStreamMarkers.delete(departure)) this.#session.destroyMarker(departure);
+  #destroyDisposedStreamMarker(event: bigint): void {
+    if (this.#disposedStreamMarkers.delete(event)) this.#session.destroyMarker(event);
   }
 
   /**
@@ -367,7 +367,7 @@ export class CudaDevice {
       );
     }
     try {
-      this.#checkResident(imported);
+      this.#checkMemoryDevice(imported);
       return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
     } catch (error) {
       const mappings = this.#session.importedMappings(imported);
@@ -382,15 +382,15 @@ export class CudaDevice {
    * Throws unless the pool's memory is on this device. When a pool is first imported, only its own device has access to
    * it; no device has access to a pool in host memory.
    */
-  #checkResident(imported: bigint): void {
+  #checkMemoryDevice(imported: bigint): void {
     const { driver } = this.#session;
     const mappings = this.#session.importedMappings(imported);
-    mappings.resident ??= Array.from({ length: driver.getDeviceCount() }, (_, id) => id)
+    mappings.memoryDevice ??= Array.from({ length: driver.getDeviceCount() }, (_, id) => id)
       .find((id) => driver.memPoolGetAccess(imported, { type: memLocationType.device, id }) !== memAccessFlags.none) ??
       "host";
-    if (mappings.resident === "host" || mappings.resident === this.ordinal) return;
+    if (mappings.memoryDevice === "host" || mappings.memoryDevice === this.ordinal) return;
     throw new RangeError(
-      `Cannot import the pool on device ${this.ordinal}: its memory is on device ${mappings.resident}; import it there`,
+      `Cannot import the pool on device ${this.ordinal}: its memory is on device ${mappings.memoryDevice}; import it there`,
     );
   }
 

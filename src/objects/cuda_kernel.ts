@@ -6,7 +6,7 @@ import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/error_wording.ts";
 import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
 import { formatParameterType } from "./given_signature.ts";
-import { exceededLimit, extentOf, refuseShape, shapeOf } from "./launch_shape.ts";
+import { exceededLimit, extentOf, formatShape, refuseShape } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength, checkNumber, maximumInt, whatIs } from "../support/validation.ts";
@@ -138,7 +138,7 @@ export class CudaKernel {
     } catch (error) {
       const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
       throw cannot(
-        `launch ${name} with a grid of ${shapeOf(grid)} blocks of ${shapeOf(block)} threads${shared}`,
+        `launch ${name} with a grid of ${formatShape(grid)} blocks of ${formatShape(block)} threads${shared}`,
         error,
         this.#hintOf(error, options),
       );

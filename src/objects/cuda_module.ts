@@ -1,9 +1,9 @@
 import { listOf, printAs } from "../support/printing.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { type BufferOwner, DeviceBuffer, retire } from "../memory/device_buffer.ts";
+import { type BufferOwner, DeviceBuffer, markUnloaded } from "../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../support/error_wording.ts";
-import { givenSignature } from "./given_signature.ts";
+import { signatureFromTypes } from "./given_signature.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
 import { checkOptions, whatIs } from "../support/validation.ts";
@@ -76,7 +76,7 @@ export class CudaModule implements Disposable {
     if (known !== undefined && options.parameters === undefined) return known;
     const signature = options.parameters === undefined
       ? this.#signatures.get(name)
-      : givenSignature(name, options.parameters, this.#signatures.get(name));
+      : signatureFromTypes(name, options.parameters, this.#signatures.get(name));
     if (signature === undefined) {
       const alternatives = this.#signatures.size === 0
         ? 'its image does not list its kernels; give the "parameters" of this one'
@@ -125,7 +125,7 @@ export class CudaModule implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
-    for (const global of this.#globals.values()) retire(global);
+    for (const global of this.#globals.values()) markUnloaded(global);
     ignoreLoss(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
   }
 }

@@ -18,7 +18,7 @@ import { whatIs } from "../support/validation.ts";
  *
  * @param known The signature in the module's PTX, which the types must not contradict.
  */
-export function givenSignature(
+export function signatureFromTypes(
   name: string,
   types: readonly ParameterType[],
   known: KernelSignature | undefined,

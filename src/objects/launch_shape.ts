@@ -43,14 +43,14 @@ export function refuseShape(kernel: string, { grid, block }: LaunchOptions): nev
   }
   throw new RangeError(
     `Cannot launch ${kernel} with a ${what} of ${
-      shapeOf(dimensions as Dim3)
+      formatShape(dimensions as Dim3)
     }: each extent is a whole number from 1 to ` +
       maximumExtent,
   );
 }
 
 /** Formats extents: "4", or "4 x 2 x 1". */
-export function shapeOf(dimensions: Dim3): string {
+export function formatShape(dimensions: Dim3): string {
   return typeof dimensions === "number"
     ? String(dimensions)
     : Array.from(dimensions, (extent, axis) => axis > 0 && extent === undefined ? 1 : extent).join(" x ");

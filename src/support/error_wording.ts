@@ -54,7 +54,7 @@ export function openingHint(error: unknown, what: string): string {
 }
 
 /** The driver's own error behind one that `cannot` made, for a caller that can explain it better. */
-export function givenByDriver(error: unknown): unknown {
+export function driverErrorOf(error: unknown): unknown {
   return error instanceof CudaError && error.cause instanceof CudaError ? error.cause : error;
 }
 

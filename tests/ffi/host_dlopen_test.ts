@@ -1,11 +1,11 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { addressOf, dlopen, ffiRefusal, foreignBuffer, host } from "../../ffi/host.ts";
+import { addressOf, dlopen, ffiRefusal, foreignBuffer, jsRuntime } from "../../ffi/host.ts";
 import { startScript } from "../support/child_process.ts";
 
 test("this runtime is known, and permits FFI", () => {
   const expected = "Deno" in globalThis ? "deno" : "Bun" in globalThis ? "bun" : "node";
-  assertEquals(host, expected);
+  assertEquals(jsRuntime, expected);
   assertEquals(ffiRefusal(), undefined);
 });
 
@@ -56,7 +56,7 @@ test("a function that was bound late is the runtime's own from its second call o
   const functions = { ...library.symbols, another: library.symbols.abs, other: ffiRefusal };
   const late = functions.abs;
   functions.another!(-5);
-  assertEquals(functions.abs === late, host !== "deno", "Deno alone gains by it");
+  assertEquals(functions.abs === late, jsRuntime !== "deno", "Deno alone gains by it");
   assertEquals(functions.abs, functions.another);
   assertEquals(functions.other, ffiRefusal);
   assertEquals(functions.abs!(-6), 6);
@@ -104,14 +104,14 @@ test("any part of a 4 GiB memory is passed as it is", () => {
   assertEquals(memory[2 ** 32 - 1], 77);
 });
 
-const needsProcess = host === "deno" ? undefined : "only Deno loads it when it is touched";
+const needsProcess = jsRuntime === "deno" ? undefined : "only Deno loads it when it is touched";
 
 test("a device is opened without what Deno has of Node", needsProcess ? { skip: needsProcess } : {}, async () => {
   await using child = startScript("children/open_without_node.ts", []);
   assertEquals(await child.nextLine(), "opened", await child.errors());
 });
 
-const notDeno = host === "deno" ? undefined : "only Deno asks for a permission";
+const notDeno = jsRuntime === "deno" ? undefined : "only Deno asks for a permission";
 
 test("without the permission there is a reason, and no prompt", notDeno ? { skip: notDeno } : {}, async () => {
   await using child = startScript("children/print_refusal.ts", [], { permissions: [] });

@@ -6,7 +6,7 @@
  */
 import { libcuda } from "../../ffi/cuda.ts";
 import { loadCudaLibraries } from "../../ffi/cuda_libraries.ts";
-import { cudart } from "../../ffi/cudart.ts";
+import { libcudart } from "../../ffi/cudart.ts";
 import { dlopen } from "../../ffi/host.ts";
 import { ipcFunctions } from "../../ffi/ipc_functions.ts";
 import { sampleDriverSymbols, sampleRuntimeSymbols } from "./sample_symbol_tables.ts";
@@ -94,7 +94,7 @@ const librarySymbols = {
 
 /** The names that are bound, by libcudart's tables or libcuda's. */
 export const boundSymbols: readonly string[] = [
-  ...Object.keys(cudart),
+  ...Object.keys(libcudart),
   ...Object.keys(sampleRuntimeSymbols),
   ...Object.keys(ipcFunctions({ addressOfFunction: () => undefined }, { openEvent: "", openMemory: "" })),
   ...Object.keys(libcuda),

@@ -144,7 +144,7 @@ test("memory that several export data name is one mapping, and they go with it",
   mappings.add(mapping);
   for (const each of data) {
     assertEquals(mappings.withData(each), undefined);
-    mappings.bindLatestData(mapping);
+    mappings.addLatestData(mapping);
   }
   const other = new ImportedMapping(0x7f01_0000_0000n, 512);
   mappings.add(other);

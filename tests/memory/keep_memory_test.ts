@@ -4,7 +4,7 @@ import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { keepMemory, wholeOf } from "../../src/memory/device_buffer.ts";
 import type { Driver } from "../../src/driver.ts";
-import { whenDisposed } from "../../src/memory/memory_pool.ts";
+import { whenPoolDisposed } from "../../src/memory/memory_pool.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
@@ -271,14 +271,14 @@ testOnEachDriver("whoever keeps memory of a pool is told when that is disposed",
   const letGo = keepMemory(buffer, nothing);
   buffer.free();
   const told: string[] = [];
-  whenDisposed(pool, () => {
+  whenPoolDisposed(pool, () => {
     assertThrows(() => pool.allocate(1), ReferenceError, "it was disposed");
     told.push("first");
     letGo();
   });
   const same = () => told.push("same");
-  whenDisposed(pool, same);
-  const cancel = whenDisposed(pool, same);
+  whenPoolDisposed(pool, same);
+  const cancel = whenPoolDisposed(pool, same);
   cancel();
   cancel();
   assertEquals(told, []);
@@ -288,12 +288,12 @@ testOnEachDriver("whoever keeps memory of a pool is told when that is disposed",
   const destroys = calls.filter(({ name }) => name === "memPoolDestroy").map((call) => call.arguments);
   assertEquals(destroys, [[handle]]);
   assert(gpu.currentPool === gpu.defaultPool);
-  assertThrows(() => whenDisposed(pool, nothing), ReferenceError, "the pool on device 0: it was disposed");
+  assertThrows(() => whenPoolDisposed(pool, nothing), ReferenceError, "the pool on device 0: it was disposed");
 });
 
 testOnEachDriver("a device's default pool stays, and nobody is told that it was disposed", (cuda) => {
   const { defaultPool } = cuda.device(0);
-  const cancel = whenDisposed(defaultPool, () => {
+  const cancel = whenPoolDisposed(defaultPool, () => {
     throw new Error("It is not disposed");
   });
   defaultPool[Symbol.dispose]();

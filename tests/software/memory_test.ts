@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { test } from "node:test";
-import { host } from "../../ffi/host.ts";
+import { jsRuntime } from "../../ffi/host.ts";
 import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { errno, SystemError } from "../../ffi/shim/system_error.ts";
@@ -13,7 +13,7 @@ import { leakTest } from "../support/resources.ts";
 import { codeOf, launchFill, readBytes } from "../support/software_calls.ts";
 
 const skip = shimRefusal();
-const notDeno = host === "deno" ? {} : { skip: "only Deno can do without FFI" };
+const notDeno = jsRuntime === "deno" ? {} : { skip: "only Deno can do without FFI" };
 
 /** A test below the public objects. */
 function testDriver(name: string, body: (driver: SoftwareDriver) => void | Promise<void>, skip?: string): void {

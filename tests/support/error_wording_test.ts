@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
 import { CudaError } from "../../src/support/errors.ts";
-import { cannot, givenByDriver, isLoss } from "../../src/support/error_wording.ts";
+import { cannot, driverErrorOf, isLoss } from "../../src/support/error_wording.ts";
 import { cudaHeaders } from "./cuda_headers.ts";
 
 const withoutHeaders = cudaHeaders === undefined && "there are no CUDA headers";
@@ -37,8 +37,8 @@ test("what to try is what the caller knows, but where the error itself says more
 
 test("who says more of an error begins from what the driver gave", () => {
   const given = new CudaError(1, "cudaCall");
-  assert(givenByDriver(cannot("do a part of it", given, "try that")) === given);
-  assert(givenByDriver(given) === given);
+  assert(driverErrorOf(cannot("do a part of it", given, "try that")) === given);
+  assert(driverErrorOf(given) === given);
   const other = new TypeError("no");
-  assert(givenByDriver(other) === other && cannot("do it", other) === other);
+  assert(driverErrorOf(other) === other && cannot("do it", other) === other);
 });

@@ -6,9 +6,9 @@ import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
 import { DeviceArray } from "../device_array.ts";
-import { DeviceBuffer, freeAsHolder, type SlabPart, slabPartOf } from "../device_buffer.ts";
+import { DeviceBuffer, freeAsOwner, type SlabPart, slabPartOf } from "../device_buffer.ts";
 import { CudaError } from "../../support/errors.ts";
-import { cannot, givenByDriver, ignoreLoss } from "../../support/error_wording.ts";
+import { cannot, driverErrorOf, ignoreLoss } from "../../support/error_wording.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
 import type { MemoryPool } from "../memory_pool.ts";
 import type { Session } from "../../session.ts";
@@ -139,7 +139,7 @@ export class CachingAllocator implements Disposable {
   #refusedByteLength = Infinity;
   /** Allocations left for which the pool is not asked again. */
   #requestsToSkip = 0;
-  readonly #stopWatching: () => void;
+  readonly #stopWatchingPool: () => void;
   #isDisposed = false;
 
   static {
@@ -182,7 +182,7 @@ export class CachingAllocator implements Disposable {
       awaitRelease: (block) => this.#awaitingRelease.add(block),
     };
     if (session.debug) this.#origins = new Map();
-    this.#stopWatching = source.whenDisposed(() => this[Symbol.dispose]());
+    this.#stopWatchingPool = source.whenDisposed(() => this[Symbol.dispose]());
   }
 
   /** The device that the memory is on; undefined for a pool in host memory. */
@@ -272,7 +272,7 @@ export class CachingAllocator implements Disposable {
       this.#releaseSlabs(byteLength);
       for (const list of this.#listByStream.values()) list.usedHigh = list.used;
     } catch (error) {
-      throw cannot(`trim ${this.#name}`, givenByDriver(error));
+      throw cannot(`trim ${this.#name}`, driverErrorOf(error));
     }
   }
 
@@ -301,7 +301,7 @@ export class CachingAllocator implements Disposable {
   [Symbol.dispose](): void {
     if (!this.#isDisposed) {
       this.#isDisposed = true;
-      this.#stopWatching();
+      this.#stopWatchingPool();
       if (!this.#session.hasEnded) this.#reportLeaks();
     }
     // If a release fails, a later call continues here.
@@ -373,7 +373,7 @@ export class CachingAllocator implements Disposable {
     if (list === undefined) {
       list = new FreeList(this.#session, stream);
       this.#listByStream.set(stream, list);
-      this.#cancelByStream.set(stream, whenStreamDisposed(stream, () => this.#retire(stream)));
+      this.#cancelByStream.set(stream, whenStreamDisposed(stream, () => this.#onStreamDisposed(stream)));
     }
     this.#lastStream = stream;
     this.#lastList = list;
@@ -381,9 +381,9 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Called when a stream is about to be destroyed. */
-  #retire(stream: CudaStream): void {
+  #onStreamDisposed(stream: CudaStream): void {
     const list = this.#listByStream.get(stream)!;
-    list.retire();
+    list.detachStream();
     this.#cancelByStream.get(stream)!();
     this.#cancelByStream.delete(stream);
     this.#listByStream.delete(stream);
@@ -407,7 +407,7 @@ export class CachingAllocator implements Disposable {
       const hint = isOutOfMemory(error)
         ? `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`
         : undefined;
-      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, givenByDriver(error), hint);
+      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
     }
   }
 
@@ -461,7 +461,7 @@ export class CachingAllocator implements Disposable {
     this.#releaseSurplus(byteLength, list);
     const wasJustRefused = this.#wasJustRefused(byteLength);
     if (!wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
-    const block = this.#takeCompleted(byteLength, list) ?? this.#takeBehindWork(byteLength, list);
+    const block = this.#takeCompleted(byteLength, list) ?? this.#takePending(byteLength, list);
     if (block !== undefined) return block;
     if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
     // Releasing smaller slabs may make room for a larger one: at once, or when the pool learns that their frees are
@@ -490,7 +490,7 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Takes a block that another stream has freed, and makes the list's stream wait for that stream's work. */
-  #takeBehindWork(byteLength: number, list: FreeList): Block | undefined {
+  #takePending(byteLength: number, list: FreeList): Block | undefined {
     const stream = list.stream!;
     const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
     for (const other of others) {
@@ -583,7 +583,7 @@ export class CachingAllocator implements Disposable {
     const { stream: own, device } = slab.buffer;
     const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
     for (const freeList of freeLists) if (freeList.stream !== stream) freeList.makeStreamWait(stream);
-    freeAsHolder(slab.buffer, stream);
+    freeAsOwner(slab.buffer, stream);
     this.#refusedByteLength = Infinity;
     for (const block of [...blocksOf(slab)]) block.freeList!.remove(block);
     this.#slabs.delete(slab);

@@ -167,7 +167,7 @@ export class FreeList {
   }
 
   /** Replaces the stream, which is about to be destroyed, by an event. Changes nothing if it throws. */
-  retire(): void {
+  detachStream(): void {
     ignoreLoss(() => {
       if (!this.isEmpty) this.#mark();
     });

@@ -201,7 +201,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     this.#wake();
     // Leaving the channel releases all slots.
     for (const slot of this.#held) {
-      this.#freedOn.note(slot.buffer.stream);
+      this.#freedOn.add(slot.buffer.stream);
       this.#endUse(slot.buffer);
     }
     this.#held.clear();
@@ -234,7 +234,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     if (awaitCopies(slot.buffer, stream)) release(stream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
     else void Promise.allSettled([stream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
-    this.#freedOn.note(stream);
+    this.#freedOn.add(stream);
     this.#held.delete(slot);
     this.#full.delete(index);
     this.#endUse(slot.buffer);

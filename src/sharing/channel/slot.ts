@@ -1,6 +1,6 @@
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
-import { DeviceBuffer, partsOf } from "../../memory/device_buffer.ts";
+import { DeviceBuffer, viewArguments } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/error_wording.ts";
 import type { Session } from "../../session.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
@@ -126,7 +126,7 @@ export function bufferOfSlot(
     freeRefusal: string;
   },
 ): DeviceBuffer {
-  const [session, owner, pool, address] = partsOf(ring, begin, begin + byteLength);
+  const [session, owner, pool, address] = viewArguments(ring, begin, begin + byteLength);
   // Its use ends without a free that could be awaited: a holder of its memory keeps the whole ring.
   return new DeviceBuffer(
     session,

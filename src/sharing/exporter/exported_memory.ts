@@ -1,5 +1,5 @@
 import { type DeviceBuffer, keepMemory, slabPartOf } from "../../memory/device_buffer.ts";
-import { MemoryPool, whenDisposed } from "../../memory/memory_pool.ts";
+import { MemoryPool, whenPoolDisposed } from "../../memory/memory_pool.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 import { isSameUuid, parseUuid } from "../../support/uuid.ts";
 import { Identifiers } from "./identifiers.ts";
@@ -157,7 +157,7 @@ export class ExportedMemory {
       },
       users: 0,
       isDisposed: false,
-      stopWatching: whenDisposed(pool, () => {
+      stopWatching: whenPoolDisposed(pool, () => {
         exported.isDisposed = true;
         exported.users++;
         this.#onPoolDisposed(exported);

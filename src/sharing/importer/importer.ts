@@ -1,11 +1,11 @@
 import { Cuda } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
-import { DeviceBuffer, partsOf } from "../../memory/device_buffer.ts";
+import { DeviceBuffer, viewArguments } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/error_wording.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
-import { type ImportedMemoryPool, whenGivenUp } from "../../memory/imported_memory_pool.ts";
+import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
 import { checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions, whenDone } from "../../support/waiting/waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
@@ -388,7 +388,7 @@ export class Importer implements AsyncDisposable {
    */
   #free(whole: DeviceBuffer): boolean {
     try {
-      this.#freedOn.note(whole.stream);
+      this.#freedOn.add(whole.stream);
       whole.free();
       return true;
     } catch {
@@ -449,7 +449,7 @@ export class Importer implements AsyncDisposable {
     stream: CudaStream = whole.device.defaultStream,
   ): DeviceBuffer {
     const { byteOffset, byteLength, pool: poolIdentifier } = state.message;
-    const [session, owner, , address] = partsOf(whole, byteOffset, byteOffset + byteLength);
+    const [session, owner, , address] = viewArguments(whole, byteOffset, byteOffset + byteLength);
     const isHostMemory = this.#memory.isHostMemory(poolIdentifier);
     const buffer = new DeviceBuffer(
       session,
@@ -459,7 +459,7 @@ export class Importer implements AsyncDisposable {
           this.#mapped.delete(buffer);
           try {
             whole.free(onto);
-            this.#freedOn.note(onto);
+            this.#freedOn.add(onto);
             const canExporterQuery = onto.device === pool.device && !isHostMemory;
             this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
           } catch (error) {
@@ -489,7 +489,7 @@ export class Importer implements AsyncDisposable {
     const pool = this.#memory.importPool(message.pool);
     this.#offers.hold(state);
     this.#mapped.add(pool);
-    whenGivenUp(pool, () => {
+    whenImportedPoolDisposed(pool, () => {
       this.#mapped.delete(pool);
       this.#offers.release(state, 0);
       this.#condition.notify();

@@ -12,7 +12,7 @@
  *
  * @module
  */
-import { host } from "../../../ffi/host.ts";
+import { jsRuntime } from "../../../ffi/host.ts";
 import { shim, unwrap } from "../../../ffi/shim/shim.ts";
 import { errno } from "../../../ffi/shim/system_error.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";
@@ -60,7 +60,7 @@ interface WaiterRegistration extends Registration {
 const crowdedCount = 128;
 /** The number of descriptors that are polled and served at a time. Recently ready descriptors come first. */
 const batchSize = 64;
-const spinMilliseconds = host === "deno" ? 0.5 : 2;
+const spinMilliseconds = jsRuntime === "deno" ? 0.5 : 2;
 const attentiveMilliseconds = 100;
 const attentivePause = 1;
 const idlePause = 4;
@@ -150,13 +150,13 @@ export function watch(interest: Interest, handlers: WatchHandlers): Watch {
  */
 export function preparePolling(): void {
   if (table !== undefined) return;
-  if (host === "deno") eventfd = unwrap(shim().poolpass_eventfd(), "eventfd");
+  if (jsRuntime === "deno") eventfd = unwrap(shim().poolpass_eventfd(), "eventfd");
   table = new PollTable(eventfd);
 }
 
 /** Polls more often for a while on runtimes that poll at intervals: something was sent, and a reply may follow. */
 export function expectAnswer(): void {
-  if (host === "deno" || !serving) return;
+  if (jsRuntime === "deno" || !serving) return;
   const now = performance.now();
   const wasIdle = now - lastEvent >= attentiveMilliseconds;
   lastEvent = Math.max(lastEvent, now - spinMilliseconds);
@@ -217,7 +217,7 @@ async function serve(): Promise<void> {
 async function waitBetweenPolls(): Promise<void> {
   const idle = performance.now() - lastEvent;
   if (idle < spinMilliseconds) await nextTurn();
-  else if (host === "deno") await park();
+  else if (jsRuntime === "deno") await park();
   else await pause(idle < attentiveMilliseconds ? attentivePause : idlePause);
 }
 
