@@ -6,8 +6,8 @@
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError, cudaErrorName, CudaUnavailableError } from "../src/support/errors.ts";
 import { formatVersion } from "../src/support/version.ts";
-import { libcuda } from "./cuda.ts";
-import { libcudart } from "./cudart.ts";
+import { libcuda } from "./libcuda.ts";
+import { libcudart } from "./libcudart.ts";
 import { forbiddenDeviceFile } from "./device_files.ts";
 import { environmentVariable } from "./environment.ts";
 import { missingFunction } from "./minimum_versions.ts";

@@ -5,8 +5,8 @@
  *
  * @module
  */
-import type { libcuda } from "./cuda.ts";
-import type { libcudart } from "./cudart.ts";
+import type { libcuda } from "./libcuda.ts";
+import type { libcudart } from "./libcudart.ts";
 import type { NativeFunctions } from "./host.ts";
 import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 

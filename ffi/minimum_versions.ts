@@ -7,7 +7,7 @@ import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError } from "../src/support/errors.ts";
 import { formatVersion } from "../src/support/version.ts";
 
-/** 11020 stands for CUDA 11.2. The functions of `ffi/cuda.ts` that CUDA 10.0 has are left out. */
+/** 11020 stands for CUDA 11.2. The functions of `ffi/libcuda.ts` that CUDA 10.0 has are left out. */
 export const minimumVersions: Readonly<Record<string, number>> = {
   cuDevicePrimaryCtxRelease_v2: 11000,
   cuIpcOpenMemHandle_v2: 11000,

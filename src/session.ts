@@ -1,5 +1,5 @@
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
-import { EndedError, ignoreLoss } from "./support/error_wording.ts";
+import { EndedError, ignoreLoss } from "./support/driver_errors.ts";
 import { reportLeak } from "./support/leaks.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";

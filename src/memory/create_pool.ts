@@ -1,7 +1,7 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { memHandleType, type MemLocation } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot } from "../support/error_wording.ts";
+import { cannot } from "../support/driver_errors.ts";
 import { MemoryPool, type PoolHandleType, type PoolOptions } from "./memory_pool.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength } from "../support/validation.ts";

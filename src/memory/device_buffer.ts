@@ -2,7 +2,7 @@ import { countOf, placeOf, printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, ignoreLoss } from "../support/error_wording.ts";
+import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";

@@ -1,6 +1,6 @@
 import { countOf, printAs } from "../support/printing.ts";
 import type { HostAllocation } from "../driver.ts";
-import { ignoreLoss } from "../support/error_wording.ts";
+import { ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 
 /**

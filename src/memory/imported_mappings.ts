@@ -1,6 +1,6 @@
 import type { CudaStream } from "../objects/cuda_stream.ts";
-import { ignoreLoss } from "../support/error_wording.ts";
-import { type ExportDataEntry, ExportDataMap } from "./export_data.ts";
+import { ignoreLoss } from "../support/driver_errors.ts";
+import { type ExportDataEntry, ExportDataMap } from "./export_data_map.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import { type HashEntry, HashTable, mixHash } from "../support/hash_table.ts";
 

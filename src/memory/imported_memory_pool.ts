@@ -4,7 +4,7 @@ import type { CudaStream } from "../objects/cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { exportDataByteLength } from "../driver.ts";
 import { SharingError } from "../support/errors.ts";
-import { cannot, ignoreLoss } from "../support/error_wording.ts";
+import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { FreedStreams } from "./freed_streams.ts";
 import { ImportedMapping, type ImportedMappings } from "./imported_mappings.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";

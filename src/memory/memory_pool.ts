@@ -6,7 +6,7 @@ import { DeviceArray } from "./device_array.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, ignoreLoss, isLoss } from "../support/error_wording.ts";
+import { cannot, ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import { originOf, reportLeak } from "../support/leaks.ts";
 import { FreedStreams } from "./freed_streams.ts";

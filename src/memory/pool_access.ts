@@ -3,7 +3,7 @@ import { checkDevice } from "../objects/device_sessions.ts";
 import { memAccessFlags, memLocationType } from "../driver.ts";
 import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot } from "../support/error_wording.ts";
+import { cannot } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { HostAllocation } from "../driver.ts";
-import { ignoreLoss } from "../support/error_wording.ts";
+import { ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 
 /** Size of the largest piece that is copied through page-locked memory, in bytes. */

@@ -2,7 +2,7 @@ import { countOf, printAs } from "../support/printing.ts";
 import { createPool } from "../memory/create_pool.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { memLocationType } from "../driver.ts";
-import { cannot } from "../support/error_wording.ts";
+import { cannot } from "../support/driver_errors.ts";
 import { HostBuffer } from "../memory/host_buffer.ts";
 import type { MemoryPool, PoolOptions } from "../memory/memory_pool.ts";
 import type { Session } from "../session.ts";

@@ -16,9 +16,9 @@ import {
 } from "../driver.ts";
 import { createPool } from "../memory/create_pool.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, openingHint } from "../support/error_wording.ts";
+import { cannot, openingHint } from "../support/driver_errors.ts";
 import { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
-import { allocateMemory, openMemory } from "../memory/legacy_memory.ts";
+import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
 import { kernelSignatures } from "../ptx/kernel_signature.ts";
 import { ptxText } from "../ptx/ptx_text.ts";

@@ -1,6 +1,6 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { cannot, ignoreLoss } from "../support/error_wording.ts";
+import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";

@@ -2,7 +2,7 @@ import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { checkEvent, type CudaEvent } from "./cuda_event.ts";
 import { defaultStream } from "../driver.ts";
-import { cannot, ignoreLoss } from "../support/error_wording.ts";
+import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { libcuda } from "../../ffi/cuda.ts";
+import { libcuda } from "../../ffi/libcuda.ts";
 import { loadCudaLibraries } from "../../ffi/cuda_libraries.ts";
-import { libcudart } from "../../ffi/cudart.ts";
+import { libcudart } from "../../ffi/libcudart.ts";
 import { dlopen } from "../../ffi/host.ts";
 import { ipcFunctions } from "../../ffi/ipc_functions.ts";
 import { sampleDriverSymbols, sampleRuntimeSymbols } from "./sample_symbol_tables.ts";

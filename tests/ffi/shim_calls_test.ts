@@ -15,7 +15,7 @@ import {
   sealShrink,
   writeAt,
 } from "../../ffi/shim/descriptors.ts";
-import { createMemoryFile, growMemoryFile, mapShared, punchHole, unmapShared } from "../../ffi/shim/memory.ts";
+import { createMemoryFile, growMemoryFile, mapShared, punchHole, unmapShared } from "../../ffi/shim/memory_files.ts";
 import { cString, shim, shimRefusal, unwrap } from "../../ffi/shim/shim.ts";
 import { errnoName, SystemError } from "../../ffi/shim/system_error.ts";
 import { compilerVersion } from "../../ffi/shim/build.ts";

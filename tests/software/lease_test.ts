@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { statSync } from "node:fs";
-import { growMemoryFile } from "../../ffi/shim/memory.ts";
+import { growMemoryFile } from "../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { leasedRanges, MappingLeases } from "../../src/software/ipc/mapping_leases.ts";
 import { PoolSpace, unitByteLength } from "../../src/software/memory/pool_space.ts";

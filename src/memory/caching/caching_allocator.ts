@@ -8,7 +8,7 @@ import { countOf, placeOf, printAs } from "../../support/printing.ts";
 import { DeviceArray } from "../device_array.ts";
 import { DeviceBuffer, freeAsOwner, type SlabPart, slabPartOf } from "../device_buffer.ts";
 import { CudaError } from "../../support/errors.ts";
-import { cannot, driverErrorOf, ignoreLoss } from "../../support/error_wording.ts";
+import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
 import type { MemoryPool } from "../memory_pool.ts";
 import type { Session } from "../../session.ts";

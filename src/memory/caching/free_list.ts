@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { ignoreLoss } from "../../support/error_wording.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import type { Block } from "./block.ts";
 import { blockAlignment, SizeClasses } from "./size_classes.ts";

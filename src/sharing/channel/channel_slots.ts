@@ -1,7 +1,7 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { type DeviceBuffer, endUse, isBeingRead, sessionOfBuffer } from "../../memory/device_buffer.ts";
-import { ignoreLoss } from "../../support/error_wording.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import { type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
 import type { LocalEvent } from "../events/local_events.ts";

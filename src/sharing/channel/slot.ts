@@ -1,7 +1,7 @@
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { DeviceBuffer, viewArguments } from "../../memory/device_buffer.ts";
-import { ignoreLoss } from "../../support/error_wording.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
 

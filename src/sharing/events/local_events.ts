@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
-import { ignoreLoss } from "../../support/error_wording.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
 import { parseUuid } from "../../support/uuid.ts";
 import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
 

@@ -1,5 +1,5 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import { isLoss } from "../../support/error_wording.ts";
+import { isLoss } from "../../support/driver_errors.ts";
 import { badMessage, type Message } from "../protocol/messages.ts";
 import { type LocalEvent, LocalEvents } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";

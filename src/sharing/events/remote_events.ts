@@ -1,7 +1,7 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { SharingError } from "../../support/errors.ts";
-import { ignoreLoss } from "../../support/error_wording.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
 import { formatUuid } from "../../support/uuid.ts";
 import { badMessage, type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
 import { findLocalEvent } from "./local_events.ts";

@@ -1,6 +1,6 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
-import { EndedError, isLoss } from "../../support/error_wording.ts";
+import { EndedError, isLoss } from "../../support/driver_errors.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
 import { SentOffer } from "./sent_offer.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";

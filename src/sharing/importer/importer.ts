@@ -3,7 +3,7 @@ import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { DeviceBuffer, viewArguments } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
-import { ignoreLoss } from "../../support/error_wording.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
 import { checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";

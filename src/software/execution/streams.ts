@@ -8,7 +8,8 @@
  * @module
  */
 
-import { pause, UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
+import { pause } from "../../support/waiting/pause.ts";
+import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
 
 /** Something that is done at some time: a piece of work, or what another process records. */

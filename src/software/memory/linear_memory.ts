@@ -8,7 +8,7 @@
  * @module
  */
 import { addressOf, foreignBuffer } from "../../../ffi/host.ts";
-import { unmapShared } from "../../../ffi/shim/memory.ts";
+import { unmapShared } from "../../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { SystemError } from "../../../ffi/shim/system_error.ts";
 import { addressBase, boundsTable } from "../compiler/addresses.ts";

@@ -6,7 +6,7 @@ import {
   sealShrink,
   writeAt,
 } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile, growMemoryFile, mapShared, punchHole } from "../../../ffi/shim/memory.ts";
+import { createMemoryFile, growMemoryFile, mapShared, punchHole } from "../../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import {

@@ -1,20 +1,3 @@
-/**
- * Two ways to wait between polls of another process that sends no notification. Neither uses the processor.
- *
- * @module
- */
-
-const pauseMilliseconds = 0.2;
-
-/** Stays 0, so that `Atomics.wait` always waits until its timeout. */
-let neverChanged: Int32Array<SharedArrayBuffer> | undefined;
-
-/** Blocks the thread for 0.2 milliseconds. */
-export function pause(): void {
-  neverChanged ??= new Int32Array(new SharedArrayBuffer(4));
-  Atomics.wait(neverChanged, 0, 0, pauseMilliseconds);
-}
-
 /** A timer that does not keep the process alive. */
 export class UnreferencedTimer {
   readonly #callback: () => void;

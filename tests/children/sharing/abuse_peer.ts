@@ -3,7 +3,7 @@
 import process from "node:process";
 import { dlopen } from "../../../ffi/host.ts";
 import { closeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { connectTo, sendTo } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import type { Cuda } from "../../../src/objects/cuda.ts";

@@ -2,7 +2,7 @@
 // there were none left, and ends with code 0 if everything worked again once there were.
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";

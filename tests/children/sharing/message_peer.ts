@@ -2,7 +2,7 @@
 // and does what the mode says.
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { greet } from "../../../src/sharing/protocol/handshake.ts";
 import { MessageStream } from "../../../src/sharing/protocol/message_stream.ts";
 import type { Message } from "../../../src/sharing/protocol/messages.ts";

@@ -1,7 +1,7 @@
 // The other process of the socket tests: node tests/children/sharing/socket_peer.ts MODE PATH. It connects, does what the mode
 // says, says so on its standard output, and then stays until it is killed.
 import process from "node:process";
-import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { connectTo } from "../../../ffi/shim/sockets.ts";
 import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";

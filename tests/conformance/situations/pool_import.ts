@@ -5,7 +5,7 @@
  */
 import { openSync } from "node:fs";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { defaultStream, memAccessFlags, memHandleType, memPoolAttribute } from "../../../src/driver.ts";
 import { attemptEach } from "../attempts.ts";
 import { launchFill, readBytes } from "../launch.ts";

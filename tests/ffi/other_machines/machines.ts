@@ -8,7 +8,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { libcuda } from "../../../ffi/cuda.ts";
+import { libcuda } from "../../../ffi/libcuda.ts";
 import { minimumVersions } from "../../../ffi/minimum_versions.ts";
 
 /** What a simulated machine is like. */

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncl
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
 import { closeDescriptor, describeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory.ts";
+import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { errno } from "../../../ffi/shim/system_error.ts";
 import { SharingError, type SharingErrorCode } from "../../../src/support/errors.ts";
 import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";

@@ -8,7 +8,7 @@ import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "../support/errors.ts";
-import { cannot, isLoss, openingHint } from "../support/error_wording.ts";
+import { cannot, isLoss, openingHint } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength } from "../support/validation.ts";
 
