@@ -1,6 +1,7 @@
-// Compares the software device with what record.ts wrote: deno run -A tests/differential/compare.ts FOLDER
+// Compares the software device with a recording by record.ts: deno run -A tests/differential/compare.ts FOLDER
 //
-// Prints the operations and programs that differ, grouped, and writes all of it to FOLDER/differences.json. Needs no GPU.
+// Prints the operations and programs that differ, in groups, and writes all differences to FOLDER/differences.json.
+// Needs no GPU.
 import process from "node:process";
 import { compareWithRecorded } from "./compare_with_recorded.ts";
 

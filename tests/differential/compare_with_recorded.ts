@@ -1,5 +1,5 @@
 /**
- * Holds the software device against everything that was recorded, and reports all differences.
+ * Compares the software device with a whole recording and reports all differences.
  *
  * @module
  */
@@ -15,30 +15,30 @@ import { excludedSeeds } from "./regressions.ts";
 import { forEachOutcome } from "./subjects.ts";
 import { programAnswer, questionOf } from "./trial.ts";
 
-const mostExamples = 5;
+const maxExamples = 5;
 
-/** All differences of one kind of operation. */
+/** The differences of one kind of operation. */
 interface Group {
   count: number;
   readonly examples: Difference[];
 }
 
-/** What the software device refused, by its reason. */
+/** The operations and programs that could not be compared, by reason. */
 type Refusals = Map<string, string[]>;
 
-/** Prints what differs, and writes it to `differences.json` in the same folder. */
+/** Prints the differences and writes them to `differences.json` in the folder of the recording. */
 export function compareWithRecorded(folder: string): void {
   using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false })));
   const refusals: Refusals = new Map();
   const single = compareOperations(cuda, folder, refusals);
   const { groups: inPrograms, seeds } = comparePrograms(cuda, folder, refusals);
-  report("Single operations", single);
-  report("First steps of programs", inPrograms);
+  report("Differing single operations", single);
+  report("First differing steps of programs", inPrograms);
   console.log(`Seeds that differ: ${seeds.join(", ") || "none"}`);
   for (const [reason, names] of refusals) {
-    console.log(`Refused, ${names.length}: ${reason}\n    ${names.slice(0, mostExamples).join("\n    ")}`);
+    console.log(`No comparison, ${names.length}: ${reason}\n    ${names.slice(0, maxExamples).join("\n    ")}`);
   }
-  console.log("Not compared:");
+  console.log("Never compared, or only in part:");
   for (const { opcodes, modifiers, reason } of exclusions) {
     const what = [...opcodes ?? [], ...(modifiers ?? []).map((modifier) => `.${modifier}`)].join(" ");
     console.log(`  ${what}: ${reason}`);
@@ -52,7 +52,7 @@ export function compareWithRecorded(folder: string): void {
     refusals: Object.fromEntries(refusals),
   };
   writeFileSync(`${folder}/differences.json`, JSON.stringify(all, null, 2) + "\n");
-  console.log(`All of it is in ${folder}/differences.json`);
+  console.log(`${folder}/differences.json has all differences`);
 }
 
 function compareOperations(cuda: Cuda, folder: string, refusals: Refusals): Map<string, Group> {
@@ -71,7 +71,7 @@ function compareOperations(cuda: Cuda, folder: string, refusals: Refusals): Map<
     const found = compareOperation(operation, {
       software,
       recorded: results.get(operation.name)!,
-      examples: mostExamples,
+      examples: maxExamples,
     });
     if (found.count > 0) groups.set(operation.name, found);
   });
@@ -104,7 +104,7 @@ function comparePrograms(
     const key = /[a-z][\w.:]*\.[\w.:]+(?=[^;]*;$)/.exec(operation)?.[0] ?? operation;
     const group = groups.get(key) ?? { count: 0, examples: [] };
     group.count++;
-    if (group.examples.length < mostExamples) group.examples.push(difference);
+    if (group.examples.length < maxExamples) group.examples.push(difference);
     groups.set(key, group);
   });
   return { groups, seeds };
@@ -114,17 +114,17 @@ function refuse(refusals: Refusals, reason: string, name: string): void {
   refusals.set(reason, [...refusals.get(reason) ?? [], name]);
 }
 
-/** Without what differs from one kernel to the next. */
+/** Returns the message without the parts that differ from kernel to kernel. */
 function reasonOf({ message }: Error): string {
   return message.replaceAll(/Line \d+: /g, "").replaceAll(/(program|operation)\d+/g, "$1");
 }
 
 function report(title: string, groups: ReadonlyMap<string, Group>): void {
-  console.log(`${title} that differ: ${groups.size === 0 ? "none" : groups.size}`);
+  console.log(`${title}: ${groups.size === 0 ? "none" : groups.size}`);
   for (const [name, { count, examples: [first] }] of groups) {
     const { where, operands, software, recorded } = first!;
     console.log(
-      `  ${name}: ${count}, at first ${where}: (${operands.join(", ")}) software ${software}, recorded ${recorded}`,
+      `  ${name}: ${count}, first ${where}: (${operands.join(", ")}) software ${software}, recorded ${recorded}`,
     );
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Finding what differs between two devices, and where it came from.
+ * Finds the differences between the outputs of two devices, and where they come from.
  *
  * @module
  */
@@ -10,20 +10,20 @@ import { operandSets } from "./operands.ts";
 import { differingSets, hexadecimal, resultAt } from "./single_operation.ts";
 import { runTrials } from "./trial.ts";
 
-/** One result that differs. */
+/** A result that differs. */
 export interface Difference {
   /** The operation's name, or the program's instruction. */
   readonly operation: string;
   readonly family: string;
-  /** "seed 17, step 4, thread 3", or the place among the sets of operands. */
+  /** Such as "seed 17, step 4, thread 3", or the index of the set of operands. */
   readonly where: string;
-  /** In hexadecimal digits. */
+  /** In hexadecimal. */
   readonly operands: readonly string[];
   readonly software: string;
   readonly recorded: string;
 }
 
-/** How two outputs of an operation differ: how many results, and the first few of them. */
+/** Compares two outputs of an operation. Returns the number of results that differ, and the first few of them. */
 export function compareOperation(
   operation: Operation,
   { software, recorded, examples = 5 }: { software: Uint8Array; recorded: Uint8Array; examples?: number },
@@ -44,8 +44,8 @@ export function compareOperation(
 }
 
 /**
- * The first step of a program whose result differs, in the order in which the threads came by, with the operands that it
- * had on the software device.
+ * Returns the first step of a program whose result differs, in the order in which the threads executed the steps, with
+ * its operands on the software device.
  */
 export function compareProgram(
   seed: number,
@@ -98,7 +98,10 @@ function differingSlots({ steps, stepBytes }: Program, one: Uint8Array, other: U
   return slots;
 }
 
-/** What a thread logged when it came by a step for the last time, and how many steps it had taken before. */
+/**
+ * Returns the log entry of a thread's last execution of a step, and the number of steps that the thread had executed
+ * before it.
+ */
 function lastEntry(
   { log }: Program,
   output: Uint8Array,

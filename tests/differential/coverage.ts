@@ -1,5 +1,5 @@
 /**
- * Which of the instructions that the software device knows are tried.
+ * Finds which of the software device's instructions the operations and programs cover.
  *
  * @module
  */
@@ -11,12 +11,12 @@ import { type Exclusion, exclusions } from "./exclusions.ts";
 import { operations } from "./operations.ts";
 import { randomProgram } from "./program.ts";
 
-/** So many programs show what there is beside the operations: branches, barriers, loads and stores. */
+/** Enough programs to contain everything that operations do not: branches, barriers, loads and stores. */
 const programs = 50;
 
 /**
- * The forms, and the modifiers of forms, that neither an operation nor a program uses, and that no exclusion gives a reason
- * for: `"add.rn.f32 d, a, b"`, or with a modifier `"add.rn.f32 d, a, b: .ftz"`.
+ * Returns the forms, and the modifiers of forms, that no operation and no program uses and that no exclusion names:
+ * `"add.rn.f32 d, a, b"`, or with a modifier `"add.rn.f32 d, a, b: .ftz"`.
  */
 export function untriedForms(): string[] {
   const tried = new Map<InstructionForm, Set<string>>();
@@ -45,7 +45,7 @@ function excludes({ opcodes, modifiers }: Exclusion, form: InstructionForm, choi
   if (opcodes !== undefined && !opcodes.includes(form.opcode)) return false;
   if (modifiers === undefined) return true;
   if (choice !== undefined) return modifiers.includes(choice);
-  // A form that cannot be written without one of them.
+  // A form is excluded if it cannot be written without one of the modifiers.
   return form.slots.some((slot) => !slot.optional && [...slot.choices].every((each) => modifiers.includes(each)));
 }
 

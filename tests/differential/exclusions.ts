@@ -1,19 +1,19 @@
 /**
- * What random programs and single operations do not try, and why.
+ * What random programs and single operations do not cover, and why.
  *
  * @module
  */
 
-/** Some of the instructions that the software device knows, and why their results are not compared here. */
+/** Instructions of the software device whose results are not compared here, and why. */
 export interface Exclusion {
-  /** The instructions; all, where only modifiers are given. */
+  /** The instructions. Default: all instructions. */
   readonly opcodes?: readonly string[];
-  /** Only with these modifiers, or in forms that must have one of them. */
+  /** Excludes only these modifiers, and forms that cannot be written without one of them. */
   readonly modifiers?: readonly string[];
   readonly reason: string;
 }
 
-/** All of them. */
+/** Every exclusion. */
 export const exclusions: readonly Exclusion[] = [
   {
     opcodes: ["sin", "cos", "lg2", "ex2", "tanh", "rsqrt"],
@@ -22,17 +22,18 @@ export const exclusions: readonly Exclusion[] = [
   { modifiers: ["approx", "full"], reason: "approximate: PTX bounds the error and leaves the bits open" },
   {
     opcodes: ["ld", "ldu", "st"],
-    reason: "memory: the thread's own is tried in each space and width; hints, orders and addresses give no other bits",
+    reason: "memory: a thread's own memory is compared in each space and width; hints, orders and addresses do not " +
+      "change the bits",
   },
   {
     opcodes: ["atom", "red"],
     modifiers: ["relaxed", "acquire", "release", "acq_rel", "cta", "gpu", "sys", "shared::cta"],
-    reason: "memory: orders and scopes give a thread's own memory no other bits",
+    reason: "memory: orders and scopes do not change the bits in a thread's own memory",
   },
   {
     opcodes: ["cvt"],
     modifiers: ["satfinite"],
-    reason: "with .rn or .rz to .tf32 it needs sm_100; to all other types it is tried",
+    reason: "with .rn or .rz to .tf32 it needs sm_100; all other types are compared",
   },
   {
     opcodes: ["prefetch", "prefetchu", "applypriority", "discard", "membar", "fence", "nanosleep", "pmevent", "brkpt"],
@@ -41,39 +42,41 @@ export const exclusions: readonly Exclusion[] = [
   {
     opcodes: ["set"],
     modifiers: ["gt"],
-    reason:
-      "it is tried with every other result; of integers with a result of .f16 or .bf16, the other comparisons are",
+    reason: "it is compared with every other type of result; for integers with a result of .f16 or .bf16, the other " +
+      "comparisons are",
   },
-  { opcodes: ["cp"], reason: "memory: copies have the bits of what they copy" },
+  { opcodes: ["cp"], reason: "memory: copies do not change the bits" },
   {
     opcodes: ["cvta", "isspacep", "alloca", "stacksave", "stackrestore"],
-    reason: "addresses differ from device to device",
+    reason: "addresses differ between devices",
   },
   { opcodes: ["bra", "brx", "ret"], modifiers: ["uni"], reason: "control: a promise to the compiler" },
-  { opcodes: ["call"], reason: "control: the kernels of tests/corpus call" },
+  { opcodes: ["call"], reason: "control: the kernels of tests/corpus use it" },
   { opcodes: ["trap"], reason: "control: it ends the kernel with an error" },
-  { opcodes: ["activemask"], reason: "which threads are together is up to the machine" },
+  { opcodes: ["activemask"], reason: "the machine decides which threads are converged" },
   {
     opcodes: ["bar", "barrier"],
     modifiers: ["arrive", "cta", "aligned", "warp"],
-    reason: "they have no result, or are another way to write what is tried",
+    reason: "they have no result, or are another spelling of what is compared",
   },
 ];
 
-/** What is tried in a way that keeps out of sight, or out of the operands, what PTX leaves open: what, how and why. */
+/** What is compared only in part, so that bits that PTX does not specify never show: what, how and why. */
 export const masked: readonly string[] = [
-  "The bits of a NaN in programs: one NaN is put for all, because the driver's compiler exchanges and merges operands; " +
-  "in every fourth seed after abs, neg, min, max and arithmetic of 64 bits alone. Single operations show them all",
-  "Immediates of programs: no NaN, no divisor, because the driver's compiler may compute with them itself, and no " +
-  "amount of a shift of 16 bits that needs more bits, because it takes the lower 16",
-  "set and testp in programs: without a guard, because the driver's compiler takes them apart and does a part without it",
-  "Loops of two entries: how often they go round is not known when they are compiled, because the driver's compiler " +
-  "goes round once less where it is",
-  "Float add, sub and mul: always with a rounding modifier, without which they may be fused",
-  "mul24 and mad24: operands of 24 bits, because what stands above is not said to be ignored; an H200 ignores it",
-  "fns: from a bit of the register, because others are not defined; on an H200 as on the software device nothing is found",
-  "cvt to tf32: without the low 13 bits, which are not said to be zero; on an H200 they are",
-  "shfl, vote, match, redux and barriers: by all threads that they name, and where all threads come by",
-  "Atomic operations on common memory: no result, and only such as come to the same in any order",
+  "NaNs in programs: all NaNs are replaced by one, because the driver's compiler exchanges and merges operands; in " +
+  "every fourth seed only after abs, neg, min, max and 64-bit arithmetic. Single operations show the bits of every NaN",
+  "Immediates in programs: no NaN and no divisor, because the driver's compiler may compute with them itself; no " +
+  "amount of a 16-bit shift that needs more than 16 bits, because that compiler uses the lower 16 bits",
+  "set and testp in programs: without a guard, because the driver's compiler splits them and executes a part without " +
+  "the guard",
+  "Loops with two entries: the iteration count is unknown at compile time, because the driver's compiler runs one " +
+  "iteration fewer if it is known",
+  "Float add, sub and mul: always with a rounding modifier, because they may be fused without one",
+  "mul24 and mad24: 24-bit operands, because PTX does not say that higher bits are ignored; an H200 ignores them",
+  "fns: from a bit of the register, because other positions are undefined: an H200 and the software device find " +
+  "nothing there",
+  "cvt to tf32: without the low 13 bits, because PTX does not say that they are zero; on an H200 they are",
+  "shfl, vote, match, redux and barriers: executed by all threads that they name, at places that all threads reach",
+  "Atomic operations on contended memory: without their results, and only those that do not depend on the order",
   "brx.idx: an index within the table",
 ];

@@ -1,5 +1,5 @@
 /**
- * What came of trials, one after another in a file, so that what was written stays when the process that wrote it ends.
+ * A file of outcomes, one frame after the other. Outcomes that a process has written remain if the process ends.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Outcome } from "./trial.ts";
 
 const headerBytes = 12;
 
-/** The bytes of one outcome. */
+/** Returns the frame of an outcome. */
 export function frameOf(index: number, outcome: Outcome): Uint8Array {
   const isError = outcome instanceof Error;
   const body = isError ? new TextEncoder().encode(outcome.message) : outcome;
@@ -18,7 +18,7 @@ export function frameOf(index: number, outcome: Outcome): Uint8Array {
   return frame;
 }
 
-/** All outcomes in a file, by their index. A last one that is cut off is left out. */
+/** Reads all outcomes of a file, by index. Leaves out an incomplete last frame. */
 export function readFrames(path: string): Map<number, Outcome> {
   const bytes = new Uint8Array(readFileSync(path));
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

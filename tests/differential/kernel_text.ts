@@ -1,24 +1,27 @@
 /**
- * What the kernels of random programs and those of single operations have in common.
+ * Parts that the kernels of random programs and of single operations share.
  *
  * @module
  */
 import type { OperandType, RegisterBits } from "./operation.ts";
 
-/** What stands before the kernels of a module. */
+/** The directives before the kernels of a module. */
 export const moduleHeader = ".version 8.6\n.target sm_90\n.address_size 64\n";
 
-/** Bytes of shared, global and local memory that are a thread's own. */
+/** The bytes of shared, of global and of local memory that each thread has for itself. */
 export const ownBytes = 16;
 
-/** A kernel of two addresses, with the registers that operations use and those declared besides. */
+/**
+ * Returns the PTX of a kernel with two addresses as parameters. It declares the registers that operations use and
+ * `declarations`.
+ */
 export function kernelText(
   name: string,
   { body, threads, declarations = "", outputBytes }: {
     readonly body: readonly string[];
     readonly threads: number;
     readonly declarations?: string;
-    /** Where the threads' own global memory begins in the output. */
+    /** The offset in the output of the global memory that each thread has for itself. */
     readonly outputBytes: number;
   },
 ): string {
@@ -58,19 +61,19 @@ export function kernelText(
   return [...lines.filter((line) => line !== ""), `  ${text}`, "  ret;", "}", ""].join("\n");
 }
 
-/** Loads a register from a place; a predicate from the lowest bit there. */
+/** Loads a register from memory; a predicate from the lowest bit of a word. */
 export function loadRegister(register: string, bits: RegisterBits, place: string): string[] {
   if (bits !== 1) return [`ld.global.b${bits} ${register}, [${place}];`];
   return [`ld.global.b32 t32_3, [${place}];`, "and.b32 t32_3, t32_3, 1;", `setp.ne.u32 ${register}, t32_3, 0;`];
 }
 
-/** Stores a register, a predicate as 0 or 1. */
+/** Stores a register; a predicate as 0 or 1. */
 export function storeRegister(register: string, bits: RegisterBits, place: string): string[] {
   if (bits !== 1) return [`st.global.b${bits} [${place}], ${register};`];
   return [`selp.u32 t32_3, 1, 0, ${register};`, `st.global.b32 [${place}], t32_3;`];
 }
 
-/** How many bytes a result takes. */
+/** Returns the number of bytes that a result occupies. */
 export function storedBytes({ bits }: OperandType): number {
   return bits === 1 ? 4 : bits / 8;
 }

@@ -1,5 +1,5 @@
 /**
- * The values that operations are tried on: for each type those at its edges, and others that follow from a seed.
+ * The values that operations are tried on: for each type its edge cases, and pseudorandom values.
  *
  * @module
  */
@@ -61,7 +61,7 @@ const pairOf = (values: readonly bigint[]): readonly bigint[] =>
 
 const everyByte = Array.from({ length: 256 }, (_, byte) => BigInt(byte * 0x101 ^ byte << 12 & 0xf000));
 
-/** The edges of each type. The widths of integers decide, not their signs. */
+/** The edge cases of each type. Those of integers depend on the width only, not on the sign. */
 const edges: Readonly<Record<string, readonly bigint[]>> = {
   pred: [0n, 1n],
   8: words("0 1 0x7e 0x7f 0x80 0x81 0xaa 0xfe 0xff 0x100 0x17f 0x1ff 0x7fffff80 0xabcdef80 0xffffff7f 0xffffffff"),
@@ -83,15 +83,15 @@ const edges: Readonly<Record<string, readonly bigint[]>> = {
   amount: words(
     "0 1 2 7 8 15 16 17 30 31 32 33 47 48 63 64 65 127 128 255 256 0x10000 0x7fffffff 0x80000000 0xffffffff",
   ),
-  // Positions and lengths of fields.
+  // Positions and lengths of bit fields.
   place: words(
     "0 1 2 3 5 8 13 16 24 30 31 32 33 48 62 63 64 65 100 127 128 255 256 257 288 0x1001f 0x80000001 0xffffffff",
   ),
-  // What names a lane in a shuffle, and what bounds it there: the first and last lane of a segment.
+  // The lane operand of a shuffle, and the operand with the bounds of its segment: clamp value and segment mask.
   lane: words("0 1 2 3 4 5 8 15 16 17 24 30 31 32 33 63 0xfffffff0 0xffffffff"),
   clamp: words("0x1f 0x1f 0 7 0x1000 0x181f 0x1c03"),
   selector: words("0 1 0x3210 0x7654 0x0123 0xfedc 0x8888 0xba98 0x5140 0xffff 0x1f2e 0x40c8 0xabcd3210 0xffffffff"),
-  // So few values that several threads are likely to have the same.
+  // So few values that several threads are likely to have the same one.
   few: words("0 0 1 2 0x80000000 0xffffffff"),
 };
 
@@ -99,7 +99,7 @@ function edgesOf({ name }: OperandType): readonly bigint[] {
   return edges[name] ?? edges[/\d+/.exec(name)![0]]!;
 }
 
-/** Where the exponent of each float type lies, and the exponent of 1. */
+/** The position of the exponent of each float type, and the exponent of 1. */
 const exponents: Readonly<Record<string, readonly [shift: number, one: number]>> = {
   f16: [10, 15],
   bf16: [7, 127],
@@ -108,7 +108,7 @@ const exponents: Readonly<Record<string, readonly [shift: number, one: number]>>
   f64: [52, 1023],
 };
 
-/** A value for an operand: often at an edge, else of any size. */
+/** Returns a value for an operand: often an edge case, otherwise of any magnitude. */
 export function randomOperand(
   type: OperandType,
   random: Random,
@@ -125,7 +125,7 @@ export function randomOperand(
   const exponent = exponents[name];
   if (exponent !== undefined) {
     if (random.percent(20)) return any;
-    // Near 1, so that sums of two do not leave one of them unseen.
+    // Near 1, so that a sum of two values depends on both.
     const [shift, one] = exponent;
     const sign = any >> BigInt(type.bits - 1) << BigInt(type.bits - 1);
     const spread = Math.min(one - 1, 30);
@@ -134,20 +134,20 @@ export function randomOperand(
   return random.percent(50) ? any : any >> BigInt(random.below(type.bits));
 }
 
-/** How many sets of operands fill a whole number of blocks. */
-const multiple = 64;
-/** How many sets at most hold every pair of edges. */
-const mostPairs = 1200;
-const mostSampled = 1024;
+/** Operand sets fill whole blocks of this size. */
+const blockSize = 64;
+/** Up to this many sets, all pairs of edge cases are tried. */
+const maxPairs = 1200;
+const sampleCount = 1024;
 
 /**
- * The sets of operands that an operation is tried on alone: each edge of one operand, all pairs of edges of two, samples
- * of more. Ends with a whole block.
+ * Returns the operand sets that an operation is tried on alone: each edge case of one operand, all pairs of edge cases
+ * of two, and samples of more. The sets fill whole blocks.
  */
 export function operandSets({ operands, name }: Operation): readonly (readonly bigint[])[] {
   const random = new Random(hashOf(operands.map((type) => type.name).join(" ")));
   const sets: bigint[][] = [];
-  if (operands.length === 0) return Array.from({ length: multiple }, () => []);
+  if (operands.length === 0) return Array.from({ length: blockSize }, () => []);
   const sample = (edgePercent: number) => operands.map((type) => randomOperand(type, random, { edgePercent }));
   if (operands.length === 1) {
     for (const value of edgesOf(operands[0]!)) sets.push([value]);
@@ -155,11 +155,12 @@ export function operandSets({ operands, name }: Operation): readonly (readonly b
     for (let count = 0; count < more; count++) sets.push(sample(0));
   } else if (operands.length === 2) {
     const [first, second] = operands.map(edgesOf) as [readonly bigint[], readonly bigint[]];
-    if (first.length * second.length <= mostPairs) {
+    if (first.length * second.length <= maxPairs) {
       for (const a of first) for (const b of second) sets.push([a, b]);
     } else {
-      // Each with each of a part, shifted from row to row, so that every value meets some of all the others.
-      const step = Math.ceil(first.length * second.length / mostPairs);
+      // Combines each value with every `step`-th one, starting at another one in each row, so that every value occurs
+      // on both sides.
+      const step = Math.ceil(first.length * second.length / maxPairs);
       first.forEach((a, row) => {
         for (let at = row % step; at < second.length; at += step) sets.push([a, second[at]!]);
       });
@@ -169,20 +170,20 @@ export function operandSets({ operands, name }: Operation): readonly (readonly b
     for (let count = 0; count < 128; count++) sets.push(sample(10));
   } else {
     const isFused = /^(fma|mad)\.r/.test(name) && operands.every((type) => type.name === operands[0]!.name);
-    for (let count = 0; count < mostSampled; count++) {
+    for (let count = 0; count < sampleCount; count++) {
       const set = sample(count % 3 === 0 ? 20 : 85);
       if (isFused && count % 3 === 0) set[2] = nearlyCancelling(set, operands[0]!);
       sets.push(set);
     }
   }
   sets.push(...aroundSmallestNormal(name, operands));
-  while (sets.length % multiple !== 0) sets.push(sample(50));
+  while (sets.length % blockSize !== 0) sets.push(sample(50));
   return sets;
 }
 
 /**
- * Operands whose exact result is just below the smallest normal number: with as many digits as those have, halfway to it,
- * and nearer. `.ftz` may or may not take it as subnormal.
+ * Returns operands whose exact result is just below the smallest normal number: as precise as a normal number, halfway
+ * to it, and nearer. `.ftz` may or may not treat that result as subnormal.
  */
 function aroundSmallestNormal(name: string, operands: readonly OperandType[]): bigint[][] {
   const [opcode, type] = [/^\w+/.exec(name)![0], /\.ftz.*\.(f16|f32|f64)(?:x2)? /.exec(name)?.[1]];
@@ -214,7 +215,7 @@ function aroundSmallestNormal(name: string, operands: readonly OperandType[]): b
   }
 }
 
-/** The negated product, rounded: added to the exact product it leaves what the rounding took. */
+/** Returns the negated and rounded product. Its sum with the exact product is the rounding error. */
 function nearlyCancelling([a, b]: readonly bigint[], { name }: OperandType): bigint {
   const view = new DataView(new ArrayBuffer(8));
   if (name === "f64") {
@@ -230,7 +231,7 @@ function nearlyCancelling([a, b]: readonly bigint[], { name }: OperandType): big
   return a! ^ 0x8000n;
 }
 
-/** Engines differ in the bits of a NaN that they compute. */
+/** JavaScript engines compute NaNs with different bits. */
 function canonicalDouble(bits: bigint): bigint {
   return (bits & 0x7fff_ffff_ffff_ffffn) > 0x7ff0_0000_0000_0000n ? 0x7ff8_0000_0000_0000n : bits;
 }

@@ -1,36 +1,37 @@
 /**
- * What the table of operations is made of.
+ * An operation of the table, and the patterns that the table is written in.
  *
  * @module
  */
 
-/** One operation to try, in a kernel of its own or as a step of a random program. */
+/** An operation to try, in a kernel of its own or as a step of a random program. */
 export interface Operation {
-  /** Its text: one or several instructions, separated by semicolons. */
+  /** The text; also says which operands have registers wider or narrower than usual. */
   readonly name: string;
   /**
-   * The instructions. `d` is the result and `a`, `b`, `c` and `e` the operands; `t16_0`, `t32_0`, `t64_0`, `tp0` and so on
-   * are scratch registers; `own` is the address in shared memory, `cell` that in global memory and `frame` that in local
-   * memory of 16 bytes that are the thread's alone; `THREADS` is the number of threads in a block.
+   * One or more instructions, separated by semicolons. `d` is the result; `a`, `b`, `c` and `e` are the operands;
+   * `t16_0`, `t32_0`, `t64_0`, `tp0` and so on are scratch registers. `own`, `cell` and `frame` are the addresses of 16
+   * bytes in shared, global and local memory that each thread has for itself. `THREADS` is the number of threads of a
+   * block.
    */
   readonly text: string;
   readonly result: OperandType;
   readonly operands: readonly OperandType[];
-  /** Whether all threads of the block must execute it together. */
+  /** Whether all threads of the block must execute the operation together. */
   readonly isUniform: boolean;
-  /** Operations of one family share the chance of one to be picked for a random program. */
+  /** All operations of a family share the probability of being picked for a random program. */
   readonly family: string;
 }
 
-/** The type of an operand: which values are tried, and the register that holds them. */
+/** The type of an operand: the values to try, and the register that holds them. */
 export interface OperandType {
-  /** A PTX type, or the name of a set of values: see `operands.ts`. */
+  /** A PTX type, or the name of a set of values in `operands.ts`. */
   readonly name: string;
-  /** The width of the register, 1 for a predicate. */
+  /** The width of the register; 1 for a predicate. */
   readonly bits: RegisterBits;
 }
 
-/** The widths that registers have. */
+/** The widths of registers. */
 export type RegisterBits = 1 | 16 | 32 | 64;
 
 const registerBits: Readonly<Record<string, RegisterBits>> = {
@@ -52,21 +53,22 @@ const registerBits: Readonly<Record<string, RegisterBits>> = {
   few: 32,
 };
 
-/** Reads `"f32"`, `"u8@16"`, where the register is another than the usual one, or the name of a set of values. */
+/** Parses `"f32"`; `"u8@16"`, which sets the width of the register; or the name of a set of values. */
 export function operandType(text: string): OperandType {
   const [name = "", width] = text.split("@");
   const bits = width === undefined ? registerBits[name] ?? Number(/\d+$/.exec(name)?.[0]) : Number(width);
-  if (bits !== 1 && bits !== 16 && bits !== 32 && bits !== 64) throw new RangeError(`There is no type "${text}"`);
+  if (bits !== 1 && bits !== 16 && bits !== 32 && bits !== 64) throw new RangeError(`No operand type "${text}"`);
   return { name, bits };
 }
 
 /**
- * All operations that a pattern stands for.
+ * Returns all operations that a pattern stands for.
  *
- * `<rn|rz>` stands for either, `<.ftz|>` for either or nothing. A choice with a name, as `<T:u32|u64>`, puts what was
- * chosen wherever the name stands alone in the pattern or the signature, and `$T` stands for the digits in it.
+ * `<rn|rz>` stands for each of the two choices, and `<.ftz|>` for the modifier or nothing. A named choice, such as
+ * `<T:u32|u64>`, also replaces its name wherever the name occurs as a word in the pattern or the signature. `$T` stands
+ * for the digits of the choice.
  *
- * @param signature the types of the result and of the operands: `"T T T"`
+ * @param signature The types of the result and of the operands: `"T T T"`.
  */
 export function expandPattern(pattern: string, signature: string): { text: string; types: OperandType[] }[] {
   const match = /<(?:(\w+):)?([^<>]*)>/.exec(pattern);
@@ -88,7 +90,7 @@ export function expandPattern(pattern: string, signature: string): { text: strin
   });
 }
 
-/** Puts registers, or immediates, in the place of the operands' names. */
+/** Replaces the names of operands by registers or immediates. */
 export function writeOperation(
   text: string,
   names: Readonly<Record<string, string>>,

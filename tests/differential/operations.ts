@@ -1,14 +1,14 @@
 /**
- * Every operation that random programs are made of and that is tried alone, and every instruction that is not tried.
+ * The table of operations. Each one is tried alone, and random programs consist of them.
  *
- * The bits of each result must be the same on the software device and on a GPU. Where PTX leaves bits to the machine, the
- * operation says how it avoids that, or it stands here because the software device does as an H200 does:
+ * The bits of each result must be the same on the software device and on a GPU. Where PTX leaves bits undefined, the
+ * operation avoids them and says how, except for these cases, in which the software device gives the bits of an H200:
  *
- * - `div` and `rem` by zero give all ones.
- * - `cvt` of a NaN to an integer, and the bits of a NaN that arithmetic gives.
- * - Positions and lengths past the register in `bfe` and `bfi`.
+ * - `div` and `rem` by zero return all ones.
+ * - `cvt` of a NaN to an integer, and the bits of NaNs that arithmetic returns.
+ * - Positions and lengths beyond the register in `bfe` and `bfi`.
  *
- * What stands here decides what each seed's program is: a change asks for a new recording.
+ * The table determines the program of each seed. After a change, record again.
  *
  * @module
  */
@@ -19,7 +19,7 @@ const words = "<T:u32|s32|u64|s64>";
 const signed = "<T:s16|s32|s64>";
 const directed = "<rn|rz|rm|rp>";
 
-/** The lanes that take part in an operation of a whole warp, as its text names them. */
+/** The member mask of operations of a whole warp, as their text has it. */
 export const allLanes = "0xffffffff";
 
 const table: Operation[] = [];
@@ -52,7 +52,7 @@ define(`mad.<lo|hi>.${integers} d, a, b, c`, "T T T T");
 define("mad.hi.sat.s32 d, a, b, c", "s32 s32 s32 s32");
 define("mad.wide.<T:u16|s16> d, a, b, c", "b32 T T b32");
 define("mad.wide.<T:u32|s32> d, a, b, c", "b64 T T b64");
-// Operands of 24 bits: what stands above them is not said to be ignored.
+// 24-bit operands: PTX does not say that higher bits are ignored.
 define("and.b32 t32_0, a, 0xffffff; and.b32 t32_1, b, 0xffffff; mul24.<lo|hi>.u32 d, t32_0, t32_1", "u32 u32 u32", {
   family: "mul24",
 });
@@ -89,10 +89,10 @@ define("add.<T:u16x2|s16x2> d, a, b", "T T T");
 define("<min|max>.<T:u16x2|s16x2> d, a, b", "T T T");
 define("<min|max>.relu.<T:s16x2|s32> d, a, b", "T T T");
 define("vabsdiff<2|4>.u32.u32.u32<.add|> d, a, b, c", "u32 u32 u32 u32");
-// Where to begin must be the place of a bit.
+// The position must be that of a bit.
 define("and.b32 t32_0, b, 31; fns.b32 d, a, t32_0, c", "b32 b32 amount few", { family: "fns" });
 
-// Carry chains. What a subtraction leaves is read by an addition too, as nvcc's own division of 128 bits reads it.
+// Carry chains. The carry of a subtraction is also read by an addition, as in nvcc's 128-bit division.
 const carry = { family: "carry" };
 define(`add.cc.${words} d, a, b`, "T T T", carry);
 define(`add.cc.${words} t$T_0, a, b; addc.T d, b, c`, "T T T T", carry);
@@ -107,7 +107,8 @@ define(`mad.<lo|hi>.cc.${words} t$T_0, a, b, c; addc.T d, a, 0`, "T T T T", carr
 define(`add.cc.${words} t$T_0, a, b; madc.<lo|hi>.T d, a, b, c`, "T T T T", carry);
 define(`add.cc.${words} t$T_0, a, b; madc.<lo|hi>.cc.T t$T_1, a, b, c; addc.T d, b, 0`, "T T T T", carry);
 
-// Floats of 32 and 64 bits, always with a rounding modifier where there may be one: without, the driver may fuse them.
+// 32-bit and 64-bit floats, always with a rounding modifier if the instruction has one. Without it, the driver may fuse
+// instructions.
 define("testp.<finite|infinite|number|notanumber|normal|subnormal>.<T:f32|f64> d, a", "pred T");
 define("copysign.<T:f32|f64> d, a, b", "T T T");
 define(`<add|sub|mul>.${directed}<.ftz|><.sat|>.f32 d, a, b`, "f32 f32 f32");
@@ -210,7 +211,7 @@ define(
 define("prmt.b32 d, a, b, c", "b32 b32 b32 selector");
 define("prmt.b32.<f4e|b4e|rc8|ecl|ecr|rc16> d, a, b, c", "b32 b32 b32 selector");
 
-// Memory that is the thread's own, in each space and width: what is narrower than a register is extended.
+// A thread's own memory, in each space and width. Values narrower than the register are extended.
 for (const [space, place] of [["shared", "own"], ["global", "cell"], ["local", "frame"]] as const) {
   const family = { family: `${space} memory` };
   define(`st.${space}.b32 [${place}], a; ld.${space}.<u8|s8|b8|u16|s16|b16> d, [${place}+2]`, "b32 b32", family);
@@ -229,8 +230,8 @@ for (const [space, place] of [["shared", "own"], ["global", "cell"], ["local", "
   );
 }
 
-// Atomic operations on a place that is the thread's own, so that what they return does not depend on any order. With the
-// old value as result, and with the new one.
+// Atomic operations on a thread's own memory, so that their results do not depend on the order of threads. The result
+// is the old value in one operation and the new value in another.
 for (const [space, place] of [["shared", "own"], ["global", "cell"]] as const) {
   const family = { family: `atom ${space}` };
   const atomic = (operations: string, types: string) => {
@@ -280,7 +281,7 @@ for (const [space, place] of [["shared", "own"], ["global", "cell"]] as const) {
   );
 }
 
-// Vectors, each element on its own.
+// Vectors: each element is a separate atomic operation.
 const vectorFamily = { family: "atom vector" };
 define(
   "st.global.v2.b32 [cell], {a, b}; <atom.global.add.v2.f32 {t32_0, t32_1},|red.global.add.v2.f32> [cell], {c, e}; " +
@@ -339,33 +340,33 @@ for (
 defineConversions();
 
 // Operations of a whole warp or block.
-const together = (family: string) => ({ family, isUniform: true });
+const uniform = (family: string) => ({ family, isUniform: true });
 define(
   `shfl.sync.<up|down|bfly|idx>.b32 d, a, b, <0x1f|0|0x7|0x181f|0x1c03|0x1000|c>, ${allLanes}`,
   "b32 b32 lane clamp",
   {
-    ...together("shfl"),
+    ...uniform("shfl"),
   },
 );
 define(
   `shfl.sync.<up|down|bfly|idx>.b32 t32_0|tp0, a, b, <0x1f|0|0x181f|0x1807|c>, ${allLanes}; selp.b32 d, 1, 0, tp0`,
   "b32 b32 lane clamp",
-  together("shfl"),
+  uniform("shfl"),
 );
-define(`vote.sync.<all|any|uni>.pred d, <a|!a>, ${allLanes}`, "pred pred", together("vote"));
-define(`vote.sync.ballot.b32 d, <a|!a>, ${allLanes}`, "b32 pred", together("vote"));
-define(`match.any.sync.b32 d, a, ${allLanes}`, "b32 few", together("match"));
-define(`cvt.s64.s32 t64_0, a; match.any.sync.b64 d, t64_0, ${allLanes}`, "b32 few", together("match"));
-define(`match.all.sync.b32 d|tp0, a, ${allLanes}`, "b32 few", together("match"));
-define(`and.b32 t32_0, a, 0; match.all.sync.b32 d|tp0, t32_0, ${allLanes}`, "b32 few", together("match"));
-define(`cvt.s64.s32 t64_0, a; match.all.sync.b64 t32_0|d, t64_0, ${allLanes}`, "pred few", together("match"));
-define(`redux.sync.<add|min|max>.<T:u32|s32> d, a, ${allLanes}`, "T T", together("redux"));
-define(`redux.sync.<and|or|xor>.b32 d, a, ${allLanes}`, "b32 b32", together("redux"));
-define("bar.red.popc.u32 d, <0|3>, <a|!a>", "b32 pred", together("bar.red"));
-define("bar.red.<and|or>.pred d, <0|1>, <a|!a>", "pred pred", together("bar.red"));
-define("bar.red.popc.u32 d, 2, THREADS, a", "b32 pred", together("bar.red"));
-define("barrier.red.<and|or>.pred d, 4, THREADS, a", "pred pred", together("bar.red"));
-define("barrier.red.popc.u32 d, 5, a", "b32 pred", together("bar.red"));
+define(`vote.sync.<all|any|uni>.pred d, <a|!a>, ${allLanes}`, "pred pred", uniform("vote"));
+define(`vote.sync.ballot.b32 d, <a|!a>, ${allLanes}`, "b32 pred", uniform("vote"));
+define(`match.any.sync.b32 d, a, ${allLanes}`, "b32 few", uniform("match"));
+define(`cvt.s64.s32 t64_0, a; match.any.sync.b64 d, t64_0, ${allLanes}`, "b32 few", uniform("match"));
+define(`match.all.sync.b32 d|tp0, a, ${allLanes}`, "b32 few", uniform("match"));
+define(`and.b32 t32_0, a, 0; match.all.sync.b32 d|tp0, t32_0, ${allLanes}`, "b32 few", uniform("match"));
+define(`cvt.s64.s32 t64_0, a; match.all.sync.b64 t32_0|d, t64_0, ${allLanes}`, "pred few", uniform("match"));
+define(`redux.sync.<add|min|max>.<T:u32|s32> d, a, ${allLanes}`, "T T", uniform("redux"));
+define(`redux.sync.<and|or|xor>.b32 d, a, ${allLanes}`, "b32 b32", uniform("redux"));
+define("bar.red.popc.u32 d, <0|3>, <a|!a>", "b32 pred", uniform("bar.red"));
+define("bar.red.<and|or>.pred d, <0|1>, <a|!a>", "pred pred", uniform("bar.red"));
+define("bar.red.popc.u32 d, 2, THREADS, a", "b32 pred", uniform("bar.red"));
+define("barrier.red.<and|or>.pred d, 4, THREADS, a", "pred pred", uniform("bar.red"));
+define("barrier.red.popc.u32 d, 5, a", "b32 pred", uniform("bar.red"));
 
 function defineConversions(): void {
   const types = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"];
@@ -381,7 +382,7 @@ function defineConversions(): void {
       if (!hasAll) define(`cvt.sat.${to}.${from} d, a`, `${to} ${from}`, integerFamily);
     }
   }
-  // Registers that are wider than the type, or another width than usual.
+  // Registers that are wider than the type, or not of the usual width.
   define("cvt.<T:u8|s8>.<S:u32|s32|u8|s8> d, a", "T@16 S", integerFamily);
   define("cvt.<T:u16|s16>.<S:u8|s8> d, a", "T@32 S@16", integerFamily);
   define("cvt.<T:u16|s16|u8|s8>.<S:u16|s16|u32> d, a", "T@32 S@32", integerFamily);
@@ -417,7 +418,7 @@ function defineConversions(): void {
   define("cvt.<rn|rz><.relu|>.<T:f16x2|bf16x2>.f32 d, a, b", "T f32 f32", floats);
   define("cvt.<rn|rz><.relu|>.satfinite.<T:f16|bf16>.f32 d, a", "T f32", floats);
   define("cvt.<rn|rz><.relu|>.satfinite.<T:f16x2|bf16x2>.f32 d, a, b", "T f32 f32", floats);
-  // The low bits of a tf32 are not said to be zero.
+  // PTX does not say that the low bits of a tf32 are zero.
   define(
     "cvt.<rna|rna.satfinite|rn|rz|rn.relu|rz.relu>.tf32.f32 t32_0, a; and.b32 d, t32_0, 0xffffe000",
     "tf32 f32",
@@ -433,5 +434,5 @@ function defineConversions(): void {
   define("cvt.pack.sat.<u8|s8|u4|s4|u2|s2>.s32.b32 d, a, b, c", "b32 s32 s32 b32", packed);
 }
 
-/** All of them. */
+/** Every operation. */
 export const operations: readonly Operation[] = table;

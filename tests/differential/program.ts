@@ -1,8 +1,9 @@
 /**
- * Random programs: kernels of some dozens of operations, with branches, loops and exchanges between threads.
+ * Random programs: kernels of several dozen operations, with branches, loops and exchanges between threads.
  *
- * A program holds its values in a few registers of each width, which start as the thread's own input and are overwritten
- * by what is computed. Each step has a place in the output, where the thread stores the result each time it comes by.
+ * A program keeps its values in a few registers of each width. The registers start with the thread's own input and are
+ * overwritten with results. Each step has a place in the output, where a thread stores the result each time it executes
+ * the step.
  *
  * @module
  */
@@ -15,11 +16,14 @@ import type { Trial } from "./trial.ts";
 
 /** A random program. */
 export interface Program extends Trial {
-  /** What each step does, in the order of its places in the output. */
+  /** The steps, in the order of their places in the output. */
   readonly steps: readonly Step[];
-  /** Where the output of each step begins is its index times this; each thread has 8 bytes there. */
+  /** The output of a step begins at its index times this offset. Each thread has 8 bytes there. */
   readonly stepBytes: number;
-  /** Where the log begins, in a program that keeps one; see {@linkcode LogEntry}. */
+  /**
+   * The offset of the log, if the program keeps one, and the number of entries of {@linkcode logEntryBytes} for each
+   * thread.
+   */
   readonly log: { readonly begin: number; readonly entriesPerThread: number } | undefined;
 }
 
@@ -31,7 +35,7 @@ export interface Step {
   readonly result: OperandType;
 }
 
-/** Bytes of a log's entry: the step's index, the result, and up to four operands. */
+/** The size of a log entry: the step's index plus one, the result, and up to four operands. */
 export const logEntryBytes = 48;
 
 const registers: ReadonlyMap<RegisterBits, readonly string[]> = new Map(
@@ -40,7 +44,7 @@ const registers: ReadonlyMap<RegisterBits, readonly string[]> = new Map(
   ),
 );
 
-/** What inputs are drawn from, by the width of the register. */
+/** The types that inputs are drawn from, by the width of the register. */
 const inputTypes: Readonly<Record<RegisterBits, readonly string[]>> = {
   1: ["pred"],
   16: ["u16", "f16", "bf16"],
@@ -56,9 +60,9 @@ const familyNames = [...families.keys()];
 const divergentFamilies = familyNames.filter((name) => !families.get(name)![0]!.isUniform);
 
 /**
- * The program of a seed.
+ * Returns the program of a seed.
  *
- * @param options.keepsLog whether each thread also logs each step that it takes, with the operands
+ * @param options.keepsLog Whether each thread also logs every step that it executes, with the operands.
  */
 export function randomProgram(
   seed: number,
@@ -70,14 +74,14 @@ export function randomProgram(
 class ProgramWriter {
   readonly #random: Random;
   readonly #threads: number;
-  /** Whether a NaN keeps its bits where the driver's compiler cannot have given it others. */
+  /** Whether NaNs keep their bits after instructions for which the driver's compiler cannot have changed them. */
   readonly #keepsNaNs: boolean;
   readonly #lines: string[] = [];
   readonly #steps: Step[] = [];
   #labels = 0;
   #counters = 0;
   #keepsLog = false;
-  /** How often the code that is being written may run, and what all steps so far come to. */
+  /** How often the code that is being written may run; and the sum of that over all steps so far. */
   #times = 1;
   #logEntries = 0;
 
@@ -156,17 +160,17 @@ class ProgramWriter {
     return new Uint8Array(view.buffer);
   }
 
-  /** Writes a statement; `depth` counts the branches and loops that it is in. */
+  /** Writes a statement. `depth` is the number of branches and loops around it. */
   #statement(depth: number): void {
     const choice = this.#random.below(100);
     if (choice < 8) this.#freshInput();
     else if (depth < 2 && choice < 14) this.#branch(depth);
     else if (depth < 2 && choice < 18) this.#loop(depth);
-    else if (depth < 2 && choice < 20) this.#loopOfTwoEntries(depth);
+    else if (depth < 2 && choice < 20) this.#loopWithTwoEntries(depth);
     else if (depth < 2 && choice < 23) this.#switch(depth);
     else if (depth === 0 && choice < 28) this.#exchange();
-    else if (depth === 0 && choice < 32) this.#commonAtomics();
-    else if (depth === 0 && choice < 34) this.#halvesOfWarps();
+    else if (depth === 0 && choice < 32) this.#contendedAtomics();
+    else if (depth === 0 && choice < 34) this.#divergedHalves();
     else this.#operation({ isUniform: depth === 0 });
   }
 
@@ -178,7 +182,7 @@ class ProgramWriter {
     return this.#random.pick(registers.get(bits)!);
   }
 
-  /** Keeps the values from all becoming alike. */
+  /** Loads an input again, which keeps values diverse. */
   #freshInput(): void {
     const bits = this.#random.pick([1, 16, 32, 32, 64, 64] as const);
     this.#lines.push(...loadRegister(this.#register(bits), bits, `input+${this.#random.below(wordsPerThread) * 8}`));
@@ -188,8 +192,8 @@ class ProgramWriter {
     this.#write(this.#random.pick(families.get(this.#random.pick(isUniform ? familyNames : divergentFamilies))!));
   }
 
-  /** The halves of each warp go different ways, and the threads of each do something together. */
-  #halvesOfWarps(): void {
+  /** Splits each warp into halves that diverge. The threads of each half execute an operation together. */
+  #divergedHalves(): void {
     const [upper, end] = [this.#label(), this.#label()];
     this.#lines.push("and.b32 other, thread, 16;", "setp.ne.u32 again, other, 0;", `@again bra ${upper};`);
     for (const mask of ["0x0000ffff", "0xffff0000"]) {
@@ -218,13 +222,15 @@ class ProgramWriter {
     const guard = losesGuard.test(operation.text) ? "" : guarded;
     const before = this.#logOperands(operation, operands);
     this.#lines.push(...before, ...instructions.map((instruction) => guard + instruction));
-    // Without a guard: it would hide that a result was taken which was not to be.
-    if (!this.#keepsNaNs || hasOpenNaN(operation)) this.#lines.push(...hideNaN(operation.result.name, destination));
+    // Without a guard: a guarded replacement would hide that a result was written although the guard was false.
+    if (!this.#keepsNaNs || hasUnspecifiedNaN(operation)) {
+      this.#lines.push(...canonicalizeNaN(operation.result.name, destination));
+    }
     this.#step({ ...operation, name: guard + instructions.join(" ") }, destination);
   }
 
   #immediate({ text }: Operation, type: OperandType): string | undefined {
-    // What divides is not known to the driver's compiler, which may make anything of a division by zero.
+    // The driver's compiler must not know a divisor: it may give any result for a division by zero.
     if (
       type.bits === 1 || /^[us]8$|f16|x2$|tf32/.test(type.name) ||
       /^st\.|^div|^rem|^vabs|vote|match|red|bar|\{/.test(text)
@@ -232,7 +238,7 @@ class ProgramWriter {
       return undefined;
     }
     const value = randomOperand(type, this.#random);
-    // What is a NaN need not be the same when the driver's compiler computes with it.
+    // A NaN may get other bits if the driver's compiler computes with it.
     if (type.name === "f32") {
       return (value & 0x7fff_ffffn) > 0x7f80_0000n ? undefined : "0f" + value.toString(16).padStart(8, "0");
     }
@@ -240,8 +246,8 @@ class ProgramWriter {
       const isNaN = (value & 0x7fff_ffff_ffff_ffffn) > 0x7ff0_0000_0000_0000n;
       return isNaN ? undefined : "0d" + value.toString(16).padStart(16, "0");
     }
-    // Positions and lengths are checked to be a byte, where they are known, and of the amount of a shift of 16 bits that
-    // is known as many are taken.
+    // The driver's compiler requires positions and lengths that it knows to fit in a byte, and uses only 16 bits of a
+    // known amount of a 16-bit shift.
     const bits = type.name === "place" ? 8 : type.name === "amount" && /^sh[lr]\.[bus]16/.test(text) ? 16 : type.bits;
     const digits = "0x" + BigInt.asUintN(bits, value).toString(16);
     return type.bits === 64 ? digits + "U" : digits;
@@ -277,7 +283,7 @@ class ProgramWriter {
     return `L${this.#labels++}`;
   }
 
-  /** `if`, with an `else` or none; some of them are early ways out of the first part. */
+  /** Writes an `if`, with or without an `else`. Some jump to the end early from the first branch. */
   #branch(depth: number): void {
     const [otherwise, end] = [this.#label(), this.#label()];
     this.#lines.push(`@${this.#random.pick(["", "!"])}${this.#register(1)} bra ${otherwise};`);
@@ -296,21 +302,22 @@ class ProgramWriter {
   }
 
   /**
-   * At most this often; which threads go round how often is up to their values.
+   * Writes a counter for at most `most` iterations. Often the number of iterations depends on the values of each
+   * thread.
    *
-   * @param options.isUnknown whether the driver's compiler may not know how often that is
+   * @param options.isUnknown Whether the driver's compiler must not know the number of iterations.
    */
   #startCounter(
     most: number,
     { isUnknown = false }: { isUnknown?: boolean } = {},
   ): { counter: string; more: string[] } {
     const counter = `counter${this.#counters++}`;
-    const isUpToValues = this.#random.percent(70);
-    const value = isUpToValues ? this.#register(32) : String(1 + this.#random.below(most - 1));
+    const dependsOnValues = this.#random.percent(70);
+    const value = dependsOnValues ? this.#register(32) : String(1 + this.#random.below(most - 1));
     if (isUnknown) {
       const place = this.#steps.length % wordsPerThread * 8;
       this.#lines.push(`ld.global.b32 ${counter}, [input+${place}];`, `and.b32 ${counter}, ${counter}, ${most - 1};`);
-    } else if (isUpToValues) {
+    } else if (dependsOnValues) {
       this.#lines.push(`and.b32 ${counter}, ${value}, ${most - 1};`);
     } else {
       this.#lines.push(`mov.u32 ${counter}, ${value};`);
@@ -332,8 +339,8 @@ class ProgramWriter {
     this.#times /= 4;
   }
 
-  /** Which no structured language has: some threads enter it in the middle. */
-  #loopOfTwoEntries(depth: number): void {
+  /** Writes an irreducible loop, which no structured language has: some threads enter it in the middle. */
+  #loopWithTwoEntries(depth: number): void {
     const [again, middle] = [this.#label(), this.#label()];
     const { more } = this.#startCounter(4, { isUnknown: true });
     this.#times *= 4;
@@ -362,7 +369,7 @@ class ProgramWriter {
     this.#lines.push(`${end}:`);
   }
 
-  /** Each thread puts a value where another reads it. */
+  /** Each thread writes a value that another thread reads. */
   #exchange(): void {
     const random = this.#random;
     const bits = random.pick([16, 32, 64] as const);
@@ -386,8 +393,8 @@ class ProgramWriter {
     this.#step({ family: "exchange", name: `exchange of ${bits} bits`, operands, result: operands[0]! }, destination);
   }
 
-  /** All threads change a few common places, in a way that no order of theirs shows in. */
-  #commonAtomics(): void {
+  /** All threads change the same few words, with operations whose outcome does not depend on the order. */
+  #contendedAtomics(): void {
     const random = this.#random;
     const bits = random.pick([32, 64] as const);
     const [operation, type] = random.pick(
@@ -403,7 +410,8 @@ class ProgramWriter {
       ] as const,
     );
     const width = operation === "inc" || operation === "dec" ? 32 : bits;
-    // The limit of inc and dec is one for all threads, or their order would show.
+    // The limit of inc and dec must be the same for all threads, because the outcome would otherwise depend on the
+    // order.
     const value = type === "u32" && width === 32 && operation !== "add"
       ? String(1 + random.below(20))
       : this.#register(width);
@@ -430,38 +438,38 @@ class ProgramWriter {
       "bar.sync 0;",
     );
     const result: OperandType = { name: type, bits: width };
-    this.#step({ family: "common atomics", name: `${form}, ${value}`, operands, result }, destination);
+    this.#step({ family: "contended atomics", name: `${form}, ${value}`, operands, result }, destination);
   }
 }
 
-/** What the driver's compiler takes apart and then does in part without the guard. */
+/** Instructions that the driver's compiler splits, executing a part without the guard. */
 const losesGuard = /^(set|testp)\./;
 
-/** Whether the bits of a NaN are up to the driver's compiler: it may exchange or merge operands, or put a sign elsewhere. */
-function hasOpenNaN({ text, result }: Operation): boolean {
+/** Whether the driver's compiler decides the bits of a NaN: it may exchange or merge operands, or move a sign. */
+function hasUnspecifiedNaN({ text, result }: Operation): boolean {
   if (/^(abs|neg|min|max)\./.test(text)) return true;
   return result.name === "f64" && /^(add|sub|mul|fma|mad|div)\./.test(text);
 }
 
-/** Puts one NaN for every one. */
-function hideNaN(type: string, register: string): string[] {
-  const hide = (scalar: string, name: string, nan: string) => [
+/** Returns instructions that replace any NaN by one and the same. */
+function canonicalizeNaN(type: string, register: string): string[] {
+  const canonicalize = (scalar: string, name: string, nan: string) => [
     `setp.nan.${scalar} tp3, ${name}, ${name};`,
     `@tp3 mov.b${scalar === "f64" ? 64 : scalar === "f32" ? 32 : 16} ${name}, ${nan};`,
   ];
   switch (type) {
     case "f32":
     case "tf32":
-      return hide("f32", register, "0x7fffffff");
+      return canonicalize("f32", register, "0x7fffffff");
     case "f64":
-      return hide("f64", register, "0x7fffffffffffffff");
+      return canonicalize("f64", register, "0x7fffffffffffffff");
     case "f16":
     case "bf16":
-      return hide(type, register, "0x7fff");
+      return canonicalize(type, register, "0x7fff");
     case "f16x2":
     case "bf16x2": {
       const half = type.slice(0, -2);
-      const halves = ["t16_2", "t16_3"].flatMap((name) => hide(half, name, "0x7fff"));
+      const halves = ["t16_2", "t16_3"].flatMap((name) => canonicalize(half, name, "0x7fff"));
       return [`mov.b32 {t16_2, t16_3}, ${register};`, ...halves, `mov.b32 ${register}, {t16_2, t16_3};`];
     }
     default:

@@ -1,4 +1,4 @@
-/** Numbers that look random and follow from a seed: the same in every runtime, for ever. */
+/** A generator of pseudorandom numbers. A seed always gives the same sequence, in every runtime. */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = Math.imul(seed, 0x9e3779b1) ^ 0x5bd1e995;
   }
 
-  /** 32 bits. */
+  /** Returns 32 random bits. */
   bits32(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let value = this.#state;
@@ -15,22 +15,22 @@ export class Random {
     return (value ^ value >>> 14) >>> 0;
   }
 
-  /** 64 bits. */
+  /** Returns 64 random bits. */
   bits64(): bigint {
     return BigInt(this.bits32()) << 32n | BigInt(this.bits32());
   }
 
-  /** A whole number below a limit. */
+  /** Returns a whole number from 0 up to, but not including, a limit. */
   below(limit: number): number {
     return Math.floor(this.bits32() / 2 ** 32 * limit);
   }
 
-  /** Whether something that has this chance, in percent, comes about. */
+  /** Returns true with the given probability, in percent. */
   percent(chance: number): boolean {
     return this.below(100) < chance;
   }
 
-  /** One of several. */
+  /** Returns one of the choices. */
   pick<T>(choices: readonly T[]): T {
     return choices[this.below(choices.length)]!;
   }

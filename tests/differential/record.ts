@@ -1,8 +1,9 @@
-// Records what the real driver answers: deno run -A tests/differential/record.ts FOLDER [--driver cuda] [--programs 3000]
+// Records the answers of the real driver: deno run -A tests/differential/record.ts FOLDER [--driver cuda] [--programs
+// 3000]
 //
-// Writes to FOLDER programs.json, operations.json and operations.br, which belong in tests/differential/recorded, and
-// programs_*.gz, which compare.ts finds differences by and which are not kept. With --only programs or --only operations
-// the others are left alone. With --compare the software device is compared at once, as compare.ts does.
+// Writes programs.json, operations.json and operations.br to FOLDER; they belong in tests/differential/recorded. Also
+// writes programs_*.gz, which compare.ts uses to locate differences and which are not kept. With --only programs or
+// --only operations, records only those. With --compare, also compares the software device, as compare.ts does.
 import { mkdirSync } from "node:fs";
 import process from "node:process";
 import { parseArgs } from "node:util";

@@ -1,7 +1,7 @@
-// Runs some of the programs or operations for record.ts: DRIVER SUBJECT FROM TO BATCH OUTPUT
+// Runs a range of the programs or operations for record.ts: DRIVER SUBJECT FROM TO BATCH OUTPUT
 //
-// Appends what came of each to OUTPUT, and prints the index that it will go on with after each batch. It ends with the
-// first error that may have made the device useless.
+// Appends each outcome to OUTPUT and prints the next index after each batch. Exits at the first error that may have
+// made the device unusable.
 import { closeSync, openSync, writeSync } from "node:fs";
 import process from "node:process";
 import { Cuda } from "../../src/objects/cuda.ts";

@@ -1,5 +1,5 @@
 /**
- * What a GPU's driver answered, as it is stored.
+ * The answers of a GPU's driver, in files.
  *
  * @module
  */
@@ -7,42 +7,48 @@ import { Buffer } from "node:buffer";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSync } from "node:zlib";
 
-/** Which driver and device answered. */
+/** The driver and the device that answered. */
 export interface Machine {
-  /** 13000 for CUDA 13.0. */
+  /** The CUDA version, such as 13000 for CUDA 13.0. */
   readonly cuda: number;
   /** The device's name. */
   readonly device: string;
-  /** The day, "2025-11-21". */
+  /** The day of the recording, such as "2025-11-21". */
   readonly date: string;
 }
 
 /** The answers to random programs. */
 export interface RecordedPrograms extends Machine {
-  /** For each seed from 0 on a digest of the program and its input, and one of its output; "failed" where it had none. */
+  /**
+   * For each seed, from 0 on: a digest of the program and its input, and a digest of its output; or "failed" if it had
+   * none.
+   */
   readonly answers: readonly string[];
 }
 
 /** The answers to single operations. */
 export interface RecordedOperations extends Machine {
-  /** By name: a digest of the kernel and its input, one of its output, and how many bytes it has in `operations.br`. */
+  /**
+   * By name: a digest of the kernel and its input, a digest of its output, and the length of the output in
+   * `operations.br`.
+   */
   readonly answers: Readonly<Record<string, string>>;
 }
 
-/** The folder with the answers that are kept. */
+/** The folder of the answers that are kept in the repository. */
 export const recordedFolder: string = new URL("recorded", import.meta.url).pathname;
 
-/** Reads what was recorded of random programs; undefined where nothing was. */
+/** Reads the answers to random programs. Returns undefined if there are none. */
 export function readPrograms(folder: string = recordedFolder): RecordedPrograms | undefined {
   return readJson(`${folder}/programs.json`) as RecordedPrograms | undefined;
 }
 
-/** Reads what was recorded of single operations; undefined where nothing was. */
+/** Reads the answers to single operations. Returns undefined if there are none. */
 export function readOperations(folder: string = recordedFolder): RecordedOperations | undefined {
   return readJson(`${folder}/operations.json`) as RecordedOperations | undefined;
 }
 
-/** The recorded output of each operation. */
+/** Returns the recorded output of each operation, by name. */
 export function readOperationResults(
   { answers }: RecordedOperations,
   folder: string = recordedFolder,
@@ -62,7 +68,7 @@ export function writePrograms(folder: string, recorded: RecordedPrograms): void 
   writeFileSync(`${folder}/programs.json`, JSON.stringify(recorded, null, 2) + "\n");
 }
 
-/** @param results in the order of the answers */
+/** @param results The outputs, in the order of `recorded.answers`. */
 export function writeOperations(
   folder: string,
   recorded: RecordedOperations,
@@ -73,10 +79,10 @@ export function writeOperations(
   writeFileSync(`${folder}/operations.br`, brotliCompressSync(Buffer.concat(results), { params }));
 }
 
-/** How many programs' outputs are in one file. */
+/** The number of programs whose outputs are stored in one file. */
 const programsPerFile = 1500;
 
-/** Writes all that programs wrote, to find differences by where there is no GPU. It is much, and is not kept. */
+/** Writes the complete outputs of programs, for locating differences without a GPU. They are large and are not kept. */
 export function writeProgramOutputs(folder: string, outputs: readonly (Uint8Array | undefined)[]): void {
   for (let from = 0; from < outputs.length; from += programsPerFile) {
     const part = outputs.slice(from, from + programsPerFile).map((output) => output ?? new Uint8Array());
@@ -85,7 +91,7 @@ export function writeProgramOutputs(folder: string, outputs: readonly (Uint8Arra
   }
 }
 
-/** Reads what {@linkcode writeProgramOutputs} wrote; empty where nothing is there. */
+/** Reads the files of {@linkcode writeProgramOutputs}. Returns an empty array if there are none. */
 export function readProgramOutputs(folder: string): Uint8Array[] {
   const outputs: Uint8Array[] = [];
   for (let from = 0;; from += programsPerFile) {

@@ -1,10 +1,10 @@
 /**
- * Seeds that are more than numbers.
+ * Seeds with a meaning.
  *
  * @module
  */
 
-/** Seeds whose programs once differed between the software device and a GPU. They are always run. */
+/** Seeds whose programs once differed between the software device and a GPU. Tests always run them. */
 // deno-fmt-ignore
 export const regressions: readonly number[] = [
   14, 37, 44, 47, 54, 72, 89, 103, 149, 171, 181, 186, 198, 204, 215, 220, 230, 243, 255, 256, 290, 304, 313, 315, 327,
@@ -20,29 +20,29 @@ export const regressions: readonly number[] = [
   2784, 2866, 2867, 2868, 2870, 2872, 2882, 2888, 2891, 2895, 2921, 2934, 2947, 2970, 2975, 2980, 2984, 2987,
 ];
 
-const storesNumbers = "a register that holds what a float instruction gave, stored as 8 bits: the driver's compiler " +
-  "converts the number to an integer, where its low byte is asked for";
-const shiftsByNumbers = "a register that holds what a float instruction gave, as the amount of a shift: the driver's " +
-  "compiler converts the number to an integer";
-const absoluteOfLeast =
-  "abs.s16 of the least integer, which has no opposite: the driver's compiler takes the result as " +
-  "not negative in the sad or mul.hi that follows";
+const floatStoredAsByte = "a register with the result of a float instruction, stored as 8 bits: the driver's " +
+  "compiler converts the number to an integer instead of storing the low byte";
+const floatAsShiftAmount = "a register with the result of a float instruction, as the amount of a shift: the " +
+  "driver's compiler converts the number to an integer";
+const absoluteOfMinimum =
+  "abs.s16 of the minimum, whose negation overflows: the driver's compiler assumes that the result is not negative " +
+  "in the sad or mul.hi that follows";
 
-/** Seeds whose programs are not compared, each with the reason. */
+/** Seeds whose programs are not compared, with the reason. */
 export const excludedSeeds: ReadonlyMap<number, string> = new Map([
-  [123, storesNumbers],
-  [591, storesNumbers],
-  [2299, storesNumbers],
-  [2599, storesNumbers],
-  [2823, storesNumbers],
-  [207, shiftsByNumbers],
-  [939, shiftsByNumbers],
-  [978, absoluteOfLeast],
-  [1503, absoluteOfLeast],
-  [2472, absoluteOfLeast],
-  [574, "a guarded cvt.u8.f16 into 32 bits, where the guard is known to hold: upper bits of the old value stay"],
-  [953, "cvt.pack.sat.u16.s32 of its own result in a loop: the driver's compiler takes a negative half as a large one"],
+  [123, floatStoredAsByte],
+  [591, floatStoredAsByte],
+  [2299, floatStoredAsByte],
+  [2599, floatStoredAsByte],
+  [2823, floatStoredAsByte],
+  [207, floatAsShiftAmount],
+  [939, floatAsShiftAmount],
+  [978, absoluteOfMinimum],
+  [1503, absoluteOfMinimum],
+  [2472, absoluteOfMinimum],
+  [574, "a guarded cvt.u8.f16 into 32 bits, whose guard is known to be true: upper bits of the old value remain"],
+  [953, "cvt.pack.sat.u16.s32 of its own result in a loop: the driver's compiler takes negative halves for large ones"],
   [1631, "red.shared.add.noftz.bf16x2 of the constant 1: the driver's compiler adds the integer"],
   [1751, "and of a register with its own copysign: the driver's compiler drops the sign"],
-  [2670, "a guarded slct.s32.s32 by the constant 0x80000000: the driver's compiler takes it as positive"],
+  [2670, "a guarded slct.s32.s32 by the constant 0x80000000: the driver's compiler takes it for positive"],
 ]);

@@ -1,5 +1,5 @@
 /**
- * Runs programs or operations in processes of their own, and goes on after those that end such a process.
+ * Runs programs or operations in child processes, and continues after those that end their process.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import { readFrames } from "./frames.ts";
 import { batchSize, type Subject } from "./subjects.ts";
 import type { Outcome } from "./trial.ts";
 
-/** Milliseconds without any news after which a process is taken to hang. */
-const patience = 45_000;
+/** Milliseconds without progress after which a process counts as hanging. */
+const hangTimeout = 45_000;
 
-/** What is run, on what, and who is told how far it has come. */
+/** What to run, on which driver, and a callback for progress. */
 export interface RunAllOptions {
   readonly driverName: string;
   readonly subject: Subject;
@@ -21,7 +21,7 @@ export interface RunAllOptions {
   readonly onProgress: (done: number) => void;
 }
 
-/** What came of each, by its index. */
+/** Returns the outcomes, by index. */
 export async function runAll({ driverName, subject, count, onProgress }: RunAllOptions): Promise<Outcome[]> {
   const folder = mkdtempSync(`${tmpdir()}/differential-`);
   const output = `${folder}/outcomes`;
@@ -31,7 +31,7 @@ export async function runAll({ driverName, subject, count, onProgress }: RunAllO
     let next = 0;
     let alone = 0;
     while (next < count) {
-      // After a failure the batch that it was in is run one by one.
+      // After a failure, the trials of its batch run one by one.
       const end = alone > 0 ? Math.min(next + alone, count) : count;
       const ending = await runSome({
         driverName,
@@ -61,14 +61,14 @@ export async function runAll({ driverName, subject, count, onProgress }: RunAllO
     const outcomes = readFrames(output);
     return Array.from(
       { length: count },
-      (_, index) => outcomes.get(index) ?? failed.get(index) ?? new Error("It has no outcome"),
+      (_, index) => outcomes.get(index) ?? failed.get(index) ?? new Error("There is no outcome"),
     );
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-interface Part {
+interface Range {
   readonly driverName: string;
   readonly subject: Subject;
   readonly from: number;
@@ -77,9 +77,9 @@ interface Part {
   readonly output: string;
 }
 
-/** Says how the process ended. */
+/** Runs a range in one process. Returns how the process ended. */
 async function runSome(
-  { driverName, subject, from, to, batch, output }: Part,
+  { driverName, subject, from, to, batch, output }: Range,
   onProgress: (done: number) => void,
 ): Promise<string> {
   const args = [driverName, subject, String(from), String(to), String(batch), output];
@@ -89,7 +89,7 @@ async function runSome(
     const timer = setTimeout(() => {
       isLate = true;
       child.kill("SIGKILL");
-    }, patience);
+    }, hangTimeout);
     const line = await child.nextLine();
     clearTimeout(timer);
     if (line === undefined) break;
@@ -97,6 +97,6 @@ async function runSome(
   }
   const end = await child.ended;
   return isLate
-    ? `it gave no sign for ${patience / 1000} s`
+    ? `there was no progress for ${hangTimeout / 1000} s`
     : `${end}: ${(await child.errors()).trim().slice(0, 2000)}`;
 }

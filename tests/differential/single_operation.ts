@@ -1,5 +1,5 @@
 /**
- * Kernels that apply one operation to many sets of operands, a thread to each.
+ * Kernels that apply one operation to many sets of operands, one set in each thread.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { type Operation, writeOperation } from "./operation.ts";
 const threads = 64;
 const operandNames = ["a", "b", "c", "e"];
 
-/** The kernel of an operation, and its operands. */
+/** Returns the kernel of an operation, with its operands as input. */
 export function singleOperation(operation: Operation, kernelName: string): Trial {
   const { operands, result } = operation;
   const sets = operandSets(operation);
@@ -48,13 +48,13 @@ function alignedBytes(bytes: number): number {
   return Math.ceil(bytes / ownBytes) * ownBytes;
 }
 
-/** The result for one of the sets of operands, in hexadecimal digits. */
+/** Returns the result for one set of operands, in hexadecimal. */
 export function resultAt(operation: Operation, results: Uint8Array, set: number): string {
   const bytes = storedBytes(operation.result);
   return hexadecimal(results.subarray(set * bytes, (set + 1) * bytes));
 }
 
-/** The sets of operands of which two kernels gave other results. */
+/** Returns the indices of the operand sets for which two outputs differ. */
 export function differingSets(operation: Operation, one: Uint8Array, other: Uint8Array): number[] {
   const bytes = storedBytes(operation.result);
   const sets: number[] = [];
@@ -68,7 +68,7 @@ export function differingSets(operation: Operation, one: Uint8Array, other: Uint
   return sets;
 }
 
-/** The number that bytes are in memory, the lowest first. */
+/** Formats bytes as a little-endian number in hexadecimal. */
 export function hexadecimal(bytes: Uint8Array): string {
   return "0x" + [...bytes].reverse().map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,5 +1,5 @@
 /**
- * All that is recorded: random programs by their seeds, and single operations by their places in the table.
+ * The trials that are recorded: random programs, by seed, and single operations, by their index in the table.
  *
  * @module
  */
@@ -9,18 +9,18 @@ import { randomProgram } from "./program.ts";
 import { singleOperation } from "./single_operation.ts";
 import { type Outcome, runTrials, type Trial } from "./trial.ts";
 
-/** Programs are as many as one asks for, operations as many as there are. */
+/** The number of programs is arbitrary; there are as many operations as the table has. */
 export type Subject = "programs" | "operations";
 
-/** How many kernels are loaded as one module. */
+/** The number of kernels that are loaded as one module. */
 export const batchSize = 16;
 
-/** One of them. */
+/** Returns the trial of an index. */
 export function trialOf(subject: Subject, index: number): Trial {
   return subject === "programs" ? randomProgram(index) : singleOperation(operations[index]!, `operation${index}`);
 }
 
-/** Runs some of them in this process, and tells what came of each. */
+/** Runs trials in this process and reports each outcome. */
 export function forEachOutcome(
   cuda: Cuda,
   { subject, indices }: { subject: Subject; indices: readonly number[] },
@@ -33,7 +33,7 @@ export function forEachOutcome(
   }
 }
 
-/** A kernel that fails leaves none of its batch with an outcome: then each is run alone. */
+/** A failing kernel leaves its whole batch without outcomes. In that case each trial runs alone. */
 function outcomesOf(cuda: Cuda, trials: readonly Trial[]): Outcome[] {
   try {
     return runTrials(cuda, trials);

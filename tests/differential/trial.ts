@@ -1,5 +1,5 @@
 /**
- * Kernels to be run for what they write, and running them.
+ * Kernels that are run for their output.
  *
  * @module
  */
@@ -7,26 +7,26 @@ import { createHash } from "node:crypto";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import { moduleHeader } from "./kernel_text.ts";
 
-/** A kernel that reads an input and writes an output, and how to launch it. */
+/** A kernel that reads an input and writes an output, and its launch configuration. */
 export interface Trial {
   readonly kernelName: string;
-  /** Without the module's header. */
+  /** The PTX, without the module's directives. */
   readonly text: string;
   readonly input: Uint8Array<ArrayBuffer>;
   readonly outputBytes: number;
-  /** How much of the output counts, from its start. */
+  /** The length of the part of the output that counts, from its start. */
   readonly resultBytes: number;
   readonly grid: number;
   readonly block: number;
 }
 
-/** What came of a trial: what it wrote, or why there is nothing. */
+/** The outcome of a trial: its output, or an error. */
 export type Outcome = Uint8Array<ArrayBuffer> | Error;
 
 /**
- * Runs kernels, loaded together as one module; where that does not load, each as its own.
+ * Runs kernels. Loads them as one module, or each as its own if that fails.
  *
- * After an error that is not about loading, the device may be of no more use.
+ * After an error that is not about loading, the device may be unusable.
  */
 export function runTrials(cuda: Cuda, trials: readonly Trial[]): Outcome[] {
   const gpu = cuda.device(0);
@@ -68,17 +68,20 @@ function sumOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0);
 }
 
-/** A digest of what a trial asks, its text but for the name, and its input: an answer is one to a question. */
+/**
+ * Returns a digest of a trial's text, without the kernel's name, and its input. An answer is stored with the digest of
+ * its question.
+ */
 export function questionOf({ text, kernelName, input }: Trial): string {
   return createHash("sha256").update(text.replace(kernelName, "kernel")).update(input).digest("hex").slice(0, 8);
 }
 
-/** What is stored of a program: digests of the question and of what was written. */
+/** Returns the answer that is stored for a program: digests of the question and of the output. */
 export function programAnswer(trial: Trial, output: Uint8Array): string {
   return `${questionOf(trial)} ${createHash("sha256").update(output).digest("hex").slice(0, 12)}`;
 }
 
-/** What is stored of a single operation: the same and the number of bytes. */
+/** Returns the answer that is stored for a single operation: the same digests and the length of the output. */
 export function operationAnswer(trial: Trial, output: Uint8Array): string {
   return `${programAnswer(trial, output)} ${output.length}`;
 }
