@@ -1,11 +1,11 @@
 /**
- * Operands for the corpus's arithmetic, edge cases among them, and tables of what kernels make of them: a kernel takes
- * operands by its thread's number and writes its results, a row of columns, beside one another.
+ * Operands for the arithmetic of the corpus, with edge cases, and tables of results. In a table's kernel, each thread
+ * takes the operands at its index and writes its results, a row of columns, contiguously.
  */
 import type { BufferContents, CorpusLaunch, CorpusProgram } from "./corpus_program.ts";
 import { canonicalNaN, type FloatFormat } from "./float_reference.ts";
 
-/** Numbers that look random and are the same on every call: SplitMix64. */
+/** A pseudorandom number generator that returns the same sequence for a seed: SplitMix64. */
 export class RandomBits {
   #state: bigint;
 
@@ -13,7 +13,7 @@ export class RandomBits {
     this.#state = BigInt(seed);
   }
 
-  /** An integer of some bits, 64 at most. */
+  /** Returns an integer of up to 64 bits. */
   next(width: number): bigint {
     this.#state = BigInt.asUintN(64, this.#state + 0x9e37_79b9_7f4a_7c15n);
     let mixed = this.#state;
@@ -22,18 +22,18 @@ export class RandomBits {
     return (mixed ^ mixed >> 31n) >> BigInt(64 - width);
   }
 
-  /** An integer from 0 to below a bound. */
+  /** Returns an integer from 0 up to, but not including, a bound. */
   below(bound: number): number {
     return Number(this.next(48) % BigInt(bound));
   }
 
-  /** A number from 0 to below 1, of 48 bits. */
+  /** Returns a number from 0 up to, but not including, 1, with 48 bits. */
   fraction(): number {
     return Number(this.next(48)) / 2 ** 48;
   }
 }
 
-/** Integers at which something ends: 0, 1, all bits, the highest bit alone, and their neighbours. */
+/** Returns the edge cases of integers: 0, 1, all ones, the highest bit alone, and their neighbors. */
 export function integerEdges(width: number): bigint[] {
   const highest = 1n << BigInt(width - 1);
   const all = 2n * highest - 1n;
@@ -41,7 +41,10 @@ export function integerEdges(width: number): bigint[] {
   return [0n, 1n, 2n, 7n, all, all - 1n, highest, highest - 1n, highest + 1n, halfway, halfway - 1n, halfway >> 1n];
 }
 
-/** Zeros, subnormal numbers, the smallest and largest normal ones, 1 and its neighbours, infinities and NaNs. */
+/**
+ * Returns the edge cases of a format: zeros, subnormal numbers, the smallest and largest normal numbers, 1 and its
+ * neighbors, infinities and NaNs.
+ */
 export function floatEdges(format: FloatFormat): bigint[] {
   const fractionBits = BigInt(format.fractionBits);
   const sign = 1n << BigInt(format.exponentBits) + fractionBits;
@@ -70,7 +73,7 @@ export function floatEdges(format: FloatFormat): bigint[] {
   }
 }
 
-/** The bits of floats: all of them, or near 1, where sums cancel and products stay in range. */
+/** Returns the bits of a random float: any bits, or a number near 1, where sums cancel and products stay in range. */
 export function randomFloat(random: RandomBits, format: FloatFormat): bigint {
   const width = 1 + format.exponentBits + format.fractionBits;
   const bits = random.next(width);
@@ -81,9 +84,10 @@ export function randomFloat(random: RandomBits, format: FloatFormat): bigint {
 }
 
 /**
- * Operands of a function: with two, every pair of edge cases first, with one, every edge case, and then mixtures.
+ * Returns the operands of a function: first all edge cases of one operand, or all pairs of edge cases of two, then
+ * mixtures of edge cases and random values.
  *
- * @returns one array for each operand
+ * @returns One array for each operand.
  */
 export function mixedOperands(
   edges: readonly bigint[],
@@ -103,13 +107,13 @@ export function mixedOperands(
   }
 }
 
-/** Integers of some bits. */
+/** Returns integers of a width. */
 export function integerOperands(width: number, options: { operands: number; mixtures: number }): bigint[][] {
   const random = new RandomBits(width);
   return mixedOperands(integerEdges(width), () => random.next(width), { ...options, seed: width + 1 });
 }
 
-/** Floats of a format, as their bits. */
+/** Returns the bits of floats of a format. */
 export function floatOperands(format: FloatFormat, options: { operands: number; mixtures: number }): bigint[][] {
   const random = new RandomBits(format.fractionBits);
   return mixedOperands(floatEdges(format), () => randomFloat(random, format), { ...options, seed: 5 });
@@ -127,26 +131,28 @@ export function words64(values: readonly bigint[]): BigUint64Array {
   return BigUint64Array.from(values, (value) => BigInt.asUintN(64, value));
 }
 
-/** The elements of a buffer as integers that are not negative. */
+/** Returns the elements of a buffer as unsigned integers. */
 function elementsOf(contents: BufferContents): bigint[] {
   const width = 8 * contents.BYTES_PER_ELEMENT;
   return Array.from(contents as ArrayLike<number | bigint>, (element) => BigInt.asUintN(width, BigInt(element)));
 }
 
-/** A column of a table: a result as bits, of which as many are taken as the table's elements have. */
+/** A column of a table: the bits of a result. The table stores as many low bits as its elements have. */
 export type Column = (...operands: bigint[]) => bigint;
 
-/** What one kernel computes of operands: it takes their buffers, one for the results, and the number of rows. */
+/**
+ * The results of one kernel. Its parameters are the buffers of operands, the buffer of results, and the number of rows.
+ */
 export interface Table {
   readonly kernel: string;
-  /** Each of as many elements as the table has rows. */
+  /** One buffer for each operand, with an element for each row. */
   readonly operands: readonly BufferContents[];
-  /** Of a result, in bits. */
+  /** The width of a result in bits. */
   readonly width: 16 | 32 | 64;
   readonly columns: readonly Column[];
 }
 
-/** A program of kernels that write tables. */
+/** Returns a program whose kernels write tables. */
 export function tableProgram(covers: string, tables: readonly Table[]): CorpusProgram {
   return {
     covers,
@@ -176,15 +182,15 @@ function resultsOf({ operands, columns }: Table): bigint[] {
   });
 }
 
-/** Values as elements of 16, 32 or 64 bits, of which they keep the low ones. */
+/** Returns the low bits of values as elements of 16, 32 or 64 bits. */
 export function words(values: readonly bigint[], width: 16 | 32 | 64): BufferContents {
   return width === 16 ? words16(values) : width === 32 ? words32(values) : words64(values);
 }
 
-/** The number whose bits are the low ones of an integer, in two's complement. */
+/** Returns the low bits of an integer as a number in two's complement. */
 export function signedOf(value: bigint, width: number): bigint {
   return BigInt.asIntN(width, value);
 }
 
-/** What kernels store in place of a NaN whose bits PTX leaves open. */
+/** What kernels store in place of a NaN whose bits PTX does not define. */
 export const storedNaN = 1n;

@@ -1,4 +1,4 @@
-/** Tables of results that are not defined to the bit: each column says how far a device may be from what is expected. */
+/** Tables of results that PTX does not define to the bit. Each column has a bound for the error of a device. */
 import type { Buffers, CorpusProgram, ErrorBound } from "./corpus_program.ts";
 import {
   decode,
@@ -12,15 +12,17 @@ import {
   unitInTheLastPlace,
 } from "./float_reference.ts";
 
-/** One column. */
+/** A column. */
 export interface Approximation {
-  /** The true result, rounded to the format of the table. */
+  /** Returns the true result, rounded to the format of the table. */
   value(...operands: number[]): number;
-  /** The largest absolute difference from it. */
+  /** Returns the largest absolute difference from that result. */
   error(value: number, ...operands: number[]): number;
 }
 
-/** What one kernel computes of operands: it takes their buffers, one for the results, and the number of rows. */
+/**
+ * The results of one kernel. Its parameters are the buffers of operands, the buffer of results, and the number of rows.
+ */
 export interface BoundedTable {
   readonly kernel: string;
   readonly operands: readonly (Float32Array | Float64Array)[];
@@ -29,7 +31,7 @@ export interface BoundedTable {
   readonly derivation: string;
 }
 
-/** A program of kernels that write such tables. */
+/** Returns a program whose kernels write such tables. */
 export function boundedProgram(covers: string, tables: readonly BoundedTable[]): CorpusProgram {
   return {
     covers,
@@ -71,8 +73,8 @@ function boundOf({ operands, columns, derivation }: BoundedTable): ErrorBound {
 }
 
 /**
- * A function of floats by its exact one. For operands that are not finite and those without a result it is what
- * JavaScript's function gives.
+ * Returns a function of floats that rounds the result of an exact function. If an operand is zero or not finite, or the
+ * result is NaN, it returns the result of the JavaScript function `special`.
  */
 export function rounded(
   format: FloatFormat,
@@ -88,19 +90,19 @@ export function rounded(
   };
 }
 
-/** A finite double as a fraction. */
+/** Returns a finite double as a fraction. */
 export function exactly(value: number): FiniteNumber {
   const decoded = decode(double, doubleBits(value));
-  if (decoded.kind !== "finite") throw new RangeError(`Cannot take ${value} as a fraction`);
+  if (decoded.kind !== "finite") throw new RangeError(`Cannot convert ${value} to a fraction`);
   return decoded;
 }
 
-/** So many units in the last place of the result. */
+/** Returns an error bound of `count` units in the last place of the result. */
 export function ulps(format: FloatFormat, count: number): (value: number) => number {
   return (value) => count * unitInTheLastPlace(format, value);
 }
 
-/** Half a unit in the last place of a single, by which the expected result itself may be off. */
+/** Half a unit in the last place of a single: the rounding error of the expected result itself. */
 export function halfUlp(value: number): number {
   return unitInTheLastPlace(single, value) / 2;
 }

@@ -1,5 +1,5 @@
 /**
- * Runs the programs of the corpus, and says what came out otherwise than it should.
+ * Runs the programs of the corpus and finds differences from the expected results.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import type { Instruction, Statement } from "../../src/ptx/syntax.ts";
 import type { Corpus } from "./nvcc/build.ts";
 import type { BufferContents, Buffers, CorpusLaunch, CorpusProgram, ErrorBound } from "./corpus_program.ts";
 
-/** A program of a corpus by its name. */
+/** Loads a program of a corpus by its name. */
 export async function loadProgram({ folder }: Corpus, name: string): Promise<CorpusProgram> {
   return (await import(new URL(`${name}.ts`, folder).href)).program;
 }
 
-/** Launches all that a program launches, and returns what its buffers hold then. */
+/** Runs all launches of a program and returns the contents of its buffers afterwards. */
 export async function runProgram(cuda: Cuda, program: CorpusProgram, ptx: string): Promise<Buffers> {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
@@ -48,8 +48,8 @@ export async function runProgram(cuda: Cuda, program: CorpusProgram, ptx: string
 }
 
 /**
- * What differs, a line each: the buffer, the index, what was expected and what came; the first few, and how many there
- * are in all. Without bounds every byte counts.
+ * Returns the differences, one line each: buffer, index, expected and actual value. Lists only the first few and their
+ * total number. Without a bound, every bit must be equal.
  */
 export function differences(
   expected: Buffers,
@@ -59,9 +59,9 @@ export function differences(
   const shown = 12;
   return Object.entries(expected).flatMap(([name, wanted]) => {
     const got = actual[name];
-    if (got === undefined) return [`${name}: the program has no such buffer`];
+    if (got === undefined) return [`${name}: the program has no buffer of this name`];
     if (got.constructor !== wanted.constructor || got.length !== wanted.length) {
-      return [`${name}: ${describeShape(wanted)} were expected, and it is ${describeShape(got)}`];
+      return [`${name}: expected ${describeShape(wanted)}, got ${describeShape(got)}`];
     }
     const lines: string[] = [];
     let count = 0;
@@ -77,8 +77,8 @@ export function differences(
 }
 
 /**
- * Whether PTX leaves none of the bits of its results to the device: a floating-point `add`, `sub` or `mul` without a
- * rounding modifier may be fused with another, and an approximate instruction gives what it gives.
+ * Whether PTX defines all bits of a module's results. It does not for floating-point `add`, `sub` and `mul` without a
+ * rounding modifier, which may be fused, and for approximate instructions.
  */
 export function hasDefinedBits(ptx: string): boolean {
   for (const instruction of instructionsOf(ptx)) {
@@ -87,7 +87,7 @@ export function hasDefinedBits(ptx: string): boolean {
   return true;
 }
 
-/** Every instruction of all functions of a module. */
+/** Yields every instruction of all functions of a module. */
 export function* instructionsOf(ptx: string): Generator<Instruction> {
   for (const { body } of parsePtx(ptx).functions) yield* instructionsIn(body ?? []);
 }
@@ -113,7 +113,7 @@ function isApproximate({ opcode, modifiers }: Instruction): boolean {
   return approximate.has(opcode) || modifiers.includes("approx") || modifiers.includes("full");
 }
 
-/** One element of what was expected and of what came. */
+/** An element of the expected and of the actual contents. */
 interface Element {
   readonly wanted: BufferContents;
   readonly got: BufferContents;
@@ -129,7 +129,7 @@ function isWithin(bound: ErrorBound | undefined, { wanted, got, index }: Element
   return Math.abs(actual - expected) <= bound.absolute(expected, index);
 }
 
-/** An element's bits, which for a floating-point number say more than its value. */
+/** Returns the bits of an element. They distinguish floating-point numbers that compare equal. */
 function bitsOf({ buffer, byteOffset, BYTES_PER_ELEMENT: size }: BufferContents, index: number): bigint {
   const view = new DataView(buffer, byteOffset + index * size, size);
   if (size === 1) return BigInt(view.getUint8(0));

@@ -1,9 +1,9 @@
 /**
- * What a program of the corpus consists of. Beside `NAME.cu` and the PTX that nvcc made of it lies `NAME.ts`, which
- * exports such a `program`: what its kernels are launched with, and what must come out, computed by other means.
+ * The programs of the corpus. Beside `NAME.cu` and the PTX that a compiler made from it, there is a `NAME.ts` that
+ * exports a `program`: the launches of its kernels, and their expected results, which are computed by other means.
  */
 
-/** Contents of a buffer, as the type of its elements. */
+/** The contents of a buffer, with its type of elements. */
 export type BufferContents =
   | Uint8Array
   | Uint16Array
@@ -16,10 +16,10 @@ export type BufferContents =
   | Float32Array
   | Float64Array;
 
-/** The buffers of a program by name, in the order in which they are allocated. */
+/** The buffers of a program by name, in the order of allocation. */
 export type Buffers = Readonly<Record<string, BufferContents>>;
 
-/** One launch: buffers are passed by name, as their address. */
+/** A launch. A string argument is the name of a buffer and passes the buffer's address. */
 export interface CorpusLaunch {
   readonly kernel: string;
   readonly grid: number | readonly [x: number, y: number, z: number];
@@ -28,28 +28,28 @@ export interface CorpusLaunch {
   readonly arguments: readonly (string | number | bigint | Uint8Array)[];
 }
 
-/** How far an element may be from what is expected. */
+/** The allowed difference from the expected results. */
 export interface ErrorBound {
-  /** Where the bound comes from, in a sentence: of which instructions' errors in the PTX manual it is the sum. */
+  /** The source of the bound in one sentence: the errors in the PTX manual that it adds up. */
   readonly derivation: string;
-  /** The largest absolute difference for one element. NaN and infinities must be equal. */
+  /** Returns the largest absolute difference of an element. NaN and infinities must be equal. */
   absolute(expected: number, index: number): number;
 }
 
 /** A program of the corpus. */
 export interface CorpusProgram {
-  /** What of PTX it covers, in a few words. */
+  /** The PTX that the program covers, in a few words. */
   readonly covers: string;
-  /** What the buffers hold before the first launch. The same on every call. */
+  /** Returns the initial contents of the buffers. They are the same on every call. */
   buffers(): Buffers;
-  /** In order, on one stream. */
+  /** The launches, in order, on one stream. */
   readonly launches: readonly CorpusLaunch[];
-  /** What the buffers hold after the last launch; those that are left out are not looked at. */
+  /** Returns the contents of the buffers after the last launch. Buffers that are left out are not compared. */
   expected(initial: Buffers): Buffers;
   /**
-   * By buffer, where two devices that both follow PTX may differ, or where the reference is not exact to the bit.
-   * Without one, every byte must be as expected. Where the PTX has neither unrounded float `add`, `sub` or `mul` nor an
-   * approximate instruction, the devices are compared byte for byte in any case.
+   * Error bounds by buffer, if two devices that both conform to PTX may differ, or if the reference is not exact to the
+   * bit. Without a bound, every bit must be equal. If the PTX has no approximate instruction and no float `add`, `sub`
+   * or `mul` without a rounding modifier, the devices are always compared bit by bit.
    */
   readonly bounds?: Readonly<Record<string, ErrorBound>>;
 }

@@ -1,5 +1,5 @@
 /**
- * The tests that every corpus of compiled PTX has.
+ * The tests of a corpus of compiled PTX.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import type { Buffers, CorpusProgram } from "./corpus_program.ts";
 const software = driverNamed("software");
 const gpu = driverNamed("cuda");
 
-/** Runs each program in each variant on the software device, and on a GPU where there is one. */
+/** Tests each variant of each program on the software device, and on a GPU if there is one. */
 export function testCorpus(label: string, corpus: Corpus): void {
   test(`every program of ${label} has its launches and its PTX`, () => {
     const missing = programNames(corpus).flatMap((name) =>
@@ -37,7 +37,7 @@ export function testCorpus(label: string, corpus: Corpus): void {
         const ptx = readPtx(corpus, name, variant);
         const actual = await runOn(gpu, program, ptx);
         assertExpected(program, actual);
-        // What PTX leaves to the device may be off to either side, and was held against the bounds above.
+        // Bits that PTX does not define may differ between devices. The bounds have been checked above.
         if (!hasDefinedBits(ptx)) return;
         const emulated = await runOn(software, program, ptx);
         const looked = Object.keys(program.expected(program.buffers()));

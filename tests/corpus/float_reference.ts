@@ -1,9 +1,9 @@
 /**
- * Floating-point arithmetic in exact rational numbers, rounded once: what IEEE 754 says of any format that is narrower
- * than memory, in four directions, with subnormals and overflow. Floats are given and returned as their bits.
+ * Floating-point arithmetic with exact rational numbers and a single rounding, as IEEE 754 defines it: for any format
+ * of up to 64 bits, in four directions, with subnormals and overflow. Floats are passed and returned as their bits.
  */
 
-/** How a format divides its bits; above the exponent lies the sign. */
+/** The bits of a format. The sign lies above the exponent. */
 export interface FloatFormat {
   readonly exponentBits: number;
   readonly fractionBits: number;
@@ -14,12 +14,12 @@ export const bfloat16: FloatFormat = { exponentBits: 8, fractionBits: 7 };
 export const single: FloatFormat = { exponentBits: 8, fractionBits: 23 };
 export const double: FloatFormat = { exponentBits: 11, fractionBits: 52 };
 
-/** To nearest even, toward zero, toward minus infinity, toward plus infinity, as PTX names them. */
+/** To nearest even, toward zero, toward minus infinity and toward plus infinity, under PTX's names. */
 export type Rounding = "rn" | "rz" | "rm" | "rp";
 
 export const roundings: readonly Rounding[] = ["rn", "rz", "rm", "rp"];
 
-/** A finite number: a fraction of non-negative integers, and a sign that zero has too. */
+/** A finite number: a fraction of non-negative integers and a sign, which zero has too. */
 export interface FiniteNumber {
   readonly kind: "finite";
   readonly negative: boolean;
@@ -27,14 +27,14 @@ export interface FiniteNumber {
   readonly denominator: bigint;
 }
 
-/** What the bits of a float stand for. */
+/** The value of a float. */
 export type FloatValue = FiniteNumber | { readonly kind: "infinite"; readonly negative: boolean } | {
   readonly kind: "nan";
 };
 
 const nan: FloatValue = { kind: "nan" };
 
-/** A fraction as a number. A zero is positive. The denominator must be positive. */
+/** Returns a fraction. Zero is positive. The denominator must be positive. */
 export function fraction(numerator: bigint, denominator: bigint): FiniteNumber {
   const negative = numerator < 0n;
   return { kind: "finite", negative, numerator: negative ? -numerator : numerator, denominator };
@@ -52,12 +52,12 @@ function infinity({ exponentBits, fractionBits }: FloatFormat): bigint {
   return (1n << BigInt(exponentBits)) - 1n << BigInt(fractionBits);
 }
 
-/** The exponent of the smallest normal number. */
+/** Returns the exponent of the smallest normal number. */
 function smallestExponent({ exponentBits }: FloatFormat): number {
   return 2 - 2 ** (exponentBits - 1);
 }
 
-/** The NaN that NVIDIA's arithmetic gives in formats of up to 32 bits: all bits set but the sign. */
+/** Returns the NaN that NVIDIA's arithmetic returns in formats of up to 32 bits: all bits except the sign are set. */
 export function canonicalNaN(format: FloatFormat): bigint {
   return signBit(format) - 1n;
 }
@@ -66,7 +66,7 @@ export function isNaNBits(format: FloatFormat, bits: bigint): boolean {
   return (bits & signBit(format) - 1n) > infinity(format);
 }
 
-/** What the bits of a float stand for. */
+/** Returns the value of a float. */
 export function decode(format: FloatFormat, bits: bigint): FloatValue {
   const negative = (bits & signBit(format)) !== 0n;
   const magnitude = bits & signBit(format) - 1n;
@@ -83,7 +83,7 @@ export function decode(format: FloatFormat, bits: bigint): FloatValue {
 
 const bitLength = (value: bigint): number => value.toString(2).length;
 
-/** The largest integer `e` such that 2 to the power `e` is at most a positive number. */
+/** Returns the largest integer `e` such that 2 ** `e` is at most a positive number. */
 function exponentOf({ numerator, denominator }: FiniteNumber): number {
   const estimate = bitLength(numerator) - bitLength(denominator);
   const isLess = estimate >= 0
@@ -92,7 +92,7 @@ function exponentOf({ numerator, denominator }: FiniteNumber): number {
   return isLess ? estimate - 1 : estimate;
 }
 
-/** The integer next to a fraction of non-negative integers, in a direction. */
+/** Returns the magnitude of a number that is rounded to an integer. */
 function roundedQuotient(
   { negative, numerator, denominator }: FiniteNumber,
   rounding: Rounding,
@@ -105,13 +105,13 @@ function roundedQuotient(
   return twice > denominator || (twice === denominator && quotient % 2n === 1n) ? quotient + 1n : quotient;
 }
 
-/** The integer that a number becomes, in a direction, whatever its size. */
+/** Rounds a number of any magnitude to an integer. */
 export function roundToInteger(value: FiniteNumber, rounding: Rounding): bigint {
   const magnitude = roundedQuotient(value, rounding);
   return value.negative ? -magnitude : magnitude;
 }
 
-/** The largest integer whose square is at most `value`. */
+/** Returns the largest integer whose square is at most `value`. */
 export function integerSquareRoot(value: bigint): bigint {
   if (value < 2n) return value;
   let root = 1n << BigInt((bitLength(value) + 1) >> 1);
@@ -122,15 +122,15 @@ export function integerSquareRoot(value: bigint): bigint {
   }
 }
 
-/** Arithmetic in one format, rounded in one direction. NaNs come out as {@linkcode canonicalNaN}. */
+/** Arithmetic in one format and one rounding direction. Every NaN result is {@linkcode canonicalNaN}. */
 export class FloatArithmetic {
   readonly format: FloatFormat;
   readonly rounding: Rounding;
   readonly #flushes: boolean;
 
   /**
-   * @param options.flushes `.ftz`: whether results are zeros that would be subnormal with any exponent, which is what an
-   * H200 makes zeros
+   * @param options.flushes `.ftz`: whether results become zero that would be subnormal with an unlimited exponent
+   * range, as on an H200.
    */
   constructor(format: FloatFormat, rounding: Rounding = "rn", { flushes = false }: { flushes?: boolean } = {}) {
     this.format = format;
@@ -138,7 +138,7 @@ export class FloatArithmetic {
     this.#flushes = flushes;
   }
 
-  /** Rounds what another format or exact arithmetic holds. */
+  /** Rounds a value of another format or of exact arithmetic. */
   round(value: FloatValue): bigint {
     const { format, rounding } = this;
     if (value.kind === "nan") return canonicalNaN(format);
@@ -151,7 +151,7 @@ export class FloatArithmetic {
     const scaled = shift >= 0
       ? { ...value, numerator: numerator << BigInt(shift) }
       : { ...value, denominator: denominator << BigInt(-shift) };
-    // Where the number is subnormal the stored exponent is 0, where it is normal its highest bit adds 1 to it.
+    // A subnormal number stores exponent 0. The highest bit of a normal number adds 1 to the exponent.
     const magnitude = roundedQuotient(scaled, rounding) +
       (BigInt(exponent - smallestExponent(format)) << BigInt(format.fractionBits));
     if (this.#flushes && magnitude < 1n << BigInt(format.fractionBits)) return sign;
@@ -215,7 +215,7 @@ export class FloatArithmetic {
     if (value.kind === "nan" || (value.kind === "finite" && value.numerator === 0n)) return this.round(value);
     if (value.negative) return this.round(nan);
     if (value.kind === "infinite") return this.round(value);
-    // Many more bits than any format has, and one behind them that says whether there would be others.
+    // Many more bits than any format has, and a sticky bit for the rest.
     const precision = 128n;
     const square = value.numerator * value.denominator << 2n * precision;
     const root = integerSquareRoot(square);
@@ -251,12 +251,12 @@ function product(a: FloatValue, b: FloatValue): FloatValue {
   return isZero(a) || isZero(b) ? nan : { kind: "infinite", negative };
 }
 
-/** A zero of the same sign for a subnormal number: what `.ftz` makes of operands and results of 32 bits. */
+/** Returns zero with the same sign for a subnormal number, as `.ftz` does for 32-bit operands and results. */
 export function flushed(format: FloatFormat, bits: bigint): bigint {
   return (bits & infinity(format)) === 0n ? bits & signBit(format) : bits;
 }
 
-/** Clamped to 0 and 1, a NaN made +0: what `.sat` makes of a result. */
+/** Clamps a result to the range from 0 to 1, with +0 for a NaN, as `.sat` does. */
 export function saturated(format: FloatFormat, bits: bigint): bigint {
   const value = decode(format, bits);
   if (value.kind === "nan" || value.negative) return 0n;
@@ -264,7 +264,10 @@ export function saturated(format: FloatFormat, bits: bigint): bigint {
   return bits > one ? one : bits;
 }
 
-/** Less than 0, 0 or more, as `a` is less than `b`, equal or greater; undefined where either is a NaN. */
+/**
+ * Returns a number less than, equal to or greater than 0, as `a` is less than, equal to or greater than `b`; or
+ * undefined if either is a NaN.
+ */
 export function compareFloats(format: FloatFormat, [a, b]: readonly [bigint, bigint]): number | undefined {
   if (isNaNBits(format, a) || isNaNBits(format, b)) return undefined;
   const ordered = (bits: bigint) => bits >= signBit(format) ? signBit(format) - bits : bits;
@@ -273,8 +276,8 @@ export function compareFloats(format: FloatFormat, [a, b]: readonly [bigint, big
 }
 
 /**
- * What `cvt` makes of a float: clamped to the range of an integer of some bits; for a NaN 0, or the highest bit alone
- * where the integer or the float has 64 bits, as on an H200.
+ * Converts a float to an integer as `cvt` does on an H200: clamps to the range of the integer. A NaN becomes 0, or the
+ * highest bit alone if the integer or the float has 64 bits.
  */
 export function convertToInteger(
   format: FloatFormat,
@@ -292,20 +295,20 @@ export function convertToInteger(
 
 const view = new DataView(new ArrayBuffer(8));
 
-/** The bits of a number of JavaScript. */
+/** Returns the bits of a JavaScript number. */
 export function doubleBits(value: number): bigint {
   view.setFloat64(0, value);
   return view.getBigUint64(0);
 }
 
-/** The number that bits of any of the formats stand for. */
+/** Returns the number that bits of any of the formats represent. */
 export function numberOf(format: FloatFormat, bits: bigint): number {
   if (isNaNBits(format, bits)) return NaN;
   view.setBigUint64(0, new FloatArithmetic(double).convertFrom(format, bits));
   return view.getFloat64(0);
 }
 
-/** The distance to the next number of a format, seen from a finite one away from zero. */
+/** Returns the distance from a finite number to the next number of a format, away from zero. */
 export function unitInTheLastPlace({ fractionBits, exponentBits }: FloatFormat, value: number): number {
   if (!Number.isFinite(value)) return 0;
   const smallest = smallestExponent({ fractionBits, exponentBits });

@@ -1,26 +1,26 @@
 /**
  * Exponentials, logarithms, trigonometry, the error function and the gamma function of exact numbers, in fixed point
- * with hundreds of bits: near enough to the true values that rounding them to a float rounds those.
+ * with hundreds of bits. The results are precise enough that rounding them to a float rounds the true values.
  */
 import { type FiniteNumber, fraction, integerSquareRoot } from "./float_reference.ts";
 
-/** How many bits lie behind the point. */
-const places = 480n;
-const one = 1n << places;
+/** The number of bits after the binary point. */
+const pointBits = 480n;
+const one = 1n << pointBits;
 
-const times = (a: bigint, b: bigint, bits = places): bigint => a * b >> bits;
-const over = (a: bigint, b: bigint): bigint => (a << places) / b;
+const times = (a: bigint, b: bigint, bits = pointBits): bigint => a * b >> bits;
+const over = (a: bigint, b: bigint): bigint => (a << pointBits) / b;
 const asNumber = (value: bigint): FiniteNumber => fraction(value, one);
 const signed = ({ negative, numerator }: FiniteNumber): bigint => negative ? -numerator : numerator;
-const fixed = (value: FiniteNumber, bits = places): bigint => (signed(value) << bits) / value.denominator;
+const fixed = (value: FiniteNumber, bits = pointBits): bigint => (signed(value) << bits) / value.denominator;
 const lengthOf = (value: bigint): number => value === 0n ? 0 : value.toString(2).length;
 
-/** Whether a number is so near 0 that a function's first terms there say all. */
+/** Whether a number is so close to 0 that the first terms of a series are precise enough. */
 function isTiny({ numerator, denominator }: FiniteNumber): boolean {
   return numerator << 100n < denominator;
 }
 
-/** Sums terms, each made of the one before it, until nothing is left of them. */
+/** Sums terms, each computed from the one before, until they vanish. */
 function series(first: bigint, next: (term: bigint, index: bigint) => bigint): bigint {
   let sum = 0n;
   let term = first;
@@ -31,8 +31,11 @@ function series(first: bigint, next: (term: bigint, index: bigint) => bigint): b
   return sum;
 }
 
-/** The sum of powers of a small number over odd integers: its hyperbolic arctangent, or with signs its arctangent. */
-function oddPowers(x: bigint, sign: 1n | -1n, bits = places): bigint {
+/**
+ * Sums the odd powers of a small number, each divided by its exponent: the hyperbolic arctangent, or with alternating
+ * signs the arctangent.
+ */
+function oddPowers(x: bigint, sign: 1n | -1n, bits = pointBits): bigint {
   const square = sign * times(x, x, bits);
   let sum = 0n;
   let power = x;
@@ -45,7 +48,7 @@ function oddPowers(x: bigint, sign: 1n | -1n, bits = places): bigint {
 
 const logarithmOf2 = 2n * oddPowers(one / 3n, 1n);
 
-/** Machin's formula. */
+/** Returns pi by Machin's formula. */
 function circleConstant(bits: bigint): bigint {
   const guarded = bits + 32n;
   const unit = 1n << guarded;
@@ -53,9 +56,9 @@ function circleConstant(bits: bigint): bigint {
   return 4n * quarter >> 32n;
 }
 
-const pi = circleConstant(places);
+const pi = circleConstant(pointBits);
 
-/** The exponential of a fixed-point number, exact relative to itself. */
+/** Returns the exponential of a fixed-point number, with full relative precision. */
 function exponentialOf(x: bigint): FiniteNumber {
   const exponent = x / logarithmOf2;
   const rest = x - exponent * logarithmOf2;
@@ -67,14 +70,14 @@ function logarithmOf({ numerator, denominator }: FiniteNumber): bigint {
   let exponent = BigInt(lengthOf(numerator) - lengthOf(denominator));
   const scaled = () =>
     exponent < 0n ? over(numerator << -exponent, denominator) : over(numerator, denominator << exponent);
-  // Between 2/3 and 4/3, so that nothing is lost where the logarithm is near 0.
+  // Scales the mantissa to between 2/3 and 4/3, so that no precision is lost if the logarithm is near 0.
   if (3n * scaled() > 4n * one) exponent++;
   if (3n * scaled() < 2n * one) exponent--;
   const mantissa = scaled();
   return exponent * logarithmOf2 + 2n * oddPowers(over(mantissa - one, mantissa + one), 1n);
 }
 
-/** A polynomial's first terms, for tiny numbers: x + coefficient * x ** power. */
+/** Returns the first terms of a series for a tiny number: x + coefficient * x ** power. */
 function firstTerms(x: FiniteNumber, coefficient: readonly [bigint, bigint], power: bigint): FiniteNumber {
   const [numerator, denominator] = coefficient;
   const value = signed(x);
@@ -84,39 +87,39 @@ function firstTerms(x: FiniteNumber, coefficient: readonly [bigint, bigint], pow
   );
 }
 
-/** e to a power. */
+/** Returns e ** x. */
 export function exponential(x: FiniteNumber): FiniteNumber {
   return exponentialOf(fixed(x));
 }
 
-/** A base to a power. */
+/** Returns a base to a power. */
 export function power(base: FiniteNumber, exponent: FiniteNumber): FiniteNumber {
   return exponentialOf(logarithmOf(base) * signed(exponent) / exponent.denominator);
 }
 
-/** e to a power, less 1. */
-export function exponentialLess1(x: FiniteNumber): FiniteNumber {
+/** Returns e ** x - 1. */
+export function exponentialMinus1(x: FiniteNumber): FiniteNumber {
   if (isTiny(x)) return firstTerms(x, [1n, 2n], 2n);
   const { numerator, denominator } = exponential(x);
   return fraction(numerator - denominator, denominator);
 }
 
-/** The natural logarithm of a positive number, or that to another base. */
+/** Returns the natural logarithm of a positive number, or its logarithm to another base. */
 export function logarithm(x: FiniteNumber, base?: FiniteNumber): FiniteNumber {
   const natural = logarithmOf(x);
   return asNumber(base === undefined ? natural : over(natural, logarithmOf(base)));
 }
 
-/** The natural logarithm of a number and 1. */
-export function logarithmOf1And(x: FiniteNumber): FiniteNumber {
+/** Returns the natural logarithm of 1 + x. */
+export function logarithmOf1Plus(x: FiniteNumber): FiniteNumber {
   return isTiny(x) ? firstTerms(x, [-1n, 2n], 2n) : logarithm(fraction(signed(x) + x.denominator, x.denominator));
 }
 
-/** The sine and the cosine of an angle, however large. */
+/** Returns the sine and the cosine of an angle of any magnitude. */
 function sineAndCosine(x: FiniteNumber): { sine: FiniteNumber; cosine: FiniteNumber } {
   const more = BigInt(Math.max(0, lengthOf(x.numerator) - lengthOf(x.denominator))) + 8n;
-  const angle = fixed(x, places + more);
-  const quarter = circleConstant(places + more) >> 1n;
+  const angle = fixed(x, pointBits + more);
+  const quarter = circleConstant(pointBits + more) >> 1n;
   const turns = (2n * angle + quarter) / (2n * quarter) - (2n * angle + quarter < 0n ? 1n : 0n);
   const rest = angle - turns * quarter >> more;
   const square = times(rest, rest);
@@ -152,7 +155,7 @@ export function arctangent(x: FiniteNumber): FiniteNumber {
   let tangentOfPart = fixed(x);
   const halvings = 10;
   for (let halving = 0; halving < halvings; halving++) {
-    const hypotenuse = integerSquareRoot((one << places) + tangentOfPart * tangentOfPart);
+    const hypotenuse = integerSquareRoot((one << pointBits) + tangentOfPart * tangentOfPart);
     tangentOfPart = over(tangentOfPart, one + hypotenuse);
   }
   return asNumber(oddPowers(tangentOfPart, -1n) << BigInt(halvings));
@@ -177,11 +180,11 @@ export function hyperbolicTangent(x: FiniteNumber): FiniteNumber {
   return fraction(numerator - denominator, numerator + denominator);
 }
 
-/** Up to about 10 in magnitude. */
+/** Returns the error function of a number up to about 10 in magnitude. */
 export function errorFunction(x: FiniteNumber): FiniteNumber {
-  const scale = over(2n * one, integerSquareRoot(pi << places));
-  // Scaled to a tiny number's own size.
-  if (isTiny(x)) return fraction(signed(firstTerms(x, [-1n, 3n], 3n)) * scale, x.denominator ** 3n * 3n << places);
+  const scale = over(2n * one, integerSquareRoot(pi << pointBits));
+  // Computed relative to the magnitude of a tiny number.
+  if (isTiny(x)) return fraction(signed(firstTerms(x, [-1n, 3n], 3n)) * scale, x.denominator ** 3n * 3n << pointBits);
   return asNumber(times(scale, errorSum(fixed(x))));
 }
 
@@ -196,7 +199,7 @@ function errorSum(x: bigint): bigint {
   return sum;
 }
 
-/** 1 less the error function. */
+/** Returns 1 minus the error function. */
 export function complementaryErrorFunction(x: FiniteNumber): FiniteNumber {
   const { numerator, denominator, negative } = errorFunction(x);
   return fraction(negative ? denominator + numerator : denominator - numerator, denominator);
@@ -214,21 +217,22 @@ export function cubeRoot(x: FiniteNumber): FiniteNumber {
   return { ...fraction(root, x.denominator << 200n), negative: x.negative };
 }
 
-/** The length of a vector of two. */
+/** Returns the length of a vector with two components. */
 export function hypotenuse(x: FiniteNumber, y: FiniteNumber): FiniteNumber {
   const denominator = x.denominator * y.denominator;
   const square = (x.numerator * y.denominator) ** 2n + (y.numerator * x.denominator) ** 2n;
   return fraction(integerSquareRoot(square << 400n), denominator << 200n);
 }
 
-/** 1 over the square root of a positive number. */
+/** Returns 1 over the square root of a positive number. */
 export function reciprocalSquareRoot({ numerator, denominator }: FiniteNumber): FiniteNumber {
   return fraction(denominator << 400n, integerSquareRoot(numerator * denominator << 800n));
 }
 
-/** Of numbers that are no integers below 1. */
+/** Returns the gamma function of a number that is not an integer below 1. */
 export function gamma(x: FiniteNumber): FiniteNumber {
-  // Stirling's series is good far from 0 alone: from there the function goes back a factor a step.
+  // Stirling's series is precise only far from 0. From there, the recurrence of the function goes back one factor at a
+  // time.
   const far = 100n * x.denominator;
   let [numerator, shifted] = [1n, signed(x)];
   let denominator = 1n;
@@ -256,7 +260,7 @@ function stirlingSeries(z: bigint): bigint {
   return sum;
 }
 
-/** From the second on, as fractions, by the tangent numbers. */
+/** Returns the Bernoulli numbers with even indices, from index 2 on, as fractions, by the tangent numbers. */
 function evenBernoulliNumbers(count: number): [bigint, bigint][] {
   const tangents = [1n];
   for (let k = 1; k < count; k++) tangents.push(BigInt(k) * tangents[k - 1]!);

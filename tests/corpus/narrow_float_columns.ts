@@ -1,10 +1,10 @@
-/** What CUDA's functions for numbers of 16 bits make of them, one by one and in pairs. */
+/** The results of CUDA's functions for 16-bit floats, for single numbers and for pairs. */
 import { type Column, floatOperands, storedNaN } from "./arithmetic_operands.ts";
 import { compareFloats, decode, FloatArithmetic, type FloatFormat, isNaNBits, saturated } from "./float_reference.ts";
 
 const sign = 0x8000n;
 
-/** One operation on numbers of 16 bits, by its name in CUDA without the underscores. */
+/** Operations on 16-bit floats, by a descriptive name. */
 type Operations = Readonly<Record<string, Column>>;
 
 type Comparison = "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu";
@@ -24,7 +24,7 @@ const comparisons: readonly Comparison[] = [
   "geu",
 ];
 
-/** Whether a comparison holds; where a NaN is compared, those that end in "u" do. */
+/** Whether a comparison holds. If an operand is a NaN, only the unordered ones hold, whose names end in "u". */
 function holds(format: FloatFormat, comparison: Comparison, [a, b]: readonly [bigint, bigint]): boolean {
   const difference = compareFloats(format, [a, b]);
   if (difference === undefined) return comparison.length === 3;
@@ -94,7 +94,7 @@ function operations(format: FloatFormat): Operations {
   );
 }
 
-/** Of the programs that compute with one number at a time. */
+/** Returns the columns of the programs that compute with single numbers. */
 export function narrowFloatColumns(format: FloatFormat): Column[] {
   const {
     add,
@@ -150,7 +150,7 @@ export function narrowFloatColumns(format: FloatFormat): Column[] {
 const low = (pair: bigint) => pair & 0xffffn;
 const high = (pair: bigint) => pair >> 16n;
 
-/** Of the programs that compute with two numbers at a time, the first of them in a word's low half. */
+/** Returns the columns of the programs that compute with pairs, whose first number is in the low half of a word. */
 export function narrowFloatPairColumns(format: FloatFormat): Column[] {
   const one = new FloatArithmetic(format).fromInteger(1n);
   const { add, subtract, multiply, fused, saturatedSum, saturatedProduct, positiveFused, negated, magnitude } =
@@ -189,7 +189,10 @@ export function narrowFloatPairColumns(format: FloatFormat): Column[] {
   ];
 }
 
-/** Three operands of one number each, or of pairs in words, in which each number meets others than its neighbour. */
+/**
+ * Returns three operands of single numbers, and of pairs in words. In a pair, each number is combined with one other
+ * than its neighbor.
+ */
 export function narrowFloatOperands(format: FloatFormat): { single: bigint[][]; paired: bigint[][] } {
   const single = floatOperands(format, { operands: 3, mixtures: 400 });
   const paired = single.map((values) =>

@@ -1,8 +1,8 @@
 /**
- * Runs one program of the corpus and prints what differs from what is expected.
+ * Runs one program of the corpus and prints the differences from the expected results.
  *
- * `deno run -A tests/corpus/run_program.ts NAME [--compiler nvcc|clang] [--driver software|cuda] [--variant NAME]`; without
- * a variant it runs all. Exits 1 where something differs.
+ * `deno run -A tests/corpus/run_program.ts NAME [--compiler nvcc|clang] [--driver software|cuda] [--variant NAME]`.
+ * Without a variant, runs all of them. Exits with status 1 if there are differences.
  *
  * @module
  */
@@ -36,7 +36,7 @@ const program = await loadProgram(corpus, name);
 using cuda = open({ driver: values.driver });
 for (const variant of chosen) {
   const ptx = readPtx(corpus, name, variant);
-  const bits = hasDefinedBits(ptx) ? "all bits defined" : "some bits left to the device";
+  const bits = hasDefinedBits(ptx) ? "all bits defined" : "some bits undefined";
   try {
     const begin = performance.now();
     const actual = await runProgram(cuda, program, ptx);

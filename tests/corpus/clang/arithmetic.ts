@@ -9,7 +9,7 @@ const first = [1e-40, 3, -1e-42, 2.5e-45, 0.1, 0.1, -0, 7, 16777217, 0.5, -1.5, 
 function operands(): Float64Array {
   const random = new RandomBits(14);
   const others = Array.from({ length: threads * 2 - first.length }, () => (random.fraction() - 0.5) * 2e6);
-  // What the quotient and the square root are taken of: never 0 or negative.
+  // The operands of the quotient and the square root are never 0 or negative.
   return Float64Array.from([...first, ...others], (value, index) => index % 2 === 1 ? Math.abs(value) : value);
 }
 
@@ -21,14 +21,14 @@ function fusedMultiplyAdd(format: FloatFormat, values: readonly [number, number,
   return numberOf(format, new FloatArithmetic(format).fusedMultiplyAdd(a!, b!, c!));
 }
 
-/** To the nearest integer, of two to the even one. */
+/** Rounds to the nearest integer, ties to even. */
 function roundEven(value: number): number {
   const [below, above] = [Math.floor(value), Math.ceil(value)];
   if (value - below !== above - value) return value - below < above - value ? below : above;
   return below % 2 === 0 ? below : above;
 }
 
-/** Rounding a result of 64 bits to 32 gives what an operation of 32 bits does. */
+/** Rounding a 64-bit result to 32 bits gives the result of the 32-bit operation. */
 function resultsOf(format: FloatFormat, [a, b]: readonly [number, number]): number[] {
   const round = format === single ? Math.fround : Number;
   const polynomial = [a, b, 0.5, -a].reduce((sum, coefficient) => round(round(sum * b) + coefficient), 0);
@@ -86,7 +86,7 @@ function integersOf(a: number, b: number, i: number): bigint[] {
 
 /** Clang's floating-point arithmetic. */
 export const program: CorpusProgram = {
-  covers: "arithmetic, comparisons and conversions of f32 and f64 with .rn, each rounded on its own",
+  covers: "arithmetic, comparisons and conversions of f32 and f64 with .rn, each rounded separately",
   buffers: () => ({
     operands: operands(),
     special,

@@ -6,13 +6,13 @@ const threads = 2 * block;
 const counterBytes = 80;
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-/** All but what is least, and the mask, start at 0. */
+/** Writes the initial counters: all 0 except the minima and the mask. */
 function writeInitial(counters: DataView): void {
   counters.setInt32(8, 0x7fff_ffff, true);
   counters.setBigUint64(48, 2n ** 64n - 1n, true);
 }
 
-/** What the threads from `begin` on make of counters. */
+/** Writes the counters after `values` were counted by the threads from `begin` on. */
 function writeCounted(counters: DataView, values: readonly number[], begin: number): void {
   const words = [
     sum(values),

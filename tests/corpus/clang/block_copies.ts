@@ -6,7 +6,7 @@ const largeBytes = 176;
 const rowBytes = 128;
 const length = 77;
 
-/** Random but for the doubles, which are numbers. */
+/** Returns random structs, in which the doubles are numbers. */
 function larges(): Uint8Array {
   const bytes = new Uint8Array(randomBytes(threads * largeBytes));
   for (let i = 0; i < threads; i++) new DataView(bytes.buffer).setFloat64(i * largeBytes + 168, i - 2.75, true);
@@ -43,9 +43,9 @@ function writeRow(row: Uint8Array, large: Uint8Array, i: number): void {
   packed.setBigInt64(11, BigInt(words.getInt32(12, true)) * 0x100000001n, true);
 }
 
-/** What LLVM makes of copies and fills. */
+/** LLVM's code for copies and fills. */
 export const program: CorpusProgram = {
-  covers: "memcpy, memset and memmove as loops and in pieces, large and packed structs, byval parameters",
+  covers: "memcpy, memset and memmove as loops and in parts, large and packed structs, byval parameters",
   buffers: () => ({
     larges: larges(),
     copies: new Uint8Array(threads * 2 * largeBytes),

@@ -1,10 +1,10 @@
 /**
- * Builds clang's part of the corpus: from every `NAME.cu` here the PTX in `NAME.ptx` (`-O2`), `NAME.o0.ptx` (`-O0`) and
- * `NAME.debug.ptx` (`-O0 -g`).
+ * Builds clang's part of the corpus: from each `NAME.cu` in this folder the PTX in `NAME.ptx` (`-O2`), `NAME.o0.ptx`
+ * (`-O0`) and `NAME.debug.ptx` (`-O0 -g`).
  *
- * `deno run -A tests/corpus/clang/build.ts [--check] [NAME...]` writes the files of the programs that are named, or of all;
- * with `--check` it compares them with what it would write and exits 1 if one differs. It needs clang 14 with the target
- * NVPTX, which no other version writes alike, and ptxas; of CUDA no headers and no libraries.
+ * `deno run -A tests/corpus/clang/build.ts [--check] [NAME...]` writes the files of the named programs, or of all. With
+ * `--check` it compares the files with what it would write, and exits with status 1 if one differs. It needs ptxas and
+ * clang 14 with the NVPTX target; other versions of clang write other PTX. It needs no headers or libraries of CUDA.
  *
  * @module
  */
@@ -26,9 +26,9 @@ export const clangCorpus: Corpus = {
 
 const fixedOptions = [
   ...["-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=sm_80", "-Xclang", "-target-feature", "-Xclang", "+ptx72"],
-  // Whatever CUDA is installed, clang finds none: it would choose another version of PTX by it.
+  // Hides any installed CUDA from clang, which would choose the PTX version by it.
   ...["--cuda-path=/nonexistent", "-nocudainc", "-nocudalib", "-Qunused-arguments"],
-  // The folder's name would be in what is written for debuggers.
+  // Keeps the folder's name out of the debug information.
   ...["-Xclang", "-fdebug-compilation-dir=.", "-S"],
 ];
 
@@ -49,7 +49,7 @@ async function buildWithClang(program: string): Promise<string[]> {
   }
 }
 
-/** What the first line asks for, as in `// clang -ffp-contract=off`. */
+/** Returns the options in the first line, such as `// clang -ffp-contract=off`. */
 function optionsOf(source: string): string[] {
   return /^\/\/ clang (.+)\n/.exec(source)?.[1]?.split(" ") ?? [];
 }

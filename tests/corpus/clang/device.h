@@ -1,4 +1,4 @@
-// What CUDA's headers would define: the programs here are compiled without them.
+// Declarations for programs that are compiled without CUDA's headers.
 #pragma once
 
 #define __global__ __attribute__((global))

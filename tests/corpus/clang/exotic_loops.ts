@@ -26,7 +26,10 @@ function twoEntries(first: number, most: number): number {
   return (value ^ steps) >>> 0;
 }
 
-/** The copy that was begun in the middle of four adds where what is left is a multiple of two. */
+/**
+ * Returns the result of device_copy, which enters its unrolled loop in the middle: it adds a word if the number of words
+ * left is even, and otherwise applies an exclusive or.
+ */
 function sumOf(copy: readonly number[]): number {
   return copy.reduce((sum, word, index) => (copy.length - index) % 2 === 0 ? sum + word >>> 0 : (sum ^ word) >>> 0, 0);
 }
@@ -77,9 +80,9 @@ function sieve(limit: number): number {
   return found;
 }
 
-/** Clang's code for control flow that is no nest of loops. */
+/** Clang's code for control flow that is not structured. */
 export const program: CorpusProgram = {
-  covers: "loops with two entries, switches into loops, state machines of goto, loops that LLVM unrolls",
+  covers: "loops with two entries, switches into loops, state machines with goto, loops that LLVM unrolls",
   buffers: () => ({
     input: new Int32Array(randomWords(threads + 20)),
     out: new Uint32Array(threads * 4),

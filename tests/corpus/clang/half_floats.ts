@@ -6,7 +6,7 @@ const threads = 64;
 const arithmetic: FloatArithmetic = new FloatArithmetic(half);
 const fromNumber = (value: number) => arithmetic.convertFrom(double, doubleBits(value));
 
-/** Finite numbers of at most 512, of which no sum and no product is infinite, subnormal ones among them; no zeros. */
+/** Finite, nonzero numbers of at most 512, some of them subnormal. No sum and no product is infinite. */
 function operands(): bigint[] {
   const random = new RandomBits(16);
   return Array.from({ length: threads * 2 }, (_, index) => {
@@ -42,9 +42,9 @@ function integerOf(left: number, right: number): number {
   return Math.trunc(left) + (left > right ? 1 << 20 : 0) + (left === right ? 1 << 21 : 0);
 }
 
-/** Clang's arithmetic in 16 bits. */
+/** Clang's 16-bit arithmetic. */
 export const program: CorpusProgram = {
-  covers: "add, sub, mul of .f16, through .f32 for the rest, conversions, registers of 16 bits and pairs of them",
+  covers: "add, sub, mul of .f16, other operations through .f32, conversions, 16-bit registers and pairs of them",
   buffers: () => ({
     input: Uint16Array.from(operands(), Number),
     out: new Uint16Array(threads * 8),

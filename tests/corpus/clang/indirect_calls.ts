@@ -26,7 +26,7 @@ function integersOf(value: number, i: number): number[] {
 /** Clang's indirect calls. */
 export const program: CorpusProgram = {
   covers:
-    "indirect calls with .callprototype, tables of functions in initialisers, structs by value, virtual functions",
+    "indirect calls with .callprototype, tables of functions in initializers, structs by value, virtual functions",
   buffers: () => ({
     input: new Int32Array(randomWords(threads)),
     integers: new Int32Array(threads * 6),

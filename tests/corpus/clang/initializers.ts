@@ -28,9 +28,9 @@ function rowOf(i: number): bigint[] {
 
 const indices = Array.from({ length: threads }, (_, i) => i);
 
-/** Clang's variables with initialisers. */
+/** Clang's variables with initializers. */
 export const program: CorpusProgram = {
-  covers: "initialisers of .global and .const: bytes with addresses between, strings, zeros, floats, vectors, 128 bits",
+  covers: "initializers of .global and .const: bytes mixed with addresses, strings, zeros, floats, vectors, 128 bits",
   buffers: () => ({ integers: new BigInt64Array(threads * 12), doubles: new Float64Array(threads * 2) }),
   launches: [{ kernel: "initializers", grid: 1, block: threads, arguments: ["integers", "doubles"] }],
   expected: () => ({

@@ -29,7 +29,7 @@ function rowOf(value: number, i: number): bigint[] {
 
 /** Clang's inline assembly. */
 export const program: CorpusProgram = {
-  covers: "PTX between clang's: blocks with registers and labels of their own, operands of 16 to 64 bits, comments",
+  covers: "handwritten PTX within clang's: blocks with local registers and labels, operands of 16 to 64 bits, comments",
   buffers: () => ({
     input: randomWords(threads),
     out: new BigUint64Array(threads * 8),

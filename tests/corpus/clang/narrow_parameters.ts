@@ -56,7 +56,7 @@ function rowOf(i: number): bigint[] {
 
 const indices = Array.from({ length: threads }, (_, i) => i);
 
-/** Clang's passing of what is narrower than a register, and of structs. */
+/** Clang's code for passing structs and values narrower than a register. */
 export const program: CorpusProgram = {
   covers: ".param of 8 and 16 bits in kernels, .b32 for narrow arguments and results of functions, structs by value",
   buffers: () => ({ integers: new BigInt64Array(threads * 8), floats: new Float32Array(threads) }),

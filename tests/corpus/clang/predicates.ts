@@ -40,7 +40,7 @@ function outcomeOf(input: Int32Array, i: number): Outcome {
   return { row, flags };
 }
 
-/** Clang's truth values. */
+/** Clang's code for booleans. */
 export const program: CorpusProgram = {
   covers: "and, or, xor, not of .pred, selp, set and setp with combinations, .pred kept in registers and bytes",
   buffers: () => ({

@@ -4,7 +4,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 const threads = 16;
 const items = 8;
 
-/** For the first argument below 3 there is a closed form. */
+/** The closed form of Ackermann's function if the first argument is less than 3. */
 const ackermann = (m: number, n: number) => [n + 1, n + 2, 2 * n + 3][m]!;
 
 function rowOf(i: number): bigint[] {

@@ -35,7 +35,7 @@ function interpret(code: Uint8Array, first: number): number {
 
 /** Clang's switches. */
 export const program: CorpusProgram = {
-  covers: "switches as chains and trees of comparisons, as tables in global memory, on 8, 32 and 64 bits",
+  covers: "switches compiled to chains and trees of comparisons and to tables in global memory, on 8, 32 and 64 bits",
   buffers() {
     const values = new BigInt64Array(randomBytes(threads * 8));
     special.forEach((value, index) => values[index] = value);

@@ -7,12 +7,12 @@ import {
   cosine,
   cubeRoot,
   exponential,
-  exponentialLess1,
+  exponentialMinus1,
   gamma,
   hyperbolicTangent,
   hypotenuse,
   logarithm,
-  logarithmOf1And,
+  logarithmOf1Plus,
   power,
   reciprocalSquareRoot,
   sine,
@@ -20,7 +20,7 @@ import {
 } from "../function_reference.ts";
 
 const derivation =
-  "the largest errors in ulp in the tables of the CUDA C++ programming guide, of a correctly rounded result";
+  "the maximum errors in ulp, relative to a correctly rounded result, in the tables of the CUDA C++ programming guide";
 
 const random = new RandomBits(151);
 const between = (low: number, high: number) => low + (high - low) * random.fraction();
@@ -65,7 +65,7 @@ const two = fraction(2n, 1n);
 const ten = fraction(10n, 1n);
 
 export const program: CorpusProgram = boundedProgram(
-  "exp, log, sin, pow, tgamma and others in double precision, as the compiler writes them out",
+  "exp, log, sin, pow, tgamma and others in double precision, as the compiler inlines them",
   [
     {
       kernel: "exponentials",
@@ -76,7 +76,7 @@ export const program: CorpusProgram = boundedProgram(
         of(1, exponential, Math.exp),
         of(1, (x) => power(two, x!), (x) => 2 ** x!),
         of(1, (x) => power(ten, x!), (x) => 10 ** x!),
-        of(1, exponentialLess1, Math.expm1),
+        of(1, exponentialMinus1, Math.expm1),
         of(1, hyperbolicTangent, Math.tanh),
         of(1, cubeRoot, Math.cbrt),
       ],
@@ -90,7 +90,7 @@ export const program: CorpusProgram = boundedProgram(
         of(1, (x) => logarithm(x!), Math.log),
         of(1, (x) => logarithm(x!, two), Math.log2),
         of(1, (x) => logarithm(x!, ten), Math.log10),
-        of(1, logarithmOf1And, Math.log1p),
+        of(1, logarithmOf1Plus, Math.log1p),
         { value: (x) => Math.sqrt(x!), error: () => 0 },
         of(1, reciprocalSquareRoot, (x) => 1 / Math.sqrt(x!)),
       ],

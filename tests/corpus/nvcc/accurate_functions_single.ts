@@ -8,18 +8,18 @@ import {
   cubeRoot,
   errorFunction,
   exponential,
-  exponentialLess1,
+  exponentialMinus1,
   hyperbolicCosine,
   hyperbolicSine,
   hyperbolicTangent,
   hypotenuse,
   logarithm,
-  logarithmOf1And,
+  logarithmOf1Plus,
   power,
 } from "../function_reference.ts";
 
 const derivation =
-  "the largest errors in ulp in the tables of the CUDA C++ programming guide, of a correctly rounded result";
+  "the maximum errors in ulp, relative to a correctly rounded result, in the tables of the CUDA C++ programming guide";
 
 const random = new RandomBits(131);
 const between = (low: number, high: number) => low + (high - low) * random.fraction();
@@ -52,13 +52,13 @@ const of = (
   special: (...operands: number[]) => number,
 ): Approximation => ({ value: rounded(single, exact, special), error: ulps(single, count) });
 
-/** The error function of what is not finite, and of zero. */
+/** The error function of zero and of values that are not finite. */
 const errorFunctionOf = (x: number) => Number.isFinite(x) ? x : Math.sign(x);
 const two = fraction(2n, 1n);
 const ten = fraction(10n, 1n);
 
 export const program: CorpusProgram = boundedProgram(
-  "expf, logf, powf, tanhf, erff, cbrtf and others, as the compiler writes them out",
+  "expf, logf, powf, tanhf, erff, cbrtf and others, as the compiler inlines them",
   [
     {
       kernel: "exponentials",
@@ -69,7 +69,7 @@ export const program: CorpusProgram = boundedProgram(
         of(2, exponential, Math.exp),
         of(2, (x) => power(two, x!), (x) => 2 ** x!),
         of(2, (x) => power(ten, x!), (x) => 10 ** x!),
-        of(1, exponentialLess1, Math.expm1),
+        of(1, exponentialMinus1, Math.expm1),
         of(3, hyperbolicSine, Math.sinh),
         of(2, hyperbolicCosine, Math.cosh),
         of(2, hyperbolicTangent, Math.tanh),
@@ -85,7 +85,7 @@ export const program: CorpusProgram = boundedProgram(
         of(1, (x) => logarithm(x!), Math.log),
         of(1, (x) => logarithm(x!, two), Math.log2),
         of(2, (x) => logarithm(x!, ten), Math.log10),
-        of(1, logarithmOf1And, Math.log1p),
+        of(1, logarithmOf1Plus, Math.log1p),
         { value: (x) => Math.fround(Math.sqrt(x!)), error: () => 0 },
         of(1, cubeRoot, Math.cbrt),
       ],

@@ -28,13 +28,14 @@ const sines = of(2, sine, Math.sin);
 const cosines = of(2, cosine, Math.cos);
 
 export const program: CorpusProgram = boundedProgram(
-  "sinf, cosf and tanf of small and of huge angles: a table in constant memory, carries, and local memory",
+  "sinf, cosf and tanf of small and huge angles: a table in constant memory, carries, local memory",
   [{
     kernel: "trigonometry",
     operands: [angles],
     format: single,
     derivation:
-      "the largest errors in ulp in the tables of the CUDA C++ programming guide, of a correctly rounded result",
+      "the maximum errors in ulp, relative to a correctly rounded result, in the tables of the CUDA C++ programming " +
+      "guide",
     columns: [sines, cosines, of(4, tangent, Math.tan), sines, cosines],
   }],
 );

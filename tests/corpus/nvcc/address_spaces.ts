@@ -3,7 +3,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 const threads = 16;
 
 export const program: CorpusProgram = {
-  covers: "isspacep for every state space, and cvta from and to each",
+  covers: "isspacep for every state space, and cvta to and from each",
   buffers: () => ({
     buffer: Int32Array.of(10, 11, 12, 13),
     spaces: new Uint32Array(threads),

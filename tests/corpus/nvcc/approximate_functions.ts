@@ -59,13 +59,13 @@ const positives = Float32Array.of(
 const bases = singles(250, (random) => between(random, 1, 2) * 2 ** (random.below(40) - 20));
 const powers = singles(250, (random) => between(random, -3, 3) || 1);
 
-/** The manual's bounds are on the true value; the expected one is that rounded. */
+/** The manual's bounds are relative to the true value, of which the expected value is the rounded one. */
 const absolute = (bound: number) => (value: number) => bound + halfUlp(value);
 const relative = (bound: number) => (value: number) => bound * Math.abs(value) + halfUlp(value);
 
 const sineError = (value: number, angle?: number) =>
   absolute(Math.abs(angle!) <= 2 * Math.PI ? 2 ** -20.5 : 2 ** -14.7)(value);
-/** In lg2, absolute about 1 and relative elsewhere. */
+/** The error of lg2: absolute near 1, relative elsewhere. */
 const logarithmError = (result: number, operand: number) =>
   operand > 0.5 && operand < 2 ? 2 ** -22 : 2 ** -22 * Math.abs(result);
 
@@ -80,11 +80,14 @@ const cosines = of(cosine, Math.cos, sineError);
 const exponentialOf2 = of((x) => power(two, x), (x) => 2 ** x!, ulps(single, 2));
 const exact2 = (x: number) => Number.isFinite(x) ? exponentialOf2.value(x) : 2 ** x;
 
-/** x * log2(e), rounded twice, is off by 2 ** -23 of itself, which the power of 2 takes ln(2) times. */
+/**
+ * The product x * log2(e) is rounded twice, which adds a relative error of 2 ** -23. The power of 2 multiplies it by
+ * ln(2).
+ */
 const scaledExponentError = (perUnit: number): Approximation["error"] => (value, x) =>
   Number.isFinite(x!) ? Math.abs(value) * (perUnit * Math.abs(x!) * 2 ** -23) + ulps(single, 3)(value) : 0;
 
-/** lg2 by a constant: the instruction's error, times the constant, and two roundings. */
+/** lg2 times a constant: the instruction's error times the constant, and two roundings. */
 const scaledLogarithm = (base: number, exact: FiniteNumber | undefined): Approximation => ({
   value: rounded(single, (x) => logarithm(x, exact), (x) => Math.log(x!) / Math.log(base)),
   error: (value, x) =>
@@ -112,7 +115,7 @@ export const program: CorpusProgram = boundedProgram(
       operands: [angles],
       format: single,
       derivation:
-        "sin.approx and cos.approx: 2^-20.5 absolute within 2 pi, 2^-14.7 within 100 pi; their difference twice that",
+        "sin.approx and cos.approx: 2^-20.5 absolute within 2 pi, 2^-14.7 within 100 pi; their difference: twice that",
       columns: [sines, cosines, sines, cosines, {
         value: (angle) => Math.fround(sines.value(angle!) - cosines.value(angle!)),
         error: (value, angle) => 2 * sineError(1, angle) + halfUlp(value),
@@ -162,7 +165,7 @@ export const program: CorpusProgram = boundedProgram(
       format: single,
       derivation:
         "ex2.approx (2 ulp) of the rounded product of the exponent and lg2.approx (2^-22), whose error the power of " +
-        "2 takes ln(2) times; div.approx and div.full: 2 ulp",
+        "2 multiplies by ln(2); div.approx and div.full: 2 ulp",
       columns: [
         of(power, (x, y) => x! ** y!, (value, x, y) => {
           const exponent = Math.log2(x!);

@@ -3,7 +3,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 const size = 64;
 const input: Int32Array = Int32Array.from({ length: size }, (_, i) => i * i * 13 % 5000);
 
-/** Integer square roots, asserted. */
+/** Integer square roots with assertions. */
 export const program: CorpusProgram = {
   covers: "__assertfail in a branch that no thread takes",
   buffers: () => ({ input, out: new Int32Array(size) }),

@@ -3,7 +3,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 const tiles = 5;
 const input: Uint32Array = Uint32Array.from({ length: 384 }, (_, i) => Math.imul(i + 1, 0x9e3779b1));
 
-/** Of the last four words a thread keeps so many bytes as its number says; the word at 1 is all zeroes. */
+/** Of its last four words, a thread copies as many bytes as its index modulo 17. The word at 1 is zero. */
 function sizesRow(thread: number): Uint32Array {
   const bytes = new Uint8Array(input.slice(thread * 12, thread * 12 + 12).buffer);
   bytes.fill(0, 4, 8);

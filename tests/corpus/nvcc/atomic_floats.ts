@@ -5,7 +5,7 @@ const grid = 2;
 const block = 48;
 
 export const program: CorpusProgram = {
-  covers: "atomic add of f32, f64 and f16x2, global and shared, with its result and without",
+  covers: "atomic add of f32, f64 and f16x2, global and shared, with and without result",
   buffers: () => ({
     numbers: randomWords(grid * block, 91).map((word) => word >>> 1),
     floats: new Float32Array(1 + grid),

@@ -4,13 +4,13 @@ import { randomBytes } from "./contents.ts";
 const threads = 96;
 const [noWord, noLong] = [2 ** 32 - 1, 2n ** 64n - 1n];
 
-/** How often each number comes when threads count from `from` on by `step`. */
+/** Counts how often each number occurs if threads count up from `from` in steps of `step`. */
 function tickets(from: number, { step, count }: { step: number; count: number }, into: Uint32Array): void {
   for (let ticket = 0; ticket < count; ticket++) into[from + ticket * step]!++;
 }
 
 export const program: CorpusProgram = {
-  covers: "atomic add, min, max, and, or, xor, inc, dec and exch of 32 and 64 bits, with their results and without",
+  covers: "atomic add, min, max, and, or, xor, inc, dec and exch of 32 and 64 bits, with and without results",
   buffers: () => ({
     numbers: new Int32Array(randomBytes(4 * threads, 81)),
     signedWords: Int32Array.of(7, 7, 2 ** 31 - 1, -(2 ** 31)),
@@ -50,7 +50,8 @@ export const program: CorpusProgram = {
     tickets(256, { step: 3, count: 64 }, taken);
     const wrapped = new Uint32Array(8 + 128);
     for (let ticket = 0; ticket < 64; ticket++) wrapped[ticket % 7]!++;
-    // From past the limit the first goes to it, and then each down to 0 and to it again.
+    // A value above the limit wraps to the limit first. Then each thread counts down to 0, which wraps to the limit
+    // again.
     wrapped[8 + 100]!++;
     for (let ticket = 1; ticket < 64; ticket++) wrapped[8 + 6 - (ticket - 1) % 7]!++;
     const passed = 64n * 65n / 2n;
@@ -63,7 +64,7 @@ export const program: CorpusProgram = {
       fold(words, (a, b) => a | b & 0x0f0f0f0fn, 0n),
       fold(words, (a, b) => a ^ b, 0x12345678n),
       96n,
-      // Down from 50 to 0 in 50 steps, then to 99, and 45 more.
+      // From 50, 50 steps down to 0, one to 99, and 45 more down.
       54n,
     ];
     const longResults = [

@@ -5,7 +5,7 @@ const threads = 40;
 const blocks = 2;
 const most = 2 ** 31 - 1;
 
-/** What as many blocks start with, each adding the same numbers to its own words. */
+/** Returns the initial buffers for `count` blocks, each of which adds the same numbers to its own words. */
 function start(count: number): Buffers {
   const repeated = (values: readonly number[]) => new Array<readonly number[]>(count).fill(values).flat();
   return {
@@ -35,7 +35,7 @@ function results(numbers: readonly number[], times: number): Results {
     fold((a, b) => a & (b | 0xff), -1),
     fold((a, b) => a | b & 0xf0f0f0f0, 0),
     fold((a, b) => a ^ b, 0),
-    // Eleven numbers from 0 to the limit; down from 0 is the limit.
+    // inc counts through eleven numbers, from 0 to the limit; dec wraps from 0 to the limit.
     threads % 11,
     (11 - threads % 11) % 11,
     1234,
@@ -55,7 +55,7 @@ const withPrefix = (prefix: string, buffers: Buffers) =>
   Object.fromEntries(Object.entries(buffers).map(([name, contents]) => [`${prefix}_${name}`, contents]));
 
 export const program: CorpusProgram = {
-  covers: "atomic operations of the block's and the system's scope",
+  covers: "atomic operations with block and system scope",
   buffers: () => ({
     numbers: randomWords(threads, 111),
     ...withPrefix("block", start(blocks)),

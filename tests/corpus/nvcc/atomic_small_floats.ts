@@ -7,13 +7,13 @@ function halfBits(...values: number[]): Uint16Array {
   return new Uint16Array(Float16Array.from(values).buffer);
 }
 
-/** Of numbers that bf16 has: the upper half of their f32. */
+/** Returns the bits of numbers that bf16 can represent: the upper half of their f32. */
 function bfloatBits(...values: number[]): Uint16Array {
   return Uint16Array.from(new Uint32Array(Float32Array.from(values).buffer), (bits) => bits >>> 16);
 }
 
 export const program: CorpusProgram = {
-  covers: "atomic add of f16, bf16, f16x2 and bf16x2, global and shared, with its result and without",
+  covers: "atomic add of f16, bf16, f16x2 and bf16x2, global and shared, with and without result",
   buffers: () => ({
     numbers: randomWords(threads, 95).map((word) => word >>> 1),
     halves: new Uint16Array(4),

@@ -14,7 +14,7 @@ function blockOf(block: number): number[] {
   });
 }
 
-/** Barriers of the threads that are left. */
+/** Barriers after threads have exited. */
 export const program: CorpusProgram = {
   covers: "bar.sync after some threads of the block have exited",
   buffers: () => ({ out: new Uint32Array(size * blocks) }),

@@ -24,9 +24,9 @@ function byWarp(): Uint32Array {
   return words.reverse();
 }
 
-/** Barriers that stand in several places. */
+/** Barriers at several places in the code. */
 export const program: CorpusProgram = {
-  covers: "bar.sync in branches and loops that a block takes as one, and at several places for one barrier",
+  covers: "bar.sync in branches and loops that a whole block takes, and one barrier at several places",
   buffers: () => ({ rounds, uniform: new Uint32Array(64 * rounds.length), warps: new Uint32Array(96) }),
   launches: [
     { kernel: "barrier_in_uniform_branches", grid: rounds.length, block: 64, arguments: ["rounds", "uniform"] },

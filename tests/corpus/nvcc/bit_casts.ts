@@ -4,7 +4,7 @@ import { randomBytes, randomWords } from "./contents.ts";
 const threads = 64;
 
 export const program: CorpusProgram = {
-  covers: "unions and casts of bits between types of one size, and single bytes of larger types",
+  covers: "unions and casts of bits between types of the same size, and single bytes of larger types",
   buffers: () => ({
     words: randomWords(threads, 21),
     places: randomWords(threads, 22),

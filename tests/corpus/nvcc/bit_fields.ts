@@ -4,7 +4,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 const mixtures = 200;
 const edges = [0, 1, 8, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255];
 
-/** Places and lengths of fields. The manual takes them modulo 256, so none here is larger. */
+/** Returns positions or lengths of fields. None is above 255, because the manual uses only the low 8 bits. */
 function places(seed: number): Uint32Array {
   const random = new RandomBits(seed);
   return Uint32Array.from(
@@ -19,7 +19,10 @@ const operands = (width: 32 | 64) => [
   places(2),
 ];
 
-/** The field, as far as there are bits, above it zeros or copies of its highest bit or of the number's, if that is less. */
+/**
+ * Extracts a field. Bits above the field, or above the number if that ends earlier, are zeros or copies of the highest
+ * bit.
+ */
 function extracted(width: number, signed: boolean): Column {
   return (a, _, position, length) => {
     const number = signed ? signedOf(a!, width) : a!;
@@ -43,7 +46,7 @@ function highest(width: number, signed: boolean): (a: bigint) => number {
   };
 }
 
-/** All bits of 32 are set where there is no such bit. */
+/** The result is 0xffffffff if there is no such bit. */
 const found = (place: number) => BigInt(place >>> 0);
 const highestBit = (width: number, signed: boolean): Column => (a) => found(highest(width, signed)(a!));
 const shiftAmount = (width: number, signed: boolean): Column => (a) => {
@@ -62,7 +65,7 @@ const columns = (width: number): Column[] => [
 ];
 
 export const program: CorpusProgram = tableProgram(
-  "bfe, bfi and bfind of 32 and 64 bits, signed and not, with fields past the end; lop3 by table",
+  "bfe, bfi and bfind of 32 and 64 bits, signed and unsigned, with fields beyond the end; lop3 by table",
   [
     {
       kernel: "fields_of_32_bits",
@@ -71,7 +74,7 @@ export const program: CorpusProgram = tableProgram(
       columns: [
         ...columns(32),
         (a, b, position) => a! & b! | a! & position! | b! & position!,
-        // Set for 000, 001, 011 and 100.
+        // Truth table: 1 for 000, 001, 011 and 100.
         (a, b, position) => ~a! & (~b! | position!) | a! & ~b! & ~position!,
         () => -1n,
         (a, b) => (a! >> 11n & 0x7ffn) + (signedOf(b! << 4n, 32) >> 20n),

@@ -4,14 +4,14 @@ import type { CorpusProgram } from "../corpus_program.ts";
 const binary = (value: bigint, width: number) => BigInt.asUintN(width, value).toString(2).padStart(width, "0");
 const reversed = (width: number): Column => (a) => BigInt("0b" + [...binary(a!, width)].reverse().join(""));
 const leadingZeros = (width: number): Column => (a) => BigInt((binary(a!, width) + "1").indexOf("1"));
-/** From 1; 0 where no bit is set. */
+/** Returns the position of the lowest set bit, counted from 1; or 0 if no bit is set. */
 const firstSet = (width: number): Column => (a) => {
   const place = [...binary(a!, width)].reverse().indexOf("1");
   return BigInt(place + 1);
 };
 const population = (width: number): Column => (a) => BigInt(binary(a!, width).replaceAll("0", "").length);
 
-/** Of eight bytes, those of `a` first, the four that are named, the lowest first. */
+/** Returns four bytes, the lowest first. Indices 0 to 3 are the bytes of `a`, and 4 to 7 those of `b`. */
 function bytes(a: bigint, b: bigint, indices: readonly number[]): bigint {
   const all = b << 32n | a;
   return indices.reduceRight((result, index) => result << 8n | all >> BigInt(8 * index) & 0xffn, 0n);
@@ -20,7 +20,7 @@ function bytes(a: bigint, b: bigint, indices: readonly number[]): bigint {
 const selector = (c: bigint, index: number) => Number(c >> BigInt(4 * index) & 7n);
 const four = [0, 1, 2, 3] as const;
 
-/** A selector's highest bit stands for a byte of the sign. */
+/** The highest bit of a selector replicates the sign of the byte. */
 function permuted(a: bigint, b: bigint, c: bigint): bigint {
   return four.reduceRight<bigint>((result, index) => {
     const byte = bytes(a, b, [selector(c, index)]);
@@ -29,7 +29,7 @@ function permuted(a: bigint, b: bigint, c: bigint): bigint {
   }, 0n);
 }
 
-/** By a mode of `prmt`, the bytes taken for each value of the selector's two low bits. */
+/** For each mode of `prmt`, the byte indices for each value of the low two bits of `c`. */
 const modes: Readonly<Record<string, readonly (readonly number[])[]>> = {
   f4e: [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 6]],
   b4e: [[0, 7, 6, 5], [1, 0, 7, 6], [2, 1, 0, 7], [3, 2, 1, 0]],
@@ -44,7 +44,7 @@ const columnsOf32Bits: readonly Column[] = [
   leadingZeros(32),
   firstSet(32),
   population(32),
-  // CUDA's function takes no account of a selector's highest bit.
+  // CUDA's function ignores the highest bit of a selector.
   (a, b, c) => bytes(a!, b!, four.map((index) => selector(c!, index))),
   (a, b) => bytes(a!, b!, [3, 2, 1, 0]),
   (a, b, c) => permuted(a!, b!, c!),
@@ -69,7 +69,7 @@ const operands = (width: 32 | 64) =>
   integerOperands(width, { operands: 3, mixtures: 200 }).map((values) => words(values, width));
 
 export const program: CorpusProgram = tableProgram(
-  "brev, clz, popc, prmt in all modes, lop3 as compilers make it; bits found by brev and clz",
+  "brev, clz, popc, prmt in all modes, lop3 as compilers generate it; bit searches by brev and clz",
   [
     { kernel: "bits_of_32", operands: operands(32), width: 32, columns: columnsOf32Bits },
     { kernel: "bits_of_64", operands: operands(64).slice(0, 1), width: 64, columns: columnsOf64Bits },

@@ -1,32 +1,33 @@
 /**
- * Builds the corpus: from every `NAME.cu` here the PTX in `NAME.ptx` (nvcc's defaults), `NAME.nofma.ptx`
- * (`-fmad=false`) and `NAME.debug.ptx` (`-G`).
+ * Builds nvcc's part of the corpus: from each `NAME.cu` in this folder the PTX in `NAME.ptx` (nvcc's defaults),
+ * `NAME.nofma.ptx` (`-fmad=false`) and `NAME.debug.ptx` (`-G`).
  *
- * `deno run -A tests/corpus/nvcc/build.ts [--check] [NAME...]` writes the files of the programs that are named, or of all; with
- * `--check` it compares them with what it would write and exits 1 if one differs. It needs nvcc and ptxas.
+ * `deno run -A tests/corpus/nvcc/build.ts [--check] [NAME...]` writes the files of the named programs, or of all. With
+ * `--check` it compares the files with what it would write, and exits with status 1 if one differs. It needs nvcc and
+ * ptxas.
  *
  * @module
  */
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 
-/** How a compiler is run for one text of a program. */
+/** A way to compile a program. */
 export interface Variant {
-  /** As it is called on command lines and in the names of tests. */
+  /** The variant's name on command lines and in the names of tests. */
   readonly name: string;
-  /** What follows the program's name. */
+  /** The extension of the PTX files. */
   readonly extension: string;
   readonly options: readonly string[];
 }
 
 /** The programs of one compiler. */
 export interface Corpus {
-  /** Where they lie, and the PTX beside them. */
+  /** The folder of the programs and their PTX. */
   readonly folder: URL;
-  /** The script that builds them, as it is called from the repository's root. */
+  /** The script that builds the programs, relative to the repository's root. */
   readonly script: string;
-  /** All that are built of each program. */
+  /** The variants that are built of each program. */
   readonly variants: readonly Variant[];
-  /** Compiles a program in each way, in the order of the variants. Throws where a compiler or ptxas refuses. */
+  /** Compiles a program and returns its PTX in the order of the variants. Throws if the compiler or ptxas fails. */
   build(program: string): Promise<string[]>;
 }
 
@@ -42,20 +43,23 @@ export const nvccCorpus: Corpus = {
   build: buildWithNvcc,
 };
 
-/** nvcc 13 compiles for nothing older. */
+/** The oldest architecture that nvcc 13 supports. */
 const defaultArchitecture = "75";
-/** What the PTX must be good for: the newest device that the corpus is run on. */
+/** The architecture that ptxas checks the PTX for: that of the newest device that the corpus runs on. */
 export const checkedArchitecture = "90";
-/** A folder of this name and as many letters as mkdtemp adds: `-G` writes its path, and counts its bytes. */
+/**
+ * The path of the build folder in stored PTX. `-G` writes the path and its length, so the path of the real folder has the
+ * same length.
+ */
 const buildFolder = "/tmp/ptx-corpus";
 const headerFolder = "/usr/local/cuda/include/";
 
-/** The names of a corpus's programs, without extension. */
+/** Returns the names of a corpus's programs, without extension. */
 export function programNames({ folder }: Corpus): string[] {
   return filesIn(folder, ".cu").map((file) => file.slice(0, -".cu".length));
 }
 
-/** The PTX of a program, as it lies there. */
+/** Returns the stored PTX of a program. */
 export function readPtx({ folder }: Corpus, program: string, { extension }: Variant): string {
   return readFileSync(new URL(program + extension, folder), "utf8");
 }
@@ -79,34 +83,34 @@ async function buildWithNvcc(program: string): Promise<string[]> {
   }
 }
 
-/** What the first line asks for, as in `// nvcc -arch=compute_90`. */
+/** Returns the architecture in the first line, such as `// nvcc -arch=compute_90`. */
 function architectureOf(source: string): string {
   return /^\/\/ nvcc -arch=compute_(\w+)\n/.exec(source)?.[1] ?? defaultArchitecture;
 }
 
-/** Takes out what depends on where and by which build of nvcc the PTX was made. */
+/** Removes what depends on the folder and on the build of nvcc. */
 function withoutBuild(compiled: string, folder: string): string {
   const begin = compiled.indexOf(".version");
   if (begin < 0) throw new Error("Cannot find the header of the PTX that nvcc wrote");
   let text = compiled.slice(begin)
     .replaceAll(/(\.file\s+[0-9]+ ")[^"]*\/bin\/\.\.\/targets\/[^/"]+\/include\//g, `$1${headerFolder}`);
-  text = replaceText(text, folder, buildFolder);
-  // What has no external linkage bears a number that differs each time.
+  text = replaceString(text, folder, buildFolder);
+  // Symbols without external linkage have a number in their names that differs between builds.
   const number = /_INTERNAL_([0-9a-f]{8})_/.exec(text)?.[1];
-  return (number === undefined ? text : replaceText(text, `_${number}_`, "_00000000_")).trimEnd() + "\n";
+  return (number === undefined ? text : replaceString(text, `_${number}_`, "_00000000_")).trimEnd() + "\n";
 }
 
-/** Puts a text in the place of one as long, also where it stands as bytes in the sections of `-G`. */
-function replaceText(ptx: string, text: string, replacement: string): string {
+/** Replaces a string by one of the same length, also where the sections of `-G` have it as bytes. */
+function replaceString(ptx: string, string: string, replacement: string): string {
   const bytes = (of: string) => new TextEncoder().encode(of).join(",");
-  return ptx.replaceAll(text, replacement).replaceAll(bytes(text), bytes(replacement));
+  return ptx.replaceAll(string, replacement).replaceAll(bytes(string), bytes(replacement));
 }
 
-/** Runs a compiler. Throws what it said where it failed. */
+/** Runs a compiler. Throws an error with its output if it fails. */
 export async function run(program: string, args: readonly string[], folder: string): Promise<void> {
   const { success, stdout, stderr } = await new Deno.Command(program, { args: [...args], cwd: folder }).output();
-  const said = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-  if (!success) throw new Error(`Cannot run ${program} ${args.join(" ")}: ${said}`);
+  const output = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  if (!success) throw new Error(`Cannot run ${program} ${args.join(" ")}: ${output}`);
 }
 
 function filesIn(folder: URL, extension: string): string[] {
@@ -132,7 +136,7 @@ export async function buildCorpus(corpus: Corpus, args: readonly string[]): Prom
         writeFileSync(path, text);
       } else if (!existsSync(path) || readFileSync(path, "utf8") !== text) {
         console.error(
-          `${file} differs from what ${program}.cu gives: run \`deno run -A ${corpus.script} ${program}\``,
+          `${file} differs from the PTX of ${program}.cu: run \`deno run -A ${corpus.script} ${program}\``,
         );
         failures++;
       }

@@ -12,7 +12,7 @@ function repeated(contents: BufferContents): BufferContents {
 }
 
 export const program: CorpusProgram = {
-  covers: "cache hints on loads and stores, loads of read-only memory, prefetching",
+  covers: "cache hints on loads and stores, loads of read-only memory, prefetches",
   buffers() {
     const sources = {
       words: randomWords(threads, 41),

@@ -9,7 +9,7 @@ const sumOf = (values: Int32Array): number => values.reduce((sum, value) => sum 
 const rotated = (values: Int32Array, by: number): Int32Array =>
   values.map((_, thread) => values[(thread & ~31) + (thread + by) % 32]!);
 
-/** By warp: all its lanes have the same count. */
+/** Returns the sum of a warp's votes. All lanes of a warp have the same count. */
 function voted(warp: Int32Array, depth: number): number {
   const count = warp.filter((value) => value & 1).length;
   return depth === 0 ? count : count + 2 * voted(rotated(warp, depth).map((value) => value + count), depth - 1);
@@ -28,7 +28,7 @@ function blockOf(values: Int32Array, block: number): Int32Array {
   });
 }
 
-/** Functions in which threads wait. */
+/** Functions in which threads wait for each other. */
 export const program: CorpusProgram = {
   covers: "bar.sync, shfl.sync and vote.sync inside called functions, recursive ones too",
   buffers: () => ({ input, out: new Int32Array(size * blocks) }),

@@ -3,7 +3,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 
 const count = 200;
 
-/** Numbers of some bits; long runs of equal bits make long carries. */
+/** Returns numbers of a width. Many have long runs of equal bits, which cause long carries. */
 function wideNumbers(width: number, seed: number): bigint[] {
   const random = new RandomBits(seed);
   return Array.from({ length: count }, () => {
@@ -21,7 +21,7 @@ const b256 = wideNumbers(256, 2);
 const a128 = wideNumbers(128, 3);
 const b128 = wideNumbers(128, 4);
 
-/** The lowest limb first. */
+/** Splits values into limbs, the lowest first. */
 function limbs(values: readonly bigint[], { width, limbWidth }: { width: number; limbWidth: number }): bigint[] {
   return values.flatMap((value) =>
     Array.from({ length: width / limbWidth }, (_, index) => BigInt.asUintN(width, value) >> BigInt(limbWidth * index))
@@ -41,7 +41,7 @@ const [aWords, bWords] = [a256, b256].map((values) =>
   limbs(values, { width: 256, limbWidth: 32 }).slice(0, count).map(word)
 );
 
-/** The flag after a subtraction is set where there was no borrow. */
+/** After a subtraction, the carry flag is set if there was no borrow. */
 function sumsAfterSubtracting(a: bigint, b: bigint): bigint[] {
   const borrow = a < b ? 1n : 0n;
   return [1n - borrow, a + b + (b - a - borrow < 0n ? 0n : 1n)];

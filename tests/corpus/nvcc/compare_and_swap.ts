@@ -5,7 +5,7 @@ const grid = 2;
 const block = 40;
 
 export const program: CorpusProgram = {
-  covers: "atomic compare-and-swap of 16, 32 and 64 bits, in loops and alone",
+  covers: "atomic compare-and-swap of 16, 32 and 64 bits, in loops and outside",
   buffers: () => ({
     numbers: randomWords(grid * block, 101),
     products: Uint32Array.of(1, ...new Array<number>(grid).fill(0)),

@@ -11,7 +11,7 @@ function numbers(seed: number): Float32Array {
 
 const [a, b, c] = [numbers(161), numbers(162), numbers(163)] as const;
 
-/** A result as single precision has it, and the sum of the magnitudes of what it is a sum of. */
+/** A result before rounding, and the sum of the magnitudes of its terms. */
 interface Part {
   readonly value: number;
   readonly terms: number;
@@ -22,7 +22,9 @@ const sum = (...terms: number[]): Part => ({
   terms: terms.reduce((total, term) => total + Math.abs(term), 0),
 });
 
-/** What a kernel writes for one element, real and imaginary. Doubles hold products of singles exactly. */
+/**
+ * Returns the results of a kernel for one element, real and imaginary. Doubles represent products of singles exactly.
+ */
 function partsOf(element: number): Part[] {
   const [ar, ai] = [a[2 * element]!, a[2 * element + 1]!];
   const [br, bi] = [b[2 * element]!, b[2 * element + 1]!];
@@ -54,8 +56,8 @@ export const program: CorpusProgram = {
   bounds: {
     results: {
       derivation:
-        "at most seven roundings, each of half an ulp, which is 2^-24 of a partial sum, and no partial sum exceeds " +
-        "the sum of the magnitudes of the terms by more than its own roundings",
+        "at most seven roundings, each with half an ulp, or 2^-24, of a partial sum; a partial sum exceeds the sum " +
+        "of the magnitudes of the terms by no more than its own roundings",
       absolute: (_, index) => {
         const parts = partsOf(Math.floor(index / (2 * columns)));
         return 7 * 2 ** -24 * (1 + 2 ** -20) * parts[index % (2 * columns)]!.terms;

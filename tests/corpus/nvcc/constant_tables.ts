@@ -9,7 +9,7 @@ const text = new TextEncoder().encode("the quick brown fox\0");
 const wide = 0x123456789abcdef0n;
 
 export const program: CorpusProgram = {
-  covers: "initialised constants of the module, at run-time indices and through generic pointers",
+  covers: "initialized constants of a module, indexed at run time and through generic pointers",
   buffers: () => ({
     indices: randomWords(threads),
     out: new Int32Array(4 * threads),

@@ -1,8 +1,6 @@
 import type { BufferContents } from "../corpus_program.ts";
 
-/** Contents for the buffers of programs: numbers without pattern, the same on every call. */
-
-/** Words of 32 bits by xorshift. A seed may be any number but 0. */
+/** Returns pseudorandom 32-bit words by xorshift, the same for each seed. The seed must not be 0. */
 export function randomWords(length: number, seed = 0x2545f491): Uint32Array {
   let state = seed;
   return Uint32Array.from({ length }, () => {
@@ -13,12 +11,12 @@ export function randomWords(length: number, seed = 0x2545f491): Uint32Array {
   });
 }
 
-/** Bytes, of which there must be a multiple of four, for views of any type. */
+/** Returns pseudorandom bytes, for views of any type. The length must be a multiple of 4. */
 export function randomBytes(length: number, seed?: number): ArrayBuffer {
   return randomWords(length / 4, seed).buffer as ArrayBuffer;
 }
 
-/** As many zeros of the same type, or some times as many. */
+/** Returns zeros of the same type, `times` as many. */
 export function zerosLike(contents: BufferContents, times = 1): BufferContents {
   return new (contents.constructor as { new (length: number): BufferContents })(times * contents.length);
 }

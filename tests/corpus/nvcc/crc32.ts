@@ -13,7 +13,7 @@ function messages(): Uint8Array {
 const lengths = (): Uint32Array => Uint32Array.from({ length: count }, (_, index) => index + index % 24);
 
 export const program: CorpusProgram = {
-  covers: "CRC-32 by bits and by a table in shared memory that a barrier makes visible",
+  covers: "CRC-32 bit by bit, and with a table in shared memory after a barrier",
   buffers: () => ({ messages: messages(), lengths: lengths(), results: new Uint32Array(3 * count) }),
   launches: [{ kernel: "crc32", grid: 2, block: 32, arguments: ["messages", stride, "lengths", "results", count] }],
   expected: () => ({

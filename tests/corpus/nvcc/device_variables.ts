@@ -4,7 +4,7 @@ const doubles = Float64Array.of(1.5, 2.5, 0, 0, -3.5, 4.5, 5.5, 6.5);
 const letters = [...new TextEncoder().encode("zeroonetwo")];
 
 export const program: CorpusProgram = {
-  covers: "initialised variables of the module in global memory, pointers among them, kept from launch to launch",
+  covers: "initialized variables of a module in global memory, including pointers, which persist between launches",
   buffers: () => ({
     before: new Int32Array(40),
     doublesBefore: new Float64Array(8),

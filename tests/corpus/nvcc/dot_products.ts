@@ -3,7 +3,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 
 type Sign = "s" | "u";
 
-/** A part of a word: bytes or halves, from the lowest. */
+/** Returns a byte or a half of a word, counted from the lowest. */
 function part(word: bigint, { index, width, sign }: { index: number; width: number; sign: Sign }): bigint {
   const bits = word >> BigInt(index * width);
   return sign === "s" ? BigInt.asIntN(width, bits) : BigInt.asUintN(width, bits);
@@ -15,7 +15,7 @@ const ofFour = (first: Sign, second: Sign): Column => (a, b, c) =>
     c!,
   );
 
-/** The halves of `a` by the bytes of one half of `b`. */
+/** Multiplies the halves of `a` by the bytes of one half of `b`. */
 const ofTwo = (half: "lo" | "hi", first: Sign, second: Sign): Column => (a, b, c) =>
   [0, 1].reduce(
     (sum, index) =>

@@ -17,7 +17,7 @@ function resultOf(value: number, i: number): number {
   return sum ^ digitsSum(value, 1 + i % 5);
 }
 
-/** Local memory taken while a thread runs. */
+/** Local memory with sizes known only at run time. */
 export const program: CorpusProgram = {
   covers: "alloca of sizes that differ between threads, in loops and in recursion",
   buffers: () => ({ input, out: new Uint32Array(size) }),

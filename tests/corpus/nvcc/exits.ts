@@ -2,7 +2,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 
 const size = 64;
 
-/** What a thread leaves, or undefined for one that gets to the end. */
+/** Returns the value with which a thread exits early, or undefined if the thread reaches the end. */
 function leftBy(thread: number): number | undefined {
   if (thread % 4 === 3) return 2;
   for (let i = 0; i < 10; i++) if (i * thread > 200) return 1 + 10 * (i + 1);
@@ -12,7 +12,7 @@ function leftBy(thread: number): number | undefined {
 
 /** Threads that exit. */
 export const program: CorpusProgram = {
-  covers: "exit, also under a predicate, in called functions, and before a barrier of the others",
+  covers: "exit, also under a predicate, in called functions, and before a barrier of other threads",
   buffers: () => ({ out: new Uint32Array(size) }),
   launches: [{ kernel: "exits", grid: 1, block: size, arguments: ["out"] }],
   expected() {

@@ -1,7 +1,7 @@
 import { type Column, integerEdges, RandomBits, tableProgram, words64 } from "../arithmetic_operands.ts";
 import type { CorpusProgram } from "../corpus_program.ts";
 
-/** The largest integer whose power is at most a value, by halving. */
+/** Returns the largest integer whose power is at most a value, by bisection. */
 function root(value: bigint, degree: bigint): bigint {
   let [low, high] = [0n, 1n << 33n];
   while (high - low > 1n) {
@@ -33,6 +33,6 @@ const values = [
 ];
 
 export const program: CorpusProgram = tableProgram(
-  "square and cube roots of integers: loops of shifts, comparisons, products and divisions of 64 bits",
+  "square and cube roots of integers: loops of shifts, comparisons, products and divisions with 64 bits",
   [{ kernel: "roots", operands: [words64(values)], width: 32, columns }],
 );

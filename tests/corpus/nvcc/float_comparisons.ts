@@ -10,7 +10,7 @@ import {
   single,
 } from "../float_reference.ts";
 
-/** The answers to an ordered comparison's questions, by the sign of the difference; none where a NaN is compared. */
+/** Returns the results of all comparisons and tests as bits. Ordered comparisons are false if an operand is a NaN. */
 function relations(format: FloatFormat, a: bigint, b: bigint): bigint {
   const difference = compareFloats(format, [a, b]);
   const value = decode(format, a);
@@ -33,7 +33,7 @@ function relations(format: FloatFormat, a: bigint, b: bigint): bigint {
   return answers.reduce((bits, holds, index) => holds ? bits | 1n << BigInt(index) : bits, 0n);
 }
 
-/** A number rather than a NaN, and of two zeros the one whose sign says so. */
+/** Returns the minimum or the maximum: a number rather than a NaN, and the zero with the matching sign. */
 function extreme(format: FloatFormat, wanted: 1 | -1, nan: bigint): Column {
   return (a, b) => {
     if (isNaNBits(format, a!)) return isNaNBits(format, b!) ? nan : b!;
@@ -66,7 +66,7 @@ function comparisons(format: FloatFormat, { name, width }: { name: string; width
     property((magnitude) => magnitude === infinity),
     property((magnitude) => magnitude <= infinity),
     property((magnitude) => magnitude > infinity),
-    // A zero counts as normal on the devices.
+    // Zero counts as normal on the devices.
     property((magnitude) => magnitude === 0n || (magnitude >= smallestNormal && magnitude < infinity)),
     property((magnitude) => magnitude > 0n && magnitude < smallestNormal),
     orUnordered((difference) => difference === 0),

@@ -31,7 +31,7 @@ const stored = (format: FloatFormat, column: Column): Column => (bits) => {
 const narrowed = (rounding: Rounding): Column => (bits) => toSingle(rounding).convertFrom(double, bits!);
 const half = toDouble.divide(toDouble.fromInteger(1n), toDouble.fromInteger(2n));
 
-/** A single to an integer that is a single. */
+/** Rounds a single to an integer, which is also a single. */
 function integral(bits: bigint, rounding: Rounding): bigint {
   const value = decode(single, bits);
   if (value.kind !== "finite") return bits;
@@ -44,7 +44,7 @@ function integral(bits: bigint, rounding: Rounding): bigint {
   });
 }
 
-/** Doubles about the singles' subnormal and largest numbers, whose low bits decide how they are rounded. */
+/** Returns doubles near subnormal and maximum singles, with low bits that decide the rounding. */
 function nearSingles(): bigint[] {
   const random = new RandomBits(21);
   const tails = [0n, 1n, (1n << 28n) - 1n, 1n << 28n, (1n << 28n) + 1n, (1n << 29n) - 1n];

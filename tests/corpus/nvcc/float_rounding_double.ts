@@ -4,7 +4,7 @@ import { double, FloatArithmetic, isNaNBits, roundings } from "../float_referenc
 
 const arithmetics = roundings.map((rounding) => new FloatArithmetic(double, rounding));
 
-/** A column for each direction, in the order of CUDA's suffixes _rn, _rz, _rd and _ru. */
+/** Returns a column for each rounding direction, in the order of CUDA's suffixes _rn, _rz, _rd and _ru. */
 function stored(compute: (arithmetic: FloatArithmetic) => Column): Column[] {
   return arithmetics.map(compute).map((column): Column => (...operands) => {
     const bits = column(...operands);

@@ -4,7 +4,7 @@ import { FloatArithmetic, isNaNBits, roundings, single } from "../float_referenc
 
 const arithmetics = roundings.map((rounding) => new FloatArithmetic(single, rounding));
 
-/** A column for each direction, in the order of CUDA's suffixes _rn, _rz, _rd and _ru. */
+/** Returns a column for each rounding direction, in the order of CUDA's suffixes _rn, _rz, _rd and _ru. */
 function inEachDirection(compute: (arithmetic: FloatArithmetic) => Column): Column[] {
   return arithmetics.map(compute);
 }

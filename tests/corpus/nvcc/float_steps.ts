@@ -26,14 +26,14 @@ import {
 
 const absolute = (value: FiniteNumber): FiniteNumber => ({ ...value, negative: false });
 
-/** To the nearest integer, and from the middle between two away from zero. */
+/** Rounds to the nearest integer, ties away from zero. */
 function awayFromZero(value: FiniteNumber): bigint {
   const { negative, numerator, denominator } = value;
   const magnitude = (2n * numerator + denominator) / (2n * denominator);
   return negative ? -magnitude : magnitude;
 }
 
-/** The rest of a division by a quotient that is rounded to an integer; a zero has the sign of the dividend. */
+/** Returns the remainder of a division whose quotient is rounded to an integer. A zero has the sign of the dividend. */
 function rest(a: FiniteNumber, b: FiniteNumber, rounding: Rounding): FiniteNumber {
   const quotient = roundToInteger({
     kind: "finite",
@@ -51,7 +51,7 @@ function rest(a: FiniteNumber, b: FiniteNumber, rounding: Rounding): FiniteNumbe
 function steps(format: FloatFormat, { name, width }: { name: string; width: 32 | 64 }): Table {
   const exact = new FloatArithmetic(format);
   const signBit = 1n << BigInt(width - 1);
-  /** A NaN becomes the stored one, an infinity stays as it is. */
+  /** A NaN becomes the stored one. Infinities do not change. */
   const ofFinite = (compute: (value: FiniteNumber) => FiniteNumber): Column => (a) => {
     const value = decode(format, a!);
     return value.kind === "nan" ? storedNaN : value.kind === "infinite" ? a! : exact.round(compute(value));

@@ -11,7 +11,7 @@ import {
   single,
 } from "../float_reference.ts";
 
-/** Numbers about the ends of the integers' ranges, and in the middle between integers. */
+/** Returns numbers near the ends of the integer types' ranges, and halfway between integers. */
 function boundaries(format: FloatFormat): bigint[] {
   const toward = [new FloatArithmetic(format, "rm"), new FloatArithmetic(format, "rp")];
   const ends = [7n, 8n, 15n, 16n, 31n, 32n, 63n, 64n].map((width) => 1n << width);

@@ -30,7 +30,7 @@ const [nearest, towardZero, down, up] = roundings.map((rounding) => new FloatAri
   FloatArithmetic,
 ];
 
-/** Operands flushed, and the result too. */
+/** Flushes the operands and the result. */
 function flushing(column: Column): Column {
   return (...operands) => {
     const result = column(...operands.map((bits) => flushed(single, bits)));
@@ -38,7 +38,7 @@ function flushing(column: Column): Column {
   };
 }
 
-/** Operands flushed; the result is no float. */
+/** Flushes the operands. The result is not a float. */
 const comparing = (column: Column): Column => (...operands) => column(...operands.map((bits) => flushed(single, bits)));
 
 function smaller(a: bigint, b: bigint): bigint {
@@ -61,7 +61,7 @@ function floor(bits: bigint): bigint {
 }
 
 const random = new RandomBits(41);
-/** Numbers whose sums, products and quotients fall on either side of the smallest normal number, too. */
+/** Returns a number. Many are such that their sums, products and quotients are near the smallest normal number. */
 function operand(): bigint {
   const bits = randomFloat(random, single);
   return random.below(2) === 0
@@ -69,7 +69,7 @@ function operand(): bigint {
     : bits & 0x807f_ffffn | BigInt([0, 0, 1, 2, 24, 62, 64, 190][random.below(8)]!) << 23n;
 }
 
-/** The results that may be no multiples of the smallest subnormal number; a sum of two numbers always is one. */
+/** Results that may not be multiples of the smallest subnormal number. Sums of two numbers always are. */
 const inexact: readonly ((arithmetic: FloatArithmetic, operands: readonly bigint[]) => bigint)[] = [
   (arithmetic, [a, b]) => arithmetic.multiply(a!, b!),
   (arithmetic, [a, b]) => arithmetic.divide(a!, b!),
@@ -78,10 +78,10 @@ const inexact: readonly ((arithmetic: FloatArithmetic, operands: readonly bigint
 ];
 
 /**
- * Whether a result lies between the largest subnormal number and the smallest normal one: PTX does not say whether it is
- * flushed before it is rounded or after.
+ * Whether a result lies between the largest subnormal number and the smallest normal one. PTX does not say whether such
+ * a result is flushed before or after rounding.
  */
-function isOpen(operands: readonly bigint[]): boolean {
+function isUnspecified(operands: readonly bigint[]): boolean {
   const inputs = operands.map((bits) => flushed(single, bits));
   return inexact.some((compute) => {
     const [below, above] = [compute(down, inputs), compute(up, inputs)].map((bits) => bits & 0x7fff_ffffn);
@@ -90,10 +90,10 @@ function isOpen(operands: readonly bigint[]): boolean {
   });
 }
 
-/** Three operands in each row, without the rows whose results are open. */
+/** Returns three operands for each row, without rows whose results are unspecified. */
 function operands(): bigint[][] {
   const columns = mixedOperands(floatEdges(single), operand, { operands: 3, mixtures: 400, seed: 42 });
-  const isKept = columns[0]!.map((_, row) => !isOpen(columns.map((column) => column[row]!)));
+  const isKept = columns[0]!.map((_, row) => !isUnspecified(columns.map((column) => column[row]!)));
   return columns.map((column) => column.filter((_, row) => isKept[row]));
 }
 

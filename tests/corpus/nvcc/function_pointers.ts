@@ -25,9 +25,9 @@ function rowOf(a: number, i: number, operations: readonly Operation[]): number[]
 const rows = (operations: readonly Operation[]): Int32Array =>
   Int32Array.from([...input].flatMap((a, i) => rowOf(a, i, operations)));
 
-/** Calls whose target is data. */
+/** Indirect calls of functions. */
 export const program: CorpusProgram = {
-  covers: "indirect call with .callprototype, addresses of functions in .global and .const initialisers",
+  covers: "indirect call with .callprototype, addresses of functions in .global and .const initializers",
   buffers: () => ({ input, before: new Int32Array(size * 5), after: new Int32Array(size * 5) }),
   launches: [
     { kernel: "function_pointers", grid: 2, block: size / 2, arguments: ["input", "before"] },

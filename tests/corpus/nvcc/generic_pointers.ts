@@ -3,7 +3,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 const threads = 32;
 
 export const program: CorpusProgram = {
-  covers: "generic pointers to shared, local, global and constant memory, chosen at run time and passed to functions",
+  covers: "generic pointers to shared, local, global and constant memory, selected at run time and passed to functions",
   buffers: () => ({
     parameters: Int32Array.of(5, 60, 700, 8000),
     out: new Int32Array(threads + 5).fill(-1),

@@ -46,7 +46,7 @@ const integral = (rounding: Rounding): Column => (bits) => {
   return value.negative ? magnitude | 0x8000n : magnitude;
 };
 
-/** Numbers of a wider format on halves, in the middle between two and beside it. */
+/** Returns numbers of a wider format that are equal to halves, halfway between two, and next to these. */
 function nearHalves(format: FloatFormat): bigint[] {
   const random = new RandomBits(31);
   const width = BigInt(format.fractionBits - half.fractionBits);
@@ -70,7 +70,7 @@ const [doubles] = floatOperands(double, { operands: 1, mixtures: 100 });
 const everyOtherHalf = Array.from({ length: 1024 }, (_, index) => BigInt(index * 64 + index % 64));
 
 export const program: CorpusProgram = tableProgram(
-  "cvt between .f16 and every other type, to it in .rn, .rz, .rm and .rp, from it in .rni, .rzi, .rmi and .rpi",
+  "cvt between .f16 and every other type, with .rn, .rz, .rm and .rp to it and .rni, .rzi, .rmi and .rpi from it",
   [
     {
       kernel: "singles_to_halves",

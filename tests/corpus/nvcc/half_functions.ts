@@ -12,7 +12,7 @@ import {
   sine,
 } from "../function_reference.ts";
 
-/** Halves from one to another of the same sign, by their bits. */
+/** Returns random halves between two of the same sign, by their bits. */
 function someHalves(first: bigint, last: bigint, count: number): number[] {
   const random = new RandomBits(121);
   return Array.from({ length: count }, () => numberOf(half, first + BigInt(random.below(Number(last - first)))));
@@ -48,8 +48,8 @@ export const program: CorpusProgram = boundedProgram(
       operands: [values],
       format: single,
       derivation:
-        "1 ulp of a half, as what is computed in single precision is rounded once; sin.approx and cos.approx 2^-20.5 " +
-        "before it; ex2.approx.f16: 2^-9.9 relative; tanh.approx.f16: 2^-10.987 absolute",
+        "1 ulp of a half, because single-precision results are rounded once; sin.approx and cos.approx: 2^-20.5 " +
+        "before that; ex2.approx.f16: 2^-9.9 relative; tanh.approx.f16: 2^-10.987 absolute",
       columns: [
         of(sine, Math.sin, before(2 ** -20.5)),
         of(cosine, Math.cos, before(2 ** -20.5)),
@@ -66,7 +66,7 @@ export const program: CorpusProgram = boundedProgram(
       operands: [positives],
       format: single,
       derivation:
-        "1 ulp of a half: the instructions of single precision are good to 2^-22, and their result is rounded once",
+        "1 ulp of a half: the single-precision instructions have errors of 2^-22, and their results are rounded once",
       columns: [
         of((x) => logarithm(x), Math.log, one),
         of((x) => logarithm(x, two), Math.log2, one),

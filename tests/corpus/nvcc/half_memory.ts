@@ -4,7 +4,7 @@ import { randomBytes, randomWords } from "./contents.ts";
 const block = 64;
 const threads = 2 * block;
 
-/** Halves of every kind but NaN, whose bits a conversion may change. */
+/** Halves of every kind except NaNs, whose bits a conversion may change. */
 const halves = new Uint16Array(randomBytes(2 * threads, 161)).map((bits) =>
   (bits & 0x7c00) === 0x7c00 ? bits & 0xfc00 : bits
 );
@@ -12,7 +12,7 @@ halves.set([0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x7bff, 0xfbff, 0x7c00, 0xfc00
 const values = Float64Array.from(new Float16Array(halves.buffer));
 
 const exponents = randomWords(threads, 162);
-/** Exact halves, ties between two, and what is too large or too small for one. */
+/** Exact halves, ties between two halves, and numbers beyond the range of halves. */
 const floats = Float32Array.from(exponents, (word) => {
   const scaled = ((word >>> 8 & 0xfff) + 0.5) * 2 ** ((word >>> 24) % 44 - 30);
   return word & 1 ? -scaled : scaled;
@@ -21,7 +21,10 @@ floats.set([0, -0, 65504, 65519, 65520, -65520, 1e30, -1e30, 2 ** -24, 2 ** -25,
 
 const infinity = 0x7c00;
 
-/** The half nearest to a number, or the next to one side of it: by the order in which halves and their bits both go. */
+/**
+ * Returns the half nearest to a number, or the next one in a direction. Halves of the same sign have the order of their
+ * bits.
+ */
 function narrowed(value: number, towards: "nearest" | "zero" | "up" | "down"): number {
   const bits = new Uint16Array(Float16Array.of(value).buffer)[0]!;
   const [magnitude, sign] = [bits & 0x7fff, bits & 0x8000];
@@ -38,7 +41,7 @@ function narrowedAll(numbers: Float32Array, towards: "nearest" | "zero" | "up" |
 }
 
 export const program: CorpusProgram = {
-  covers: "f16 in memory: widened, narrowed in every rounding mode, and in pairs",
+  covers: "f16 in memory: widened, narrowed in every rounding mode, in pairs",
   buffers: () => ({
     halves: halves.slice(),
     widened: new Float32Array(threads),
@@ -62,7 +65,7 @@ export const program: CorpusProgram = {
   expected: () => ({
     widened: Float32Array.from(values),
     doubled: values.map((value) => 2 * value),
-    // An infinity is the greatest or the least.
+    // An infinity becomes the maximum or the minimum.
     integers: Int32Array.from(values, (value) => Math.trunc(Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, value)))),
     negated: halves.map((bits) => bits ^ 0x8000),
     nearest: narrowedAll(floats, "nearest"),

@@ -6,10 +6,10 @@ const numberOf = (type: string, bits: bigint) => {
   return type[0] === "s" ? BigInt.asIntN(width, bits) : BigInt.asUintN(width, bits);
 };
 
-/** Through each of the types, from the value's low bits on, to 64 bits. */
+/** Converts the low bits of a value to each of the types in turn, and the result to 64 bits. */
 const through = (...types: string[]): Column => (value) => types.reduce((bits, type) => numberOf(type, bits), value!);
 
-/** Clamped to a type's range, and the result taken as a register of some bits. */
+/** Clamps to the range of a type. The result is a register of the given width. */
 function saturated(to: string, from: string, registerWidth: number): Column {
   const width = BigInt(to.slice(1));
   const [least, most] = to[0] === "s" ? [-(1n << width - 1n), (1n << width - 1n) - 1n] : [0n, (1n << width) - 1n];

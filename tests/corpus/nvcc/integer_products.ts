@@ -37,7 +37,7 @@ const columnsOf32Bits: readonly Column[] = [
   (a, b, c) => (a! * b! >> 32n) + c!,
   (a, b) => signed24(a!, b!),
   (a, b) => unsigned24(a!, b!),
-  // The product has 48 bits, of which these are the upper 32.
+  // The upper 32 bits of a 48-bit product.
   (a, b) => signed24(a!, b!) >> 16n,
   (a, b) => unsigned24(a!, b!) >> 16n,
   (a, b, c) => signed24(a!, b!) + c!,

@@ -15,7 +15,7 @@ function amounts(): Uint32Array {
 const operands = (width: 16 | 32 | 64) =>
   integerOperands(width, { operands: 2, mixtures }).map((values) => words(values, width));
 const clamped = (amount: bigint, most: bigint) => amount > most ? most : amount;
-/** Shifted by the amount as it stands; one that takes everything out takes as much as a large one. */
+/** Shifts by the full amount. Amounts above 64 are clamped, because 64 already shifts out every bit. */
 const left: Column = (a, amount) => a! << clamped(amount!, 64n);
 const right: Column = (a, amount) => a! >> clamped(amount!, 64n);
 const arithmetic = (width: number): Column => (a, amount) => signedOf(a!, width) >> clamped(amount!, 64n);

@@ -12,7 +12,7 @@ function from(type: string, format: FloatFormat, rounding: Rounding): Column {
 const types = ["s32", "u32", "s64", "u64"];
 const narrow = (format: FloatFormat) => [from("s8", format, "rn"), from("u16", format, "rn")];
 const random = new RandomBits(11);
-/** Numbers in the middle between two floats, and next to it. */
+/** Numbers halfway between two floats, and their neighbors. */
 const middles = [24n, 25n, 40n, 53n, 54n, 62n].flatMap((place) => {
   const one = 1n << place;
   return [0n, 1n, 2n, 3n].flatMap((odd) => {

@@ -24,7 +24,7 @@ function unsignedResults(x: bigint, y: bigint): bigint[] {
 const limbs = (values: readonly bigint[]) => words64(values.flatMap((value) => [value, value >> 64n]));
 
 export const program: CorpusProgram = {
-  covers: "128-bit integers as nvcc compiles them, with functions that are called for division",
+  covers: "128-bit integers as nvcc compiles them, with function calls for division",
   buffers: () => ({
     a: limbs(a),
     b: limbs(b),

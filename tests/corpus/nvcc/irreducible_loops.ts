@@ -24,7 +24,7 @@ function loops(word: number): [value: number, steps: number] {
   return [value, steps];
 }
 
-/** The votes are the same in all lanes, so that a warp goes one way. */
+/** The votes are the same in all lanes, so a warp does not diverge. */
 function states(warp: Uint32Array, startsWithVote: boolean): Uint32Array {
   let values = warp;
   let votes = 0;
@@ -39,7 +39,7 @@ function states(warp: Uint32Array, startsWithVote: boolean): Uint32Array {
   return values.map((value) => value + votes);
 }
 
-/** Loops that are entered in the middle. */
+/** Loops with several entries. */
 export const program: CorpusProgram = {
   covers: "bra: irreducible loops, with divergent threads and with vote.sync inside",
   buffers: () => ({ input, loops: new Uint32Array(input.length * 2), states: new Uint32Array(input.length) }),

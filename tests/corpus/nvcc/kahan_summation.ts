@@ -9,7 +9,10 @@ function numbers(): Float32Array {
   return Float32Array.from({ length: sums * length }, () => (random.fraction() - 0.25) * 2 ** (random.below(30) - 10));
 }
 
-/** A double holds the exact sum of two singles rounded to more than twice a single's bits: rounding it again is right. */
+/**
+ * A double holds the sum of two singles, rounded to more than twice the precision of a single, so rounding it again is
+ * correct.
+ */
 const round = Math.fround;
 
 function expectedSums({ values }: Buffers): { single: Float32Array; double: Float64Array } {

@@ -6,7 +6,7 @@ type Type = "s8" | "u8" | "s16" | "u16";
 
 const widthOf = (type: Type) => Number(type.slice(1));
 
-/** The numbers in a word, the lowest first. */
+/** Returns the numbers in a word, the lowest first. */
 function lanesOf(word: bigint, type: Type): bigint[] {
   const width = widthOf(type);
   return Array.from({ length: 32 / width }, (_, index) => {
@@ -15,7 +15,7 @@ function lanesOf(word: bigint, type: Type): bigint[] {
   });
 }
 
-/** Computes in each lane, and takes of the results as many bits as a lane has. */
+/** Computes each lane, and keeps as many low bits of the result as the lane has. */
 function inLanes(type: Type, compute: Lane): Column {
   const width = widthOf(type);
   return (...words) => {

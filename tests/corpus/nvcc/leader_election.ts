@@ -20,7 +20,7 @@ function results(): { counters: Uint32Array; total: Uint32Array; out: Uint32Arra
   return { counters, total: Uint32Array.of(counters.reduce((sum, count) => sum + count, 0)), out };
 }
 
-/** Atomics that one lane does for its warp. */
+/** Atomic operations that one lane executes for its warp. */
 export const program: CorpusProgram = {
   covers: "leader election: vote.sync.ballot, ffs by brev and bfind, atom.add, shfl.sync in a branch",
   buffers: () => ({

@@ -4,7 +4,10 @@ const width = 80;
 const height = 60;
 const limit = 200;
 
-/** With every result rounded: to single precision, or not at all, as JavaScript's numbers are doubles. */
+/**
+ * Returns the number of steps until a point diverges. Every result is rounded by `round`: to single precision, or not
+ * at all, because JavaScript's numbers are doubles.
+ */
 function steps(column: number, line: number, round: (value: number) => number): number {
   const cReal = round(-2.25 + round(round(3 * column) / width));
   const cImaginary = round(-1.25 + round(round(2.5 * line) / height));

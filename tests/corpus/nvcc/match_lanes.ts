@@ -1,7 +1,7 @@
 import type { CorpusProgram } from "../corpus_program.ts";
 
 const size = 96;
-/** The second warp holds one value only, the third mostly large ones. */
+/** The second warp has only one value; the third has large values. */
 const input: Uint32Array = Uint32Array.from({ length: size }, (_, i) => {
   if (i >= 32 && i < 64) return 12345;
   return i < 64 ? i * i % 7 : 0xfffffff0 - i % 5;

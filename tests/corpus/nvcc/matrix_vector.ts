@@ -20,9 +20,9 @@ const rowOf = (row: number) =>
 const columnOf = (column: number) =>
   Array.from(tall, (value, row): [number, number] => [matrix[row * columns + column]!, value]);
 
-/** The exact sum of products, rounded once. */
+/** Returns the exact sum of products, rounded once. */
 function exactSum(pairs: readonly (readonly [number, number])[]): number {
-  // Every product is an integer in units of 2 to the power -scale.
+  // Every product is an integer multiple of 2 ** -scale.
   const scale = 200n;
   const sum = pairs.reduce((total, [a, b]) => {
     const [x, y] = [exactly(a), exactly(b)];
@@ -35,7 +35,7 @@ function exactSum(pairs: readonly (readonly [number, number])[]): number {
 function boundOf(pairsOf: (index: number) => readonly (readonly [number, number])[]): ErrorBound {
   return {
     derivation:
-      "two roundings for each product, each 2^-53 of a partial sum, which the sum of the products' magnitudes bounds",
+      "two roundings for each product, each 2^-53 of a partial sum, which the sum of the products' magnitudes limits",
     absolute: (_, index) => {
       const pairs = pairsOf(index);
       const magnitudes = pairs.reduce((total, [a, b]) => total + Math.abs(a * b), 0);

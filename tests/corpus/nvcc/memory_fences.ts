@@ -5,7 +5,7 @@ const grid = 5;
 const start = 1000;
 
 export const program: CorpusProgram = {
-  covers: "fences of the block, the device and the system; a last block that finishes what all have begun",
+  covers: "fences with block, device and system scope; a last block that finishes the work of all blocks",
   buffers: () => ({
     numbers: Int32Array.from({ length }, (_, index) => index * index % 1009 - 500),
     partial: new Int32Array(grid),

@@ -6,7 +6,7 @@ const length = 37;
 const from = 11;
 const recordBytes = 24;
 
-/** Calls once a thread with the bytes that are the thread's own. */
+/** Calls `write` for each thread with the bytes that belong to it. */
 function byThread(bytes: number, write: (own: Uint8Array, thread: number) => void): Uint8Array {
   const all = new Uint8Array(bytes * threads);
   for (let thread = 0; thread < threads; thread++) write(all.subarray(bytes * thread, bytes * (thread + 1)), thread);
@@ -14,12 +14,12 @@ function byThread(bytes: number, write: (own: Uint8Array, thread: number) => voi
 }
 
 export const program: CorpusProgram = {
-  covers: "memset and memcpy in device code, between state spaces and of a length known at run time",
+  covers: "memset and memcpy in device code, between state spaces and with a length known at run time",
   buffers: () => ({
     bytes: new Uint8Array(randomBytes(64 * threads, 51)),
     copies: new Uint8Array(128 * threads),
     reversed: new Uint8Array(64 * threads),
-    // What lies past the members of a record is 0, as it is where it was not copied.
+    // The padding of a record is 0, as it is in memory that was not written.
     records: byThread(recordBytes, (own, thread) => {
       own.set(new Uint8Array(randomBytes(recordBytes, 52 + thread)).subarray(0, recordBytes - 1));
     }),

@@ -1,6 +1,6 @@
 import type { CorpusProgram } from "../corpus_program.ts";
 
-/** Threads that sleep until another is done. */
+/** Threads that sleep until another thread is done. */
 export const program: CorpusProgram = {
   covers: "nanosleep, with a register and an immediate",
   buffers: () => ({ out: new Uint32Array(65) }),

@@ -40,7 +40,7 @@ function collatzSteps(start: number): number {
   return steps;
 }
 
-/** Loops that each thread goes through in its own way. */
+/** Loops that each thread iterates differently. */
 export const program: CorpusProgram = {
   covers: "bra: nested divergent loops with break, continue, and a goto out of two",
   buffers: () => ({ input, out: new Uint32Array(input.length * 2) }),

@@ -3,7 +3,7 @@ import { randomBytes, randomWords } from "./contents.ts";
 
 const threads = 64;
 
-/** Fields in order from the lowest bit on; a negative width is that of a signed field. */
+/** Returns the fields of a word, from the lowest bit on. A negative width is that of a signed field. */
 function unpack(word: bigint, widths: readonly number[]): bigint[] {
   let rest = word;
   return widths.map((width) => {
@@ -24,7 +24,7 @@ const widths = [3, -5, 17, 1, -6];
 const wideWidths = [20, -33, 11];
 
 export const program: CorpusProgram = {
-  covers: "bit fields with and without sign, read and written, up to 33 bits wide",
+  covers: "bit fields signed and unsigned, read and written, up to 33 bits wide",
   buffers: () => ({
     fields: randomWords(threads, 71),
     wides: new BigUint64Array(randomBytes(8 * threads, 72)),

@@ -28,7 +28,7 @@ function philox([x, y, z, w]: readonly bigint[], [first, second]: readonly bigin
   return counter.map(Number);
 }
 
-/** State and carry are the two halves of one number: the product of the state, and the carry added. */
+/** State and carry are the low and the high half of a number: the state times a constant, plus the carry. */
 function multiplyWithCarry(state: bigint, carry: bigint): [bigint, bigint] {
   for (let step = 0; step < 40; step++) {
     const sum = state * 0xff3a_275c_007b_8ee6n + carry;

@@ -52,7 +52,7 @@ export const program: CorpusProgram = {
         }
         return sum;
       }),
-      // The product of 32 bits is 0, and the high half of the wide one is 1.
+      // The 32-bit product is 0, and the high half of the 64-bit product is 1.
       picked: Uint8Array.from({ length: 2 * threads }, (_, index) => {
         const thread = Math.floor(index / 2);
         return picked[index % 2 === 0 ? 40 - thread : thread]!;

@@ -2,7 +2,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 
 const flags: Uint32Array = Uint32Array.of(0, 1, 2, 3);
 
-/** Predicates before what is no arithmetic. */
+/** Guards on instructions other than arithmetic. */
 export const program: CorpusProgram = {
   covers: "@p and @!p of call, call.uni, bar.sync, barrier.sync and ret, uniform and divergent",
   buffers: () => ({ flags, out: new Uint32Array(64 * flags.length) }),

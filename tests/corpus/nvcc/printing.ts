@@ -5,7 +5,7 @@ const input: Int32Array = Int32Array.from({ length: size }, (_, i) => i * i * 10
 
 /** Kernels that print. */
 export const program: CorpusProgram = {
-  covers: "vprintf: the number of arguments that it returns, string constants, a buffer in local memory",
+  covers: "vprintf: the number of arguments, which it returns, string constants, a buffer in local memory",
   buffers: () => ({ input, out: new Int32Array(size * 5) }),
   launches: [{ kernel: "printing", grid: 2, block: size / 2, arguments: ["input", "out"] }],
   expected: () => ({

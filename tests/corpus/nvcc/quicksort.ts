@@ -6,7 +6,7 @@ const data: Int32Array = Int32Array.from({ length: threads * count }, (_, i) => 
 
 const stretches = (): Int32Array[] => Array.from({ length: threads }, (_, i) => data.slice(i * count, (i + 1) * count));
 
-/** Sorting by recursion. */
+/** A recursive sort. */
 export const program: CorpusProgram = {
   covers: "call: recursion on generic addresses of global and local memory",
   buffers: () => ({ data, sums: new Int32Array(threads) }),

@@ -12,7 +12,7 @@ function fibonacci(n: number): number {
   return result;
 }
 
-/** In closed form, for m below 3. */
+/** Returns Ackermann's function in closed form, for m below 3. */
 function ackermann(m: number, n: number): number {
   return [n + 1, n + 2, 2 * n + 3][m]!;
 }

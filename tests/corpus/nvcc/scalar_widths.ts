@@ -6,7 +6,7 @@ const grid = 2;
 const block = 64;
 
 export const program: CorpusProgram = {
-  covers: "loads, stores and kernel parameters of every scalar width, with and without sign",
+  covers: "loads, stores and kernel parameters of every scalar width, signed and unsigned",
   buffers: () => ({
     s8: new Int8Array(randomBytes(count, 1)),
     u8: new Uint8Array(randomBytes(count, 2)),

@@ -6,7 +6,7 @@ const length = grid * block;
 const dynamicBytes = 4 * 77;
 
 export const program: CorpusProgram = {
-  covers: "dynamic shared memory with several arrays in it, alone and beside static",
+  covers: "dynamic shared memory with several arrays, with and without static shared memory",
   buffers: () => ({
     numbers: Float32Array.from({ length }, (_, index) => index / 3 - 5),
     doubles: new Float64Array(length),

@@ -5,7 +5,7 @@ const input: Int32Array = Int32Array.from({ length: size }, (_, i) => Math.imul(
 const widths = [2, 4, 8, 16, 32];
 const amounts = [0, 1, 2, 5, 13, 31];
 
-/** From which lane each kind reads; a lane that reads beyond its group has its own value. */
+/** The source lane of each kind. A lane whose source is outside its group reads its own value. */
 const kinds: ((lane: number, amount: number, width: number) => number)[] = [
   (lane, amount, width) => lane - lane % width + amount % width,
   (lane, amount, width) => lane % width >= amount ? lane - amount : lane,

@@ -1,11 +1,11 @@
 import type { CorpusProgram } from "../corpus_program.ts";
 
 const amounts: Uint32Array = Uint32Array.of(1, 33, 7, 40, 31, 0xffffffff, 3, 17);
-/** The clamp in bits 0 to 4, the mask of the segments in bits 8 to 12; the others do not count. */
+/** The clamp value in bits 0 to 4 and the segment mask in bits 8 to 12. Other bits are ignored. */
 const controls: Uint32Array = Uint32Array.of(0x1f, 0, 0x181f, 0x1803, 0x0e0a, 0x1f1f, 0x1500, 0xffffe0e5);
 const kinds = ["idx", "up", "down", "bfly"];
 
-/** As the manual's pseudo-code has it: from which lane, or undefined where that lies outside. */
+/** Returns the source lane by the manual's pseudocode, or undefined if it is out of range. */
 function source(kind: string, lane: number, amount: number, control: number): number | undefined {
   const segment = control >> 8 & 31;
   const first = lane & segment;
@@ -16,7 +16,7 @@ function source(kind: string, lane: number, amount: number, control: number): nu
   return from <= clamp ? from : undefined;
 }
 
-/** Shuffles with the predicate that says whether the lane was inside. */
+/** Shuffles with the predicate that is true if the source lane is in range. */
 export const program: CorpusProgram = {
   covers: "shfl.sync with a predicate result, amounts above 31, any segment mask and clamp",
   buffers: () => ({ amounts, controls, out: new Uint32Array(amounts.length * kinds.length * 32) }),

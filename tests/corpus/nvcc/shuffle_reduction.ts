@@ -11,7 +11,9 @@ function sums(): Int32Array {
   return result;
 }
 
-/** A butterfly over a warp gives all lanes the same: the tree that adds what is 16 lanes apart first. */
+/**
+ * Returns the sum by a butterfly over a warp, which is the same in all lanes: values 16 lanes apart are added first.
+ */
 function floatSum(values: Float32Array): number {
   if (values.length === 1) return values[0]!;
   const half = values.length / 2;

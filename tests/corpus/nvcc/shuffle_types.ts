@@ -5,7 +5,7 @@ const specialDoubles = [1n << 63n, 0x7ffn << 52n, 1n, 0x7ff8000000000123n, 0xfff
 const word = (i: number) => Math.imul(i + 1, 0x9e3779b1) >>> 0;
 const longWord = (i: number) => BigInt(i + 1) * 0x9e3779b97f4a7c15n & 0xffffffffffffffffn;
 
-/** As bits, so that no NaN passes through an operation. Only the first few are special. */
+/** Floats as bits, so that no operation changes a NaN. Only the first few are special values. */
 const floats: Uint32Array = Uint32Array.from({ length: 32 }, (_, i) => specialFloats[i] ?? (word(i) & 0xbfffffff));
 const doubles: BigUint64Array = BigUint64Array.from(
   { length: 32 },
@@ -21,7 +21,7 @@ const sources = [
 ];
 const origins: number[] = sources.flatMap((source) => Array.from({ length: 32 }, (_, lane) => source(lane)));
 
-/** Shuffles of other types than int. */
+/** Shuffles of types other than int. */
 export const program: CorpusProgram = {
   covers: "shfl.sync of float, double, long long; mov between .b64 and a vector of two .b32",
   buffers: () => ({

@@ -35,7 +35,7 @@ function positions(grid: Extent, block: Extent): Uint32Array {
 }
 
 export const program: CorpusProgram = {
-  covers: "special registers of position, lane masks, clocks and sizes, in one, two and three dimensions",
+  covers: "special registers for positions, lane masks, clocks and sizes, in one, two and three dimensions",
   buffers: () => ({
     ...Object.fromEntries(shapes.map(({ name, grid, block }) => {
       return [name, new Uint32Array(words * volume(grid) * volume(block))];

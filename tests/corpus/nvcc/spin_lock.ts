@@ -4,7 +4,7 @@ import { randomBytes } from "./contents.ts";
 const threads = 48;
 
 export const program: CorpusProgram = {
-  covers: "a lock of atomic compare-and-swap that the threads of a block take in turn, in shared and global memory",
+  covers: "a compare-and-swap lock that the threads of a block acquire in turn, in shared and global memory",
   buffers: () => ({
     numbers: new Int32Array(randomBytes(4 * threads, 121)),
     list: new Int32Array(threads),

@@ -2,7 +2,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 import { randomBytes } from "./contents.ts";
 
 const threads = 16;
-// Without padding: every byte of each is copied.
+// Sizes of structs. None has padding: every byte is copied.
 const sizes = { bytes: 7, halves: 10, words: 36, pairs: 24, quads: 48, nested: 64 };
 const nestedPlaces = { end: 7, halves: 8, words: 28 };
 

@@ -15,7 +15,7 @@ function packedShape(): Uint8Array {
 }
 
 function members(kind: number, xSign: number): BigInt64Array {
-  // As a short, the negative of the least is itself.
+  // The negation of the smallest short is itself.
   const corners = shape.corners.map((value, index) => index % 2 === 0 ? xSign * value << 16 >> 16 : value);
   return BigInt64Array.from([kind, ...corners, ...shape.color].map(BigInt));
 }
@@ -26,7 +26,7 @@ const packedTable = new Uint8Array(Uint32Array.of(...table, tableLength).buffer)
 const count = 150;
 
 export const program: CorpusProgram = {
-  covers: "structs by value as kernel parameters and as arguments of functions, indexed at run time, and written to",
+  covers: "structs by value as kernel parameters and as arguments of functions, indexed at run time and modified",
   buffers: () => ({
     members: new BigInt64Array(10),
     weight: new Float64Array(1),

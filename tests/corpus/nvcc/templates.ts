@@ -7,7 +7,7 @@ const pushes = Array.from({ length: 9 }, (_, k) => k);
 function rowOf(value: number, i: number): number[] {
   const times = i % 5 + 1;
   const applied = pushes.slice(0, times).reduce((result, k) => Math.imul(result, 3) + (value >> k) | 0, 0);
-  // Each start is cut to the ring's type before the next step.
+  // Converts each value to the ring's element type before the next step.
   const shorts = pushes.slice(-5).map((k) => value >> k << 16 >> 16);
   const longs = pushes.slice(-3).map((k) => BigInt(value) * BigInt(k));
   const foldedLongs = longs.reduce((folded, item) => BigInt.asIntN(64, folded << 1n ^ item >> BigInt(i % 8)), 7n);
@@ -21,7 +21,7 @@ function rowOf(value: number, i: number): number[] {
   ];
 }
 
-/** What the compiler makes of templates and lambdas. */
+/** The compiler's code for templates and lambdas. */
 export const program: CorpusProgram = {
   covers: "templates, lambdas with captures by value and by reference, local objects",
   buffers: () => ({ input, out: new Int32Array(size * 5) }),

@@ -6,14 +6,14 @@ const threads = 32;
 const steps = 12;
 
 export const program: CorpusProgram = {
-  covers: "arrays of a thread's own, one- and two-dimensional, sorted, counted in and walked",
+  covers: "one- and two-dimensional local arrays of threads: sorting, counting and traversal",
   buffers: () => ({
     numbers: new Int32Array(randomBytes(64 * columns, 3)),
     sorted: new Int32Array(16 * columns),
     words: randomWords(threads, 4),
     digits: new Uint8Array(10 * threads),
     path: new Int32Array(randomBytes(4 * steps, 5)),
-    // Quarters of small whole numbers: every sum is exact, in whatever order and fused or not.
+    // Multiples of 1/4 with small magnitudes: every sum is exact, in any order and whether fused or not.
     sums: new Float64Array(threads),
   }),
   launches: [

@@ -6,7 +6,7 @@ const [doubles] = floatOperands(double, { operands: 1, mixtures: 100 });
 const pairs = floatEdges(single).flatMap((high) => [high << 32n | 0x3f80_0000n, 0x7f80_0001n << 32n | high]);
 const values = words64([...doubles!, ...pairs]);
 
-/** Each thread's own number, by which it chooses bytes. */
+/** Each thread's index, which selects bytes. */
 const threads = words64(Array.from(values, (_, index) => BigInt(index)));
 
 const low = (value: bigint) => value & 0xffff_ffffn;
@@ -34,7 +34,7 @@ const columns: readonly Column[] = [
 ];
 
 export const program: CorpusProgram = tableProgram(
-  "numbers taken by their bits: mov between types and halves, bit-fields, bytes in local memory",
+  "reinterpreted bits of numbers: mov between types and halves, bit-fields, bytes in local memory",
   [{
     kernel: "pun",
     operands: [values, threads],

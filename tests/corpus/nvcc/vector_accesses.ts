@@ -4,7 +4,7 @@ import { randomBytes, randomWords, zerosLike } from "./contents.ts";
 const threads = 32;
 const floatsOf = (length: number) => Float32Array.from({ length }, (_, index) => index / 3 - 20);
 
-/** Element by element, where each vector's elements come from. */
+/** Permutes the elements of each vector. `from` has the source of each element. */
 function permuted<T extends BufferContents>(source: T, from: readonly number[]): T {
   const result = source.slice() as T;
   for (let index = 0; index < source.length; index++) {

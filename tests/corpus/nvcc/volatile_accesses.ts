@@ -24,10 +24,10 @@ export const program: CorpusProgram = {
   ],
   expected({ words, longs, floats }) {
     const source = words as Uint32Array;
-    // 2 ** (n + 1) - 1 in 53 bits: exact, fused or not.
+    // 2 ** (n + 1) - 1 fits in 53 bits: exact, whether fused or not.
     const values = Float64Array.from({ length: waiting }, (_, thread) => 2 ** (thread + 1) - 1);
     const sums = source.map((word, thread) => {
-      // local[(i + thread) % 8] holds bits from i on.
+      // local[(i + thread) % 8] holds the bits from i on.
       const local = (at: number) => word >>> (at - thread % 8 + 8) % 8 & 0xff;
       return 2 * source[threads - 1 - thread]! + (source[thread ^ 3]! & 0xffff) + local(thread % 8) +
         local((thread + 5) % 8);

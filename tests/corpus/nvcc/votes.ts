@@ -2,7 +2,7 @@ import type { CorpusProgram } from "../corpus_program.ts";
 
 const size = 64;
 const blocks = 2;
-/** The last two warps hold words that make their votes unanimous. */
+/** The words of the last two warps make their votes unanimous. */
 const input: Uint32Array = Uint32Array.from({ length: size * blocks }, (_, i) => {
   const word = Math.imul(i + 1, 0x9e3779b1);
   return i < 64 ? word : i < 96 ? word & 0x7fffffff | 16 : word | 0xf0000011;

@@ -13,7 +13,7 @@ function warpOf(warp: number): number[] {
 
 /** Lanes that read each other's shared memory. */
 export const program: CorpusProgram = {
-  covers: "bar.warp.sync with whole and partial masks, volatile shared memory",
+  covers: "bar.warp.sync with full and partial masks, volatile shared memory",
   buffers: () => ({ out: new Uint32Array(64) }),
   launches: [{ kernel: "warp_barrier", grid: 1, block: 64, arguments: ["out"] }],
   expected: () => ({ out: Uint32Array.from([...warpOf(0), ...warpOf(1)]) }),

@@ -9,7 +9,7 @@ const seeds = (): Uint32Array => {
   return Uint32Array.from({ length: count }, () => Number(random.next(32)));
 };
 
-/** In numbers of JavaScript, which its own operators take as 32 bits. */
+/** Computes with JavaScript's numbers, whose bitwise operators use 32 bits. */
 function narrowXorshift(seed: number): bigint {
   let state = seed | 1;
   for (let step = 0; step < steps; step++) {
