@@ -46,8 +46,8 @@ const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
 const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
 
 /**
- * The device that is current on this thread in CUDA; -1 if none is. All drivers on the thread share it, including those
- * of other copies of this library. Code that calls cudaSetDevice by other means must restore the device.
+ * The device that is current on this thread in CUDA; -1 if none is. All `CudaDriver` objects on the thread share this,
+ * including those of other copies of this library. Other code that calls cudaSetDevice must restore the device.
  */
 const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ device: -1 }));
 
@@ -64,7 +64,10 @@ export class CudaDriver implements Driver {
   readonly #libraries: CudaLibraries;
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
-  /** By device, whether this driver has retained the context. One that only another driver retains may not be used. */
+  /**
+   * For each device, whether this object has retained its context. A context that only another `CudaDriver` has
+   * retained must not be used.
+   */
   readonly #initialized: boolean[] = [];
 
   /** Keeps memory that a call receives as an address from being collected while the call runs. */
@@ -73,7 +76,7 @@ export class CudaDriver implements Driver {
   #lastByteLength = 0;
   #lastSize = 0n;
 
-  // Out-parameters: each call that has any overwrites these, and they are read before the next call.
+  // Out-parameters, which all calls share: each call's results are read before the next call.
   readonly #handleOut = new BigUint64Array(2);
   readonly #out = new Uint8Array(this.#handleOut.buffer, 0, 8);
   readonly #outAddress: bigint;

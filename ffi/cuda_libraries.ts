@@ -85,7 +85,7 @@ function loaderMessage(error: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);
 }
 
-/** Whether there is no driver library. Other errors are of a library that exists, or of another one that it needs. */
+/** Whether there is no driver library. Other errors concern a library that exists, or another one that it needs. */
 function isAbsence(error: unknown): boolean {
   const message = String(error);
   // The messages of glibc and musl.
@@ -93,7 +93,10 @@ function isAbsence(error: unknown): boolean {
     message.includes(`Error loading shared library ${driverName}: No such file`);
 }
 
-/** libcuda returns the same error on a machine without a GPU and on one whose device files it may not open. */
+/**
+ * The error to throw if there is no device. libcuda itself returns the same error on a machine without a GPU and on one
+ * whose device files it may not open.
+ */
 export function noDeviceError(): Error {
   const file = forbiddenDeviceFile();
   if (file !== undefined) {
@@ -182,7 +185,10 @@ function runtimeRefusal({ symbols }: NativeLibrary<typeof libcudart>): string | 
   return result === 0 ? undefined : `its cudaGetDeviceCount returns ${cudaErrorName(result)}`;
 }
 
-/** The functions of a library. Each one that it lacks is replaced by a function that throws an explanation. */
+/**
+ * Returns the functions of a library. Each function that the library lacks is replaced by one that throws an
+ * explanation.
+ */
 function complete<const S extends Record<string, NativeSymbol>>(
   library: NativeLibrary<S>,
   symbols: S,

@@ -61,7 +61,7 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
     cudaMemPoolSetAttribute: driver.cuMemPoolSetAttribute,
     cudaMemPoolTrimTo: driver.cuMemPoolTrimTo,
     cudaMemPoolGetAccess: driver.cuMemPoolGetAccess,
-    // To the runtime, an empty list is nothing to do.
+    // The runtime accepts an empty list, and does nothing.
     cudaMemPoolSetAccess: (pool, descriptions, count) =>
       count === 0n ? 0 : driver.cuMemPoolSetAccess(pool, descriptions, count),
     // The runtime returns a null pointer for 0 bytes.

@@ -69,7 +69,7 @@ export function withoutSign(integer: number): number {
   return integer + 0;
 }
 
-/** The operating system and the processor, under the names that the runtime has for them. */
+/** The operating system and the processor, by the JavaScript runtime's names for them. */
 export function platform(): { readonly os: string; readonly processor: string } {
   if (deno !== undefined) return { os: deno.build.os, processor: deno.build.arch };
   return { os: process?.platform ?? "unknown", processor: process?.arch ?? "unknown" };
@@ -85,7 +85,7 @@ export interface DlopenOptions {
 }
 
 /**
- * Loads a library by name or path. A symbol that the library lacks is no failure, but undefined.
+ * Loads a library by name or path. A symbol that the library lacks is undefined, which is not a failure.
  *
  * @param options.lazy Whether to bind a function at its first call, for a large table of which a program calls few.
  * @throws {Error} if the library cannot be loaded, or FFI cannot be used
@@ -209,11 +209,12 @@ const deno = globals.Deno?.permissions === undefined ? undefined : globals.Deno;
 /** Undefined in Deno, where the first access to `process` loads much of Node's library and takes 9 milliseconds. */
 const process = deno === undefined ? globals.process : undefined;
 
-/** The runtime that this code runs in. */
+/** The JavaScript runtime that this code runs in. */
 export const jsRuntime: "deno" | "bun" | "node" = detectHost();
 
 /**
- * Keeps libraries from being collected, and thus unloaded, before they are closed: a program may hold only functions.
+ * Keeps libraries from being collected, and thus unloaded, before they are closed: a program may hold only their
+ * functions.
  */
 const openLibraries = new Set<OpenLibrary>();
 
@@ -354,8 +355,8 @@ function bunBackend(ffi: BunFfi): Backend {
 }
 
 /**
- * The system's reason for not loading a library. Bun's own error is that of its last attempt, in the current folder,
- * which hides, for example, that the library was found but needs another one that is missing.
+ * The system's reason for not loading a library. Bun's own error describes only its last attempt, in the current
+ * folder. It hides, for example, that the library was found but needs another one that is missing.
  */
 function loaderError(ffi: BunFfi, path: string): string | undefined {
   let libc: ReturnType<BunFfi["dlopen"]>;

@@ -21,7 +21,7 @@ export interface IpcFunctions {
   readonly cudaIpcOpenMemHandle: (out: Uint8Array, handle: Uint8Array, flags: number) => number;
 }
 
-/** Binds the two functions of a library, under the names that they have there. */
+/** Binds the two functions of a library. `names` are their names in it. */
 export function ipcFunctions(
   library: FunctionAddresses,
   names: { readonly openEvent: string; readonly openMemory: string },

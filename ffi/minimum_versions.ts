@@ -7,7 +7,9 @@ import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { CudaError } from "../src/support/errors.ts";
 import { formatVersion } from "../src/support/version.ts";
 
-/** 11020 stands for CUDA 11.2. The functions of `ffi/libcuda.ts` that CUDA 10.0 has are left out. */
+/**
+ * The version by function: 11020 stands for CUDA 11.2. Functions of libcuda that CUDA 10.0 already has are left out.
+ */
 export const minimumVersions: Readonly<Record<string, number>> = {
   cuDevicePrimaryCtxRelease_v2: 11000,
   cuIpcOpenMemHandle_v2: 11000,

@@ -19,7 +19,7 @@ export const memLocationType = { device: 1, host: 2, hostNuma: 3 } as const;
 /** `cudaMemAccessFlags`. */
 export const memAccessFlags = { none: 0, read: 1, readWrite: 3 } as const;
 
-/** `cudaMemPoolAttr`. The first three are ints, the others are numbers of bytes. */
+/** `cudaMemPoolAttr`. The values of the first three are ints, those of the others are 64-bit numbers of bytes. */
 export const memPoolAttribute = {
   reuseFollowEventDependencies: 1,
   reuseAllowOpportunistic: 2,
@@ -167,7 +167,7 @@ export interface Driver {
   memcpyDtoHAsync(device: number, destination: Uint8Array, source: bigint, stream: bigint): void;
   /** Copies between addresses of this process that are known to be valid, on a device or in a host pool. */
   memcpyAsync(device: number, destination: bigint, source: bigint, byteLength: number, stream: bigint): void;
-  /** Copies between devices. A host pool's memory is on no device. */
+  /** Copies between devices. Use `memcpyAsync` for a host pool's memory, which is on no device. */
   memcpyPeerAsync(
     device: number,
     destination: bigint,

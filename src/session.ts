@@ -5,7 +5,9 @@ import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
 import { Staging } from "./memory/staging.ts";
 
-/** Memory that is not freed yet and belongs to no pool, so that no pool would report its leak. */
+/**
+ * Memory that is not freed yet and belongs to no pool. The session reports it if it leaks, as a pool does for its own.
+ */
 export interface UnpooledMemory {
   readonly byteLength: number;
 }
@@ -14,7 +16,7 @@ export interface UnpooledMemory {
 export class Session {
   /** The driver. Once the session has ended, any use of it throws a `ReferenceError`. */
   driver: Driver;
-  /** Page-locked memory that copies to pageable memory go through. */
+  /** Page-locked memory for copies from a device to pageable memory. */
   readonly staging: Staging;
   /** Whether pools record where each buffer was allocated. */
   readonly debug: boolean;
@@ -57,8 +59,8 @@ export class Session {
   }
 
   /**
-   * Creates an event that the library itself records to learn how far a stream has got. The session destroys it at its
-   * end unless it has been destroyed before.
+   * Creates an event for the library's own use: it records the event to find out later how far a stream has got. The
+   * session destroys it at its end unless it has been destroyed before.
    */
   createMarker(device: number): bigint {
     const marker = this.driver.eventCreateWithFlags(device, eventFlags.disableTiming);

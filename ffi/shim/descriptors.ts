@@ -92,7 +92,8 @@ export function readLink(fd: number): string {
 }
 
 /**
- * Reads at an offset of a file. Returns the number of bytes read, which is less than `bytes.length` only at its end.
+ * Reads at an offset of a file. Returns the number of bytes read, which is less than `bytes.length` only at the end of
+ * the file.
  */
 export function readAt(fd: number, bytes: Uint8Array, options: { readonly offset?: number } = {}): number {
   const offset = options.offset ?? 0;

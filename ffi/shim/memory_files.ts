@@ -50,7 +50,7 @@ export function unmapShared(memory: Uint8Array, mapping: Pick<MemoryMapping, "at
 }
 
 function checkRange(memory: Uint8Array, { at, byteLength }: Pick<MemoryMapping, "at" | "byteLength">): void {
-  // mmap would silently replace whatever is beyond the end of the memory.
+  // mmap would silently replace what lies beyond the end of the memory.
   if (!(at >= 0 && byteLength > 0 && at + byteLength <= memory.byteLength)) {
     throw new RangeError(`Cannot map ${byteLength} bytes at ${at}: the memory has ${memory.byteLength} bytes`);
   }

@@ -92,7 +92,8 @@ static int is_live(const struct sockaddr_un *address) {
 
 /*
  * The file has a temporary name until the socket listens, so a socket file at the path that refuses connections is
- * stale. bind gives the file the socket's own mode, less the umask; set before, the mode is never wider than requested.
+ * stale. bind gives the file the socket's own mode, less the umask. The socket's mode is set before bind, so the file's
+ * mode is never wider than requested.
  */
 EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mode, struct file_identity *identity) {
   const char *name;
@@ -222,7 +223,7 @@ EXPORT int poolpass_poll(struct pollfd *interests, uint32_t count, int32_t milli
   return unwrap(poll(interests, count, milliseconds));
 }
 
-/* Waits, and writes nothing to the caller's memory, which may be gone by the end of the wait, with its thread. */
+/* Waits without writing to the caller's memory: when the wait ends, the caller's thread and its memory may be gone. */
 EXPORT int poolpass_park(const struct pollfd *interests, uint32_t count) {
   struct pollfd *copy = malloc(count * sizeof *copy + 1);
   if (!copy) return -ENOMEM;
@@ -272,7 +273,7 @@ EXPORT int poolpass_punch(int fd, uint64_t offset, uint64_t length) {
   return unwrap(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)length));
 }
 
-/* Both replace what is mapped there in one step, without a gap that another thread's mapping could take. */
+/* Both replace the old mapping in one step, without a gap in which another thread could map something. */
 EXPORT int poolpass_map(unsigned char *base, uint64_t at, uint64_t length, int fd, uint64_t offset) {
   void *mapped = mmap(base + at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)offset);
   return mapped == MAP_FAILED ? -errno : 0;
@@ -285,7 +286,10 @@ EXPORT int poolpass_unmap(unsigned char *base, uint64_t at, uint64_t length) {
 EXPORT int poolpass_getpid(void) { return getpid(); }
 EXPORT uint32_t poolpass_geteuid(void) { return geteuid(); }
 
-/* cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take their 64 bytes by value. These return CUDA's error number. */
+/*
+ * cudaIpcOpenMemHandle and cudaIpcOpenEventHandle take their 64 bytes by value. The functions below return CUDA's error
+ * number.
+ */
 EXPORT int poolpass_ipc_open_mem_handle(uint64_t function, void *out, const struct bytes64 *handle, uint32_t flags) {
   return ((int (*)(void *, struct bytes64, unsigned))(uintptr_t)function)(out, *handle, flags);
 }

@@ -1,6 +1,6 @@
 /**
- * The shim: a small C library for what Linux can do and a plain foreign call cannot express. The package embeds it. It
- * is loaded from memory, once, when it is first used; nothing is written to the disk.
+ * The shim: a small C library for calls to Linux and CUDA that plain FFI cannot express. The package embeds it. It is
+ * loaded from memory when it is first used; nothing is written to the disk.
  *
  * @module
  */
@@ -152,8 +152,8 @@ const notExecutable = 8;
 /** `F_DUPFD_CLOEXEC`. */
 const duplicateCloseOnExec = 1030;
 /**
- * The lowest number of the descriptor that the shim is loaded from. Most programs may open descriptors this high, and
- * have none. If it cannot be had, any other number is used.
+ * The lowest number for the descriptor from which the shim is loaded. Most processes may have descriptors with such
+ * high numbers, but have none. If this process may not, the shim is loaded from the memory file's first descriptor.
  */
 const highDescriptor = 1000;
 
@@ -228,9 +228,9 @@ function load(): Shim {
 }
 
 /**
- * A path of a descriptor, spelled in a way that depends on the library's digest. The loader does not load a path again
- * that it has loaded before. So the threads of a process share one library, for which they use the same descriptor
- * number, while another version of this module, which uses that number too, loads its own library.
+ * A path of a descriptor, spelled in a way that depends on the library's digest. The loader loads each path only once.
+ * All threads of a process use the same descriptor number, and so share one library. Another version of this module
+ * uses that number too, but spells the path differently, and so gets its own library.
  */
 function pathOf(fd: number, digest: number): string {
   const spelling = Array.from({ length: 32 }, (_, bit) => (digest >>> bit & 1) === 1 ? "./" : "/").join("");

@@ -1,6 +1,6 @@
 /**
- * Unix domain sockets that carry descriptors. No function blocks. A negative result is `-errno` and not an exception,
- * because only the caller knows what the error means.
+ * Unix domain sockets that carry descriptors. No function blocks. Errors are returned as `-errno` and not thrown,
+ * because only the caller knows what they mean.
  *
  * @module
  */
@@ -18,7 +18,10 @@ export interface SocketPeer {
   readonly pid: number;
   readonly uid: number;
   readonly gid: number;
-  /** Readable once the process has ended; `-errno` if there is none, `-ESRCH` if the process has ended already. */
+  /**
+   * A descriptor that becomes readable when the process ends. `-errno` if there is none: `-ESRCH` if the process has
+   * ended already.
+   */
   readonly pidfd: number;
 }
 
@@ -55,7 +58,8 @@ export function listenAt(path: string, mode: number): { readonly fd: number; rea
 }
 
 /**
- * Checks a path: `live` is 1 if a process listens there, 0 if the socket file is stale, `-ENOTSOCK` for another file.
+ * Checks a path: `live` is 1 if a process listens there, 0 if the socket file is stale, `-ENOTSOCK` if the file is not
+ * a socket.
  */
 export function probe(path: string): { readonly live: number; readonly identity: FileIdentity } {
   const identity = new BigUint64Array(2);

@@ -31,7 +31,7 @@ export function createPool(
 ): MemoryPool {
   if (!Object.hasOwn(handleTypeBits, handleType)) {
     throw new TypeError(
-      `Cannot create a pool with handleType "${String(handleType)}": it is "none", "posix-fd" or "fabric"`,
+      `Cannot create a pool with handleType "${String(handleType)}": it must be "none", "posix-fd" or "fabric"`,
     );
   }
   checkByteLength(maxSize, "a pool's maxSize");
@@ -71,5 +71,5 @@ function sharingHint(handleType: PoolHandleType, error: unknown): string | undef
   const alone = 'use handleType "none", whose pools no other process can import';
   return handleType === "fabric"
     ? `the device may not be connected by fabric: use handleType "posix-fd" on one machine, or ${alone}`
-    : `this driver may have no pools that can be shared, as under WSL 2: ${alone}`;
+    : `this driver may not support pools that can be shared, as under WSL 2: ${alone}`;
 }

@@ -54,13 +54,16 @@ export interface SlabPart {
 export interface BufferOwner {
   /** Frees the memory in stream order. */
   release(address: bigint, byteLength: number, stream: CudaStream): void;
-  /** Called when a buffer is freed while a holder keeps its memory. `release` follows when the last holder lets go. */
+  /** Called when a buffer is freed while its memory has holders. `release` follows when the last holder lets go. */
   awaitRelease?(address: bigint, byteLength: number): void;
-  /** Whether the memory is of a pool in host memory. */
+  /** Whether the memory is from a pool in host memory. */
   readonly isHostMemory?: boolean;
   /** Returns the bytes by which another process opens the memory. Only for memory that is not from a pool. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
-  /** Why the user may not free the buffer; undefined if the user may. */
+  /**
+   * Why the user may not free the buffer; undefined if the user may. If there is a reason but no `awaitRelease`, the
+   * memory cannot be held by `keepMemory` either.
+   */
   readonly freeRefusal?: string;
   /** The position in the slab, for a buffer that is part of one. */
   readonly part?: SlabPart;
@@ -70,8 +73,8 @@ export interface BufferOwner {
 export type DeviceBufferParameters = ConstructorParameters<typeof DeviceBuffer>;
 
 /**
- * Returns the constructor arguments of a view of the buffer's bytes from `byteBegin` to `byteEnd`, for subclasses.
- * Their stream is the device's default stream: the caller sets the view's stream.
+ * Returns the constructor arguments of a view of the buffer's bytes from `byteBegin` to `byteEnd`, for subclasses. The
+ * stream among them is the device's default stream, so the caller must set the view's stream afterwards.
  */
 export let viewArguments: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParameters;
 
@@ -79,37 +82,40 @@ export let viewArguments: (buffer: DeviceBuffer, byteBegin: number, byteEnd: num
 export let markUnloaded: (buffer: DeviceBuffer) => void;
 
 /**
- * Ends the use of a buffer without freeing it. Its memory must stay until `isBeingRead` is false: pending reads
- * continue.
+ * Makes a buffer unusable without freeing its memory. Pending reads continue, so the memory must stay until
+ * `isBeingRead` is false.
  */
 export let endUse: (buffer: DeviceBuffer) => void;
 
 /**
- * Whether a read of the buffer or of its parts has copies that are still to be enqueued, or not known to be complete.
+ * Whether a read of the buffer or of its parts has copies that are still to be enqueued or not known to be complete.
+ * Also true while `keepMemory` holds the memory.
  */
 export let isBeingRead: (buffer: DeviceBuffer) => boolean;
 
 /**
  * Makes a stream wait for the copies that reads of the buffer and of its parts have enqueued. Returns false if a read
- * still has copies to enqueue; `isBeingRead` turns false when those are complete.
+ * still has copies to enqueue; when all of them are complete, `isBeingRead` is false.
  */
 export let awaitCopies: (buffer: DeviceBuffer, stream: CudaStream) => boolean;
 
 /**
- * Keeps the memory of the whole buffer, of which `buffer` may be a part, until the returned function is called. Calling
- * that function again does nothing. If the buffer is freed meanwhile, it becomes unusable at once and `onFree` is
- * called, but the driver frees the memory only when nobody keeps it any more: on the stream that was passed to `free`,
- * or, if that stream was disposed, on the device's default stream after the work that preceded the free.
+ * Holds the memory of the whole buffer, of which `buffer` may be a part, until the returned function is called. Calling
+ * that function again does nothing.
+ *
+ * If the buffer is freed before that, it becomes unusable at once and `onFree` is called, but the driver frees the
+ * memory only after the last holder has let go. It frees the memory on the stream that was passed to `free` or, if that
+ * stream was disposed, on the device's default stream after the work that preceded the free.
  *
  * @throws {ReferenceError} If the buffer was freed
- * @throws {TypeError} If the buffer is a module's global, which goes with its module, or a slot of a channel
+ * @throws {TypeError} If the buffer is a module's global, which is unloaded with its module, or a slot of a channel
  */
 export let keepMemory: (buffer: DeviceBuffer, onFree: () => void) => () => void;
 
-/** Frees a buffer that its user may not free, such as an allocator's slab. */
+/** Frees a buffer despite its `freeRefusal`. For the object that allocated it, such as the allocator of a slab. */
 export let freeAsOwner: (buffer: DeviceBuffer, stream: CudaStream) => void;
 
-/** The position of the buffer, or of the part of a buffer, in its slab; undefined if its memory is an allocation. */
+/** The position of a buffer, or of a part of one, in its slab; undefined if its memory does not come from a slab. */
 export let slabPartOf: (buffer: DeviceBuffer) => SlabPart | undefined;
 
 /** Returns the whole buffer that `buffer` is a part of, or `buffer` itself, and the part's offset in it, in bytes. */
@@ -118,7 +124,10 @@ export let wholeOf: (buffer: DeviceBuffer) => { whole: DeviceBuffer; byteOffset:
 /** The session that a buffer belongs to. */
 export let sessionOfBuffer: (buffer: DeviceBuffer) => Session;
 
-/** A holder that needs the memory after its user may have freed it. `onFree` is called when the user frees it. */
+/**
+ * A holder of a buffer's memory, which is not released before all holders let go. `onFree` is called if the user frees
+ * the buffer before that.
+ */
 interface MemoryHolder {
   readonly onFree: (() => void) | undefined;
 }
@@ -132,7 +141,7 @@ interface DeferredRelease {
 
 /** State that few buffers have. */
 interface RareData {
-  /** Whether the memory was unloaded instead of freed: reads with copies still to enqueue fail. */
+  /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
   isUnloaded?: boolean;
   /** The result of `hostView`, once it was called. */
   hostView?: ArrayBuffer;
@@ -283,7 +292,7 @@ export class DeviceBuffer implements Disposable {
    * Copies all of `source` into the buffer, in stream order.
    *
    * If `source` is pageable, as ordinary typed arrays are, its bytes have been captured when this returns; CUDA may
-   * wait for earlier work of the stream to do so. If it is page-locked, the device reads it later: do not change a
+   * first wait for earlier work of the stream. If it is page-locked, the device reads it later: do not change a
    * `HostBuffer`, or a view of `HostBuffer.buffer` or of a `hostView`, until the stream has completed the copy.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
@@ -320,11 +329,11 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Copies the buffer, from `byteOffset` to its end, to the start of `target`, in stream order. Wait for the stream
-   * before reading a `HostBuffer`.
+   * Copies the buffer, from `byteOffset` to its end, to the start of `target`, in stream order. If `target` is a
+   * `HostBuffer`, wait for the stream before reading the copy.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
-   * @param target A buffer that is at least as large as what is copied.
+   * @param target A buffer at least as large as the copied bytes.
    * @param stream The stream to copy on. Defaults to the buffer's own stream.
    * @param options Where in this buffer the copy starts.
    * @throws {RangeError} If the target is too small
@@ -536,7 +545,8 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * Returns the memory of a buffer from a pool in host memory, without copying it. The ArrayBuffer is detached when the
-   * buffer is freed: views of it then have no elements. Wait for a stream before reading what its work has written.
+   * buffer is freed: views of it then have no elements. Before reading what a stream's work writes, wait for the
+   * stream.
    *
    * @throws {CudaError} `cudaErrorInvalidValue` for device memory, `cudaErrorNotSupported` if the runtime cannot access
    * foreign memory
@@ -559,8 +569,8 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * Frees the memory in stream order: work that was enqueued before may still use it. Memory that is not from a pool is
-   * not stream-ordered: freeing it blocks until that work is done. Memory that is being read, or that is lent to other
-   * processes, is freed when they are done with it.
+   * not stream-ordered: freeing it blocks until that work is done. If the memory is still being read, or is lent to
+   * other processes, it is freed when the reads and the other processes are done with it.
    *
    * @param stream The stream to free on. Defaults to the buffer's own stream.
    * @throws {ReferenceError} If the buffer was freed already
@@ -609,7 +619,7 @@ export class DeviceBuffer implements Disposable {
 
   #checkIsWhole(what: string): void {
     if (this.#owner.part !== undefined) {
-      // Reports a freed buffer as freed.
+      // If the buffer was freed, throws that error instead.
       void this.address;
       throw new TypeError(
         `Cannot ${what} the buffer: it is a part of a slab; offer it with an Exporter, or ${what} the slab that its ` +
@@ -645,7 +655,7 @@ export class DeviceBuffer implements Disposable {
   /** Throws unless `source` can be copied from. Views are checked by the caller. */
   #checkSource(source: unknown): void {
     if (source instanceof DeviceBuffer) return this.#checkSameCuda(source);
-    // By its tag: an ArrayBuffer may be of another realm.
+    // Checks the tag, because an ArrayBuffer may come from another realm, where instanceof is false.
     if (source instanceof HostBuffer || Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
     const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
     throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}`);
@@ -669,7 +679,8 @@ export class DeviceBuffer implements Disposable {
 
   #viewArguments(byteBegin: number, byteEnd: number): DeviceBufferParameters {
     const address = this.address + BigInt(byteBegin);
-    // This stream gives the view its device. The caller sets the view's own stream, which may be on another device.
+    // The view takes its device from this stream. The caller then sets the view's own stream, which may be on another
+    // device.
     const { defaultStream } = this.device;
     return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, defaultStream, this.#whole];
   }
@@ -718,7 +729,7 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * The device to make current for a copy to or from the host: the buffer's own, which needs no access rights to its
-   * memory. For a default stream it is the stream's device, because CUDA takes the default stream of the current
+   * memory. For a default stream it is the stream's device, because its handle means the default stream of the current
    * device.
    */
   #deviceForHostCopy(stream: CudaStream): number {
@@ -778,7 +789,8 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Releases the buffers of an abandoned read when their copies are complete: until then the device may write to them.
+   * Releases the staging buffers of an abandoned read when their copies are complete: until then the device may write
+   * to them.
    */
   #releaseStagingWhenDone(buffers: readonly StagingBuffer[]): void {
     for (const staging of buffers) {
@@ -790,7 +802,7 @@ export class DeviceBuffer implements Disposable {
     }
   }
 
-  /** Keeps the memory until the returned function is called. */
+  /** Adds a holder of the memory until the returned function is called. */
   #hold(onFree?: () => void): () => void {
     const holder = { onFree };
     const rareData = this.#allocatedRareData;

@@ -1,6 +1,6 @@
 /**
- * A map whose keys are the 64 bytes of export data by which pointers are shared. The driver call after a lookup takes
- * little more than a microsecond, so lookups must be fast.
+ * A map whose keys are export data, the 64 bytes by which a pointer is shared. The driver imports a pointer in little
+ * more than a microsecond, so the lookup that precedes it must be fast.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export interface ExportDataEntry<V> extends HashEntry<ExportDataEntry<V>> {
   value: V | undefined;
 }
 
-/** The key of the last lookup in any map, as words, which compare fast, and its hash. */
+/** The key of the last lookup in any map, as 32-bit words because they compare fast. `keyHash` is its hash. */
 const keyWords = new Int32Array(exportDataByteLength / Int32Array.BYTES_PER_ELEMENT);
 const keyBytes = new Uint8Array(keyWords.buffer);
 let keyHash = 0;
@@ -23,7 +23,7 @@ const prime = 0x01000193;
 /** A map from export data to values. */
 export class ExportDataMap<V> {
   readonly #table = new HashTable<ExportDataEntry<V>>();
-  /** Deleted entries, for reuse: so an import leaves no garbage for its key. */
+  /** A linked list of deleted entries. They are reused, so that imports create no garbage for their keys. */
   #idle: ExportDataEntry<V> | undefined;
 
   get(exportData: Uint8Array): V | undefined {
@@ -33,7 +33,7 @@ export class ExportDataMap<V> {
     return entry?.value;
   }
 
-  /** Adds a value for the key that the last `get` did not find. Returns the entry, which `delete` takes. */
+  /** Adds a value for the key of the last `get`, which must not have found it. Returns the entry, for `delete`. */
   addLatest(value: V): ExportDataEntry<V> {
     const entry = this.#idle ?? { hash: 0, words: new Array<number>(keyWords.length).fill(0), value, next: undefined };
     this.#idle = entry.next;

@@ -5,11 +5,11 @@ import type { CudaStream } from "../objects/cuda_stream.ts";
 const sweepSize = 64;
 
 /**
- * The streams on which a pool's memory was freed, to wait for before the pool is destroyed.
+ * The streams on which a pool's memory was freed. They must be waited for before the pool is destroyed.
  *
- * If a pool is destroyed before the device has executed its frees, driver 580 crashes at a later destroy, in C as well.
- * If an imported pool is destroyed before the host has waited for its frees, a descriptor stays open until the process
- * ends.
+ * If a pool is destroyed before the device has executed its frees, driver 580 may crash at a later
+ * `cudaMemPoolDestroy`, in a C program too. If an imported pool is destroyed before the host has waited for its frees,
+ * a descriptor stays open until the process ends.
  */
 export class FreedStreams {
   readonly #streams = new Set<CudaStream>();

@@ -14,16 +14,19 @@ export class ImportedMapping implements HashEntry<ImportedMapping> {
   readonly byteLength: number;
   readonly hash: number;
   next: ImportedMapping | undefined;
-  /** The entry of its export data. */
+  /** The entry for its export data. */
   entry: ExportDataEntry<ImportedMapping> | undefined;
-  /** Further entries: several export data may refer to the same memory. */
+  /** Entries for other export data that refers to the same memory. */
   otherEntries: ExportDataEntry<ImportedMapping>[] | undefined;
   /**
-   * Number of buffers over the mapping. The driver unmaps at the first free, so only the last buffer's free may reach
-   * it.
+   * Number of buffers over the mapping. The driver unmaps the memory at the first free, so it gets only the last
+   * buffer's free.
    */
   bufferCount = 0;
-  /** For each stream on which other buffers were freed: an event recorded after the free. */
+  /**
+   * For each stream on which earlier buffers of the mapping were freed: an event recorded after the latest of those
+   * frees.
+   */
   earlierFrees: Map<CudaStream, bigint> | undefined;
 
   constructor(address: bigint, byteLength: number) {
@@ -39,7 +42,7 @@ export class ImportedMappings {
   readonly #byAddress = new HashTable<ImportedMapping>();
   readonly #onUnused: () => void;
   readonly freedOn: FreedStreams = new FreedStreams();
-  /** Objects that have imported the pool and are not disposed. */
+  /** Number of objects that have imported the pool and are not disposed. */
   importers = 0;
   /** Number of imports: the driver expects as many destroys. */
   imports = 0;
@@ -68,7 +71,10 @@ export class ImportedMappings {
     this.#byAddress.add(mapping);
   }
 
-  /** Binds the export data that `withData` just did not find to the mapping, which may have other export data too. */
+  /**
+   * Adds the export data of the last `withData`, which must not have found it, to a mapping. A mapping may have
+   * several.
+   */
   addLatestData(mapping: ImportedMapping): void {
     const entry = this.#byData.addLatest(mapping);
     if (mapping.entry === undefined) mapping.entry = entry;
@@ -81,19 +87,19 @@ export class ImportedMappings {
     this.#byAddress.delete(mapping);
   }
 
-  /** Counts an object that has imported the pool. */
+  /** Adds an object that has imported the pool. */
   addImporter(): void {
     this.importers++;
     this.imports++;
   }
 
-  /** Drops the mappings after an import that no object has taken. */
+  /** Destroys an import for which no object was created, while the pool has no other importers. */
   discard(destroy: () => void): void {
     this.#onUnused();
     ignoreLoss(destroy);
   }
 
-  /** Uncounts an object that has imported the pool. Returns whether it was the last. */
+  /** Removes an object that has imported the pool. Returns whether it was the last. */
   removeImporter(): boolean {
     this.importers--;
     if (this.importers > 0) return false;

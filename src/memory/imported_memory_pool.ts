@@ -11,10 +11,13 @@ import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import type { Session } from "../session.ts";
 import { checkByteLength, whatIs } from "../support/validation.ts";
 
-/** Disposed streams are removed from a mapping's frees when their number reaches a multiple of this. */
+/**
+ * Whenever the number of streams in a mapping's `earlierFrees` reaches a multiple of this, disposed streams are
+ * removed.
+ */
 const sweepSize = 64;
 
-/** Calls back once when the pool is disposed. */
+/** Calls back once when the imported pool is disposed. Replaces an earlier callback. */
 export let whenImportedPoolDisposed: (pool: ImportedMemoryPool, callback: () => void) => void;
 
 /**
@@ -74,25 +77,28 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Maps a buffer of the exporting process. The two processes must ensure two orders, which CUDA does not:
+   * Maps a buffer of the exporting process. The two processes must ensure the order of their work, because CUDA does
+   * not:
    *
-   * - Use the memory only after the exporter's allocation has completed. For that, wait for an interprocess event that
-   *   the exporter has recorded on its stream after the allocation, or for a synchronization in the exporter.
-   * - The exporter must not free the memory until the mapping's free here has completed, not only been enqueued. For
-   *   that, the exporter waits for a synchronization here, or for an event that is recorded here after that free.
+   * - Use the memory only after the exporter's allocation has completed: wait for an interprocess event that the
+   *   exporter has recorded on its stream after the allocation, or until the exporter has synchronized the stream.
+   * - The exporter must free the memory only after this process's free of the mapping has completed. It is not enough
+   *   that the free is enqueued: the exporter waits for an event that this process records after the free, or until
+   *   this process has synchronized the stream.
    *
-   * Importing the same export data again through the same `Cuda` object reuses the mapping and counts its buffers. The
-   * driver keeps one mapping per process: let only one `Cuda` object, in only one Worker, map what an exporter shares.
+   * Importing the same export data again through the same `Cuda` object reuses the mapping, which lasts until its last
+   * buffer is freed. The driver keeps one mapping per process, so let only one `Cuda` object, in only one Worker, map
+   * what an exporter shares.
    *
    * @param exportData The 64 bytes of the exporter's `DeviceBuffer.exportPointer`.
    * @param byteLength Size of the buffer in bytes. It may be less than the exporter has allocated.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} If `exportData` is not a `Uint8Array`, but the exporter's buffer for example
+   * @throws {TypeError} If `exportData` is not a `Uint8Array`, such as the exporter's buffer itself
    * @throws {RangeError} If `exportData` does not have 64 bytes, or `byteLength` is not a whole number, or is less than
    * 1
    * @throws {ReferenceError} If the pool was disposed
    * @throws {SharingError} `size-mismatch` if the exporter has allocated less than `byteLength` bytes
-   * @throws {CudaError} `cudaErrorInvalidValue` if the export data are not from this pool
+   * @throws {CudaError} `cudaErrorInvalidValue` if the export data is not from this pool
    */
   importPointer(exportData: Uint8Array, byteLength: number): DeviceBuffer {
     if (!(exportData instanceof Uint8Array)) {
@@ -102,11 +108,11 @@ export class ImportedMemoryPool implements Disposable {
     }
     if (exportData.byteLength !== exportDataByteLength) {
       throw new RangeError(
-        `Cannot import ${exportData.byteLength} bytes of export data: it has ${exportDataByteLength}`,
+        `Cannot import ${exportData.byteLength} bytes of export data: it must have ${exportDataByteLength}`,
       );
     }
     checkByteLength(byteLength, "the size of an imported buffer", 1);
-    // Throws if this pool was disposed, even if another importer of the same pool has mapped the data.
+    // Throws if this pool was disposed, even if another object that imported the same pool has mapped the data.
     void this.unsafeHandle;
     const mapping = this.#mappings.withData(exportData) ?? this.#map(exportData);
     if (mapping.byteLength < byteLength) {
@@ -133,8 +139,8 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Sets what kernels of some devices of this process may do with the pool's memory. The exporter's settings are not
-   * inherited.
+   * Sets what kernels of the given devices may do with the pool's memory in this process. The exporter's settings do
+   * not apply here.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object
@@ -205,7 +211,8 @@ export class ImportedMemoryPool implements Disposable {
   }
 
   /**
-   * Records an event on the stream of a free that does not unmap the memory: it may be unmapped only after that event.
+   * Records an event after a free that does not unmap the memory: the later free that unmaps it must wait for this
+   * event.
    */
   #recordFree(mapping: ImportedMapping, stream: CudaStream): void {
     const { driver } = this.#session;

@@ -25,13 +25,13 @@ export interface PoolOptions {
   /** Maximum size of the pool in bytes. Defaults to 0, the system's own limit. */
   maxSize?: number;
   /**
-   * Bytes that the pool keeps reserved when the host synchronizes: unused memory beyond them goes back to the system.
-   * Infinity keeps everything. Waiting with `finished` is not a synchronization.
+   * How many bytes the pool keeps reserved when the host synchronizes; unused memory beyond this then goes back to the
+   * system. With Infinity, it keeps everything. Waiting with `finished` is not a synchronization.
    */
   releaseThreshold?: number;
 }
 
-/** Which memory that was freed on other streams a pool may reuse for an allocation. */
+/** When an allocation may reuse memory that was freed on another stream. */
 export interface ReusePolicies {
   /** Reuse memory that was freed before an event that the allocating stream waits for. */
   followEventDependencies: boolean;
@@ -54,8 +54,9 @@ export interface PoolUsage {
 }
 
 /**
- * Calls back once when the user disposes the pool. Nothing more can be allocated from it then, so holders of its memory
- * may let go: the pool is destroyed with its last buffer. Returns a function that cancels the callback.
+ * Calls back once when the user disposes the pool. Nothing can be allocated from it then, and it is destroyed when its
+ * last buffer is freed, so holders of its memory should release what they do not need. Returns a function that cancels
+ * the callback.
  *
  * @throws {ReferenceError} If the pool was disposed
  */
@@ -95,12 +96,16 @@ export class MemoryPool implements Disposable {
   #pendingHandle: bigint | undefined;
   readonly #freedOn = new FreedStreams();
   /**
-   * Whether exporting a fabric handle has failed. Destroying such a pool crashes driver 580 (a bad free, in C as well).
+   * Whether exporting a fabric handle has failed. Destroying the pool would then crash driver 580 (an invalid free; C
+   * programs crash too).
    */
   #isUndestroyable = false;
-  /** Whether a free failed because the context was lost: buffers that remain are not leaks. */
+  /** Whether a free failed because the context was lost. The buffers that remain are then not reported as leaks. */
   #isLost = false;
-  /** Byte lengths, by address, of slabs and of freed buffers whose memory is still kept, by a read for example. */
+  /**
+   * Allocations that are not leaks, as byte lengths by address: slabs, and freed buffers whose memory is still in use,
+   * by a read for example.
+   */
   readonly #notLeaked = new Map<bigint, number>();
   #liveCount = 0;
   #liveBytes = 0;
@@ -174,7 +179,8 @@ export class MemoryPool implements Disposable {
    * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
    * memory.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} If a pool in host memory gets no stream, or `stream` is not a stream of the same `Cuda` object
+   * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
+   * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {ReferenceError} If the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
@@ -208,8 +214,8 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Creates an allocator that hands out parts of larger allocations and reuses freed memory. It is far cheaper than the
-   * pool itself, once it has memory for a stream.
+   * Creates an allocator that hands out parts of larger allocations and reuses freed memory. Once it has memory for a
+   * stream, allocating from it is far faster than allocating from the pool.
    *
    * @throws {TypeError} If a size is not a number
    * @throws {RangeError} If a size is not a valid number of bytes
@@ -226,8 +232,8 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Bytes that the pool keeps reserved when the host synchronizes: unused memory beyond them goes back to the system.
-   * Infinity keeps everything. Waiting with `finished` is not a synchronization. Can be set.
+   * How many bytes the pool keeps reserved when the host synchronizes; unused memory beyond this then goes back to the
+   * system. With Infinity, it keeps everything. Waiting with `finished` is not a synchronization. Can be set.
    */
   get releaseThreshold(): number {
     const value = this.#getAttribute(memPoolAttribute.releaseThreshold);
@@ -240,7 +246,7 @@ export class MemoryPool implements Disposable {
     this.#setAttribute(memPoolAttribute.releaseThreshold, value);
   }
 
-  /** Which memory that was freed on other streams may be reused. The properties of the object can be set. */
+  /** When an allocation may reuse memory that was freed on another stream. The object's properties can be set. */
   get reuse(): ReusePolicies {
     const get = (attribute: number) => this.#getAttribute(attribute) !== 0n;
     const set = (attribute: number, value: boolean) => this.#setAttribute(attribute, value ? 1n : 0n);
@@ -312,7 +318,7 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Sets what kernels of some devices may do with the pool's memory, including memory that is already allocated.
+   * Sets what kernels of the given devices may do with the pool's memory, including memory that is already allocated.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object
@@ -353,9 +359,10 @@ export class MemoryPool implements Disposable {
    * Destroys the pool and disposes its allocators. Blocks until the streams on which buffers were freed have executed
    * the frees: the driver crashes otherwise.
    *
-   * Buffers that are not freed yet stay valid, and the pool's memory with them, until they are freed. They are reported
-   * with `console.warn`: how many, how many bytes and, with POOLPASS_DEBUG=1, where they were allocated. Freed memory
-   * that is still being read, or that is lent to other processes, also keeps the pool's memory, but is not reported.
+   * Buffers that are not freed yet stay valid, and the pool keeps its memory until they are freed. They are reported
+   * with `console.warn`: their number, their size in bytes and, with POOLPASS_DEBUG=1, where they were allocated. A
+   * freed buffer that is still being read, or that is lent to another process, also delays the release of the pool's
+   * memory, but is not reported.
    */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || !this.#isOwned) return;
@@ -388,7 +395,7 @@ export class MemoryPool implements Disposable {
   #reportLeaks(): void {
     reportLeak({
       count: this.#liveCount - this.#notLeaked.size,
-      byteLength: [...this.#notLeaked.values()].reduce((sum, freed) => sum - freed, this.#liveBytes),
+      byteLength: [...this.#notLeaked.values()].reduce((sum, byteLength) => sum - byteLength, this.#liveBytes),
       before: `${this.#name} was disposed`,
       origins: [...this.#origins ?? []].filter(([address]) => !this.#notLeaked.has(address))
         .map(([, origin]) => origin),
@@ -432,7 +439,7 @@ export class MemoryPool implements Disposable {
     this.#pendingHandle = undefined;
     ignoreLoss(() => {
       this.#freedOn.synchronize();
-      // Trimming releases the memory nevertheless. The handle leaks until the process ends.
+      // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process ends.
       if (!this.#isUndestroyable) return this.#session.driver.memPoolDestroy(handle);
       this.#resetCurrentPool(handle);
       this.#session.driver.memPoolTrimTo(handle, 0n);

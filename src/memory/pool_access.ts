@@ -46,7 +46,7 @@ export function setPoolAccess(
   },
 ): void {
   if (!Object.hasOwn(flagsByAccess, access)) {
-    throw new TypeError(`Cannot set the access "${access}": it is "none", "read" or "read-write"`);
+    throw new TypeError(`Cannot set the access "${access}": it must be "none", "read" or "read-write"`);
   }
   const flags = flagsByAccess[access];
   const list = Array.isArray(devices) ? devices as readonly CudaDevice[] : [devices as CudaDevice];
@@ -63,7 +63,10 @@ export function setPoolAccess(
   }
 }
 
-/** Driver versions differ in their error for devices that are not peers, so this throws its own. */
+/**
+ * Throws if the device is neither the pool's own nor its peer. Driver versions differ in the error that they report for
+ * this.
+ */
 function checkIsPeer(device: CudaDevice, poolDevice: CudaDevice | undefined): void {
   if (poolDevice === undefined || device.ordinal === poolDevice.ordinal || device.canAccessPeer(poolDevice)) return;
   const message = `Cannot give device ${device.ordinal} access to a pool of device ${poolDevice.ordinal}: ` +

@@ -12,15 +12,15 @@ import { maximumInt } from "../support/validation.ts";
 
 const fabricByteLength = 64;
 /**
- * Guards the constructor at run time, because a handle closes the descriptor it was made from; `private` guards only
- * types.
+ * Keeps programs from calling the constructor, because a handle closes its descriptor. `private` is only checked at
+ * compile time.
  */
 const constructionToken = Symbol();
 
 /**
  * A handle to a memory pool that another process can import. It owns a file descriptor, which it closes, or holds the
- * 64 bytes of a fabric handle. Sending or importing the handle only borrows it: dispose it afterwards. What was sent or
- * imported does not depend on it any more.
+ * 64 bytes of a fabric handle. Sending or importing the handle only borrows it: dispose it afterwards. The receiver and
+ * the imported pool do not depend on it.
  *
  * @example
  * ```ts
@@ -48,7 +48,7 @@ export class ShareableHandle implements Disposable {
   ) {
     if (token !== constructionToken) {
       throw new TypeError(
-        "Cannot construct a ShareableHandle: MemoryPool.exportHandle, ShareableHandle.fromFd and .fromBytes make them",
+        "Cannot construct a ShareableHandle: use MemoryPool.exportHandle, ShareableHandle.fromFd or .fromBytes",
       );
     }
     this.type = parts.type;
@@ -82,9 +82,11 @@ export class ShareableHandle implements Disposable {
    * @throws {RangeError} If there are not 64 bytes
    */
   static fromBytes(bytes: Uint8Array): ShareableHandle {
-    if (!(bytes instanceof Uint8Array)) throw new TypeError("Cannot make a fabric handle: it takes a Uint8Array");
+    if (!(bytes instanceof Uint8Array)) {
+      throw new TypeError("Cannot make a fabric handle: its bytes must be a Uint8Array");
+    }
     if (bytes.length !== fabricByteLength) {
-      throw new RangeError(`Cannot make a fabric handle of ${bytes.length} bytes: it has ${fabricByteLength}`);
+      throw new RangeError(`Cannot make a fabric handle of ${bytes.length} bytes: it must have ${fabricByteLength}`);
     }
     return new ShareableHandle(constructionToken, { type: "fabric", bytes: Uint8Array.from(bytes) });
   }
@@ -126,8 +128,8 @@ export class ShareableHandle implements Disposable {
 }
 
 /**
- * Returns `fd` if it is a valid number of a descriptor, and throws otherwise: the runtimes treat other numbers
- * differently.
+ * Returns `fd` if it is a valid descriptor number, and throws otherwise: the runtimes differ in how they treat other
+ * numbers.
  */
 export function checkDescriptor(fd: number): number {
   if (!Number.isInteger(fd)) throw new TypeError(`Cannot take over descriptor ${String(fd)}: it is not an integer`);

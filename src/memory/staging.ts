@@ -7,7 +7,10 @@ import type { Session } from "../session.ts";
 export const stagingPieceByteLength: number = 8 * 2 ** 20;
 
 const minimumByteLength = 64 * 2 ** 10;
-/** Idle buffers beyond what a few concurrent reads need are freed, although freeing makes CUDA wait. */
+/**
+ * Bytes of idle buffers to keep, enough for a few concurrent reads. Buffers beyond that are freed, although freeing
+ * makes CUDA wait.
+ */
 const maximumIdleByteLength = 32 * stagingPieceByteLength;
 
 /** Page-locked memory for one copy, and an event that completes with the copy. */

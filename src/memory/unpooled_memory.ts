@@ -70,8 +70,8 @@ export function openMemory(
 }
 
 /**
- * Returns an owner of memory that the session reports as leaked if it is not freed. A lost context leaves nothing to
- * free.
+ * Returns an owner of memory that the session reports as leaked if it is not freed. If the context is lost, the memory
+ * is gone and not reported.
  */
 function unpooledOwner(session: Session, byteLength: number, free: (stream: CudaStream) => void): BufferOwner {
   const memory = { byteLength };

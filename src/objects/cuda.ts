@@ -100,8 +100,8 @@ export class Cuda implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported
    * @throws {RangeError} If a size or the number of the node is not valid
-   * @throws {CudaError} If the driver does not support such pools: `cudaErrorCallRequiresNewerDriver` if a newer one
-   * does
+   * @throws {CudaError} If the driver does not support such pools; `cudaErrorCallRequiresNewerDriver` if a newer one
+   * would
    */
   createHostPool(options: PoolOptions & { numaNode?: number } = {}): MemoryPool {
     checkOptions(options, "createHostPool");

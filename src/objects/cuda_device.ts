@@ -29,7 +29,9 @@ import { checkNumber, checkOptions, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
-/** The size of a C int, checked here because runtimes treat numbers that do not fit differently. */
+/**
+ * The size of a C int. Priorities are checked, because the runtimes differ in how they treat numbers that do not fit.
+ */
 const priorityBits = 32;
 
 /** A GPU or a software device. Comes from `Cuda.device` or `Cuda.devices`. */
@@ -75,7 +77,7 @@ export class CudaDevice {
     return this.#uuid ??= formatUuid(this.#session.driver.deviceGetUuid(this.ordinal), this.#kind);
   }
 
-  /** CUDA tells a MIG instance only by its name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+  /** Only the name shows that a device is a MIG instance: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
   get #kind(): "GPU" | "MIG" {
     return / MIG \d/.test(this.name) ? "MIG" : "GPU";
   }
@@ -91,8 +93,8 @@ export class CudaDevice {
   }
 
   /**
-   * Returns a device attribute by CUDA's name: "multiProcessorCount" for cudaDevAttrMultiProcessorCount. The unit is
-   * CUDA's: bytes for sizes, kilohertz for clock rates; 1 or 0 for whether the device supports something.
+   * Returns a device attribute by CUDA's name: "multiProcessorCount" for cudaDevAttrMultiProcessorCount. The value is
+   * CUDA's: sizes are in bytes, clock rates in kilohertz, and 1 or 0 says whether the device supports something.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {RangeError} If CUDA has no attribute of this name
@@ -108,7 +110,7 @@ export class CudaDevice {
       try {
         value = this.#session.driver.deviceGetAttribute(this.ordinal, number);
       } catch (error) {
-        throw cannot(`get the attribute "${name}" of device ${this.ordinal}`, error, "a newer driver may know it");
+        throw cannot(`get the attribute "${name}" of device ${this.ordinal}`, error, "a newer driver may have it");
       }
       this.#attributes.set(number, value);
     }
@@ -199,7 +201,8 @@ export class CudaDevice {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If both `timing` and `interprocess` are set
-   * @throws {CudaError} `cudaErrorNotSupported` if an interprocess event could not be opened by other processes
+   * @throws {CudaError} `cudaErrorNotSupported` if `interprocess` is set and the device has no events that other
+   * processes can open
    */
   createEvent(options: EventOptions = {}): CudaEvent {
     checkOptions(options, "createEvent");
@@ -223,10 +226,10 @@ export class CudaDevice {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `handleType` is not a valid type, or is one for sharing where sharing is not supported:
-   * without FFI, or on another system than Linux
+   * without FFI, or on a system other than Linux
    * @throws {RangeError} If a size is not valid
-   * @throws {CudaError} If the device does not support such pools: `cudaErrorCallRequiresNewerDriver` if it does with a
-   * newer driver
+   * @throws {CudaError} If the device does not support such pools; `cudaErrorCallRequiresNewerDriver` if it would with
+   * a newer driver
    */
   createPool(options: PoolOptions = {}): MemoryPool {
     checkOptions(options, "createPool");
@@ -244,11 +247,11 @@ export class CudaDevice {
   }
 
   /**
-   * The pool from which CUDA's `cudaMallocAsync` allocates in this process, also when other libraries call it. Can be
+   * The pool from which `cudaMallocAsync` allocates in this process, including when other libraries call it. Can be
    * set. When the pool is disposed, the default pool becomes current again.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-   * @throws {TypeError} If it is set to a value that is not a `MemoryPool`, an `ImportedMemoryPool` for example
+   * @throws {TypeError} If it is set to anything but a `MemoryPool`, such as an `ImportedMemoryPool`
    * @throws {RangeError} If it is set to a pool of another device, or in host memory
    * @throws {ReferenceError} If it is set to a pool that was disposed
    */
@@ -341,7 +344,7 @@ export class CudaDevice {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `handle` is not a `ShareableHandle`
    * @throws {RangeError} If the pool's memory is on another device
-   * @throws {CudaError} If the descriptor is not that of a pool
+   * @throws {CudaError} If the descriptor or the fabric handle does not refer to a pool
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
     if (!(handle instanceof ShareableHandle)) {
@@ -379,8 +382,8 @@ export class CudaDevice {
   }
 
   /**
-   * Throws unless the pool's memory is on this device. When a pool is first imported, only its own device has access to
-   * it; no device has access to a pool in host memory.
+   * Throws if the pool's memory is on another device. When a pool is first imported, only the device that it is on has
+   * access to it; no device has access to a pool in host memory.
    */
   #checkMemoryDevice(imported: bigint): void {
     const { driver } = this.#session;
@@ -390,13 +393,14 @@ export class CudaDevice {
       "host";
     if (mappings.memoryDevice === "host" || mappings.memoryDevice === this.ordinal) return;
     throw new RangeError(
-      `Cannot import the pool on device ${this.ordinal}: its memory is on device ${mappings.memoryDevice}; import it there`,
+      `Cannot import the pool on device ${this.ordinal}: its memory is on device ${mappings.memoryDevice}; ` +
+        "import it there",
     );
   }
 
   /**
-   * Opens an interprocess event of another process. If that process dies before it reaches the event's record, a stream
-   * that waits for the record waits forever.
+   * Opens an interprocess event of another process. If that process dies after recording the event, but before its
+   * stream reaches the record, streams that wait for the event wait forever.
    *
    * @param handle The 64 bytes of `CudaEvent.exportHandle`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html

@@ -102,8 +102,8 @@ export class CudaEvent implements Disposable {
    * @param start An event of the same device. Both events need timing.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If `start` is not an event of the same `Cuda` object
-   * @throws {CudaError} `cudaErrorNotReady` if an event is not reached yet, `cudaErrorInvalidResourceHandle` if one has
-   * no timing or was never recorded
+   * @throws {CudaError} `cudaErrorNotReady` if the device has not reached an event yet,
+   * `cudaErrorInvalidResourceHandle` if one has no timing or was never recorded
    */
   elapsedTime(start: CudaEvent): number {
     checkEvent(start, this.#session);

@@ -17,7 +17,7 @@ const maximumSharedMemoryBytes = 2 ** 32 - 1;
 /** Numbers of blocks or threads in x, y and z. A plain number is the one in x; the others are 1 if omitted. */
 export type Dim3 = number | readonly [x: number, y?: number, z?: number];
 
-/** How many threads run a kernel, and where. */
+/** How many threads run a kernel, and on which stream. */
 export interface LaunchOptions {
   /** Number of blocks. */
   grid: Dim3;
@@ -87,8 +87,8 @@ export class CudaKernel {
    * @throws {TypeError} If the number of arguments is wrong, or an argument does not fit its parameter's type
    * @throws {RangeError} If a number is out of its parameter's range, or an extent is not valid
    * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
-   * @throws {CudaError} `cudaErrorInvalidValue` if the device does not support as many blocks, threads or bytes of
-   * shared memory
+   * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks, threads or bytes of shared memory than
+   * the device supports
    */
   launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
     if (!options) {
@@ -171,7 +171,7 @@ export class CudaKernel {
     }
   }
 
-  /** Which limit of the device a refused launch exceeds. */
+  /** Advice for a launch that the driver refused: the limit of the device that it exceeds. */
   #hintOf(error: unknown, options: LaunchOptions): string | undefined {
     if (!(error instanceof CudaError && error.code === "cudaErrorInvalidValue")) return undefined;
     return exceededLimit(this.#device, options) ??

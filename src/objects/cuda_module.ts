@@ -10,7 +10,7 @@ import { checkOptions, whatIs } from "../support/validation.ts";
 
 const ownerOfGlobals: BufferOwner = {
   release() {},
-  freeRefusal: "it is a module's variable, which goes with its module",
+  freeRefusal: "it is a module's variable, which is unloaded with its module",
 };
 
 const manglingHint = 'C++ mangles names, unless declared extern "C"';

@@ -34,7 +34,7 @@ export class CudaStream implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #onDispose: ((handle: bigint) => void) | undefined;
-  /** Events for reuse by `finished`. */
+  /** Events that `finished` has created and can use again. */
   readonly #idleMarkers: bigint[] = [];
   #handle: bigint | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
@@ -103,7 +103,7 @@ export class CudaStream implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If `event` is not an event of the same `Cuda` object
    * @throws {ReferenceError} If the stream or the event was disposed
-   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if the event is of another device
+   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if the event belongs to another device
    */
   record(event: CudaEvent): void {
     checkEvent(event, this.#session);
@@ -119,7 +119,7 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Makes work that is enqueued from now on wait for the event's latest record. The event may be of any device.
+   * Makes work that is enqueued from now on wait for the event's latest record. The event may belong to any device.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    * @throws {TypeError} If `event` is not an event of the same `Cuda` object
@@ -135,7 +135,7 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Whether all work so far is done.
+   * Whether all work enqueued so far is done.
    *
    * @throws {CudaError} The work's error, if it has failed
    */
@@ -148,7 +148,7 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Blocks until all work so far is done.
+   * Blocks until all work enqueued so far is done.
    *
    * @throws {CudaError} The work's error, if it has failed
    */
@@ -184,7 +184,7 @@ export class CudaStream implements Disposable {
     }
   }
 
-  /** Destroys the stream. Work that was enqueued is still done. Does nothing for a default stream. */
+  /** Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;

@@ -1,5 +1,6 @@
 /**
- * The session of each device. Not in `cuda_device.ts`, because pools need this module and devices make pools.
+ * The session of each device. It is not kept in `cuda_device.ts`, because pools need it and `cuda_device.ts` imports
+ * pools.
  *
  * @module
  */

@@ -23,18 +23,22 @@ export function extentOf(dimensions: Dim3, axis: 0 | 1 | 2): number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= maximumExtent ? value as number : 0;
 }
 
-/** Throws the error of a launch with an extent of 0. */
+/** Throws the error of a launch with an extent for which `extentOf` returns 0. */
 export function refuseShape(kernel: string, { grid, block }: LaunchOptions): never {
   const isGridInvalid = ([0, 1, 2] as const).some((axis) => extentOf(grid, axis) === 0);
   const [what, dimensions] = isGridInvalid ? ["grid", grid] : ["block", block];
   if (typeof dimensions === "object" && Array.isArray(dimensions)) {
     const { length } = dimensions;
     if (length < 1 || length > 3) {
-      throw new RangeError(`Cannot launch ${kernel} with a ${what} of ${length} dimensions: it has from one to three`);
+      throw new RangeError(
+        `Cannot launch ${kernel} with a ${what} of ${length} dimensions: it must have from one to three`,
+      );
     }
     const other = dimensions.find((extent) => extent !== undefined && typeof extent !== "number");
     if (other !== undefined) {
-      throw new TypeError(`Cannot launch ${kernel} with ${whatIs(other)} as an extent of its ${what}: it is a number`);
+      throw new TypeError(
+        `Cannot launch ${kernel} with ${whatIs(other)} as an extent of its ${what}: it must be a number`,
+      );
     }
   } else if (typeof dimensions !== "number") {
     throw new TypeError(
@@ -44,7 +48,7 @@ export function refuseShape(kernel: string, { grid, block }: LaunchOptions): nev
   throw new RangeError(
     `Cannot launch ${kernel} with a ${what} of ${
       formatShape(dimensions as Dim3)
-    }: each extent is a whole number from 1 to ` +
+    }: each extent must be a whole number from 1 to ` +
       maximumExtent,
   );
 }
@@ -56,7 +60,7 @@ export function formatShape(dimensions: Dim3): string {
     : Array.from(dimensions, (extent, axis) => axis > 0 && extent === undefined ? 1 : extent).join(" x ");
 }
 
-/** Which limit of the device a launch exceeds, if any. */
+/** Describes the limit of the device that a launch exceeds; undefined if it exceeds none. */
 export function exceededLimit(
   device: CudaDevice,
   { grid, block, sharedMemoryBytes = 0 }: LaunchOptions,

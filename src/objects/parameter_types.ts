@@ -1,5 +1,5 @@
 /**
- * Signatures of kernels from parameter types that the caller gives, for images that do not declare them.
+ * Parameter types that a program passes for a kernel, because the kernel's image does not declare them.
  *
  * @module
  */
@@ -14,9 +14,9 @@ import {
 import { whatIs } from "../support/validation.ts";
 
 /**
- * Returns the signature of a kernel with parameters of the given types.
+ * Checks the types, and returns the signature of a kernel with parameters of these types.
  *
- * @param known The signature in the module's PTX, which the types must not contradict.
+ * @param known The signature in the module's PTX, if any. The types must not contradict it.
  */
 export function signatureFromTypes(
   name: string,
@@ -45,23 +45,25 @@ function checkType(type: ParameterType, what: string): void {
     const shown = typeof type === "string" ? `"${type}"` : whatIs(type);
     const names = Object.keys(scalarBytes).join(", ");
     throw new TypeError(
-      `Cannot use ${shown} as the type of ${what}: it is one of ${names}, or { byteLength, alignment }`,
+      `Cannot use ${shown} as the type of ${what}: it must be one of ${names}, or { byteLength, alignment }`,
     );
   }
   const { byteLength, alignment } = type;
   if (typeof byteLength !== "number" || typeof alignment !== "number") {
     const given = `byteLength ${whatIs(byteLength)} and alignment ${whatIs(alignment)}`;
-    throw new TypeError(`Cannot use ${given} as the type of ${what}: both are numbers of bytes`);
+    throw new TypeError(`Cannot use ${given} as the type of ${what}: both must be numbers of bytes`);
   }
   if (!Number.isSafeInteger(byteLength) || byteLength < 1) {
-    throw new RangeError(`Cannot use ${byteLength} as the byteLength of ${what}: it is a whole number, at least 1`);
+    throw new RangeError(
+      `Cannot use ${byteLength} as the byteLength of ${what}: it must be a whole number, at least 1`,
+    );
   }
   if (!Number.isInteger(Math.log2(alignment)) || alignment < 1) {
-    throw new RangeError(`Cannot use ${alignment} as the alignment of ${what}: it is a power of two`);
+    throw new RangeError(`Cannot use ${alignment} as the alignment of ${what}: it must be a power of two`);
   }
 }
 
-/** Throws if the types contradict the PTX: the kernel would read other bytes than were passed to it. */
+/** Throws if the types contradict the PTX: the kernel would misread its parameters. */
 function checkAgainst(known: KernelSignature, given: KernelSignature): void {
   const { name } = known;
   const [expected, count] = [known.parameters.length, given.parameters.length];
@@ -79,7 +81,8 @@ function checkAgainst(known: KernelSignature, given: KernelSignature): void {
 }
 
 /**
- * Whether two parameters have the same place and size. Untyped bits match any type; floats and integers do not match.
+ * Whether two parameters have the same offset, the same size, and types that match. Untyped bits match any type; a
+ * float and an integer do not match.
  */
 function areCompatible(known: KernelParameter, given: KernelParameter): boolean {
   const kinds = [kindOf(known.type), kindOf(given.type)];

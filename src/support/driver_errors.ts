@@ -8,7 +8,7 @@ const fallbackAdvice: Readonly<Record<string, string>> = {
   cudaErrorUnsupportedPtxVersion: "build the PTX with an older nvcc, or install a newer driver",
   cudaErrorNotSupported: "see CudaDevice.attribute for what the device supports",
 };
-/** What to try, by error code, whatever the call was. Undefined if the error's own message already says it. */
+/** What to try, by error code, for every call. Undefined if the error's own message already says it. */
 const overridingAdvice: Readonly<Record<string, string | undefined>> = {
   cudaErrorOperatingSystem: "the process may have run out of file descriptors: close some, or raise ulimit -n",
   cudaErrorCallRequiresNewerDriver: undefined,
@@ -32,7 +32,7 @@ const overridingAdvice: Readonly<Record<string, string | undefined>> = {
 
 /**
  * The error to throw when a driver call failed: a `CudaError` that says what could not be done, why, and what to try.
- * An error that is no `CudaError` is returned unchanged.
+ * An error that is not a `CudaError` is returned unchanged.
  *
  * @param what What was being done, as it follows "Cannot": "allocate 4 bytes from the pool on device 0".
  * @param hint What to try, unless other advice holds for every call with this error.
@@ -53,7 +53,7 @@ export function openingHint(error: unknown, what: string): string {
   return `it must be the result of exportHandle in another process that still has the ${what}`;
 }
 
-/** The driver's own error behind one that `cannot` made, for a caller that can explain it better. */
+/** The driver's own error from which `cannot` made this one, for a caller that can explain it better. */
 export function driverErrorOf(error: unknown): unknown {
   return error instanceof CudaError && error.cause instanceof CudaError ? error.cause : error;
 }

@@ -71,8 +71,8 @@ export class CudaUnavailableError extends Error {
  * - `"timed-out"`: the other process did not send its greeting, or did not complete a message, in time;
  * - `"bad-message"`: the other process sent something that the protocol does not allow, or does not run poolpass;
  * - `"version-mismatch"`: the two processes have no protocol version in common;
- * - `"not-permitted"`: the user is not allowed, other users can change the folder, or the exporter has as many
- *   importers as it accepts;
+ * - `"not-permitted"`: a user may not connect or may not use the socket's path, other users could replace the socket,
+ *   or the exporter has as many importers as it accepts;
  * - `"device-not-visible"`: the memory is on a device that this process does not see;
  * - `"size-mismatch"`: the memory is smaller than the other process stated;
  * - `"address-in-use"`: another file or another listener is at the path;

@@ -14,11 +14,12 @@ export function checkOptions(options: object, ofWhat: string): void {
 
 /** The largest value of a C int. */
 export const maximumInt: number = 2 ** 31 - 1;
-/** 24 days, the longest delay of a timer. */
+/** The longest delay of a timer, 24 days. */
 const maximumMilliseconds = maximumInt;
 
 /**
- * Throws unless `value` is a duration of at least 0; Infinity is one. Returns it, limited to a timer's longest delay.
+ * Returns a duration in milliseconds, limited to a timer's longest delay. Throws unless `value` is at least 0; Infinity
+ * is allowed.
  */
 export function checkMilliseconds(value: number, what: string): number {
   checkNumber(value, what);
@@ -36,7 +37,7 @@ export function checkNumber(value: unknown, what: string): void {
 /**
  * Describes an invalid argument for an error's message: `"a Date"`, `"the function f"`, `"a string"`, `"null"`.
  *
- * @param valid Names of the valid classes. A value whose class has such a name is of another copy of poolpass.
+ * @param valid Names of the valid classes. A value whose class has such a name comes from another copy of poolpass.
  */
 export function whatIs(value: unknown, ...valid: readonly string[]): string {
   if (typeof value === "object" && value !== null) {
@@ -52,7 +53,7 @@ export function whatIs(value: unknown, ...valid: readonly string[]): string {
 
 /** The bytes of a view or a buffer. */
 export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<ArrayBuffer> {
-  // The methods of a subclass, such as Node's Buffer, may behave differently.
+  // Not instanceof: a subclass, such as Node's Buffer, may have methods that behave differently.
   if (source.constructor === Uint8Array) return source as Uint8Array<ArrayBuffer>;
   if (ArrayBuffer.isView(source)) {
     return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);
@@ -60,7 +61,7 @@ export function bytesOf(source: ArrayBufferView | ArrayBuffer): Uint8Array<Array
   return new Uint8Array(source);
 }
 
-/** The error of using an object of another `Cuda`. `what` follows "Cannot": "use a stream". */
+/** The error of using an object that belongs to another `Cuda` object. `what` follows "Cannot": "use a stream". */
 export function errorOfAnotherCuda(what: string): TypeError {
   return new TypeError(`Cannot ${what} of another Cuda object: call open once, and create all objects from its result`);
 }

@@ -315,7 +315,7 @@ simulationTest("device files that may not be opened are an error, though libcuda
 
 const cannotShare =
   'CudaError: Cannot create a pool with handleType "posix-fd" on device 0: cudaMemPoolCreate failed: ' +
-  "cudaErrorInvalidValue (1); this driver may have no pools that can be shared, as under WSL 2: use handleType " +
+  "cudaErrorInvalidValue (1); this driver may not support pools that can be shared, as under WSL 2: use handleType " +
   '"none", whose pools no other process can import';
 
 simulationTest("under WSL 2 no pool can be shared, whatever the device says of itself", async () => {

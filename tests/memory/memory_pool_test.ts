@@ -116,9 +116,9 @@ testOnEachDriver("streams and devices that are none, or of another Cuda object, 
 testOnEachDriver("names that every object has are no options", (cuda) => {
   const gpu = cuda.device(0);
   for (const name of ["toString", "constructor", "__proto__"] as never[]) {
-    assertThrows(() => gpu.createPool({ handleType: name }), TypeError, `with handleType "${name}": it is "none"`);
+    assertThrows(() => gpu.createPool({ handleType: name }), TypeError, `with handleType "${name}": it must be "none"`);
     using pool = gpu.createPool();
-    assertThrows(() => pool.setAccess(gpu, name), TypeError, `Cannot set the access "${name}": it is "none"`);
+    assertThrows(() => pool.setAccess(gpu, name), TypeError, `Cannot set the access "${name}": it must be "none"`);
   }
 });
 

@@ -130,7 +130,7 @@ testOnEachDriver("parameters that are none, or others than the PTX says, are ref
   const find = (parameters: Anything, name = "store") => () => module.kernel(name, { parameters });
   const triple = { byteLength: 12, alignment: 4 };
   const refusals: [call: () => unknown, error: new () => Error, message: string][] = [
-    [find(["int"]), TypeError, 'Cannot use "int" as the type of parameter 0 of store: it is one of b8, u8, '],
+    [find(["int"]), TypeError, 'Cannot use "int" as the type of parameter 0 of store: it must be one of b8, u8, '],
     [find(["u64", "u31"]), TypeError, 'Cannot use "u31" as the type of parameter 1 of store'],
     [find(["toString"]), TypeError, 'Cannot use "toString" as the type of parameter 0 of store'],
     [find("u32"), TypeError, "Cannot use a string as the parameters of store"],

@@ -11,14 +11,17 @@ export interface Slab {
 
 /** The allocator that hands out a block. */
 export interface BlockOwner {
-  /** Called when a buffer's block is free again, in the order of `stream`. */
+  /**
+   * Called when the buffer that uses the block is freed: work that is enqueued on `stream` from now on may use the
+   * block.
+   */
   release(block: Block, stream: CudaStream): void;
-  /** Called when a buffer was freed while holders keep its memory. `release` follows when the last holder lets go. */
+  /** Called when a buffer is freed while its memory has holders. `release` follows when the last holder lets go. */
   awaitRelease(block: Block): void;
 }
 
 /**
- * A piece of a slab, free or used by a buffer. It is the owner of the buffer's memory, so that a free needs no lookup.
+ * A piece of a slab, free or used by a buffer. The block itself is the buffer's owner, so that a free needs no lookup.
  */
 export class Block implements BufferOwner {
   readonly slab: Slab;
@@ -81,7 +84,7 @@ export class Block implements BufferOwner {
     return rest;
   }
 
-  /** Merges the block after this one into this one. That block is not used any more. */
+  /** Merges the next block into this one. The next block must not be used afterwards. */
   merge(): void {
     const { after } = this;
     this.byteLength += after!.byteLength;

@@ -29,19 +29,19 @@ export interface CachingAllocatorOptions {
 /** Bytes of an allocator: current values, and the maximum of some since `resetHigh`. */
 export interface CachingAllocatorUsage {
   /**
-   * Bytes that the allocator holds of its pool: the sizes of its slabs. Slabs that it has released do not count, even
-   * while a read or another process still keeps their memory from the pool.
+   * Bytes that the allocator has taken from its pool: the sizes of its slabs. Slabs that it has released do not count,
+   * even while a read or another process still uses their memory.
    */
   reserved: number;
   /** The maximum of `reserved`. */
   reservedHigh: number;
-  /** Bytes of buffers that are not freed, or whose memory is still kept, each rounded up to a multiple of 256. */
+  /** Bytes of the buffers that `buffers` counts. Each size is rounded up to a multiple of 256. */
   used: number;
   /** The maximum of `used`. */
   usedHigh: number;
-  /** Number of buffers that are not freed, or whose memory a read or another process still keeps. */
+  /** Number of buffers that are not freed, or whose memory a read or another process still uses. */
   buffers: number;
-  /** Number of allocations that the allocator holds of its pool. */
+  /** Number of slabs, the allocations that the allocator has taken from its pool. */
   slabs: number;
   /** Size in bytes of the largest buffer that fits without another slab, once all streams are idle. */
   largestFree: number;
@@ -52,7 +52,7 @@ export interface CachingAllocatorUsage {
   fragmentation: number;
 }
 
-/** What an allocator needs of its pool. The pool passes it in, because the pool's module imports this one. */
+/** What an allocator needs from its pool. It is an interface, because the pool's module imports this one. */
 export interface SlabSource {
   readonly pool: MemoryPool;
   /** Allocates memory that only `freeAsHolder` frees, and that the pool does not report as leaked. */
@@ -66,11 +66,13 @@ export interface SlabSource {
 const defaultSlabByteLength = 32 * 2 ** 20;
 /** How often a stream may take memory that others have freed before it gets a slab of its own. */
 const maximumTakesFromOthers = 8;
-/** Allocations for which the pool is not asked again after it has refused memory, unless it gets memory back. */
+/**
+ * After the pool has refused memory, it is not asked again for this many allocations, unless memory goes back to it.
+ */
 const skippedRequests = 64;
 /** How long to wait for a stream on which a slab was freed to become idle. */
 const idleTimeoutMilliseconds = 2;
-/** Slab sizes are multiples of this if there is room, as the memory is that CUDA maps. */
+/** Slab sizes are multiples of this if there is room, because CUDA maps memory in such units. */
 const slabAlignment = 2 * 2 ** 20;
 
 /**
@@ -81,13 +83,14 @@ const slabAlignment = 2 * 2 ** 20;
  * allocations on that stream; `free(stream)` may name another stream than the buffer's own. Other streams get the
  * memory when the work before the free is known to be complete. A stream that takes memory from others again and again
  * gets slabs of its own, unless the allocator already holds far more than all streams need. When the pool has no memory
- * left, or `maxSize` is reached, a stream also gets memory that others have freed but are still using, and waits for an
- * event before it uses that memory.
+ * left, or `maxSize` is reached, a stream also gets memory that other streams have freed while their work with it is
+ * still pending. It then waits for an event before it uses the memory.
  *
  * Slabs go back to the pool when `trimTo` is called, when the allocator is disposed, when there would otherwise be too
- * little memory for a buffer, and when buffers that grow have left many slabs behind. The host never waits for work.
+ * little memory for a buffer, and when buffers that grow have left many slabs behind. The host waits for work only if
+ * there would otherwise be too little memory, and for at most 2 milliseconds.
  *
- * Other processes get its buffers as parts of their slabs, each of which is exported and mapped once. Comes from
+ * An `Exporter` shares its buffers as parts of their slabs, each of which is exported and mapped once. Comes from
  * `MemoryPool.createCachingAllocator`.
  *
  * @example
@@ -135,9 +138,11 @@ export class CachingAllocator implements Disposable {
   readonly #awaitingRelease = new Set<Block>();
   /** Where each buffer was allocated; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<Block, string> | undefined;
-  /** Size of the buffer for which the pool last refused a slab; Infinity if it has got memory back since. */
+  /**
+   * Size of the buffer for which the pool last refused a slab; Infinity if it has granted one or got memory back since.
+   */
   #refusedByteLength = Infinity;
-  /** Allocations left for which the pool is not asked again. */
+  /** How many more allocations go without asking the pool again. */
   #requestsToSkip = 0;
   readonly #stopWatchingPool: () => void;
   #isDisposed = false;
@@ -196,7 +201,8 @@ export class CachingAllocator implements Disposable {
    * @param byteLength Size in bytes, at least 1. The address is a multiple of 256.
    * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
    * memory.
-   * @throws {TypeError} If a pool in host memory gets no stream, or `stream` is not a stream of the same `Cuda` object
+   * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
+   * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {ReferenceError} If the allocator or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the allocator nor its pool has enough memory left
@@ -277,8 +283,8 @@ export class CachingAllocator implements Disposable {
   }
 
   /**
-   * Returns the slab of a buffer and the buffer's offset in it. Another process maps the buffer by hand with these: it
-   * maps the slab by its `exportPointer`. An `Exporter` does this automatically.
+   * Returns the slab of a buffer and the buffer's offset in it, for sharing without an `Exporter`: send the result of
+   * the slab's `exportPointer`, and the offset. The other process maps the slab, and the buffer starts at the offset.
    *
    * @param buffer A buffer of this allocator, or a part of one.
    * @throws {ReferenceError} If the buffer was freed
@@ -295,8 +301,8 @@ export class CachingAllocator implements Disposable {
   }
 
   /**
-   * Releases all slabs to the pool, in stream order. Slabs whose buffers are not freed stay until they are; those
-   * buffers are reported as `MemoryPool` reports its own.
+   * Releases all slabs to the pool, in stream order. A slab with buffers that are not freed stays until they are. Such
+   * buffers are reported in the same way as those that a `MemoryPool` reports.
    */
   [Symbol.dispose](): void {
     if (!this.#isDisposed) {
@@ -351,7 +357,7 @@ export class CachingAllocator implements Disposable {
   #release(block: Block, stream: CudaStream): void {
     // Throws if the Cuda object was disposed, as the free of any other buffer does.
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
-    // The block is free already if a first free failed to release the slab.
+    // The block is free already if an earlier call has freed it and then failed to release the slab.
     if (block.freeList === undefined) {
       const list = stream === this.#lastStream ? this.#lastList! : this.#listOf(stream);
       list.add(block);
@@ -380,7 +386,7 @@ export class CachingAllocator implements Disposable {
     return list;
   }
 
-  /** Called when a stream is about to be destroyed. */
+  /** Detaches the free list of a stream that is about to be destroyed. */
   #onStreamDisposed(stream: CudaStream): void {
     const list = this.#listByStream.get(stream)!;
     list.detachStream();
@@ -394,7 +400,7 @@ export class CachingAllocator implements Disposable {
     for (const oldest of [...this.#disposedLists.values().take(2), list]) this.#collectDisposed(oldest);
   }
 
-  /** Returns a block where no unmerged block of the size is left on the stream. */
+  /** Returns a block when the stream has no unmerged block of the size. */
   #search(byteLength: number, list: FreeList): Block {
     try {
       if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
@@ -431,10 +437,10 @@ export class CachingAllocator implements Disposable {
     return this.#completed.takeBestFit(byteLength);
   }
 
-  /** Moves blocks whose work is known to be complete to where all streams find them. */
+  /** Moves blocks whose work is known to be complete to `#completed`, where all streams find them. */
   #collectCompleted(except?: FreeList): void {
     for (const list of this.#listByStream.values()) {
-      // The loss of another device is reported to those who use that device.
+      // If another device is lost, the calls that use it report so.
       if (list !== except) ignoreLoss(() => list.moveCompletedTo(this.#completed));
     }
     for (const list of [...this.#disposedLists]) this.#collectDisposed(list);
@@ -451,11 +457,14 @@ export class CachingAllocator implements Disposable {
   #neededFor(byteLength: number, list: FreeList): number {
     let needed = Math.max(0, list.used + byteLength - list.usedHigh);
     for (const { usedHigh } of this.#listByStream.values()) needed += usedHigh;
-    // Disposed streams may have left buffers.
+    // Buffers that were allocated on disposed streams count, too.
     return Math.max(needed, this.#used + byteLength);
   }
 
-  /** Takes a block of a new slab or, if there can be none, memory that other streams have freed but are still using. */
+  /**
+   * Takes a block of a new slab. If the pool refuses one, takes a block that another stream has freed, even if its work
+   * with the block is pending.
+   */
   #takeNew(byteLength: number, list: FreeList): Block {
     list.takenFromOthers = 0;
     this.#releaseSurplus(byteLength, list);
@@ -484,12 +493,15 @@ export class CachingAllocator implements Disposable {
     if (this.#reserved + byteLength > bound) this.#releaseIdle(bound - byteLength);
   }
 
-  /** Whether the pool has recently refused as much and has got nothing back: asking it is expensive. */
+  /**
+   * Whether the pool has recently refused as many bytes and got none back since: asking it again is expensive. Uses up
+   * one of `#requestsToSkip`.
+   */
   #wasJustRefused(byteLength: number): boolean {
     return byteLength >= this.#refusedByteLength && this.#requestsToSkip-- > 0;
   }
 
-  /** Takes a block that another stream has freed, and makes the list's stream wait for that stream's work. */
+  /** Takes a block for which another stream's work is pending, and makes the list's stream wait for that work. */
   #takePending(byteLength: number, list: FreeList): Block | undefined {
     const stream = list.stream!;
     const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
@@ -499,7 +511,7 @@ export class CachingAllocator implements Disposable {
       if (block !== undefined) return block;
     }
     if (this.usage().largestFree < byteLength) return undefined;
-    // Adjacent free blocks of different lists have enough room together: collect them in one list.
+    // Adjacent free blocks of different lists are large enough together: collect them in one list.
     this.#completed.moveTo(list);
     for (const other of others) {
       const block = list.takeBestFit(byteLength);
@@ -561,7 +573,7 @@ export class CachingAllocator implements Disposable {
     const streams = new Set<CudaStream>();
     for (const slab of [...this.#slabs].reverse()) {
       if (this.#reserved <= byteLength) break;
-      // A slab that a lost device has used stays.
+      // A slab that was used on a lost device stays.
       ignoreLoss(() => {
         const stream = this.#releaseSlab(slab);
         if (stream !== undefined) streams.add(stream);

@@ -8,21 +8,23 @@ import { blockAlignment, SizeClasses } from "./size_classes.ts";
 const smallByteLength = 256 * 1024;
 
 /**
- * Free blocks that share an order: that of one stream, or none if the work that used them is known to be complete.
+ * The free blocks of one stream, which may use them at once. Without a stream, the work that used the blocks is known
+ * to be complete, and any stream may use them.
  *
- * A freed block stays unmerged at first, because programs request the same sizes again and again. Only if no block of
- * the requested size is left are unmerged blocks merged with their neighbours, and the best fit is searched for.
+ * A freed block stays unmerged at first, because programs request the same sizes again and again. If the list has no
+ * unmerged block of a requested size, it takes the best fit among its merged blocks. If none fits, it first merges all
+ * unmerged blocks with their neighbours.
  */
 export class FreeList {
   /** Undefined if any stream may take the blocks, and once the stream was disposed. */
   stream: CudaStream | undefined;
-  /** Bytes of buffers that were allocated on the stream, and their maximum. */
+  /** Bytes of buffers that were allocated on the stream and are not freed, and the maximum of that. */
   used = 0;
   usedHigh = 0;
   /** How often the stream has taken memory that others have freed. */
   takenFromOthers = 0;
   readonly #session: Session;
-  /** Unmerged blocks by size, in units of `blockAlignment`: linked lists, the block that was freed last first. */
+  /** Unmerged blocks by size, in units of `blockAlignment`: linked lists that start with the block freed last. */
   readonly #small: (Block | undefined)[] = new Array<Block | undefined>(smallByteLength / blockAlignment + 1)
     .fill(undefined);
   /** Unmerged blocks by size, in bytes. Empty lists stay until all blocks are merged. */
@@ -103,12 +105,15 @@ export class FreeList {
     return block;
   }
 
-  /** Adds a block that nobody has used since it was merged or split off. */
+  /**
+   * Adds a block that was not just freed, such as one of a new slab or of another list, and merges it with its
+   * neighbours.
+   */
   insert(block: Block): void {
     this.#insert(block, this.#epoch);
   }
 
-  /** Removes a block, which must be merged. */
+  /** Removes a block. It must not be an unmerged one. */
   remove(block: Block): void {
     this.#merged.remove(block);
     block.freeList = undefined;
@@ -128,7 +133,7 @@ export class FreeList {
     this.#large.clear();
   }
 
-  /** Moves all blocks, which must be merged, to another list. */
+  /** Moves all blocks to another list. None of them may be unmerged. */
   moveTo(other: FreeList): void {
     for (const block of this.#merged) {
       this.#merged.remove(block);
@@ -161,7 +166,7 @@ export class FreeList {
     if (stream !== undefined && !this.isEmpty) this.#mark();
   }
 
-  /** Makes a stream wait for the work that came before any free here. */
+  /** Makes a stream wait for the work that came before every free in this list. */
   makeStreamWait(stream: CudaStream): void {
     this.#makeStreamWait(stream, this.#epoch);
   }
@@ -174,7 +179,7 @@ export class FreeList {
     this.stream = undefined;
   }
 
-  /** Whether the list has no blocks. */
+  /** Whether the list has no blocks. Merges unmerged blocks. */
   get isEmpty(): boolean {
     this.mergeAll();
     return this.#merged.isEmpty;

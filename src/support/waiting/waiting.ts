@@ -50,8 +50,8 @@ export async function waitUntil(isDone: () => boolean, options: WaitOptions = {}
 }
 
 /**
- * Calls back once: when `isDone` has returned true, or with the error that it has thrown. If the first poll finds that,
- * the callback runs before this returns. The function that this returns cancels the wait.
+ * Calls back once, when `isDone` returns true, or with the error that it throws. Polls it at once, so the callback may
+ * run before this returns. Returns a function that cancels the wait.
  */
 export function whenDone(isDone: () => boolean, callback: (error?: unknown) => void): () => void {
   const wait: Wait = { isDone, callback };
@@ -63,7 +63,7 @@ export function whenDone(isDone: () => boolean, callback: (error?: unknown) => v
   };
 }
 
-/** Polls a wait, and calls back if it has ended. Returns whether it has. */
+/** Polls a wait, and calls back if it has ended. Returns whether it has ended. */
 function poll(wait: Wait): boolean {
   let error: unknown;
   try {
