@@ -55,7 +55,7 @@ export interface CachingAllocatorUsage {
 /** What an allocator needs from its pool. It is an interface, because the pool's module imports this one. */
 export interface SlabSource {
   readonly pool: MemoryPool;
-  /** Allocates memory that only `freeAsHolder` frees, and that the pool does not report as leaked. */
+  /** Allocates memory that only `freeAsOwner` frees, and that the pool does not report as leaked. */
   allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
   /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
