@@ -1,29 +1,29 @@
 /**
- * One declaration file from many: what a public entry point exports and what that needs, and nothing else. It has no
- * imports, so that it resolves by every setting of TypeScript's `moduleResolution`, and by URL.
+ * Combines many declaration files into one: the exports of a public entry point and their dependencies. The result has
+ * no imports, so it resolves under every setting of TypeScript's `moduleResolution`, and by URL.
  *
  * @module
  */
 
-/** A declaration of a module: its documentation and its text, without `export` and `declare`. */
+/** A declaration of a module: its documentation, and its text without `export` and `declare`. */
 interface Declaration {
   readonly name: string;
   readonly documentation: string;
   readonly text: string;
 }
 
-/** A declaration file as tsc writes it. */
+/** A declaration file that tsc has written. */
 interface DeclarationModule {
-  /** The comment that describes the module, where it has one. */
+  /** The comment that describes the module, or an empty string. */
   readonly documentation: string;
   readonly declarations: ReadonlyMap<string, Declaration>;
-  /** Where names come from that other modules declare, by the name that they have here. */
+  /** The origins of imported names, by local name. */
   readonly imports: ReadonlyMap<string, Origin>;
-  /** The same of names that it exports again. */
+  /** The origins of re-exported names, by exported name. */
   readonly reexports: ReadonlyMap<string, Origin>;
 }
 
-/** A name of a module. */
+/** A module and a name in it. */
 interface Origin {
   readonly path: string;
   readonly name: string;
@@ -34,12 +34,11 @@ const head = new RegExp(`^(?:export )?(?:declare )?((?:${keywords}) ([A-Za-z_$][
 const clause = /^(import|export) (?:type )?\{([^}]*)\} from "([^"]+)";$/;
 
 /**
- * Rolls a tree of declaration files into the text of one.
+ * Rolls a tree of declaration files up into the text of one.
  *
- * @param files The text of each file that tsc wrote, by its path, `"src/open.d.ts"`
- * @param entry The path of the one whose exports are public
- * @throws {Error} where something is written in a way that this does not know, or where two modules that are needed
- * declare one name
+ * @param files The contents of each file that tsc has written, by path, such as `"src/open.d.ts"`.
+ * @param entry The path of the file whose exports are public.
+ * @throws {Error} if a file has an unsupported statement, or if two modules that are needed declare the same name.
  */
 export function rollUp(files: ReadonlyMap<string, string>, entry: string): string {
   const modules = new Map<string, DeclarationModule>();
@@ -56,7 +55,7 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string): strin
   const { documentation, declarations, reexports } = moduleAt(entry);
   const publicNames = new Set([...declarations.keys(), ...reexports.keys()]);
   const needed = new Map<string, { readonly path: string; readonly declaration: Declaration }>();
-  // What is public comes first, in the order of the entry point, then what that needs.
+  // Public declarations come first, in the order of the entry point, then their dependencies.
   const queue: Origin[] = [...publicNames].map((name) => ({ path: entry, name }));
   for (const origin of queue) {
     const { path, name } = originOf(origin, moduleAt);
@@ -80,19 +79,24 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string): strin
     return `${documentation}${modifiers}${text}`;
   });
   const ignored = texts.find((text) => text.includes("@ignore"));
-  if (ignored !== undefined) throw new Error(`Cannot roll up ${entry}: users are shown what is @ignore: ${ignored}`);
-  // Without "export {}", TypeScript would take all declarations of the file for exported. Where it stands, it keeps the
-  // module's documentation from being the first declaration's.
+  if (ignored !== undefined) {
+    throw new Error(`Cannot roll up ${entry}: a public declaration is marked @ignore: ${ignored}`);
+  }
+  // Without "export {}", TypeScript would treat all declarations of the file as exported. Here, it also separates the
+  // documentation of the module from the first declaration.
   return `${documentation}export {};\n${texts.join("\n")}\n`;
 }
 
-/** Where a name is declared, through any number of modules that only export it again. */
+/** Returns the origin of a name, through any number of modules that re-export it. */
 function originOf(origin: Origin, moduleAt: (path: string) => DeclarationModule): Origin {
   const again = moduleAt(origin.path).reexports.get(origin.name);
   return again === undefined ? origin : originOf(again, moduleAt);
 }
 
-/** A global that one module uses and another declares would be taken for the latter's: so no type may do that. */
+/**
+ * Throws if a module uses a global whose name another module declares: in one file, the declaration would capture the
+ * name.
+ */
 function refuseCapturedNames(
   needed: ReadonlyMap<string, { readonly path: string; readonly declaration: Declaration }>,
   moduleAt: (path: string) => DeclarationModule,
@@ -129,7 +133,7 @@ function parseModule(text: string, path: string): DeclarationModule {
     }
     const declared = head.exec(statement);
     if (declared === null || declarations.has(declared[2]!)) {
-      throw new Error(`Cannot read ${path}: it has "${statement.split("\n", 1)[0]}"`);
+      throw new Error(`Cannot read ${path}: it has the unsupported statement "${statement.split("\n", 1)[0]}"`);
     }
     const [whole, start, name] = declared;
     const comments = documentation.split(/(?<=\*\/\n)/);
@@ -144,17 +148,21 @@ function parseModule(text: string, path: string): DeclarationModule {
 }
 
 /**
- * What only the library makes has a constructor that says by what, and takes parts that are nobody else's business: their
- * types would be most of the file.
+ * Replaces a constructor that only the library calls, which is marked `@ignore`, by a protected constructor without
+ * parameters. The types of its parameters are internal and would be most of the file. The first sentence of its
+ * documentation stays.
  */
 function withoutInnerConstructor(text: string): string {
   return text.replace(
-    /(\n {4}\/\*\*)\s+(?:\* )?(Made by (?:(?!\*\/)[^])*?)\.\s(?:(?!\*\/)[^])*\*\/\n {4}constructor\([^]*?\n?(?: {4}\}.*)?\);/,
+    /(\n {4}\/\*\*)\s+(?:\* )?((?:(?!\*\/)[^])*?)\.\s(?:(?!\*\/)[^])*@ignore\s(?:(?!\*\/)[^])*\*\/\n {4}constructor\([^]*?\n?(?: {4}\}.*)?\);/,
     "$1 $2. */\n    protected constructor();",
   );
 }
 
-/** The statements of a file, each with the comments before it: tsc begins them at the margin, and nothing else but `}`. */
+/**
+ * Yields the statements of a file, each with the comments before it. In tsc's output, only statements and `}` start in
+ * the first column.
+ */
 function* statementsOf(text: string): Iterable<{ documentation: string; text: string }> {
   let documentation = "";
   let lines: string[] = [];
@@ -182,13 +190,15 @@ function namesOfClause(names: string): { from: string; as: string }[] {
   });
 }
 
-/** `"./driver.ts"` in `"src/open.d.ts"` is `"src/driver.d.ts"`. */
+/** Resolves a specifier: `"./driver.ts"` in `"src/open.d.ts"` is `"src/driver.d.ts"`. */
 function declarationPath(specifier: string, importer: string): string {
-  if (!/^\.\.?\/.*\.ts$/.test(specifier)) throw new Error(`Cannot roll up ${importer}: it imports "${specifier}"`);
+  if (!/^\.\.?\/.*\.ts$/.test(specifier)) {
+    throw new Error(`Cannot roll up ${importer}: it imports "${specifier}", which is not a file of the project`);
+  }
   return new URL(specifier, `file:///${importer}`).pathname.slice(1).replace(/\.ts$/, ".d.ts");
 }
 
-/** Every word that is not in a comment or a string: more than the types that it names, never fewer. */
+/** Returns every word outside comments and strings. They include all names of types, and others. */
 function namesIn(text: string): Set<string> {
   const code = text.replaceAll(/\/\*[^]*?\*\//g, "").replaceAll(/"(?:[^"\\]|\\.)*"/g, "");
   return new Set(code.match(/[A-Za-z_$][\w$]*/g));

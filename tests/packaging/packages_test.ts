@@ -7,16 +7,16 @@ import { forUsers } from "../../packaging/imports.ts";
 
 const root = new URL("../../", import.meta.url);
 
-/** The manifests of the sources. */
+/** The manifests of the repository. */
 const [source, forDeno] = ["package.json", "deno.json"].map((path) =>
   JSON.parse(readFileSync(new URL(path, root), "utf8"))
 );
 
-test("what is published is built: the sources are not", () => {
+test("only built packages are published, not the sources", () => {
   assertEquals(forDeno.publish, false);
 });
 
-test("JSR and npm get one version under one license", () => {
+test("the JSR and npm packages have the same version and license", () => {
   assertEquals(npmManifest(source, forDeno).version, forDeno.version);
   assertThrows(
     () => npmManifest(source, { ...forDeno, version: "9.9.9" }),
@@ -30,7 +30,7 @@ test("JSR and npm get one version under one license", () => {
   );
 });
 
-test("JSR gets the module and all kernels, as built files", () => {
+test("the JSR package exports the built module and all kernels", () => {
   const { name, version, license } = forDeno;
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"))
     .map((name) => `./kernels/${name.slice(0, -".cu".length)}.js`).sort();
@@ -38,13 +38,13 @@ test("JSR gets the module and all kernels, as built files", () => {
   assertEquals(jsrManifest(forDeno), { name, version, license, exports });
 });
 
-test("the change log has the version", () => {
+test("the changelog begins with the current version", () => {
   const { version } = forDeno;
   const versions = [...readFileSync(new URL("CHANGELOG.md", root), "utf8").matchAll(/^## (\d\S*)$/gm)];
   assertEquals(versions[0]?.[1], version);
 });
 
-test("users import by the package's name", () => {
+test("imports are rewritten to the package's name", () => {
   assertEquals(
     forUsers('import { open } from "../../mod.ts";\n * import { ptx } from "./kernels/saxpy.ts";'),
     'import { open } from "poolpass";\n * import { ptx } from "poolpass/kernels/saxpy.js";',
@@ -57,7 +57,7 @@ test("users import by the package's name", () => {
 
 const files: Record<string, string> = {
   "mod.d.ts": `/**
- * What it is.
+ * About the library.
  *
  * @module
  */
@@ -66,7 +66,7 @@ export { Public, type Options } from "./src/public.ts";
   "src/public.d.ts": `/** About the module. */
 import type { Inner } from "./inner.ts";
 import { type Unused, Base } from "./inner.ts";
-/** How to make one. */
+/** Options for making one. */
 export interface Options {
     /** Not Hidden. */
     size?: number;
@@ -76,8 +76,8 @@ declare const secret: unique symbol;
 export declare class Public extends Base {
     #private;
     /**
-     * Made by \`make\`. Its parts are inner, and nobody
-     * else's.
+     * Objects come from \`make\`. Its parameters are internal,
+     * and not documented.
      *
      * @ignore
      */
@@ -96,18 +96,18 @@ export {};
 };
 export interface Deep {
 }
-/** What others extend. */
+/** The base class. */
 export declare class Base {
 }
 export type Unused = Inner;
 `,
 };
 
-test("declarations are rolled up with what they need, and documented", () => {
+test("declarations are rolled up with their dependencies and documentation", () => {
   assertEquals(
     rollUp(new Map(Object.entries(files)), "mod.d.ts"),
     `/**
- * What it is.
+ * About the library.
  *
  * @module
  */
@@ -115,17 +115,17 @@ export {};
 /** Seen by users. */
 export declare class Public extends Base {
     #private;
-    /** Made by \`make\`. */
+    /** Objects come from \`make\`. */
     protected constructor();
     get [secret](): "Unused";
     open(options?: Options): void;
 }
-/** How to make one. */
+/** Options for making one. */
 export interface Options {
     /** Not Hidden. */
     size?: number;
 }
-/** What others extend. */
+/** The base class. */
 declare class Base {
 }
 declare const secret: unique symbol;
@@ -134,14 +134,14 @@ declare const secret: unique symbol;
 });
 
 for (
-  const [what, changed, message] of [
+  const [condition, changed, message] of [
     [
-      "two modules declare one name",
+      "two modules declare the same name",
       { "src/inner.d.ts": "export declare class Base extends Second.Options {\n}\nexport interface Options {\n}\n" },
       "Cannot roll up mod.d.ts: src/public.d.ts and src/inner.d.ts declare Options",
     ],
     [
-      "a global would be taken for a declaration",
+      "a module declares a name that another uses as a global",
       { "src/inner.d.ts": "export declare class Base {\n    other: Options;\n}\n" },
       "Cannot roll up src/inner.d.ts: its Options is a global, and src/public.d.ts declares the same name",
     ],
@@ -161,13 +161,13 @@ for (
       'Cannot roll up mod.d.ts: it imports "other"',
     ],
     [
-      "a statement is of another kind",
+      "a statement is not supported",
       { "mod.d.ts": 'export * from "./src/public.ts";\n' },
-      'Cannot read mod.d.ts: it has "export * from "./src/public.ts";"',
+      'Cannot read mod.d.ts: it has the unsupported statement "export * from "./src/public.ts";"',
     ],
   ] as const
 ) {
-  test(`declarations are not rolled up where ${what}`, () => {
+  test(`declarations are not rolled up if ${condition}`, () => {
     const all = new Map<string, string>(Object.entries({ ...files, ...changed }));
     assertThrows(() => rollUp(all, "mod.d.ts"), Error, message);
   });
