@@ -3,17 +3,19 @@
  *
  *     deno task package
  *
- * - `poolpass.js`: all of `mod.ts` in one file, because a runtime loads one much sooner than two hundred. Bun bundles it,
- *   which keeps the names of classes (printed objects show them) and takes out the comments. Nothing is minified, and each
- *   part is headed by the file that it is from: a stack trace can be read without a source map, which would be larger than
- *   the code.
- * - `poolpass.d.ts`: what `mod.ts` exports, with its documentation, in one file.
- * - `kernels/*.js`, `kernels/*.d.ts`: the PTX that is shipped.
- * - `README.md`, `docs/` and what else is for users to read.
- * - For npm `package.json`: what describes the package there from `package.json` here, the version from `deno.json`.
- * - For JSR `deno.json`: the name, the version and the exports from `deno.json` here.
+ * - `poolpass.js`: `mod.ts` and all its imports in one file, because a runtime loads one file much faster than two
+ *   hundred. Bun bundles it: it keeps the names of classes, which printed objects show, and removes the comments. The
+ *   code is not minified, and each part is headed by the name of its source file, so stack traces are readable without
+ *   a source map, which would be larger than the code.
+ * - `poolpass.d.ts`: the exports of `mod.ts`, with their documentation, in one file.
+ * - `kernels/*.js`, `kernels/*.d.ts`: the PTX of the kernels in the package.
+ * - `README.md`, `docs/` and the other pages for users.
+ * - For npm, `package.json`: the fields of the repository's `package.json` that describe the package. Its version must
+ *   be that of `deno.json`.
+ * - For JSR, `deno.json`: the name, version and exports of the repository's `deno.json`.
  *
- * Each file of JavaScript names its declarations in its first line: that is how JSR finds them, and Deno by URL.
+ * The first line of each JavaScript file names its declaration file. JSR finds the declarations by that line, and so
+ * does Deno when it imports by URL.
  *
  * @module
  */
@@ -22,20 +24,20 @@ import { rollUp } from "./declarations.ts";
 import { forUsers } from "./imports.ts";
 import { runTool } from "./tools.ts";
 
-/** The folder of the project. */
+/** The folder of the repository. */
 export const root: URL = new URL("../", import.meta.url);
-/** Where the npm package is built. */
+/** The folder of the built npm package. */
 export const npmPackage: URL = new URL("dist/npm/", root);
-/** Where the JSR package is built. */
+/** The folder of the built JSR package. */
 export const jsrPackage: URL = new URL("dist/jsr/", root);
 
-/** A file of JSON that describes a package. */
+/** A JSON file that describes a package. */
 type Manifest = Readonly<Record<string, unknown>>;
 
-/** What a package consists of, besides its manifest: the text of each file, by its path. */
+/** The files of a package without its manifest: the contents by path. */
 type Files = ReadonlyMap<string, string>;
 
-/** The fields of `package.json` that users need too. */
+/** The fields of `package.json` that the npm package keeps. */
 const keptFields = ["name", "version", "description", "keywords", "license", "type", "engines"];
 
 /** Builds both packages. */
@@ -48,7 +50,11 @@ export async function buildPackages(): Promise<void> {
   await writePackage(jsrPackage, { manifest: jsr, manifestPath: "deno.json", files });
 }
 
-/** The manifest of the npm package, from those of the sources. */
+/**
+ * Returns the manifest of the npm package.
+ *
+ * @throws {Error} if the manifests of the repository have different versions or licenses, or if a field is missing.
+ */
 export function npmManifest(source: Manifest, deno: Manifest): Manifest {
   for (const field of ["version", "license"]) {
     if (source[field] === deno[field]) continue;
@@ -62,7 +68,7 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
   });
   return {
     ...Object.fromEntries(kept),
-    // For what does not know exports.
+    // For tools that ignore `exports`.
     main: "./poolpass.js",
     types: "./poolpass.d.ts",
     exports: {
@@ -75,24 +81,24 @@ export function npmManifest(source: Manifest, deno: Manifest): Manifest {
   };
 }
 
-/** The manifest of the JSR package, from that of the sources. */
+/** Returns the manifest of the JSR package. */
 export function jsrManifest(deno: Manifest): Manifest {
   const { name, version, license } = deno;
   const exports = Object.entries(entriesOf(deno)).map(([exported, path]) => [exported, `./${builtPath(path)}.js`]);
   return { name, version, license, exports: Object.fromEntries(exports) };
 }
 
-/** The modules that the packages export, by the names that they have there. */
+/** Returns the modules that the packages export, by export name. */
 function entriesOf({ exports }: Manifest): Readonly<Record<string, string>> {
   return exports as Readonly<Record<string, string>>;
 }
 
-/** Where what `"./mod.ts"` and `"./kernels/fill.ts"` become lies in a package, without an extension. */
+/** Returns the path in a package of the files built from `"./mod.ts"` or `"./kernels/fill.ts"`, without extension. */
 function builtPath(entry: string): string {
   return entry === "./mod.ts" ? "poolpass" : entry.replace(/^\.\/|\.ts$/g, "");
 }
 
-/** The code and the declarations of the modules that the packages export. */
+/** Builds the code and the declarations of the modules that the packages export. */
 async function buildModules(entries: Readonly<Record<string, string>>): Promise<Files> {
   const files = new Map<string, string>();
   const paths = Object.values(entries);
@@ -106,7 +112,7 @@ async function buildModules(entries: Readonly<Record<string, string>>): Promise<
   return files;
 }
 
-/** The pages that are for users. */
+/** Reads the pages for users. */
 async function readPages(): Promise<Files> {
   const paths = ["README.md", "CHANGELOG.md", "LICENSE", "src/sharing/protocol/PROTOCOL.md"];
   for await (const { name } of Deno.readDir(new URL("docs/", root))) paths.push(`docs/${name}`);
@@ -114,14 +120,14 @@ async function readPages(): Promise<Files> {
   return new Map(await Promise.all(pages));
 }
 
-/** Writes a package into a folder that then has nothing else. */
+/** Writes a package into a folder, which has no other files afterwards. */
 async function writePackage(
   folder: URL,
   { manifest, manifestPath, files }: { manifest: Manifest; manifestPath: string; files: Files },
 ): Promise<void> {
   await Deno.remove(folder, { recursive: true }).catch(ignoreAbsence);
   const names = { main: `${manifest.name}`, kernels: `${manifest.name}/kernels` };
-  // In the code nothing is to be replaced: an import that is left in it is refused.
+  // The code has no imports to replace: bundling throws if any are left.
   const written = [...files].map(([path, text]) =>
     [path, path.endsWith(".js") ? text : forUsers(text, names)] as const
   );
@@ -131,26 +137,30 @@ async function writePackage(
   }
 }
 
-/** A module and all that it imports, as one file of JavaScript. */
+/**
+ * Bundles a module and all its imports into one JavaScript file.
+ *
+ * @throws {Error} if imports or uses of `import.meta` are left.
+ */
 async function bundle(path: string): Promise<string> {
   const folder = await Deno.makeTempDir({ prefix: "poolpass-bundle-" });
   try {
     const file = `${folder}/bundle.js`;
-    // For the target "bun", Bun leaves all syntax as it is: every runtime that is supported knows it.
+    // With the target "bun", Bun keeps the syntax as it is, which all supported runtimes understand.
     await runTool("bun", ["build", path, "--target=bun", "--format=esm", `--outfile=${file}`], {
       cwd: fileURLToPath(root),
     });
     const text = (await Deno.readTextFile(file)).replace(/^\/\/ @bun\n/, "");
     const foreign = /^(?:import|export .* from) .*/m.exec(text);
-    if (foreign !== null) throw new Error(`Cannot bundle ${path}: it is left with "${foreign[0]}"`);
-    if (text.includes("import.meta")) throw new Error(`Cannot bundle ${path}: it asks where its file is`);
+    if (foreign !== null) throw new Error(`Cannot bundle ${path}: the bundle still has "${foreign[0]}"`);
+    if (text.includes("import.meta")) throw new Error(`Cannot bundle ${path}: the bundle uses import.meta`);
     return text;
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
-/** What tsc declares of modules and of all that they import, by path. */
+/** Returns the declaration files that tsc emits for modules and all their imports, by path. */
 async function emitDeclarations(entries: readonly string[]): Promise<Map<string, string>> {
   const folder = await Deno.makeTempDir({ prefix: "poolpass-declarations-" });
   try {
@@ -182,8 +192,8 @@ async function readTree(folder: URL, path = ""): Promise<Map<string, string>> {
 }
 
 /**
- * A page whose links lead to pages that are in the package, or to the web: the others are their text alone, and a row of a
- * table that is about one is left out.
+ * Rewrites the links of a page. Links to other pages of the package and to the web stay. Other links become plain text,
+ * table rows that start with one are removed, and so are images that are not on the web.
  */
 function withLinksTo(pages: readonly string[], { page, text }: { page: string; text: string }): string {
   const isThere = (to: string) => pages.includes(new URL(to, new URL(page, root)).pathname.slice(root.pathname.length));

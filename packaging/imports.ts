@@ -1,16 +1,16 @@
 /**
- * How code of this repository names the package, and how its users' does.
+ * Translates imports of this repository's modules into imports of the package.
  *
  * @module
  */
 
-/** Where users have the package from: its main module, and the folder of its kernels. */
+/** The specifiers by which users import the package: of its main module, and of the folder of its kernels. */
 export interface Source {
   readonly main: string;
   readonly kernels: string;
 }
 
-/** Text whose imports of `mod.ts` and of kernels, from any folder here, are the users' own instead. */
+/** Replaces relative imports of `mod.ts` and of kernels in a text by the specifiers that users write. */
 export function forUsers(
   text: string,
   { main, kernels }: Source = { main: "poolpass", kernels: "poolpass/kernels" },

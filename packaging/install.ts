@@ -1,5 +1,5 @@
 /**
- * Puts the packages that `deno task package` has built into empty projects.
+ * Installs the packages that `deno task package` has built in empty projects.
  *
  * @module
  */
@@ -7,16 +7,16 @@ import { fileURLToPath } from "node:url";
 import { jsrPackage, npmPackage } from "./build.ts";
 import { run } from "./tools.ts";
 
-/** What `npm pack` says of the file that it makes. */
+/** The description that `npm pack` prints of the file that it creates. */
 export interface PackedFile {
   readonly filename: string;
-  /** In bytes. */
+  /** The size of the file in bytes. */
   readonly size: number;
   readonly unpackedSize: number;
   readonly entryCount: number;
 }
 
-/** Packs the npm package and installs it in a project, a folder that this creates. */
+/** Packs the npm package and installs it in a project. Creates the folder of the project. */
 export async function installFromNpm(project: string): Promise<PackedFile> {
   await Deno.mkdir(project);
   const packed = await run(["npm", "pack", "--json", "--pack-destination", project], {
@@ -31,8 +31,8 @@ export async function installFromNpm(project: string): Promise<PackedFile> {
 }
 
 /**
- * Makes a project, a folder that this creates, of `deno add jsr:@poolpass/poolpass`, but that Deno takes the package from
- * the folder in which it was built.
+ * Creates a project as `deno add jsr:@poolpass/poolpass` would leave it, except that Deno takes the package from the
+ * folder in which it was built. Creates the folder of the project.
  */
 export async function installFromJsr(project: string): Promise<void> {
   const { name, version } = JSON.parse(await Deno.readTextFile(new URL("deno.json", jsrPackage)));

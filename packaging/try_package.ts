@@ -1,13 +1,13 @@
 /**
- * Builds the npm and the JSR package, installs each in an empty project, and uses it there as a user would:
+ * Builds the npm and the JSR package, installs each in an empty project, and uses them as a user would:
  *
  *     deno task package:try
  *
- * npm's is packed before. TypeScript checks its project by two ways of resolving modules; Node, Bun and Deno run its
- * scripts. JSR's is published, but that nothing is sent; Deno checks its project, runs its scripts and shows its
- * documentation. Each of these four shares a buffer with the next. Then Deno imports the built files by URL. Prints what it
- * did; exits 1 where anything fails. Needs npx, and reads nothing from the network but the tools that npx does not have
- * yet.
+ * For npm, the package is packed first. TypeScript checks the project with two settings of `moduleResolution`, and
+ * Node, Bun and Deno run the scripts. For JSR, `deno publish --dry-run` checks the package, and Deno checks the
+ * project, runs the scripts and shows the documentation. Each of these four runtimes shares a buffer with the next one.
+ * Finally, Deno imports the built files by URL. Prints what it does, and exits with status 1 if anything fails. Needs
+ * npx, and uses the network only to download tools that npx does not have yet.
  *
  * @module
  */
@@ -17,21 +17,21 @@ import { fileURLToPath } from "node:url";
 import { buildPackages, jsrPackage, npmPackage, root } from "./build.ts";
 import { forUsers, type Source } from "./imports.ts";
 import { installFromJsr, installFromNpm } from "./install.ts";
-import { patience, run, type RunOptions, runTool } from "./tools.ts";
+import { run, type RunOptions, runTool, timeout } from "./tools.ts";
 
-/** A runtime that a package is for. */
+/** A runtime with an installed package. */
 interface Runtime {
   readonly name: string;
-  /** What a script's path is added to. */
+  /** The command line, to which the path of a script is appended. */
   readonly command: readonly string[];
-  /** The folder in which the package is installed. */
+  /** The folder of the project in which the package is installed. */
   readonly project: string;
 }
 
 const scripts = new URL("project/", import.meta.url);
-/** How users import what is on JSR. */
+/** The specifiers of the package on JSR. */
 const jsrNames: Source = { main: "@poolpass/poolpass", kernels: "@poolpass/poolpass/kernels" };
-/** What the scripts need of Node's types, which an empty project does not have. */
+/** The types of Node's modules that the scripts use. An empty project does not have them. */
 const nodeTypes = `declare module "node:process" {
   const process: { readonly argv: readonly string[] };
   export default process;
@@ -41,8 +41,8 @@ const nodeTypes = `declare module "node:process" {
 async function tryPackages(folder: string): Promise<void> {
   const [fromNpm, fromJsr] = [`${folder}/npm`, `${folder}/jsr`];
   await buildPackages();
-  await preparePackageOfNpm(fromNpm);
-  await preparePackageOfJsr(fromJsr);
+  await prepareNpmProject(fromNpm);
+  await prepareJsrProject(fromJsr);
   const runtimes = await findRuntimes({ fromNpm, fromJsr });
   for (const runtime of runtimes) await compute(runtime);
   for (const [index, exporter] of runtimes.entries()) {
@@ -51,7 +51,7 @@ async function tryPackages(folder: string): Promise<void> {
   await importFromUrl(`${folder}/by-url`);
 }
 
-async function preparePackageOfNpm(project: string): Promise<void> {
+async function prepareNpmProject(project: string): Promise<void> {
   const { filename, size, unpackedSize, entryCount } = await installFromNpm(project);
   console.log(`${filename}: ${size} bytes, ${unpackedSize} unpacked, ${entryCount} files`);
   await copyScripts(project);
@@ -59,8 +59,8 @@ async function preparePackageOfNpm(project: string): Promise<void> {
   for (const moduleResolution of ["nodenext", "bundler"]) await checkTypes(project, moduleResolution);
 }
 
-async function preparePackageOfJsr(project: string): Promise<void> {
-  console.log(`deno publish --dry-run: all ${(await publishedFiles()).length} files are taken`);
+async function prepareJsrProject(project: string): Promise<void> {
+  console.log(`deno publish --dry-run: accepts all ${(await publishedFiles()).length} files`);
   await installFromJsr(project);
   await copyScripts(project, jsrNames);
   await run([Deno.execPath(), "check", "--no-lock", "types.ts"], { cwd: project });
@@ -69,10 +69,10 @@ async function preparePackageOfJsr(project: string): Promise<void> {
   const written = (await documentationOf("mod.ts", root)).map((text) => forUsers(text, jsrNames));
   const lost = written.filter((text) => !published.has(text));
   if (lost.length > 0) throw new Error(`The JSR package does not document ${JSON.stringify(lost[0])}`);
-  console.log(`deno doc: all ${written.length} texts of the documentation are there`);
+  console.log(`deno doc: shows all ${written.length} doc comments`);
 }
 
-/** What `deno publish` would send: it fails where a public type would be slow to infer. */
+/** Returns the files that `deno publish` would send. It fails if a public type is slow to infer. */
 async function publishedFiles(): Promise<string[]> {
   const command = '"$0" publish --dry-run --allow-dirty 2>&1';
   const output = await run(["sh", "-c", command, Deno.execPath()], { cwd: fileURLToPath(jsrPackage) });
@@ -85,7 +85,7 @@ async function publishedFiles(): Promise<string[]> {
   return published;
 }
 
-/** All that Deno shows of the documentation of a module's exports and their members. */
+/** Returns every doc comment that Deno shows for a module's exports and their members. */
 async function documentationOf(path: string, folder: URL): Promise<string[]> {
   const texts: string[] = [];
   JSON.parse(await run([Deno.execPath(), "doc", "--json", path], { cwd: fileURLToPath(folder) }), (key, value) => {
@@ -95,7 +95,7 @@ async function documentationOf(path: string, folder: URL): Promise<string[]> {
   return texts;
 }
 
-/** Writes the scripts as users would have written them. */
+/** Writes the scripts with the imports that a user would write. */
 async function copyScripts(folder: string, source?: Source): Promise<void> {
   for await (const { name } of Deno.readDir(scripts)) {
     const text = forUsers(await Deno.readTextFile(new URL(name, scripts)), source);
@@ -147,13 +147,13 @@ async function share(
   { exporter, importer, path }: { exporter: Runtime; importer: Runtime; path: string },
 ): Promise<void> {
   const [program, ...args] = [...exporter.command, "export.ts", path];
-  // It ends by itself when the importer has gone, and here where that has failed.
+  // Exits when the importer disconnects. If that fails, the child process is killed at the end of this function.
   await using child = new Deno.Command(program!, {
     args,
     cwd: exporter.project,
     stdin: "null",
     stdout: "piped",
-    signal: AbortSignal.timeout(patience),
+    signal: AbortSignal.timeout(timeout),
   }).spawn();
   const output = child.stdout.pipeThrough(new TextDecoderStream());
   const { value = "" } = await output.values().next();
@@ -164,7 +164,7 @@ async function share(
   if (code !== 0) throw new Error(`${exporter.name}: export.ts exited with ${code}`);
 }
 
-/** Deno takes the built files from a server, in a folder that has nothing else, with an empty cache. */
+/** Imports the built files from a server into a folder without other files, with an empty cache. */
 async function importFromUrl(folder: string): Promise<void> {
   await Deno.mkdir(folder);
   await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, serveFile);

@@ -1,5 +1,5 @@
 /**
- * What a user's first script does: allocates, launches a kernel, reads.
+ * A user's first script: allocates, launches a kernel and reads the result.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Shares a buffer with one other process at the socket path that it is given, and ends with that process.
+ * Shares a buffer at the socket path in its argument, and exits when the importer disconnects.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Computes in place with the buffer that the process at the other end of a socket path shares.
+ * Computes in place in a buffer that another process shares at the socket path in its argument.
  *
  * @module
  */

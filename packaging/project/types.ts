@@ -1,16 +1,17 @@
 /**
- * What TypeScript must know of the package: each line that it must refuse is one that it accepts where it finds no types.
+ * What TypeScript must know about the package. It would accept the lines that it must reject if it did not find the
+ * types.
  *
  * @module
  */
 import { type Cuda, CudaError, type DeviceArray, open, type PoolOptions } from "../../mod.ts";
 import { ptx } from "../../kernels/fill.ts";
 
-/** Is checked, and never called. */
+/** This function is type-checked and never called. */
 export async function check(): Promise<Float32Array> {
   // @ts-expect-error: no such driver
   open({ driver: "opencl" });
-  // @ts-expect-error: PTX is text
+  // @ts-expect-error: PTX is a string
   ptx.toFixed();
   // @ts-expect-error: `driver` is read-only
   open().driver = "cuda";

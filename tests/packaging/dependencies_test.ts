@@ -21,8 +21,8 @@ interface Configuration {
 
 const configuration = readJson<Configuration>("deno.json");
 
-// `deno task` downloads every npm package that one of these names, whatever the task is. So it would those of a lock file
-// that deno.json has: commands are given it.
+// `deno task` downloads every npm package that deno.json, package.json or a lock file named in deno.json lists, for any
+// task. So commands get the lock file as an argument.
 test("neither deno.json nor package.json names a package to install", () => {
   const { imports, importMap, workspace, lock } = configuration;
   assertEquals([imports, importMap, workspace, lock], [undefined, undefined, undefined, false]);
@@ -30,7 +30,7 @@ test("neither deno.json nor package.json names a package to install", () => {
   assertEquals(Object.keys(manifest).filter((key) => /dependencies|workspaces/i.test(key)), []);
 });
 
-test("what the tests import is of one version wherever it is named", () => {
+test("every file names the same version of deno-std", () => {
   const { imports } = readJson<{ imports: Record<string, string> }>("import_map.json");
   const specifiers = Object.values(imports);
   assert(specifiers.length > 0, "Imports were found");
@@ -42,7 +42,7 @@ test("what the tests import is of one version wherever it is named", () => {
   assertEquals(new Set(named.flat()).size, 1, named.join(" "));
 });
 
-test("without the import map, mod.ts, the kernels and the examples have all that they import", { skip }, async () => {
+test("mod.ts, the kernels and the examples import nothing that needs the import map", { skip }, async () => {
   const examples = readdirSync(new URL("examples/", root)).filter((name) => name.endsWith(".ts"));
   const kernels = readdirSync(new URL("kernels/", root)).filter((name) => name.endsWith(".cu"));
   const entries = [
@@ -55,7 +55,7 @@ test("without the import map, mod.ts, the kernels and the examples have all that
   assertEquals(entries.flatMap((entry) => graph.foreignTo(entry)), []);
 });
 
-test("the tasks that need the import map are given it", { skip }, async () => {
+test("tasks pass the import map exactly if they need it", { skip }, async () => {
   const programs = Object.entries(configuration.tasks).flatMap(([name, { command }]) =>
     command.split(" && ").flatMap((part) => {
       const file = /^deno run .*?([\w/]+\.ts)\b/.exec(part)?.[1];
@@ -64,22 +64,22 @@ test("the tasks that need the import map are given it", { skip }, async () => {
   );
   const graph = await graphOf(programs.map(({ file }) => file));
   for (const { name, part, file } of programs) {
-    const isGiven = part.includes(" --import-map import_map.json --lock deno.lock --frozen ");
-    assertEquals(isGiven, graph.foreignTo(file).length > 0, `The import map of task ${name}, which runs ${file}`);
+    const passesMap = part.includes(" --import-map import_map.json --lock deno.lock --frozen ");
+    assertEquals(passesMap, graph.foreignTo(file).length > 0, `The import map of task ${name}, which runs ${file}`);
   }
 });
 
 test("deno task demo downloads nothing", { skip }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-first-"));
   try {
-    const nobody = "http://127.0.0.1:9/";
+    const unreachable = "http://127.0.0.1:9/";
     const { stdout, stderr } = await deno(["task", "demo", "--bytes", "1MiB"], {
       HOME: folder,
       DENO_DIR: join(folder, "cache"),
-      NPM_CONFIG_REGISTRY: nobody,
-      JSR_URL: nobody,
+      NPM_CONFIG_REGISTRY: unreachable,
+      JSR_URL: unreachable,
       POOLPASS_DRIVER: "software",
-      // Unless a proxy is asked instead.
+      // Otherwise a proxy would be asked instead.
       NO_PROXY: "127.0.0.1",
     });
     assertMatch(stdout, /All 1048576 bytes are right/);
@@ -92,7 +92,10 @@ test("deno task demo downloads nothing", { skip }, async () => {
 });
 
 interface ModuleGraph {
-  /** What a module of this project, or one that it imports, imports that is neither of this project nor the runtime's. */
+  /**
+   * Returns the imports of an entry module and of the project's modules that it imports which belong neither to the
+   * project nor to the runtime.
+   */
   foreignTo(entry: string): string[];
 }
 
@@ -106,7 +109,7 @@ interface ModuleInfo {
   }[];
 }
 
-/** What Deno says of some modules of this project, without the import map. */
+/** Returns the module graph of modules of this project, as Deno reports it without the import map. */
 async function graphOf(entries: readonly string[]): Promise<ModuleGraph> {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-graph-"));
   try {
@@ -125,7 +128,7 @@ function foreignImports(modules: readonly ModuleInfo[], entry: string): string[]
   const reached = new Set([entry]);
   for (const url of reached) {
     const module = modules.find(({ specifier }) => specifier === url);
-    if (module === undefined || module.error !== undefined) throw new Error(`Deno knows nothing of ${url}`);
+    if (module === undefined || module.error !== undefined) throw new Error(`Deno reports no module ${url}`);
     for (const { specifier, code, type } of module.dependencies ?? []) {
       const target = (code ?? type)?.specifier;
       if (target?.startsWith(root.href)) reached.add(target);

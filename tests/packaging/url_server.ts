@@ -1,5 +1,5 @@
 /**
- * This project on a server on loopback, and scripts that import it from there, in processes of their own.
+ * A server on loopback that serves this project, and scripts that import it from there, each in a process of its own.
  *
  * @module
  */
@@ -12,51 +12,51 @@ import { join } from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
-/** How a script is run. */
+/** Options for running a script. */
 export interface RunOptions {
-  /** Deno's, beside the one to import from the server. */
+  /** Flags for Deno's permissions, in addition to importing from the server. */
   readonly permissions: readonly string[];
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** What came of a script. */
+/** The outcome of a script. */
 export interface Outcome {
   readonly code: number | null;
   readonly output: string;
   readonly errors: string;
-  /** Each permission that was asked for, allowed or not, and of which Deno so much as looked whether it is there. */
+  /** Each permission that the script requested or queried, whether granted or not. */
   readonly permissions: readonly string[];
 }
 
-/** A script that runs. */
+/** A running script. */
 export interface RunningScript {
-  /** Resolves with the first line that it prints. */
+  /** Resolves with the first line that the script prints. */
   readonly firstLine: Promise<string>;
   readonly outcome: Promise<Outcome>;
-  /** Ends its standard input. */
+  /** Closes the script's standard input. */
   endInput(): void;
 }
 
-/** The environment of all scripts, so that they do the same where there is a GPU. */
+/** The environment of all scripts, so that they behave the same on a machine with a GPU. */
 const variables = { POOLPASS_DRIVER: "software", POOLPASS_SOFTWARE_DEVICES: "2" };
 
-/** A server, and a folder with what Deno has of it in its cache. */
+/** A server, and the folder of Deno's cache for it. */
 export interface UrlServer extends AsyncDisposable {
-  /** A folder of which nothing is left afterwards. */
+  /** A temporary folder, which is deleted when the server is disposed. */
   readonly folder: string;
-  /** Starts a script that is given as its text, in which `../../` is this project. */
+  /** Starts a script with the given contents, in which `../../` stands for this project. */
   start(script: string, options: RunOptions): RunningScript;
 }
 
 const root = new URL("../../", import.meta.url);
 
-/** The text of a script in the folder from_url. */
+/** Returns the contents of a script in the folder from_url. */
 export function scriptNamed(name: string): string {
   return readFileSync(new URL(`tests/packaging/from_url/${name}.ts`, root), "utf8");
 }
 
-/** Serves this project. */
+/** Starts a server for this project. */
 export async function serveProject(): Promise<UrlServer> {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-url-"));
   const server = createServer((request, response) => {
@@ -100,7 +100,7 @@ function run(
       DENO_DIR: join(folder, "cache"),
       DENO_AUDIT_PERMISSIONS: audit,
       NO_COLOR: "1",
-      // The server is this machine's own, whatever leads elsewhere.
+      // The server is on this machine, whatever proxy is configured.
       NO_PROXY: "127.0.0.1",
       ...variables,
       ...env,
@@ -117,9 +117,9 @@ function run(
   const lines = createInterface({ input: child.stdout });
   const firstLine = new Promise<string>((resolve, reject) => {
     lines.once("line", resolve);
-    outcome.then(({ errors }) => reject(new Error(`The script has printed nothing: ${errors}`)), reject);
+    outcome.then(({ errors }) => reject(new Error(`The script printed nothing: ${errors}`)), reject);
   });
-  // Whoever does not wait for it is told by the outcome.
+  // Without a listener, a rejection would be unhandled. The outcome reports the error as well.
   firstLine.catch(() => {});
   return { firstLine, outcome, endInput: () => child.stdin.end() };
 }

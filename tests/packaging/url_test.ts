@@ -7,12 +7,14 @@ import { type Outcome, type RunOptions, scriptNamed, serveProject, type UrlServe
 const skip = "Deno" in globalThis ? false : "only Deno imports from a URL";
 const skipFfi = skip || (shimRefusal() ?? false);
 
-/** All but those to import and for FFI: what asks for one of these is not even looked at, but fails. */
+/** Denies all permissions except importing and FFI. A request for a denied one fails without asking. */
 const denied = ["--deny-read", "--deny-write", "--deny-net", "--deny-env", "--deny-sys", "--deny-run"];
 const withFfi: RunOptions = { permissions: ["--allow-ffi", ...denied] };
 const withoutFfi: RunOptions = { permissions: denied };
 
-/** What each script of one process prints, and how it ends without FFI: what it prints is the same then, or why not. */
+/**
+ * The output of each script that is one process. Without FFI, a script has the same output, or fails with `refusal`.
+ */
 const scripts: Readonly<Record<string, { output: RegExp; refusal?: RegExp }>> = {
   kernels: { output: /^12 24 36 true$/ },
   copies: { output: /^16843009 84148994 16843009 16843009 1 2 3$/ },
@@ -29,9 +31,12 @@ const scripts: Readonly<Record<string, { output: RegExp; refusal?: RegExp }>> = 
 };
 
 const noPool = /Cannot create a pool that other processes can share: /;
-const noSocket = /Cannot connect to .*nobody: /;
+const noSocket = /Cannot connect to .*missing: /;
 
-/** The scripts of two processes: what the exporter prints at the end, what the importer prints, and why each cannot. */
+/**
+ * The scripts of two processes: the last line of the exporter's output, the importer's output, and the errors without
+ * FFI.
+ */
 const pairs: Readonly<
   Record<string, { exporter: string; importer: string; refusals: { exporter: RegExp; importer: RegExp } }>
 > = {
@@ -78,7 +83,7 @@ function assertDone({ code, errors, permissions }: Outcome): void {
 }
 
 for (const [name, { output }] of Object.entries(scripts)) {
-  test(`from a URL, --allow-ffi is all that it takes: ${name}`, { skip: skipFfi }, async () => {
+  test(`imported from a URL, ${name} needs only --allow-ffi`, { skip: skipFfi }, async () => {
     const outcome = await run(name, withFfi);
     assertDone(outcome);
     assertMatch(outcome.output.trim(), output);
@@ -86,43 +91,57 @@ for (const [name, { output }] of Object.entries(scripts)) {
 }
 
 for (const [name, expected] of Object.entries(pairs)) {
-  test(`from a URL, two processes that share, with --allow-ffi alone: ${name}`, { skip: skipFfi }, async () => {
-    const text = scriptNamed(name);
-    const path = join(server.folder, `${name}.sock`);
-    const exporter = server.start(text, { ...withFfi, args: ["exporter", path] });
-    const first = await exporter.firstLine;
-    const importer = server.start(text, { ...withFfi, args: ["importer", first === "listening" ? path : first] });
-    const imported = await importer.outcome;
-    exporter.endInput();
-    const exported = await exporter.outcome;
-    assertDone(imported);
-    assertDone(exported);
-    assertEquals(imported.output.trim(), expected.importer);
-    assertEquals(exported.output.trim().split("\n").slice(1), [expected.exporter]);
-  });
+  test(
+    `imported from a URL, ${name} shares between two processes with only --allow-ffi`,
+    { skip: skipFfi },
+    async () => {
+      const text = scriptNamed(name);
+      const path = join(server.folder, `${name}.sock`);
+      const exporter = server.start(text, { ...withFfi, args: ["exporter", path] });
+      const first = await exporter.firstLine;
+      const importer = server.start(text, { ...withFfi, args: ["importer", first === "listening" ? path : first] });
+      const imported = await importer.outcome;
+      exporter.endInput();
+      const exported = await exporter.outcome;
+      assertDone(imported);
+      assertDone(exported);
+      assertEquals(imported.output.trim(), expected.importer);
+      assertEquals(exported.output.trim().split("\n").slice(1), [expected.exporter]);
+    },
+  );
 }
 
 for (const [name, { output, refusal }] of Object.entries(scripts)) {
-  test(`from a URL, without --allow-ffi: ${name} ${refusal ? "says why not" : "works"}`, { skip }, async () => {
-    const outcome = await run(name, withoutFfi);
-    assertEquals(outcome.permissions, ["import"]);
-    if (refusal === undefined) {
-      assertEquals([outcome.code, outcome.errors], [0, ""]);
-      assertMatch(outcome.output.trim(), output);
-    } else {
-      assertRefused(outcome, refusal);
-    }
-  });
+  test(
+    `imported from a URL without --allow-ffi, ${name} ${refusal ? "fails with the reason" : "works"}`,
+    { skip },
+    async () => {
+      const outcome = await run(name, withoutFfi);
+      assertEquals(outcome.permissions, ["import"]);
+      if (refusal === undefined) {
+        assertEquals([outcome.code, outcome.errors], [0, ""]);
+        assertMatch(outcome.output.trim(), output);
+      } else {
+        assertRefused(outcome, refusal);
+      }
+    },
+  );
 }
 
 for (const [name, { refusals }] of Object.entries(pairs)) {
-  test(`from a URL, without --allow-ffi: ${name} says why not, in either process`, { skip }, async () => {
-    const text = scriptNamed(name);
-    for (const [role, refusal] of Object.entries(refusals)) {
-      const nobody = name === "legacy_handles" ? `${"00".repeat(64)},${"00".repeat(64)}` : `${server.folder}/nobody`;
-      assertRefused(await server.start(text, { ...withoutFfi, args: [role, nobody] }).outcome, refusal);
-    }
-  });
+  test(
+    `imported from a URL without --allow-ffi, ${name} fails with the reason in both processes`,
+    { skip },
+    async () => {
+      const text = scriptNamed(name);
+      for (const [role, refusal] of Object.entries(refusals)) {
+        const missing = name === "legacy_handles"
+          ? `${"00".repeat(64)},${"00".repeat(64)}`
+          : `${server.folder}/missing`;
+        assertRefused(await server.start(text, { ...withoutFfi, args: [role, missing] }).outcome, refusal);
+      }
+    },
+  );
 }
 
 function assertRefused({ code, errors, permissions }: Outcome, refusal: RegExp): void {
@@ -131,7 +150,7 @@ function assertRefused({ code, errors, permissions }: Outcome, refusal: RegExp):
   assertMatch(errors, /FFI is not permitted; run with --allow-ffi/);
 }
 
-test("what a script asks for besides is seen, and refused", { skip }, async () => {
+test("other permissions that a script requests are recorded and denied", { skip }, async () => {
   const script = `import { open } from "../../mod.ts";
 open({ driver: "software" });
 for (const ask of [() => Deno.readTextFileSync("/etc/hostname"), () => Deno.hostname(), () => Deno.env.get("HOME")]) {
@@ -147,7 +166,7 @@ for (const ask of [() => Deno.readTextFileSync("/etc/hostname"), () => Deno.host
   assertEquals(permissions, ["env", "ffi", "import", "read", "sys"]);
 });
 
-test("without options, the device is found with --allow-ffi and nothing else", { skip: skipFfi }, async () => {
+test("open without options needs only --allow-ffi", { skip: skipFfi }, async () => {
   const script =
     `import { open } from "../../mod.ts";\nusing cuda = open();\nconsole.log(cuda.driver, cuda.devices.length);\n`;
   const outcome = await server.start(script, {

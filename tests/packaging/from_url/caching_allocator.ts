@@ -1,4 +1,4 @@
-// An allocator over a pool.
+// A caching allocator on a pool.
 import { open } from "../../../mod.ts";
 
 using cuda = open();

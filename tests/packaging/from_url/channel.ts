@@ -1,4 +1,4 @@
-// Frames through a ring of slots: channel.ts exporter|importer PATH
+// Sends frames through a channel: channel.ts exporter|importer PATH
 import { Exporter, Importer, open } from "../../../mod.ts";
 
 const [role, path] = Deno.args as [string, string];

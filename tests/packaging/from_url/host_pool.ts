@@ -1,4 +1,4 @@
-// A pool in host memory, whose buffers the host sees in place.
+// A pool in host memory, whose buffers the host accesses in place.
 import { open } from "../../../mod.ts";
 
 using cuda = open();

@@ -1,4 +1,4 @@
-// A pool, arrays of it, and a kernel.
+// A pool, arrays allocated from it, and a kernel.
 import { ptx } from "../../../kernels/saxpy.ts";
 import { open } from "../../../mod.ts";
 

@@ -1,4 +1,5 @@
-// Memory of no pool, and an event, by their handles: legacy_handles.ts exporter, then legacy_handles.ts importer HANDLES
+// Shares memory without a pool, and an event, by their handles: legacy_handles.ts exporter, then legacy_handles.ts
+// importer HANDLES
 import { open } from "../../../mod.ts";
 
 const [role, handles] = Deno.args as [string, string];
@@ -11,7 +12,7 @@ if (role === "exporter") {
   memory.fill(4, stream);
   stream.record(event);
   console.log(`${memory.exportHandle().toHex()},${event.exportHandle().toHex()}`);
-  // Until the other process has ended.
+  // Waits until the other process has ended.
   for await (const _ of Deno.stdin.readable);
   console.log((await memory.read(Uint8Array, { length: 2 })).join(" "));
 } else {

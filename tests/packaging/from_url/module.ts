@@ -1,4 +1,4 @@
-// A module from PTX, its variable.
+// A module from PTX, and its variable.
 import { open } from "../../../mod.ts";
 
 const ptx = `.version 7.0

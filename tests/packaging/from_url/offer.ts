@@ -1,4 +1,4 @@
-// A buffer that is offered, mapped by another process and released: offer.ts exporter|importer PATH
+// Offers a buffer that another process maps and releases: offer.ts exporter|importer PATH
 import { Exporter, Importer, open } from "../../../mod.ts";
 
 const [role, path] = Deno.args as [string, string];

@@ -1,4 +1,4 @@
-// A pool's descriptor and a pointer, sent to another process by hand: pool_by_socket.ts exporter|importer PATH
+// Sends a pool's descriptor and a pointer to another process over a socket: pool_by_socket.ts exporter|importer PATH
 import { open, UnixListener, UnixSocket } from "../../../mod.ts";
 
 const [role, path] = Deno.args as [string, string];

@@ -1,4 +1,4 @@
-// What a REPL shows.
+// Prints objects as a REPL does.
 import { open } from "../../../mod.ts";
 
 using cuda = open();

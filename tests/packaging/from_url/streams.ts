@@ -1,4 +1,4 @@
-// Several streams that wait for each other's events, and for time.
+// Streams that wait for each other's events, and a wait with a time limit.
 import { open } from "../../../mod.ts";
 
 using cuda = open();
