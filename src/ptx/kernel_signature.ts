@@ -1,7 +1,7 @@
 import { parseKernelHeads } from "./parser.ts";
 import { type FunctionDeclaration, PtxError, type VariableDeclaration } from "./syntax.ts";
 
-/** Type of one kernel parameter: scalars by PTX name, aggregates by size and alignment in bytes. */
+/** The type of a kernel parameter: a scalar's PTX name, or an aggregate's size and alignment in bytes. */
 export type ParameterType =
   | "b8"
   | "b16"
@@ -20,7 +20,7 @@ export type ParameterType =
   | "f64"
   | { readonly byteLength: number; readonly alignment: number };
 
-/** One parameter of a kernel and where it lies among the packed parameters. */
+/** A kernel parameter, and its place among the packed parameters. */
 export interface KernelParameter {
   readonly type: ParameterType;
   /** Bytes from the start of the packed parameters. */
@@ -33,11 +33,11 @@ export interface KernelParameter {
 export interface KernelSignature {
   readonly name: string;
   readonly parameters: readonly KernelParameter[];
-  /** Size of the packed parameters, without padding after the last. */
+  /** The size of the packed parameters, without padding after the last. */
   readonly parameterBytes: number;
 }
 
-/** Bytes of each {@linkcode ParameterType} that has a name. */
+/** The bytes of each {@linkcode ParameterType} with a name. */
 export const scalarBytes: Readonly<Record<string, number>> = {
   b8: 1,
   u8: 1,
@@ -55,7 +55,7 @@ export const scalarBytes: Readonly<Record<string, number>> = {
   s64: 8,
   f64: 8,
 };
-/** Types that a parameter may have and that {@linkcode ParameterType} has no name for. */
+/** Types that a parameter may have and for which {@linkcode ParameterType} has no name. */
 const otherBytes: Readonly<Record<string, number>> = {
   bf16: 2,
   f16x2: 4,
@@ -65,13 +65,13 @@ const otherBytes: Readonly<Record<string, number>> = {
   samplerref: 8,
   surfref: 8,
 };
-/** The most that any device takes: 32764 bytes since PTX 8.1. */
+/** The maximum of any device: 32764 bytes since PTX 8.1. */
 export const maximumParameterBytes: number = 32764;
 
 /**
- * The kernels that PTX text defines, in its order, with their parameters.
+ * The kernels that PTX text defines, in order, with their parameters.
  *
- * Bodies are skipped unread, so that PTX of any version will do. Throws {@linkcode PtxError} where a kernel's head
+ * Bodies are skipped unread, so the PTX may be of any version. Throws {@linkcode PtxError} if the head of a kernel
  * cannot be read or braces do not match.
  *
  * @example
@@ -93,20 +93,20 @@ export function kernelSignatures(ptx: string): KernelSignature[] {
   return signatures;
 }
 
-/** The signature of one kernel. */
+/** The signature of a kernel. */
 export function kernelSignature(kernel: FunctionDeclaration): KernelSignature {
   const signature = placeParameters(kernel.name, kernel.parameters.map(variableLayout));
   if (signature.parameterBytes > maximumParameterBytes) {
     throw new PtxError(
       kernel.line,
       `cannot pass ${signature.parameterBytes} bytes of parameters to "${kernel.name}": ` +
-        `${maximumParameterBytes} is the most there is`,
+        `the maximum is ${maximumParameterBytes}`,
     );
   }
   return signature;
 }
 
-/** The signature of a kernel whose parameters' types, which must be ones, are known otherwise than from PTX. */
+/** The signature of a kernel whose parameter types are not known from PTX. They must be valid. */
 export function layoutParameters(name: string, types: readonly ParameterType[]): KernelSignature {
   const layouts = types.map((type) => {
     if (typeof type === "object") return { type, byteLength: type.byteLength, alignment: type.alignment };
@@ -118,7 +118,7 @@ export function layoutParameters(name: string, types: readonly ParameterType[]):
 
 type ParameterLayout = Omit<KernelParameter, "offset">;
 
-/** Places parameters as a C struct would: each at the next multiple of its alignment. */
+/** Places parameters as in a C struct: each at the next multiple of its alignment. */
 function placeParameters(name: string, layouts: readonly ParameterLayout[]): KernelSignature {
   let end = 0;
   const parameters = layouts.map(({ type, byteLength, alignment }) => {

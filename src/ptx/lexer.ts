@@ -1,9 +1,9 @@
 import { PtxError } from "./syntax.ts";
 
 /**
- * What a token is. A `directive` is anything that begins with a dot: directives, types and instruction modifiers.
- * `unknown` is what PTX has no use for, a character or a string without an end: an error where it is parsed, none in a
- * body that is skipped.
+ * The kind of a token. A `directive` is anything that begins with a dot: directives, types and modifiers. `unknown` is
+ * a character that PTX does not use, or a string without an end. It is an error where it is parsed, but not in a body
+ * that is skipped.
  */
 export type TokenKind = "directive" | "identifier" | "number" | "string" | "punctuation" | "unknown" | "end";
 
@@ -27,11 +27,11 @@ const space = 1;
 const digit = 2;
 /** May begin a name. */
 const letter = 4;
-/** May stand in a name, behind its first character. */
+/** May be part of a name after its first character. */
 const word = 8;
 const punctuation = 16;
 
-/** By character code: sums of the above. */
+/** Sums of the above, by character code. */
 const classes = new Uint8Array(128);
 for (
   const [characters, characterClass] of [
@@ -59,9 +59,9 @@ const numberPattern = new RegExp(
 );
 
 /**
- * Splits PTX text into tokens, the last of which is the `end`. Throws {@linkcode PtxError} for an open comment.
+ * Splits PTX text into tokens, the last of which is the `end`. Throws {@linkcode PtxError} for an unterminated comment.
  *
- * Goes by character codes: a regular expression that matches strings and comments overflows its stack on long ones.
+ * Works on character codes, because a regular expression for strings and comments overflows its stack on long ones.
  */
 export function tokenize(text: string): Token[] {
   const tokens: Token[] = [];
@@ -129,7 +129,7 @@ function endOfWord(text: string, begin: number): number {
   return end;
 }
 
-/** `.L1::no_allocate` is one. */
+/** A directive may contain colons: `.L1::no_allocate`. */
 function endOfDirective(text: string, begin: number): number {
   let end = endOfWord(text, begin + 1);
   while (text.charCodeAt(end) === colon && text.charCodeAt(end + 1) === colon && isWord(text, end + 2)) {
@@ -138,7 +138,7 @@ function endOfDirective(text: string, begin: number): number {
   return end;
 }
 
-/** Undefined where the line ends first. */
+/** Undefined if the line ends first. */
 function endOfString(text: string, begin: number): number | undefined {
   for (let end = begin + 1; end < text.length; end++) {
     const code = text.charCodeAt(end);

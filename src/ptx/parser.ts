@@ -27,25 +27,25 @@ const scalarTypes: ReadonlySet<string> = new Set(
   ("b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64 pred texref samplerref " +
     "surfref").split(" "),
 );
-/** By the modifier that tells them. */
+/** By the modifier that states them. */
 const vectorLengths: ReadonlyMap<string, number> = new Map([["v2", 2], ["v4", 4], ["v8", 8]]);
 const maximumScopeDepth = 200;
-/** As many as 64 bits have in base 2, and a prefix. */
+/** The digits of 64 bits in base 2, with a prefix. */
 const maximumDigits = 66;
 
 /**
- * Parses PTX text.
+ * Parses PTX text. Instructions are parsed by their syntax alone, known or not. Throws {@linkcode PtxError} if the text
+ * cannot be parsed.
  *
- * Throws {@linkcode PtxError} for what it cannot read. Instructions are parsed by their form alone, known or not.
- *
- * @param checkHeader is given what the text begins with before the rest is read
+ * @param checkHeader called with the header before the rest is parsed
  */
 export function parsePtx(text: string, checkHeader?: (header: PtxHeader) => void): PtxModule {
   return new Parser(text).module(checkHeader);
 }
 
 /**
- * Parses the heads of the kernels that PTX text defines and skips everything else, bodies included, by matching braces.
+ * Parses the heads of the kernels that PTX text defines. Everything else, including bodies, is skipped by matching
+ * braces.
  */
 export function parseKernelHeads(text: string): FunctionDeclaration[] {
   return new Parser(text).kernelHeads();
@@ -83,7 +83,7 @@ class Parser {
       } else if (name === "address_size") {
         const size = this.#take();
         if (size.text !== "64") {
-          throw new PtxError(size.line, `cannot take an address size of ${quote(size)}: only 64 is known`);
+          throw new PtxError(size.line, `cannot use an address size of ${quote(size)}: only 64 is supported`);
         }
       } else if (name === "file") {
         this.#skipLine(token.line);
@@ -95,7 +95,7 @@ class Parser {
       } else if (name === "alias") {
         aliases.push(this.#alias(token.line));
       } else {
-        throw new PtxError(token.line, `cannot take the directive ".${name}": it is not known at module scope`);
+        throw new PtxError(token.line, `cannot use the directive ".${name}": it is not known at module scope`);
       }
       linkage = undefined;
     }
@@ -138,7 +138,7 @@ class Parser {
   #take(): Token {
     const token = this.#token;
     if (token.kind === "end") {
-      throw new PtxError(token.line, "cannot read on: the text ends in the middle of a statement");
+      throw new PtxError(token.line, "cannot read the text to its end: it stops in the middle of a statement");
     }
     this.#position++;
     return token;
@@ -178,7 +178,7 @@ class Parser {
     const token = this.#take();
     const value = token.kind === "number" ? integerValue(token) : undefined;
     if (value === undefined || value > 0x7fff_ffffn) {
-      throw new PtxError(token.line, `cannot take ${quote(token)}: a whole number below 2147483648 was expected`);
+      throw new PtxError(token.line, `cannot read ${quote(token)}: an integer below 2147483648 was expected`);
     }
     return Number(value);
   }
@@ -186,13 +186,13 @@ class Parser {
   #skipLine(line: number): void {
     while (this.#token.kind !== "end" && this.#token.line === line) {
       if (this.#at(";") || this.#at("{")) {
-        throw new PtxError(line, "cannot read code behind a directive: put it on a line of its own");
+        throw new PtxError(line, "cannot read code after a directive: put it on a line of its own");
       }
       this.#position++;
     }
   }
 
-  /** `@@DWARF .byte 0x2b`, as compilers before `.section` wrote what debuggers read. */
+  /** `@@DWARF .byte 0x2b`: debug information, as compilers wrote it before `.section` existed. */
   #acceptDebugLine(): boolean {
     if (!this.#at("@") || this.#peek(1).text !== "@" || this.#peek(2).text !== "DWARF") return false;
     this.#skipLine(this.#token.line);
@@ -299,7 +299,7 @@ class Parser {
       const line = this.#token.line;
       const space = this.#directive();
       if (space !== "param" && space !== "reg") {
-        throw new PtxError(line, `cannot take a parameter in ".${space}": parameters are ".param"`);
+        throw new PtxError(line, `cannot declare a parameter in ".${space}": parameters are ".param"`);
       }
       parameters.push(this.#variable(space, undefined));
     }
@@ -315,7 +315,7 @@ class Parser {
     return variables;
   }
 
-  /** The attributes of a variable come in any order before its name, those of a pointer parameter too. */
+  /** A variable's attributes may come in any order before its name. This includes those of a pointer parameter. */
   #variable(space: string, linkage: string | undefined): VariableDeclaration {
     const line = this.#token.line;
     let type: string | undefined;
@@ -329,7 +329,7 @@ class Parser {
         if (value === 0 || (value & (value - 1)) !== 0) {
           throw new PtxError(line, `cannot align to ${value} bytes: an alignment is a power of two`);
         }
-        // The alignment after ".ptr" is that of what the pointer points to.
+        // After ".ptr", the alignment is that of the pointer's target.
         if (!pointer) alignment = value;
       } else if (vectorLengths.has(name)) {
         vectorLength = vectorLengths.get(name)!;
@@ -340,7 +340,7 @@ class Parser {
       } else if (scalarTypes.has(name)) {
         type = name;
       } else if (!pointer || !stateSpaces.has(name)) {
-        throw new PtxError(line, `cannot declare a variable with ".${name}": it is not a type that is known`);
+        throw new PtxError(line, `cannot declare a variable with ".${name}": it is not a known type`);
       }
     }
     if (type === undefined) throw this.#unexpected("a type");
@@ -354,7 +354,7 @@ class Parser {
     const name = this.#identifier();
     const dimensions: number[] = [];
     while (this.#accept("[")) {
-      // The first length alone can be told otherwise: by an initializer, or by a launch.
+      // Only the first length may be omitted. An initializer or a launch determines it.
       dimensions.push(dimensions.length === 0 && this.#at("]") ? 0 : this.#smallInteger());
       this.#expect("]");
       if (dimensions.length > maximumScopeDepth) {
@@ -373,7 +373,7 @@ class Parser {
     return { ...variable, name, dimensions, elementCount, initializer, line };
   }
 
-  /** Braces nest as deeply as the variable has dimensions, and no deeper. */
+  /** Braces nest at most as deeply as the variable has dimensions. */
   #initializer(depth: number): Initializer {
     const { line } = this.#token;
     if (this.#at("{")) {
@@ -442,7 +442,7 @@ class Parser {
     }
   }
 
-  /** What stands behind a name and a colon: lists and prototypes, or nothing, which makes it a label. */
+  /** What follows a name and a colon: a list, a prototype, or nothing, which makes the name a label. */
   #named(name: string, line: number): Statement {
     switch (this.#token.text) {
       case ".branchtargets":
@@ -499,7 +499,7 @@ class Parser {
     const vectorLength = vectorLengths.get(type) ?? 1;
     if (vectorLength > 1) type = this.#directive();
     if (!scalarTypes.has(type)) {
-      throw new PtxError(line, `cannot declare registers of type ".${type}": it is not a type that is known`);
+      throw new PtxError(line, `cannot declare registers of type ".${type}": it is not a known type`);
     }
     const names: { name: string; count: number | undefined }[] = [];
     do {
@@ -541,7 +541,10 @@ class Parser {
     return this.#element();
   }
 
-  /** An operand that may also stand in a vector or a list: they hold no further ones, so that nothing nests deeply. */
+  /**
+   * An operand that may be an element of a vector or a list. It cannot be one of these itself, so operands do not nest
+   * deeply.
+   */
   #element(): Operand {
     if (this.#accept("!")) return { kind: "not", operand: this.#name() };
     if (this.#token.kind === "number" || this.#at("-") || this.#at("+")) return this.#number();
@@ -587,8 +590,8 @@ class Parser {
     if (this.#at(",")) {
       throw new PtxError(
         this.#tokens[opcodePosition]!.line,
-        `cannot compile "${this.#opcodeText(opcodePosition)}": an address with coordinates is one in a texture, ` +
-          "a surface or a tensor, and these are not supported",
+        `cannot compile "${this.#opcodeText(opcodePosition)}": an address with coordinates refers to a texture, ` +
+          "a surface or a tensor, which are not supported",
       );
     }
     if (!this.#accept("]")) throw this.#unexpected('"+" or "]"');
@@ -601,7 +604,7 @@ class Parser {
     return text;
   }
 
-  /** `+4`, `-4`, `+-4`, as many as there are, or none. */
+  /** Any number of `+4`, `-4` and `+-4`. */
   #offset(): bigint {
     let offset = 0n;
     while (this.#at("+") || this.#at("-")) {
@@ -614,7 +617,7 @@ class Parser {
   #wholeNumber(): bigint {
     const { line } = this.#token;
     const number = this.#number();
-    if (number.kind !== "integer") throw new PtxError(line, "cannot take an offset that is not a whole number");
+    if (number.kind !== "integer") throw new PtxError(line, "cannot use an offset that is not an integer");
     return number.value;
   }
 }
@@ -623,7 +626,7 @@ function quote({ kind, text }: Token): string {
   return kind === "string" ? text : `"${text}"`;
 }
 
-/** Undefined for a number that is not whole. */
+/** Undefined if the number is not an integer. */
 function integerValue(token: Token): bigint | undefined {
   const { text, line } = token;
   const digits = text.endsWith("U") ? text.slice(0, -1) : text;
@@ -632,13 +635,13 @@ function integerValue(token: Token): bigint | undefined {
   if (isOctal && !/^[0-7]+$/.test(digits)) {
     throw new PtxError(
       line,
-      `cannot read ${quote(token)}: a number that begins with 0 is octal, and 8 and 9 are no digits of it`,
+      `cannot read ${quote(token)}: a number that begins with 0 is octal, and 8 and 9 are not octal digits`,
     );
   }
-  // The length goes first: to turn a million digits into a number takes long.
+  // The length is checked first, because converting a million digits takes long.
   const value = digits.length > maximumDigits ? undefined : BigInt(isOctal ? `0o${digits.slice(1)}` : digits);
   if (value === undefined || value >= 1n << 64n) {
-    throw new PtxError(line, `cannot read ${quote(token)}: a whole number has 64 bits at most`);
+    throw new PtxError(line, `cannot read ${quote(token)}: an integer has at most 64 bits`);
   }
   return value;
 }

@@ -1,30 +1,30 @@
 /**
- * The syntax tree of PTX text: what was written, before any name is looked up or any type checked.
+ * The syntax tree of PTX text, before names are resolved or types are checked.
  *
  * @module
  */
 
-/** PTX text that cannot be read or compiled. The message begins with the line. */
+/** PTX text cannot be parsed or compiled. The message begins with the line. */
 export class PtxError extends Error {
   override readonly name = "PtxError";
-  /** Where in the text, counted from 1. */
+  /** The line in the text, counted from 1. */
   readonly line: number;
 
   constructor(line: number, message: string) {
-    // What is quoted may be as long as the text.
+    // The message may quote a word as long as the text.
     super(`Line ${line}: ${message.replaceAll(/[^\s"]{200,}/g, (word) => `${word.slice(0, 200)}…`)}`);
     this.line = line;
   }
 }
 
-/** What PTX text begins with. Lines are counted from 1. */
+/** The header of PTX text. Lines are counted from 1. */
 export interface PtxHeader {
   readonly version: { readonly major: number; readonly minor: number; readonly line: number };
-  /** The target and its options, as `sm_60`. */
+  /** The target and its options, such as `sm_60`. */
   readonly target: { readonly names: readonly string[]; readonly line: number };
 }
 
-/** A module: one PTX text. */
+/** A module: the contents of one PTX text. */
 export interface PtxModule extends PtxHeader {
   readonly functions: readonly FunctionDeclaration[];
   readonly variables: readonly VariableDeclaration[];
@@ -34,12 +34,12 @@ export interface PtxModule extends PtxHeader {
 /** `.alias name, target;` */
 export interface FunctionAlias {
   readonly name: string;
-  /** The function that the name stands for. */
+  /** The function that the alias stands for. */
   readonly target: string;
   readonly line: number;
 }
 
-/** A `.entry` or `.func`. */
+/** An `.entry` or a `.func`. */
 export interface FunctionDeclaration {
   readonly kind: "entry" | "func";
   readonly name: string;
@@ -47,7 +47,10 @@ export interface FunctionDeclaration {
   readonly linkage: string | undefined;
   readonly results: readonly VariableDeclaration[];
   readonly parameters: readonly VariableDeclaration[];
-  /** What stands around the parameters, as `maxntid` with its numbers, `noreturn`, or `unified` of an `.attribute`. */
+  /**
+   * The directives around the parameters, such as `maxntid` with its numbers, `noreturn`, or `unified` in an
+   * `.attribute`.
+   */
   readonly directives: readonly FunctionDirective[];
   /** Undefined for a declaration without a definition. */
   readonly body: readonly Statement[] | undefined;
@@ -58,12 +61,12 @@ export interface FunctionDeclaration {
 export interface FunctionDirective {
   /** Without its dot. */
   readonly name: string;
-  /** The numbers behind it; an attribute keeps none. */
+  /** The numbers that follow it. Always empty for an attribute. */
   readonly values: readonly number[];
   readonly line: number;
 }
 
-/** A variable in any state space but registers; parameters too. */
+/** A variable or a parameter. Registers are declared by {@linkcode RegisterDeclaration}. */
 export interface VariableDeclaration {
   readonly kind: "variable";
   readonly name: string;
@@ -74,26 +77,28 @@ export interface VariableDeclaration {
   readonly type: string;
   /** 1, 2, 4 or 8. */
   readonly vectorLength: number;
-  /** The lengths of an array, outermost first, and none for a scalar. The first is 0 where nothing tells it. */
+  /** The lengths of an array, outermost first. Empty for a scalar. The first is 0 if it is not known. */
   readonly dimensions: readonly number[];
-  /** `undefined` for a scalar, else the number of elements in all dimensions; 0 for an unsized array. */
+  /** Undefined for a scalar. For an array, the number of elements in all dimensions, or 0 if it is unsized. */
   readonly elementCount: number | undefined;
-  /** Declared with `.align`, in bytes. */
+  /** The alignment in bytes, if declared with `.align`. */
   readonly alignment: number | undefined;
   readonly initializer: Initializer | undefined;
   readonly line: number;
 }
 
-/** What stands behind a variable's `=`. */
+/** What follows a variable's `=`. */
 export type Initializer = IntegerOperand | FloatOperand | AddressInitializer | InitializerList;
 
-/** The address of another variable, as `name`, `generic(name)+4`, or some bits of one as `0xFF00(generic(name)+4)`. */
+/**
+ * The address of another variable, such as `name` or `generic(name)+4`, or some of its bits: `0xFF00(generic(name)+4)`.
+ */
 export interface AddressInitializer {
   readonly kind: "addressOf";
   readonly name: string;
-  /** Bytes beyond it. */
+  /** Bytes to add to the address. */
   readonly offset: bigint;
-  /** Which bits of it; undefined for all. */
+  /** Which bits of the address. Undefined for all. */
   readonly mask: bigint | undefined;
   readonly line: number;
 }
@@ -116,7 +121,7 @@ export interface RegisterDeclaration {
   readonly line: number;
 }
 
-/** What a function's body consists of. */
+/** A statement in a function's body. */
 export type Statement =
   | Instruction
   | Label
@@ -162,14 +167,14 @@ export interface CallTargets {
 export interface CallPrototype {
   readonly kind: "callPrototype";
   readonly name: string;
-  /** Their names are whatever was written, `_` most often. */
+  /** Their names are arbitrary, most often `_`. */
   readonly results: readonly VariableDeclaration[];
   readonly parameters: readonly VariableDeclaration[];
   readonly directives: readonly FunctionDirective[];
   readonly line: number;
 }
 
-/** A directive in a body that the parser does not know: whoever needs the body decides. */
+/** A directive in a body that the parser does not know. The user of the body decides what to do. */
 export interface UnknownDirective {
   readonly kind: "directive";
   readonly name: string;
@@ -205,21 +210,21 @@ export type Operand =
   | PairOperand
   | SumOperand;
 
-/** A register, special register, variable, label or function; `_` for a result that nobody wants. */
+/** A register, special register, variable, label or function, or `_` for a discarded result. */
 export interface NameOperand {
   readonly kind: "name";
   readonly name: string;
-  /** `x` of `%tid.x`, without its dot. */
+  /** The `x` of `%tid.x`, without its dot. */
   readonly component: string | undefined;
 }
 
-/** An integer, as written: a minus sign makes it negative. */
+/** An integer literal. A minus sign makes it negative. */
 export interface IntegerOperand {
   readonly kind: "integer";
   readonly value: bigint;
 }
 
-/** `0f` and eight hexadecimal digits are `single`; `0d` and sixteen, and decimal numbers, are `double`. */
+/** `0f` and eight hexadecimal digits are `single`. `0d` and sixteen, and decimal numbers, are `double`. */
 export interface FloatOperand {
   readonly kind: "float";
   readonly precision: "single" | "double";
@@ -229,7 +234,7 @@ export interface FloatOperand {
 /** `[%rd1+4]`, `[name]`, `[16]`. */
 export interface AddressOperand {
   readonly kind: "address";
-  /** Undefined for an absolute address, which is then the offset. */
+  /** Undefined for an absolute address, which is the offset. */
   readonly base: NameOperand | undefined;
   readonly offset: bigint;
 }

@@ -5,7 +5,7 @@ import { firstThreadsLine, runThreads, threadsModule, upTo } from "./threads.ts"
 import { allocate, load } from "./compiler_device.ts";
 
 const shared = ".shared .align 4 .b32 cells[1024];";
-/** Where a thread's own cell lies, in `%r3`, and that of the next thread, in `%r4`. */
+/** Computes the offsets of a thread's own cell, in `%r3`, and of the next thread's, in `%r4`. */
 function cellsOf(threads: number): string {
   return `
   ${shared}
@@ -17,7 +17,7 @@ function cellsOf(threads: number): string {
 }
 
 for (const block of [[1, 1, 1], [33, 1, 1], [64, 1, 1], [4, 3, 5], [7, 2, 9], [1024, 1, 1], [16, 8, 8]] as const) {
-  test(`what a thread stores before a barrier, the others of ${block.join(" x ")} read behind it`, () => {
+  test(`threads of a ${block.join(" x ")} block read behind a barrier what others stored before it`, () => {
     const count = block[0] * block[1] * block[2];
     const rounds = 5;
     const written = runThreads(
@@ -47,7 +47,7 @@ LOOP:
 test("threads that have exited no longer count, whether they exit before or while others wait", () => {
   const before = "setp.lt.u32 %p1, %r0, 10;\n@%p1 exit;\nbar.sync 0;\nst.global.u32 [%rd2], 7;";
   assertEquals(runThreads(before, { block: [64, 1, 1] }), upTo(64, (thread) => thread < 10 ? 0 : 7));
-  // Those of the last warp go on where the others already wait, then exit in a loop, one after another.
+  // The threads of the last warp resume at the barrier where the others wait, then exit in a loop, one after another.
   const meanwhile = `
   setp.lt.u32 %p1, %r0, 32;
   @%p1 bra WAIT;
@@ -65,7 +65,7 @@ WAIT:
   assertEquals(runThreads(meanwhile, { block: [64, 1, 1] }), upTo(64, (thread) => thread < 32 ? 7 : 0));
 });
 
-test("barriers are matched by their numbers, wherever they stand", () => {
+test("barriers are matched by their numbers, wherever they are in the code", () => {
   const written = runThreads(
     `${cellsOf(96)}
   and.b32 %r6, %r0, 3;
@@ -96,8 +96,8 @@ DONE:
   assertEquals(written, upTo(96, (thread) => (thread + 1) % 96 + added[thread % 4]!));
 });
 
-test("a barrier of so many threads lets them go on, and no others wait for it", () => {
-  // Each pair of warps has a barrier of its own; the last warp has none.
+test("a barrier with a count releases that many threads, and does not affect others", () => {
+  // Each pair of warps has a barrier of its own. The last warp has none.
   const written = runThreads(
     `${cellsOf(160)}
   shr.u32 %r6, %r0, 6;
@@ -116,8 +116,8 @@ DONE:
   assertEquals(written, upTo(160, (thread) => thread < 128 ? thread ^ 32 : 2));
 });
 
-test("where more wait than a barrier counts, those that came first go on and the others wait for as many again", () => {
-  // Warp 3 comes only when two of the three others have gone on.
+test("if more threads wait than a barrier counts, the first resume and the others wait for as many again", () => {
+  // Warp 3 arrives only when two of the other three have resumed.
   const written = runThreads(
     `
   .shared .b32 gone;
@@ -140,7 +140,7 @@ WAIT:
 
 test("threads arrive at a barrier without waiting", () => {
   const rounds = 4;
-  // Warp 0 makes, warp 1 takes: barrier 1 says that there is something, barrier 2 that it was taken.
+  // Warp 0 produces and warp 1 consumes. Barrier 1 signals that there is a value, barrier 2 that it was consumed.
   const written = runThreads(
     `
   .shared .b32 made[32];
@@ -172,7 +172,7 @@ NEXT:
   assertEquals(written, upTo(64, (thread) => thread < 32 ? 0 : 1234));
 });
 
-test("warps that are not full count as full ones at barriers that count threads", () => {
+test("partial warps count as full at barriers that count threads", () => {
   for (const [first, second] of [["bar.sync", "bar.sync"], ["bar.arrive", "bar.sync"], ["bar.sync", "bar.arrive"]]) {
     const written = runThreads(
       `
@@ -184,7 +184,7 @@ test("warps that are not full count as full ones at barriers that count threads"
     );
     assertEquals(written, upTo(33, () => 7), `${first}, ${second}`);
   }
-  // The same threads arrive, exit, and must not count twice.
+  // Threads that arrive and then exit must not count twice.
   const twice = `
   setp.lt.u32 %p1, %r0, 32;
   @%p1 bar.arrive 1, 96;
@@ -200,7 +200,7 @@ WAIT:
   assertEquals(runThreads(twice, { block: [96, 1, 1] }), upTo(96, (thread) => thread === 0 || thread >= 32 ? 9 : 0));
 });
 
-test("barriers count predicates, and tell whether all or any hold", () => {
+test("barriers count predicates, and test whether all or any are true", () => {
   const reduce = (barrier: string) => `
   setp.ge.u32 %p3, %r0, 90;
   @%p3 exit;
@@ -228,7 +228,7 @@ test("barriers count predicates, and tell whether all or any hold", () => {
   const block = [100, 1, 1] as const;
   assertEquals(runThreads(reduce("3"), { block }), upTo(100, (thread) => thread < 90 ? expected : 0));
   assertEquals(runThreads(reduce("3, 96"), { block }), upTo(100, (thread) => thread < 90 ? expected : 0));
-  // Of two groups at the same barrier, each gets its own count; one that only arrives has no predicate.
+  // Two groups at the same barrier each get their own count. A thread that only arrives has no predicate.
   const groups = `
   shr.u32 %r1, %r0, 5;
   and.b32 %r2, %r0, %r1;
@@ -315,18 +315,18 @@ const deadlocks: readonly [what: string, body: string, threads: number, waiting:
 ];
 
 for (const [what, body, threads, waiting] of deadlocks) {
-  test(`threads that wait for ever are reported with their lines: ${what}`, () => {
+  test(`deadlocks are reported with their lines: ${what}`, () => {
     const error = assertThrows(() => runThreads(body, { block: [threads, 1, 1] }), DeadlockError) as DeadlockError;
     const named = waiting.replace(/\+(\d)/g, (_, line) => `${firstThreadsLine + Number(line)}`);
     assertEquals(
       error.message,
-      `all threads of the block that have not exited wait, and none can go on: ${named}`,
+      `all threads of the block that have not exited wait, and none can continue: ${named}`,
     );
     assertEquals(error.line, Number(/line (\d+)/.exec(named)![1]));
   });
 }
 
-test("the block after one in which threads waited for ever begins anew", () => {
+test("the block after a deadlock begins anew", () => {
   const out = allocate(128);
   const module = load(threadsModule("ld.global.u32 %r1, [%rd1];\nbar.sync 1, %r1;\nst.global.u32 [%rd2], 7;"));
   const counts = [96, 32].map((count) => {

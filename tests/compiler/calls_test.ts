@@ -8,9 +8,9 @@ import { runThreads, threadsModule, upTo } from "./threads.ts";
 
 const few = { block: [3, 1, 1] } as const;
 
-/** What a body is refused with, and its line, counted from the body's first. */
+/** The error for a body, and its line, counted from the body's first. */
 function refusal(body: string, declarations: string): [line: number, message: string] {
-  // Declarations are in one line, so that they move the body by one.
+  // The declarations are on one line, so that they move the body by one.
   const ptx = testModule(body).replace(".visible", `${declarations.replaceAll("\n", " ")}\n.visible`);
   const error = assertThrows(() => compilePtx(ptx), PtxError) as PtxError;
   return [error.line - firstBodyLine - 1, error.message];
@@ -62,7 +62,7 @@ test("structures of any size are passed and returned by value", () => {
 
 const types = [["u8", 1], ["s16", 2], ["b32", 4], ["f32", 4], ["u64", 8], ["f64", 8]] as const;
 
-test("many arguments and results of every type go where they belong, from variables, registers and numbers", () => {
+test("arguments and results of every type are passed from variables, registers and literals", () => {
   const random = randomNumbers(0x9e37_79b9_7f4a_7c15n);
   const below = (limit: number) => Number(random() % BigInt(limit));
   for (let round = 0; round < 40; round++) {
@@ -159,7 +159,7 @@ const double = `
   .reg .b32 %r; .reg .b64 %rd; ld.param.u32 %r, [a]; shl.b32 %r, %r, 4; nanosleep.u32 %r; st.param.b32 [r], %r; ret;
 }`;
 
-test("a call under a predicate is made by those threads alone for which it holds", () => {
+test("a predicated call is made only by threads whose predicate is true", () => {
   const written = runThreads(
     `
   and.b32 %r3, %r0, 1;
@@ -174,7 +174,7 @@ test("a call under a predicate is made by those threads alone for which it holds
   assertEquals(written, upTo(40, (thread) => thread % 2 === 1 ? 2 * thread : 1000 + 16 * thread));
 });
 
-test("functions are called by their addresses, from registers and from variables", () => {
+test("functions can be called by address, from registers and from variables", () => {
   const written = runThreads(
     `
   .param .b32 a; .param .b32 b;
@@ -204,7 +204,7 @@ test("functions are called by their addresses, from registers and from variables
   assertEquals(written, upTo(70, (thread) => thread * taken[thread % 3]! * 100 + tabled[thread % 3]!));
 });
 
-test("a call of what is the address of no function faults, with its line", () => {
+test("a call of an address without a function faults, with its line", () => {
   for (const address of ["0", "8", "0x7a0500000008", "0x7a0500000ff0", "0x7a0000020000"]) {
     const fault = faultOf(
       `mov.u64 %rd3, ${address};\nP: .callprototype (.param .b32 _) _ (.param .b32 _);\n call (%r3), %rd3, (%r0), P;`,
@@ -212,12 +212,12 @@ test("a call of what is the address of no function faults, with its line", () =>
     );
     assertEquals([fault.kind, fault.address], [faultKind.invalidFunction, BigInt(address)]);
   }
-  // A kernel is no function that can be called.
+  // A kernel cannot be called.
   const ofKernel = faultOf("mov.u64 %rd3, test;\nP: .callprototype _ ();\ncall %rd3, (), P;", double);
   assertEquals(ofKernel.kind, faultKind.invalidFunction);
 });
 
-test("what a prototype says too much of does not reach other threads' memory", () => {
+test("a prototype with too many parameters does not reach other threads' memory", () => {
   const fault = (): number[] =>
     runThreads(
       `
@@ -240,7 +240,7 @@ test("what a prototype says too much of does not reach other threads' memory", (
   assertEquals(fault(), upTo(8, (thread) => thread * 1001));
 });
 
-test("names of other modules' kind lead to the functions that they mean", () => {
+test("aliases and weak names resolve to their functions", () => {
   const declarations = `
 .func (.param .b32 r) later(.param .b32 a);
 .extern .func (.param .b32 r) unused(.param .b32 a, .param .b64 b);
@@ -259,7 +259,7 @@ test("names of other modules' kind lead to the functions that they mean", () => 
   assertEquals(written, [17, 18, 19]);
 });
 
-test("functions call themselves and each other, each time with registers of their own", () => {
+test("recursive functions have their own registers in each call", () => {
   const declarations = `
 .func (.param .b32 r) odd(.param .b32 n);
 .func (.param .b32 r) fibonacci(.param .b32 n) {
@@ -310,7 +310,7 @@ DONE:
   assertEquals(written, upTo(20, (thread) => fibonacci(thread) * 10 + Number(thread % 2 === 0)));
 });
 
-/** Calls itself as often as it is told, or without end, with some local memory each time. */
+/** Calls itself as often as it is told, or endlessly, with some local memory each time. */
 const deep = `
 .func (.param .b32 r) deep(.param .b32 n) {
   .reg .b32 %r<6>; .reg .pred %p;
@@ -328,7 +328,7 @@ const deep = `
   ret;
 }`;
 
-test("a thread may go as deep as its stack allows, and no deeper", () => {
+test("recursion is limited by the stack", () => {
   const body = `
   .local .b32 own;
   st.local.u32 [own], %r0;
@@ -351,7 +351,7 @@ test("a thread may go as deep as its stack allows, and no deeper", () => {
   }
 });
 
-test("alloca gives memory of the thread's own, until the function returns", () => {
+test("alloca allocates memory of the thread until the function returns", () => {
   const declarations = `
 .func (.param .b64 place) use(.param .b32 size) {
   .reg .b32 %r<4>; .reg .b64 %rd<4>;
@@ -396,7 +396,7 @@ test("alloca gives memory of the thread's own, until the function returns", () =
   assertEquals(written, upTo(4, (thread) => thread * 100 + 95 + 150000));
 });
 
-test("alloca faults where there is no room, however much is wanted", () => {
+test("alloca faults if there is no room, whatever the size", () => {
   for (const size of ["100000", "0xffffffff", "0xfffffffffffffff0", "0xffffffffffffffff", "0x7fffffffffffffff"]) {
     const fault = faultOf(`mov.u64 %rd3, ${size};\nalloca.u64 %rd4, %rd3;\nst.local.u32 [%rd4], 1;`, "");
     assertEquals([fault.kind, fault.line - firstBodyLine], [faultKind.stackOverflow, 12], size);
@@ -405,7 +405,7 @@ test("alloca faults where there is no room, however much is wanted", () => {
   assertEquals(often.kind, faultKind.stackOverflow);
 });
 
-test("a stack that is set to where it never was does not lead into others' memory", () => {
+test("a stack pointer that was never saved does not reach others' memory", () => {
   const body = `
   .local .align 16 .b8 frame[256];
   alloca.u64 %rd4, 64;
@@ -434,8 +434,8 @@ OVER:
   }
 });
 
-test("a function that writes past its frame reaches its thread's local memory alone", () => {
-  // Everything below and above its own frame that it may write at all, with what its callers have in registers intact.
+test("a function that writes past its frame only reaches its thread's local memory", () => {
+  // Writes all memory that it may write above and below its own frame. Its callers' registers must stay intact.
   const declarations = `
 .func spoil() {
   .reg .b64 %rd<5>; .reg .pred %p;
@@ -478,15 +478,15 @@ const refused: readonly [declarations: string, body: string, line: number, messa
   [double, "call (%rd2), twice, (%r1);", 0, /%rd2 is "\.b64"/],
   [double, ".param .b64 a;\ncall (%r1), twice, (a);", 1, /"a" has 8 bytes, and the function takes 4/],
   [double, ".param .b64 a;\ncall (a), twice, (%r1);", 1, /"a" has 8 bytes, and the function takes 4/],
-  [double, ".local .b32 a;\ncall (%r1), twice, (a);", 1, /"a" is no variable in "\.param" of the function/],
-  [double, "call (%r1), twice, (out);", 0, /"out" is no variable in "\.param" of the function/],
+  [double, ".local .b32 a;\ncall (%r1), twice, (a);", 1, /"a" is not a variable of the function in "\.param"/],
+  [double, "call (%r1), twice, (out);", 0, /"out" is not a variable of the function in "\.param"/],
   [double, "call (%r1), twice, ([out]);", 0, /./],
-  [double, "call (%r1), none, (%r1);", 0, /cannot find "none": nothing declares it/],
+  [double, "call (%r1), none, (%r1);", 0, /cannot find "none": it is not declared/],
   ["", "call test, (%rd0, %rd1);", 0, /"test" is a kernel/],
   ["", "P: .callprototype _ (.param .b32 a);\ncall %rd1, (%r1, %r2), P;", 1, /it has 2 arguments/],
   ["", "P: .callprototype _ (.param .b32 a);\ncall %rd1, (%rd2), P;", 1, /%rd2 is "\.b64"/],
-  [double, "T: .calltargets twice, thrice;\ncall (%r1), %rd2, (%r1), T;", 1, /name a \.callprototype/],
-  [".extern .func f();", "call f;", 0, /the module declares "f" and does not define it, and the device has no such/],
+  [double, "T: .calltargets twice, thrice;\ncall (%r1), %rd2, (%r1), T;", 1, /use a \.callprototype/],
+  [".extern .func f();", "call f;", 0, /the module declares "f" but does not define it, and the device has no such/],
   [".extern .func (.param .b64 r) malloc(.param .b64 a);", "call (%rd2), malloc, (8);", 0, /cannot allocate memory/],
   [".extern .func free(.param .b64 a);", "\ncall free, (%rd2);", 1, /cannot allocate memory/],
   [".extern .func (.param .b32 r) cudaDeviceSynchronize();", "call (%r1), cudaDeviceSynchronize;", 0, /dynamic para/],
@@ -521,30 +521,35 @@ const refused: readonly [declarations: string, body: string, line: number, messa
     0,
     /its parameters are not those that CUDA declares/,
   ],
-  // What prints knows its result and arguments in the frame alone: elsewhere it would reach others' memory.
+  // Printing finds its result and arguments in the frame only. Anywhere else, it would access others' memory.
   [
     `${vprintf} .global .u32 g;`,
     "call (g), vprintf, (%rd1, %rd1);",
     0,
-    /"g" is no variable in "\.param" of the function/,
+    /"g" is not a variable of the function in "\.param"/,
   ],
   [
     `${vprintf} .global .u64 g;`,
     "call (%r1), vprintf, (g, %rd1);",
     0,
-    /"g" is no variable in "\.param" of the function/,
+    /"g" is not a variable of the function in "\.param"/,
   ],
   [`${vprintf}`, ".param .b32 a; call (%r1), vprintf, (a, %rd1);", 0, /"a" has 4 bytes, and the function takes 8/],
-  [".func f(.param .b32 a[4]) { ret; }", "call f, (%r1);", 0, /"a" has 16 bytes, and takes a variable in "\.param"/],
+  [
+    ".func f(.param .b32 a[4]) { ret; }",
+    "call f, (%r1);",
+    0,
+    /"a" has 16 bytes, so a variable in "\.param" must be passed/,
+  ],
   [
     ".func (.param .b32 a[4]) f() { ret; }",
     "call (%r1), f;",
     0,
-    /"a" has 16 bytes, and takes a variable in "\.param"/,
+    /"a" has 16 bytes, so a variable in "\.param" must be passed/,
   ],
 ];
 
-test("calls that cannot be are refused with their line", () => {
+test("invalid calls are refused with their line", () => {
   for (const [declarations, body, line, message] of refused) {
     const [at, text] = refusal(body, declarations);
     assert(message.test(text) && !text.endsWith("."), `${body}: ${text}`);
@@ -552,21 +557,21 @@ test("calls that cannot be are refused with their line", () => {
   }
 });
 
-test("what is passed is read and written within its variable alone", () => {
+test("accesses to parameters stay within their variables", () => {
   const declarations = ".func f(.param .b32 x) { .reg .b32 %r; LOAD ret; }";
   for (const offset of ["+4", "+2", "+-4"]) {
     const [line, text] = refusal("call f, (%r1);", declarations.replace("LOAD", `ld.param.u32 %r, [x${offset}];`));
-    assert(line < 0 && /"ld\.param\.u32": the parameter "x" has 4 bytes$/.test(text), text);
+    assert(line < 0 && /"ld\.param\.u32": the parameter "x" has only 4 bytes$/.test(text), text);
   }
-  assert(/the parameter "a" has 4 bytes$/.test(refusal(".param .b32 a; st.param.b32 [a+4], 1;", "")[1]));
+  assert(/the parameter "a" has only 4 bytes$/.test(refusal(".param .b32 a; st.param.b32 [a+4], 1;", "")[1]));
   const huge = ".func f(.param .b8 x[2000000000]) { ret; }";
-  assert(/cannot pass "x": a function takes and returns 65536 bytes at most$/.test(refusal("call f, (%r1);", huge)[1]));
-  // Misaligned within the frame, and nowhere near the kernel's own parameters.
+  assert(/cannot pass "x": a function takes and returns at most 65536 bytes$/.test(refusal("call f, (%r1);", huge)[1]));
+  // Misaligned within the frame, far from the kernel's own parameters.
   const fault = faultOf(".param .align 4 .b8 a[8]; st.param.b32 [a+2], 1;", "");
   assertEquals([fault.kind, fault.address], [faultKind.misalignedAddress, 0x7a02_0000_0002n]);
 });
 
-test("calls go through as many functions as a module has", () => {
+test("call chains may be as long as a module has functions", () => {
   const count = 12_000;
   const functions = upTo(
     count,
@@ -580,11 +585,11 @@ test("calls go through as many functions as a module has", () => {
   ));
 });
 
-test("functions that cannot be are refused with their line", () => {
+test("invalid functions are refused with their line", () => {
   for (
     const [declarations, message] of [
       [".func f() { ret; }\n.func f() { ret; }", /Line 5: cannot define the function "f" twice/],
-      ["\n.alias f, g;", /Line 5: cannot find "g": nothing declares it/],
+      ["\n.alias f, g;", /Line 5: cannot find "g": it is not declared/],
     ] as const
   ) {
     const error = assertThrows(
@@ -596,7 +601,7 @@ test("functions that cannot be are refused with their line", () => {
   for (
     const [declaration, message] of [
       [".func f(.reg .b32 a) { ret; }", /cannot pass "a" in a register/],
-      [".func f(.param .b8 a[]) { ret; }", /variable numbers of arguments are not supported/],
+      [".func f(.param .b8 a[]) { ret; }", /variadic parameters are not supported/],
       [".func f(.param .align 32 .b8 a[32]) { ret; }", /it is aligned to more than 16 bytes/],
       [".func f() { .local .align 64 .b8 a[64]; ret; }", /cannot align "a" to more than 16 bytes/],
       [".func f() { frobnicate; }", /"frobnicate" is not known/],

@@ -1,6 +1,4 @@
-/**
- * A device for the compiler's tests: the memory, a table of bounds, and kernels run straight from their PTX.
- */
+/** A device for the compiler's tests: memory, a bounds table, and kernels that run straight from their PTX. */
 import {
   addressBase,
   compilePtx,
@@ -16,7 +14,7 @@ import { boundsTable } from "../../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../../src/software/execution/block_scheduler.ts";
 import { type ContextField, contextFields, contextOffset } from "../../src/software/compiler/launch_context.ts";
 
-/** What `device.fault` was told. */
+/** The arguments of `device.fault`. */
 export class Fault extends Error {
   readonly kind: number;
   readonly address: bigint;
@@ -46,7 +44,7 @@ const lengths = new Uint32Array(memory.buffer, places.bounds + boundsTable.lengt
 const launch = new Int32Array(memory.buffer, places.launch, contextFields.length);
 let heapEnd = places.heap;
 
-/** No test's kernel does as many steps. */
+/** No test's kernel executes as many steps. */
 const stepLimit = 2 ** 30;
 const steps = { count: 0 };
 
@@ -58,12 +56,12 @@ function countSteps(count: number): void {
 /** Memory that kernels may access. */
 export interface Allocation {
   readonly address: bigint;
-  /** The allocation's bytes and no others. */
+  /** Exactly the bytes of the allocation. */
   readonly bytes: Uint8Array;
   readonly view: DataView;
 }
 
-/** Allocates bytes, zeros, at the start of a granule; the first byte past them is out of bounds. */
+/** Allocates zeroed bytes at the start of a granule. The first byte past them is out of bounds. */
 export function allocate(byteLength: number): Allocation {
   const begin = heapEnd;
   heapEnd += Math.ceil((byteLength + 1) / 512) * 512;
@@ -82,7 +80,7 @@ function allow(begin: number, byteLength: number): void {
   allocations.fill(begin / 512 + 1, begin / 512, Math.ceil((begin + byteLength) / 512));
 }
 
-/** Memory that is 0, at a multiple of 65536, of which kernels may access the variables of an image alone. */
+/** Zeroed memory at a multiple of 65536. Kernels may only access the variables of an image in it. */
 function place(image: ModuleImage): Allocation {
   heapEnd = Math.ceil(heapEnd / 65536) * 65536;
   const begin = heapEnd;
@@ -97,13 +95,13 @@ function place(image: ModuleImage): Allocation {
   return { address, bytes, view };
 }
 
-/** How a kernel is run. */
+/** How to run a kernel. */
 export interface RunOptions {
   readonly grid?: readonly [number, number, number];
   readonly block?: readonly [number, number, number];
-  /** What the launch adds to the kernel's shared memory. */
+  /** The size of the dynamic shared memory. */
   readonly sharedMemoryBytes?: number;
-  /** Packed, from the first parameter on. */
+  /** The parameters, from the first on. */
   readonly parameters?: readonly { readonly type: "u16" | "u32" | "f32" | "u64"; readonly value: number | bigint }[];
 }
 
@@ -114,7 +112,7 @@ export interface TestModule {
   variable(name: string): Allocation;
 }
 
-/** Compiles PTX and returns a function that runs one of its kernels. */
+/** Compiles PTX, and returns a function that runs one of its kernels. */
 export function loadKernel(ptx: string, name: string): (options?: RunOptions) => void {
   const module = load(ptx);
   return (options) => module.run(name, options);
@@ -123,8 +121,8 @@ export function loadKernel(ptx: string, name: string): (options?: RunOptions) =>
 /**
  * Compiles PTX and places its variables.
  *
- * @param gangWidth how many threads are run at once, in gangs; a kernel for which that is impossible is an error
- * @param instructions those that the module may consist of
+ * @param gangWidth runs kernels in gangs of this width; throws if that is not possible
+ * @param instructions replaces the instructions of the software device
  */
 export function load(
   ptx: string,
@@ -225,7 +223,7 @@ export function load(
   return { run, variable };
 }
 
-/** What the other version of a kernel exports: see {@linkcode GangKernel}. */
+/** The exports of a {@linkcode GangKernel}. */
 interface GangExports {
   gangs(launch: number): number;
   threads(launch: number): void;
@@ -266,7 +264,7 @@ function runGangs(
   }
 }
 
-/** A module around the body of a kernel named `test` whose parameters are `out` and `in`, both addresses. */
+/** A module with a kernel named `test`, whose parameters are the addresses `out` and `in`. */
 export function testModule(body: string): string {
   return `.version 7.0
 .target sm_60
@@ -286,10 +284,10 @@ ${body}
 `;
 }
 
-/** Line of the first line of a body within {@linkcode testModule}. */
+/** The line of a body's first line in {@linkcode testModule}. */
 export const firstBodyLine = 13;
 
-/** Runs a body once, on `input`, and returns what it wrote to `out`. */
+/** Runs a body once with `input`, and returns what it wrote to `out`. */
 export function runBody(body: string, input: DataView | undefined, outputBytes: number): DataView {
   const source = allocate(input?.byteLength ?? 8);
   if (input !== undefined) source.bytes.set(new Uint8Array(input.buffer, input.byteOffset, input.byteLength));

@@ -7,7 +7,7 @@ function words(...values: number[]): DataView {
   return new DataView(Uint32Array.from(values).buffer);
 }
 
-test("a loop runs as often as its condition says", () => {
+test("a loop runs while its condition holds", () => {
   const body = `
   mov.u32 %r1, 0;
   mov.u32 %r2, 0;
@@ -25,8 +25,8 @@ done:
   }
 });
 
-test("loops nest, are left from within, and continue from within", () => {
-  // Counts pairs i < 20, j < i with j not a multiple of 3, until i * j is over 200.
+test("loops nest, break and continue", () => {
+  // Counts pairs i < 20, j < i where j is not a multiple of 3, until i * j exceeds 200.
   const body = `
   mov.u32 %r1, 0;
   mov.u32 %r9, 0;
@@ -87,7 +87,7 @@ second:
   }
 });
 
-test("thousands of conditions, loops and exits stand one after another", () => {
+test("thousands of conditions, loops and exits can follow each other", () => {
   const steps = {
     condition: (index: number) => `
   setp.eq.u32 %p1, %r1, ${index};
@@ -118,7 +118,7 @@ ${Array.from({ length: 3000 }, (_, index) => step(index)).join("")}
   }
 });
 
-test("brx.idx goes to the target of its index", () => {
+test("brx.idx branches to the target with its index", () => {
   const body = `
   ld.global.u32 %r1, [%rd1];
 targets: .branchtargets zero, one, loop, one;
@@ -140,7 +140,7 @@ done:
   assertEquals(results, [7, 101, 1, 101]);
 });
 
-test("a predicate guards an instruction, and a thread leaves where it says", () => {
+test("a predicate guards an instruction, and a thread exits where it says", () => {
   const ptx = testModule(`
   mov.u32 %r1, %tid.x;
   mul.wide.u32 %rd2, %r1, 4;
@@ -161,7 +161,7 @@ test("a predicate guards an instruction, and a thread leaves where it says", () 
   assertEquals(results, [99, 20, 99, 20, 99, 20, 0, 0]);
 });
 
-test("every thread of every block has its own numbers", () => {
+test("every thread of every block has its own special registers", () => {
   const ptx = testModule(`
   mov.u32 %r1, %ctaid.z;
   mov.u32 %r2, %nctaid.y;
@@ -195,7 +195,7 @@ test("every thread of every block has its own numbers", () => {
   }
 });
 
-/** A graph of blocks, each of which changes a number in its own way and goes on by one of its bits. */
+/** A graph of blocks. Each changes a number in its own way, and branches on one of the number's bits. */
 interface RandomProgram {
   readonly targets: readonly (readonly [number, number])[];
   readonly ptx: string;
@@ -236,7 +236,7 @@ function interpret({ targets }: RandomProgram, seed: number): [value: number, st
   return [value, steps];
 }
 
-test("random graphs of blocks, most of them irreducible, run as an interpreter runs them", () => {
+test("random graphs of blocks, most of them irreducible, match an interpreter", () => {
   const random = randomNumbers(88172645463325252n);
   const [out, source] = [allocate(8), allocate(4)];
   for (let program = 0; program < 400; program++) {

@@ -11,96 +11,96 @@ import { randomNumbers } from "./instructions/operations.ts";
 
 const refused: readonly [body: string, message: RegExp][] = [
   ["frobnicate.u32 %r1, %r2;", /"frobnicate\.u32": the instruction "frobnicate" is not known/],
-  ["add.u8 %r1, %r2, %r3;", /"add\.u8": "\.u8" is not supported there/],
-  ["add.rz.u32 %r1, %r2, %r3;", /"\.u32" is not supported there/],
-  ["mul.rn.ftz.f64 %fd1, %fd2, %fd3;", /"\.f64" is not supported there/],
-  ["add.u32.u32 %r1, %r2, %r3;", /"\.u32" is not supported there/],
+  ["add.u8 %r1, %r2, %r3;", /"add\.u8": "\.u8" is not supported here/],
+  ["add.rz.u32 %r1, %r2, %r3;", /"\.u32" is not supported here/],
+  ["mul.rn.ftz.f64 %fd1, %fd2, %fd3;", /"\.f64" is not supported here/],
+  ["add.u32.u32 %r1, %r2, %r3;", /"\.u32" is not supported here/],
   ["add %r1, %r2, %r3;", /a modifier or a type is missing/],
   ["add.u32 %r1, %r2;", /it has 2 operands/],
   ["add.u32 %r1, %r2, %rd3;", /%rd3 is "\.b64", where "\.u32" is needed/],
   ["add.u32 %r1, %f2, %r3;", /%f2 is "\.f32"/],
   ["add.u64 %r1, %rd2, %rd3;", /%r1 is "\.b32"/],
-  ["add.u32 5, %r2, %r3;", /its result must go into a register/],
+  ["add.u32 5, %r2, %r3;", /its result must be a register/],
   ["add.u32 %r1, %r2, 0x1FFFFFFFF;", /does not fit into "\.u32"/],
-  ["add.f32 %f1, %f2, 1;", /the integer 1 stands where/],
+  ["add.f32 %f1, %f2, 1;", /the integer 1 is used where/],
   ["add.u32 %r1, %r2, [%rd1];", /operand of the wrong kind/],
   ["mov.u32 %r1, %r30;", /cannot find "%r30"/],
   ["mov.u32 %r1, %pm0;", /%pm0 is not supported/],
   ["mov.u32 %r1, %cluster_ctaid.x;", /%cluster_ctaid\.x is not supported/],
   ["mov.u32 %r1, %tid.q;", /%tid\.q is not supported/],
-  ["ld.global.u32 %r1, %rd1;", /must stand in brackets/],
+  ["ld.global.u32 %r1, %rd1;", /must be in brackets/],
   ["ld.global.u32 %h1, [%rd1];", /%h1 is "\.b16"/],
-  ["ld.acquire.global.u32 %r1, [%rd1];", /"\.acquire" is not supported there|a modifier or a type is missing/],
+  ["ld.acquire.global.u32 %r1, [%rd1];", /"\.acquire" is not supported here|a modifier or a type is missing/],
   ["ld.global.v2.u32 {%r1, %r2, %r3}, [%rd1];", /vector of 2/],
   ["ld.global.v4.u64 {%rd2, %rd3, %rd4, %rd5}, [%rd1];", /16 bytes/],
-  ["ld.param.u64 %rd1, [out+8];", /the parameter "out" has 8 bytes/],
-  ["ld.param.u32 %r1, [out+2];", /no multiple of 4/],
-  ["ld.global.u32 %r1, [out];", /"out" lies in "\.param"/],
-  ["st.param.u32 [out], 1;", /a kernel's parameters cannot be changed/],
+  ["ld.param.u64 %rd1, [out+8];", /the parameter "out" has only 8 bytes/],
+  ["ld.param.u32 %r1, [out+2];", /not a multiple of 4/],
+  ["ld.global.u32 %r1, [out];", /"out" is in "\.param"/],
+  ["st.param.u32 [out], 1;", /a kernel's parameters are read-only/],
   ["bra nowhere;", /cannot find "nowhere"/],
   ["bra %r1;", /must name a label/],
-  ["@%r1 bra out;", /cannot take "%r1" as a predicate/],
-  ["setp.lt.and.u32 %p1, %r1, %r2;", /go together/],
-  ["setp.lt.u32 %p1, %r1, %r2, %p2;", /go together/],
-  ["setp.lt.b32 %p1, %r1, %r2;", /is not supported there/],
+  ["@%r1 bra out;", /cannot use "%r1" as a predicate/],
+  ["setp.lt.and.u32 %p1, %r1, %r2;", /a predicate as last operand needs one of/],
+  ["setp.lt.u32 %p1, %r1, %r2, %p2;", /a predicate as last operand needs one of/],
+  ["setp.lt.b32 %p1, %r1, %r2;", /is not supported here/],
   ["lop3.b32 %r1, %r2, %r3, %r4, %r5;", /truth table/],
-  ["cvt.f32.f64 %f1, %fd1;", /it must say how to round: \.rn, \.rz, \.rm or \.rp/],
-  ["cvt.rzi.f32.s32 %f1, %r1;", /it must say how to round: \.rn, \.rz, \.rm or \.rp/],
-  ["cvt.s32.f32 %r1, %f1;", /must say how to round/],
+  ["cvt.f32.f64 %f1, %fd1;", /it needs a rounding mode: \.rn, \.rz, \.rm or \.rp/],
+  ["cvt.rzi.f32.s32 %f1, %r1;", /it needs a rounding mode: \.rn, \.rz, \.rm or \.rp/],
+  ["cvt.s32.f32 %r1, %f1;", /needs a rounding mode/],
   ["cvt.rn.f64.f32 %fd1, %f1;", /does not apply/],
   ["cvt.rn.f32.f16 %f1, %h1;", /does not apply/],
   ["cvt.rn.f16.f16 %h1, %h2;", /does not apply/],
-  ["cvt.f16.f32 %h1, %f1;", /it must say how to round/],
-  ["cvt.rna.f16.f32 %h1, %f1;", /"\.f16" is not supported there/],
+  ["cvt.f16.f32 %h1, %f1;", /it needs a rounding mode/],
+  ["cvt.rna.f16.f32 %h1, %f1;", /"\.f16" is not supported here/],
   ["cvt.rn.ftz.f16.f64 %h1, %fd1;", /\.ftz needs a type of \.f32/],
-  ["cvt.rn.sat.bf16.f32 %h1, %f1;", /\.sat does not go with \.bf16/],
-  ["cvt.rn.bf16.s8 %h1, %h2;", /nothing converts between \.bf16 and integers of 8 bits/],
+  ["cvt.rn.sat.bf16.f32 %h1, %f1;", /\.sat cannot be combined with \.bf16/],
+  ["cvt.rn.bf16.s8 %h1, %h2;", /there is no conversion between \.bf16 and 8-bit integers/],
   ["cvt.rn.bf16.bf16 %h1, %h2;", /\.rn does not apply: nothing is rounded/],
-  ["set.lo.u32.s32 %r1, %r2, %r3;", /\.lo compares unsigned numbers/],
-  ["set.lt.f32.b32 %f1, %r2, %r3;", /\.lt needs numbers: bits are equal or not, \.eq or \.ne/],
-  ["set.lo.u16.f16 %h1, %h2, %h3;", /"\.f16" is not supported there/],
-  ["set.eq.ftz.bf16.f32 %h1, %f1, %f2;", /\.ftz does not go with a result of \.bf16/],
-  ["ld.global.f16 %h1, [%rd1];", /"\.f16" is not supported there/],
+  ["set.lo.u32.s32 %r1, %r2, %r3;", /\.lo needs an unsigned type/],
+  ["set.lt.f32.b32 %f1, %r2, %r3;", /\.lt cannot compare untyped bits: use \.eq or \.ne/],
+  ["set.lo.u16.f16 %h1, %h2, %h3;", /"\.f16" is not supported here/],
+  ["set.eq.ftz.bf16.f32 %h1, %f1, %f2;", /\.ftz cannot be combined with a \.bf16 result/],
+  ["ld.global.f16 %h1, [%rd1];", /"\.f16" is not supported here/],
   ["mov.u32 %r1, 08;", /cannot read "08"/],
   ["fma.f64 %fd1, %fd2, %fd3, %fd4;", /a modifier or a type is missing/],
-  ["fma.rn.sat.f64 %fd1, %fd2, %fd3, %fd4;", /"\.f64" is not supported there/],
+  ["fma.rn.sat.f64 %fd1, %fd2, %fd3, %fd4;", /"\.f64" is not supported here/],
   ["bar.sync;", /it has 0 operands/],
-  ["bar.sync 16;", /a block has the barriers 0 to 15/],
-  ["bar.sync -1;", /a block has the barriers 0 to 15/],
-  ["barrier.arrive 1, 40;", /is a multiple of 32/],
-  ["bar.red.popc.u32 %r1, 3, 0, %p1;", /is a multiple of 32/],
+  ["bar.sync 16;", /the barriers of a block are 0 to 15/],
+  ["bar.sync -1;", /the barriers of a block are 0 to 15/],
+  ["barrier.arrive 1, 40;", /must be a multiple of 32/],
+  ["bar.red.popc.u32 %r1, 3, 0, %p1;", /must be a multiple of 32/],
   ["bar.arrive 1;", /it has 1 operands/],
-  ["bar.red.xor.pred %p1, 0, %p2;", /"\.xor" is not supported there/],
+  ["bar.red.xor.pred %p1, 0, %p2;", /"\.xor" is not supported here/],
   ["bar.red.and.pred %r1, 0, %p2;", /%r1 is "\.b32"/],
   ["bar.red.popc.u32 %r1, 0, %r2;", /%r2 is "\.b32"/],
   ["bar.sync 0, %rd2;", /%rd2 is "\.b64"/],
-  ["barrier.sync.unaligned 0;", /"\.unaligned" is not supported there/],
+  ["barrier.sync.unaligned 0;", /"\.unaligned" is not supported here/],
   ["shfl.sync.bfly.b32 %r1, %r2, 1, 31;", /it has 4 operands/],
-  ["shfl.bfly.b32 %r1, %r2, 1, 31;", /write shfl\.sync/],
-  ["shfl.sync.bfly.b64 %rd1, %rd2, 1, 31, -1;", /"\.b64" is not supported there/],
-  ["shfl.sync.left.b32 %r1, %r2, 1, 31, -1;", /"\.left" is not supported there/],
-  ["vote.all.pred %p1, %p2;", /write vote\.sync/],
-  ["vote.sync.ballot.pred %p1, %p2, -1;", /"\.pred" is not supported there/],
-  ["match.any.sync.b32 %r1|%p1, %r2, -1;", /only \.all gives a predicate/],
-  ["redux.sync.and.u32 %r1, %r2, -1;", /"\.u32" is not supported there/],
-  ["redux.sync.add.f32 %f1, %f2, -1;", /"\.f32" is not supported there/],
-  ["call f;", /cannot find "f": nothing declares it/],
+  ["shfl.bfly.b32 %r1, %r2, 1, 31;", /use shfl\.sync/],
+  ["shfl.sync.bfly.b64 %rd1, %rd2, 1, 31, -1;", /"\.b64" is not supported here/],
+  ["shfl.sync.left.b32 %r1, %r2, 1, 31, -1;", /"\.left" is not supported here/],
+  ["vote.all.pred %p1, %p2;", /use vote\.sync/],
+  ["vote.sync.ballot.pred %p1, %p2, -1;", /"\.pred" is not supported here/],
+  ["match.any.sync.b32 %r1|%p1, %r2, -1;", /only \.all returns a predicate/],
+  ["redux.sync.and.u32 %r1, %r2, -1;", /"\.u32" is not supported here/],
+  ["redux.sync.add.f32 %f1, %f2, -1;", /"\.f32" is not supported here/],
+  ["call f;", /cannot find "f": it is not declared/],
   ["call %r1;", /it needs a prototype/],
   ["call 5;", /it must name a function, or a register with its address/],
-  ["call %rd1;", /it needs a prototype to tell what is passed/],
+  ["call %rd1;", /it needs a prototype that states what is passed/],
   ["call test, (%rd0, %rd1);", /"test" is a kernel/],
   ["alloca.u64 %rd2, 8, 3;", /power of two/],
-  ["alloca.u64 %rd2, 8, %r1;", /must be a number/],
+  ["alloca.u64 %rd2, 8, %r1;", /must be a literal/],
   ["wgmma.fence.sync.aligned;", /tensor cores/],
   ["tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5}];", /./],
   ["sin.f32 %f1, %f2;", /a modifier or a type is missing/],
-  [".reg .v2 .f32 %v;", /vectors/],
+  [".reg .v2 .f32 %v;", /vector and 128-bit registers are not supported/],
   [".shared .b8 big[232452];", /232448/],
   [".const .b8 x[4];", /cannot declare "x"/],
   [".unknown thing;", /the directive "\.unknown"/],
 ];
 
-test("what is not known is refused with its line and a reason", () => {
+test("unknown PTX is refused with its line and a reason", () => {
   for (const [body, message] of refused) {
     const error = assertThrows(() => compilePtx(testModule(body)), PtxError) as PtxError;
     assert(message.test(error.message), `${body}: ${error.message}`);
@@ -110,16 +110,16 @@ test("what is not known is refused with its line and a reason", () => {
   }
 });
 
-test("only versions that there are, and targets that these know and the device runs, are taken", () => {
+test("only existing versions, and targets that they support and the device runs, are accepted", () => {
   const compile = (version: string, target: string, rest = "") =>
     compilePtx(`// A comment\n.version ${version}\n.target ${target}\n.address_size 64\n${rest}`);
   const taken = [["1.0", "sm_10"], ["5.1", "sm_70"], ["7.0", "compute_80"], ["7.8", "sm_90"], ["8.0", "sm_90a"]];
   taken.push(["9.0", "sm_20"], ["7.0", "sm_60, texmode_independent"], ["7.0", "sm_60, sm_70"], ["7.0", "sm_60, debug"]);
   for (const [version, target] of taken) compile(version!, target!);
   for (const version of ["0.9", "1.6", "5.2", "7.9", "7.99", "9.1", "10.0", "99.0"]) {
-    // Whatever else is wrong: a newer version may know it.
+    // The version is checked first, because a newer version may allow the rest.
     const error = assertThrows(() => compile(version, "sm_999", "broken("), PtxVersionError);
-    assertEquals(error.message, `Line 2: cannot take PTX ${version}: versions up to 9.0 are known`);
+    assertEquals(error.message, `Line 2: cannot compile PTX ${version}: versions up to 9.0 are supported`);
   }
   const refused = [["9.0", "sm_100"], ["9.0", "sm_999"], ["9.0", "sm_80a"], ["8.0", "sm_90f"], ["7.0", "debug"]];
   refused.push(["7.0", "sm_60, map_f64_to_f32"], ["7.0", "sm_86"], ["7.8", "sm_90a"], ["7.0", "sm_60, sm_90"]);
@@ -130,13 +130,13 @@ test("only versions that there are, and targets that these know and the device r
   }
 });
 
-test("a line is named whatever stands before it", () => {
+test("errors name the line, whatever precedes it", () => {
   const body = "\n// one\n/* two\n three */ add.u32 %r1, %r1, 1; \r\n\tfuture.op %r1;";
   const error = assertThrows(() => compilePtx(testModule(body)), PtxError) as PtxError;
   assertEquals(error.line, firstBodyLine + 4);
 });
 
-test("a compiled module says what its kernels need", () => {
+test("a compiled module states what its kernels need", () => {
   const ptx = testModule(".shared .align 16 .b8 a[20]; .shared .u64 b; .local .u16 c; .local .f64 d;")
     .replace("in) {", "in)\n.maxntid 16, 8, 2\n{");
   const kernel = compilePtx(ptx).kernels.get("test")!;
@@ -147,7 +147,7 @@ test("a compiled module says what its kernels need", () => {
 
 const headed = (directives: string) => testModule("").replace("in) {", `in)\n${directives}\n{`);
 
-test("a kernel that takes one shape of block says which", () => {
+test("a kernel that requires a block size states it", () => {
   for (
     const [directives, required] of [
       [".reqntid 32", [32, 1, 1]],
@@ -162,18 +162,18 @@ test("a kernel that takes one shape of block says which", () => {
   for (
     const directives of [".reqntid 0", ".maxntid 8, 0", ".maxntid", ".reqntid 1, 1, 1, 1", ".reqntid 8 .maxntid 8"]
   ) {
-    const error = assertThrows(() => compilePtx(headed(directives)), PtxError, "cannot take the directive") as PtxError;
+    const error = assertThrows(() => compilePtx(headed(directives)), PtxError, "cannot use the directive") as PtxError;
     assertEquals(error.line, 5, directives);
   }
   assertThrows(() => compilePtx(headed('.pragma "nounroll"')), PtxError, '";" was expected');
 });
 
-test("a kernel with more registers than an engine takes is refused", () => {
+test("a kernel with more registers than engines allow is refused", () => {
   const moves = (count: number) =>
     `${Array.from({ length: count }, (_, index) => `mov.u32 %q${index}, 1;`).join("\n")}`;
   const body = (count: number) => testModule(`.reg .b32 %q<60000>;\n${moves(count)}`);
   assert(WebAssembly.validate(compilePtx(body(49_900)).wasm));
-  const error = assertThrows(() => compilePtx(body(50_000)), PtxError, "50000 at most are possible") as PtxError;
+  const error = assertThrows(() => compilePtx(body(50_000)), PtxError, "engines allow at most 50000") as PtxError;
   assertEquals(error.line, 4);
 });
 
@@ -203,7 +203,7 @@ L${index}:`;
   assert(performance.now() - start < 2000);
 });
 
-test("control flow that nests too deeply is refused, not a crash", () => {
+test("control flow that nests too deeply is refused and does not crash", () => {
   const step = (index: number) => `
 L${index}:
   add.u32 %r1, %r1, 1;
@@ -308,7 +308,7 @@ test("mutated PTX compiles to valid WebAssembly or is refused with its line", ()
   assert(outcomes.compiled > 200 && outcomes.refused > 200, JSON.stringify(outcomes));
 });
 
-test("code behind a directive on its line is refused, not skipped", () => {
+test("code after a directive on its line is refused, not skipped", () => {
   const ptx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry k()\n{\n.loc 1 1 0 trap;\nret;\n}\n";
-  assertThrows(() => compilePtx(ptx), PtxError, "Line 6: cannot read code behind a directive");
+  assertThrows(() => compilePtx(ptx), PtxError, "Line 6: cannot read code after a directive");
 });

@@ -13,7 +13,7 @@ import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { testModule } from "./compiler_device.ts";
 import { mutate, randomFor, wordsOf } from "../support/ptx_mutations.ts";
 
-/** Characters of each module's mutations together; `POOLPASS_LONG=1` has more of them. */
+/** The total length of the mutations of each module. `POOLPASS_LONG=1` increases it. */
 const mutatedLength = process.env.POOLPASS_LONG === "1" ? 50_000 : 18_000;
 
 interface Source {
@@ -21,7 +21,7 @@ interface Source {
   readonly text: string;
 }
 
-/** Small programs that have much in few lines. */
+/** Small programs with many features in few lines. */
 const programs: readonly Source[] = [
   {
     name: "loops and switches",
@@ -94,10 +94,10 @@ const files: readonly Source[] = folders.flatMap((folder) =>
   })
 );
 
-/** The most that a text of this size may take: a quadratic effort shows, a busy machine does not. */
+/** The time limit for a text of this size. Quadratic effort exceeds it, a busy machine does not. */
 const maximumMilliseconds = 5000;
 
-/** All that loading may do: to load, or to say which line it cannot take. Whether it did. */
+/** Loading must either succeed or throw an error that names a line. Returns whether it succeeded. */
 function loads(text: string, name: string): boolean {
   let loaded = false;
   for (const load of [kernelSignatures, compilePtx]) {
@@ -123,10 +123,10 @@ function loads(text: string, name: string): boolean {
   return loaded;
 }
 
-/** Some milliseconds of a kernel that has no end. */
+/** Some milliseconds of an endless kernel. */
 const stepLimit = 200_000;
 
-/** Runs the kernels of what loads: to their end, or to an error of CUDA's. Whether all came to their end. */
+/** Runs the kernels of a text that loads, to their end or to an error of CUDA's. Returns whether all ended. */
 function runLoaded(text: string, { cuda, name }: { cuda: Cuda; name: string }): boolean {
   const gpu = cuda.device(0);
   try {
@@ -152,14 +152,14 @@ function runLoaded(text: string, { cuda, name }: { cuda: Cuda; name: string }): 
 
 const openDevice = (): Cuda => new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, stepLimit })));
 
-test("mutated PTX loads and runs, or is refused with its line", () => {
+test("mutated PTX loads and runs, or is refused with a line", () => {
   const sources = [...programs, ...files];
   const words = sources.map(({ text }) => wordsOf(text));
   const vocabulary = [...new Set(words.flat())];
   const outcomes = { refused: 0, ended: 0, failed: 0 };
   let cuda = openDevice();
   for (const [index, { name, text }] of sources.entries()) {
-    // The smaller a text, the more of it a mutation reaches, and the less it takes to try.
+    // The smaller a text, the more of it a mutation affects, and the less time it takes.
     for (let count = Math.max(2, Math.round(mutatedLength / text.length)); count > 0; count--) {
       const random = randomFor(`${name} ${count}`);
       const { text: mutated, applied } = mutate(words[index]!, { random, vocabulary });
@@ -170,7 +170,7 @@ test("mutated PTX loads and runs, or is refused with its line", () => {
         outcomes.ended++;
       } else {
         outcomes.failed++;
-        // A device on which a kernel failed takes no further work.
+        // A device does no further work after a kernel has failed.
         cuda[Symbol.dispose]();
         cuda = openDevice();
       }
@@ -182,7 +182,7 @@ test("mutated PTX loads and runs, or is refused with its line", () => {
 
 const header = ".version 8.5\n.target sm_90\n.address_size 64\n";
 
-/** Where there may be too much of something. */
+/** Places where there may be too much of something. */
 const places: Readonly<Record<string, (text: string) => string>> = {
   "alone": (text) => text,
   "in the version": (text) => `.version ${text}`,
@@ -212,7 +212,7 @@ const repeated = [
   ],
 ];
 
-test("too much of anything, anywhere, loads or is refused with its line", () => {
+test("too much of anything, anywhere, loads or is refused with a line", () => {
   for (const [place, textAround] of Object.entries(places)) {
     for (const part of repeated) {
       const count = Math.ceil(20_000 / part.length);
@@ -221,7 +221,7 @@ test("too much of anything, anywhere, loads or is refused with its line", () => 
   }
 });
 
-test("a million of one character loads or is refused with its line", () => {
+test("a million of one character loads or is refused with a line", () => {
   for (const part of [...'{(;"a0\n']) {
     for (const textAround of [places["alone"]!, places["in a body"]!]) {
       loads(textAround(part.repeat(1_000_000)), `a million of ${JSON.stringify(part)}`);
@@ -234,18 +234,18 @@ test("a text with thousands of comments before its version is PTX", () => {
   assert(!isPtx(`${"/**/".repeat(1_000_000)}/*.version 8.5`));
 });
 
-/** So many lines, each made of its number. */
+/** A number of lines, each made from its index. */
 function lines(count: number, line: (index: number) => string): string {
   return Array.from({ length: count }, (_, index) => line(index)).join("\n");
 }
 
-/** A number below the limit, the same each time, far from the one that the next index gives. */
+/** A number below the limit, always the same, and far from that of the next index. */
 function scattered(index: number, limit: number): number {
   return (Math.imul(index ^ 0x5bd1_e995, 0x9e37_79b1) >>> 1) % limit;
 }
 
 const count = 1000;
-/** Well-formed but for their size, most of them. */
+/** Texts that are mostly well-formed except for their size. */
 const large: Readonly<Record<string, string>> = {
   "labels": testModule(lines(count, (index) => `$L${index}:`)),
   "branches to what follows": testModule(lines(count, (index) => `@%p1 bra $L${index};\n$L${index}:`)),
@@ -294,6 +294,6 @@ const large: Readonly<Record<string, string>> = {
   ),
 };
 
-test("large PTX loads in a few seconds, or is refused with its line", () => {
+test("large PTX loads in a few seconds, or is refused with a line", () => {
   for (const [name, text] of Object.entries(large)) loads(text, `too many ${name}`);
 });

@@ -5,7 +5,7 @@ import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { addressBase, faultKind } from "../../src/software/compiler/compile.ts";
 import { allocate, Fault, firstBodyLine, loadKernel, runBody, testModule } from "./compiler_device.ts";
 
-test("fill writes every byte it is told to, and none past it", () => {
+test("fill writes exactly the bytes of its range", () => {
   const fill = loadKernel(fillPtx, "fill");
   for (const length of [0, 1, 2, 3, 4, 5, 511, 512, 513, 4095, 100_003]) {
     for (const [grid, block] of [[1, 1], [3, 32], [40, 256]] as const) {
@@ -54,7 +54,7 @@ test("saxpy rounds twice", () => {
   }
 });
 
-/** Runs one access at an address and returns how it faults. */
+/** Performs an access at an address, and returns its fault. */
 function faultOf(instruction: string, address: bigint): Fault | undefined {
   const kernel = loadKernel(testModule(instruction), "test");
   try {
@@ -76,7 +76,7 @@ const accesses: readonly [instruction: string, bytes: number][] = ["global.", ""
   [`atom.${space}add.u32 %r1, [%rd0], 1;`, 4],
 ]);
 
-test("an access is legal up to the last byte of an allocation, and no further", () => {
+test("an access is legal up to the last byte of an allocation", () => {
   for (const byteLength of [16, 24, 512, 1040]) {
     const { address } = allocate(byteLength);
     for (const [instruction, bytes] of accesses) {
@@ -92,11 +92,11 @@ test("an access is legal up to the last byte of an allocation, and no further", 
   }
 });
 
-test("an address with another high half is illegal, whatever its low half", () => {
+test("an address with a wrong high half is illegal, whatever its low half", () => {
   const { address } = allocate(64);
   for (const [instruction] of accesses) {
     for (const bit of [32n, 33n, 40n, 47n, 62n, 63n]) {
-      // What is next to it are the generic addresses of shared memory, of which this is none.
+      // The adjacent addresses are generic addresses of shared memory, but not valid ones.
       const isShared = bit === 32n && !instruction.includes("global");
       const kind = isShared ? faultKind.outsideSharedSpan : faultKind.illegalAddress;
       assertEquals(faultOf(instruction, address ^ 1n << bit)?.kind, kind, `${instruction} ${bit}`);
@@ -107,7 +107,7 @@ test("an address with another high half is illegal, whatever its low half", () =
   }
 });
 
-test("a misaligned access faults as such where it is legal otherwise", () => {
+test("an otherwise legal access that is misaligned faults as misaligned", () => {
   const { address } = allocate(64);
   for (const [instruction, bytes] of accesses) {
     for (let offset = 1; offset < bytes; offset *= 2) {
@@ -121,7 +121,7 @@ test("a misaligned access faults as such where it is legal otherwise", () => {
   }
 });
 
-test("a fault stops before anything is written", () => {
+test("nothing is written after a fault", () => {
   const out = allocate(24);
   out.bytes.fill(0xaa);
   assertEquals(faultOf("st.global.v4.u32 [%rd0], {1, 2, 3, 4};", out.address + 16n)?.kind, faultKind.illegalAddress);
@@ -133,7 +133,7 @@ test("trap faults with its line", () => {
   assertEquals([error.kind, error.line], [faultKind.trap, firstBodyLine + 1]);
 });
 
-test("loads extend by their type, stores cut", () => {
+test("loads extend by their type, stores truncate", () => {
   const input = new DataView(new ArrayBuffer(8));
   input.setBigUint64(0, 0x8182_8384_8586_8788n, true);
   const out = runBody(
@@ -163,7 +163,7 @@ test("loads extend by their type, stores cut", () => {
   assertEquals([out.getUint16(36, true), out.getUint16(38, true)], [0x8788, 0xff88]);
 });
 
-test("mov takes numbers apart and puts them together", () => {
+test("mov unpacks and packs numbers", () => {
   const input = new DataView(new ArrayBuffer(8));
   input.setBigUint64(0, 0x8182_8384_8586_8788n, true);
   const out = runBody(
@@ -217,7 +217,7 @@ const spaces = `
   cvta.local.u64 %s1, %s0;
   cvta.shared.u64 %s2, tile;`;
 
-test("local and shared memory are reached by their own addresses and by generic ones", () => {
+test("local and shared memory have addresses of their own and generic ones", () => {
   const out = runBody(
     `${spaces}
   st.local.u32 [depot+20], 5;
@@ -264,7 +264,7 @@ test("local and shared memory end where their variables do", () => {
   }
 });
 
-test("addresses that are too large for any shared memory are an error of their own", () => {
+test("addresses beyond any shared memory have their own error", () => {
   const span = 2n ** 24n;
   for (const space of ["tile", "%s2"]) {
     const access = (offset: bigint) =>
@@ -320,7 +320,7 @@ const atomics: readonly [operation: string, initial: number, b: number, result: 
   ["dec.u32", 9, 6, 6],
 ];
 
-test("atom does its operation and gives the old value", () => {
+test("atom updates memory and returns the old value", () => {
   for (const [operation, initial, b, result] of atomics) {
     const out = runBody(
       `

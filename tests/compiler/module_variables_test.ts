@@ -4,7 +4,7 @@ import { PtxError } from "../../src/ptx/syntax.ts";
 import { compilePtx, faultKind } from "../../src/software/compiler/compile.ts";
 import { allocate, Fault, load, type TestModule, testModule } from "./compiler_device.ts";
 
-/** Lines before the first declaration of {@linkcode moduleWith}. */
+/** The lines before the first declaration in {@linkcode moduleWith}. */
 const linesBefore = 3;
 
 /** {@linkcode testModule} with declarations before its kernel. */
@@ -12,7 +12,7 @@ function moduleWith(declarations: string, body = ""): string {
   return testModule(body).replace(".visible", `${declarations}\n.visible`);
 }
 
-/** Runs the kernel of a module, with what the launch adds to its shared memory, and returns what it wrote to `out`. */
+/** Runs a module's kernel with dynamic shared memory, and returns what it wrote to `out`. */
 function runModule(module: TestModule, outputBytes: number, sharedMemoryBytes = 0): DataView {
   const out = allocate(outputBytes);
   module.run("test", {
@@ -64,13 +64,13 @@ const initialized: readonly [declaration: string, bytes: string][] = [
   [".extern .global .u32 x; .visible .global .u32 x = 5; .extern .global .u32 x;", "05000000"],
 ];
 
-test("variables hold at first what their initializers say", () => {
+test("variables have the values of their initializers", () => {
   for (const [declaration, bytes] of initialized) {
     assertEquals(load(moduleWith(declaration)).variable("x").bytes.toHex(), bytes, declaration);
   }
 });
 
-test("addresses in initializers are those of the variables", () => {
+test("initializers contain the addresses of variables", () => {
   const module = load(moduleWith(`
 .global .align 4 .b8 table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 .const .u32 constant = 3;
@@ -90,7 +90,7 @@ test("addresses in initializers are those of the variables", () => {
   assertEquals([packed.getUint8(0), packed.getBigUint64(1, true)], [7, table + 6n]);
 });
 
-test("kernels name variables in every way, and find their bytes", () => {
+test("kernels can name variables in every way", () => {
   const module = load(moduleWith(
     `
 .visible .global .align 4 .f32 number = 0f40200000;
@@ -143,7 +143,7 @@ test("kernels name variables in every way, and find their bytes", () => {
   assertEquals(module.variable("counter").view.getUint32(0, true), 44, "variables live as long as their module");
 });
 
-test("each load of a module has variables of its own", () => {
+test("each load of a module has its own variables", () => {
   const ptx = moduleWith(
     ".global .u32 counter;",
     "red.global.add.u32 [counter], 1;\nmov.u64 %rd2, counter;\nst.global.u64 [%rd0], %rd2;",
@@ -155,7 +155,7 @@ test("each load of a module has variables of its own", () => {
   assertEquals([first, second].map((module) => module.variable("counter").view.getUint32(0, true)), [1, 2]);
 });
 
-test("a variable ends at its last byte, whatever lies behind it", () => {
+test("a variable ends at its last byte, whatever follows it", () => {
   const declarations = ".global .b8 a[3]; .global .align 4 .b8 b[1028]; .const .u32 c[3]; .global .u32 d;";
   const access = (instruction: string) => faultOf(load(moduleWith(declarations, instruction)));
   for (
@@ -172,7 +172,7 @@ test("a variable ends at its last byte, whatever lies behind it", () => {
   assertEquals(access("ld.global.u16 %r1, [a+1];")?.kind, faultKind.misalignedAddress);
 });
 
-test("the image heeds alignment and starts each variable at a granule", () => {
+test("the image respects alignment, and each variable begins a granule", () => {
   const { image } = compilePtx(moduleWith(
     ".global .u8 a; .const .u8 k; .global .align 4096 .b8 b[5000]; .extern .global .u32 e; .const .f64 l[2]; .shared .u8 s;",
   ));
@@ -186,7 +186,7 @@ test("the image heeds alignment and starts each variable at a granule", () => {
   assertEquals(compilePtx(testModule("")).image.byteLength, 0);
 });
 
-test("a large variable costs no more than its name until it is placed", () => {
+test("a large variable costs nothing until it is placed", () => {
   const { image } = compilePtx(moduleWith(".global .align 4 .b8 x[2000000000] = {1}; .global .f32 y[1000][1000];"));
   assertEquals(image.variables.get("x")?.byteLength, 2_000_000_000);
   assertEquals(image.variables.get("y")?.byteLength, 4_000_000);
@@ -216,7 +216,7 @@ test("isspacep tells constants from other variables", () => {
   assertEquals(new Uint8Array(out.buffer, out.byteOffset, 9).toHex(), "010000" + "000100" + "000001");
 });
 
-test("module-scope shared variables count for the kernels that name them", () => {
+test("module-scope shared variables belong to the kernels that name them", () => {
   const other = testModule("").replace(/^[^]*(?=\.visible)/, "").replace("test", "other");
   const ptx = moduleWith(
     ".shared .align 4 .b8 tile[40];\n.visible .shared .f64 pair[2];\n.shared .u32 unused[9];",
@@ -251,7 +251,7 @@ const dynamic = `
   ld.shared.u32 %r3, [second+4];
   st.global.u32 [%rd0+8], %r3;`;
 
-test("shared memory of a launch lies behind the kernel's own, under all its names", () => {
+test("dynamic shared memory follows the kernel's own, under all its names", () => {
   const module = load(moduleWith(".extern .shared .align 4 .b8 first[];\n.extern .shared .f64 second[];", dynamic));
   const out = runModule(module, 12, 8);
   assertEquals([0, 4, 8].map((offset) => out.getUint32(offset, true)), [16, 16, 7]);
@@ -259,7 +259,7 @@ test("shared memory of a launch lies behind the kernel's own, under all its name
   assertEquals(compilePtx(ptx).kernels.get("test")!.sharedBytes, 128);
 });
 
-test("shared memory of a launch ends where the launch says", () => {
+test("dynamic shared memory has the size of the launch", () => {
   const kindOf = (instruction: string, sharedMemoryBytes: number) => {
     const body = `mov.u64 %rd2, area;\ncvta.shared.u64 %rd3, %rd2;\nmov.u64 %rd4, -8;\n${instruction}`;
     const module = load(moduleWith(".extern .shared .align 16 .b8 area[];", body));
@@ -281,36 +281,36 @@ test("shared memory of a launch ends where the launch says", () => {
 });
 
 const refused: readonly [declarations: string, message: RegExp][] = [
-  [".global .u32 x = 1.5;", /floating-point number stands where a "\.u32" is needed/],
-  [".global .f32 x = 1;", /the integer 1 stands where a "\.f32"/],
+  [".global .u32 x = 1.5;", /floating-point number is used where a "\.u32" is needed/],
+  [".global .f32 x = 1;", /the integer 1 is used where a "\.f32"/],
   [".global .f16 x = 0x3c00;", /"\.f16" is needed/],
   [".global .f64 x = 0f3F800000;", /single-precision/],
   [".global .b16 x = 1.0;", /floating-point/],
-  [".global .u32 x[2] = {1, 2, 3};", /3 values stand where it has 2/],
-  [".global .u32 x[2][2] = {1, 2};", /in braces/],
-  [".global .u32 x[2] = 5;", /in braces/],
+  [".global .u32 x[2] = {1, 2, 3};", /it is given 3 values and has room for 2/],
+  [".global .u32 x[2][2] = {1, 2};", /needs braces around its values/],
+  [".global .u32 x[2] = 5;", /needs braces around its values/],
   [".global .u32 x = {5};", /cannot read "{"/],
   [".global .u32 x[2] = {1, 2,};", /cannot read "}"/],
   [".global .u32 x[] = {};", /without a length/],
   [".global .u32 x[];", /without a length/],
-  [".global .u32 x[2][];", /whole number/],
+  [".global .u32 x[2][];", /an integer below/],
   [".global .u32 x = 08;", /octal/],
-  [".global .u32 y; .global .u32 x = y;", /an address is no "\.u32"/],
-  [".global .u32 y; .global .u8 x = 0xFFFF(y);", /that part of an address is no "\.u8"/],
+  [".global .u32 y; .global .u32 x = y;", /an address does not fit in "\.u32"/],
+  [".global .u32 y; .global .u8 x = 0xFFFF(y);", /that part of an address does not fit in "\.u8"/],
   [
     ".global .u64 x = nothing;",
-    /"nothing" is no function, and no variable in \.global or \.const, that this module defines/,
+    /"nothing" is neither a function nor a variable in \.global or \.const that this module defines/,
   ],
-  [".shared .u32 y; .global .u64 x = generic(y);", /"y" is no function, and no variable in \.global or \.const/],
-  [".extern .global .u32 y; .global .u64 x = y;", /"y" is no function, and no variable/],
+  [".shared .u32 y; .global .u64 x = generic(y);", /"y" is neither a function nor a variable in \.global or \.const/],
+  [".extern .global .u32 y; .global .u64 x = y;", /"y" is neither a function nor a variable/],
   [".global .texref x;", /variables of type "\.texref"/],
   [".global .u32 x; .global .u32 x;", /cannot define the variable "x" twice/],
-  [".global .align 131072 .u32 x;", /65536 is the most/],
-  [".global .f64 x[1000000000];", /no memory for so many bytes/],
+  [".global .align 131072 .u32 x;", /the maximum is 65536/],
+  [".global .f64 x[1000000000];", /the module's variables do not fit in memory/],
   [".const .b8 x[65537];", /65536 bytes of \.const/],
 ];
 
-test("variables that cannot be are refused with their line", () => {
+test("invalid variables are refused with their line", () => {
   for (const [declarations, message] of refused) {
     const error = assertThrows(() => compilePtx(moduleWith(`\n${declarations}`)), PtxError) as PtxError;
     assert(message.test(error.message), `${declarations}: ${error.message}`);
@@ -320,29 +320,29 @@ test("variables that cannot be are refused with their line", () => {
 });
 
 const misused: readonly [declarations: string, body: string, message: RegExp][] = [
-  [".extern .global .u32 x;", "mov.u64 %rd2, x;", /declares it and does not define it/],
+  [".extern .global .u32 x;", "mov.u64 %rd2, x;", /declares it but does not define it/],
   [".global .u32 x;", "mov.u32 %r1, x;", /needs 64 bits/],
-  [".global .u32 x;", "ld.const.u32 %r1, [x];", /"x" lies in "\.global"/],
-  [".const .u32 x;", "ld.global.u32 %r1, [x];", /"x" lies in "\.const"/],
-  [".const .u32 x;", "ld.u32 %r1, [x];", /"x" lies in "\.const"/],
-  [".const .u32 x;", "st.const.u32 [x], 1;", /"\.const" is not supported there/],
-  [".const .u32 x;", "cvta.global.u64 %rd2, x+4;", /"x" lies in "\.const"/],
+  [".global .u32 x;", "ld.const.u32 %r1, [x];", /"x" is in "\.global"/],
+  [".const .u32 x;", "ld.global.u32 %r1, [x];", /"x" is in "\.const"/],
+  [".const .u32 x;", "ld.u32 %r1, [x];", /"x" is in "\.const"/],
+  [".const .u32 x;", "st.const.u32 [x], 1;", /"\.const" is not supported here/],
+  [".const .u32 x;", "cvta.global.u64 %rd2, x+4;", /"x" is in "\.const"/],
   [".shared .u32 x = 4;", "ld.shared.u32 %r1, [x];", /cannot initialize "x"/],
   [".shared .u32 x[60000];", "ld.shared.u32 %r1, [x];", /232448/],
   [".func f() { ret; }", "mov.u32 %r1, f;", /the address of a function needs 64 bits/],
   [".func f() { ret; }", "mov.u64 %rd2, f+8;", /cannot add to "f"/],
-  [".func f() { ret; }", "ld.u32 %r1, [f];", /cannot take "f" as an address/],
+  [".func f() { ret; }", "ld.u32 %r1, [f];", /cannot use "f" as an address/],
   ["", "mov.u64 %rd2, %rd3+4;", /cannot add to "%rd3"/],
 ];
 
-test("variables that a kernel cannot use so are refused", () => {
+test("invalid uses of variables are refused", () => {
   for (const [declarations, body, message] of misused) {
     const error = assertThrows(() => compilePtx(moduleWith(declarations, body)), PtxError) as PtxError;
     assert(message.test(error.message), `${body}: ${error.message}`);
   }
 });
 
-test("a name in a kernel hides a variable of the module", () => {
+test("a name in a kernel shadows a variable of the module", () => {
   const out = runModule(
     load(moduleWith(".global .u32 x = 5;", "{ .reg .u32 x; mov.u32 x, 6; st.global.u32 [%rd0], x; }")),
     4,

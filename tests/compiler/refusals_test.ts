@@ -34,12 +34,12 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "atom.acq_rel.cluster.global.add.u32 %r1, [%rd1], 1;",
     "fence.acq_rel.cluster;",
   ],
-  "wait for copies that run beside the threads": [
+  "wait for asynchronous copies": [
     "mbarrier.init.shared.b64 [%rd1], 1;",
     "mbarrier.try_wait.parity.shared.b64 %p1, [%rd1], %r1;",
     "cp.async.mbarrier.arrive.shared.b64 [%rd1];",
   ],
-  "bulk and tensor copies run beside the threads": [
+  "bulk and tensor copies run asynchronously": [
     "cp.async.bulk.commit_group;",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];",
     "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], %r2;",
@@ -49,9 +49,9 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "red.async.relaxed.cluster.global.add.u32 [%rd1], %r1;",
     "prefetch.tensormap [%rd1];",
   ],
-  "one thread of a warp is not chosen": ["elect.sync %r1|%p1, -1;"],
-  "a kernel begins when the one before it has ended": ["griddepcontrol.wait;", "griddepcontrol.launch_dependents;"],
-  "registers are not handed": ["setmaxnreg.inc.sync.aligned.u32 64;"],
+  "electing a thread of a warp": ["elect.sync %r1|%p1, -1;"],
+  "kernels run one after another": ["griddepcontrol.wait;", "griddepcontrol.launch_dependents;"],
+  "registers are not redistributed": ["setmaxnreg.inc.sync.aligned.u32 64;"],
   "cache policies are not supported": [
     "createpolicy.fractional.L2::evict_last.b64 %rd1, 0f3f800000;",
     "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;",
@@ -60,8 +60,8 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "red.global.add.L2::cache_hint.u32 [%rd1], 1, %rd2;",
     "cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 8, %rd2;",
   ],
-  "numbers of 128 bits are not supported": ["ld.global.b128 %rd2, [%rd1];", "atom.exch.b128 %rd2, [%rd1], %rd3;"],
-  "orders accesses of kinds that are not made here": [
+  "128-bit numbers are not supported": ["ld.global.b128 %rd2, [%rd1];", "atom.exch.b128 %rd2, [%rd1], %rd3;"],
+  "orders kinds of accesses that do not exist here": [
     "fence.proxy.async;",
     "fence.mbarrier_init.release.cluster;",
     "membar.proxy.alias;",
@@ -74,20 +74,22 @@ const refused: Readonly<Record<string, readonly string[]>> = {
   ],
   "there is no debugger": ["brkpt;"],
   "there are no performance counters": ["pmevent 3;"],
-  "it is for devices before sm_70, whose warps run in step: write shfl.sync, and the mask of the lanes": [
-    "shfl.up.b32 %r1, %r2, 1, 0;",
-    "shfl.idx.b32 %r1|%p1, %r2, %r3, 31;",
-  ],
-  "it is for devices before sm_70, whose warps run in step: write vote.sync, and the mask of the lanes": [
-    "vote.all.pred %p1, %p2;",
-    "vote.uni.pred %p1, !%p2;",
-    "vote.ballot.b32 %r1, %p2;",
-  ],
+  "it is for devices before sm_70, whose warps run in lockstep: use shfl.sync, with the mask of the participating lanes":
+    [
+      "shfl.up.b32 %r1, %r2, 1, 0;",
+      "shfl.idx.b32 %r1|%p1, %r2, %r3, 31;",
+    ],
+  "it is for devices before sm_70, whose warps run in lockstep: use vote.sync, with the mask of the participating lanes":
+    [
+      "vote.all.pred %p1, %p2;",
+      "vote.uni.pred %p1, !%p2;",
+      "vote.ballot.b32 %r1, %p2;",
+    ],
   "is not known": ["frobnicate.u32 %r1;"],
 };
 
 for (const [reason, bodies] of Object.entries(refused)) {
-  test(`what is refused says so with its line: ${reason}`, () => {
+  test(`refused instructions name the line and the reason: ${reason}`, () => {
     for (const body of bodies) {
       const error = assertThrows(() => compilePtx(testModule(body)), PtxError) as PtxError;
       const instruction = body.split(" ")[0]!.replace(";", "");
@@ -98,7 +100,7 @@ for (const [reason, bodies] of Object.entries(refused)) {
   });
 }
 
-test("what only tells caches what will be used compiles to nothing", () => {
+test("cache hints compile to nothing", () => {
   const body = `
     prefetch.global.L1 [%rd1]; prefetch.L2 [%rd1]; prefetch.local.L2 [%rd1]; prefetch.global.L2::evict_last [%rd1];
     prefetch.global.L2::evict_normal [%rd1+64]; prefetchu.L1 [%rd1]; applypriority.global.L2::evict_normal [%rd1], 128;
@@ -107,7 +109,7 @@ test("what only tells caches what will be used compiles to nothing", () => {
   assertThrows(() => compilePtx(testModule("discard.global.L2 [%rd1], 64;")), PtxError, "its size must be 128");
 });
 
-test("every way to say how a load or store is ordered and cached is taken", () => {
+test("every ordering and cache modifier of loads and stores is accepted", () => {
   const orders = ["", ".weak", ".volatile", ".relaxed.cta", ".relaxed.gpu", ".relaxed.sys", ".mmio.relaxed.sys"];
   for (const order of [...orders, ".acquire.cta", ".acquire.gpu", ".acquire.sys"]) {
     compilePtx(testModule(`ld${order}.global.u32 %r1, [%rd1];`));
@@ -128,7 +130,7 @@ test("every way to say how a load or store is ordered and cached is taken", () =
   compilePtx(testModule("ld.acquire.gpu.global.L1::no_allocate.v2.b32 {%r1, %r2}, [%rd1];"));
 });
 
-test("state spaces are taken with the names of their parts", () => {
+test("state spaces are accepted with sub-qualifiers", () => {
   const out = runBody(
     `
     .shared .align 8 .b64 sm;

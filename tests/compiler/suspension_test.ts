@@ -5,7 +5,7 @@ import { allocate, load } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/operations.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";
 
-/** Ways to leave the kernel and go on in it later, each with what must be declared before the kernel. */
+/** Ways to leave the kernel and resume later, with the declarations that they need before the kernel. */
 const suspensions: readonly [suspend: string, declarations: string][] = [
   ["bar.sync 0;", ""],
   ["nanosleep.u32 20;", ""],
@@ -15,7 +15,7 @@ const suspensions: readonly [suspend: string, declarations: string][] = [
   ["call busy;", busyFunction("bar.sync 3;")],
 ];
 
-/** A function with registers of its own of every kind, all of them used. */
+/** A function that uses registers of every kind. */
 function busyFunction(wait: string): string {
   return `.func busy() {
   .reg .b32 %a<9>; .reg .b64 %b<9>; .reg .f32 %c<9>; .reg .f64 %d<9>; .reg .b16 %e<9>; .reg .pred %p<9>;
@@ -41,7 +41,7 @@ function busyFunction(wait: string): string {
 interface KeptRegister {
   readonly type: string;
   readonly bytes: number;
-  /** How it is loaded and stored, where that is not by its own type. */
+  /** The type for loads and stores, if it is not the register's own. */
   readonly by?: string;
   readonly bits: readonly bigint[];
 }
@@ -70,7 +70,7 @@ const kept: readonly KeptRegister[] = [
 
 for (const [suspend, declarations] of suspensions) {
   const where = declarations.includes("bar.sync") ? `${suspend} with a barrier in it` : suspend;
-  test(`registers of every type keep their bits over ${where}`, () => {
+  test(`registers of every type keep their bits across ${where}`, () => {
     const count = kept.length;
     const transfer = (register: (index: number) => string, direction: "in" | "out") =>
       kept.map(({ type, by }, index) =>
@@ -117,7 +117,7 @@ LOOP:
   });
 }
 
-test("the carry is kept over a barrier", () => {
+test("the carry is kept across a barrier", () => {
   const written = runThreads(
     `
   mov.u32 %r3, -1;
@@ -131,7 +131,7 @@ test("the carry is kept over a barrier", () => {
   assertEquals(written, upTo(40, (thread) => 100 + thread % 2));
 });
 
-test("what nobody reads any more is not saved", () => {
+test("registers that are not live are not saved", () => {
   const savedBytes = (body: string) => compilePtx(threadsModule(body)).kernels.get("test")!.savedBytes;
   const values = (count: number, behind: string) => `
   .reg .b32 %q<${count}>;
@@ -145,7 +145,7 @@ test("what nobody reads any more is not saved", () => {
   assert(three > none && three <= none + 32, `${none}, then ${three}`);
 });
 
-test("brx.idx leads to barriers, and from one to another", () => {
+test("brx.idx branches to barriers, and from one to another", () => {
   const written = runThreads(
     `
   mov.u32 %r3, %r0;
@@ -177,7 +177,7 @@ NEXT:
   assertEquals(written, [211]);
 });
 
-/** What ends a block of a random graph: nothing, or a way to leave the kernel and to go on in it. */
+/** What may end a block of a random graph: nothing, or a way to leave the kernel and resume later. */
 const pauses = [
   "",
   "",
@@ -193,7 +193,7 @@ const mix = `
 .func deeper() { .reg .b32 %r<3>; mov.u32 %r1, 4; nanosleep.u32 %r1; ret; }
 .func mix() { .reg .b32 %r<3>; mov.u32 %r1, 3; nanosleep.u32 %r1; call deeper; ret; }`;
 
-/** A graph of blocks: each changes a number in its own way, waits perhaps, and goes on by one of the number's bits. */
+/** A graph of blocks. Each changes a number in its own way, may wait, and branches on one of the number's bits. */
 function randomGraph(below: (limit: number) => number): { ptx: string; run(seed: number): number[] } {
   const count = 2 + below(9);
   const targets = upTo(count, () => [below(count + 1), below(count + 1)] as const);
@@ -209,7 +209,7 @@ B${index}:
   ${pauses[below(pauses.length)]}
   @%p1 bra B${taken};
   bra B${otherwise};`);
-  // Each warp has one thread alone, and a barrier of its own: any wait ends.
+  // Each warp has a single thread and a barrier of its own, so that every wait ends.
   const ptx = threadsModule(
     `
   shr.u32 %r20, %r0, 5;
@@ -238,7 +238,7 @@ B${count}:
   return { ptx, run };
 }
 
-test("random graphs of blocks that wait, most of them irreducible, run as an interpreter runs them", () => {
+test("random graphs of blocks that wait, most of them irreducible, match an interpreter", () => {
   const random = randomNumbers(0x5851_f42d_4c95_7f2dn);
   const below = (limit: number) => Number(random() % BigInt(limit));
   const [out, source] = [allocate(96 * 8), allocate(4)];
@@ -262,7 +262,7 @@ test("random graphs of blocks that wait, most of them irreducible, run as an int
   }
 });
 
-/** Ways to wait until `[turn]`, at `%rd4`, is `%r5`: the loop begins with `WAIT`. */
+/** Ways to wait until `[turn]`, at `%rd4`, equals `%r5`. The loop begins with `WAIT`. */
 const waits: Readonly<Record<string, string>> = {
   "ld.volatile": "ld.volatile.shared.u32 %r6, [turn]; setp.ne.u32 %p2, %r6, %r5; @%p2 bra WAIT;",
   "ld.volatile of a generic address": "ld.volatile.u32 %r6, [%rd4]; setp.ne.u32 %p2, %r6, %r5; @%p2 bra WAIT;",
@@ -306,7 +306,7 @@ WAIT:
 
 for (const [how, wait] of Object.entries(waits)) {
   test(`threads that spin on what others store yield: ${how}`, () => {
-    // In the same warp and in different ones, the first to begin before the other and behind it.
+    // In the same warp and in different warps. The thread that begins comes before the other or after it.
     for (const [first, second] of [[0, 1], [1, 0], [3, 40], [40, 3], [33, 69]] as const) {
       const written = runThreads(
         `
@@ -345,7 +345,7 @@ WAIT:
   });
 }
 
-test("threads of a block take a lock one after another", () => {
+test("threads of a block acquire a lock one after another", () => {
   const written = runThreads(
     `
   .shared .b32 lock;

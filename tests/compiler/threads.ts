@@ -5,20 +5,20 @@
  */
 import { allocate, firstBodyLine, load, testModule } from "./compiler_device.ts";
 
-/** How many threads there are, and what they read and write. */
+/** The number of threads, and what they read and write. */
 export interface ThreadsOptions {
   readonly block: readonly [x: number, y: number, z: number];
-  /** What stands before the kernel. */
+  /** Declarations before the kernel. */
   readonly declarations?: string;
-  /** Four bytes each, at `%rd1`. */
+  /** 32-bit numbers, at `%rd1`. */
   readonly input?: ArrayLike<number>;
-  /** What each thread may write, in four bytes each: 1 unless given. */
+  /** How many 32-bit numbers each thread may write. Default: 1. */
   readonly words?: number;
 }
 
 /**
- * The PTX of a kernel around a body, in which `%r0` is the thread's number in its block, `%rd2` where it is to write, and
- * `%rd0` and `%rd1` where what all write and read begins.
+ * The PTX of a kernel around a body. In the body, `%r0` is the thread's number in its block, `%rd2` the address where
+ * the thread writes, and `%rd0` and `%rd1` the start of all output and input.
  */
 export function threadsModule(body: string, { declarations = "", words = 1 }: Partial<ThreadsOptions> = {}): string {
   return testModule(`
@@ -34,7 +34,7 @@ export function threadsModule(body: string, { declarations = "", words = 1 }: Pa
 ${body}`).replace(".visible", `${declarations}\n.visible`);
 }
 
-/** Line of the first line of a body within {@linkcode threadsModule}, where nothing is declared before the kernel. */
+/** The line of a body's first line in {@linkcode threadsModule} without declarations. */
 export const firstThreadsLine: number = firstBodyLine + 11;
 
 /** Runs one block, and returns what its threads wrote, thread after thread. */
@@ -51,7 +51,7 @@ export function runThreads(body: string, options: ThreadsOptions): number[] {
   return Array.from({ length: count }, (_, index) => out.view.getUint32(index * 4, true));
 }
 
-/** The numbers from 0 on. */
+/** The values for the numbers from 0 on. */
 export function upTo<T>(count: number, valueOf: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => valueOf(index));
 }

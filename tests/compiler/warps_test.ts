@@ -6,15 +6,12 @@ import { runThreads, upTo } from "./threads.ts";
 const next = randomNumbers(0x1d87_2b41_9e3a_55c7n);
 const random32 = (): number => Number(next() & 0xffff_ffffn);
 
-/** Lanes of a warp, as the bits of a mask say. */
+/** The lanes in a mask. */
 function lanesOf(mask: number): number[] {
   return upTo(32, (lane) => lane).filter((lane) => (mask >>> lane & 1) === 1);
 }
 
-/**
- * A partition of a warp's first lanes: for each, the mask of those that do an operation together with it. What the lanes
- * have is chosen by `keyOf`.
- */
+/** Partitions a warp's first lanes: for each lane, the mask of the lanes that execute an operation with it. */
 function masksOf(lanes: number, groups: number): number[] {
   const groupOf = upTo(lanes, () => random32() % groups);
   return groupOf.map((group) =>
@@ -22,7 +19,7 @@ function masksOf(lanes: number, groups: number): number[] {
   );
 }
 
-/** Loads words of the input, `words` for each thread, into `%r10`, `%r11` and so on. */
+/** Loads `words` words of input for each thread into `%r10`, `%r11` and so on. */
 function loadWords(words: number): string {
   return `
   mul.wide.u32 %rd3, %r0, ${4 * words};
@@ -30,7 +27,7 @@ function loadWords(words: number): string {
   ${upTo(words, (index) => `ld.global.u32 %r${10 + index}, [%rd3+${4 * index}];`).join("\n")}`;
 }
 
-/** The manual's own pseudo-code, section 9.7.9.6. */
+/** The manual's pseudocode, section 9.7.9.6. */
 function shuffled(
   mode: string,
   { lane, b, c }: { lane: number; b: number; c: number },
@@ -50,12 +47,12 @@ function shuffled(
 }
 
 for (const mode of ["up", "down", "bfly", "idx"]) {
-  test(`shfl.sync.${mode} reads the lane that the manual says`, () => {
+  test(`shfl.sync.${mode} reads the lane that the manual specifies`, () => {
     for (let round = 0; round < 60; round++) {
       const lanes = round % 4 === 3 ? 1 + random32() % 32 : 32;
       const masks = masksOf(lanes, 1 + round % 3);
       const operands = masks.map((mask) => {
-        // Widths as the functions of CUDA give them, and any.
+        // Widths as CUDA's functions pass them, and arbitrary ones.
         const width = 1 << random32() % 6;
         const clamp = 32 - width << 8 | (mode === "up" ? 0 : 31);
         return { value: random32(), b: random32() % (round % 2 ? 32 : 256), c: round % 3 ? clamp : random32(), mask };
@@ -72,14 +69,14 @@ for (const mode of ["up", "down", "bfly", "idx"]) {
         const { source, predicate } = shuffled(mode, { lane, b, c });
         const what = `lane ${lane} of ${lanes}, b ${b}, c 0x${c.toString(16)}, mask 0x${mask.toString(16)}`;
         assertEquals(written[lane * 2 + 1], Number(predicate), what);
-        // What a lane has that takes no part is not defined.
+        // The value of a lane that does not take part is undefined.
         if ((mask >>> source & 1) === 1) assertEquals(written[lane * 2], operands[source]!.value, what);
       });
     }
   });
 }
 
-test("a shuffle takes numbers for operands, and its predicate may be left out", () => {
+test("a shuffle accepts literal operands, and its predicate is optional", () => {
   const written = runThreads(
     `
   shfl.sync.down.b32 %r3, %r0, 16, 0x1f, 0xffffffff;
@@ -92,7 +89,7 @@ test("a shuffle takes numbers for operands, and its predicate may be left out", 
   assertEquals(written.slice(0, 32), upTo(32, (lane) => (lane < 16 ? lane + 16 : lane) * 100 + 77));
 });
 
-test("vote tells what holds for the lanes of its mask", () => {
+test("vote combines the predicates of the lanes in its mask", () => {
   for (let round = 0; round < 40; round++) {
     const lanes = round % 4 === 3 ? 1 + random32() % 32 : 32;
     const masks = masksOf(lanes, 1 + round % 4);
@@ -124,13 +121,13 @@ test("vote tells what holds for the lanes of its mask", () => {
   }
 });
 
-test("match finds the lanes of its mask that have the same value", () => {
+test("match finds the lanes in its mask that have the same value", () => {
   for (let round = 0; round < 40; round++) {
     const lanes = round % 4 === 3 ? 1 + random32() % 32 : 32;
     const masks = masksOf(lanes, 1 + round % 4);
     const kinds = round % 2 === 0 ? 1 : 3;
     const low = [random32(), random32(), random32()];
-    // Halves that are the same, in values that are not.
+    // Equal halves in values that differ.
     const values = masks.map(() => [low[random32() % kinds]!, round % 3 === 0 ? low[random32() % 2]! : 5] as const);
     const written = runThreads(
       `${loadWords(3)}
@@ -181,7 +178,7 @@ const reductions: readonly [instruction: string, combine: (a: number, b: number)
   ["xor.b32", (a, b) => a ^ b],
 ];
 
-test("redux combines what the lanes of its mask have", () => {
+test("redux combines the values of the lanes in its mask", () => {
   for (let round = 0; round < 24; round++) {
     const lanes = round % 4 === 3 ? 1 + random32() % 32 : 32;
     const masks = masksOf(lanes, 1 + round % 4);
@@ -204,7 +201,7 @@ test("redux combines what the lanes of its mask have", () => {
   }
 });
 
-test("lanes that have exited take no part", () => {
+test("lanes that have exited do not take part", () => {
   const written = runThreads(
     `
   setp.ge.u32 %p1, %r0, 20;
@@ -222,7 +219,7 @@ test("lanes that have exited take no part", () => {
   assertEquals(written, upTo(32, (lane) => lane < 20 ? [190, mask, mask, mask] : [0, 0, 0, 0]).flat());
 });
 
-test("activemask gives the lanes that are at the same place", () => {
+test("activemask returns the lanes at the same place", () => {
   const written = runThreads(
     `
   activemask.b32 %r3;
@@ -251,7 +248,7 @@ DONE:
   assertEquals(written, upTo(40, expected).flat());
 });
 
-test("lanes meet at different instructions of the same kind", () => {
+test("lanes can meet at different instructions of the same kind", () => {
   const written = runThreads(
     `
   and.b32 %r4, %r0, 1;
@@ -269,7 +266,7 @@ DONE:
   assertEquals(written, upTo(32, (lane) => lane % 2 === 0 ? lane + 101 : lane - 1));
 });
 
-test("warps reduce what they have, step by step", () => {
+test("warps reduce values step by step", () => {
   const written = runThreads(
     `${loadWords(1)}
   mov.u32 %r3, 16;

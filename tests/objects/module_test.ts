@@ -179,9 +179,9 @@ testOnEachDriver("what can be no name finds no kernel and no variable", (cuda) =
 
 testOnEachDriver("a path, a number and an ArrayBuffer are no images", (cuda) => {
   const load = (image?: Anything) => () => cuda.device(0).loadModule(image);
-  const path = 'Cannot load "kernels/fill.ptx" as a module: give the text of the PTX, not a path';
+  const path = 'Cannot load "kernels/fill.ptx" as a module: pass the text of the PTX, not a path';
   assertThrows(load("kernels/fill.ptx"), TypeError, path);
-  assertThrows(load(5), TypeError, "Cannot load a module from what is of type Number: give PTX as text");
-  assertThrows(load(new ArrayBuffer(8)), TypeError, "from what is of type ArrayBuffer: give PTX as text");
-  assertThrows(load(), TypeError, "Cannot load a module from what is of type Undefined");
+  assertThrows(load(5), TypeError, "Cannot load a module from a value of type Number: pass PTX text");
+  assertThrows(load(new ArrayBuffer(8)), TypeError, "from a value of type ArrayBuffer: pass PTX text");
+  assertThrows(load(), TypeError, "Cannot load a module from a value of type Undefined");
 });

@@ -34,7 +34,7 @@ test("kernelSignatures lays parameters out as a C struct", () => {
   assertEquals(kernel!.parameterBytes, 92);
 });
 
-test("kernelSignatures takes what the manual allows around a body that it does not read", () => {
+test("kernelSignatures accepts everything that the manual allows around a body", () => {
   const signatures = kernelSignatures(`// .entry not_this()
 ${header}
 /* .entry nor_this() { */
@@ -65,17 +65,17 @@ ${header}
   assertEquals(signatures.map(({ parameterBytes }) => parameterBytes), [12, 0, 0]);
 });
 
-test("kernelSignatures names the line of what it cannot read", () => {
+test("kernelSignatures names the line of an error", () => {
   const errors: [text: string, line: number, message: RegExp][] = [
     [`${header}.entry k(.param .u32 a\n.param .u32 b) {}`, 5, /"," was expected/],
-    [`${header}.entry k(.param .u33 a) {}`, 4, /"\.u33": it is not a type/],
+    [`${header}.entry k(.param .u33 a) {}`, 4, /"\.u33": it is not a known type/],
     [`${header}.entry k(.param .align 3 .b8 a[3]) {}`, 4, /power of two/],
     [`${header}.entry k(.param .b8 a[]) {}`, 4, /needs a length/],
     [`${header}.entry k(.reg .pred a) {}`, 4, /cannot pass "a"/],
     [`${header}.entry k()\n\n{ { }`, 6, /cannot find the "}"/],
     [`${header}.entry k() {}\n/* never closed`, 5, /comment/],
     [`${header}.entry k(`, 4, /the text ends|end of the text/],
-    [`${header}.entry k(.param .b8 a[99999]) {}`, 4, /32764 is the most/],
+    [`${header}.entry k(.param .b8 a[99999]) {}`, 4, /the maximum is 32764/],
     [`${header}.entry k() {} .entry k() {}`, 1, /both are named "k"/],
   ];
   for (const [text, line, message] of errors) {
@@ -85,7 +85,7 @@ test("kernelSignatures names the line of what it cannot read", () => {
   }
 });
 
-test("layoutParameters lays given types out the same way", () => {
+test("layoutParameters lays out given types in the same way", () => {
   const { parameters, parameterBytes, name } = layoutParameters("k", ["u8", "u64", { byteLength: 12, alignment: 4 }]);
   assertEquals(name, "k");
   assertEquals(parameters.map(({ offset }) => offset), [0, 8, 16]);

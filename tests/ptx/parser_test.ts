@@ -118,7 +118,7 @@ test("parsePtx keeps the results, the function and the parameters of a call apar
   assertEquals(calls.map(({ line }) => line), [6, 7, 8, 14, 18]);
 });
 
-test("parsePtx reads what stands around a call", () => {
+test("parsePtx reads the parts of a call", () => {
   const [block] = ofKind(
     "block",
     parseStatements(`{ // callseq 0, 0
@@ -158,7 +158,7 @@ test("parsePtx reads what stands around a call", () => {
   ]);
 });
 
-test("parsePtx keeps what stands in the head of a function", () => {
+test("parsePtx keeps the parts of a function's head", () => {
   const { functions, aliases } = parsePtx(`.version 8.8
 .target sm_90
 .extern .func (.param .b32 func_retval0) vprintf(.param .b64 vprintf_param_0, .param .b64 vprintf_param_1);
@@ -198,7 +198,7 @@ test("parsePtx keeps what stands in the head of a function", () => {
   assertEquals(aliases, [{ name: "g", target: "f", line: 11 }]);
 });
 
-test("parsePtx passes over what is for debuggers, and counts its lines", () => {
+test("parsePtx skips debug information, and counts its lines", () => {
   const { functions, variables } = parsePtx(`.version 9.0
 .target sm_90, debug
 @@DWARF .byte 0x2b, "text"
@@ -229,7 +229,7 @@ $L__info_string0:
   assertEquals(variables.map(({ name, linkage, line }) => [name, linkage, line]), [["x", "common", 23]]);
 });
 
-test("parsePtx reads vectors of eight and types of 128 bits", () => {
+test("parsePtx reads vectors of eight and 128-bit types", () => {
   const statements = parseStatements(`.reg .b128 %rq<3>;
     .reg .v8 .f32 %v;
     ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, _}, [%rd1];`);
@@ -241,7 +241,7 @@ test("parsePtx reads vectors of eight and types of 128 bits", () => {
   assertEquals(vector?.kind === "vector" && vector.elements.length, 8);
 });
 
-test("parsePtx says of an address with coordinates whose it is", () => {
+test("parsePtx names what an address with coordinates refers to", () => {
   for (
     const text of [
       "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, {%r1, %r2}]",
@@ -254,7 +254,7 @@ test("parsePtx says of an address with coordinates whose it is", () => {
   }
 });
 
-test("parsePtx names the line of what it cannot read", () => {
+test("parsePtx names the line of an error", () => {
   const errors: [text: string, line: number][] = [
     ["", 1],
     ["\n\n.target sm_60", 3],

@@ -145,20 +145,20 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     "recursion without end, through barriers",
     "call endless, (%r0);",
     "cudaErrorIllegalAddress",
-    /Line \d+ of the PTX, the functions that a thread is in need more than its stack\);/,
+    /Line \d+ of the PTX, the functions that a thread is in need more stack than it has\);/,
     recursion,
   ],
   [
     "alloca of more than there is",
     "mov.u64 %rd3, 0xfffffffffffffff8;\nalloca.u64 %rd4, %rd3;\nst.local.u32 [%rd4], 1;",
     "cudaErrorIllegalAddress",
-    /need more than its stack\);/,
+    /need more stack than it has\);/,
   ],
   [
     "a call of what is no function",
     "P: .callprototype _ ();\nmov.u64 %rd3, 16;\ncall %rd3, (), P;",
     "cudaErrorIllegalInstruction",
-    /Line \d+ of the PTX, 0x10 is the address of no function\);/,
+    /Line \d+ of the PTX, no function has the address 0x10\);/,
     ".func f() { ret; } .global .u64 table = f;",
   ],
   [
@@ -202,7 +202,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     `mov.u32 %r3, ${number};\nsetp.eq.u32 %p1, %r0, 40;\n${instruction}`,
     "cudaErrorIllegalInstruction",
     new RegExp(
-      `Line ${firstThreadsLine + 2} of the PTX, a block has the barriers 0 to 15, and no barrier ${number}\\);`,
+      `Line ${firstThreadsLine + 2} of the PTX, a block has the barriers 0 to 15, but no barrier ${number}\\);`,
     ),
   ]),
   ...[
@@ -217,7 +217,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     new RegExp(
       `Line ${
         firstThreadsLine + 2
-      } of the PTX, ${count} threads are to come to a barrier, which counts them in whole warps\\);`,
+      } of the PTX, ${count} threads are to arrive at a barrier, which counts whole warps\\);`,
     ),
   ]),
   ...[
@@ -241,7 +241,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
       `Line ${
         firstThreadsLine + 1
       } of the PTX, block 0, 0, 0: all threads of the block that have not exited wait, and ` +
-        `none can go on: threads 0-31 at line ${firstThreadsLine + 1} \\(barrier\\), ` +
+        `none can continue: threads 0-31 at line ${firstThreadsLine + 1} \\(barrier\\), ` +
         `threads 32-63 at line ${firstThreadsLine + 2} \\(barrier\\)\\);`,
     ),
   ],
@@ -315,7 +315,7 @@ for (const [what, [body, declarations = ""]] of Object.entries(endless)) {
     assertEquals(error.code, "cudaErrorLaunchTimeout", error.message);
     assertMatch(
       error.message,
-      /it was stopped after \d+ steps: POOLPASS_SOFTWARE_STEPS sets how many a block may do\);/,
+      /it was stopped after \d+ steps: POOLPASS_SOFTWARE_STEPS sets the limit for a block\);/,
     );
   });
 }

@@ -100,7 +100,7 @@ export interface GangKernel {
   readonly width: GangWidth;
   /** How many of the registers in the innermost loops are held in vectors, each with one number for every member. */
   readonly vectorRegisters: number;
-  /** The bytes to save of each gang. */
+  /** The bytes of each gang's save area. */
   readonly gangBytes: number;
   /** Whether all gangs of a block exist at once. If not, they run one after another. */
   readonly hasBarriers: boolean;
@@ -230,13 +230,16 @@ function threadsPerBlock(
   let maxThreadsPerBlock: number | undefined;
   let requiredThreads: CompiledKernel["requiredThreads"];
   for (const { name, values, line } of directives) {
-    if (!knownDirectives.has(name)) throw new PtxError(line, `cannot take the directive ".${name}": it is not known`);
+    if (!knownDirectives.has(name)) throw new PtxError(line, `cannot use the directive ".${name}": it is not known`);
     if (name !== "maxntid" && name !== "reqntid") continue;
     if (values.length < 1 || values.length > 3 || values.includes(0)) {
-      throw new PtxError(line, `cannot take the directive ".${name}": one to three numbers above 0 must follow`);
+      throw new PtxError(line, `cannot use the directive ".${name}": one to three numbers above 0 must follow`);
     }
     if (maxThreadsPerBlock !== undefined) {
-      throw new PtxError(line, `cannot take the directive ".${name}": another has told the threads of a block already`);
+      throw new PtxError(
+        line,
+        `cannot use the directive ".${name}": another directive states the threads of a block already`,
+      );
     }
     const [x = 1, y = 1, z = 1] = values;
     maxThreadsPerBlock = x * y * z;
@@ -251,13 +254,13 @@ function checkSize({ name, line }: FunctionDeclaration, { type, locals, code }: 
   if (count > maximumFunctionLocals) {
     throw new PtxError(
       line,
-      `cannot compile "${name}": with its registers it needs ${count} locals, ${maximumFunctionLocals} at most are possible`,
+      `cannot compile "${name}": with its registers it needs ${count} locals, and engines allow at most ${maximumFunctionLocals}`,
     );
   }
   if (code.length > maximumFunctionBytes) {
     throw new PtxError(
       line,
-      `cannot compile "${name}": it is ${code.length} bytes of WebAssembly, ${maximumFunctionBytes} at most are possible`,
+      `cannot compile "${name}": it is ${code.length} bytes of WebAssembly, and engines allow at most ${maximumFunctionBytes}`,
     );
   }
 }
@@ -269,6 +272,6 @@ function limit(
   if (bytes <= maximum) return;
   throw new PtxError(
     line,
-    `cannot compile "${name}": it has ${bytes} bytes of .${space} variables, ${maximum} at most are possible`,
+    `cannot compile "${name}": it has ${bytes} bytes of .${space} variables, and at most ${maximum} are allowed`,
   );
 }

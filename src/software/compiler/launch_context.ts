@@ -37,7 +37,7 @@ export const contextFields = [
   "bounds",
   /** Loop iterations left before the kernel asks for more fuel. */
   "fuelLeft",
-  /** The offset of the saved registers of gangs. */
+  /** The offset of the save areas of gangs. */
   "gangs",
   /** How often a gang has diverged, and how often all gangs of a block have been run. */
   "divergences",

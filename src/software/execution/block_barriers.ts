@@ -1,30 +1,30 @@
 import { warpSize } from "./warp_operations.ts";
 
-/** A barrier at which threads wait. */
+/** A barrier that threads have arrived at. */
 interface Barrier {
-  /** How many threads must arrive; 0 for all that there are. */
+  /** How many threads must arrive, or 0 for all threads of the block. */
   readonly count: number;
-  /** Those that wait. */
+  /** The threads that wait. */
   readonly waiting: number[];
-  /** Warps that wait as a whole, beside those. */
+  /** Warps that wait as a whole, in addition. */
   readonly warps: number[];
-  /** Those that have arrived, with those that do not wait: of each warp, a bit for each lane. */
+  /** For each warp, a bit for each lane that has arrived, including those that do not wait. */
   readonly lanes: Map<number, number>;
-  /** How many have arrived. */
+  /** How many threads have arrived. */
   arrived: number;
-  /** How many lanes the warps of those that have arrived lack, because they had exited by then or never were. */
+  /** In the warps of these threads, how many lanes will never arrive, because they have exited or do not exist. */
   missing: number;
-  /** How many of the reduced predicates held, and how many there were. */
+  /** How many of the reduced predicates were true, and how many predicates there were. */
   held: number;
   reduced: number;
 }
 
-/** What became of a barrier: the threads that may go on. */
+/** A completed barrier, with the threads that it releases. */
 export interface CompletedBarrier {
   readonly threads: readonly number[];
-  /** Whole warps beside them. */
+  /** Whole warps, in addition. */
   readonly warps: readonly number[];
-  /** How many of the predicates held, and whether all did. */
+  /** How many of the predicates were true, and whether all were. */
   readonly held: number;
   readonly allHeld: boolean;
 }
@@ -33,33 +33,33 @@ export interface CompletedBarrier {
 export interface Arrival {
   readonly barrier: number;
   readonly count: number;
-  /** Whether the thread waits there. */
+  /** Whether the thread waits at the barrier. */
   readonly waits: boolean;
-  /** Undefined where there is nothing to reduce. */
+  /** Undefined if there is nothing to reduce. */
   readonly predicate: boolean | undefined;
 }
 
 /**
- * The barriers of a block, by number, wherever in the code they stand. A thread that has exited no longer counts; where a
- * barrier counts threads, it counts whole warps, exited threads among them, as the hardware does.
+ * The barriers of a block, by number, wherever they are in the code. Threads that have exited no longer count. A
+ * barrier that counts threads counts whole warps, including threads that have exited, as the hardware does.
  */
 export class BlockBarriers {
   readonly #barriers = new Map<number, Barrier>();
   readonly #isLive: (thread: number) => boolean;
 
-  /** @param isLive whether a thread, counted in whole warps, is one of the block's that have not exited */
+  /** @param isLive whether a thread, counted in whole warps, exists in the block and has not exited */
   constructor(isLive: (thread: number) => boolean) {
     this.#isLive = isLive;
   }
 
-  /** Nobody waits any more. */
+  /** Forgets all barriers. */
   clear(): void {
     this.#barriers.clear();
   }
 
   /**
-   * Notes that a thread has come to a barrier. Returns the barrier where it counts threads and these are all: those that
-   * come later in the same pass are the first of its next use.
+   * Records a thread's arrival at a barrier. Returns the barrier if it counts threads and has all of them; later
+   * arrivals belong to its next use.
    */
   arrive(thread: number, { barrier: number, count, waits, predicate }: Arrival): CompletedBarrier | undefined {
     const barrier = this.#barrier(number, count);
@@ -77,7 +77,10 @@ export class BlockBarriers {
     return barrier.arrived + barrier.missing >= barrier.count ? this.#complete(number, barrier) : undefined;
   }
 
-  /** Notes that all so many threads of a warp have come to a barrier of the whole block, and wait there. */
+  /**
+   * Records that all threads of a warp, of the given number, have arrived at a barrier of the whole block and wait
+   * there.
+   */
   arriveTogether(warp: number, { barrier: number, threads }: { barrier: number; threads: number }): void {
     const barrier = this.#barrier(number, 0);
     barrier.arrived += threads;
@@ -85,7 +88,8 @@ export class BlockBarriers {
   }
 
   /**
-   * The barriers that are complete because threads have exited, or because all are there; they are free for their next use.
+   * The barriers that are complete, because all threads have arrived or the others have exited. They are free for their
+   * next use.
    *
    * @param live how many threads of the block have not exited
    */

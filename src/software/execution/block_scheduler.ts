@@ -1,6 +1,6 @@
 /**
- * Runs the threads of a block that may wait for each other: each until it is suspended or exits, warp by warp, again and
- * again, completing in between what they wait for.
+ * Runs the threads of a block that may wait for each other. Warp by warp, it runs each thread until it is suspended or
+ * exits, and answers requests that are complete, until all threads have exited.
  *
  * @module
  */
@@ -17,11 +17,11 @@ import { answerGroup, WarpRecords, warpSize } from "./warp_operations.ts";
 const words = threadRecordByteLength / 4;
 const requestWord = threadRecord.request / 4;
 
-/** What a block's threads are run with. */
+/** What it takes to run a block's threads. */
 export interface BlockThreads {
   readonly memory: WebAssembly.Memory;
   readonly block: readonly [x: number, y: number, z: number];
-  /** Where in the memory the records of the threads, their saved registers and their local memory begin. */
+  /** The offsets of the thread records, of the saved registers and of the local memory of the threads. */
   readonly threads: number;
   readonly saved: number;
   readonly local: number;
@@ -33,14 +33,14 @@ export interface BlockThreads {
   };
   /** Runs those of some threads that do not wait. */
   run(firstThread: number, lastThread: number): void;
-  /** Is told that threads did so many steps; throws where those were too many. */
+  /** Counts steps. Throws if there were too many. */
   countSteps(steps: number): void;
 }
 
-/** No thread of a block can go on. The message tells where they wait. */
+/** No thread of a block can run. The message says where they wait. */
 export class DeadlockError extends Error {
   override readonly name = "DeadlockError";
-  /** Where the first of them waits. */
+  /** The line where the first of them waits. */
   readonly line: number;
 
   constructor(message: string, line: number) {
@@ -49,23 +49,23 @@ export class DeadlockError extends Error {
   }
 }
 
-/** What a thread that only lets others go on is counted for. */
+/** The steps that a yield counts for. */
 const stepsOfYield = 64;
 
-/** Runs blocks of one launch, one after another. */
+/** Runs the blocks of a launch, one after another. */
 export class BlockScheduler {
   readonly #options: BlockThreads;
   readonly #records: Int32Array;
   readonly #count: number;
   readonly #warps: readonly WarpRecords[];
   readonly #barriers: BlockBarriers;
-  /** For each thread, the request that was looked at already. */
+  /** For each thread, the request that has been examined already. */
   readonly #seen: Int32Array;
-  /** For each warp, how many of its threads wait or have exited, but for those that wait as a whole. */
+  /** For each warp, how many of its threads wait or have exited, except those that wait as a whole warp. */
   readonly #waiting: Int32Array;
-  /** For each warp, whether a thread of it may go on. */
+  /** For each warp, whether any of its threads can run. */
   readonly #isReady: boolean[];
-  /** Requests that are the same for what the threads of a warp do together have the same number. */
+  /** Suspensions with equal requests of the warp have the same number. */
   readonly #operations: readonly number[];
   #live = 0;
 
@@ -88,13 +88,13 @@ export class BlockScheduler {
     this.#operations = keys.map((key) => keys.indexOf(key));
   }
 
-  /** Runs one block to its end. Throws {@linkcode DeadlockError} where its threads wait for each other for ever. */
+  /** Runs a block to its end. Throws {@linkcode DeadlockError} if its threads wait for each other forever. */
   runBlock(): void {
     this.#start();
     this.#run();
   }
 
-  /** The same, of a block that was begun: the records of all threads say where they are, and each waits or has exited. */
+  /** Runs the rest of a block whose thread records say where its threads are. Each thread waits or has exited. */
   finishBlock(): void {
     this.#forget();
     for (let warp = 0; warp < this.#warps.length; warp++) this.#answerWarp(warp);
@@ -137,7 +137,7 @@ export class BlockScheduler {
     this.#isReady.fill(true);
   }
 
-  /** Takes what threads ask for as not looked at yet. */
+  /** Marks all requests as not examined. */
   #forget(): void {
     this.#seen.fill(0);
     this.#waiting.fill(0);
@@ -154,7 +154,7 @@ export class BlockScheduler {
     this.#options.run(first, last);
   }
 
-  /** Looks at what the threads of a warp ask for; true where some of them may go on at once. */
+  /** Examines the requests of a warp's threads. Returns whether any of them can run at once. */
   #answerWarp(warp: number): boolean {
     const asked = this.#waiting[warp] === 0 ? this.#commonRequest(warp) : 0;
     if (asked > 0) {
@@ -165,7 +165,7 @@ export class BlockScheduler {
     return this.#answerThreads(warp);
   }
 
-  /** What all threads of a warp ask for, of which none waited before; 0 where they do not all ask for the same. */
+  /** The request that all threads of a warp have made together. 0 if they differ, or if some were waiting already. */
   #commonRequest(warp: number): number {
     const records = this.#records;
     const at = warp * warpSize * words + requestWord;
@@ -175,7 +175,10 @@ export class BlockScheduler {
     return request;
   }
 
-  /** Notes that a warp has come to a barrier of the block as a whole; false where the threads do not mean the same. */
+  /**
+   * Records that a whole warp has arrived at a barrier of the block. Returns false if its threads name different
+   * barriers.
+   */
   #arriveTogether(warp: number): boolean {
     const records = this.#records;
     const begin = warp * warpSize * words;
@@ -188,7 +191,7 @@ export class BlockScheduler {
     return true;
   }
 
-  /** Answers what all threads of a warp ask for together; false where not all of them are meant. */
+  /** Answers a request of all threads of a warp. Returns false if it is not for all of them. */
   #answerTogether(warp: number, request: SuspensionRequest): boolean {
     const records = this.#records;
     const begin = warp * warpSize * words;
@@ -213,7 +216,7 @@ export class BlockScheduler {
     this.#isReady[warp] = true;
   }
 
-  /** Looks at what each thread of a warp asks for. */
+  /** Examines the request of each thread of a warp. */
   #answerThreads(warp: number): boolean {
     const { suspensions } = this.#options.kernel;
     const first = warp * warpSize;
@@ -266,7 +269,10 @@ export class BlockScheduler {
     this.#isReady[warp] = true;
   }
 
-  /** Answers the groups of a warp that are complete. Who is active is told last: others may yet come to the same place. */
+  /**
+   * Answers the complete groups of a warp. Requests for the active mask are answered last, because other threads may
+   * still reach the same place.
+   */
   #answerGroups(warp: number): boolean {
     const { suspensions } = this.#options.kernel;
     const records = this.#warps[warp]!;
@@ -350,7 +356,7 @@ export class BlockScheduler {
       return `${threads.length === 1 ? "thread" : "threads"} ${ranges(threads)} at line ${line} (${request.kind})`;
     });
     return new DeadlockError(
-      `all threads of the block that have not exited wait, and none can go on: ${waiting.join(", ")}`,
+      `all threads of the block that have not exited wait, and none can continue: ${waiting.join(", ")}`,
       suspensions[places.keys().next().value!]!.line,
     );
   }
@@ -360,7 +366,7 @@ function isOfWarp({ kind }: SuspensionRequest): boolean {
   return kind !== "barrier" && kind !== "yield";
 }
 
-/** Numbers that ascend, as `0-31, 40`. */
+/** Ascending numbers as ranges: `0-31, 40`. */
 function ranges(numbers: readonly number[]): string {
   const texts: string[] = [];
   for (let begin = 0, end = 0; begin < numbers.length; begin = ++end) {

@@ -1,5 +1,5 @@
 /**
- * Copying and filling as work of streams.
+ * Copies and fills as work of streams.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Scheduler, Stream, Work } from "./streams.ts";
 
 const sliceByteLength = 2 ** 20;
 
-/** One driver's copies. */
+/** The copies of one driver. */
 export class Copies {
   readonly #scheduler: Scheduler;
   readonly #hostMemory: HostMemory;
@@ -18,18 +18,18 @@ export class Copies {
     this.#hostMemory = hostMemory;
   }
 
-  /** Takes the bytes of pageable memory at once, those of page-locked memory when the stream gets there. */
+  /** Reads pageable memory at once, and page-locked memory when the stream reaches the copy. */
   fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
     this.copy(stream, to, this.#hostMemory.has(from.buffer) ? this.#hostMemory.bytesOf(from) : new Uint8Array(from));
   }
 
-  /** Blocks until the copy is done where the memory is pageable. */
+  /** If the memory is pageable, blocks until the copy is done. */
   toHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
     const work = this.copy(stream, this.#hostMemory.bytesOf(to), from);
     if (!this.#hostMemory.has(to.buffer)) this.#scheduler.runUntil(() => work.done);
   }
 
-  /** CUDA leaves open what a copy between ranges that overlap does. Here they are as if copied at once. */
+  /** CUDA leaves copies between overlapping ranges undefined. Here they have the result of a copy at once. */
   copy(stream: Stream, to: Uint8Array, from: Uint8Array): Work {
     const { byteLength } = to;
     const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;

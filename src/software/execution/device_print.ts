@@ -1,8 +1,8 @@
 /**
- * What a kernel prints: `printf` and failed assertions, from the text and the values that it left in memory.
+ * What a kernel prints: `printf` and failed assertions, from the strings and values that it left in memory.
  *
- * As on a GPU: CUDA C++ Programming Guide, "Formatted Output". What is no conversion there, `%zu` and `%.*f` for two, is
- * printed as it stands and takes no argument, where a GPU prints something accidental.
+ * The output is that of a GPU: CUDA C++ Programming Guide, "Formatted Output". What is not a conversion there, such as
+ * `%zu` and `%.*f`, is printed literally and takes no argument. A GPU's output for it is arbitrary.
  *
  * @module
  */
@@ -25,23 +25,26 @@ import {
 
 /** A kernel's call of `vprintf`. */
 export interface PrintCall {
-  /** Generic addresses of the format, which ends with a 0, and of the arguments, each at a multiple of its size. */
+  /**
+   * The generic addresses of the format, a null-terminated string, and of the arguments, each at a multiple of its
+   * size.
+   */
   readonly format: bigint;
   readonly arguments: bigint;
   readonly memory: ReadableMemory;
 }
 
-/** What the kernel may read. */
+/** The memory that a kernel may read. */
 export interface ReadableMemory {
   /** The block's shared memory, the thread's local memory and the kernel's parameters. */
   readonly shared: MemoryRange;
   readonly local: MemoryRange;
   readonly parameters: MemoryRange;
-  /** Where the device's table of bounds begins, which tells what global memory may be read. */
+  /** The offset of the device's bounds table, which tells what global memory may be read. */
   readonly bounds: number;
 }
 
-/** A part of the memory. */
+/** A range of linear memory. */
 export interface MemoryRange {
   readonly begin: number;
   readonly byteLength: number;
@@ -49,18 +52,18 @@ export interface MemoryRange {
 
 /** A kernel's call of `__assertfail`. */
 export interface AssertionCall {
-  /** Generic addresses of texts, each of which ends with a 0. */
+  /** The generic addresses of null-terminated strings. */
   readonly message: bigint;
   readonly file: bigint;
   readonly function: bigint;
-  /** In the file. */
+  /** The line in the file. */
   readonly line: number;
   readonly block: readonly [x: number, y: number, z: number];
   readonly thread: readonly [x: number, y: number, z: number];
   readonly memory: ReadableMemory;
 }
 
-/** What is to be printed lies where the kernel may not read. */
+/** The kernel may not read the memory that it would print. */
 export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
   readonly address: bigint;
@@ -71,17 +74,17 @@ export class UnreadableError extends Error {
   }
 }
 
-/** As many arguments as one call prints. */
+/** The maximum number of arguments that one call prints. */
 const maximumArguments = 32;
-/** As many characters as a format, a text and a value have at most: the bytes that a GPU has for all that it prints. */
+/** The maximum length of a format, a string and a printed value: the size of a GPU's buffer for output. */
 const maximumCharacters = 2 ** 20;
-/** The bits of the integers of each size; without one they have those of an `int`. */
+/** The bits of integers by length modifier. Without one, an integer is an `int`. */
 const integerBits: Readonly<Record<string, number>> = { h: 16, l: 64, ll: 64 };
 const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfFgGaAsS%])/y;
 
 /**
- * Prints, in one piece, and returns how many arguments that took. Nothing is printed, and the result is -1, where there is
- * no format, and -2 where it is too long. Throws {@linkcode UnreadableError} where the kernel may not read what it takes.
+ * Prints in one piece, and returns how many arguments were printed. Prints nothing and returns -1 without a format, or
+ * -2 if it is too long. Throws {@linkcode UnreadableError} if the kernel may not read the memory.
  *
  * @param bytes the memory of the software devices
  */
@@ -100,7 +103,7 @@ export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text
   }
 }
 
-/** What CUDA prints of a failed assertion, without the end of the line. */
+/** What CUDA prints for a failed assertion, without the final line break. */
 export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string {
   const memory = new DeviceText(bytes, call.memory);
   const [message, file, name] = [call.message, call.file, call.function].map((address) => {
@@ -116,7 +119,7 @@ export function assertionMessage(bytes: Uint8Array, call: AssertionCall): string
   return `${place} Assertion \`${message}\` failed.`;
 }
 
-/** What is to be printed is too long. */
+/** The output is too long. */
 class LengthError extends Error {
   override readonly name = "LengthError";
 
@@ -125,12 +128,12 @@ class LengthError extends Error {
   }
 }
 
-/** The memory as a thread addresses it. */
+/** Memory as a thread addresses it. */
 class DeviceText {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #bounds: number;
-  /** All that is not global, by the high half of its addresses. */
+  /** All memory except global memory, by the high half of its addresses. */
   readonly #ranges: ReadonlyMap<bigint, MemoryRange>;
 
   constructor(bytes: Uint8Array, { shared, local, parameters, bounds }: ReadableMemory) {
@@ -152,7 +155,7 @@ class DeviceText {
     return this.#view.getBigUint64(this.#offsetOf(address, 8), true);
   }
 
-  /** The bytes up to a 0, which need not be there after as many as are wanted. */
+  /** The bytes up to a 0. If there are `maximum` bytes before it, only those are read. */
   characters(address: bigint, maximum: number = Infinity): Uint8Array {
     const wanted = Math.min(maximum, maximumCharacters + 1);
     if (wanted === 0) return new Uint8Array();
@@ -161,11 +164,11 @@ class DeviceText {
     const length = found.indexOf(0);
     if (length < 0 && found.length < wanted) throw new UnreadableError(address + BigInt(found.length));
     if (length < 0 && found.length > maximumCharacters) throw new LengthError();
-    // A copy: decoders refuse what lies in shared memory.
+    // A copy, because text decoders reject shared memory.
     return found.slice(0, length < 0 ? undefined : length);
   }
 
-  /** The same as a string of one character for each byte. */
+  /** The same, as a string with one character for each byte. */
   text(address: bigint, maximum?: number): string {
     const parts: string[] = [];
     for (const byte of this.characters(address, maximum)) parts.push(String.fromCharCode(byte));
@@ -178,7 +181,7 @@ class DeviceText {
     return begin;
   }
 
-  /** What the kernel may read from an address on, to the end of what that lies in. */
+  /** The memory that the kernel may read, from an address to the end of the range that contains it. */
   #readableFrom(address: bigint): MemoryRange {
     const bits = BigInt.asUintN(64, address);
     const offset = Number(BigInt.asUintN(32, bits));
@@ -191,7 +194,7 @@ class DeviceText {
     return { begin: range.begin + within, byteLength: range.byteLength - within };
   }
 
-  /** The allocation in whose granules a byte of global memory lies, if only behind its end. */
+  /** The allocation whose granules contain a byte of global memory, even if the byte is past its end. */
   #allocationOf(offset: number): MemoryRange | undefined {
     const entryOf = (granule: number) => this.#bounds + 4 * granule;
     const first = this.#view.getUint32(entryOf(Math.floor(offset / boundsGranuleBytes)), true) - 1;
@@ -201,7 +204,7 @@ class DeviceText {
   }
 }
 
-/** The arguments of a call, one after another. */
+/** The arguments of a call, in order. */
 class ArgumentReader {
   readonly #memory: DeviceText;
   readonly #address: bigint;
@@ -213,7 +216,7 @@ class ArgumentReader {
     this.#address = address;
   }
 
-  /** How many have been read. */
+  /** How many arguments have been read. */
   get count(): number {
     return this.#count;
   }
@@ -253,7 +256,7 @@ function formatted(format: string, { values, memory }: { values: ArgumentReader;
   return parts.join("");
 }
 
-/** What is printed for a conversion, or undefined where there is no argument for it. */
+/** The output of a conversion. Undefined if there is no argument for it. */
 function converted(
   [, flags = "", width = "", digits, size = "", type = ""]: RegExpExecArray,
   { values, memory }: { values: ArgumentReader; memory: DeviceText },
@@ -269,7 +272,7 @@ function converted(
   }
   const bits = /[cdiouxX]/.test(type) ? integerBits[size] ?? 32 : 64;
   const value = bits === 64 ? values.long() : BigInt(values.int());
-  // Of text, the precision is but an upper bound.
+  // For strings, the precision is only an upper bound.
   const atLeast = Math.max(conversion.width, /[sSc]/.test(type) ? 0 : precision ?? 0);
   if (atLeast > maximumCharacters) {
     throw new LengthError();
@@ -295,14 +298,14 @@ function convert(
       return convertPointer(value, conversion);
     case "c": {
       const code = Number(BigInt.asUintN(isWide ? 32 : 8, value));
-      // The C library, where no locale was chosen, has no bytes for such wide characters.
+      // In the "C" locale, the C library cannot encode such wide characters.
       if (isWide && code > 0x7f) return "";
       return convertText(String.fromCharCode(code), { ...conversion, precision: undefined });
     }
     case "s":
     case "S":
       if (value === 0n) return convertNullText(conversion);
-      // A GPU copies text by bytes up to the first 0, and the C library makes nothing of those as wide characters.
+      // A GPU copies a string's bytes up to the first 0, which the C library cannot read as wide characters.
       return isWide ? "" : convertText(memory.text(value, precision), conversion);
     default:
       return convertDouble(value, conversion);

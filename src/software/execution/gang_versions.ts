@@ -1,5 +1,5 @@
 /**
- * The version of a kernel that runs gangs of threads: when it is compiled, and for which launches it is of use.
+ * The versions of a kernel that run in gangs: when they are compiled, and which launches use them.
  *
  * @module
  */
@@ -7,29 +7,29 @@ import type { CompiledKernel, GangKernel } from "../compiler/compile.ts";
 import type { GangWidth } from "../compiler/simd/gang_layout.ts";
 import { scratch } from "../memory/linear_memory.ts";
 
-/** Blocks and threads in each dimension, and what each block gets. */
+/** The number of blocks and of threads in each dimension. */
 export interface Geometry {
   readonly grid: readonly [x: number, y: number, z: number];
   readonly block: readonly [x: number, y: number, z: number];
 }
 
-/** What a compiled kernel exports: it is told where the launch's record begins. */
+/** A compiled kernel's export. Its argument is the offset of the launch record. */
 export type RunKernel = (launch: number) => void;
 
-/** The functions of a kernel that runs gangs of threads. */
+/** A kernel compiled to run in gangs, and its exports. */
 export interface GangFunctions {
   readonly compiled: GangKernel;
-  /** Runs the blocks that the launch's record names, and tells the one at which it has stopped. */
+  /** Runs the blocks that the launch record names, and returns the index of the block where it stopped. */
   readonly gangs: (launch: number) => number;
   readonly threads: RunKernel;
 }
 
-/** The widths of gangs, the best first: work that is done once for a gang is the less, the more threads it has. */
+/** The widths of gangs, the best first. The wider a gang, the less often uniform work is done. */
 const gangWidths: readonly GangWidth[] = [32, 16, 8, 4];
-/** With more registers in vectors, the widest gangs have most of them in memory, and the next are faster. */
+/** With more registers in vectors, most of the widest gangs' registers are in memory, and the next width is faster. */
 const mostRegistersOfWidest = 6;
 
-/** The version of a kernel that runs gangs of threads, which is compiled when it is first of use. */
+/** The versions of a kernel that run in gangs. Each is compiled when it is first used. */
 export class GangVersions {
   readonly #kernel: CompiledKernel;
   readonly #imports: WebAssembly.Imports;
@@ -42,7 +42,7 @@ export class GangVersions {
     this.#leastThreads = leastThreads;
   }
 
-  /** For a launch; undefined where its threads cannot be run in gangs, or are too few. */
+  /** The version for a launch. Undefined if the launch cannot run in gangs or has too few threads. */
   for({ grid, block }: Geometry): GangFunctions | undefined {
     const threads = block[0] * block[1] * block[2];
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
@@ -68,7 +68,7 @@ export class GangVersions {
   }
 }
 
-/** Undefined where the engine refuses, as for want of memory. */
+/** Undefined if the engine refuses, for instance for lack of memory. */
 function instantiateIfPossible(
   wasm: Uint8Array<ArrayBuffer>,
   imports: WebAssembly.Imports,
@@ -80,7 +80,7 @@ function instantiateIfPossible(
   }
 }
 
-/** The bytes of memory for what is saved of threads and gangs at once. */
+/** The bytes of memory that the threads and gangs of a block need at once. */
 function gangMemoryBytes(kernel: GangKernel, threadsPerBlock: number): number {
   const { localBytes, savedBytes, gangBytes, width, hasBarriers } = kernel;
   const threads = hasBarriers ? threadsPerBlock : width;

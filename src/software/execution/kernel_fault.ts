@@ -1,12 +1,12 @@
 import { faultKind } from "../compiler/compile.ts";
 
-/** A kernel met an address that it may not access, a trap, or what else ends it before its end. */
+/** A kernel was stopped by an illegal address, a trap, or another fault. */
 export class KernelFault extends Error {
   /** One of `faultKind`. */
   readonly kind: number;
-  /** Undefined where it is not about memory. */
+  /** Undefined if the fault does not concern memory. */
   readonly address: bigint | undefined;
-  /** Line of the PTX text. */
+  /** The line in the PTX text. */
   readonly line: number;
 
   constructor(
@@ -21,24 +21,24 @@ export class KernelFault extends Error {
   }
 }
 
-/** What a kernel reports of itself, as an error. */
+/** The error for a fault that a kernel reports. */
 export function faultOf(kind: number, address: bigint, line: number): KernelFault {
   switch (kind) {
     case faultKind.trap:
       return new KernelFault(kind, { line, detail: "a trap" });
     case faultKind.stackOverflow:
-      return new KernelFault(kind, { line, detail: "the functions that a thread is in need more than its stack" });
+      return new KernelFault(kind, { line, detail: "the functions that a thread is in need more stack than it has" });
     case faultKind.invalidFunction:
-      return new KernelFault(kind, { line, detail: `0x${address.toString(16)} is the address of no function` });
+      return new KernelFault(kind, { line, detail: `no function has the address 0x${address.toString(16)}` });
     case faultKind.noBarrier:
       return new KernelFault(kind, {
         line,
-        detail: `a block has the barriers 0 to 15, and no barrier ${address}`,
+        detail: `a block has the barriers 0 to 15, but no barrier ${address}`,
       });
     case faultKind.noBarrierCount:
       return new KernelFault(kind, {
         line,
-        detail: `${BigInt.asIntN(32, address)} threads are to come to a barrier, which counts them in whole warps`,
+        detail: `${BigInt.asIntN(32, address)} threads are to arrive at a barrier, which counts whole warps`,
       });
     default:
       return new KernelFault(kind, { address, line });

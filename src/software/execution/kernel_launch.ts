@@ -1,5 +1,5 @@
 /**
- * Launches of a kernel as work for a stream, done in slices of time.
+ * Launches of a kernel as work for a stream, in time slices.
  *
  * @module
  */
@@ -14,15 +14,15 @@ import { type LinearMemory, scratch } from "../memory/linear_memory.ts";
 export interface SoftwareKernel {
   readonly compiled: CompiledKernel;
   readonly run: RunKernel;
-  /** What counts the steps of the blocks that are run. */
+  /** Counts the steps of the blocks that run. */
   readonly steps: StepCounter;
-  /** Its other version, which runs gangs of threads. */
+  /** Its versions that run in gangs. */
   readonly gang: GangVersions;
 }
 
-/** Counts what the threads of a block do, and stops those that do too much: they have no end, most likely. */
+/** Counts the steps of a block's threads, and stops them at the limit: most likely they never end. */
 export class StepCounter {
-  /** How often a kernel may go around loops before it asks whether it may go on. */
+  /** How many loop iterations a kernel may run before it asks for more fuel. */
   readonly fuelPerRefill: number = 2 ** 20;
   readonly #limit: number;
   #count = 0;
@@ -31,7 +31,7 @@ export class StepCounter {
     this.#limit = limit;
   }
 
-  /** Begins with the next block. */
+  /** Begins the next block. */
   restart(): void {
     this.#count = 0;
   }
@@ -46,7 +46,7 @@ export class StepCounter {
     if (this.#count <= this.#limit) return;
     throw new KernelFault(faultKind.stepLimit, {
       line: 0,
-      detail: `it was stopped after ${this.#count} steps: POOLPASS_SOFTWARE_STEPS sets how many a block may do`,
+      detail: `it was stopped after ${this.#count} steps: POOLPASS_SOFTWARE_STEPS sets the limit for a block`,
     });
   }
 }
@@ -57,15 +57,15 @@ const sliceMilliseconds = 4;
 export interface LaunchPlace {
   readonly window: LinearMemory;
   readonly parameters: Uint8Array;
-  /** Where the bounds of the device that runs it begin in the window. */
+  /** The offset of the bounds table of the device that runs it. */
   readonly bounds: number;
-  /** What the launch adds to the block's shared memory. */
+  /** The size of the dynamic shared memory. */
   readonly sharedMemoryBytes?: number;
-  /** Where the memory of the block's threads begins, as much as `threadMemoryBytes` tells. */
+  /** The offset of memory for the block's threads, of the size that `threadMemoryBytes` returns. */
   readonly threadMemory?: number;
 }
 
-/** The bytes of the memory that the threads of a block need at once, for their variables and saved registers. */
+/** The bytes of memory that the threads of a block need at once, for their variables and saved registers. */
 export function threadMemoryBytes(
   { suspensions, localBytes, savedBytes }: CompiledKernel,
   threadsPerBlock: number,
@@ -73,7 +73,7 @@ export function threadMemoryBytes(
   return suspensions === undefined ? localBytes : threadsPerBlock * (localBytes + savedBytes);
 }
 
-/** A launch as work for a stream: each call runs some blocks and returns whether none is left. */
+/** A launch as work for a stream. Each call runs some blocks, and returns whether all are done. */
 export function launchInSlices(kernel: SoftwareKernel, geometry: Geometry, place: LaunchPlace): () => boolean {
   const launch = new LaunchRecord(kernel, geometry, place);
   const gang = kernel.gang.for(geometry);
@@ -88,7 +88,7 @@ function runSingly(launch: LaunchRecord, index: BlockIndex): () => boolean {
     : blockAfterBlock(launch, index);
 }
 
-/** What a kernel reads of a launch. */
+/** The launch record. */
 class LaunchRecord {
   readonly kernel: SoftwareKernel;
   readonly geometry: Geometry;
@@ -102,7 +102,7 @@ class LaunchRecord {
     this.#fields = new Int32Array(place.window.memory.buffer, scratch.launch.begin, contextFields.length);
   }
 
-  /** Where the threads' registers are saved: behind their local memory. */
+  /** The offset of the threads' saved registers, behind their local memory. */
   get savedRegisters(): number {
     const { block } = this.geometry;
     return this.localMemory + this.kernel.compiled.localBytes * block[0] * block[1] * block[2];
@@ -112,7 +112,7 @@ class LaunchRecord {
     return this.place.threadMemory ?? scratch.local.begin;
   }
 
-  /** Writes it into the window, which other launches use in between. */
+  /** Writes the record to linear memory, which other launches use in the meantime. */
   write(): void {
     const { window, parameters, bounds, sharedMemoryBytes = 0 } = this.place;
     const { grid, block } = this.geometry;
@@ -134,7 +134,7 @@ class LaunchRecord {
     this.set("fuelLeft", steps.fuelPerRefill);
   }
 
-  /** Where gangs of threads have what is saved of them, and threads that run in gangs no more have theirs. */
+  /** The offsets of the save areas of gangs, and of the memory of threads that have left their gang. */
   gangMemory({ hasBarriers, width, localBytes, savedBytes }: GangKernel): GangMemory {
     const { block } = this.geometry;
     const threads = hasBarriers ? block[0] * block[1] * block[2] : width;
@@ -143,7 +143,7 @@ class LaunchRecord {
     return { local, saved, gangs: saved + threads * savedBytes };
   }
 
-  /** Writes in what that differs for gangs of threads. */
+  /** Writes the fields that differ for gangs. */
   writeForGangs(kernel: GangKernel): void {
     const { local, saved, gangs } = this.gangMemory(kernel);
     this.set("localMemory", local);
@@ -151,7 +151,7 @@ class LaunchRecord {
     this.set("gangs", gangs);
   }
 
-  /** Names the blocks that are run: from one on, those of its row before another. */
+  /** Sets the blocks to run: those of a row, up to `last`, which is exclusive. */
   setRow({ x, y, z }: BlockIndex, last: number): void {
     this.set("firstBlockX", x);
     this.set("lastBlockX", last);
@@ -168,14 +168,14 @@ class LaunchRecord {
   }
 }
 
-/** Where the local memory and the saved registers of threads begin, and what is saved of gangs. */
+/** The offsets of the threads' local memory and saved registers, and of the save areas of gangs. */
 interface GangMemory {
   readonly local: number;
   readonly saved: number;
   readonly gangs: number;
 }
 
-/** The blocks of a grid in order. */
+/** The blocks of a grid, in order. */
 class BlockIndex {
   x = 0;
   y = 0;
@@ -190,7 +190,7 @@ class BlockIndex {
     return this.z === this.#grid[2];
   }
 
-  /** Goes on to the block of the row with that index, or to the next row. */
+  /** Advances to a block of the row, or to the next row. */
   advanceTo(x: number): void {
     this.x = x;
     if (this.x < this.#grid[0]) return;
@@ -201,22 +201,22 @@ class BlockIndex {
   }
 }
 
-/** How many blocks of a row are run before the time is looked at: as many as a part of a slice allows. */
+/** How many blocks of a row to run before the time is checked: as many as fit in a part of a time slice. */
 class Pace {
   #count = 1;
   #start = 0;
 
-  /** Begins with a slice. */
+  /** Begins a time slice. */
   begin(): void {
     this.#start = performance.now();
   }
 
-  /** One past the last block of the row to be run now. */
+  /** The end, exclusive, of the blocks of the row to run now. */
   lastFrom(x: number, gridX: number): number {
     return Math.min(x + this.#count, gridX);
   }
 
-  /** Whether the slice is over; where little of it has passed, more blocks are run at once from now on. */
+  /** Whether the time slice is over. If little of it has passed, more blocks are run at once from now on. */
   isOver(): boolean {
     const elapsed = performance.now() - this.#start;
     if (elapsed < sliceMilliseconds / 4) this.#count = Math.min(this.#count * 2, 2 ** 24);
@@ -224,7 +224,7 @@ class Pace {
   }
 }
 
-/** What runs the threads of a block that wait for each other. */
+/** The scheduler for a block whose threads wait for each other. */
 function schedulerOf(
   launch: LaunchRecord,
   { run, ...threads }: Pick<BlockThreads, "kernel" | "saved" | "local"> & { run: RunKernel },
@@ -244,7 +244,7 @@ function schedulerOf(
   });
 }
 
-/** Threads that never wait are run block after block by the kernel itself, as many blocks of a row as time allows. */
+/** Runs blocks whose threads never wait, as many of a row at once as time allows. */
 function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   const { run, steps } = launch.kernel;
   const pace = new Pace();
@@ -263,7 +263,7 @@ function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
   };
 }
 
-/** Threads that may wait are run by the scheduler, one block at a time. */
+/** Runs blocks whose threads may wait, one at a time. */
 function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): () => boolean {
   const { kernel: { compiled, run, steps }, savedRegisters: saved, localMemory: local } = launch;
   const kernel = { ...compiled, suspensions: compiled.suspensions! };
@@ -292,10 +292,10 @@ function withPlaceOfDeadlock({ x, y, z }: BlockIndex, run: () => void): void {
   }
 }
 
-/** Of the gangs that a launch runs, the part that may come apart before the rest is run thread by thread. */
+/** The share of a launch's gangs that may diverge before the rest is run thread by thread. */
 const divergedShare = 1 / 8;
 
-/** Runs threads in gangs, as many blocks of a row as time allows, as long as the gangs stay whole. */
+/** Runs threads in gangs, as many blocks of a row at once as time allows, while few gangs diverge. */
 function runInGangs(
   launch: LaunchRecord,
   index: BlockIndex,

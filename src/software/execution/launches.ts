@@ -10,22 +10,22 @@ import { launchInSlices, type SoftwareKernel, threadMemoryBytes } from "./kernel
 import type { Geometry } from "./gang_versions.ts";
 import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
 
-/** What a launch has beside its kernel. */
+/** The configuration of a launch. */
 export interface LaunchConfiguration extends Geometry {
   readonly sharedMemoryBytes: number;
-  /** Packed as they lie in memory; the caller's to change afterwards. */
+  /** Packed as in memory. The caller may reuse the bytes afterwards. */
   readonly parameters: Uint8Array;
 }
 
 /** A launch as work for a stream. */
 export interface LaunchWork {
-  /** Runs some blocks and returns whether none is left. */
+  /** Runs some blocks, and returns whether all are done. */
   readonly run: () => boolean;
-  /** Gives back what was reserved for the launch, which is not run again. */
+  /** Frees what was reserved for the launch, which is not run again. */
   readonly release?: () => void;
 }
 
-/** A launch as work for a stream of the device, or `cuLaunchKernel`'s error. */
+/** A launch as work for a stream of the device. Throws the error of `cuLaunchKernel`. */
 export function launchOf(
   kernel: SoftwareKernel,
   { grid, block, sharedMemoryBytes, parameters }: LaunchConfiguration,
@@ -41,7 +41,7 @@ export function launchOf(
     sharedBytes + sharedMemoryBytes <= maxSharedMemoryOf(sharedBytes);
   if (!fits) fail(cudaErrorInvalidValue, call);
   if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
-  // CUDA takes fewer bytes than the kernel has, but not none. What is not given is 0 here.
+  // CUDA accepts fewer bytes than the kernel's parameters have, but not none. Missing bytes are 0 here.
   if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
   const packed = new Uint8Array(parameterBytes);
   packed.set(parameters);

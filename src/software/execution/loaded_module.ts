@@ -1,5 +1,5 @@
 /**
- * Loaded modules: their kernels, as work for a stream, and their variables.
+ * Loaded modules, with their kernels and variables.
  *
  * @module
  */
@@ -15,16 +15,16 @@ import { loadModule, type ModulePlace, type SoftwareModule } from "./module_load
 import type { LinearMemory } from "../memory/linear_memory.ts";
 
 const loadCall = "cuModuleLoadDataEx";
-/** What a fatbin begins with. */
+/** The magic number of a fatbin. */
 const fatbinMagic = 0xba55ed50;
-/** What a cubin, which is an ELF file, begins with, and the machine that it says it is for. */
+/** The magic number of a cubin, which is an ELF file, and the machine in its header. */
 const elfMagic = 0x464c457f;
 const cudaElfMachine = 190;
 
 /** A module, and the device that it was loaded for. */
 export class LoadedModule {
   readonly device: number;
-  /** The handles of its functions that were asked for, by name. */
+  /** The handles of the functions that were requested, by name. */
   readonly functions: Map<string, bigint> = new Map();
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   readonly variables: ReadonlyMap<string, ModuleVariable>;
@@ -60,7 +60,7 @@ export class LoadedModule {
     }
   }
 
-  /** Gives the memory of its variables back. */
+  /** Frees the memory of its variables. */
   release(): void {
     if (this.#memory === undefined) return;
     this.#window.discardAndRelease(this.#memory.begin, this.#memory.byteLength, { isShared: false });

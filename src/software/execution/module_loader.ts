@@ -1,5 +1,5 @@
 /**
- * Loads PTX: compiles it, places its variables in the window, and binds its kernels to that.
+ * Loads PTX: compiles it, places its variables in linear memory, and binds its kernels to that memory.
  *
  * @module
  */
@@ -18,40 +18,43 @@ import { GangVersions, type RunKernel } from "./gang_versions.ts";
 import { writeStandardError, writeStandardOutput } from "./standard_output.ts";
 import { addressOfOffset, type LinearMemory, wholePages } from "../memory/linear_memory.ts";
 
-/** A variable of a loaded module, by where it lies in the window. */
+/** A variable of a loaded module, with its offset in linear memory. */
 export interface SoftwareVariable {
   readonly space: ImageVariable["space"];
   readonly begin: number;
   readonly byteLength: number;
 }
 
-/** What PTX was loaded to. */
+/** A compiled module whose kernels can be launched. */
 export interface SoftwareModule {
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
-  /** Those in `.global` and `.const`, each at the start of a granule. No device's kernels may access them yet. */
+  /** The variables in `.global` and `.const`. Each begins a granule. No device's kernels may access them yet. */
   readonly variables: ReadonlyMap<string, SoftwareVariable>;
-  /** The part of the window that was reserved for the variables; undefined where there are none. */
+  /** The part of linear memory that is reserved for the variables. Undefined if there are none. */
   readonly memory: { readonly begin: number; readonly byteLength: number } | undefined;
 }
 
-/** Where a module's variables go. */
+/** Where to place a module's variables, and how to run its kernels. */
 export interface ModulePlace {
-  /** Reserves whole pages of the window: where they begin. What it throws where there are none is the caller's affair. */
+  /** Reserves whole pages of linear memory, and returns their offset. Throws if there are not enough. */
   reserve(byteLength: number): number;
-  /** How many steps the threads of a block may do: any number unless it is said. */
+  /** The maximum number of steps of a block's threads. Default: unlimited. */
   readonly stepLimit?: number;
-  /** Whether accesses are checked, as they are unless it is false. */
+  /** Whether accesses are checked. Default: true. */
   readonly boundsChecks?: boolean;
-  /** Whether threads are run in gangs: in large launches where it is likely to be faster, always where it is possible. */
+  /**
+   * Whether to run threads in gangs: never, in large launches where it is likely to be faster, or wherever it is
+   * possible.
+   */
   readonly gangs?: boolean | "always";
 }
 
-/** From so many threads on, running them in gangs is worth compiling the kernel once more. */
+/** The number of threads from which on it pays to compile a kernel again for gangs. */
 const leastGangThreads = 4096;
 
 /**
- * Compiles PTX, places its variables in the window and binds its kernels to it. Throws `PtxError` before anything is
- * reserved.
+ * Compiles PTX, places its variables in linear memory, and binds its kernels to it. Throws `PtxError` before anything
+ * is reserved.
  */
 export function loadModule(
   ptx: string,
@@ -72,7 +75,7 @@ export function loadModule(
   const byteLength = wholePages(image.byteLength);
   const begin = reserve(byteLength);
   try {
-    // What had these pages before may have left something there.
+    // The pages may hold data of a previous user.
     if (!window.discard(begin, byteLength)) window.bytes.fill(0, begin, begin + byteLength);
     const view = new DataView(window.memory.buffer, begin, image.byteLength);
     initializeImage(image, { view, address: addressOfOffset(begin) });
@@ -90,7 +93,7 @@ export function loadModule(
   }
 }
 
-/** @param begin where in the window the module's variables begin */
+/** @param begin the offset of the module's variables */
 function bindKernels(
   code: WebAssembly.Module,
   { kernels }: CompiledModule,
@@ -159,7 +162,7 @@ function bindKernels(
   );
 }
 
-/** What compiled code says of the memory that it may read: see `pushSpaces`. */
+/** The memory that compiled code says may be read. See `pushSpaces`. */
 type Spaces = [
   shared: number,
   sharedBytes: number,
@@ -170,7 +173,7 @@ type Spaces = [
   bounds: number,
 ];
 
-/** The same. WebAssembly passes what is above 2 GiB as numbers below 0. */
+/** The same as offsets. WebAssembly passes offsets above 2 GiB as negative numbers. */
 function readableMemory(spaces: Spaces): ReadableMemory {
   const [shared, sharedBytes, local, localBytes, parameters, parameterBytes, bounds] = spaces.map((number) => {
     return number >>> 0;

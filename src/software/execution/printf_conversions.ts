@@ -1,17 +1,17 @@
 /**
- * Values as C's `printf` writes them, in the "C" locale: the conversions of the C standard, section 7.23.6.1, and what it
- * leaves open as the GNU C library has it, which is what formats the output of kernels on Linux.
+ * Formats values as C's `printf` does in the "C" locale: the conversions of the C standard, section 7.23.6.1. What the
+ * standard leaves open is as in the GNU C library, which formats the output of kernels on Linux.
  *
  * @module
  */
 
-/** How a value is to be written: what stands between `%` and the end of a conversion. */
+/** A conversion: what is between `%` and its final letter. */
 export interface Conversion {
-  /** Of `-`, `+`, space, `#` and `0`. */
+  /** Some of `-`, `+`, space, `#` and `0`. */
   readonly flags: string;
   readonly width: number;
   readonly precision: number | undefined;
-  /** The letter that it ends with. */
+  /** The final letter. */
   readonly type: string;
 }
 
@@ -33,18 +33,18 @@ export function convertPointer(value: bigint, conversion: Conversion): string {
   return padded(`${signOf(false, conversion.flags)}0x`, digits, { conversion, withZeros });
 }
 
-/** Text, and single characters: `s` and `c`. The precision is how much of it at most. */
+/** Strings and single characters: `s` and `c`. The precision is the maximum length. */
 export function convertText(text: string, conversion: Conversion): string {
   return padded("", text.slice(0, conversion.precision), { conversion, withZeros: false });
 }
 
-/** What stands for the text at no address: nothing where it would have to be cut. */
+/** What is printed for a null string: nothing if it would have to be truncated. */
 export function convertNullText(conversion: Conversion): string {
   const text = "(null)";
   return convertText((conversion.precision ?? text.length) < text.length ? "" : text, conversion);
 }
 
-/** Floating-point numbers of 64 bits: `e`, `f`, `g`, `a` and the same in upper case. */
+/** 64-bit floating-point numbers: `e`, `f`, `g`, `a`, and the same in upper case. */
 export function convertDouble(bits: bigint, conversion: Conversion): string {
   const { flags, type, precision } = conversion;
   const sign = signOf(bits >> 63n !== 0n, flags);
@@ -81,7 +81,7 @@ function signOf(isNegative: boolean, flags: string): string {
   return flags.includes(" ") ? " " : "";
 }
 
-/** The digits of an integer without its sign, as many as the precision wants at least. */
+/** The digits of an integer without its sign, padded with zeros to the precision. */
 function paddedDigits(value: bigint, { flags, precision = 1, type }: Conversion): string {
   const radix = type === "o" ? 8 : type.toLowerCase() === "x" ? 16 : 10;
   const digits = value === 0n ? "" : (value < 0n ? -value : value).toString(radix);
@@ -99,7 +99,7 @@ function padded(
   return (prefix + body).padStart(width);
 }
 
-/** A number of 64 bits without its sign: `significand * 2 ** (exponent - 52)`. */
+/** A 64-bit number without its sign: `significand * 2 ** (exponent - 52)`. */
 interface Double {
   readonly isFinite: boolean;
   readonly fraction: bigint;
@@ -114,7 +114,7 @@ function partsOf(bits: bigint): Double {
   return { isFinite: field !== 0x7ff, fraction, significand, exponent: Math.max(field, 1) - 1023 };
 }
 
-/** A number in full: `digits / 10 ** scale`. */
+/** A decimal number: `digits / 10 ** scale`. */
 interface Decimal {
   readonly digits: bigint;
   readonly scale: number;
@@ -126,14 +126,14 @@ function decimalOf({ significand, exponent }: Double): Decimal {
   return { digits: significand * 5n ** BigInt(-power), scale: -power };
 }
 
-/** A quotient, rounded to nearest, ties to even. */
+/** A quotient, rounded to nearest. Ties go to even. */
 function quotient(dividend: bigint, divisor: bigint): bigint {
   const down = dividend / divisor;
   const twice = 2n * (dividend % divisor);
   return twice > divisor || twice === divisor && down % 2n === 1n ? down + 1n : down;
 }
 
-/** How many digits after the point, and whether there is a point even before none. */
+/** How many digits follow the point, and whether there is a point even if none do. */
 interface Digits {
   readonly precision: number;
   readonly isAlternative: boolean;
@@ -159,7 +159,7 @@ function exponential(
   const excess = text.length - 1 - precision;
   if (excess > 0) {
     text = quotient(digits, 10n ** BigInt(excess)).toString();
-    // All nines became one more digit.
+    // Rounding has carried into one more digit.
     if (text.length > precision + 1) exponent++;
   }
   const fraction = text.slice(1, precision + 1).padEnd(precision, "0");

@@ -1,11 +1,11 @@
 /**
- * The process's standard output and standard error, for what kernels print: written at once and whole, with no permission
- * asked for.
+ * The process's standard output and standard error, for what kernels print. Writes are synchronous and complete, and
+ * need no permission.
  *
  * @module
  */
 
-/** Writes some bytes, from the first on, and returns how many. */
+/** Writes bytes from the first on, and returns how many were written. */
 export type WriteSome = (bytes: Uint8Array) => number;
 
 interface Globals {
@@ -21,7 +21,7 @@ const globals = globalThis as unknown as Globals;
 const { Deno: deno } = globals;
 const sleeping = new Int32Array(new SharedArrayBuffer(4));
 const retryMilliseconds = 1;
-/** What fits in the buffer that Deno has for its standard output, and what a pipe takes whole or not at all. */
+/** What fits in Deno's buffer for its standard output, and what a pipe accepts whole or not at all. */
 const pieceByteLength = 1023;
 const lineFeed = 10;
 
@@ -37,8 +37,8 @@ export function writeStandardError(text: Uint8Array): void {
 }
 
 /**
- * Writes all of the text, however many writes that takes, and waits where a pipe is full. What cannot be written, because
- * nobody reads it any more for one, is lost: a kernel does not fail because of what it prints.
+ * Writes all bytes, in as many writes as it takes, and waits while a pipe is full. What cannot be written, for instance
+ * because the reader is gone, is lost: printing does not make a kernel fail.
  */
 export function writeWhole(write: WriteSome, text: Uint8Array): void {
   let written = 0;
@@ -51,8 +51,8 @@ export function writeWhole(write: WriteSome, text: Uint8Array): void {
 }
 
 /**
- * Does the same by way of Deno's buffer. That takes what does not end a line even where the pipe is full, and to pass it on
- * is all that is left to do then; lines go past it, and are to be written again.
+ * Does the same through Deno's buffer. The buffer accepts what does not end a line even if the pipe is full, and then
+ * only has to be flushed. Whole lines bypass the buffer, and must be written again.
  */
 export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void {
   let written = 0;
@@ -73,7 +73,7 @@ export function writeThroughLineBuffer(write: WriteSome, text: Uint8Array): void
   }
 }
 
-/** How many bytes were written, or why none were. */
+/** The number of bytes written, or why there were none. */
 function attempt(write: WriteSome, bytes: Uint8Array): number | "full" | "lost" {
   try {
     return write(bytes);
@@ -86,7 +86,7 @@ function wait(): void {
   Atomics.wait(sleeping, 0, 0, retryMilliseconds);
 }
 
-/** Not for Deno: there this function starts over where a pipe is full, and what was written before is there twice. */
+/** Not for Deno, where this function starts over if a pipe is full, so that what was written before appears twice. */
 function toDescriptor(descriptor: number): WriteSome {
   const fileSystem = globals.process?.getBuiltinModule?.("node:fs") as NodeFileSystem | undefined;
   if (fileSystem === undefined) return (bytes) => bytes.length;

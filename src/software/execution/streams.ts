@@ -1,9 +1,9 @@
 /**
- * Streams and events of the software device, with CUDA's semantics: work given to a stream is done later, in order;
- * streams go on side by side, and a piece of work may wait for work of other streams, or for another process.
+ * Streams and events of the software device, with CUDA's semantics. A stream does its work later and in order. Streams
+ * run side by side, and work may wait for work of other streams or for another process.
  *
- * Work is done in slices, from the event loop or while the host synchronizes, so that a long kernel stops neither the
- * event loop nor the other streams.
+ * Work is done in time slices, from the event loop or while the host synchronizes, so that a long kernel blocks neither
+ * the event loop nor other streams.
  *
  * @module
  */
@@ -12,34 +12,34 @@ import { pause } from "../../support/waiting/pause.ts";
 import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
 
-/** Something that is done at some time: a piece of work, or what another process records. */
+/** Something to wait for: a piece of work, or a record of another process. */
 export interface Awaited {
   readonly done: boolean;
 }
 
-/** What a piece of work comes after, and what becomes of it when the devices are lost. */
+/** What a piece of work waits for, and what happens to it when the devices are lost. */
 export interface WorkOptions {
-  /** Work of other streams, or of other processes, that comes first. */
+  /** Work of other streams or processes that must be done first. */
   readonly after?: readonly Awaited[];
-  /** Whether it is done all the same once the devices are lost: what keeps account of memory is, what computes is not. */
+  /** Whether to do it even after the devices are lost. Memory management is done, computation is not. */
   readonly outlivesDevice?: boolean;
-  /** Gives back what only the work needs: called once it is done or dropped. */
+  /** Frees what only this work needs. Called once the work is done or dropped. */
   readonly release?: () => void;
 }
 
 const nothing: readonly Awaited[] = [];
-/** Milliseconds between two looks at other processes. */
+/** Milliseconds between polls of other processes. */
 const quietInterval = 1;
 
-/** One piece of a stream's work. */
+/** A piece of a stream's work. */
 export class Work {
   /** Set once the work is done, or dropped because the devices were lost. */
   done = false;
-  /** Position in the stream, from 1. */
+  /** Its position in the stream, counted from 1. */
   readonly position: number;
   readonly stream: Stream;
   readonly outlivesDevice: boolean;
-  /** The work that the stream does after this. */
+  /** The next work of the stream. */
   next: Work | undefined;
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
@@ -55,8 +55,8 @@ export class Work {
   }
 
   /**
-   * What keeps the work from being done now: nothing, work of another stream, or another process, which nothing that is
-   * done here brings about. Asked once for each look: another process is done at any time.
+   * What the work waits for: nothing, work of another stream, or another process, which only polling can tell. Poll it
+   * once a turn, because another process may finish at any time.
    */
   get obstacle(): "none" | "stream" | "process" {
     let obstacle: "none" | "stream" | "process" = "none";
@@ -68,12 +68,12 @@ export class Work {
     return obstacle;
   }
 
-  /** Does a slice of the work; true when none is left. */
+  /** Does a slice of the work. Returns whether it is done. */
   run(): boolean {
     return this.#run!() !== false;
   }
 
-  /** Lets go of all that it held: whoever remembers the work must not keep the work before and after it alive. */
+  /** Releases everything that the work refers to, so that keeping the work does not keep its neighbours alive. */
   finish(): void {
     this.done = true;
     this.next = undefined;
@@ -84,27 +84,27 @@ export class Work {
   }
 }
 
-/** How far in each other stream something is known to come after. */
+/** For other streams, the last position that something is known to come after. */
 type Progress = ReadonlyMap<Stream, number>;
 
-/** A stream: its work in order, and what it knows to come before its next piece of work. */
+/** A stream: its work in order, and what its next work is known to come after. */
 export class Stream {
   readonly device: number;
-  /** The legacy default stream of its device, which waits for the blocking ones and they for it. */
+  /** The legacy default stream of its device. It and the blocking streams wait for each other. */
   readonly isDefault: boolean;
   readonly nonBlocking: boolean;
-  /** The work to do next; the rest hangs on it. */
+  /** The work to do next, the head of a linked list. */
   first: Work | undefined;
-  /** The work that was given last, done or not. */
+  /** The work that was added last, done or not. */
   last: Work | undefined;
-  /** How many pieces of work it was ever given. */
+  /** How much work was ever added. */
   length = 0;
-  /** Whether it goes when its work is done. */
+  /** Whether to remove the stream when its work is done. */
   isDestroyed = false;
-  /** Whether it was destroyed and its work is done: everything comes after it. */
+  /** Whether the stream was destroyed and its work is done, so that everything comes after it. */
   isGone = false;
   #cameAfter = new Map<Stream, number>();
-  /** Whether an event has the map too, which then must not change any more. */
+  /** Whether an event shares the map, which must then not change. */
   #isShared = false;
 
   constructor(
@@ -125,19 +125,19 @@ export class Stream {
     return work.stream === this || work.stream.isGone || this.#knows(work.stream, work.position);
   }
 
-  /** Notes that its next work comes after `work`, and after what that came after. */
+  /** Records that its next work comes after `work`, and after everything that `work` came after. */
   comeAfter(work: Work, before: Progress): void {
     if (this.comesAfter(work)) return;
     for (const [other, position] of before) this.#note(other, position);
     this.#note(work.stream, work.position);
   }
 
-  /** Notes that its next work comes after all that another stream was given. */
+  /** Records that its next work comes after all work of another stream. */
   comeAfterAllOf(other: Stream): void {
     if (other.last !== undefined) this.comeAfter(other.last, other.#cameAfter);
   }
 
-  /** What its next work comes after; the map stays as it is. */
+  /** What its next work comes after. The returned map does not change. */
   cameAfter(): Progress {
     this.#isShared = true;
     return this.#cameAfter;
@@ -167,11 +167,11 @@ export class Stream {
 export class Event {
   readonly device: number;
   readonly flags: number;
-  /** The last record of this process. */
+  /** The last record by this process. */
   recorded: Work | undefined;
   /** What came before the record, for streams that wait for it. */
   cameAfter: Progress = new Map();
-  /** When the recorded work was done, in milliseconds; undefined until then. */
+  /** When the recorded work was done, in milliseconds. Undefined until then. */
   time: number | undefined;
 
   constructor(device: number, flags: number) {
@@ -179,17 +179,17 @@ export class Event {
     this.flags = flags;
   }
 
-  /** What a stream waits for that is to wait now: the last record of any process, undefined where there is none. */
+  /** What a stream has to wait for now: the last record by any process. Undefined if there is none. */
   get latest(): Awaited | undefined {
     return this.recorded;
   }
 
-  /** Notes that a record is given to a stream. What it returns is called when the stream gets there. */
+  /** Called when a record is added to a stream. The returned function is called when the stream reaches it. */
   beginRecord(): (() => void) | undefined {
     return undefined;
   }
 
-  /** Is called when a stream gets to a record or a wait. */
+  /** Called when a stream reaches a record or a wait. */
   reached(): void {}
 }
 
@@ -197,21 +197,24 @@ const sliceMilliseconds = 4;
 
 /** Does the work of all streams of all devices. */
 export class Scheduler {
-  /** By their devices. */
+  /** The streams of each device. */
   readonly #streams = new Map<number, Set<Stream>>();
   readonly #defaultStreams = new Map<number, Stream>();
-  /** Those that have work. */
+  /** The streams that have work. */
   readonly #busy: Stream[] = [];
   readonly #onFailure: (device: number, cause: unknown) => void;
-  /** Which of the busy streams is next. */
+  /** The index of the busy stream that is next. */
   #turn = 0;
-  /** Whether a stream waited for another process when no work could go on. */
+  /** Whether a stream was waiting for another process when no work could be done. */
   #isBlockedOutside = false;
   #scheduled = false;
-  /** Looks whether another process has done what is waited for. */
-  readonly #quietTimer = new UnreferencedTimer(() => this.#schedule(), quietInterval);
+  /** Polls whether another process has done what a stream waits for. */
+  readonly #timer = new UnreferencedTimer(() => this.#schedule(), quietInterval);
 
-  /** @param onFailure is told what a piece of work threw, and its device: all are lost, and the rest of the work dropped */
+  /**
+   * @param onFailure called with what a piece of work threw, and its device; all devices are lost, and their work is
+   * dropped
+   */
   constructor(onFailure: (device: number, cause: unknown) => void) {
     this.#onFailure = onFailure;
   }
@@ -223,26 +226,26 @@ export class Scheduler {
     if (stream.isDefault) this.#defaultStreams.set(stream.device, stream);
   }
 
-  /** The stream goes once its work is done. */
+  /** Removes a stream once its work is done. */
   removeStream(stream: Stream): void {
     stream.isDestroyed = true;
     if (stream.isIdle) this.#letGo(stream);
   }
 
-  /** Whether no stream of a device has work, also of those that were removed. */
+  /** Whether no stream of a device has work, including removed ones. */
   isIdle(device: number): boolean {
     for (const stream of this.#streams.get(device) ?? []) if (!stream.isIdle) return false;
     return true;
   }
 
-  /** Whether a stream has no work: of the default one is also that of the streams that are in order with it. */
+  /** Whether a stream has no work. For the default stream, this includes the streams that are ordered with it. */
   isDone(stream: Stream): boolean {
     if (!stream.isIdle || !stream.isDefault) return stream.isIdle;
     for (const other of this.#streams.get(stream.device)!) if (!other.isIdle && areOrdered(stream, other)) return false;
     return true;
   }
 
-  /** Appends work to a stream; `run` does a slice of it and returns true, or anything but false, when none is left. */
+  /** Adds work to a stream. `run` does a slice of it, and returns false until it is done. */
   enqueue(stream: Stream, run: () => unknown, { after = nothing, outlivesDevice, release }: WorkOptions = {}): Work {
     const first = after.filter((other) => !other.done);
     for (const other of this.#orderedWith(stream)) {
@@ -275,21 +278,21 @@ export class Scheduler {
     return work;
   }
 
-  /** Lets the next work of the stream wait, by work that it returns where there is something to wait for. */
+  /** Makes the stream's next work wait for an event. Returns the added work, if there is anything to wait for. */
   wait(stream: Stream, event: Event): Work | undefined {
     const { latest } = event;
-    // How far another process's streams have come says nothing of this one's.
+    // The progress of another process's streams says nothing about this one's.
     if (latest instanceof Work) stream.comeAfter(latest, event.cameAfter);
     if (latest === undefined || latest.done || (latest instanceof Work && latest.stream === stream)) return undefined;
     return this.enqueue(stream, () => event.reached(), { after: [latest] });
   }
 
-  /** Whether the next work of `stream` is known to come after `work`: by events, or as default streams order it. */
+  /** Whether the next work of `stream` is known to come after `work`, by events or by the order of default streams. */
   comesAfter(stream: Stream, work: Work): boolean {
     return stream.comesAfter(work) || areOrdered(stream, work.stream);
   }
 
-  /** Does some work; false when there is none that can go on. */
+  /** Does some work. Returns false if none can be done. */
   step(): boolean {
     this.#isBlockedOutside = false;
     for (let left = this.#busy.length; left > 0; left--) {
@@ -306,18 +309,18 @@ export class Scheduler {
     return false;
   }
 
-  /** Does work until `done` holds, which may be another process's doing. */
+  /** Does work until `done` returns true. Another process may be what makes it true. */
   runUntil(done: () => boolean, { isOutside = false }: { isOutside?: boolean } = {}): void {
     while (!done()) {
       if (this.step()) continue;
       if (!isOutside && !this.#isBlockedOutside && !done()) {
-        throw new Error("Cannot go on: every stream waits for work that no stream has");
+        throw new Error("Cannot continue: every stream waits for work that no stream has");
       }
       pause();
     }
   }
 
-  /** Drops the work of the devices, which were lost, but for what outlives them. */
+  /** Drops the work of the lost devices, except what outlives them. */
   drop(): void {
     for (const stream of [...this.#streams.values()].flatMap((streams) => [...streams])) {
       const dropped = takeAll(stream);
@@ -325,33 +328,33 @@ export class Scheduler {
       for (const work of dropped) if (!work.outlivesDevice) work.finish();
       stream.first = kept[0];
       for (const [index, work] of kept.entries()) work.next = kept[index + 1];
-      // The next work hangs on the last that there still is.
+      // New work is linked to the last work that is left.
       if (kept.length > 0) stream.last = kept.at(-1);
       if (dropped.length > 0 && kept.length === 0) this.#becomeIdle(stream);
     }
   }
 
-  /** Drops all work there is. */
+  /** Drops all work. */
   close(): void {
     for (const stream of this.#busy.splice(0)) for (const work of takeAll(stream)) work.finish();
     this.#streams.clear();
-    this.#quietTimer.stop();
+    this.#timer.stop();
   }
 
-  /** The streams whose work so far comes before the next work of `stream` by their kind alone. */
+  /** The streams whose work comes before the next work of `stream`, by the kinds of both. */
   #orderedWith(stream: Stream): readonly Stream[] {
     if (stream.nonBlocking) return [];
     if (!stream.isDefault) return [this.#defaultStreams.get(stream.device)!];
     return [...this.#streams.get(stream.device)!].filter((other) => areOrdered(stream, other));
   }
 
-  /** Whether no work is left of it. Whatever it throws, its stream must not wait for it again. */
+  /** Returns whether the work is done. If it throws, its stream must not wait for it again. */
   #runSlice(work: Work): boolean {
     try {
       return work.run();
     } catch (cause) {
       this.#onFailure(work.stream.device, cause);
-      // This drops the work itself, unless it is of a kind that is kept.
+      // This drops the failed work too, unless it outlives the device.
       this.drop();
       return work.stream.first === work;
     }
@@ -386,18 +389,18 @@ export class Scheduler {
       let goesOn = true;
       while (goesOn && performance.now() < end) goesOn = this.step();
       if (goesOn) this.#schedule();
-      else if (this.#isBlockedOutside) this.#quietTimer.start();
+      else if (this.#isBlockedOutside) this.#timer.start();
     });
   }
 }
 
-/** Whether the work of two streams is done in the order in which it is given, though they are two. */
+/** Whether two different streams do their work in the order in which it is added. */
 function areOrdered(stream: Stream, other: Stream): boolean {
   return stream.device === other.device && stream.isDefault !== other.isDefault && !stream.nonBlocking &&
     !other.nonBlocking;
 }
 
-/** Takes all work off a stream. */
+/** Removes all work from a stream. */
 function takeAll(stream: Stream): Work[] {
   const taken: Work[] = [];
   for (let work = stream.first; work !== undefined; work = work.next) taken.push(work);

@@ -1,16 +1,16 @@
 /**
- * What the threads of a warp do together: shuffles, votes, matches, reductions. PTX ISA, sections 9.7.9.6 and 9.7.13.
+ * Operations of the threads of a warp: shuffles, votes, matches, reductions. PTX ISA, sections 9.7.9.6 and 9.7.13.
  *
  * @module
  */
 import { type SuspensionRequest, threadRecord, threadRecordByteLength } from "../compiler/launch_context.ts";
 
-/** Threads of a warp. */
+/** The number of threads in a warp. */
 export const warpSize = 32;
 
 const words = threadRecordByteLength / 4;
 
-/** Records of a warp's threads: numbers of 32 bits, from that of the warp's first thread on. */
+/** The records of a warp's threads, as 32-bit numbers, from the first thread's record on. */
 export class WarpRecords {
   readonly #records: Int32Array;
 
@@ -27,7 +27,7 @@ export class WarpRecords {
   }
 }
 
-/** Answers what the lanes of a group have asked for together. A lane's bit in `group` says whether it takes part. */
+/** Computes the results of an operation for a group of lanes. `group` has a bit for each lane that takes part. */
 export function answerGroup(records: WarpRecords, group: number, request: SuspensionRequest): void {
   switch (request.kind) {
     case "shuffle":
@@ -49,7 +49,7 @@ function forEachLane(group: number, action: (lane: number) => void): void {
   for (let rest = group; rest !== 0; rest &= rest - 1) action(31 - Math.clz32(rest & -rest));
 }
 
-/** A lane reads its own value where the one that it means is out of its segment; one that does not take part gives 0. */
+/** A lane reads its own value if its source is outside of its segment, and 0 if its source does not take part. */
 function shuffle(records: WarpRecords, group: number, mode: "up" | "down" | "bfly" | "idx"): void {
   for (let rest = group; rest !== 0; rest &= rest - 1) {
     const lane = 31 - Math.clz32(rest & -rest);

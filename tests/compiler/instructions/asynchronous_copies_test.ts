@@ -7,7 +7,7 @@ import { Fault, runBody, testModule } from "../compiler_device.ts";
 const input = new DataView(new ArrayBuffer(32));
 for (let index = 0; index < 32; index++) input.setUint8(index, index + 1);
 
-/** What 16 bytes of shared memory hold after a copy, all ones before. */
+/** The contents of 16 bytes of shared memory after a copy. They are all ones before. */
 function copied(copy: string, inputBytes = input.byteLength): number[] {
   const out = runBody(
     `
@@ -27,7 +27,7 @@ function copied(copy: string, inputBytes = input.byteLength): number[] {
   return Array.from({ length: 16 }, (_, index) => out.getUint8(index));
 }
 
-/** Bytes as they lie in the input, then zeros, then what was there before. */
+/** Bytes of the input, then zeros, then the previous contents. */
 const bytes = (first: number, count: number, zeros = 0) =>
   Array.from({ length: 16 }, (_, index) => index < count ? first + index : index < count + zeros ? 0 : 255);
 
@@ -38,7 +38,7 @@ test("cp.async copies 4, 8 or 16 bytes", () => {
   assertEquals(copied("cp.async.cg.shared.global.L2::256B [%r1], [%rd1], 16;"), bytes(1, 16));
 });
 
-test("cp.async fills with zeros what its source does not have", () => {
+test("cp.async fills the rest with zeros", () => {
   for (const size of [0, 1, 5, 8, 15, 16]) {
     assertEquals(copied(`cp.async.cg.shared.global [%r1], [%rd1], 16, ${size};`), bytes(1, size, 16 - size));
   }
@@ -46,11 +46,11 @@ test("cp.async fills with zeros what its source does not have", () => {
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, %r2;"), bytes(1, 5, 3));
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, %p1;"), bytes(1, 0, 8));
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, !%p1;"), bytes(1, 8));
-  // Of nothing, the address is not looked at.
+  // If nothing is copied, the source address is not checked.
   assertEquals(copied("cp.async.ca.shared.global [%r1], [16], 4, 0;"), bytes(1, 0, 4));
 });
 
-test("cp.async needs no more of its source than it copies", () => {
+test("cp.async only checks the part of its source that it copies", () => {
   const from = (offset: number, size: number) =>
     copied(`cp.async.cg.shared.global [%r1], [%rd1+${offset}], 16, ${size};`, 20);
   assertEquals(from(16, 4), bytes(17, 4, 12));
@@ -67,13 +67,13 @@ test("cp.async needs no more of its source than it copies", () => {
   }
 });
 
-test("cp.async takes the sizes that PTX knows", () => {
+test("cp.async accepts the sizes of PTX only", () => {
   for (
     const [copy, message] of [
-      ["cp.async.ca.shared.global [%r1], [%rd1], 2;", "it copies 4, 8 or 16 bytes"],
-      ["cp.async.cg.shared.global [%r1], [%rd1], 8;", "it copies 16 bytes"],
-      ["cp.async.ca.shared.global [%r1], [%rd1], %r2;", "it copies 4, 8 or 16 bytes"],
-      ["cp.async.wait_group %r1;", "must be a number"],
+      ["cp.async.ca.shared.global [%r1], [%rd1], 2;", "it must copy 4, 8 or 16 bytes"],
+      ["cp.async.cg.shared.global [%r1], [%rd1], 8;", "it must copy 16 bytes"],
+      ["cp.async.ca.shared.global [%r1], [%rd1], %r2;", "it must copy 4, 8 or 16 bytes"],
+      ["cp.async.wait_group %r1;", "must be a literal"],
     ] as const
   ) {
     assertThrows(() => compilePtx(testModule(copy)), PtxError, message);

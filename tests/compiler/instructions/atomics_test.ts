@@ -4,15 +4,15 @@ import { compilePtx } from "../../../src/software/compiler/compile.ts";
 import { runBody, testModule } from "../compiler_device.ts";
 import { bitsOf, floatOf, randomNumbers } from "./operations.ts";
 
-/** What an operation leaves of what was there and its operands. */
+/** The new value after an operation on the old value and its operands. */
 type Update = (old: bigint, b: bigint, c: bigint) => bigint;
 
 interface AtomicOperation {
-  /** The modifiers behind the state space. */
+  /** The modifiers after the state space. */
   readonly name: string;
   readonly bits: 16 | 32 | 64;
   readonly update: Update;
-  /** Where a state space makes a difference. */
+  /** Set if the result differs in shared memory. */
   readonly shared?: Update;
   readonly isExchange?: boolean;
 }
@@ -58,7 +58,7 @@ operations.push({
   },
 });
 
-/** A number rounded to so many bits, the lowest no less than a power of two; the bits of those of 16. */
+/** Rounds a number to 16 bits, and returns the bits. */
 function halfBits(value: number, type: "f16" | "bf16"): bigint {
   if (Number.isNaN(value)) return 0x7fffn;
   const { precision, least, largest } = type === "f16"
@@ -137,7 +137,7 @@ function casesOf({ bits }: AtomicOperation): [bigint, bigint, bigint][] {
   return cases.map((one) => one.map((value) => BigInt.asUintN(bits, value)) as [bigint, bigint, bigint]);
 }
 
-/** Applies an instruction to the first operand of each case, in a state space, and gives what was there and what is. */
+/** Applies an instruction to the first operand of each case, in a state space. Returns the old and the new values. */
 function runCases(
   instruction: string,
   { bits, cases, space }: { bits: number; cases: readonly (readonly bigint[])[]; space: string },
@@ -181,7 +181,7 @@ function runCases(
 }
 
 for (const space of ["global", "generic", "shared", "shared, by a generic address"]) {
-  test(`atom and red do their operation on memory that is ${space}`, () => {
+  test(`atom and red update ${space} memory`, () => {
     for (const operation of operations) {
       const { name, bits, isExchange } = operation;
       const cases = casesOf(operation);
@@ -201,7 +201,7 @@ for (const space of ["global", "generic", "shared", "shared, by a generic addres
   });
 }
 
-test("every order and scope that PTX knows is taken, and no other", () => {
+test("every order and scope of PTX is accepted, and no other", () => {
   for (const order of ["", ".relaxed", ".acquire", ".release", ".acq_rel"]) {
     for (const scope of ["", ".cta", ".gpu", ".sys"]) {
       for (const space of ["", ".global", ".shared::cta"]) {
@@ -214,12 +214,12 @@ test("every order and scope that PTX knows is taken, and no other", () => {
   }
 });
 
-test("an atomic whose result nobody wants may say so", () => {
+test("the result of an atomic may be discarded", () => {
   const out = runBody("st.global.u32 [%rd0], 4; atom.global.add.u32 _, [%rd0], 3;", undefined, 4);
   assertEquals(out.getUint32(0, true), 7);
 });
 
-test("vectors are updated element by element, and give what was there", () => {
+test("vectors are updated element by element, and return the old values", () => {
   const single = (value: number) => `0f${bitsOf(value, "f32").toString(16).padStart(8, "0")}`;
   const out = runBody(
     `
@@ -236,7 +236,7 @@ test("vectors are updated element by element, and give what was there", () => {
   assertEquals(floats, [6, 8, 6, 8, 1, 2, 3, 4]);
 });
 
-test("vectors of numbers of 16 bits are added, and their least and largest kept", () => {
+test("vectors of 16-bit floats are updated by add, min and max", () => {
   const random = randomNumbers(0x1234_5678_9abc_def1n);
   for (const type of ["f16", "bf16"] as const) {
     for (const name of ["add", "min", "max"] as const) {

@@ -16,7 +16,7 @@ const bitsOf32 = (value: number) => bitsOf(value, "f32");
 const bitsOf64 = (value: number) => bitsOf(value, "f64");
 const floatOf32 = (bits: bigint) => floatOf(bits, "f32");
 const floatOf64 = (bits: bigint) => floatOf(bits, "f64");
-/** A `.bf16` is the upper half of a number of 32 bits. */
+/** A `.bf16` is the upper half of a 32-bit float. */
 const numberOf16 = (bits: bigint, type: string) => type === "bf16" ? floatOf32(bits << 16n) : floatOf(bits, type);
 
 const infinity = 0x7f80_0000n;
@@ -29,7 +29,7 @@ function operation(opcode: string, types: readonly string[]) {
   return { text: `${opcode} ${operands}`, types, reference: () => undefined };
 }
 
-/** Numbers of 32 bits of every size, and more of those between -`limit` and `limit`. */
+/** 32-bit floats of all magnitudes, with more of them between -`limit` and `limit`. */
 function singles(limit: number): bigint[] {
   const random = randomNumbers(0x5eed_5eed_5eedn);
   const numbers = Array.from({ length: 3000 }, () => BigInt.asUintN(32, random()));
@@ -115,7 +115,7 @@ const functions: readonly {
 ];
 
 for (const { name, limit, compute, special } of functions) {
-  test(`${name}.approx gives nearly always the nearest number, and what the manual says of special ones`, () => {
+  test(`${name}.approx nearly always gives the nearest number, and follows the manual for special ones`, () => {
     const operands = singles(limit);
     const actual = results(operation(`${name}.approx.f32`, ["f32", "f32"]), operands.map((bits) => [bits]));
     let far = 0;
@@ -135,7 +135,7 @@ for (const { name, limit, compute, special } of functions) {
   });
 }
 
-test("approximations flush what is subnormal", () => {
+test("approximations flush subnormal numbers", () => {
   const flushed: readonly (readonly [string, bigint, bigint])[] = [
     ["ex2", bitsOf32(-130), 0n],
     ["lg2", 1n, sign | infinity],
@@ -152,7 +152,7 @@ test("approximations flush what is subnormal", () => {
   }
 });
 
-test("approximations have the same bits wherever they are computed", () => {
+test("approximations have the same bits on every engine", () => {
   let sum = 0n;
   for (const { name, limit } of functions) {
     const cases = singles(limit).map((bits) => [bits]);
@@ -160,7 +160,7 @@ test("approximations have the same bits wherever they are computed", () => {
       sum = BigInt.asUintN(64, sum * 0x5851_f42d_4c95_7f2dn + result);
     }
   }
-  // As Deno, Node and Bun gave it; that the results are right is for the tests above.
+  // The sum that Deno, Node and Bun gave. The tests above check that results are correct.
   assertEquals(`0x${sum.toString(16)}`, "0x40c51d6f070d412b");
 });
 
@@ -175,7 +175,7 @@ test("div.approx and div.full divide", () => {
       assertEquals(actual[index], arithmetic.divide(a, b), `${name} of ${a} and ${b}`);
     });
   }
-  // 1 / b is 0 where b is beyond 2 to the 126.
+  // 1 / b is 0 if b exceeds 2^126.
   const large = bitsOf32(2 ** 127);
   const special = [[one, large], [one, sign | large], [infinity, large], [large, bitsOf32(2 ** 126)], [
     one,
@@ -190,7 +190,7 @@ test("div.approx and div.full divide", () => {
   ]);
 });
 
-test("approximations of 64 bits see the upper half of a number, or all of it", () => {
+test("64-bit approximations read the upper half of a number, or all of it", () => {
   const random = randomNumbers(0x6464_6464n);
   const cases = Array.from({ length: 1000 }, () => [random()]);
   const checks: readonly (readonly [string, (value: number) => number, number])[] = [
@@ -218,7 +218,7 @@ test("approximations of 64 bits see the upper half of a number, or all of it", (
   );
 });
 
-test("ex2 and tanh of 16 bits round once", () => {
+test("16-bit ex2 and tanh round once", () => {
   for (const [name, compute] of [["ex2", (value: number) => 2 ** value], ["tanh", Math.tanh]] as const) {
     for (const type of ["f16", "bf16"]) {
       const format = formatOf(type);

@@ -33,18 +33,18 @@ for (const [opcode, operations] of Map.groupBy(roundedArithmetic(), opcodeOf)) {
 }
 
 for (const [opcode, operations] of Map.groupBy(halfArithmetic(), opcodeOf)) {
-  test(`${opcode} of 16 bits rounds once (${operations.length} forms)`, () => check(operations));
+  test(`16-bit ${opcode} rounds once (${operations.length} forms)`, () => check(operations));
 }
 
-test("min and max of 32 bits choose by every rule", () => check(singleExtremes()));
+test("32-bit min and max follow every rule", () => check(singleExtremes()));
 
-test("setp and set compare numbers of 16 bits", () => check(halfComparisons()));
+test("setp and set compare 16-bit floats", () => check(halfComparisons()));
 
 test("cvt rounds to floats in every direction", () => check(floatConversions()));
 
-test("cvt takes numbers of 8 bits", () => check(eightBitConversions()));
+test("cvt converts 8-bit floats", () => check(eightBitConversions()));
 
-/** The helper that engines without a fused instruction use, by itself: kernels here may not need it. */
+/** The helper for engines without a fused instruction, on its own, because kernels may not need it here. */
 function multiplyAddHelper(): (a: number, b: number, c: number, rounding: number) => number {
   const imports = importedFunctions();
   const index = helperIndex("fusedMultiplyAdd64") - imports.length;
@@ -65,7 +65,7 @@ function multiplyAddHelper(): (a: number, b: number, c: number, rounding: number
   return exports.fma as ReturnType<typeof multiplyAddHelper>;
 }
 
-test("fma of 64 bits rounds once without the engine's instruction", () => {
+test("64-bit fma rounds once without the engine's instruction", () => {
   const multiplyAdd = multiplyAddHelper();
   for (const operation of roundedArithmetic().filter(({ text }) => text.startsWith("fma.") && text.includes("f64"))) {
     const rounding = roundingCodes[operation.text.split(".")[1] as Rounding];

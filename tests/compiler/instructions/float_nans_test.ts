@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { runBody } from "../compiler_device.ts";
 
-/** NaNs of 32 bits: quiet and signalling ones, of both signs. */
+/** 32-bit NaNs: quiet and signalling, of both signs. */
 const nans = [0x7fc0_0000, 0xffc0_0001, 0x7f80_0001, 0xff85_5555, 0x7fff_ffff];
 
 function input(...words: number[]): DataView {
@@ -18,7 +18,7 @@ function run(body: string, words: number[], count: number): string[] {
 
 const canonical = "7fffffff";
 
-test("a NaN that arithmetic gives has its bits wherever they are seen", () => {
+test("a NaN from arithmetic is canonical wherever its bits are observed", () => {
   for (const nan of nans) {
     const seen = run(
       `
@@ -46,7 +46,7 @@ test("a NaN that arithmetic gives has its bits wherever they are seen", () => {
   }
 });
 
-test("a NaN that is loaded, moved and stored keeps its bits, also in a register that arithmetic uses too", () => {
+test("a NaN that is loaded, moved and stored keeps its bits, even in a register that arithmetic uses", () => {
   for (const nan of nans) {
     const seen = run(
       `
@@ -75,7 +75,7 @@ test("a NaN that is loaded, moved and stored keeps its bits, also in a register 
   }
 });
 
-test("a NaN goes around a loop and through choices without its bits mattering", () => {
+test("a NaN passes through loops and selections before it is canonicalized", () => {
   const seen = run(
     `
     .reg .f32 sum, other, x;
@@ -107,7 +107,7 @@ test("a NaN goes around a loop and through choices without its bits mattering", 
   assertEquals(seen, [canonical, "3f800000", "3f800000", "ffffffff", "1"]);
 });
 
-test("a register declared as bits holds a float's NaN by the same rules", () => {
+test("a register declared as untyped bits follows the same rules for NaNs", () => {
   for (const nan of nans) {
     const seen = run(
       `

@@ -1,6 +1,4 @@
-/**
- * Floating-point operations with references in exact arithmetic, and operands that are hard for them.
- */
+/** Floating-point operations, with references in exact arithmetic and with hard operands. */
 import { bitsOf, floatOf, type Operation, randomNumbers } from "./operations.ts";
 import {
   bfloat16,
@@ -21,7 +19,7 @@ import {
 
 const formats: Readonly<Record<string, FloatFormat>> = { f16: half, bf16: bfloat16, f32: single, f64: double };
 
-/** The format that a type has. */
+/** The format of a type. */
 export function formatOf(type: string): FloatFormat {
   return formats[type]!;
 }
@@ -29,15 +27,15 @@ export function formatOf(type: string): FloatFormat {
 const widthOf = ({ exponentBits, fractionBits }: FloatFormat) => 1 + exponentBits + fractionBits;
 
 /**
- * What an instruction of 64 bits gives for NaNs among its operands: the second, the third or the first, made quiet, or
- * that of no operand.
+ * The 64-bit NaN that an instruction gives for NaNs among its operands: the second, the third or the first, made quiet,
+ * or the default NaN.
  */
 function nanOf([a = 0n, b = 0n, c = 0n]: readonly bigint[]): bigint {
   const nan = [b, c, a].find((operand) => isNaNBits(double, operand));
   return nan === undefined ? 0xfff8_0000_0000_0000n : nan | 0x0008_0000_0000_0000n;
 }
 
-/** Applies what the modifiers say to a computation on bits. */
+/** Applies modifiers to a computation on bits. */
 function modified(
   type: string,
   modifiers: readonly string[],
@@ -73,10 +71,10 @@ const arithmetics: readonly Arithmetic[] = [
   { opcode: "sqrt", count: 1, compute: (arithmetic, [a]) => arithmetic.squareRoot(a!) },
 ];
 
-/** The registers that an instruction with so many operands names. */
+/** The registers of an instruction with the given number of operands. */
 const names = (count: number) => ["d", "a", "b", "c"].slice(0, count + 1).join(", ");
 
-/** Arithmetic of 32 and 64 bits in every rounding and with every modifier. */
+/** Arithmetic in 32 and 64 bits, with all rounding modes and modifiers. */
 export function roundedArithmetic(): Operation[] {
   const operations: Operation[] = [];
   for (const { opcode, count, compute } of arithmetics) {
@@ -101,7 +99,7 @@ export function roundedArithmetic(): Operation[] {
   return operations;
 }
 
-/** In a division of 64 bits the first operand's NaN wins. */
+/** In a 64-bit division, the first operand's NaN takes precedence. */
 function divisionOf(reference: (...operands: bigint[]) => bigint): (...operands: bigint[]) => bigint {
   return (a, b) => {
     const result = reference(a!, b!);
@@ -109,14 +107,17 @@ function divisionOf(reference: (...operands: bigint[]) => bigint): (...operands:
   };
 }
 
-/** Operands whose results nearly cancel, are nearly halfway between two numbers, subnormal, or at the ends of the range. */
+/**
+ * Operands whose results nearly cancel, are nearly halfway between two numbers, are subnormal, or are at the ends of
+ * the range.
+ */
 function hardOperands(format: FloatFormat, count: number, opcode: string): bigint[][] {
   const random = randomNumbers(0x2545_f491_4f6c_dd1dn);
   const fraction = BigInt(format.fractionBits);
   const sign = 1n << BigInt(widthOf(format) - 1);
   const bias = (1n << BigInt(format.exponentBits - 1)) - 1n;
   const nearest = new FloatArithmetic(format);
-  /** A number whose exponent is so far from 1's, with a fraction that is random, or has few bits, all ones, or none. */
+  /** A number with the given exponent, and a fraction that is random, has few bits, is all ones or is zero. */
   const number = (exponent: bigint) => {
     const stored = exponent + bias < 0n ? 0n : exponent + bias >= 2n * bias ? 2n * bias : exponent + bias;
     const mask = (1n << fraction) - 1n;
@@ -157,7 +158,7 @@ function hardOperands(format: FloatFormat, count: number, opcode: string): bigin
 
 const pairs = (values: readonly bigint[]) => values.flatMap((a) => values.map((b) => [a, b]));
 
-/** Numbers of 16 bits at and near the ends of every range. */
+/** 16-bit floats at and near the ends of every range. */
 export function halfValues(type: string): bigint[] {
   const { fractionBits, exponentBits } = formatOf(type);
   const fraction = BigInt(fractionBits);
@@ -170,7 +171,7 @@ export function halfValues(type: string): bigint[] {
   return magnitudes.flatMap((bits) => [bits, bits | 0x8000n]);
 }
 
-/** Sums and products that come out exactly halfway between two numbers of 16 bits, or next to that. */
+/** Sums and products exactly halfway between two 16-bit floats, or next to that. */
 function hardHalves(type: string): bigint[][] {
   const random = randomNumbers(0x1234_5678_9abc_def1n);
   const { fractionBits } = formatOf(type);
@@ -185,7 +186,7 @@ function hardHalves(type: string): bigint[][] {
   return cases;
 }
 
-/** Applies a function of 16 bits to both halves of operands of 32. */
+/** Applies a 16-bit function to both halves of 32-bit operands. */
 function paired(reference: (...operands: bigint[]) => bigint): (...operands: bigint[]) => bigint {
   return (...operands) => {
     const low = reference(...operands.map((operand) => operand & 0xffffn));
@@ -193,7 +194,7 @@ function paired(reference: (...operands: bigint[]) => bigint): (...operands: big
   };
 }
 
-/** Adds the form on two numbers in a register, whose operands are those of neighbouring cases. */
+/** Adds the form on pairs, whose operands combine adjacent cases. */
 function withPairs(operation: Operation, pairType: string): Operation[] {
   const { text, types, reference, cases = [] } = operation;
   const name = pairType.replace("x2", "");
@@ -221,7 +222,7 @@ function extreme(format: FloatFormat, modifiers: readonly string[], greater: boo
   };
 }
 
-/** Arithmetic of 16 bits, on one number and on two. */
+/** 16-bit arithmetic, on single elements and on pairs. */
 export function halfArithmetic(): Operation[] {
   const operations: Operation[] = [];
   const add = (type: string, opcode: string, { modifiers, count, compute }: {
@@ -272,7 +273,7 @@ export function halfArithmetic(): Operation[] {
   return operations;
 }
 
-/** `setp` and `set` of 16 bits, on one number and on two. */
+/** `setp` and `set` of 16-bit floats, on single elements and on pairs. */
 export function halfComparisons(): Operation[] {
   const operations: Operation[] = [];
   const ordered: Readonly<Record<string, (difference: number) => boolean>> = {
@@ -337,7 +338,7 @@ export function halfComparisons(): Operation[] {
   return operations;
 }
 
-/** Comparisons of other types that say so in 16 bits, and with a predicate combined. */
+/** Comparisons of other types with a 16-bit result, and combined with a predicate. */
 function addOtherComparisons(operations: Operation[], type: string): void {
   const one = type === "f16" ? 0x3c00n : 0x3f80n;
   operations.push({
@@ -362,7 +363,7 @@ function addOtherComparisons(operations: Operation[], type: string): void {
   });
 }
 
-/** `min` and `max` of 32 bits with their modifiers. */
+/** `min` and `max` of 32-bit floats, with their modifiers. */
 export function singleExtremes(): Operation[] {
   const operations: Operation[] = [];
   for (const opcode of ["min", "max"]) {
@@ -399,7 +400,7 @@ function between(from: FloatFormat, to: FloatFormat): bigint[][] {
   return cases.map(([bits]) => [BigInt.asUintN(widthOf(from), bits!)]);
 }
 
-/** `cvt` between floats, and from integers to them, in every rounding. */
+/** `cvt` between floats and from integers to floats, in all rounding modes. */
 export function floatConversions(): Operation[] {
   const operations: Operation[] = [];
   for (const to of toFloats) {
@@ -416,7 +417,7 @@ export function floatConversions(): Operation[] {
             types: [registerOf(to), registerOf(from)],
             reference: (a) => {
               const result = new FloatArithmetic(format, rounding).convertFrom(source, a!);
-              // What becomes of a NaN of 64 bits is tried elsewhere.
+              // 64-bit NaNs have their own tests.
               return from === "f64" && isNaNBits(format, result) ? undefined : finish(modifiers, result);
             },
             cases: between(source, format),
@@ -443,7 +444,7 @@ export function floatConversions(): Operation[] {
   return [...operations, ...narrowConversions(), ...flushingConversions()];
 }
 
-/** Integers that lie halfway between two floats, or next to that. */
+/** Integers halfway between two floats, or next to that. */
 function hardIntegers(): bigint[][] {
   const random = randomNumbers(0x0dd_ba11n);
   const cases: bigint[][] = [];
@@ -471,7 +472,7 @@ function flushingConversions(): Operation[] {
     }, {
       text: `cvt.${rounding}.ftz.f16.f32 d, a`,
       types: ["b16", "f32"],
-      // An H200 flushes nothing here.
+      // An H200 does not flush here.
       reference: (a) => new FloatArithmetic(half, rounding).convertFrom(single, a!),
       cases: [...between(single, half), ...[1n, 0x8000_0001n, 0x007f_ffffn, 0x807f_ffffn].map((bits) => [bits])],
     }, {
@@ -509,11 +510,11 @@ function flushingConversions(): Operation[] {
   return operations;
 }
 
-/** A number rounded to a whole one of the same format. */
+/** Rounds a number to an integer in the same format. */
 function roundToWhole(format: FloatFormat, bits: bigint, rounding: Rounding): bigint {
   const value = decode(format, bits);
   if (value.kind !== "finite") return new FloatArithmetic(format).round(value);
-  // Rounding in a format whose last bit at this size is 1.
+  // Rounding in a format whose last bit is 1 at this magnitude.
   const half = value.denominator / 2n;
   const floor = value.numerator / value.denominator;
   const rest = value.numerator % value.denominator;
@@ -525,7 +526,7 @@ function roundToWhole(format: FloatFormat, bits: bigint, rounding: Rounding): bi
 
 const largest: Readonly<Record<string, bigint>> = { f16: 0x7bffn, bf16: 0x7f7fn };
 
-/** What `.relu` and `.satfinite` make of a number of 32 bits on its way to fewer. */
+/** Applies `.relu` and `.satfinite` to a 32-bit float before it is narrowed. */
 function clamped(bits: bigint, modifiers: readonly string[], narrow: (bits: bigint) => bigint, limit: bigint): bigint {
   if (isNaNBits(single, bits)) return narrow(bits);
   const negative = bits >> 31n === 1n;
@@ -537,7 +538,7 @@ function clamped(bits: bigint, modifiers: readonly string[], narrow: (bits: bigi
   return magnitude > limit ? result - magnitude + limit : result;
 }
 
-/** `cvt` with `.relu` and `.satfinite`, one number and two, and to `.tf32`. */
+/** `cvt` with `.relu` and `.satfinite`, of single elements and pairs, and to `.tf32`. */
 function narrowConversions(): Operation[] {
   const operations: Operation[] = [];
   for (const to of ["f16", "bf16"]) {
@@ -564,7 +565,7 @@ function narrowConversions(): Operation[] {
   const tensorFloat: FloatFormat = { exponentBits: 8, fractionBits: 10 };
   for (const [rounding, modifiers] of [["rna", []], ["rna", ["satfinite"]], ["rn", ["relu"]], ["rz", []]] as const) {
     const narrow = (bits: bigint) => {
-      // On an H200, which for `.rna` cuts a NaN off, and with `.satfinite` takes one from its last place.
+      // As on an H200, which truncates a NaN with `.rna`, and subtracts one from its last place with `.satfinite`.
       if (isNaNBits(single, bits)) {
         if (rounding !== "rna") return 0x7fff_e000n;
         return (bits >> 13n << 13n) - (modifiers.some((modifier) => modifier === "satfinite") ? 0x2000n : 0n);
@@ -587,7 +588,7 @@ const eightBits = {
   e5m2: { format: { exponentBits: 5, fractionBits: 2 }, largest: 57344 },
 } as const;
 
-/** Every number of 8 bits in a format by its bits: `.e4m3` has numbers where others have infinities and most NaNs. */
+/** All 8-bit numbers of a format, by their bits. `.e4m3` has numbers in place of infinities and of most NaNs. */
 function eightBitNumbers(name: keyof typeof eightBits): (number | undefined)[] {
   const { format: { exponentBits, fractionBits }, largest } = eightBits[name];
   return Array.from({ length: 256 }, (_, bits) => {
@@ -601,7 +602,7 @@ function eightBitNumbers(name: keyof typeof eightBits): (number | undefined)[] {
   });
 }
 
-/** `cvt` to and from two numbers of 8 bits. */
+/** `cvt` to and from pairs of 8-bit floats. */
 export function eightBitConversions(): Operation[] {
   return (["e4m3", "e5m2"] as const).flatMap((name): Operation[] => {
     const numbers = eightBitNumbers(name);

@@ -3,7 +3,7 @@ import { type Operation, operationKernel } from "./operations.ts";
 
 const header = ".version 9.0\n.target sm_90\n.address_size 64\n";
 
-/** The bits that an operation gives for each of some operands. */
+/** The bits of an operation's results for some operands. */
 export function results(operation: Operation, cases: readonly (readonly bigint[])[]): bigint[] {
   const source = allocate(cases.length * 24);
   const out = allocate(cases.length * 8);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { kernelSignatures } from "../../../src/ptx/kernel_signature.ts";
 import { allocate, loadKernel, runBody } from "../compiler_device.ts";
 
-/** A kernel that takes a half in one of the ways to declare it, and writes what comes of it in 32 and in 16 bits. */
+/** A kernel that takes a half in one of the ways to declare it, and writes it in 32 and in 16 bits. */
 function kernelTaking(declaration: string): string {
   return `.version 7.0
 .target sm_60
@@ -23,7 +23,7 @@ function kernelTaking(declaration: string): string {
 }`;
 }
 
-test("a half is a kernel's parameter, as a struct or as a number", () => {
+test("a half can be a kernel parameter, as a struct or as a number", () => {
   for (
     const [declaration, type] of [
       [".param .align 2 .b8 half[2]", { byteLength: 2, alignment: 2 }],
@@ -46,7 +46,7 @@ test("a half is a kernel's parameter, as a struct or as a number", () => {
   }
 });
 
-test("halves are loaded, moved, packed and stored by their bits", () => {
+test("halves keep their bits when they are loaded, moved, packed and stored", () => {
   const input = new DataView(new ArrayBuffer(8));
   [0x3c00, 0x7d01, 0xc000, 0x03ff].forEach((bits, index) => input.setUint16(2 * index, bits, true));
   const out = runBody(

@@ -21,7 +21,7 @@ import type { ResolvedInstruction } from "../../../src/software/compiler/typing/
 
 const u32 = typeNamed("u32");
 
-/** `frob d, [a]`: the word at an address, which is one more afterwards. */
+/** `frob d, [a]`: loads the word at an address and increments it in memory. */
 const takeTicket: Emit = (e, i) => {
   const location = e.temporary("i32"), word = e.temporary("i32");
   pushLocation(e, addressOperand(e, i.operands[1]), { space: "global", bytes: 4 });
@@ -30,7 +30,7 @@ const takeTicket: Emit = (e, i) => {
   e.assign(i.operands[0], u32, () => e.code.get(word));
 };
 
-/** `frob.f32 d, a`: the float whose bits the operand is. */
+/** `frob.f32 d, a`: the float with the operand's bits. */
 const asFloat = (anyNaN: boolean): Emit => (e, i) => {
   e.assign(i.operands[0], i.type, () => {
     e.push(i.operands[1], u32);
@@ -41,7 +41,7 @@ const asFloat = (anyNaN: boolean): Emit => (e, i) => {
 /** `frob.u64 d, a`: the operand. */
 const copy: Emit = (e, i) => e.assign(i.operands[0], i.type, () => e.push(i.operands[1], i.type));
 
-/** A row that the table does not have, described or not. */
+/** A row that is not in the table, with or without traits. */
 function row(syntax: string, meaning: Emit, traits?: InstructionTraits): InstructionForm {
   return instructionForm(syntax, "9.7.0.0", traits === undefined ? { meaning } : { meaning, traits });
 }
@@ -61,7 +61,7 @@ function ticketBody({ result }: { result: string }): string {
   st.global.u32 [%rd2], ${result === "_" ? "%r1" : result};`);
 }
 
-/** Runs a block of 32 threads, and returns what they wrote and how many tickets were taken. */
+/** Runs a block of 32 threads. Returns what they wrote, and how many tickets were taken. */
 function takeTickets(body: string, set: InstructionSet, gangWidth?: 32): { words: number[]; taken: number } {
   const out = allocate(128), counter = allocate(4);
   load(body, { gangWidth, instructions: set }).run("test", {
@@ -72,12 +72,12 @@ function takeTickets(body: string, set: InstructionSet, gangWidth?: 32): { words
   return { words, taken: counter.view.getUint32(0, true) };
 }
 
-/** The kernel that a body makes. */
+/** The compiled kernel around a body. */
 function kernelOf(body: string, set: InstructionSet) {
   return compilePtx(testModule(body), { gangs: "always", instructions: set }).kernels.get("test")!;
 }
 
-test("no kernel with an instruction that nobody has described runs in gangs", () => {
+test("a kernel with an undescribed instruction does not run in gangs", () => {
   const body = ticketBody({ result: "%r2" });
   const compile = (set: InstructionSet) =>
     compilePtx(body, { gangs: "always", instructions: set }).kernels.get("test")!.compileGangs(32);
@@ -85,7 +85,7 @@ test("no kernel with an instruction that nobody has described runs in gangs", ()
   assertNotEquals(compile(withRow(ticket, takeTicket, { runsInGangs: true })), undefined);
 });
 
-test("an instruction that nobody has called uniform is executed by each member of a gang", () => {
+test("an instruction without the uniform trait is executed by each member of a gang", () => {
   const numbers = Array.from({ length: 32 }, (_, index) => index);
   const body = ticketBody({ result: "%r2" });
   assertEquals(takeTickets(body, withRow(ticket, takeTicket)), { words: numbers, taken: 32 });
@@ -93,11 +93,11 @@ test("an instruction that nobody has called uniform is executed by each member o
     words: numbers,
     taken: 32,
   });
-  // What the trait says is believed.
+  // A stated trait is relied on.
   assertEquals(takeTickets(body, withRow(ticket, takeTicket, pure), 32), { words: Array(32).fill(0), taken: 1 });
 });
 
-test("an instruction whose result nobody reads is executed where it stands", () => {
+test("an instruction whose result is not used is executed", () => {
   for (const result of ["%r9", "_"]) {
     const body = ticketBody({ result }).replace(/, %r9;/, ", 0;");
     assertEquals(takeTickets(body, withRow(ticket, takeTicket)).taken, 32);
@@ -105,7 +105,7 @@ test("an instruction whose result nobody reads is executed where it stands", () 
   }
 });
 
-/** An instruction with one operand, as the resolver gives it. */
+/** An instruction as the resolver returns it. */
 function resolved(form: InstructionForm, operands: ResolvedInstruction["operands"]): ResolvedInstruction {
   const type = typeNamed("u64");
   return {
@@ -124,7 +124,7 @@ function register(name: string): Register {
   return { kind: "register", name, type: typeNamed("u64") };
 }
 
-test("the result of an instruction that nobody has described is varying", () => {
+test("the result of an undescribed instruction is varying", () => {
   const destination = register("%d"), source = register("%a");
   const strideAfter = (traits?: InstructionTraits) =>
     findUniformity([resolved(row("frob.u64 d, a", copy, traits), [destination, source])]).strideOf(destination);
@@ -133,7 +133,7 @@ test("the result of an instruction that nobody has described is varying", () => 
   assertEquals(strideAfter(pure), 0n);
 });
 
-test("the result of an instruction that nobody has described points nowhere that is known", () => {
+test("the result of an undescribed instruction has no known pointer root", () => {
   const destination = register("%d"), source = register("%a");
   const rootAfter = (traits?: InstructionTraits) =>
     pointerRoots([resolved(row("frob.u64 d, a", copy, traits), [destination, source])])(destination);
@@ -141,7 +141,7 @@ test("the result of an instruction that nobody has described points nowhere that
   assertEquals(rootAfter({ ...pure, pointer: "derived" }), source);
 });
 
-test("the NaNs of an instruction that nobody has described keep their bits, or are made canonical at once", () => {
+test("the NaNs of an undescribed instruction keep their bits, or are canonicalized at once", () => {
   const bitsAfter = (meaning: Emit, traits?: InstructionTraits) => {
     const out = allocate(4), input = allocate(4);
     const body = testModule("mov.b32 %r1, 0x7fc12345; frob.f32 %f1, %r1; st.global.f32 [%rd0], %f1;");
@@ -153,11 +153,11 @@ test("the NaNs of an instruction that nobody has described keep their bits, or a
   assertEquals(bitsAfter(asFloat(false)), 0x7fc1_2345);
   assertEquals(bitsAfter(asFloat(true)), 0x7fff_ffff);
   assertEquals(bitsAfter(asFloat(false), pure), 0x7fc1_2345);
-  // What the trait says is believed: any NaN in the register stands for the canonical one.
+  // A stated trait is relied on: any NaN in the register stands for the canonical one.
   assertEquals(bitsAfter(asFloat(false), { ...pure, hasCanonicalNaN: () => true }), 0x7fff_ffff);
 });
 
-test("a loop that an instruction nobody has described may end lets other threads go on", () => {
+test("a loop that an undescribed instruction may end yields", () => {
   const ends = (body: string) => (traits?: InstructionTraits) =>
     kernelOf(body, withRow(ticket, takeTicket, traits)).suspensions?.map(({ request }) => request.kind);
   const byResult = ends("AGAIN: frob.u32 %r1, [%rd1]; setp.ne.u32 %p1, %r1, 0; @%p1 bra AGAIN;");
@@ -173,7 +173,7 @@ test("a loop that an instruction nobody has described may end lets other threads
   assertEquals(byMemory(pure), undefined);
 });
 
-test("an instruction that nobody has described may take memory from the stack", () => {
+test("an undescribed instruction may allocate stack memory", () => {
   const bytesWith = (traits?: InstructionTraits) =>
     kernelOf("frob.u32 %r1, [%rd1];", withRow(ticket, takeTicket, traits)).localBytes;
   assert(bytesWith() >= 16384);
@@ -181,7 +181,7 @@ test("an instruction that nobody has described may take memory from the stack", 
   assertEquals(bytesWith(pure), 0);
 });
 
-test("every row of the table states its effects, and those that are uniform or strided what else it takes", () => {
+test("every row of the table states its effects, and its traits are consistent", () => {
   for (const form of instructions) {
     if (refusedForms.includes(form)) {
       assertEquals(form.traits, {}, form.syntax);
@@ -195,7 +195,7 @@ test("every row of the table states its effects, and those that are uniform or s
   }
 });
 
-test("a row names its result d or p, and its sources otherwise", () => {
+test("a row's syntax names a result d or p, and sources otherwise", () => {
   const sources = /^(\[?a\]?|\[x|\[d\]|t|n|target|index|membermask)$/;
   for (const form of instructions) {
     const first = form.syntax.split(" ")[1]?.replace(/,$/, "");
@@ -207,7 +207,7 @@ test("a row names its result d or p, and its sources otherwise", () => {
 
 const compiler = new URL("../../../src/software/compiler/", import.meta.url);
 
-/** The sources of the compiler, and of what runs its code, that are no rows of the table, without their comments. */
+/** The sources of the compiler and of execution/, except the rows of the table, without comments. */
 function sourcesBesideTheTable(): { path: string; code: string }[] {
   return [compiler, new URL("../execution/", compiler)].flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -220,12 +220,12 @@ function sourcesBesideTheTable(): { path: string; code: string }[] {
   );
 }
 
-test("nothing but the table's rows looks at the name of an instruction", () => {
+test("only the table's rows depend on an instruction's opcode", () => {
   const lookUps = [
-    // The syntax of a row, and the text of an instruction.
+    // The syntax of rows.
     /readonly opcode: string;/,
     /readOpcode\(syntax/,
-    // The resolver finds the rows, and says what it has not found.
+    // The resolver looks rows up, and names what it has not found.
     /(forms|refusals)\.get\((statement\.)?opcode\)/,
     /const \{ opcode, modifiers, line, predicate \} = instruction;|\{ opcode, modifiers, operands, line \}: Instruction/,
     /\[opcode, \.\.\.modifiers\]\.join\("\."\)/,

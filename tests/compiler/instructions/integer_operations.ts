@@ -1,6 +1,6 @@
 /**
- * Operations on integers beyond those that every type has, each with a reference in TypeScript: carries, fields and shifts
- * that are known in advance, packed numbers, bytes.
+ * Integer operations beyond those that every type has, each with a reference in TypeScript: carries, literal bit fields
+ * and shifts, packed numbers, bytes.
  */
 import type { Operation } from "./operations.ts";
 
@@ -11,7 +11,7 @@ const clamp = (value: bigint, minimum: bigint, maximum: bigint): bigint =>
 const smaller = (a: bigint, b: bigint): bigint => a < b ? a : b;
 const larger = (a: bigint, b: bigint): bigint => a > b ? a : b;
 const distance = (a: bigint, b: bigint): bigint => a > b ? a - b : b - a;
-/** The parts of a number of 32 bits, the lowest first. */
+/** The parts of a 32-bit number, the lowest first. */
 const parts = (value: bigint, bits: number, extend: typeof unsigned = unsigned): bigint[] =>
   Array.from({ length: 32 / bits }, (_, index) => extend(value >> BigInt(index * bits), bits));
 const joined = (values: readonly bigint[], bits: number): bigint =>
@@ -58,7 +58,7 @@ for (const type of ["u32", "s32", "u64", "s64"]) {
     );
   }
 }
-// Between an instruction that leaves a carry and one that takes it, others may stand, and the carry stays.
+// Other instructions between one that sets the carry and one that reads it leave the carry unchanged.
 add(
   "{ .reg .b32 e; add.cc.u32 e, a, b; mul.lo.u32 e, e, c; add.u32 e, e, c; addc.u32 d, e, 0; }",
   "u32 u32 u32 u32",
@@ -94,7 +94,7 @@ add(
 for (const [name, pick] of [["min", smaller], ["max", larger]] as const) {
   const relu = (a?: bigint, b?: bigint) => larger(0n, pick(signed(a!, 32), signed(b!, 32)));
   add(`${name}.relu.s32 d, a, b`, "s32 s32 s32", relu);
-  // As the CUDA headers write it.
+  // As in the CUDA headers.
   add(`${name}.s32.relu d, a, b`, "s32 s32 s32", relu);
   for (const [type, extend] of [["u16x2", unsigned], ["s16x2", signed]] as const) {
     const pairs = (a: bigint, b: bigint, least?: bigint) => {
@@ -176,7 +176,7 @@ for (const offset of [-40n, -3n, -2n, -1n, 0n, 1n, 2n, 3n, 7n, 33n]) {
   add(`{ and.b32 b, b, 31; fns.b32 d, a, b, ${offset}; }`, "b32 b32 b32", (a, b) => findNth(a!, b! & 31n, offset));
 }
 
-/** As the manual has it; for a base, and for an offset, that it leaves undefined as an H200 has it. */
+/** As in the manual, or as on an H200 if the manual leaves the result undefined. */
 function findNth(mask: bigint, base: bigint, offset: bigint): bigint {
   if (offset === -0x8000_0000n) return 0n;
   if (base > 31n) return -1n;
@@ -282,7 +282,7 @@ for (const selector of selectors) {
   add(`prmt.b32 d, a, a, ${selector}`, "b32 b32", (a) => permuted(a!, a!, selector));
   add(`prmt.b32 d, a, 0, ${selector}`, "b32 b32", (a) => permuted(a!, 0n, selector));
 }
-/** The bytes that the manual's table gives for each mode, the highest first. */
+/** The bytes in the manual's table for each mode, the highest first. */
 const byteModes: readonly [string, readonly string[]][] = [
   ["f4e", ["3210", "4321", "5432", "6543"]],
   ["b4e", ["5670", "6701", "7012", "0123"]],
@@ -341,7 +341,7 @@ add("mov.b32 {d, _}, a", "b16 b32", (a) => a!);
 add("mov.pred d, a", "pred pred", (a) => a!);
 add("mov.pred d, 1", "pred pred", () => 1n);
 
-/** All of them. */
+/** All integer operations. */
 export function integerOperations(): readonly Operation[] {
   return operations;
 }

@@ -22,14 +22,14 @@ for (const [opcode, operations] of byOpcode) {
 test("lop3 computes every function of three bits", () => {
   const each = (table: number) => `lop3.b32 %r4, %r1, %r2, %r3, ${table}; st.global.u8 [%rd0+${table}], %r4;`;
   const body = Array.from({ length: 256 }, (_, table) => each(table)).join("\n");
-  // Bit n of the three is what the table's bit n is for.
+  // Bit n of the inputs selects bit n of the truth table.
   const inputs = "mov.b32 %r1, 0xf0; mov.b32 %r2, 0xcc; mov.b32 %r3, 0xaa;\n";
   const out = runBody(inputs + body, undefined, 256);
   const tables = Array.from({ length: 256 }, (_, table) => table);
   assertEquals(tables.map((table) => out.getUint8(table)), tables);
 });
 
-test("a carry is the thread's own, and an instruction that is not executed leaves it", () => {
+test("each thread has its own carry, and an instruction that is not executed keeps it", () => {
   const out = runBody(
     `
     mov.u32 %r1, -1;
@@ -47,7 +47,7 @@ test("a carry is the thread's own, and an instruction that is not executed leave
   assertEquals([out.getUint32(0, true), out.getUint32(4, true)], [6, 5]);
 });
 
-test("a carry outlasts a barrier, for each thread its own", () => {
+test("each thread's carry outlasts a barrier", () => {
   const threads = 64;
   const out = allocate(threads * 4);
   loadKernel(
@@ -65,7 +65,7 @@ test("a carry outlasts a barrier, for each thread its own", () => {
   assertEquals(results, results.map((_, thread) => thread + thread % 2));
 });
 
-test("modifiers may come in any order, as the CUDA headers write some", () => {
+test("modifiers may come in any order, as in the CUDA headers", () => {
   const out = runBody(
     `
     mov.u32 %r1, 7;

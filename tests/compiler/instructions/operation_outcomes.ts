@@ -3,7 +3,7 @@ import { operandsFor, type Operation, operationKernel } from "./operations.ts";
 
 const header = ".version 9.0\n.target sm_90\n.address_size 64\n";
 
-/** Applies an operation to its operands, and says where its results are not the reference's. */
+/** Applies an operation to its operands, and reports results that differ from the reference. */
 export function outcomes(operation: Operation): { wrong: string[]; compared: number } {
   const cases = operandsFor(operation);
   const source = allocate(cases.length * 24);

@@ -1,29 +1,29 @@
 /**
- * Operations whose bits PTX defines, each with a reference in TypeScript, and kernels that apply one to many operands.
+ * Operations whose bits PTX defines, each with a reference in TypeScript, and kernels that apply them to many operands.
  */
 
-/** One instruction to try. */
+/** An instruction to test. */
 export interface Operation {
-  /** The instruction with its modifiers, or several: operands are `d`, `a`, `b` and `c`. */
+  /** One or several instructions with their modifiers. The operands are `d`, `a`, `b` and `c`. */
   readonly text: string;
   /** The types of d, a, b and c. */
   readonly types: readonly string[];
-  /** From operands to result, as bits in the width of their types; undefined where PTX defines nothing. */
+  /** Maps operands to the result, as bits in the width of their types. Undefined if PTX does not define the result. */
   readonly reference: (...operands: bigint[]) => bigint | undefined;
-  /** Operands to try beside the usual ones. */
+  /** Operands to test in addition to the usual ones. */
   readonly cases?: readonly (readonly bigint[])[];
 }
 
 const width = (type: string): number => type === "pred" ? 1 : Number(type.slice(1));
 const unsigned = (value: bigint, bits: number): bigint => BigInt.asUintN(bits, value);
 const signed = (value: bigint, bits: number): bigint => BigInt.asIntN(bits, value);
-/** An operand as the number that its type makes of its bits. */
+/** The number with an operand's bits, by its type. */
 const number = (value: bigint, type: string): bigint =>
   type[0] === "s" ? signed(value, width(type)) : unsigned(value, width(type));
 
 const scratch = new DataView(new ArrayBuffer(8));
 
-/** The number of 16, 32 or 64 bits. */
+/** The 16-bit, 32-bit or 64-bit float with the given bits. */
 export function floatOf(bits: bigint, type: string): number {
   if (type === "f16") {
     const exponent = Number(bits >> 10n & 31n);
@@ -40,7 +40,7 @@ export function floatOf(bits: bigint, type: string): number {
   return scratch.getFloat32(0);
 }
 
-/** The bits of a number, rounded to 32 where the type has them; a NaN as arithmetic gives it. */
+/** The bits of a number, rounded to 32 bits if the type has them. A NaN is the one that arithmetic gives. */
 export function bitsOf(value: number, type: string): bigint {
   if (type === "f64") {
     if (Number.isNaN(value)) return 0xfff8_0000_0000_0000n;
@@ -52,7 +52,7 @@ export function bitsOf(value: number, type: string): bigint {
   return BigInt(scratch.getUint32(0));
 }
 
-/** The bits of a finite number, or of an infinite one, rounded to 16; a NaN as conversions from 32 bits give it. */
+/** The bits of a number, rounded to 16 bits. A NaN is the one that conversions from 32 bits give. */
 function halfBitsOf(value: number): bigint {
   if (Number.isNaN(value)) return 0x7fffn;
   const sign = value < 0 || Object.is(value, -0) ? 0x8000n : 0n;
@@ -66,13 +66,13 @@ function halfBitsOf(value: number): bigint {
     : sign | roundTo("f16", fraction | 1n << 52n, exponent - 1075);
 }
 
-/** What arithmetic that gives a NaN of 64 bits makes of its operands: the last that is one, made quiet. */
+/** The NaN that 64-bit arithmetic gives: the last operand that is a NaN, made quiet. */
 function nanOf(...operands: bigint[]): bigint {
   const nan = operands.findLast((operand) => Number.isNaN(floatOf(operand, "f64")));
   return nan === undefined ? 0xfff8_0000_0000_0000n : nan | 0x0008_0000_0000_0000n;
 }
 
-/** The bits of what was computed from operands of the same type. */
+/** The bits of a result, computed from operands of the same type. */
 function resultOf(value: number, type: string, operands: bigint[]): bigint {
   return type === "f64" && Number.isNaN(value) ? nanOf(...operands) : bitsOf(value, type);
 }
@@ -90,7 +90,7 @@ function clamp(value: bigint, type: string): bigint {
   return value < minimum ? minimum : value > maximum ? maximum : value;
 }
 
-/** A position or length of a field: the manual takes it modulo 256, an H200 does so in 32 bits alone. */
+/** A position or a length of a bit field. The manual takes it modulo 256, an H200 only in 32 bits. */
 const fieldPlace = (value: bigint, bits: number) => Number(bits === 32 ? value & 0xffn : value > 255n ? 255n : value);
 
 const absolute = (value: bigint) => value < 0n ? -value : value;
@@ -273,11 +273,11 @@ const integerTypes = ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"];
 for (const from of integerTypes) {
   for (const to of integerTypes) {
     add(`cvt.${to}.${from} d, a`, `${to} ${from}`, (a) => number(a!, from));
-    // The instruction does not exist where nothing can saturate.
+    // The instruction exists only if something can saturate.
     if (to[0] === from[0] ? width(to) >= width(from) : from[0] === "u" && width(to) > width(from)) continue;
     add(`cvt.sat.${to}.${from} d, a`, `${to} ${from}`, (a) => clamp(number(a!, from), to));
   }
-  // Numbers of 64 bits round twice on their way through a number of JavaScript: to 32 bits, by hand.
+  // A 64-bit integer would be rounded twice by way of a number: it is rounded to 32 bits explicitly.
   add(`cvt.rn.f64.${from} d, a`, `f64 ${from}`, (a) => bitsOf(Number(number(a!, from)), "f64"));
   add(`cvt.rn.f32.${from} d, a`, `f32 ${from}`, (a) => roundTo("f32", number(a!, from), 0));
   add(`cvt.rn.f16.${from} d, a`, `f16 ${from}`, (a) => roundTo("f16", number(a!, from), 0));
@@ -413,7 +413,7 @@ for (
   const cases = [0x7e80_0000n, 0x7e80_0001n, 0x7e7f_ffffn, 0xfe80_0001n].map((bits) => [bits]);
   add(`${text} d, a`, "f32 f32", (a) => bitsOf(compute(floatOf(a!, "f32")), "f32"), cases);
 }
-/** Every half, and numbers that lie on, halfway between and next to halves, the first and last among them. */
+/** All halves, and numbers that are halfway between and next to halves, including the first and the last. */
 const halves = Array.from({ length: 65536 }, (_, bits) => [BigInt(bits)]);
 const nearHalves = (type: "f32" | "f64") => {
   const extra = type === "f32" ? 13n : 42n;
@@ -452,7 +452,7 @@ for (const [rounding, round] of roundings) {
   }, halves);
 }
 add("cvt.sat.f32.f32 d, a", "f32 f32", (a) => bitsOf(saturate(floatOf(a!, "f32")), "f32"));
-/** Sums that come out halfway between two numbers of 32 bits once they are rounded to 64, normal and subnormal. */
+/** Sums that are halfway between two 32-bit floats after rounding to 64 bits, normal and subnormal. */
 const roundedTwice = [
   [0x1a00_0001n, 0x19ff_fffen, 0x0040_0001n],
   [0x1a00_0001n, 0x19ff_fffen, 0x0040_0000n],
@@ -468,12 +468,12 @@ for (const text of ["fma.rn.f32", "mad.rn.f32"]) {
     const [a, b, c] = bits.map((operand) => floatOf(operand, "f32")) as [number, number, number];
     if (![a, b, c].every(Number.isFinite)) return bitsOf(a * b + c, "f32");
     const exact = unitsOf(a) * unitsOf(b) + (unitsOf(c) << 149n);
-    // Whether a sum that is zero is -0 is what the double sum says too.
+    // The 64-bit sum also tells whether a zero is -0.
     return exact === 0n ? bitsOf(a * b + c, "f32") : roundTo("f32", exact, -298);
   }, roundedTwice);
 }
 
-/** A finite number of 32 bits as a multiple of 2 to the -149. */
+/** A finite 32-bit float as a multiple of 2^-149. */
 function unitsOf(value: number): bigint {
   return BigInt(value * 2 ** 149);
 }
@@ -483,7 +483,7 @@ const formats = {
   f32: { precision: 24, least: -149, signBit: 0x8000_0000n, infinity: 0x7f80_0000n },
 } as const;
 
-/** The bits of `units` times 2 to the `exponent`, rounded to nearest even. */
+/** The bits of `units` * 2^`exponent`, rounded to nearest even. */
 function roundTo(type: keyof typeof formats, units: bigint, exponent: number): bigint {
   const { precision, least, signBit, infinity } = formats[type];
   const sign = units < 0n ? signBit : 0n;
@@ -498,13 +498,13 @@ function roundTo(type: keyof typeof formats, units: bigint, exponent: number): b
     const half = 1n << BigInt(shift - 1);
     if (rest > half || (rest === half && (rounded & 1n) === 1n)) rounded++;
   }
-  // The exponent counts from the lowest bit: one more carries into it by itself.
+  // The exponent is counted from the lowest bit, so that a carry increments it.
   const fractionBits = BigInt(precision - 1);
   const bits = (rounded < 1n << fractionBits ? 0n : BigInt(lowest - least) << fractionBits) + rounded;
   return sign | (bits > infinity ? infinity : bits);
 }
 
-/** All of them. */
+/** All operations. */
 export function allOperations(): readonly Operation[] {
   return operations;
 }
@@ -646,7 +646,7 @@ const doublePatterns = [
   0x7fff_ffff_ffff_ffffn,
 ].flatMap((bits) => [bits, bits | 1n << 63n]);
 
-/** Numbers that are the same in every run, by xorshift. */
+/** Pseudo-random numbers from xorshift, the same in every run. */
 export function randomNumbers(seed: bigint): () => bigint {
   let state = seed;
   return () => {
@@ -657,7 +657,7 @@ export function randomNumbers(seed: bigint): () => bigint {
   };
 }
 
-/** The operands for an operation: all pairs of edge cases, or as many triples, and some numbers besides. */
+/** The operands for an operation: all pairs of edge cases or as many triples, and some random numbers. */
 export function operandsFor({ types, cases: more = [] }: Operation): bigint[][] {
   const random = randomNumbers(0x9e37_79b9_7f4a_7c15n);
   const lists = types.slice(1).map((type) => {
@@ -677,8 +677,8 @@ export function operandsFor({ types, cases: more = [] }: Operation): bigint[][] 
 }
 
 /**
- * A kernel that applies an operation to each group of three operands of 8 bytes at `in`, and writes results of 8 bytes
- * to `out`: thread by thread, as many as `count`.
+ * A kernel that applies an operation to groups of three 8-byte operands at `in`, and writes 8-byte results to `out`,
+ * one for each of `count` threads.
  */
 export function operationKernel({ text, types }: Operation, name: string): string {
   const registers = ["d", "a", "b", "c"].slice(0, types.length);

@@ -1,5 +1,5 @@
 /**
- * All kernels that there are, run in gangs of threads wherever that is possible.
+ * Runs all kernels of the tests in gangs, wherever that is possible.
  *
  * @module
  */
@@ -15,11 +15,11 @@ import { nvccCorpus, programNames, readPtx } from "../../corpus/nvcc/build.ts";
 import { clangCorpus } from "../../corpus/clang/build.ts";
 import { differences, loadProgram, runProgram } from "../../corpus/corpus.ts";
 
-/** Whether all are run that there are, and not only the first variants and some of the operations. */
+/** Whether to run all kernels, not only the first variants and some of the operations. */
 const isLong = process.env.POOLPASS_LONG !== undefined;
-/** How many of the random programs are run. */
+/** How many random programs to run. */
 const programCount = isLong ? 300 : 150;
-/** One in so many operations is run. */
+/** One in this many operations is run. */
 const operationStep = isLong ? 1 : 3;
 
 function open(gangs: false | "always"): Cuda {
@@ -27,7 +27,7 @@ function open(gangs: false | "always"): Cuda {
 }
 
 for (const [label, corpus] of [["nvcc", nvccCorpus], ["clang", clangCorpus]] as const) {
-  test(`what ${label} made gives in gangs what is expected`, async () => {
+  test(`PTX from ${label} gives the expected results in gangs`, async () => {
     for (const name of programNames(corpus)) {
       const program = await loadProgram(corpus, name);
       for (const variant of isLong ? corpus.variants : corpus.variants.slice(0, 1)) {
@@ -43,7 +43,7 @@ for (const [label, corpus] of [["nvcc", nvccCorpus], ["clang", clangCorpus]] as 
 const counts = { operations: operations.length, programs: programCount };
 
 for (const subject of ["operations", "programs"] as const) {
-  test(`${subject} give in gangs what they give without`, () => {
+  test(`${subject} give the same results in gangs as without`, () => {
     const step = subject === "operations" ? operationStep : 1;
     const indices = Array.from({ length: Math.floor(counts[subject] / step) }, (_, index) => index * step);
     const [single, inGangs] = [outcomes(subject, indices, false), outcomes(subject, indices, "always")];

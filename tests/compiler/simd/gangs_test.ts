@@ -9,7 +9,7 @@ import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { allocate, type Allocation, Fault, load, type RunOptions, testModule } from "../compiler_device.ts";
 import { randomNumbers } from "../instructions/operations.ts";
 
-/** How many threads a gang may have; where it is not said, there are none. */
+/** The widths of gangs. Undefined means no gangs. */
 const widths = [4, 8, 16, 32] as const;
 type Width = typeof widths[number] | undefined;
 
@@ -19,16 +19,16 @@ interface Launch {
   readonly grid?: RunOptions["grid"];
   readonly block?: RunOptions["block"];
   readonly sharedMemoryBytes?: number;
-  /** Words of the memory that is written, and of that which is read. */
+  /** The words that are written, and those that are read. */
   readonly words?: number;
   readonly input?: Uint32Array;
-  /** Bytes by which the addresses that the kernel is given lie behind the start of the memory. */
+  /** The offset of the addresses that the kernel gets from the start of the memory. */
   readonly skipped?: number;
-  /** Before and after the addresses; by default there is nothing else. */
+  /** The parameters, given both addresses. Default: only the addresses. */
   readonly parameters?: (out: bigint, input: bigint) => RunOptions["parameters"];
 }
 
-/** Runs a kernel and returns what it wrote, or the fault that it ended with. */
+/** Runs a kernel, and returns what it wrote or how it faulted. */
 function run(launch: Launch, gangWidth: Width): Uint32Array | Fault {
   const { ptx, name = "test", block = [32, 1, 1], grid, input, words = 1024, skipped = 0 } = launch;
   const numbers = input ?? new Uint32Array(1024);
@@ -43,28 +43,28 @@ function run(launch: Launch, gangWidth: Width): Uint32Array | Fault {
     load(ptx, { gangWidth }).run(name, { block, parameters, sharedMemoryBytes, ...(grid && { grid }) });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    // The memory lies elsewhere each time.
+    // The memory has another address in each run.
     const begin = [second, first].find((begin) => begin <= error.address) ?? 0n;
     return new Fault(error.kind, error.address - begin, error.line);
   }
   return new Uint32Array(out.bytes.slice(skipped).buffer);
 }
 
-/** What a kernel gives without gangs, and in gangs of every width that its block is a multiple of. */
+/** Runs a kernel without gangs, and in gangs of every width that divides its block. */
 function runEveryWay(launch: Launch): { single: Uint32Array | Fault; inGangs: (Uint32Array | Fault)[] } {
   const [threads] = launch.block ?? [32, 1, 1];
   const inGangs = widths.filter((width) => threads % width === 0).map((width) => run(launch, width));
   return { single: run(launch, undefined), inGangs };
 }
 
-/** A kernel gives the same in gangs as without. */
+/** Asserts that a kernel writes the same in gangs as without. */
 function assertSame(launch: Launch, what?: string): void {
   const { single, inGangs } = runEveryWay(launch);
   if (single instanceof Fault) throw single;
   for (const words of inGangs) assertEquals(words, single, what);
 }
 
-/** A kernel ends with the same fault in gangs as without. */
+/** Asserts that a kernel faults in the same way in gangs as without. */
 function assertSameFault(launch: Launch, what: string): void {
   const { single, inGangs } = runEveryWay(launch);
   if (!(single instanceof Fault)) throw new Error(`${what} does not fault`);
@@ -74,7 +74,7 @@ function assertSameFault(launch: Launch, what: string): void {
   }
 }
 
-/** `%rd8` and `%rd9` are the addresses of the thread's words in `out` and `in`, `%r0` is its number in the grid. */
+/** `%rd8` and `%rd9` are the addresses of the thread's words in `out` and `in`. `%r0` is its number in the grid. */
 const places = `
   mov.u32 %r27, %ntid.x;
   mov.u32 %r28, %ctaid.x;
@@ -100,7 +100,7 @@ const edges = Uint32Array.of(
   ...[0x3f80_0000, 0xbf80_0000, 0x3f80_0001, 0x7fff_fffe, 31, 32, 33, 0x4b80_0000, 0xcf00_0000, 0x5f00_0000],
 );
 
-/** Words of which each pair of the edge cases stands somewhere in two halves, and random ones. */
+/** Words with every pair of edge cases at the same index of two halves, and random words. */
 function edgeWords(): { readonly words: Uint32Array; readonly count: number } {
   const pairs = [...edges].flatMap((a) => [...edges].map((b) => [a, b] as const));
   const count = Math.ceil((pairs.length + 256) / 64) * 64;
@@ -113,7 +113,7 @@ function edgeWords(): { readonly words: Uint32Array; readonly count: number } {
   return { words, count };
 }
 
-/** Reads three words of a thread, and writes one. */
+/** Reads three words for each thread, and writes one. */
 function operation(text: string, count: number): string {
   return body(`
   ld.global.u32 %r1, [%rd9];
@@ -188,7 +188,7 @@ const operations: readonly string[] = [
   @%p2 st.global.u32 [%rd8], %r4;`,
 ];
 
-test("operations give the same bits in gangs, of NaNs and all other edge cases too", () => {
+test("operations give the same bits in gangs, including NaNs and all other edge cases", () => {
   const { words, count } = edgeWords();
   for (const text of operations) {
     const launch = { ptx: operation(text, count), input: words, words: count, block: [64, 1, 1] as const };
@@ -196,7 +196,7 @@ test("operations give the same bits in gangs, of NaNs and all other edge cases t
   }
 });
 
-test("a comparison of what counts up with what all threads have is right wherever numbers wrap around", () => {
+test("comparisons of strided with uniform numbers are right wherever the numbers wrap around", () => {
   for (const type of ["u32", "s32", "u64", "s64"]) {
     const bits = type.endsWith("64") ? 64n : 32n;
     const register = bits === 64n ? "%rd" : "%r";
@@ -242,7 +242,7 @@ taken${index}_${side}:`)
   }
 });
 
-test("a number of 32 bits that wraps around within a gang is extended as in each thread", () => {
+test("a 32-bit number that wraps around within a gang is extended as in single threads", () => {
   for (
     const extend of [
       "mul.wide.u32 %rd2, %r2, 4",
@@ -268,7 +268,7 @@ test("a number of 32 bits that wraps around within a gang is extended as in each
   }
 });
 
-/** Kernels in which the threads of a gang part, of which each reads a word and writes one. */
+/** Kernels in which gangs diverge. Each thread reads a word and writes one. */
 const divergencePoints: Readonly<Record<string, string>> = {
   "a loop that some leave earlier": `
   ld.global.u32 %r1, [%rd9];
@@ -363,7 +363,7 @@ skip:
 };
 
 for (const [what, text] of Object.entries(divergencePoints)) {
-  test(`the threads of a gang part: ${what}`, () => {
+  test(`the members of a gang diverge: ${what}`, () => {
     const input = randomWords(256, 3);
     input.set(nanBits, 40);
     for (const block of [[16, 1, 1], [64, 1, 1]] as const) {
@@ -371,8 +371,8 @@ for (const [what, text] of Object.entries(divergencePoints)) {
     }
   });
 
-  test(`the threads of a gang part and wait for each other: ${what}`, () => {
-    // Twice, so that a gang that was made again of its threads must be able to part again.
+  test(`the members of a gang diverge and wait for each other: ${what}`, () => {
+    // Twice, because a gang that has reconverged must be able to diverge again.
     const waiting = text.replace("skip:", "skip:\n  bar.sync 0;").replace(
       / {2}st\.global.*$/,
       "  bar.sync 0;\n  xor.b32 %r20, %r29, 3;\n  bar.sync 0;\n$&",
@@ -394,7 +394,7 @@ behind:
   });
 }
 
-test("sums and fills have any length and begin anywhere", () => {
+test("sums and fills can have any length and begin anywhere", () => {
   for (const count of [0, 1, 15, 16, 17, 100, 1000]) {
     for (const skipped of [0, 4, 12]) {
       const input = Uint32Array.from(randomWords(1024, count));
@@ -417,7 +417,7 @@ test("sums and fills have any length and begin anywhere", () => {
   }
 });
 
-test("memory is read and written in every order", () => {
+test("gangs read and write memory in every order", () => {
   const reversed = body(`
   mov.u32 %r1, 255;
   sub.s32 %r1, %r1, %r0;
@@ -467,7 +467,7 @@ test("memory is read and written in every order", () => {
   }
 });
 
-test("an access of one thread that is not legal faults as it does without gangs", () => {
+test("an illegal access by one member faults as it does without gangs", () => {
   const cases = {
     load: [`ld.global.u32 %r1, [%rd9];`, 28],
     store: [`st.global.u32 [%rd9], %r0;`, 30],
@@ -483,7 +483,7 @@ test("an access of one thread that is not legal faults as it does without gangs"
   }
 });
 
-test("shared memory is checked for all threads of a gang", () => {
+test("shared memory is checked for all members of a gang", () => {
   const text = (skipped: number) => `
   .shared .align 4 .b8 tile[128];
   mov.u32 %r1, tile;
@@ -506,7 +506,7 @@ test("shared memory is checked for all threads of a gang", () => {
   assertSameFault({ ptx: dynamic, sharedMemoryBytes: 100 }, "too little shared memory");
 });
 
-test("blocks have three dimensions", () => {
+test("gangs run in blocks of three dimensions", () => {
   const ptx = testModule(`
   mov.u32 %r1, %tid.x;
   mov.u32 %r2, %tid.y;
@@ -541,7 +541,7 @@ skip:
   assertSame({ ptx, words: 192 * 12, block: [16, 4, 3], grid: [2, 3, 2] });
 });
 
-test("atomic operations are done for each thread", () => {
+test("each member of a gang executes atomic operations", () => {
   const ptx = body(`
   .shared .align 4 .u32 counter;
   mov.u32 %r5, counter;
@@ -562,7 +562,7 @@ test("atomic operations are done for each thread", () => {
   assertSame({ ptx, input: randomWords(256, 5), block: [64, 1, 1], grid: [4, 1, 1] });
 });
 
-/** A sum of a block's words in shared memory, halved until one thread is left. */
+/** The sum of a block's words, in shared memory, halved until one thread is left. */
 const tree = `
   .shared .align 4 .b8 sums[1024];
   mov.u32 %r1, sums;
@@ -655,7 +655,7 @@ end:
   }
 });
 
-test("gangs that wait at different barriers wait for ever", () => {
+test("gangs that wait at different barriers deadlock", () => {
   const text = `
   setp.ge.u32 %p1, %r29, 16;
   @%p1 bra other;
@@ -670,7 +670,7 @@ end:
   }
 });
 
-test("gangs come apart where threads exchange numbers", () => {
+test("gangs diverge where threads exchange values", () => {
   const text = `
   .shared .align 4 .b8 sums[128];
   ld.global.u32 %r1, [%rd9];
@@ -694,7 +694,7 @@ loop:
   assertSame({ ptx: body(text), input: randomWords(256, 6), words: 256, block: [64, 1, 1], grid: [4, 1, 1] });
 });
 
-test("a loop without an end is stopped in gangs too", () => {
+test("an endless loop is stopped in gangs too", () => {
   using cuda = new Cuda(
     new Session(new SoftwareDriver({ devices: 1, peers: false, gangs: "always", stepLimit: 1000 })),
   );
@@ -704,7 +704,7 @@ test("a loop without an end is stopped in gangs too", () => {
   assertThrows(() => device.synchronize(), Error, "steps");
 });
 
-test("launches of any shape give the same whether gangs are used or not", () => {
+test("launches of any shape give the same results with and without gangs", () => {
   const results = ([false, true, "always"] as const).map((gangs) => {
     using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, gangs })));
     const device = cuda.device(0);
@@ -726,7 +726,7 @@ test("launches of any shape give the same whether gangs are used or not", () => 
   assertEquals(results[2], results[0]);
 });
 
-test("barriers that no block has fault in gangs as without", () => {
+test("nonexistent barriers fault in gangs as without", () => {
   for (const [number, count] of [[16, 32], [-1, 64], [3, 33], [3, -32]] as const) {
     const text = `
   mov.u32 %r3, ${number};

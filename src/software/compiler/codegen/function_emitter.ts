@@ -363,7 +363,7 @@ export class FunctionEmitter {
       this.code.ops("drop");
       return;
     }
-    if (destination?.kind !== "register") this.fail("its result must go into a register");
+    if (destination?.kind !== "register") this.fail("its result must be a register");
     this.#checkRegister(destination, type, options);
     produce();
     if (options.anyNaN && type.value === "f32" && !this.#deferredNaNs.has(destination)) this.canonicalizeNaN32();
@@ -415,7 +415,9 @@ export class FunctionEmitter {
   #pushSpecial(name: string, type: ScalarType): void {
     const register = specialRegister(name);
     if (register === undefined) this.fail(`the special register ${name} is not supported`);
-    if (type.kind === "float" || type.kind === "predicate") this.fail("a special register is an integer");
+    if (type.kind === "float" || type.kind === "predicate") {
+      this.fail("a special register can only be read as an integer");
+    }
     register.push(this);
     if (register.bits === 64) {
       if (type.bits < 64) this.code.ops("i32WrapI64");

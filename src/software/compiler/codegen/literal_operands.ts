@@ -9,7 +9,7 @@ import { type ScalarType, singleBits } from "../typing/scalar_types.ts";
 /** Pushes an integer literal in an instruction's type, which it must fit. */
 export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: ScalarType): void {
   const { bits, kind } = type;
-  if (kind === "float") e.fail(`the integer ${value} stands where a ".${type.name}" is needed`);
+  if (kind === "float") e.fail(`the integer ${value} is used where a ".${type.name}" is needed`);
   if (value < -(1n << BigInt(bits - 1)) || value >= 1n << BigInt(bits)) {
     e.fail(`the integer ${value} does not fit into ".${type.name}"`);
   }
@@ -26,14 +26,14 @@ export function pushFloatLiteral(
 ): void {
   const { code } = e;
   if (type.kind === "predicate" || type.bits < 32 || type.kind === "signed" || type.kind === "unsigned") {
-    e.fail(`a floating-point number stands where a ".${type.name}" is needed`);
+    e.fail(`a floating-point number is used where a ".${type.name}" is needed`);
   }
   if (type.bits === 32) {
     const single = precision === "single" ? bits : singleBits(bits);
     if (type.value === "f32") code.f32Bits(single);
     else code.i32(Number(single));
   } else {
-    if (precision === "single") e.fail("a single-precision number stands where 64 bits are needed");
+    if (precision === "single") e.fail("a single-precision number is used where 64 bits are needed");
     if (type.value === "f64") code.f64Bits(bits);
     else code.i64(bits);
   }

@@ -219,13 +219,15 @@ function emitOf(instruction: ResolvedInstruction): Emit | undefined {
   const target = callTarget(instruction);
   if (target.kind !== "function") return undefined;
   const { kind, body } = target.declaration;
-  if (kind === "entry") throw new PtxError(line, `cannot compile "${text}": "${target.name}" is a kernel`);
+  if (kind === "entry") {
+    throw new PtxError(line, `cannot compile "${text}": "${target.name}" is a kernel, and kernels cannot be called`);
+  }
   if (body !== undefined) return undefined;
   const emit = hostCalls.get(target.name);
   if (emit !== undefined) return emit;
   throw new PtxError(
     line,
-    `cannot compile "${text}": the module declares "${target.name}" and does not define it, and ${
+    `cannot compile "${text}": the module declares "${target.name}" but does not define it, and ${
       refusalOfFunction(target.name)
     }`,
   );
@@ -234,5 +236,5 @@ function emitOf(instruction: ResolvedInstruction): Emit | undefined {
 function switchTargets({ operands, line, text }: ResolvedInstruction): readonly LabelName[] {
   const list = operands[1];
   if (list?.kind === "labels") return list.labels;
-  throw new PtxError(line, `cannot compile "${text}": its second operand must be a list of .branchtargets`);
+  throw new PtxError(line, `cannot compile "${text}": its second operand must name a .branchtargets list`);
 }

@@ -113,7 +113,7 @@ class StructuredWriter<I> {
 
   #beginNested(frame: Frame<I>): void {
     if (++this.#depthOfNest > maximumDepth) {
-      throw new StructureError(`its control flow nests more than ${maximumDepth} deep`);
+      throw new StructureError(`its control flow nests more than ${maximumDepth} levels deep`);
     }
     this.#frames.push(frame);
   }

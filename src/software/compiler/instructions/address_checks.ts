@@ -37,7 +37,7 @@ export function spaceOf(i: ResolvedInstruction): string {
 
 /** The address in an operand in brackets. */
 export function addressOperand(e: FunctionEmitter, operand: ResolvedOperand | undefined): ResolvedAddress {
-  return operand?.kind === "address" ? operand : e.fail("its address must stand in brackets");
+  return operand?.kind === "address" ? operand : e.fail("its address must be in brackets");
 }
 
 /** Pushes the offset of an operand in linear memory, after the checks. */
@@ -46,11 +46,11 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
   if (base?.kind === "variable") {
     const isGeneric = access.space === "generic" && base.space !== "const" &&
       (base.space !== "param" || base.isInFrame);
-    if (base.space !== access.space && !isGeneric) e.fail(`"${base.name}" lies in ".${base.space}"`);
+    if (base.space !== access.space && !isGeneric) e.fail(`"${base.name}" is in ".${base.space}"`);
     if (isWithin(base, address.offset, access)) return pushPlaceOf(e, base, address.offset);
     const end = address.offset + BigInt(access.bytes);
     if (access.space === "param" && base.isInFrame && (address.offset < 0n || end > BigInt(base.byteLength))) {
-      e.fail(`the parameter "${base.name}" has ${base.byteLength} bytes`);
+      e.fail(`the parameter "${base.name}" has only ${base.byteLength} bytes`);
     }
   }
   switch (access.space) {

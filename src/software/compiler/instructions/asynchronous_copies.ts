@@ -21,7 +21,7 @@ export const copyAsynchronously: Emit = (e, i) => {
   const [destination, source, size, given] = i.operands;
   const bytes = Number(constantOf(size) ?? 0n);
   const sizes = i.choices.get("cache") === "cg" ? [16] : [4, 8, 16];
-  if (!sizes.includes(bytes)) e.fail(`it copies ${sizes.join(", ").replace(/, (\d+)$/, " or $1")} bytes`);
+  if (!sizes.includes(bytes)) e.fail(`it must copy ${sizes.join(", ").replace(/, (\d+)$/, " or $1")} bytes`);
   const to = e.temporary("i32"), from = e.temporary("i32");
   pushLocation(e, addressOperand(e, destination), { space: "shared", bytes });
   code.set(to);
@@ -117,6 +117,6 @@ function copyWords(
 export const awaitCopies: Emit = (e, i) => {
   const [count] = i.operands;
   if (count !== undefined && constantOf(count) === undefined) {
-    e.fail("how many groups may be under way must be a number");
+    e.fail("the number of pending groups must be a literal");
   }
 };

@@ -76,7 +76,7 @@ function elementsOf(
   if (operand?.kind !== "vector" || operand.elements.length !== length) {
     e.fail(`it needs a vector of ${length} registers`);
   }
-  if (length * i.type.bits > 128) e.fail("a vector has 16 bytes at most");
+  if (length * i.type.bits > 128) e.fail("a vector may have at most 16 bytes");
   return operand.elements;
 }
 

@@ -56,15 +56,15 @@ function checkWhole(
 ): void {
   taken.forEach(({ name, type, byteLength }, index) => {
     if (passed[index]!.kind === "variable" || 8 * byteLength === type.bits) return;
-    e.fail(`"${name}" has ${byteLength} bytes, and takes a variable in ".param"`);
+    e.fail(`"${name}" has ${byteLength} bytes, so a variable in ".param" must be passed`);
   });
 }
 
 function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   const declaration = passedBy(i);
-  if (declaration === undefined) e.fail("it needs a prototype to tell what is passed");
+  if (declaration === undefined) e.fail("it needs a prototype that states what is passed");
   if (declaration.kind !== "callTargets") return layOutCall(declaration);
-  return e.fail("a list of targets does not tell what is passed: name a .callprototype");
+  return e.fail("a list of targets does not state what is passed: use a .callprototype");
 }
 
 /** The declaration that tells how a call passes its arguments. */
@@ -141,7 +141,7 @@ function checkPassed(
   taken: CallVariable,
 ): void {
   if (passed.space !== "param" || !passed.isInFrame) {
-    e.fail(`"${passed.name}" is no variable in ".param" of the function`);
+    e.fail(`"${passed.name}" is not a variable of the function in ".param"`);
   }
   if (passed.byteLength !== taken.byteLength) {
     e.fail(`"${passed.name}" has ${passed.byteLength} bytes, and the function takes ${taken.byteLength}`);
@@ -275,7 +275,7 @@ export const allocateOnStack: Emit = (e, i) => {
     ? 8n
     : alignment.kind === "integer"
     ? alignment.value
-    : e.fail("its alignment must be a number");
+    : e.fail("its alignment must be a literal");
   if (bytes < 1n || bytes > BigInt(frameAlignment) || (bytes & (bytes - 1n)) !== 0n) {
     e.fail(`its alignment must be a power of two up to ${frameAlignment}`);
   }

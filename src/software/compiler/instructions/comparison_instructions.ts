@@ -64,10 +64,10 @@ function pushComparison(e: FunctionEmitter, i: ResolvedInstruction, [a, b]: read
     return;
   }
   if (type.kind === "bits" && comparison !== "eq" && comparison !== "ne") {
-    e.fail(`.${comparison} needs numbers: bits are equal or not, .eq or .ne`);
+    e.fail(`.${comparison} cannot compare untyped bits: use .eq or .ne`);
   }
   if (type.kind === "signed" && ["lo", "ls", "hi", "hs"].includes(comparison)) {
-    e.fail(`.${comparison} compares unsigned numbers`);
+    e.fail(`.${comparison} needs an unsigned type`);
   }
   e.push(a, type);
   e.push(b, type);
@@ -143,7 +143,7 @@ function combine(e: FunctionEmitter, i: ResolvedInstruction): void {
   const combination = i.choices.get("combine");
   const operand = i.operands[3];
   if ((combination === undefined) !== (operand === undefined)) {
-    e.fail("a predicate as last operand and a modifier .and, .or or .xor go together");
+    e.fail("a predicate as last operand needs one of .and, .or and .xor, and each of these needs the predicate");
   }
   if (combination === undefined) return;
   e.push(operand, predicate);
@@ -185,7 +185,7 @@ function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
   });
   const [first = 0, second] = outcomes;
   if ((destination?.kind === "pair") !== (second !== undefined)) {
-    e.fail("it has a result for each number that it compares: two, as in p|q, where there are two");
+    e.fail("it needs one result for each element that it compares: p|q for two");
   }
   if (destination?.kind !== "pair") {
     e.assign(destination, predicate, () => e.code.get(first));
@@ -199,7 +199,7 @@ function setHalfPredicate(e: FunctionEmitter, i: ResolvedInstruction): void {
 export const setValue: Emit = (e, i) => {
   const result = typeNamed(i.choices.get("result")!);
   const compared = i.operands.slice(1);
-  if (i.choices.has("ftz") && result.name === "bf16") e.fail(".ftz does not go with a result of .bf16");
+  if (i.choices.has("ftz") && result.name === "bf16") e.fail(".ftz cannot be combined with a .bf16 result");
   e.assign(i.operands[0], result, () => {
     if (!isHalf(i.type)) {
       pushComparison(e, i, compared);

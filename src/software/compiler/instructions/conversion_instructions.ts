@@ -26,8 +26,8 @@ export const convert: Emit = (e, i) => {
   const { type: to } = i;
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
   if (from.name === "bf16" || to.name === "bf16") {
-    if (i.choices.has("sat")) e.fail(".sat does not go with .bf16");
-    if (from.bits === 8 || to.bits === 8) e.fail("nothing converts between .bf16 and integers of 8 bits");
+    if (i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
+    if (from.bits === 8 || to.bits === 8) e.fail("there is no conversion between .bf16 and 8-bit integers");
   }
   e.assign(i.operands[0], to, () => {
     e.push(cutToSize(i.operands[1], from), from, { wide: true });
@@ -56,7 +56,7 @@ function cutToSize(operand: ResolvedOperand | undefined, { bits, kind }: ScalarT
 /** The rounding mode of a conversion to a float. */
 function roundingOf(e: FunctionEmitter, { choices }: ResolvedInstruction): number {
   const rounding = choices.get("rounding");
-  if (rounding === undefined || rounding in integerRoundings) e.fail("it must say how to round: .rn, .rz, .rm or .rp");
+  if (rounding === undefined || rounding in integerRoundings) e.fail("it needs a rounding mode: .rn, .rz, .rm or .rp");
   return roundingCodes[rounding as Rounding];
 }
 
@@ -140,7 +140,7 @@ function floatToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: Scalar
   const { type: to } = i;
   const rounding = i.choices.get("rounding");
   const operation = rounding === undefined ? undefined : integerRoundings[rounding];
-  if (operation === undefined) e.fail("it must say how to round: .rni, .rzi, .rmi or .rpi");
+  if (operation === undefined) e.fail("it needs a rounding mode: .rni, .rzi, .rmi or .rpi");
   const fromName = from.value === "f64" ? "F64" : "F32";
   const sign = to.kind === "signed" ? "S" : "U";
   const value = e.temporary(from.value);
@@ -187,7 +187,7 @@ function integerToInteger(e: FunctionEmitter, i: ResolvedInstruction, from: Scal
   if (i.choices.has("sat")) {
     const signed = from.kind === "signed";
     if (to.kind === from.kind ? to.bits >= from.bits : !signed && to.bits > from.bits) {
-      e.fail(`.sat does not apply: ".${to.name}" has every number of ".${from.name}"`);
+      e.fail(`.sat does not apply: ".${to.name}" represents every number of ".${from.name}"`);
     }
     if (from.bits === 64) clamp64(e, { type: to, from: signed });
     else if (to.bits === 64) {

@@ -131,7 +131,7 @@ export const logicOfThree: Emit = (e, i) => {
   const { code } = e;
   const table = constantOf(i.operands[4]);
   if (table === undefined || table < 0n || table > 0xffn) {
-    return e.fail("its truth table must be a number from 0 to 255");
+    return e.fail("its truth table must be a literal from 0 to 255");
   }
   const combine = i.choices.get("combine");
   const [destination] = i.operands;

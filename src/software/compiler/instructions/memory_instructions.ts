@@ -40,7 +40,7 @@ export const store: Emit = (e, i) => {
   const location = e.temporary("i32");
   const address = addressOperand(e, destination);
   if (address.base?.kind === "variable" && address.base.space === "param" && !address.base.isInFrame) {
-    e.fail("a kernel's parameters cannot be changed");
+    e.fail("a kernel's parameters are read-only");
   }
   pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, isStore: true });
   e.code.set(location);
@@ -58,7 +58,7 @@ export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {
     const source = i.operands[1];
     const variable = source?.kind === "sum" ? source.variable : source;
     if (variable?.kind === "variable" && variable.space !== space) {
-      e.fail(`"${variable.name}" lies in ".${variable.space}"`);
+      e.fail(`"${variable.name}" is in ".${variable.space}"`);
     }
     e.assign(i.operands[0], u64, () => {
       e.push(source, u64);
@@ -122,9 +122,9 @@ function vectorElements(
   const length = Number(i.choices.get("vector")?.slice(1) ?? 1);
   if (length === 1 && operand?.kind !== "vector") return [operand!];
   if (operand?.kind !== "vector" || operand.elements.length !== length || length === 1) {
-    e.fail(length === 1 ? "it is given a vector" : `it needs a vector of ${length} registers`);
+    e.fail(length === 1 ? "it takes no vector" : `it needs a vector of ${length} registers`);
   }
-  if (length * i.type.bits > 128) e.fail("a vector has 16 bytes at most");
+  if (length * i.type.bits > 128) e.fail("a vector may have at most 16 bytes");
   return operand.elements;
 }
 
@@ -138,10 +138,10 @@ function loadParameter(
   const within = address.offset + BigInt(skip);
   const bytes = i.type.bits / 8;
   if (within < 0n || within + BigInt(bytes) > BigInt(base.byteLength)) {
-    e.fail(`the parameter "${base.name}" has ${base.byteLength} bytes`);
+    e.fail(`the parameter "${base.name}" has only ${base.byteLength} bytes`);
   }
   const offset = base.offset + Number(within);
-  if (offset % bytes !== 0) e.fail(`the address is no multiple of ${bytes}`);
+  if (offset % bytes !== 0) e.fail(`the address is not a multiple of ${bytes}`);
   e.assign(element, i.type, () => e.code.get(e.parameterLocal(offset, i.type)), { wide: true });
 }
 

@@ -20,7 +20,7 @@ export const move: Emit = (e, i) => {
 function partType(e: FunctionEmitter, { type }: ResolvedInstruction, count: number): ScalarType {
   const bits = type.bits / count;
   if (type.kind !== "bits" || (count !== 2 && count !== 4) || bits < 8) {
-    e.fail(`it cannot take ${count} parts`);
+    e.fail(`it cannot have a vector of ${count} elements`);
   }
   return typeNamed(`b${bits}`);
 }

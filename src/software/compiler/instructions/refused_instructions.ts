@@ -8,13 +8,13 @@ import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 const noTensorCores = "there are no tensor cores";
 const noTextures = "there are no textures and surfaces";
 const noClusters = "there are no clusters of blocks";
-const noBulkCopies = "bulk and tensor copies run beside the threads, and nothing here does";
-const noMemoryBarriers = "barriers in memory wait for copies that run beside the threads, and nothing here does";
+const noBulkCopies = "bulk and tensor copies run asynchronously, which is not supported";
+const noMemoryBarriers = "barriers in memory wait for asynchronous copies, which are not supported";
 const noCachePolicies = "there are no caches, and cache policies are not supported: leave the policy out";
-const noVideo = "video instructions are not supported but for vabsdiff2 and vabsdiff4 of .u32 without masks";
-const noLargeNumbers = "numbers of 128 bits are not supported: take two of 64";
-const noWarpsInStep = "it is for devices before sm_70, whose warps run in step";
-const noProxies = "it orders accesses of kinds that are not made here";
+const noVideo = "video instructions are not supported, except vabsdiff2 and vabsdiff4 of .u32 without masks";
+const noLargeNumbers = "128-bit numbers are not supported: use two 64-bit numbers";
+const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
+const noProxies = "it orders kinds of accesses that do not exist here";
 
 /** Opcodes that are always refused. */
 export const refusedOpcodes: ReadonlyMap<string, string> = new Map(
@@ -25,9 +25,9 @@ export const refusedOpcodes: ReadonlyMap<string, string> = new Map(
     ["mbarrier", noMemoryBarriers],
     ["multimem tensormap", noBulkCopies],
     ["createpolicy", noCachePolicies],
-    ["elect", "one thread of a warp is not chosen for the others"],
-    ["griddepcontrol", "a kernel begins when the one before it has ended, and has none to wait for or to start early"],
-    ["setmaxnreg", "registers are not handed from one warp to another"],
+    ["elect", "electing a thread of a warp is not supported"],
+    ["griddepcontrol", "kernels run one after another, so there is no dependent launch to wait for or to start"],
+    ["setmaxnreg", "registers are not redistributed among warps"],
     ["brkpt", "there is no debugger to stop for"],
     ["pmevent", "there are no performance counters"],
     ["vadd vsub vabsdiff vmin vmax vshl vshr vmad vset", noVideo],
@@ -71,7 +71,7 @@ export const refusedForms: readonly InstructionForm[] = [
   ...withoutSync.map(([syntax, section]) =>
     instructionForm(syntax, section, {
       meaning: (e, { form: { opcode } }) =>
-        e.fail(`${noWarpsInStep}: write ${opcode}.sync, and the mask of the lanes that take part as its last operand`),
+        e.fail(`${noWarpsInStep}: use ${opcode}.sync, with the mask of the participating lanes as its last operand`),
     })
   ),
 ];
@@ -83,7 +83,7 @@ const noLaunches = "kernels cannot launch kernels: dynamic parallelism is not su
 const refusedFunctions: readonly (readonly [name: RegExp, reason: string])[] = [
   [/^(malloc|free|calloc|realloc|_Znw[mj]|_Zna[mj]|_Zd[la]Pv[mj]?|__nv_aligned_device_malloc)$/, noMemory],
   [/^(__)?cuda/, noLaunches],
-  [/^__nv_/, "it is one of libdevice's, which is to be linked to what the compiler makes"],
+  [/^__nv_/, "it is part of libdevice, which must be linked into the compiler's output"],
 ];
 
 /** Why the device does not provide a function that a module only declares. */

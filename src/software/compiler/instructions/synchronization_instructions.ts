@@ -64,10 +64,10 @@ export const barrierReduction: SuspendingInstruction = {
 
 function leaveBarrier(e: FunctionEmitter, [barrier, count]: readonly ResolvedOperand[]): void {
   if (barrier?.kind === "integer" && (barrier.value < 0n || barrier.value > 15n)) {
-    e.fail("a block has the barriers 0 to 15");
+    e.fail("the barriers of a block are 0 to 15");
   }
   if (count?.kind === "integer" && (count.value <= 0n || count.value % 32n !== 0n)) {
-    e.fail("the threads of a barrier are counted in whole warps: their number is a multiple of 32");
+    e.fail("a barrier counts whole warps: the number of threads must be a multiple of 32");
   }
   leave(e, "first", { operand: barrier });
   leave(e, "second", { operand: count ?? 0 });
@@ -136,7 +136,7 @@ export const vote: SuspendingInstruction = {
 export const match: SuspendingInstruction = {
   describe: (i) => ({ kind: "match", mode: i.choices.get("mode") as "any" | "all" }),
   request: (e, i) => {
-    if (i.operands[0]?.kind === "pair" && i.choices.get("mode") === "any") e.fail("only .all gives a predicate");
+    if (i.operands[0]?.kind === "pair" && i.choices.get("mode") === "any") e.fail("only .all returns a predicate");
     if (i.type.bits === 32) {
       e.getFixed("record").i32(0).memory("i32Store", threadRecord.value + 4);
       leave(e, "value", { operand: i.operands[1] });

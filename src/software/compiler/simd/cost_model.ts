@@ -6,7 +6,7 @@ import { resultsOf, sourcesOf } from "./uniformity.ts";
 
 /** How many times as often an instruction in a loop is assumed to be executed as one outside the loop. */
 const timesAround = 8;
-/** Gangs must execute at least one in so many of the instructions that a kernel executes. */
+/** Gangs must execute at least one in this many of the instructions that a kernel executes. */
 const leastGangShare = 4;
 /** For every instruction executed member by member, gangs must execute at least this many instructions. */
 const instructionsPerLoop = 6;

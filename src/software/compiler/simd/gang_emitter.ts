@@ -69,12 +69,12 @@ export class GangEmitter {
     return this.emitter.code;
   }
 
-  /** The local with the offset of the gang's saved registers. */
+  /** The local with the offset of the gang's save area. */
   get area(): number {
     return this.#area ??= this.emitter.newLocal("i32");
   }
 
-  /** The bytes to save of a gang. */
+  /** The bytes of a gang's save area. */
   get savedBytes(): number {
     return Math.ceil(this.#slotsEnd / 16) * 16;
   }
@@ -93,7 +93,7 @@ export class GangEmitter {
     return { kind: "vectors", locals: Array.from({ length: this.vectors }, () => this.emitter.newLocal("v128")) };
   }
 
-  /** The offset of a register in what is saved of the gang. */
+  /** The offset of a register in the gang's save area. */
   slot(register: Register): number {
     let slot = this.#slots.get(register);
     if (slot === undefined) {
@@ -273,7 +273,7 @@ export class GangEmitter {
     const type = this.emitter.valueType(register);
     switch (holding.kind) {
       case "number":
-        throw new Error("A number that is the same in all threads of a gang cannot be set for each");
+        throw new Error("Cannot set a uniform or strided register member by member");
       case "mask": {
         const mask = this.emitter.registerLocal(register);
         code.get(mask).i32(1).get(member).ops("i32Shl").i32(-1).ops("i32Xor", "i32And");
@@ -301,7 +301,7 @@ export class GangEmitter {
     locals.forEach((local, part) => this.code.get(this.area).v128Load(this.slot(register) + 16 * part).set(local));
   }
 
-  /** Saves a register with the rest of the gang's state. */
+  /** Saves a register in the gang's save area. */
   save(register: Register): void {
     const holding = this.holding(register);
     if (holding.kind === "vectors") {
@@ -420,7 +420,7 @@ export class GangEmitter {
   /** Assigns what `push` pushes to the vectors of a register. */
   assignVectors(register: Register, push: PushVector, { anyNaN = false }: { anyNaN?: boolean } = {}): void {
     const holding = this.holding(register);
-    if (holding.kind !== "vectors") throw new Error("A register that is held otherwise cannot be set by vectors");
+    if (holding.kind !== "vectors") throw new Error("Cannot assign vectors to a register that is not held in vectors");
     const canonicalizes = anyNaN && !this.emitter.hasDeferredNaN(register);
     holding.locals.forEach((local, part) => {
       push(part);

@@ -51,7 +51,7 @@ export interface GeneratedGangKernel {
   readonly scalarExit: FunctionDefinition;
   readonly reconverge: FunctionDefinition;
   readonly gangs: FunctionDefinition;
-  /** The bytes to save of each gang. */
+  /** The bytes of each gang's save area. */
   readonly gangBytes: number;
   /** How many of the registers in the innermost loops are held in vectors. */
   readonly vectorRegisters: number;
@@ -152,7 +152,7 @@ class GangGenerator {
     const { indices } = this.#context;
     const scalarExit = scalarExitFunction(points, { gang: this.#gang, resumable, index: indices.resumable });
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
-    // The bytes saved of each gang are known only now.
+    // The size of the save areas is known only now.
     const code = this.#hasBarriers
       ? runSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
       : runWholeGangs(this.#gang, body);

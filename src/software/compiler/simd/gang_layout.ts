@@ -1,5 +1,5 @@
 /**
- * The width of gangs, and the layout of what is saved of them.
+ * The width of gangs, and the layout of their save areas.
  *
  * @module
  */
@@ -10,7 +10,7 @@
  */
 export type GangWidth = 4 | 8 | 16 | 32;
 
-/** The header of what is saved of a gang. */
+/** The header of a gang's save area. */
 export const gangHeader = { state: 0, mask: 4, place: 8, byteLength: 16 } as const;
 
 /** Where a gang resumes, in its header: the number of a suspension, or one of these. */

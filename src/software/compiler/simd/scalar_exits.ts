@@ -23,7 +23,7 @@ const [member, record, saved, count] = [6, 7, 8, 9] as const;
 /**
  * The function that saves the members of a gang as the scalar kernel expects them: their records and their registers.
  *
- * It takes the offset of the launch record, the number of the scalar exit, the offset of what is saved of the gang, the
+ * It takes the offset of the launch record, the number of the scalar exit, the offset of the gang's save area, the
  * number and the index of its first thread, and whether to run the threads until each exits or waits. It returns
  * whether any of them waits.
  */
@@ -70,9 +70,9 @@ const [gatheredMember, gatheredRecord, gatheredSaved, state, isSame, first] = [3
 /**
  * The function that reconverges threads that all wait at one barrier to a gang.
  *
- * It takes the offset of the launch record, the offset of what is saved of the gang, and the number of its first
- * thread. It returns the gang's new state: the number of the suspension, or that its threads stay single because they
- * wait at different places, or because a register that must be uniform or strided no longer is.
+ * It takes the offset of the launch record, the offset of the gang's save area, and the number of its first thread. It
+ * returns the gang's new state: the number of the suspension, or that its threads stay single because they wait at
+ * different places, or because a register that must be uniform or strided no longer is.
  */
 export function reconvergeFunction(
   points: readonly ScalarExit[],

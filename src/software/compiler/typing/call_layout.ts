@@ -33,10 +33,10 @@ export function layOutCall(
   const place = (declaration: VariableDeclaration): CallVariable => {
     const { name, space, line, elementCount } = declaration;
     if (space !== "param") {
-      throw new PtxError(line, `cannot pass "${name}" in a register: parameters of functions are in ".param" here`);
+      throw new PtxError(line, `cannot pass "${name}" in a register: function parameters must be in ".param"`);
     }
     if (elementCount === 0) {
-      throw new PtxError(line, `cannot pass "${name}": variable numbers of arguments are not supported`);
+      throw new PtxError(line, `cannot pass "${name}": variadic parameters are not supported`);
     }
     const { type, alignment } = elementLayout(declaration);
     if (alignment > frameAlignment) {
@@ -46,7 +46,7 @@ export function layOutCall(
     if (layout.byteLength > maximumPassedBytes) {
       throw new PtxError(
         line,
-        `cannot pass "${name}": a function takes and returns ${maximumPassedBytes} bytes at most`,
+        `cannot pass "${name}": a function takes and returns at most ${maximumPassedBytes} bytes`,
       );
     }
     return { ...placed, type };

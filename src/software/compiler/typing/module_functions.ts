@@ -31,7 +31,7 @@ export function functionsByName(
   }
   for (const { name, target, line } of aliases) {
     const meant = functions.get(target);
-    if (meant === undefined) throw new PtxError(line, `cannot find "${target}": nothing declares it`);
+    if (meant === undefined) throw new PtxError(line, `cannot find "${target}": it is not declared`);
     functions.set(name, meant);
   }
   return functions;

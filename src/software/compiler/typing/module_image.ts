@@ -125,11 +125,11 @@ function placeVariable(
   const byteLength = byteLengthOf(declaration);
   const alignment = Math.max(elementLayout(declaration).alignment, boundsGranuleBytes);
   if (alignment > maximumAlignment) {
-    throw new PtxError(line, `cannot align "${name}" to ${alignment} bytes: ${maximumAlignment} is the most there is`);
+    throw new PtxError(line, `cannot align "${name}" to ${alignment} bytes: the maximum is ${maximumAlignment}`);
   }
   const offset = Math.ceil(end / alignment) * alignment;
   if (offset + byteLength > maximumImageBytes) {
-    throw new PtxError(line, `cannot place "${name}": there is no memory for so many bytes of variables`);
+    throw new PtxError(line, `cannot place "${name}": the module's variables do not fit in memory`);
   }
   return { space, offset, byteLength };
 }
@@ -143,7 +143,7 @@ function checkConstants(defined: readonly VariableDeclaration[]): void {
     if (layout.byteLength > maximumConstantBytes) {
       throw new PtxError(
         declaration.line,
-        `cannot place "${declaration.name}": a module has ${maximumConstantBytes} bytes of .const variables at most`,
+        `cannot place "${declaration.name}": a module may have at most ${maximumConstantBytes} bytes of .const variables`,
       );
     }
   }
@@ -176,9 +176,11 @@ class ImageWriter {
   write(initializer: Initializer, { shape, offset }: { shape: readonly number[]; offset: number }): void {
     const [length, ...inner] = shape;
     if (length === undefined) return this.#writeElement(initializer, offset);
-    if (initializer.kind !== "elements") this.#fail("an array needs its values in braces, one pair a dimension");
+    if (initializer.kind !== "elements") {
+      this.#fail("an array needs braces around its values, one pair for each dimension");
+    }
     const { elements, line } = initializer;
-    if (elements.length > length) this.#fail(`${elements.length} values stand where it has ${length}`, line);
+    if (elements.length > length) this.#fail(`it is given ${elements.length} values and has room for ${length}`, line);
     const stride = inner.reduce((product, count) => product * count, this.#type.bits / 8);
     elements.forEach((element, index) => this.write(element, { shape: inner, offset: offset + index * stride }));
   }
@@ -196,7 +198,7 @@ class ImageWriter {
       this.#values.push({ offset, byteLength, value: this.#addressOf(initializer), addressShift });
       return;
     }
-    if (initializer.kind === "elements") this.#fail("it has fewer dimensions than braces", initializer.line);
+    if (initializer.kind === "elements") this.#fail("it is given more braces than it has dimensions", initializer.line);
     const value = initializer.kind === "integer" ? this.#integer(initializer.value) : this.#float(initializer);
     if (value !== 0n) this.#values.push({ offset, byteLength, value, addressShift: undefined });
   }
@@ -207,13 +209,16 @@ class ImageWriter {
     for (let shift = 0n; shift < 64n && kind !== "float"; shift += 8n) {
       if (mask === 2n ** BigInt(bits) - 1n << shift) return shift;
     }
-    this.#fail(`${mask === 2n ** 64n - 1n ? "an address" : "that part of an address"} is no ".${name}"`, line);
+    this.#fail(
+      `${mask === 2n ** 64n - 1n ? "an address" : "that part of an address"} does not fit in ".${name}"`,
+      line,
+    );
   }
 
   #addressOf({ name, offset, line }: AddressInitializer): bigint {
     const variable = this.#variables.get(name);
     if (variable === undefined) {
-      this.#fail(`"${name}" is no function, and no variable in .global or .const, that this module defines`, line);
+      this.#fail(`"${name}" is neither a function nor a variable in .global or .const that this module defines`, line);
     }
     return BigInt(variable.offset) + offset;
   }
@@ -221,16 +226,16 @@ class ImageWriter {
   /** An integer that is too large loses its high bits, as on a GPU. */
   #integer(value: bigint): bigint {
     const { kind, bits, name } = this.#type;
-    if (kind === "float") this.#fail(`the integer ${value} stands where a ".${name}" is needed`);
+    if (kind === "float") this.#fail(`the integer ${value} is used where a ".${name}" is needed`);
     return BigInt.asUintN(bits, value);
   }
 
   #float({ precision, bits }: FloatOperand): bigint {
     const { kind, bits: width, name, value } = this.#type;
     const takesFloats = kind === "bits" ? width >= 32 : value === "f32" || value === "f64";
-    if (!takesFloats) this.#fail(`a floating-point number stands where a ".${name}" is needed`);
+    if (!takesFloats) this.#fail(`a floating-point number is used where a ".${name}" is needed`);
     if (width === 32) return precision === "single" ? bits : singleBits(bits);
-    if (precision === "single") this.#fail("a single-precision number stands where 64 bits are needed");
+    if (precision === "single") this.#fail("a single-precision number is used where 64 bits are needed");
     return bits;
   }
 

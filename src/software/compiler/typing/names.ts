@@ -83,7 +83,7 @@ export class Scope {
     if (type === undefined || vectorLength !== 1) {
       throw new PtxError(
         line,
-        `cannot declare registers of type ".${typeName}": vectors and 128 bits are not supported`,
+        `cannot declare registers of type ".${typeName}": vector and 128-bit registers are not supported`,
       );
     }
     for (const { name, count } of names) {
@@ -174,7 +174,7 @@ export class SpaceLayout {
   place(declaration: VariableDeclaration): Variable {
     const { name, line, initializer } = declaration;
     if (initializer !== undefined) {
-      throw new PtxError(line, `cannot initialize "${name}": it lies in ".${this.#space}"`);
+      throw new PtxError(line, `cannot initialize "${name}": it is in ".${this.#space}"`);
     }
     const byteLength = byteLengthOf(declaration);
     const offset = this.align(elementLayout(declaration).alignment);

@@ -105,7 +105,7 @@ function resolveFunction(
 ): ResolvedFunction {
   for (const directive of directives) {
     if (call !== undefined && !functionDirectives.has(directive.name)) {
-      throw new PtxError(directive.line, `cannot take the directive ".${directive.name}": it is not known`);
+      throw new PtxError(directive.line, `cannot use the directive ".${directive.name}": it is not known`);
     }
   }
   const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
@@ -231,7 +231,7 @@ class BodyResolver {
       case "directive":
         throw new PtxError(
           statement.line,
-          `cannot take the directive ".${statement.name}" in a function: it is not known`,
+          `cannot use the directive ".${statement.name}" in a function: it is not known`,
         );
     }
   }
@@ -297,7 +297,7 @@ class BodyResolver {
       case "address": {
         const base = operand.base === undefined ? undefined : this.#name(operand.base, place);
         if (base !== undefined && base.kind !== "register" && base.kind !== "variable") {
-          throw new PtxError(place.line, `cannot take "${operand.base!.name}" as an address`);
+          throw new PtxError(place.line, `cannot use "${operand.base!.name}" as an address`);
         }
         return { kind: "address", base, offset: operand.offset };
       }
@@ -316,13 +316,13 @@ class BodyResolver {
     if (declaration !== undefined) return this.#moduleVariable(declaration, line);
     const called = this.#module.functions.get(name);
     if (called !== undefined) return called;
-    throw new PtxError(line, `cannot find "${name}": nothing declares it`);
+    throw new PtxError(line, `cannot find "${name}": it is not declared`);
   }
 
   #sum({ name, offset }: SumOperand, place: { scope: Scope; line: number }): ResolvedOperand {
     const variable = this.#name(name, place);
     if (variable.kind === "variable") return { kind: "sum", variable, offset };
-    throw new PtxError(place.line, `cannot add to "${name.name}": only the address of a variable takes an offset`);
+    throw new PtxError(place.line, `cannot add to "${name.name}": only the address of a variable can have an offset`);
   }
 
   #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
@@ -330,13 +330,13 @@ class BodyResolver {
     const placed = this.#module.image.variables.get(name);
     if (placed !== undefined) return operandOf(name, placed);
     if (space === "shared") return this.#shared.placeOfModule(declaration);
-    throw new PtxError(line, `cannot use "${name}": this module declares it and does not define it`);
+    throw new PtxError(line, `cannot use "${name}": this module declares it but does not define it`);
   }
 
   #predicate(operand: NameOperand, place: { scope: Scope; line: number }): Register {
     const register = this.#name(operand, place);
     if (register.kind !== "register" || register.type.kind !== "predicate") {
-      throw new PtxError(place.line, `cannot take "${operand.name}" as a predicate`);
+      throw new PtxError(place.line, `cannot use "${operand.name}" as a predicate`);
     }
     return register;
   }
@@ -369,12 +369,12 @@ function findForm(
   if (wrongCount !== undefined) {
     throw new PtxError(
       line,
-      `cannot compile "${text}": it has ${operands.length} operands, not as in "${wrongCount.syntax}"`,
+      `cannot compile "${text}": it has ${operands.length} operands, which does not match "${wrongCount.syntax}"`,
     );
   }
   const modifier = modifiers[furthest];
   const reason = modifier === undefined
     ? "a modifier or a type is missing at its end"
-    : `".${modifier}" is not supported there`;
+    : `".${modifier}" is not supported here`;
   throw new PtxError(line, `cannot compile "${text}": ${reason}`);
 }

@@ -57,19 +57,19 @@ const targetOptions: ReadonlySet<string> = new Set(["texmode_unified", "texmode_
 export function checkHeader({ version: { major, minor, line }, target: { names, line: targetLine } }: PtxHeader): void {
   const text = `${major}.${minor}`;
   if (minor > (lastMinorParts.get(major) ?? -1)) {
-    throw new PtxVersionError(line, `cannot take PTX ${text}: versions up to ${newestVersion} are known`);
+    throw new PtxVersionError(line, `cannot compile PTX ${text}: versions up to ${newestVersion} are supported`);
   }
   for (const [index, name] of names.entries()) {
     if (index > 0 && targetOptions.has(name)) continue;
     const since = firstVersionOf(name);
     if (since === undefined) {
-      throw new PtxError(targetLine, `cannot compile for "${name}": the device runs what is for sm_90 or older`);
+      throw new PtxError(targetLine, `cannot compile for "${name}": the device runs code for sm_90 and older targets`);
     }
     if (since > Number(text)) {
       const known = since.toFixed(1);
       throw new PtxError(
         targetLine,
-        `cannot compile for "${name}": PTX ${text} does not know it, ${known} is the first`,
+        `cannot compile for "${name}": PTX ${text} does not support it, PTX ${known} is the first that does`,
       );
     }
   }
