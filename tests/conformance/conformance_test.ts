@@ -1,6 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
-import { test } from "node:test";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
 import { differences } from "./differences.ts";
 import { type Equipment, equipmentOf, reasonNotToRun } from "./needs.ts";
@@ -10,6 +9,7 @@ import { RowsAhead } from "./rows_ahead.ts";
 import { runInOwnProcess } from "./run_in_own_process.ts";
 import type { Situation } from "./situation.ts";
 import { files, situations } from "./table.ts";
+import { test } from "../support/test.ts";
 
 const fewestRows = 120;
 

@@ -5,13 +5,13 @@
  */
 import { assertEquals } from "@std/assert";
 import { existsSync } from "node:fs";
-import { test } from "node:test";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
 import { type Corpus, programNames, readPtx } from "./nvcc/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
 import type { Buffers, CorpusProgram } from "./corpus_program.ts";
+import { test } from "../support/test.ts";
 
 const software = driverNamed("software");
 const gpu = driverNamed("cuda");

@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { test } from "node:test";
 import { assert, assertEquals } from "@std/assert";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
@@ -16,6 +15,7 @@ import { excludedSeeds, regressions } from "./regressions.ts";
 import { forEachOutcome } from "./subjects.ts";
 import { operationAnswer, programAnswer, questionOf } from "./trial.ts";
 import { driversUnderTest } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 /** How many programs are run, from seed 0 on, beside those that once differed; `compare.ts` runs all that were recorded. */
 const programs = { software: 400, cuda: 200 } as const;

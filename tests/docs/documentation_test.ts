@@ -2,7 +2,6 @@ import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
-import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { open } from "../../mod.ts";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
@@ -27,6 +26,7 @@ import {
   shownOutput,
 } from "./scripts.ts";
 import { driversUnderTest } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 const withoutDeno = "Deno" in globalThis ? false : "it is Deno that checks types";
 

@@ -1,12 +1,12 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
-import { test } from "node:test";
 import { formatSupport, formatVersion, supportOf } from "../../examples/device_support.ts";
 import { formatTable } from "../../examples/table.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 interface Run {
   readonly code: number | string;

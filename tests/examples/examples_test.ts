@@ -2,7 +2,6 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
 import { openDescriptor } from "../../ffi/shim/descriptors.ts";
 import { ShareableHandle } from "../../src/memory/shareable_handle.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
@@ -11,6 +10,7 @@ import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../support/resources.ts";
 import { warmUpSockets } from "../support/warm_up.ts";
+import { test } from "../support/test.ts";
 
 /** The drivers that a program can be told to use from outside. */
 const programDrivers = driversUnderTest.filter(({ name }) => name === "software" || name === "cuda");

@@ -1,9 +1,9 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import process from "node:process";
-import { test } from "node:test";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 /** `POOLPASS_LONG=1` has more numbers of processes, and more moments at which one dies. */
 const isLong = process.env.POOLPASS_LONG === "1";

@@ -4,7 +4,6 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { library as aarch64 } from "../../ffi/shim/aarch64.ts";
 import { library as x86_64 } from "../../ffi/shim/x86_64.ts";
@@ -16,6 +15,7 @@ import {
   type StructLayout,
 } from "../../ffi/structs.ts";
 import { cudaHeaders } from "../support/cuda_headers.ts";
+import { test } from "../support/test.ts";
 
 /** A processor on which the shim's functions are called by a program in C. */
 interface Machine {
@@ -52,17 +52,12 @@ function native(name: string, library: string): Machine {
   };
 }
 
-/** A test that says in its name why it is skipped, which not every runtime tells otherwise. */
-function testUnless(skip: string | false, name: string, body: () => void): void {
-  test(skip ? `${name} (skipped: ${skip})` : name, { skip }, body);
-}
-
 function hasProgram(name: string): boolean {
   return spawnSync(name, ["--version"]).status === 0;
 }
 
 for (const machine of machines) {
-  testUnless(machine.skip, `a program in C calls every function of the shim, by value too: ${machine.name}`, () => {
+  test(`a program in C calls every function of the shim, by value too: ${machine.name}`, { skip: machine.skip }, () => {
     inFolder((folder) => {
       const { status, stdout, stderr } = callShim(machine, Buffer.from(machine.library, "base64"), folder);
       assertEquals([status, stderr], [0, ""]);
@@ -75,7 +70,7 @@ for (const machine of machines) {
 
 const [onAarch64] = machines as [Machine];
 
-testUnless(onAarch64.skip, "that program notices a shim that passes the caller's own bytes", () => {
+test("that program notices a shim that passes the caller's own bytes", { skip: onAarch64.skip }, () => {
   inFolder((folder) => {
     // By the convention there, a large struct's address is passed: that of a copy, which is the callee's.
     const spoilt = textOf("../../ffi/shim/shim.c")
@@ -116,15 +111,15 @@ test("shim.ts says of each function what shim.c says", () => {
 const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
 const skipHeaders = noCrossCompiler || (cudaHeaders === undefined && "CUDA's headers are not installed");
 
-testUnless(noCrossCompiler, "the structs have their layouts on aarch64 too", () => {
+test("the structs have their layouts on aarch64 too", { skip: noCrossCompiler }, () => {
   assertLayouts(["cuda_structs.h"], sources);
 });
 
-testUnless(skipHeaders, "the structs of CUDA's headers have their layouts on aarch64 too", () => {
+test("the structs of CUDA's headers have their layouts on aarch64 too", { skip: skipHeaders }, () => {
   assertLayouts(["stddef.h", "cuda_runtime_api.h"], cudaHeaders!);
 });
 
-testUnless(noCrossCompiler, "a layout that is not CUDA's does not compile", () => {
+test("a layout that is not CUDA's does not compile", { skip: noCrossCompiler }, () => {
   const wrong = { ...memLocationLayout, byteLength: 12 };
   const { status, stderr } = compileLayouts(["cuda_structs.h"], sources, [wrong]);
   assertEquals(status, 1);

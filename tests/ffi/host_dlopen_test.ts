@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { test } from "node:test";
 import { addressOf, dlopen, ffiRefusal, foreignBuffer, jsRuntime } from "../../ffi/host.ts";
 import { startScript } from "../support/child_process.ts";
+import { test } from "../support/test.ts";
 
 test("this runtime is known, and permits FFI", () => {
   const expected = "Deno" in globalThis ? "deno" : "Bun" in globalThis ? "bun" : "node";
@@ -106,14 +106,14 @@ test("any part of a 4 GiB memory is passed as it is", () => {
 
 const needsProcess = jsRuntime === "deno" ? undefined : "only Deno loads it when it is touched";
 
-test("a device is opened without what Deno has of Node", needsProcess ? { skip: needsProcess } : {}, async () => {
+test("a device is opened without what Deno has of Node", { skip: needsProcess }, async () => {
   await using child = startScript("children/open_without_node.ts", []);
   assertEquals(await child.nextLine(), "opened", await child.errors());
 });
 
 const notDeno = jsRuntime === "deno" ? undefined : "only Deno asks for a permission";
 
-test("without the permission there is a reason, and no prompt", notDeno ? { skip: notDeno } : {}, async () => {
+test("without the permission there is a reason, and no prompt", { skip: notDeno }, async () => {
   await using child = startScript("children/print_refusal.ts", [], { permissions: [] });
   const lines: (string | undefined)[] = [];
   for (let i = 0; i < 4; i++) lines.push(await child.nextLine());

@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { test } from "node:test";
 import { dlopen, platform } from "../../ffi/host.ts";
 import { compilerVersion, targets } from "../../ffi/shim/build.ts";
 import { shim, shimRefusal } from "../../ffi/shim/shim.ts";
@@ -11,6 +10,7 @@ import { CudaError } from "../../src/support/errors.ts";
 import { open } from "../../src/open.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest, tooFewDevices } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 const target = targets[0]!;
 const isForHere = ["x86_64", "x64"].includes(platform().processor);

@@ -6,7 +6,7 @@ import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { after, test } from "node:test";
+import { after } from "node:test";
 import { fileURLToPath } from "node:url";
 import { minimumVersions } from "../../ffi/minimum_versions.ts";
 import { forbiddenDeviceFile } from "../../ffi/device_files.ts";
@@ -22,6 +22,7 @@ import {
   noCompiler,
   settingsOf,
 } from "./other_machines/machines.ts";
+import { test } from "../support/test.ts";
 
 type Look = Record<string, string>;
 type Environment = Readonly<Record<string, string>>;
@@ -54,7 +55,7 @@ const everything: Look = {
 };
 
 function simulationTest(name: string, body: () => Promise<void> | void, skip: string | undefined = noCompiler): void {
-  test(skip === undefined ? name : `${name} (skipped: ${skip})`, skip === undefined ? {} : { skip }, body);
+  test(name, { skip }, body);
 }
 
 /** What a process finds, with these libraries before any other, on each of the machines in turn. */

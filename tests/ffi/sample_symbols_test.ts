@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { test } from "node:test";
 import { CudaDriver } from "../../ffi/cuda_driver.ts";
 import { addressOf } from "../../ffi/host.ts";
 import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
@@ -14,6 +13,7 @@ import {
   simpleIpcSymbols,
   streamOrderedAllocationIpcSymbols,
 } from "./sample_symbols.ts";
+import { test } from "../support/test.ts";
 
 const symbols = [...new Set([...streamOrderedAllocationIpcSymbols, ...simpleIpcSymbols])].sort();
 const deviceLocation = 1;

@@ -1,7 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { test } from "node:test";
 import {
   buildModule,
   compilerVersion,
@@ -11,6 +10,7 @@ import {
   targets,
 } from "../../ffi/shim/build.ts";
 import { fileURLToPath } from "node:url";
+import { test } from "../support/test.ts";
 
 function reasonToSkip(target: Target): string | undefined {
   const present = compilerVersion(target.compiler);
@@ -22,7 +22,7 @@ function reasonToSkip(target: Target): string | undefined {
 for (const target of targets) {
   const skip = reasonToSkip(target);
   const name = `the ${target.architecture} shim is what shim.c gives, byte for byte`;
-  test(skip === undefined ? name : `${name} (skipped: ${skip})`, skip === undefined ? {} : { skip }, () => {
+  test(name, { skip }, () => {
     assertEquals(buildModule(target), readModule(target));
   });
 }
@@ -34,7 +34,7 @@ test("shim.c stays small", () => {
 
 const noCompiler = compilerVersion("gcc") === undefined ? "there is no gcc" : undefined;
 
-test("shim.c gives no warning, and has no state", noCompiler === undefined ? {} : { skip: noCompiler }, () => {
+test("shim.c gives no warning, and has no state", { skip: noCompiler }, () => {
   const source = fileURLToPath(new URL("../../ffi/shim/shim.c", import.meta.url));
   const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"];
   const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;

@@ -2,7 +2,6 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { test } from "node:test";
 import { environmentVariable } from "../../ffi/environment.ts";
 import { dlopen } from "../../ffi/host.ts";
 import {
@@ -21,6 +20,7 @@ import { errnoName, SystemError } from "../../ffi/shim/system_error.ts";
 import { compilerVersion } from "../../ffi/shim/build.ts";
 import { leakTest } from "../support/resources.ts";
 import { fileURLToPath } from "node:url";
+import { test } from "../support/test.ts";
 
 const pageSize = 4096;
 
@@ -35,7 +35,7 @@ const takesByValue = `
 
 const noCompiler = compilerVersion("gcc") === undefined ? "there is no gcc" : undefined;
 
-test("a function that takes 64 bytes by value is called with them", noCompiler ? { skip: noCompiler } : {}, () => {
+test("a function that takes 64 bytes by value is called with them", { skip: noCompiler }, () => {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
     writeFileSync(`${folder}/value.c`, takesByValue);

@@ -3,7 +3,6 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
 import {
   memAccessDescLayout,
   memLocationLayout,
@@ -12,6 +11,7 @@ import {
   type StructLayout,
 } from "../../ffi/structs.ts";
 import { cudaHeaders } from "../support/cuda_headers.ts";
+import { test } from "../support/test.ts";
 
 const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
 /** The driver API's names of the same structs, with its own names for the fields that differ. */

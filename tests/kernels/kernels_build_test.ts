@@ -1,5 +1,4 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { test } from "node:test";
 import { kernelSignatures } from "../../src/ptx/kernel_signature.ts";
 import { ptx as fill } from "../../kernels/fill.ts";
 import { ptx as saxpy } from "../../kernels/saxpy.ts";
@@ -12,6 +11,7 @@ import {
   readKernelFile,
   recordedNvccVersion,
 } from "../../kernels/build.ts";
+import { test } from "../support/test.ts";
 
 const exported = new Map([["fill", fill], ["saxpy", saxpy]]);
 const installed = "Deno" in globalThis ? await nvccVersion() : undefined;

@@ -3,12 +3,12 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { driversUnderTest } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 const withoutCompiler = spawnSync("nvcc", ["--version"]).status !== 0 && "needs nvcc, and there is none";
 const parameters = ["u32", "f32", "u64", "u64"] as const;

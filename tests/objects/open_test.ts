@@ -1,8 +1,8 @@
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { test } from "node:test";
 import { open } from "../../src/open.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 const hasGpu = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;
 

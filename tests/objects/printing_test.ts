@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertMatch, assertNotMatch } from "@std/assert";
 import process from "node:process";
-import { test } from "node:test";
 import { inspect } from "node:util";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import * as poolpass from "../../mod.ts";
@@ -10,6 +9,7 @@ import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { startScript } from "../support/child_process.ts";
 import { publicClasses, visitObjects } from "./printed_objects.ts";
+import { test } from "../support/test.ts";
 
 const skip = shimRefusal() ?? false;
 

@@ -1,9 +1,9 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { readdirSync, readFileSync } from "node:fs";
-import { test } from "node:test";
 import { jsrManifest, npmManifest } from "../../packaging/build.ts";
 import { rollUp } from "../../packaging/declarations.ts";
 import { forUsers } from "../../packaging/imports.ts";
+import { test } from "../support/test.ts";
 
 const root = new URL("../../", import.meta.url);
 

@@ -1,8 +1,9 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, before } from "node:test";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { type Outcome, type RunOptions, scriptNamed, serveProject, type UrlServer } from "./url_server.ts";
+import { test } from "../support/test.ts";
 
 const skip = "Deno" in globalThis ? false : "only Deno imports from a URL";
 const skipFfi = skip || (shimRefusal() ?? false);

@@ -870,7 +870,7 @@ function folderTest(name: string, body: (folder: string, cuda: Cuda) => Promise<
       rmSync(folder, { recursive: true });
     }
   };
-  leakTest(skip === undefined ? name : `${name} (skipped: ${skip})`, inFolder, {
+  leakTest(name, inFolder, {
     skip,
     warmUp: () => withFixture({}, ({ assertUndisturbed }) => assertUndisturbed()),
   });

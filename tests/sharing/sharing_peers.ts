@@ -116,7 +116,7 @@ export function sharingTest(
     if (softwareOnly && driver.name !== "software") continue;
     const skip = driver.skip || shimRefusal() || tooFewDevices(driver, devices);
     leakTest(`${name} [${driver.name}]`, () => withFixture(driver, body), {
-      skip: skip === false ? undefined : skip,
+      skip,
       warmUp: () => warmUp(driver),
     });
   }

@@ -157,7 +157,7 @@ testSoftware("memory that its exporter frees stays as it was until its importer 
   pool.trimTo(0);
   const left = bytesTaken(handle.fd);
   assertEquals(left >= mebibyte && left <= mebibyte + header, true, String(left));
-}, { skip: skip !== undefined });
+}, { skip });
 
 testSoftware("what has no room in the table of leases is not mapped", (cuda) => {
   const gpu = cuda.device(0);
@@ -173,7 +173,7 @@ testSoftware("what has no room in the table of leases is not mapped", (cuda) => 
   gpu.synchronize();
   mapped.push(imported.importPointer(last, 1));
   for (const buffer of [...mapped, ...buffers]) buffer.free();
-}, { skip: skip !== undefined });
+}, { skip });
 
 testSoftware("what has no room in linear memory is not mapped, and leaves nothing behind", (cuda, driver) => {
   const gpu = cuda.device(0);
@@ -201,7 +201,7 @@ testSoftware("what has no room in linear memory is not mapped, and leaves nothin
   for (const address of ballast) driver.free(0, address);
   using mapped = imported.importPointer(data, mebibyte);
   assertEquals(mapped.byteLength, mebibyte);
-}, { skip: skip !== undefined });
+}, { skip });
 
 testSoftware("a pool goes on whose file another process has made longer", (cuda) => {
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
@@ -211,4 +211,4 @@ testSoftware("a pool goes on whose file another process has made longer", (cuda)
   using buffer = pool.allocate(64 * mebibyte);
   buffer.fill(3);
   assertEquals(buffer.readSync(Uint8Array).at(-1), 3);
-}, { skip: skip !== undefined });
+}, { skip });

@@ -1,5 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import { test } from "node:test";
 import { jsRuntime } from "../../ffi/host.ts";
 import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
@@ -11,9 +10,10 @@ import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { codeOf, launchFill, readBytes } from "../support/software_calls.ts";
+import { test } from "../support/test.ts";
 
 const skip = shimRefusal();
-const notDeno = jsRuntime === "deno" ? {} : { skip: "only Deno can do without FFI" };
+const notDeno = jsRuntime !== "deno" && "only Deno can do without FFI";
 
 /** A test below the public objects. */
 function testDriver(name: string, body: (driver: SoftwareDriver) => void | Promise<void>, skip?: string): void {
@@ -285,21 +285,25 @@ test("data with anything in the bytes that mean nothing are no export data", { s
   closeDescriptor(fd);
 });
 
-test("without FFI there is memory, and what others could see of it is refused with the reason", notDeno, async () => {
-  await using child = startScript("children/software/software_refusals.ts", [], { permissions: [] });
-  const lines: string[] = [];
-  for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-  const reason = "cudaErrorNotSupported (FFI is not permitted; run with --allow-ffi)";
-  const calls = [
-    "cudaPointerGetAttributes",
-    "cudaIpcGetMemHandle",
-    "cudaIpcOpenMemHandle",
-    "cudaEventCreateWithFlags",
-    "cudaIpcOpenEventHandle",
-  ];
-  assertEquals(lines, ["7 0", ...calls.map((call) => `${call} failed: ${reason}`)]);
-  assertEquals(await child.ended, 0);
-});
+test(
+  "without FFI there is memory, and what others could see of it is refused with the reason",
+  { skip: notDeno },
+  async () => {
+    await using child = startScript("children/software/software_refusals.ts", [], { permissions: [] });
+    const lines: string[] = [];
+    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+    const reason = "cudaErrorNotSupported (FFI is not permitted; run with --allow-ffi)";
+    const calls = [
+      "cudaPointerGetAttributes",
+      "cudaIpcGetMemHandle",
+      "cudaIpcOpenMemHandle",
+      "cudaEventCreateWithFlags",
+      "cudaIpcOpenEventHandle",
+    ];
+    assertEquals(lines, ["7 0", ...calls.map((call) => `${call} failed: ${reason}`)]);
+    assertEquals(await child.ended, 0);
+  },
+);
 
 testDriver("a name that no variable of a module has is not found", (driver) => {
   const module = driver.moduleLoadData(0, fillPtx);

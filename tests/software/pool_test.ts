@@ -11,7 +11,7 @@ import { nextTurn } from "../../src/support/waiting/turn.ts";
 import { readBytes } from "../support/software_calls.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
-const sharing = shimRefusal() === undefined;
+const notShared = shimRefusal();
 
 /** What keeps a stream busy for some slices. */
 function keepBusy(gpu: CudaDevice, stream: CudaStream): void {
@@ -162,7 +162,7 @@ testSoftware("linear memory is given back whole", (cuda) => {
   }
   gpu.synchronize();
   assertEquals(gpu.memoryInfo().free, free);
-}, { skip: !sharing });
+}, { skip: notShared });
 
 testSoftware("a pool grows before it lets an allocation wait for another stream", (cuda) => {
   const gpu = cuda.device(0);
@@ -265,7 +265,7 @@ testSoftware("a pool gives its memory back to the system", (cuda) => {
   using second = pool.allocate(4096);
   assertEquals(second.address, address);
   assertEquals(second.readSync(Uint8Array), new Uint8Array(4096));
-}, { skip: !sharing });
+}, { skip: notShared });
 
 testSoftware("work with an imported buffer is done though it is freed and its pool destroyed", (cuda, driver) => {
   const gpu = cuda.device(0);
@@ -286,7 +286,7 @@ testSoftware("work with an imported buffer is done though it is freed and its po
   assertEquals(readBytes(driver, buffer.address, 5000), new Uint8Array(5000).fill(2));
   gpu.synchronize();
   assertEquals(gpu.memoryInfo().free, free);
-}, { skip: !sharing });
+}, { skip: notShared });
 
 testSoftware("a pool gives no pointers before its handle was exported once", (cuda, driver) => {
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
@@ -297,7 +297,7 @@ testSoftware("a pool gives no pointers before its handle was exported once", (cu
   assertEquals(driver.memPoolExportPointer(buffer.address).length, 64);
   using later = pool.allocate(64);
   assertEquals(driver.memPoolExportPointer(later.address).length, 64);
-}, { skip: !sharing });
+}, { skip: notShared });
 
 testSoftware("a pool that is imported again is the same pool, until the last has destroyed it", (cuda, driver) => {
   const { posixFileDescriptor } = memHandleType;
@@ -322,4 +322,4 @@ testSoftware("a pool that is imported again is the same pool, until the last has
   const again = driver.memPoolImportFromShareableHandle(0, handle.fd, posixFileDescriptor);
   assert(again !== first);
   driver.memPoolDestroy(again);
-}, { skip: !sharing });
+}, { skip: notShared });

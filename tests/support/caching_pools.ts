@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { existsSync } from "node:fs";
 import process from "node:process";
 import type { CachingAllocator } from "../../src/memory/caching/caching_allocator.ts";
 import { DeviceBuffer, slabPartOf, wholeOf } from "../../src/memory/device_buffer.ts";
@@ -30,51 +31,51 @@ const ofDevice = "it is of what a software device does with a pool's own allocat
 const several = "several buffers of a slab are exported by hand";
 /** By file, the tests that cannot hold where memory is of an allocator, and why. */
 const skipped: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  "conformance_test.ts": {
+  "conformance/conformance_test.ts": {
     "conformance: more bytes of a pointer imported than its exporter has allocated": exact,
   },
-  "example_programs_test.ts": {
+  "examples/example_programs_test.ts": {
     "release_threshold shows what a pool keeps, plain and shareable": "slabs stay allocated",
     "reuse_policies shows each policy on, all of them off, and what needs none": "an allocator has its own",
   },
-  "host_pool_test.ts": {
+  "memory/host_pool_test.ts": {
     "a host pool is shared like any other, through any device": exact,
   },
-  "imported_memory_pool_test.ts": {
+  "memory/imported_memory_pool_test.ts": {
     "a part of a buffer is not exported, its whole is": "what to do is another thing for a part of a slab",
     "a thousand buffers are mapped at once, and freed in another order": several,
   },
-  "keep_memory_test.ts": {
+  "memory/keep_memory_test.ts": {
     "a pool reports what is kept and was never freed, and nothing else": named,
     "kept memory is freed on the stream that was given to free": "the driver is asked to free slabs alone",
   },
-  "memory_ipc_counterparts_processes_test.ts": {
+  "memory/memory_ipc/counterparts_processes_test.ts": {
     "20 buffers of 3 pools go round 2 processes that have the pools, and 7 go to one": several,
     "20 buffers of one pool go round 2 processes that have the pools, and 7 go to one": several,
   },
-  "memory_pool_test.ts": {
+  "memory/memory_pool_test.ts": {
     "a pool keeps what its release threshold says, and gives back what it is told to": "slabs stay allocated",
     "a pool reports the buffers that were forgotten": named,
     "an allocation larger than the device says so": named,
   },
-  "sharing_abuse_test.ts": {
+  "sharing/sharing_abuse_test.ts": {
     "what is said of memory and is not so is told where it is mapped": exact,
   },
-  "sharing_bursts_test.ts": {
+  "sharing/sharing_bursts_test.ts": {
     "a buffer that is freed takes all its offers back, in whatever order others have gone": "it takes 256 bytes",
   },
-  "sharing_process_faults_test.ts": {
+  "sharing/sharing_process_faults_test.ts": {
     "an exporter lies about a size, and gives the pointer of another pool": several,
   },
-  "software_driver_test.ts": {
+  "software/software_driver_test.ts": {
     "memory that was freed cannot be reached any more": "freed memory is the allocator's, and mapped",
     "the first byte past a buffer is an illegal address, and all devices are lost": "past a buffer is the slab",
   },
-  "software_lease_test.ts": {
+  "software/lease_test.ts": {
     "memory that its exporter frees stays as it was until its importer has unmapped it": ofDevice,
     "what has no room in the table of leases is not mapped": several,
   },
-  "software_pool_test.ts": {
+  "software/pool_test.ts": {
     "a pool counts the bytes that were asked for, and takes none for no bytes": ofDevice,
     "a pool gives back the free units between, before and after those in use": ofDevice,
     "a pool gives its memory back to the system": "slabs stay allocated",
@@ -150,7 +151,7 @@ function preloadInChildren(): void {
 
 function skipTests(): void {
   const { test } = deno;
-  const reasons = new Map(Object.entries(skipped[deno.mainModule.replace(/.*\//, "")] ?? {}));
+  const reasons = new Map(Object.entries(skipped[deno.mainModule.replace(/.*\/tests\//, "")] ?? {}));
   const unseen = new Set(reasons.keys());
   deno.test = Object.assign((options: DenoTestOptions, ...more: unknown[]) => {
     const name = options.name.replace(/ \[[^\]]*\]$/, "");
@@ -163,6 +164,8 @@ function skipTests(): void {
   test({
     name: "the tests that are left out are there",
     fn() {
+      const gone = Object.keys(skipped).filter((file) => !existsSync(new URL(`../${file}`, import.meta.url)));
+      if (gone.length > 0) throw new Error(`There is no file ${gone.join(", ")}`);
       if (unseen.size > 0) throw new Error(`There is none of the name ${[...unseen].join(", ")}`);
     },
   });

@@ -1,11 +1,11 @@
 import { assert, assertEquals } from "@std/assert";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
 import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { cannot, driverErrorOf, isLoss } from "../../src/support/driver_errors.ts";
 import { cudaHeaders } from "./cuda_headers.ts";
+import { test } from "./test.ts";
 
 const withoutHeaders = cudaHeaders === undefined && "there are no CUDA headers";
 

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { test } from "node:test";
 import { CudaDriver } from "../../ffi/cuda_driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { Driver } from "../../src/driver.ts";
@@ -11,6 +10,7 @@ import { CudaUnavailableError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { assertNothingLeft, countResources } from "./resources.ts";
+import { test } from "./test.ts";
 
 /** A driver that tests run on. */
 export interface DriverUnderTest {
@@ -79,7 +79,7 @@ function reasonWithoutGpu(): string | false {
     new CudaDriver().close();
     return false;
   } catch (error) {
-    if (error instanceof CudaUnavailableError) return error.message;
+    if (error instanceof CudaUnavailableError) return error.message.replace(/^Cannot use CUDA: |;.*/g, "");
     throw error;
   }
 }

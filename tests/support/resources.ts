@@ -5,7 +5,7 @@
  */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
-import { test } from "node:test";
+import { type SkipReason, test } from "./test.ts";
 
 /** How many of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
 export type Resources = ReadonlyMap<string, number>;
@@ -49,9 +49,9 @@ function refuseLeft(left: string): void {
 export function leakTest(
   name: string,
   body: () => Promise<void> | void,
-  options: { readonly skip?: string | undefined; readonly warmUp?: () => Promise<void> } = {},
+  options: { readonly skip?: SkipReason; readonly warmUp?: () => Promise<void> } = {},
 ): void {
-  test(name, options.skip === undefined ? {} : { skip: options.skip }, async () => {
+  test(name, { skip: options.skip }, async () => {
     await options.warmUp?.();
     const before = await countAtRest();
     await body();

@@ -1,14 +1,14 @@
-import { test } from "node:test";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { type SkipReason, test } from "./test.ts";
 
 /** What the devices of a test are like. */
 export interface Devices {
   devices?: number;
   peers?: boolean;
-  /** Whether it cannot be tested here. */
-  skip?: boolean;
+  /** Why it cannot be tested here. */
+  skip?: SkipReason;
 }
 
 /** A test of what can only be arranged on the software device, or that is seen below the public objects. */

@@ -18,6 +18,6 @@ export function testWithProcesses(
       await body(cuda, driver);
     };
     const skip = driver.skip || tooFewDevices(driver, devices);
-    leakTest(`${name} [${driver.name}]`, run, { skip: skip || undefined, warmUp: run });
+    leakTest(`${name} [${driver.name}]`, run, { skip, warmUp: run });
   }
 }

@@ -7,7 +7,6 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import process from "node:process";
-import { test } from "node:test";
 import { Worker } from "node:worker_threads";
 import { duplicateDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { ptx } from "../../../kernels/fill.ts";
@@ -26,6 +25,7 @@ import { startScript } from "../../support/child_process.ts";
 import { driversUnderTest, testOnEachDriver } from "../../support/drivers.ts";
 import { countResources, difference, type Resources } from "../../support/resources.ts";
 import { testSoftware } from "../../support/software_devices.ts";
+import { test } from "../../support/test.ts";
 
 const byteLength = 10_000;
 const places = ["device", "host"] as const;

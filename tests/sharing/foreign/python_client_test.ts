@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
-import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { ptx as fillPtx } from "../../../kernels/fill.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
@@ -19,6 +18,7 @@ import { watchSockets } from "../../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../../support/resources.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
+import { test } from "../../support/test.ts";
 
 const client = pathOf("../../../examples/python/poolpass_client.py");
 /** What the client finds in place of cuda-bindings: the software device. */

@@ -3,10 +3,10 @@ import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { startScript } from "../../support/child_process.ts";
 import { driversUnderTest } from "../../support/drivers.ts";
+import { test } from "../../support/test.ts";
 
 const cuda = driversUnderTest.find(({ name }) => name === "cuda")!;
 const skip = cuda.skip || (hasNvcc() ? false : "nvcc is not installed");

@@ -34,7 +34,7 @@ function folderTest(name: string, body: (folder: string) => Promise<void> | void
       rmSync(folder, { recursive: true });
     }
   };
-  leakTest(skip === undefined ? name : `${name} (skipped: ${skip})`, inFolder, { skip, warmUp: warmUpSockets });
+  leakTest(name, inFolder, { skip, warmUp: warmUpSockets });
 }
 
 function makeFolder(path: string, mode: number): string {
