@@ -24,6 +24,7 @@ import {
   sendValue,
 } from "../../memory/memory_ipc/counterparts_messages.ts";
 import { countResources } from "../../support/resources.ts";
+import { indexOfOther } from "../../support/bytes.ts";
 
 const [driverName, path] = process.argv.slice(2) as [string, string];
 const openDriver = await loadDriver(driverName);
@@ -66,7 +67,7 @@ async function perform(task: ImporterTask, received: readonly ShareableHandle[])
       return pools.length;
     case "use": {
       using buffer = map(task.memory);
-      const isRight = (await buffer.read(Uint8Array)).every((byte) => byte === task.expect);
+      const isRight = indexOfOther(await buffer.read(Uint8Array), task.expect) === -1;
       buffer.copyFrom(new Uint8Array(buffer.byteLength).fill(task.write));
       await buffer.stream.finished();
       return isRight;

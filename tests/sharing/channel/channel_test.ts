@@ -13,6 +13,7 @@ import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { type ChannelPeer, countCalls, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "../../children/sharing/channel_kernels.ts";
 import { type Fixture, sharingTest, soon, unusableStreams } from "../sharing_peers.ts";
+import { indexOfOther } from "../../support/bytes.ts";
 
 const slotByteLength = 16_384;
 /** More than a read gives to its stream at once. */
@@ -640,7 +641,7 @@ for (const byteLength of [slotByteLength, longByteLength]) {
         const again = await channel.reserve();
         again.buffer.fill(9, stream);
         giveBack(again);
-        assertEquals((await reading).findIndex((byte) => byte !== index), -1);
+        assertEquals(indexOfOther(await reading, index), -1);
       }
       const slot = await channel.reserve();
       slot.buffer.fill(5, stream);
@@ -653,7 +654,7 @@ for (const byteLength of [slotByteLength, longByteLength]) {
       assert(pool.usage().used > 0);
       gate.open();
       await disposing;
-      assertEquals((await reading).findIndex((byte) => byte !== 5), -1);
+      assertEquals(indexOfOther(await reading, 5), -1);
       await stream.finished();
       assertEquals(pool.usage().used, 0);
     },
