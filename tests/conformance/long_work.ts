@@ -7,10 +7,15 @@ import { defaultStream, type Driver } from "../../src/driver.ts";
 import { fillParameters, loadFill } from "./launch.ts";
 
 /**
+/**
  * Bytes that one launch fills: about a millisecond for one warp on any GPU. A software device executes one launch each
- * time it is queried.
+ * time it is queried, and continues while its process waits for another process: so there is more to do if another
+ * process queries it.
  */
-const fillByteLengths = { cuda: 4 * 2 ** 20, software: 2 ** 20 } as const;
+const fillByteLengths = {
+  cuda: { here: 4 * 2 ** 20, elsewhere: 4 * 2 ** 20 },
+  software: { here: 2 ** 16, elsewhere: 2 ** 18 },
+} as const;
 const threads = 32;
 const defaultLaunches = 128;
 
@@ -23,9 +28,17 @@ export interface LongWork {
   keepBusy(stream: bigint, launches?: number): void;
 }
 
-/** Allocates the memory and loads the kernel for keeping streams of a device busy. */
-export function prepareLongWork(driver: Driver, device: number): LongWork {
-  const fillByteLength = fillByteLengths[driver.kind];
+/**
+ * Allocates the memory and loads the kernel for keeping streams of a device busy.
+ *
+ * @param options.seen Whether this process or another one queries how far the streams have got.
+ */
+export function prepareLongWork(
+  driver: Driver,
+  device: number,
+  { seen = "here" }: { readonly seen?: "here" | "elsewhere" } = {},
+): LongWork {
+  const fillByteLength = fillByteLengths[driver.kind][seen];
   const address = driver.malloc(device, fillByteLength);
   const kernel = loadFill(driver, device);
   const parameters = fillParameters(driver, { address, byteLength: fillByteLength });

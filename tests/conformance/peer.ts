@@ -1,20 +1,21 @@
-// The second process of a row: peer.ts DRIVER ROLE SOCKET. It answers requests until the row's process exits.
+// The second process of a row: peer.ts DRIVER SOCKET. It plays the roles that it is given, and answers requests until the
+// row's process exits.
 import process from "node:process";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { loadDriver } from "./load_driver.ts";
-import { receiveMessage, sendMessage } from "./peer_messages.ts";
+import { type Envelope, receiveMessage, sendMessage } from "./peer_messages.ts";
 import { roles } from "./roles.ts";
-import type { PeerMessage } from "./situation.ts";
+import type { Role } from "./situation.ts";
 
-const [driverName, roleName, path] = process.argv.slice(2) as [string, string, string];
-const role = roles[roleName];
-if (role === undefined) throw new RangeError(`Cannot run the role "${roleName}": there is no role of that name`);
+const [driverName, path] = process.argv.slice(2) as [string, string];
 const openDriver = await loadDriver(driverName);
-const answer = role(openDriver());
+let answer: ReturnType<Role> = () => {
+  throw new Error("Cannot answer: no role was given");
+};
 const socket = await UnixSocket.connect(path);
 for (;;) {
-  let request: PeerMessage;
+  let request: Envelope;
   try {
     request = await receiveMessage(socket);
   } catch (error) {
@@ -23,9 +24,16 @@ for (;;) {
     throw error;
   }
   try {
-    await sendMessage(socket, await answer(request));
+    if (request.isRole) answer = playRole(new TextDecoder().decode(request.bytes));
+    await sendMessage(socket, request.isRole ? {} : await answer(request));
   } catch (error) {
     if (!(error instanceof CudaError)) throw error;
     await sendMessage(socket, { bytes: new TextEncoder().encode(error.call) }, { errorNumber: error.number });
   }
+}
+
+function playRole(name: string): ReturnType<Role> {
+  const role = roles[name];
+  if (role === undefined) throw new RangeError(`Cannot play "${name}": there is no such role`);
+  return role(openDriver());
 }

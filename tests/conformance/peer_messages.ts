@@ -1,5 +1,6 @@
 /**
- * The messages between a row and its second process: a header of three 32-bit numbers, then the bytes and one more
+/**
+ * The messages between a row and its second process: a header of four 32-bit numbers, then the bytes and one more
  * byte, which carries the descriptors even if the message has no bytes.
  *
  * @module
@@ -16,6 +17,8 @@ export interface Envelope extends PeerMessage {
    * failed.
    */
   readonly errorNumber: number;
+  /** Whether the bytes name the role that the second process plays from now on, with a driver of its own. */
+  readonly isRole: boolean;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly descriptors: number[];
 }
@@ -24,13 +27,13 @@ export interface Envelope extends PeerMessage {
 export async function sendMessage(
   socket: UnixSocket,
   { bytes = new Uint8Array(0), descriptors = [] }: Partial<PeerMessage>,
-  { errorNumber = 0 }: { readonly errorNumber?: number } = {},
+  { errorNumber = 0, isRole = false }: Partial<Pick<Envelope, "errorNumber" | "isRole">> = {},
 ): Promise<void> {
   const body = new Uint8Array(bytes.length + 1);
   body.set(bytes);
   const handles = descriptors.map((descriptor) => ShareableHandle.fromFd(duplicateDescriptor(descriptor)));
   try {
-    const header = new Uint32Array([errorNumber, bytes.length, handles.length]);
+    const header = new Uint32Array([errorNumber, Number(isRole), bytes.length, handles.length]);
     await socket.send(new Uint8Array(header.buffer));
     await socket.send(body, { handles });
   } finally {
@@ -40,12 +43,14 @@ export async function sendMessage(
 
 /** Receives a message. The caller owns the descriptors. */
 export async function receiveMessage(socket: UnixSocket): Promise<Envelope> {
-  const header = await socket.receive(3 * Uint32Array.BYTES_PER_ELEMENT);
-  const [errorNumber, byteLength, handleCount] = new Uint32Array(header.bytes.buffer) as unknown as [
-    number,
-    number,
-    number,
-  ];
+  const header = await socket.receive(4 * Uint32Array.BYTES_PER_ELEMENT);
+  const numbers = new Uint32Array(header.bytes.buffer);
+  const [errorNumber, isRole, byteLength, handleCount] = numbers as unknown as [number, number, number, number];
   const { bytes, handles } = await socket.receive(byteLength + 1, { handles: handleCount });
-  return { errorNumber, bytes: bytes.slice(0, byteLength), descriptors: handles.map(({ fd }) => fd) };
+  return {
+    errorNumber,
+    isRole: isRole !== 0,
+    bytes: bytes.slice(0, byteLength),
+    descriptors: handles.map(({ fd }) => fd),
+  };
 }

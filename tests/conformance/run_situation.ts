@@ -11,7 +11,10 @@ import type { Driver } from "../../src/driver.ts";
 import { loadDriver } from "./load_driver.ts";
 import { outcomeOfAnswer, type Result, resultOfError } from "./outcome.ts";
 import type { Fixture, Situation } from "./situation.ts";
+import type { StartedPeer } from "./start_peer.ts";
 
+/** Second processes of rows that are over. */
+const idlePeers: StartedPeer[] = [];
 const { values: { file }, positionals: [driverName, ...names] } = parseArgs({
   args: process.argv.slice(2),
   options: { file: { type: "string", default: "table" } },
@@ -36,20 +39,38 @@ for (const [index, name] of names.entries()) {
 process.exit(0);
 
 async function run(situation: Situation, given: Omit<Fixture, "startPeer">): Promise<Result> {
+  const rowIsOver: (() => void)[] = [];
   const fixture: Fixture = {
     ...given,
     async startPeer(role) {
-      const { startPeer } = await import("./start_peer.ts");
-      const peer = await startPeer(given.driverName, role);
-      print({ peer: peer.pid });
-      return peer;
+      const peer = idlePeers.pop() ?? await startNewPeer(given.driverName);
+      await peer.play(role);
+      let isKilled = false;
+      // Each software driver has devices of its own: a process may play another role for the next row.
+      if (given.driver.kind === "software") rowIsOver.push(() => isKilled || idlePeers.push(peer));
+      return {
+        ask: peer.ask,
+        kill() {
+          isKilled = true;
+          return peer.kill();
+        },
+      };
     },
   };
   try {
     return outcomeOfAnswer(await situation.run(fixture));
   } catch (error) {
     return resultOfError(error);
+  } finally {
+    for (const notify of rowIsOver) notify();
   }
+}
+
+async function startNewPeer(driverName: string): Promise<StartedPeer> {
+  const { startPeer } = await import("./start_peer.ts");
+  const peer = await startPeer(driverName);
+  print({ peer: peer.pid });
+  return peer;
 }
 
 /** Whether the devices are usable for another row: no context is lost, and the default streams are idle. */

@@ -1,46 +1,59 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
+import type { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
-import { receiveMessage, sendMessage } from "./peer_messages.ts";
-import type { Peer } from "./situation.ts";
+import { type Envelope, receiveMessage, sendMessage } from "./peer_messages.ts";
+import type { Peer, PeerMessage } from "./situation.ts";
 
 /** A second process of a row. */
 export interface StartedPeer extends Peer {
   readonly pid: number;
+  /** Gives it a role, with a new driver. */
+  play(role: string): Promise<void>;
 }
 
-/** Starts `peer.ts` with a driver and a role, and waits until it accepts requests. */
-export async function startPeer(driverName: string, role: string): Promise<StartedPeer> {
+/** Starts `peer.ts` with a driver, and waits until it accepts requests. */
+export async function startPeer(driverName: string): Promise<StartedPeer> {
   const folder = mkdtempSync("/tmp/poolpass-conformance-");
-  let child: ChildProcess;
   try {
     await using listener = UnixListener.listen(`${folder}/socket`);
-    child = startScript("conformance/peer.ts", [driverName, role, listener.path], { permissions: ["--allow-all"] });
+    const child = startScript("conformance/peer.ts", [driverName, listener.path], { permissions: ["--allow-all"] });
     const earlyEnd = child.ended.then(async (end) => {
       throw new Error(`The second process ended with ${end}: ${await child.errors()}`);
     });
     earlyEnd.catch(() => {});
-    const socket = await Promise.race([listener.accept(), earlyEnd]);
-    return {
-      pid: child.pid,
-      async ask(bytes, descriptors) {
-        try {
-          await sendMessage(socket, { ...bytes && { bytes }, ...descriptors && { descriptors } });
-          const { errorNumber, ...answer } = await receiveMessage(socket);
-          if (errorNumber !== 0) throw new CudaError(errorNumber, new TextDecoder().decode(answer.bytes));
-          return answer;
-        } catch (error) {
-          if (error instanceof SharingError && error.code === "peer-gone") await earlyEnd;
-          throw error;
-        }
-      },
-      async kill() {
-        child.kill("SIGKILL");
-        await child.ended;
-      },
-    };
+    return peerOf(child, await Promise.race([listener.accept(), earlyEnd]), earlyEnd);
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** @param earlyEnd rejects once the process has ended, and says how */
+function peerOf(child: ChildProcess, socket: UnixSocket, earlyEnd: Promise<never>): StartedPeer {
+  async function request(message: Partial<PeerMessage>, isRole: boolean): Promise<Envelope> {
+    try {
+      await sendMessage(socket, message, { isRole });
+      const answer = await receiveMessage(socket);
+      if (answer.errorNumber !== 0) throw new CudaError(answer.errorNumber, new TextDecoder().decode(answer.bytes));
+      return answer;
+    } catch (error) {
+      if (error instanceof SharingError && error.code === "peer-gone") await earlyEnd;
+      throw error;
+    }
+  }
+
+  return {
+    pid: child.pid,
+    async play(role) {
+      await request({ bytes: new TextEncoder().encode(role) }, true);
+    },
+    async ask(bytes, descriptors) {
+      return await request({ ...bytes && { bytes }, ...descriptors && { descriptors } }, false);
+    },
+    async kill() {
+      child.kill("SIGKILL");
+      await child.ended;
+    },
+  };
 }
