@@ -9,7 +9,7 @@ import type { Driver } from "../../src/driver.ts";
 import { CudaUnavailableError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { assertNothingLeft, countResources } from "./resources.ts";
+import { assertLeavesNothing } from "./resources.ts";
 import { test } from "./test.ts";
 
 /** A driver that tests run on. */
@@ -45,11 +45,7 @@ export interface TestNeeds {
   devices?: number;
 }
 
-/**
- * A test of the public objects, on each driver. Afterwards nothing that the process owns may be left.
- *
- * The first call of anything keeps what later ones use: so the body runs twice, and the second time is accounted for.
- */
+/** A test of the public objects, on each driver, which may leave nothing behind: see `assertLeavesNothing`. */
 export function testOnEachDriver(
   name: string,
   body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
@@ -61,12 +57,7 @@ export function testOnEachDriver(
       await body(cuda, driver);
     };
     const skip = driver.skip || tooFewDevices(driver, devices);
-    test(`${name} [${driver.name}]`, { skip }, async () => {
-      await run();
-      const before = countResources();
-      await run();
-      await assertNothingLeft(before);
-    });
+    test(`${name} [${driver.name}]`, { skip }, () => assertLeavesNothing(run));
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
 import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import type { CudaStream } from "../../src/objects/cuda_stream.ts";
@@ -39,10 +40,9 @@ const launches = { cuda: { grid: 1, looks: 2n ** 63n }, software: { grid: 100_00
 
 /** Keeps streams of the first device busy until it is opened: what they are given behind it is done only then. */
 export class Gate implements Disposable {
+  readonly #device: CudaDevice;
   readonly #launch: { readonly grid: number; readonly looks: bigint };
-  readonly #module: CudaModule;
-  readonly #hold: CudaKernel;
-  readonly #fail: CudaKernel;
+  #loaded: { readonly module: CudaModule; readonly hold: CudaKernel; readonly fail: CudaKernel } | undefined;
   readonly #flag: DeviceBuffer;
   /** Of no stream that waits. */
   readonly #opener: CudaStream;
@@ -50,12 +50,10 @@ export class Gate implements Disposable {
   /** Made before anything is held: loading a module and allocating may wait for all streams. */
   constructor(cuda: Cuda) {
     const device = cuda.device(0);
+    this.#device = device;
     this.#launch = launches[cuda.driver];
-    this.#module = device.loadModule(ptx);
-    this.#hold = this.#module.kernel("hold");
-    this.#fail = this.#module.kernel("fail");
-    // A driver loads kernels when they are first needed, and that may wait for all streams.
-    for (const kernel of [this.#hold, this.#fail]) kernel.maxActiveBlocksPerMultiprocessor(1);
+    // On the software device loading waits for nothing, and most gates are never used.
+    if (cuda.driver === "cuda") this.#load();
     this.#flag = device.allocate(4);
     this.#opener = device.createStream({ nonBlocking: true });
     this.#flag.stream = this.#opener;
@@ -63,7 +61,7 @@ export class Gate implements Disposable {
 
   /** A kernel that costs its process the device. */
   fail(stream: CudaStream): void {
-    this.#fail.launch({ grid: 1, block: 1, stream });
+    this.#load().fail.launch({ grid: 1, block: 1, stream });
   }
 
   /** Holds a stream that was created non-blocking. */
@@ -71,7 +69,7 @@ export class Gate implements Disposable {
     this.#flag.fill(0);
     this.#opener.synchronize();
     const { grid, looks } = this.#launch;
-    this.#hold.launch({ grid, block: 1, stream }, this.#flag, looks);
+    this.#load().hold.launch({ grid, block: 1, stream }, this.#flag, looks);
   }
 
   /** Lets all go on. */
@@ -81,6 +79,17 @@ export class Gate implements Disposable {
 
   [Symbol.dispose](): void {
     this.open();
-    for (const part of [this.#flag, this.#opener, this.#module]) part[Symbol.dispose]();
+    for (const part of [this.#flag, this.#opener, this.#loaded?.module]) part?.[Symbol.dispose]();
+  }
+
+  #load(): { readonly hold: CudaKernel; readonly fail: CudaKernel } {
+    if (this.#loaded === undefined) {
+      const module = this.#device.loadModule(ptx);
+      const [hold, fail] = [module.kernel("hold"), module.kernel("fail")];
+      // A driver loads kernels when they are first needed, and that may wait for all streams.
+      for (const kernel of [hold, fail]) kernel.maxActiveBlocksPerMultiprocessor(1);
+      this.#loaded = { module, hold, fail };
+    }
+    return this.#loaded;
   }
 }

@@ -13,8 +13,11 @@ export type SkipReason = string | false | undefined;
 /** `POOLPASS_NAME_SKIPPED=1` reports each skipped test by its own name. */
 const namesSkipped = process.env.POOLPASS_NAME_SKIPPED === "1";
 
-/** Why the tests of the long run are skipped; false in the long run itself. */
-export const skipUnlessLong: SkipReason = process.env.POOLPASS_LONG === "1" ? false : "POOLPASS_LONG=1 runs them";
+/** Whether each test has all of its cases: without `POOLPASS_LONG=1` it has some of every kind. */
+export const isLong: boolean = process.env.POOLPASS_LONG === "1";
+
+/** Why a test that is much like others is skipped; false in the long run. */
+export const skipUnlessLong: SkipReason = !isLong && "POOLPASS_LONG=1 runs it";
 
 /** By reason, the names of the tests that this file has skipped so far. */
 const skipped = new Map<string, string[]>();

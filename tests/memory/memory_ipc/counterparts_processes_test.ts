@@ -13,7 +13,7 @@ import { ptx } from "../../../kernels/fill.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import type { DriverUnderTest } from "../../support/drivers.ts";
-import { testWithProcesses } from "./counterparts_drivers.ts";
+import { testOnEachDriver } from "../../support/drivers.ts";
 import { ask, type ImporterTask, type MemoryAddress } from "./counterparts_messages.ts";
 import { Gate } from "../../support/gate.ts";
 
@@ -84,7 +84,7 @@ function addressOf(buffer: DeviceBuffer, pool = 0): MemoryAddress {
 }
 
 for (const poolCount of [1, 3]) {
-  testWithProcesses(
+  testOnEachDriver(
     `20 buffers of ${
       poolCount === 1 ? "one pool" : "3 pools"
     } go round 2 processes that have the pools, and 7 go to one`,
@@ -135,7 +135,7 @@ for (const poolCount of [1, 3]) {
 }
 
 for (const place of ["device", "host"] as const) {
-  testWithProcesses(
+  testOnEachDriver(
     `a pool in ${place} memory and the data of a buffer are sent on, and stay good when who sent them on is gone`,
     async (cuda, driver) => {
       const gpu = cuda.device(0);
@@ -163,7 +163,7 @@ for (const place of ["device", "host"] as const) {
     },
   );
 
-  testWithProcesses(
+  testOnEachDriver(
     `another process writes ${place} memory of a pool behind an event of this one, whose host waits for nothing`,
     async (cuda, driver) => {
       const gpu = cuda.device(0);
@@ -200,7 +200,7 @@ for (const place of ["device", "host"] as const) {
 }
 
 for (const isGivenFirst of [false, true]) {
-  testWithProcesses(
+  testOnEachDriver(
     `access of a second device is not inherited by another process, which gives it ${
       isGivenFirst ? "before" : "after"
     } it maps, and takes it back; the exporter's stays`,

@@ -16,7 +16,7 @@ import { nextTurn } from "../../../src/support/waiting/turn.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import type { DriverUnderTest } from "../../support/drivers.ts";
-import { testWithProcesses } from "./counterparts_drivers.ts";
+import { testOnEachDriver } from "../../support/drivers.ts";
 import type { Job } from "./counterparts_messages.ts";
 import { Gate } from "../../support/gate.ts";
 
@@ -105,7 +105,7 @@ async function assertFilled(buffer: DeviceBuffer, byte: number): Promise<void> {
 }
 
 for (const poolCount of [1, 3]) {
-  testWithProcesses(
+  testOnEachDriver(
     `20 buffers of ${poolCount === 1 ? "one pool" : "3 pools"} are offered to 2 processes in turn`,
     async (cuda, driver) => {
       await using workshop = new Workshop(cuda, driver);
@@ -139,7 +139,7 @@ for (const poolCount of [1, 3]) {
   );
 }
 
-testWithProcesses(
+testOnEachDriver(
   "two buffers of one pool, offered before anybody connects, are held by two processes, and go when both let go",
   async (cuda, driver) => {
     await using workshop = new Workshop(cuda, driver);
@@ -184,7 +184,7 @@ testWithProcesses(
   },
 );
 
-testWithProcesses(
+testOnEachDriver(
   "a buffer that one process maps six times at once by two connections is mapped once, until the last is freed",
   async (cuda, driver) => {
     await using workshop = new Workshop(cuda, driver);
@@ -219,7 +219,7 @@ testWithProcesses(
   },
 );
 
-testWithProcesses("memory that comes again in the same place is seen as it is now", async (cuda, driver) => {
+testOnEachDriver("memory that comes again in the same place is seen as it is now", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   await workshop.start("first");
@@ -237,7 +237,7 @@ testWithProcesses("memory that comes again in the same place is seen as it is no
   await workshop.end("first");
 });
 
-testWithProcesses("what is offered while it is being written is read when it is written", async (cuda, driver) => {
+testOnEachDriver("what is offered while it is being written is read when it is written", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
@@ -259,7 +259,7 @@ testWithProcesses("what is offered while it is being written is read when it is 
   await workshop.end("first");
 });
 
-testWithProcesses("a process that is killed with what it was offered leaves nothing", async (cuda, driver) => {
+testOnEachDriver("a process that is killed with what it was offered leaves nothing", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   const [held, seen] = [allocateFilled(pool, 1), allocateFilled(pool, 2)];
@@ -277,7 +277,7 @@ testWithProcesses("a process that is killed with what it was offered leaves noth
   assertEquals([pool.usage().used, workshop.exporter.leases, workshop.exporter.importers], [0, [], []]);
 });
 
-testWithProcesses(
+testOnEachDriver(
   "what cannot be offered leaves nothing: its name is free, and nobody is told",
   async (cuda, driver) => {
     await using workshop = new Workshop(cuda, driver);
@@ -337,7 +337,7 @@ testWithProcesses(
   },
 );
 
-testWithProcesses("a process takes frames of its own channel, also before they are written", async (cuda, driver) => {
+testOnEachDriver("a process takes frames of its own channel, also before they are written", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });

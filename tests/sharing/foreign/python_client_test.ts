@@ -23,10 +23,10 @@ import { test } from "../../support/test.ts";
 const client = pathOf("../../../examples/python/poolpass_client.py");
 /** What the client finds in place of cuda-bindings: the software device. */
 const softwareBindings = pathOf("python_client");
-const noPython = refusalOf(["-c", "import sys; sys.exit(sys.version_info < (3, 9))"])
-  ? "there is no python3, or it is older than 3.9"
-  : false;
-const noBindings = noPython || refusalOf(["-c", "import cuda.bindings.runtime"])
+/** The interpreter itself: what is called python3 may be a script that takes longer than it. */
+const python = outputOf("python3", "import sys; print(sys.executable) if sys.version_info >= (3, 9) else sys.exit(1)");
+const noPython = python === undefined ? "there is no python3, or it is older than 3.9" : false;
+const noBindings = python === undefined || outputOf(python, "import cuda.bindings.runtime") === undefined
   ? "python3 has no cuda-bindings"
   : false;
 /** Bytes after which the client's patterns begin anew. */
@@ -126,7 +126,7 @@ async function inPlace({ driver, env }: Setting, body: (place: Place) => Promise
 
 function startClient(args: readonly string[], env: Readonly<Record<string, string>>): Client {
   const { child, closed } = watchSockets(() =>
-    spawn("python3", [client, ...args], {
+    spawn(python!, [client, ...args], {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...env },
     })
@@ -171,13 +171,12 @@ function startClient(args: readonly string[], env: Readonly<Record<string, strin
   };
 }
 
-/** Whether python3 does not do something. */
-function refusalOf(args: readonly string[]): boolean {
+/** What a program in Python prints; undefined where it fails. */
+function outputOf(interpreter: string, text: string): string | undefined {
   try {
-    execFileSync("python3", args, { stdio: "ignore" });
-    return false;
+    return execFileSync(interpreter, ["-c", text], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
   } catch {
-    return true;
+    return undefined;
   }
 }
 
