@@ -1,21 +1,21 @@
 /**
- * The blocks of code in Markdown, and in the examples of documentation comments.
+ * Finds the code blocks of Markdown pages and of the examples in JSDoc comments.
  *
  * @module
  */
 
-/** A block of code, and where it stands. */
+/** A code block and its position. */
 export interface Block {
-  /** Relative to the project's folder. */
+  /** The path of the file, relative to the project's folder. */
   readonly file: string;
-  /** Of its first line of code, from 1. */
+  /** The number of the first line of code, counted from 1. */
   readonly line: number;
-  /** `"ts"`, `"sh"`, `"text"`; empty where none is said, as in an indented block. */
+  /** The language: `"ts"`, `"sh"` or `"text"`; empty if none is given, as in an indented block. */
   readonly language: string;
   readonly text: string;
 }
 
-/** The fenced and the indented blocks of a page, in its order. */
+/** Returns the fenced and the indented code blocks of a page, in order. */
 export function blocksOfPage(file: string, page: string): Block[] {
   const blocks: Block[] = [];
   const lines = page.split("\n");
@@ -39,7 +39,7 @@ function isIndented(line: string): boolean {
   return line.startsWith("    ");
 }
 
-/** The TypeScript in a module's documentation comments. */
+/** Returns the TypeScript examples in a module's JSDoc comments. */
 export function examplesOfModule(file: string, source: string): Block[] {
   const examples: Block[] = [];
   for (const { 0: whole, 1: text, index } of source.matchAll(/^ *\* ```ts\b.*\n((?: *\*.*\n)*?) *\* ```$/gm)) {
@@ -49,7 +49,10 @@ export function examplesOfModule(file: string, source: string): Block[] {
   return examples;
 }
 
-/** The expressions in the last column of each table whose head ends with a name, as a block of code for each table. */
+/**
+ * Returns the expressions in the last column of each table whose last header is `name`, as one code block for each
+ * table.
+ */
 export function columnsOfPage(file: string, page: string, name: string): Block[] {
   const tables = page.matchAll(/^\|.*\| *(\S+) *\|\n\| -.*\n((?:\|.*\n)+)/gm);
   return [...tables].filter((table) => table[1] === name).map(({ 2: rows, index }) => {

@@ -1,5 +1,5 @@
 /**
- * The command lines that the pages show.
+ * Checks the command lines on the pages.
  *
  * @module
  */
@@ -7,12 +7,12 @@ import { existsSync } from "node:fs";
 import type { Block } from "./blocks.ts";
 import { readProjectFile, root } from "./scripts.ts";
 
-/** Whether a block is one of commands for a shell. */
+/** Whether a block contains shell commands. */
 export function isShell({ language, text }: Block): boolean {
   return language === "sh" || (language === "" && /^(deno|npx|npm|bun|node|nvcc|python3) /m.test(text));
 }
 
-/** The commands of a block, each without its comment and in one line. */
+/** Returns the commands of a block, each in one line and without its comment. */
 export function commandsOf({ text }: Block): string[] {
   return text.replaceAll(/\\\n\s*/g, "").split("\n").map((line) => line.replace(/(^|\s)#.*$/, "").trim())
     .filter((line) => line !== "");
@@ -22,9 +22,9 @@ interface Configuration {
   readonly tasks: Readonly<Record<string, { readonly command: string }>>;
 }
 
-/** What is wrong with a command: a file or a task that there is not, or an option that its program does not know. */
+/** Returns what is wrong with a command: a file or a task does not exist, or a program has no such option. */
 export function problemOf(command: string): string | undefined {
-  // What is set before it, and where its output goes, is the shell's; npx starts what it names.
+  // Removes variables before the command and redirections after it, which are for the shell, and `npx`.
   const [program, verb, ...rest] = command.replace(/^(\w+=\S* +)+/, "").replace(/ [|&>].*$/, "")
     .replace(/^npx -y deno@\S+/, "deno").split(/ +/);
   const missing = [verb, ...rest].find((word) => isFileOfProject(word) && !existsSync(new URL(word!, root)));
@@ -38,7 +38,7 @@ function isFileOfProject(word: string | undefined): boolean {
   return word !== undefined && /^[\w.-][\w./-]*\/[\w.-]+\.\w+$/.test(word);
 }
 
-/** A task, and what it is given beside its own arguments. */
+/** Returns what is wrong with a task and the arguments that are added to its own. */
 export function problemOfTask(name: string, args: readonly string[]): string | undefined {
   const { tasks } = JSON.parse(readProjectFile("deno.json")) as Configuration;
   const task = tasks[name];
@@ -47,14 +47,14 @@ export function problemOfTask(name: string, args: readonly string[]): string | u
   return words[1] === "run" ? problemOfRun([...words.slice(2), ...args]) : undefined;
 }
 
-/** The arguments of `deno run`: its own options, the file, and the file's. */
+/** Returns what is wrong with the arguments of `deno run`: its options, a file, and the file's options. */
 function problemOfRun(words: readonly string[]): string | undefined {
   const index = words.findIndex((word) => /\.ts$/.test(word));
   const file = words[index];
   if (file === undefined || !existsSync(new URL(file, root))) return undefined;
   const program = readProjectFile(file);
   for (const option of words.slice(index + 1).filter((word) => word.startsWith("--"))) {
-    if (!program.includes(option)) return `${file} says nothing of ${option}`;
+    if (!program.includes(option)) return `${file} has no option ${option}`;
   }
   return undefined;
 }

@@ -9,28 +9,28 @@ import { benchmarkTable, cellsOfTable } from "./benchmark_table.ts";
 import { type Block, columnsOfPage } from "./blocks.ts";
 import { commandsOf, isShell, problemOf, problemOfTask } from "./commands.ts";
 import { foldersToMap, pathsOfMap } from "./map.ts";
-import { codesOfPage, headingsOfPage, isMessageOf, textsOfSource } from "./messages.ts";
+import { codesOfPage, headingsOfPage, isMessageOf, stringsOfSource } from "./messages.ts";
 import {
   blocks,
   examples,
   filesBelow,
-  Folder,
+  firstMissing,
   isFragment,
-  missingIn,
   nameOf,
   pages,
   readProjectFile,
   root,
-  runsOf,
   runTogether,
+  scriptGroups,
   shownOutput,
+  TemporaryFolder,
 } from "./scripts.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
-const withoutDeno = "Deno" in globalThis ? false : "it is Deno that checks types";
+const withoutDeno = "Deno" in globalThis ? false : "only Deno checks types";
 
-/** Examples that are checked and not run, and what for. */
+/** Examples that are type-checked but not run, with the reason. */
 const notRun: Readonly<Record<string, string>> = {
   "src/memory/shareable_handle.ts": "sends to another process",
   "src/sharing/channel/channel_consumer.ts": "reads another process's frames",
@@ -44,14 +44,18 @@ const notRun: Readonly<Record<string, string>> = {
 };
 const isRun = (block: Block) => !(isFragment(block) && block.file in notRun);
 
-for (const run of [...runsOf(blocks), ...runsOf(examples.filter(isRun))]) {
+for (const run of [...scriptGroups(blocks), ...scriptGroups(examples.filter(isRun))]) {
   for (const { name: driver, skip } of driversUnderTest.filter(({ name }) => name === "software" || name === "cuda")) {
     test(`${run.map(nameOf).join(" and ")}: prints what it shows [${driver}]`, { skip }, async () => {
       for (const [index, { lines, errors, ended }] of (await runTogether(run, driver)).entries()) {
         const script = run[index]!;
         assertEquals([ended, errors], [0, ""], nameOf(script));
         assert(lines.length > 0 || isFragment(script), `${nameOf(script)} prints nothing`);
-        assertEquals(missingIn(lines, shownOutput(script)), undefined, `${nameOf(script)} printed ${lines.join("\n")}`);
+        assertEquals(
+          firstMissing(lines, shownOutput(script)),
+          undefined,
+          `${nameOf(script)} printed ${lines.join("\n")}`,
+        );
       }
     });
   }
@@ -59,27 +63,27 @@ for (const run of [...runsOf(blocks), ...runsOf(examples.filter(isRun))]) {
 
 const comingFromCuda = "docs/coming_from_cuda.md";
 
-test("what is not as it is shown is noticed", () => {
-  assert(runsOf(blocks).length >= 12 && examples.length >= 15, "Scripts and examples were found");
-  assertEquals(missingIn(["a 1", "b 2"], ["a 1", "when it is done: b 2"]), undefined);
-  assertEquals(missingIn(["Float32Array(3) [ 4.5, 4.5, 4.5 ]"], ["4.5, 4.5, ..."]), undefined);
-  assertEquals(missingIn(["b 2", "a 1"], ["a 1", "b 2"]), "b 2");
-  assertEquals(missingIn(["a 12"], ["a 1"]), "a 1");
+test("wrong output and wrong commands are detected", () => {
+  assert(scriptGroups(blocks).length >= 12 && examples.length >= 15, "Scripts and examples were found");
+  assertEquals(firstMissing(["a 1", "b 2"], ["a 1", "when it is done: b 2"]), undefined);
+  assertEquals(firstMissing(["Float32Array(3) [ 4.5, 4.5, 4.5 ]"], ["4.5, 4.5, ..."]), undefined);
+  assertEquals(firstMissing(["b 2", "a 1"], ["a 1", "b 2"]), "b 2");
+  assertEquals(firstMissing(["a 12"], ["a 1"]), "a 1");
   assertEquals(problemOf("deno task nothing"), "there is no task nothing");
   assertEquals(problemOf("deno run --allow-ffi examples/gone.ts"), "there is no examples/gone.ts");
-  assertEquals(problemOf("deno run examples/demo.ts --gone 1"), "examples/demo.ts says nothing of --gone");
+  assertEquals(problemOf("deno run examples/demo.ts --gone 1"), "examples/demo.ts has no option --gone");
   assertEquals(problemOf("npx -y deno@2.9.6 task demo --bytes 1GiB --writers 4"), undefined);
 });
 
-test("each example that is not run is there, and says why it is not", () => {
-  const left = examples.filter((block) => !isRun(block));
-  assertEquals(left.map(({ file }) => file), Object.keys(notRun));
+test("every example without a run has a reason, and every reason an example", () => {
+  const omitted = examples.filter((block) => !isRun(block));
+  assertEquals(omitted.map(({ file }) => file), Object.keys(notRun));
 });
 
-test("all blocks of TypeScript, and the expressions in the tables of CUDA's calls, have the right types", {
+test("all TypeScript blocks, and the expressions in the tables of CUDA's calls, pass the type checker", {
   skip: withoutDeno,
 }, () => {
-  using folder = new Folder();
+  using folder = new TemporaryFolder();
   const tables = columnsOfPage(comingFromCuda, readProjectFile(comingFromCuda), "poolpass");
   assert(tables.length >= 7, "Tables were found");
   const checked = [...blocks, ...examples, ...tables].filter(({ language }) => language === "ts");
@@ -95,7 +99,7 @@ test("all blocks of TypeScript, and the expressions in the tables of CUDA's call
   assertEquals([status, stderr], [0, ""]);
 });
 
-test("the commands of the pages name files, tasks and options that there are", () => {
+test("the commands on the pages name existing files, tasks and options", () => {
   const commands = blocks.filter(isShell).flatMap((block) =>
     commandsOf(block).map((command) => `${nameOf(block)}: ${problemOf(command) ?? "right"}`)
   );
@@ -110,8 +114,8 @@ const troubleshooting = readProjectFile("docs/troubleshooting.md");
 
 const withoutNvcc = spawnSync("nvcc", ["--version"]).status === 0 ? false : "there is no nvcc";
 
-test("the line that makes PTX of a kernel does so", { skip: withoutNvcc }, () => {
-  using folder = new Folder();
+test("the nvcc command on the pages builds PTX", { skip: withoutNvcc }, () => {
+  using folder = new TemporaryFolder();
   const [line] = blocks.filter(isShell).flatMap(commandsOf).filter((command) => command.startsWith("nvcc "));
   const ptx = `${folder.path}/saxpy.ptx`;
   const [program, ...args] = line!.replace(/ saxpy\.ptx$/, ` ${ptx}`).split(" ");
@@ -122,16 +126,16 @@ test("the line that makes PTX of a kernel does so", { skip: withoutNvcc }, () =>
   assertEquals(module.kernelNames, ["saxpy"]);
 });
 
-test("each heading of troubleshooting is a message that there is", () => {
+test("every heading of troubleshooting.md is a message of the sources", () => {
   const texts = [...filesBelow("src/", ".ts"), ...filesBelow("ffi/", ".ts")]
-    .map((file) => textsOfSource(readProjectFile(file))).join("\n");
+    .map((file) => stringsOfSource(readProjectFile(file))).join("\n");
   const headings = headingsOfPage(troubleshooting);
   assert(headings.length > 50, "Headings were found");
   assertEquals(headings.filter((heading) => !isMessageOf(heading, texts)), []);
   assert(!isMessageOf("Cannot find the moon: …", texts));
 });
 
-test("troubleshooting has all codes of sharing, and none of CUDA's that there is not", () => {
+test("troubleshooting.md has every SharingError code, and only existing codes of CudaError", () => {
   const codes = /export type SharingErrorCode =([^;]*);/.exec(readProjectFile("src/support/errors.ts"))![1]!;
   const declared = [...codes.matchAll(/"([\w-]+)"/g)].map((match) => match[1]!);
   assertEquals(codesOfPage(troubleshooting, "Codes of SharingError"), declared);
@@ -157,7 +161,7 @@ test("the paths that CONTRIBUTING.md names exist", () => {
   assertEquals(paths.filter((path) => !existsSync(new URL(path, root))), []);
 });
 
-test("links of the pages lead somewhere", () => {
+test("the links on the pages lead to existing files", () => {
   const links = pages.flatMap((page) =>
     [...readProjectFile(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map((match) => ({
       page,

@@ -1,41 +1,41 @@
 /**
- * The messages of errors, as the sources have them and as the page of troubleshooting calls them.
+ * Compares the error messages of the sources with those in troubleshooting.md.
  *
  * @module
  */
 
-/** The headings of the third level: each is a message. */
+/** Returns the third-level headings of a page. Each is a message. */
 export function headingsOfPage(page: string): string[] {
   return [...page.matchAll(/^### (.*)$/gm)].map((match) => match[1]!);
 }
 
-/** The codes in the first column of the table below a heading. */
+/** Returns the codes in the first column of the table below a second-level heading. */
 export function codesOfPage(page: string, heading: string): string[] {
   const section = page.split(/^## /m).find((section) => section.startsWith(`${heading}\n`)) ?? "";
   return [...section.matchAll(/^\| `([\w-]+)` +\|/gm)].map((match) => match[1]!);
 }
 
-/** The texts in a source, with those that are put together in one piece, and "…" for what is put in. */
-export function textsOfSource(source: string): string {
+/** Returns the strings of a source. Concatenated strings are joined, and "…" replaces interpolated expressions. */
+export function stringsOfSource(source: string): string {
   let text = source.replaceAll(/^ *(?:\/?\*|\/\/).*$/gm, "").replaceAll(/(["'`]) \+\s+(["'`])/g, "");
-  // From the inside out: what is put in may hold texts itself.
+  // Replaces the innermost expressions first, because expressions may contain strings.
   for (let before = ""; before !== text;) {
     before = text;
     text = text.replaceAll(/\$\{[^{}]*\}/g, "…").replaceAll(/…(?:\s*…)+/g, "…");
   }
-  // The function of that name puts the word before what it is given.
+  // The function `cannot` prepends "Cannot " to its argument.
   return text.replaceAll(/\bcannot\(\s*(["'`])/g, "$1Cannot ").replaceAll(/\\(["'`])/g, "$1");
 }
 
-/** What a runtime says before poolpass can: Node 20 or older of a script, and Node 26 of its FFI. */
+/** Messages of runtimes: of Node 20 and older for TypeScript files, and of Node 26 for its FFI. */
 const messagesOfRuntimes: readonly string[] = [
   'Unknown file extension ".ts"',
   "ExperimentalWarning: FFI is an experimental feature and might change at any time",
 ];
 
 /**
- * Whether a heading is a message of the sources, or a part of one, in their order, or one of a runtime: "…" stands for
- * anything in a text.
+ * Whether a heading is a message, or parts of a message in order, of the sources or of a runtime. "…" in a heading
+ * stands for any string.
  */
 export function isMessageOf(heading: string, texts: string): boolean {
   if (messagesOfRuntimes.includes(heading)) return true;

@@ -1,5 +1,5 @@
 /**
- * What blocks that begin in the middle may use: names that a reader has by then.
+ * Variables for code blocks that begin in the middle of a program: a reader knows them from the pages before.
  *
  * @module
  */
@@ -35,7 +35,7 @@ export const kernel: CudaKernel = gpu.loadModule(ptx).kernel("fill");
 export const grid = 4;
 export const block = 256;
 
-// These need another process: a block that uses one is checked, and not run.
+// These need another process. A block that uses one is type-checked but not run.
 export declare const exporter: Exporter;
 export declare const importer: Importer;
 export declare const socket: UnixSocket;
@@ -43,7 +43,7 @@ export declare const imported: ImportedMemoryPool;
 export declare const handle: ShareableHandle;
 export declare const bytes: Uint8Array<ArrayBuffer>;
 
-// These are named in tables, which are checked, and not run.
+// These are used in tables, which are type-checked but not run.
 export declare const peer: CudaDevice;
 export declare const event: CudaEvent;
 export declare const start: CudaEvent;

@@ -1,5 +1,5 @@
 /**
- * What readers do with the blocks: they save scripts and run them, two of them at once where one shares with the other.
+ * Runs the code blocks as readers would: saves them as scripts and runs them, two at once if one shares with the other.
  *
  * @module
  */
@@ -13,18 +13,18 @@ import { type Block, blocksOfPage, examplesOfModule } from "./blocks.ts";
 /** The project's folder. */
 export const root: URL = new URL("../../", import.meta.url);
 
-/** A file of the project, by its path in it. */
+/** Reads a file by its path in the project. */
 export function readProjectFile(file: string): string {
   return readFileSync(new URL(file, root), "utf8");
 }
 
-/** Files of a folder of the project and of all below it whose names end so. */
+/** Returns the files with an extension in a folder of the project and in its subfolders. */
 export function filesBelow(folder: string, extension: string): string[] {
   return readdirSync(new URL(folder, root), { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(extension)).map((file) => `${folder}${file}`).sort();
 }
 
-/** The pages that are written for those who use the project. */
+/** The pages for users and contributors. */
 export const pages: readonly string[] = [
   "README.md",
   "CONTRIBUTING.md",
@@ -33,19 +33,19 @@ export const pages: readonly string[] = [
   "src/sharing/protocol/PROTOCOL.md",
 ];
 
-/** All blocks of the pages, in their order. */
+/** The code blocks of all pages, in order. */
 export const blocks: readonly Block[] = pages.flatMap((page) => blocksOfPage(page, readProjectFile(page)));
 
-/** The examples in the comments of all modules that `mod.ts` reaches. */
+/** The examples in the JSDoc comments of all modules. */
 export const examples: readonly Block[] = ["mod.ts", ...filesBelow("src/", ".ts"), ...filesBelow("ffi/", ".ts")]
   .flatMap((file) => examplesOfModule(file, readProjectFile(file)));
 
-/** How a block is called in the name of a test. */
+/** Returns the name of a block in the names of tests. */
 export function nameOf({ file, line }: Block): string {
   return `${file}:${line}`;
 }
 
-/** Whether a block is a program, which imports what it uses. */
+/** Whether a block is a complete program, with imports. */
 export function isScript({ language, text }: Block): boolean {
   return language === "ts" && /^import .* from "\./m.test(text);
 }
@@ -59,10 +59,10 @@ const commandInFirstLine = /^\/\/ deno run (.*) \S+\n/;
 const socketPath = /"\/tmp\/[^"]+\.sock"/;
 
 /**
- * What is run of a page: its scripts, and what begins in the middle. Scripts that stand one after the other and name the
- * same socket are run at once, in that order.
+ * Returns the groups of blocks to run: each script or fragment is a group. Consecutive scripts that name the same
+ * socket are one group and run at once, in order.
  */
-export function runsOf(blocks: readonly Block[]): Block[][] {
+export function scriptGroups(blocks: readonly Block[]): Block[][] {
   const runs: Block[][] = [];
   for (const script of blocks.filter(({ language }) => language === "ts")) {
     const last = runs.at(-1);
@@ -80,8 +80,8 @@ function exportsOf(module: string): string[] {
     .map((match) => match[1]!);
 }
 
-/** What begins in the middle, with all that it needs before it. */
-function completed({ file, text }: Block): string {
+/** Returns a fragment with the imports that it needs before it. */
+function completeFragment({ file, text }: Block): string {
   const isDeclared = (name: string) => new RegExp(`^(?:const|let|(?:await )?using|class) ${name}\\b`, "m").test(text);
   const used = (names: readonly string[]) =>
     names.filter((name) => new RegExp(`\\b${name}\\b`).test(text) && !isDeclared(name)).join(", ");
@@ -95,18 +95,18 @@ ${text}
 await fragment();`.replaceAll(/^import \{ {2}\}.*\n/gm, "");
 }
 
-/** A folder for what a test writes. */
-export class Folder implements Disposable {
-  /** Where it is. */
+/** A folder for the files of a test. */
+export class TemporaryFolder implements Disposable {
+  /** The path of the folder. */
   readonly path: string = mkdtempSync(join(tmpdir(), "poolpass_"));
 
   /**
-   * Saves a script as if it lay in the project's folder, or an example as if it lay beside its module. Sockets are made in
-   * this folder, not where the page says.
+   * Saves a script as if it were in the project's folder, or an example as if it were beside its module. Sockets are
+   * created in this folder and not at the path in the block.
    */
   save(block: Block, name: string): URL {
     const module = block.file.endsWith(".ts") ? new URL(block.file, root) : root;
-    const script = (isFragment(block) ? completed(block) : block.text)
+    const script = (isFragment(block) ? completeFragment(block) : block.text)
       .replaceAll(/ from "(\.[^"]*)"/g, (_, path: string) => {
         const isOfProject = path === "./mod.ts" || path.startsWith("./kernels/");
         return ` from "${new URL(path, isOfProject ? root : module).href}"`;
@@ -117,22 +117,22 @@ export class Folder implements Disposable {
     return new URL(`file://${path}`);
   }
 
-  /** Deletes it. */
+  /** Deletes the folder. */
   [Symbol.dispose](): void {
     rmSync(this.path, { recursive: true });
   }
 }
 
-/** What a script has printed, and how it ended. */
-export interface Printed {
+/** The output of a script, and its exit code or signal. */
+export interface ScriptOutput {
   readonly lines: readonly string[];
   readonly errors: string;
   readonly ended: number | string;
 }
 
-/** Runs scripts at once, on a driver: each is started when the one before has printed its first line. */
-export async function runTogether(scripts: readonly Block[], driver: string): Promise<Printed[]> {
-  using folder = new Folder();
+/** Runs scripts at once on a driver. Each one starts when the previous one has printed its first line. */
+export async function runTogether(scripts: readonly Block[], driver: string): Promise<ScriptOutput[]> {
+  using folder = new TemporaryFolder();
   await using children = new AsyncDisposableStack();
   const running: { child: ChildProcess; lines: string[] }[] = [];
   for (const [index, script] of scripts.entries()) {
@@ -151,17 +151,17 @@ export async function runTogether(scripts: readonly Block[], driver: string): Pr
   }));
 }
 
-/** What a script is shown to print, in its order: the comments behind its calls of `console.log`. */
+/** Returns the expected output of a script, in order: the comments after its calls of `console.log`. */
 export function shownOutput({ text }: Block): string[] {
   return [...text.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1]!);
 }
 
 /**
- * The first comment that what was printed does not bear out: neither all of the comment nor what stands behind its first
- * colon comes next in it. "..." stands for anything, and how a runtime quotes and breaks lines is all the same.
+ * Returns the first comment that the output does not contain after the previous one. The part of a comment after its
+ * first colon is enough. "..." stands for any string, and the runtime's quotes and line breaks are ignored.
  */
-export function missingIn(lines: readonly string[], comments: readonly string[]): string | undefined {
-  const printed = plain(lines.join(" "));
+export function firstMissing(lines: readonly string[], comments: readonly string[]): string | undefined {
+  const printed = normalize(lines.join(" "));
   let from = 0;
   for (const comment of comments) {
     const end = endOf(comment, printed, from) ?? endOf(comment.replace(/^.*?: /, ""), printed, from);
@@ -172,12 +172,12 @@ export function missingIn(lines: readonly string[], comments: readonly string[])
 }
 
 function endOf(shown: string, printed: string, begin: number): number | undefined {
-  const pattern = shown.split("...").map((piece) => RegExp.escape(plain(piece))).join(".*?");
+  const pattern = shown.split("...").map((piece) => RegExp.escape(normalize(piece))).join(".*?");
   const words = new RegExp(`(?<![\\w.])${pattern}(?![\\w])`, "g");
   words.lastIndex = begin;
   return words.test(printed) ? words.lastIndex : undefined;
 }
 
-function plain(text: string): string {
+function normalize(text: string): string {
   return text.replaceAll(/["']/g, "").replaceAll(/\s+/g, " ").replace(/,? *$/, "").trim();
 }
