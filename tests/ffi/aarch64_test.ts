@@ -17,19 +17,19 @@ import {
 import { cudaHeaders } from "../support/cuda_headers.ts";
 import { test } from "../support/test.ts";
 
-/** A processor on which the shim's functions are called by a program in C. */
+/** A processor on which a C program calls the functions of the shim. */
 interface Machine {
   readonly name: string;
   readonly library: string;
   readonly compiler: string;
-  /** What runs its programs here, with its C library; nothing where this machine does. */
+  /** The command that runs programs for the processor with its C library; empty if this machine runs them. */
   readonly emulator: readonly string[];
   readonly skip: string | false;
 }
 
 const sources = fileURLToPath(new URL("aarch64", import.meta.url));
 const crossCompiler = "aarch64-linux-gnu-gcc";
-const noCrossCompiler = !hasProgram(crossCompiler) && `there is no ${crossCompiler}`;
+const noCrossCompiler = !hasProgram(crossCompiler) && `${crossCompiler} is not installed`;
 
 const machines: readonly Machine[] = [
   process.arch === "arm64" ? native("aarch64", aarch64) : {
@@ -37,7 +37,7 @@ const machines: readonly Machine[] = [
     library: aarch64,
     compiler: crossCompiler,
     emulator: ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
-    skip: noCrossCompiler || (!hasProgram("qemu-aarch64") && "there is no qemu-aarch64"),
+    skip: noCrossCompiler || (!hasProgram("qemu-aarch64") && "qemu-aarch64 is not installed"),
   },
   ...process.arch === "x64" ? [native("x86-64", x86_64)] : [],
 ];
@@ -48,7 +48,7 @@ function native(name: string, library: string): Machine {
     library,
     compiler: "gcc",
     emulator: [],
-    skip: !hasProgram("gcc") && "there is no gcc",
+    skip: !hasProgram("gcc") && "gcc is not installed",
   };
 }
 
@@ -57,7 +57,9 @@ function hasProgram(name: string): boolean {
 }
 
 for (const machine of machines) {
-  test(`a program in C calls every function of the shim, by value too: ${machine.name}`, { skip: machine.skip }, () => {
+  test(`a C program calls every function of the shim, including structs by value: ${machine.name}`, {
+    skip: machine.skip,
+  }, () => {
     inFolder((folder) => {
       const { status, stdout, stderr } = callShim(machine, Buffer.from(machine.library, "base64"), folder);
       assertEquals([status, stderr], [0, ""]);
@@ -70,30 +72,30 @@ for (const machine of machines) {
 
 const [onAarch64] = machines as [Machine];
 
-test("that program notices a shim that passes the caller's own bytes", { skip: onAarch64.skip }, () => {
+test("the C program detects a shim that passes the caller's bytes instead of a copy", { skip: onAarch64.skip }, () => {
   inFolder((folder) => {
-    // By the convention there, a large struct's address is passed: that of a copy, which is the callee's.
-    const spoilt = textOf("../../ffi/shim/shim.c")
+    // By this processor's calling convention, a large struct is passed as the address of a copy, which the callee owns.
+    const broken = readSource("../../ffi/shim/shim.c")
       .replaceAll("(void *, struct bytes64", "(void *, const struct bytes64 *")
       .replaceAll("(out, *handle", "(out, handle");
     const source = join(folder, "shim.c");
-    const library = join(folder, "spoilt.so");
-    writeFileSync(source, spoilt);
+    const library = join(folder, "broken.so");
+    writeFileSync(source, broken);
     compile(onAarch64.compiler, ["-shared", "-fPIC", "-fvisibility=hidden", "-o", library, source]);
     const { status, stderr } = callShim(onAarch64, readFileSync(library), folder);
     assertEquals(status, 1);
-    assertMatch(stderr, /by_value\.c:\d+: not so: memcmp\(room/);
+    assertMatch(stderr, /by_value\.c:\d+: failed: memcmp\(buffer/);
   });
 });
 
-/** Who is called must get what the caller passes: an argument of another width is another argument on some processors. */
-test("shim.ts says of each function what shim.c says", () => {
+/** The types must agree: on some processors, an argument of another width is passed differently. */
+test("shim.ts declares each function like shim.c", () => {
   const native = (type: string) =>
     type.includes("*")
       ? "buffer"
       : { int: "i32", int32_t: "i32", uint32_t: "u32", uint64_t: "u64" }[type.split(" ")[0]!];
-  const inC = textOf("../../ffi/shim/shim.c").matchAll(/^EXPORT (\w+) (poolpass_\w+)\((.*?)\)/gm);
-  const inTypeScript = textOf("../../ffi/shim/shim.ts")
+  const inC = readSource("../../ffi/shim/shim.c").matchAll(/^EXPORT (\w+) (poolpass_\w+)\((.*?)\)/gm);
+  const inTypeScript = readSource("../../ffi/shim/shim.ts")
     .matchAll(/^ {2}(poolpass_\w+): \{\s+parameters: \[(.*?)\],\s+result: "(\w+)"/gms);
   const expected = [...inC].map(([, result, name, parameters]) => {
     const types = parameters === "void" ? [] : parameters!.split(", ").map(native);
@@ -111,15 +113,15 @@ test("shim.ts says of each function what shim.c says", () => {
 const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
 const skipHeaders = noCrossCompiler || (cudaHeaders === undefined && "CUDA's headers are not installed");
 
-test("the structs have their layouts on aarch64 too", { skip: noCrossCompiler }, () => {
+test("structs have the same layouts on aarch64", { skip: noCrossCompiler }, () => {
   assertLayouts(["cuda_structs.h"], sources);
 });
 
-test("the structs of CUDA's headers have their layouts on aarch64 too", { skip: skipHeaders }, () => {
+test("the structs of CUDA's headers have the same layouts on aarch64", { skip: skipHeaders }, () => {
   assertLayouts(["stddef.h", "cuda_runtime_api.h"], cudaHeaders!);
 });
 
-test("a layout that is not CUDA's does not compile", { skip: noCrossCompiler }, () => {
+test("a wrong layout does not compile", { skip: noCrossCompiler }, () => {
   const wrong = { ...memLocationLayout, byteLength: 12 };
   const { status, stderr } = compileLayouts(["cuda_structs.h"], sources, [wrong]);
   assertEquals(status, 1);
@@ -131,7 +133,7 @@ function assertLayouts(headers: readonly string[], include: string): void {
   assertEquals([status, stderr], [0, ""]);
 }
 
-/** Compiles what cannot be compiled unless the structs are as they are said to be. */
+/** Compiles assertions about the layouts, which fail if a layout is wrong. */
 function compileLayouts(headers: readonly string[], include: string, layouts: readonly StructLayout[]) {
   const sizes = { "int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 };
   const expressions: string[] = [];
@@ -178,9 +180,9 @@ function inFolder(body: (folder: string) => void): void {
 }
 
 function functionsIn(path: string, pattern: RegExp): string[] {
-  return [...textOf(path).matchAll(pattern)].map(([, name]) => name!);
+  return [...readSource(path).matchAll(pattern)].map(([, name]) => name!);
 }
 
-function textOf(path: string): string {
+function readSource(path: string): string {
   return readFileSync(new URL(path, import.meta.url), "utf8");
 }

@@ -3,13 +3,13 @@ import { addressOf, dlopen, ffiRefusal, foreignBuffer, jsRuntime } from "../../f
 import { startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
 
-test("this runtime is known, and permits FFI", () => {
+test("the runtime is detected, and permits FFI", () => {
   const expected = "Deno" in globalThis ? "deno" : "Bun" in globalThis ? "bun" : "node";
   assertEquals(jsRuntime, expected);
   assertEquals(ffiRefusal(), undefined);
 });
 
-test("a library's functions are called with each type, and give it", () => {
+test("functions take and return each type", () => {
   const libc = dlopen("libc.so.6", {
     abs: { parameters: ["i32" /* int j */], result: "i32" },
     llabs: { parameters: ["i64" /* long long j */], result: "i64" },
@@ -26,7 +26,7 @@ test("a library's functions are called with each type, and give it", () => {
   assertEquals(libc.free!(null), undefined);
 });
 
-test("a symbol that the library lacks is undefined, and the others are there", () => {
+test("a missing symbol is undefined, and the others work", () => {
   const library = dlopen("libc.so.6", {
     poolpass_no_such_function: { parameters: [], result: "void" },
     getpid: { parameters: [], result: "i32" },
@@ -37,7 +37,7 @@ test("a symbol that the library lacks is undefined, and the others are there", (
   library.close();
 });
 
-test("functions that are bound late are called like others, and what the library lacks is undefined", () => {
+test("lazily bound functions work, and missing ones are undefined", () => {
   const library = dlopen("libc.so.6", {
     poolpass_no_such_function: { parameters: [], result: "void" },
     abs: { parameters: ["i32" /* int j */], result: "i32" },
@@ -51,31 +51,31 @@ test("functions that are bound late are called like others, and what the library
   library.close();
 });
 
-test("a function that was bound late is the runtime's own from its second call on, wherever it is", () => {
+test("after its first call, a lazily bound function is the runtime's own under every name in its object", () => {
   const library = dlopen("libc.so.6", { abs: { parameters: ["i32" /* int j */], result: "i32" } }, { lazy: true });
   const functions = { ...library.symbols, another: library.symbols.abs, other: ffiRefusal };
-  const late = functions.abs;
+  const lazy = functions.abs;
   functions.another!(-5);
-  assertEquals(functions.abs === late, jsRuntime !== "deno", "Deno alone gains by it");
+  assertEquals(functions.abs === lazy, jsRuntime !== "deno", "Only Deno's functions are replaced");
   assertEquals(functions.abs, functions.another);
   assertEquals(functions.other, ffiRefusal);
   assertEquals(functions.abs!(-6), 6);
   library.close();
 });
 
-test("a library that is not there is named", () => {
+test("the error for a missing library names it", () => {
   const open = () => dlopen("libpoolpass-none.so", { getpid: { parameters: [], result: "i32" } });
   assertThrows(open, Error, "Cannot load the library libpoolpass-none.so: ");
 });
 
-test("nonblocking calls give their result, at once or by promise", async () => {
+test("nonblocking calls return their result, directly or as a promise", async () => {
   const libc = dlopen("libc.so.6", {
     abs: { parameters: ["i32" /* int j */], result: "i32", nonblocking: true },
   }).symbols;
   assertEquals(await libc.abs!(-5), 5);
 });
 
-test("a view's address is that of its first byte, and memory is seen at an address", () => {
+test("addressOf returns the address of a view's first byte, and foreignBuffer views memory at an address", () => {
   for (const bytes of [new Uint8Array(8), new Uint8Array(100_000), new Uint8Array(new SharedArrayBuffer(8))]) {
     const address = addressOf(bytes);
     assertEquals(addressOf(bytes.subarray(5)), address + 5n);
@@ -91,7 +91,7 @@ test("a view's address is that of its first byte, and memory is seen at an addre
   assertEquals(foreignBuffer(0n, 0).byteLength, 0);
 });
 
-test("any part of a 4 GiB memory is passed as it is", () => {
+test("any part of a 4 GiB memory can be passed", () => {
   const memory = new Uint8Array(new WebAssembly.Memory({ initial: 65536, maximum: 65536, shared: true }).buffer);
   const { memcpy } = dlopen("libc.so.6", {
     memcpy: {
@@ -104,16 +104,16 @@ test("any part of a 4 GiB memory is passed as it is", () => {
   assertEquals(memory[2 ** 32 - 1], 77);
 });
 
-const needsProcess = jsRuntime === "deno" ? undefined : "only Deno loads it when it is touched";
+const needsProcess = jsRuntime === "deno" ? undefined : "only Deno loads its Node modules lazily";
 
-test("a device is opened without what Deno has of Node", { skip: needsProcess }, async () => {
+test("opening a device loads none of Deno's Node modules", { skip: needsProcess }, async () => {
   await using child = startScript("children/open_without_node.ts", []);
   assertEquals(await child.nextLine(), "opened", await child.errors());
 });
 
-const notDeno = jsRuntime === "deno" ? undefined : "only Deno asks for a permission";
+const notDeno = jsRuntime === "deno" ? undefined : "only Deno has permissions";
 
-test("without the permission there is a reason, and no prompt", { skip: notDeno }, async () => {
+test("without permission for FFI, errors give the reason, and nothing prompts", { skip: notDeno }, async () => {
   await using child = startScript("children/print_refusal.ts", [], { permissions: [] });
   const lines: (string | undefined)[] = [];
   for (let i = 0; i < 4; i++) lines.push(await child.nextLine());

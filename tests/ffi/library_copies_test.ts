@@ -14,14 +14,14 @@ import { test } from "../support/test.ts";
 
 const target = targets[0]!;
 const isForHere = ["x86_64", "x64"].includes(platform().processor);
-const skip = shimRefusal() ?? (isForHere ? false : "the library is another processor's");
-const withoutCompiler = skip || (compilerVersion(target.compiler) === undefined ? "there is no gcc" : false);
+const skip = shimRefusal() ?? (isForHere ? false : "the library is for another processor");
+const withoutCompiler = skip || (compilerVersion(target.compiler) === undefined ? "gcc is not installed" : false);
 
-/** A folder that goes at the end. */
-class Folder implements Disposable {
+/** A temporary folder, which is deleted when it is disposed. */
+class TemporaryFolder implements Disposable {
   readonly path: string = mkdtempSync("/tmp/poolpass-shim-");
 
-  /** Puts a copy of the library there. */
+  /** Copies the sources of the library into the folder. */
   copyLibrary(): this {
     for (const part of ["ffi", "src"]) {
       cpSync(new URL(`../../${part}`, import.meta.url), `${this.path}/${part}`, { recursive: true });
@@ -34,25 +34,29 @@ class Folder implements Disposable {
   }
 }
 
-test("the library stays loaded when it is closed: a thread may be in a call of it", { skip }, () => {
-  using folder = new Folder();
+test("the library stays loaded when it is closed, because a thread may be inside a call", { skip }, () => {
+  using folder = new TemporaryFolder();
   const path = `${folder.path}/shim.so`;
   writeFileSync(path, Uint8Array.fromBase64(x86_64.library));
   dlopen(path, { poolpass_getpid: { parameters: [], result: "i32" } }).close();
   assert(readFileSync("/proc/self/maps", "utf8").includes(path));
 });
 
-test("Workers that end while they wait leave the other threads as they were, and one library", { skip }, async () => {
-  using folder = new Folder();
-  await using child = startScript("children/ended_worker.ts", [`${folder.path}/socket`], {
-    permissions: ["--allow-all"],
-  });
-  assertEquals([await child.nextLine(), await child.nextLine()], ["received 7", "libraries 1"]);
-  assertEquals(await child.ended, 0);
-});
+test(
+  "Workers that end while they wait do not affect other threads, and one library stays loaded",
+  { skip },
+  async () => {
+    using folder = new TemporaryFolder();
+    await using child = startScript("children/ended_worker.ts", [`${folder.path}/socket`], {
+      permissions: ["--allow-all"],
+    });
+    assertEquals([await child.nextLine(), await child.nextLine()], ["received 7", "libraries 1"]);
+    assertEquals(await child.ended, 0);
+  },
+);
 
 test("another version of poolpass in the same process calls its own library", { skip: withoutCompiler }, async () => {
-  using folder = new Folder().copyLibrary();
+  using folder = new TemporaryFolder().copyLibrary();
   const own = `${folder.path}/ffi/shim`;
   const source = readFileSync(`${own}/shim.c`, "utf8");
   writeFileSync(`${own}/shim.c`, source.replace(/(EXPORT int poolpass_getpid\(void\)).*/, "$1 { return 42; }"));
@@ -64,8 +68,8 @@ test("another version of poolpass in the same process calls its own library", { 
   assertEquals(shim().poolpass_getpid(), process.pid);
 });
 
-test("memory of another copy's software device is none of this one's", { skip }, async () => {
-  using folder = new Folder().copyLibrary();
+test("a kernel cannot access memory of another copy's software device", { skip }, async () => {
+  using folder = new TemporaryFolder().copyLibrary();
   const { open: openOther } = await import(`${folder.path}/src/open.ts`) as typeof import("../../src/open.ts");
   using cuda = open({ driver: "software" });
   using other = openOther({ driver: "software" });
@@ -80,8 +84,8 @@ test("memory of another copy's software device is none of this one's", { skip },
 
 for (const driver of driversUnderTest.filter(({ name }) => name !== "software")) {
   const skip = driver.skip || tooFewDevices(driver, 2);
-  test(`two copies of poolpass on one thread reach the devices that they name [${driver.name}]`, { skip }, async () => {
-    using folder = new Folder().copyLibrary();
+  test(`two copies of poolpass on one thread use the devices that they name [${driver.name}]`, { skip }, async () => {
+    using folder = new TemporaryFolder().copyLibrary();
     const { CudaDriver } = await import(
       `${folder.path}/ffi/cuda_driver.ts`
     ) as typeof import("../../ffi/cuda_driver.ts");
@@ -89,7 +93,7 @@ for (const driver of driversUnderTest.filter(({ name }) => name !== "software"))
     const one = drivers.adopt(driver.open(), (driver) => driver.close());
     const options = driver.name === "cuda" ? {} : { cudart: null };
     const other = drivers.adopt(new CudaDriver(options), (driver) => driver.close());
-    // The devices can be told apart by what they have lost since.
+    // Tells the devices apart by the change of their free memory.
     const free = [one.memGetInfo(0).free, one.memGetInfo(1).free] as const;
     drivers.adopt(one.malloc(0, 2 ** 30), (address) => one.free(0, address));
     for (let round = 0; round < 2; round++) {

@@ -1,6 +1,6 @@
 /**
- * What a script meets on machines that are simulated here: libraries that export what those of other CUDA versions do, and
- * answer as other drivers do. `docs/other_machines.md` says what of it was seen on a real one.
+ * Tests the library on simulated machines: libraries that export the functions of other CUDA versions and behave like
+ * other drivers. `docs/other_machines.md` says which results were confirmed on a real machine.
  */
 import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
@@ -24,18 +24,18 @@ import {
 } from "./other_machines/machines.ts";
 import { test } from "../support/test.ts";
 
-type Look = Record<string, string>;
+type Outcomes = Record<string, string>;
 type Environment = Readonly<Record<string, string>>;
 
-/** Node keeps here what it makes of a script, so that the next process starts sooner. */
+/** Node caches compiled scripts here, so that later processes start sooner. */
 const compileCache = mkdtempSync("/tmp/poolpass-compiled-");
 after(() => rmSync(compileCache, { recursive: true }));
 
 const instead = "or set POOLPASS_DRIVER=software to run without a GPU";
 const wholeGpu = "GPU-a0a1a2a3-a4a5-a6a7-a8a9-aaabacadae00";
 
-/** What can be used on a machine of today. */
-const everything: Look = {
+/** The outcomes on a current machine. */
+const everything: Outcomes = {
   open: "CUDA 13000, libcudart undefined",
   device: `Simulated GPU, ${wholeGpu}`,
   "find by UUID": "works",
@@ -58,32 +58,32 @@ function simulationTest(name: string, body: () => Promise<void> | void, skip: st
   test(name, { skip }, body);
 }
 
-/** What a process finds, with these libraries before any other, on each of the machines in turn. */
-async function lookAt(
+/** Returns the outcomes of a process on each of the machines. The process finds these libraries first. */
+async function outcomesOn(
   libraries: Libraries,
   machines: readonly (Machine | Machine[] | "as it is" | "darwin")[],
   env: Environment = {},
-): Promise<Look[]> {
+): Promise<Outcomes[]> {
   const args = machines.map((machine) =>
     typeof machine === "string" ? machine : [machine].flat().map((machine) => settingsOf(machine).join()).join(";")
   );
-  await using child = startScript("ffi/other_machines/look.ts", args, {
+  await using child = startScript("ffi/other_machines/try_features.ts", args, {
     env: { LD_LIBRARY_PATH: libraries.folder, ...env },
   });
-  const looks: Look[] = [];
+  const outcomes: Outcomes[] = [];
   for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) {
-    looks.push(JSON.parse(line));
+    outcomes.push(JSON.parse(line));
   }
   assertEquals(await child.ended, 0, await child.errors());
-  return looks;
+  return outcomes;
 }
 
 function needsDriver(what: string, { needed, installed }: { needed: string; installed: string }): string {
   return `${what} needs CUDA ${needed}, and the installed driver is for CUDA ${installed}; install a newer driver`;
 }
 
-/** What is off before CUDA 12.2. */
-function withoutPoolOptions(installed: string): Look {
+/** Returns the outcomes that differ before CUDA 12.2. */
+function withoutPoolOptions(installed: string): Outcomes {
   const error = (place: string, what: string) =>
     `CudaError: Cannot create a pool with handleType "none" ${place}: ${
       needsDriver(what, { needed: "12.2", installed })
@@ -95,9 +95,9 @@ function withoutPoolOptions(installed: string): Look {
 }
 
 const typedefs = "/usr/local/cuda/include/cudaTypedefs.h";
-const noHeader = existsSync(typedefs) ? undefined : `there is no ${typedefs}`;
+const noHeader = existsSync(typedefs) ? undefined : `${typedefs} does not exist`;
 
-simulationTest("the version that first had a function is the one of CUDA's own header", () => {
+simulationTest("minimumVersions agrees with CUDA's header", () => {
   const header = readFileSync(typedefs, "utf8");
   const versionsOf = (name: string) =>
     [...header.matchAll(new RegExp(`\\bPFN_${name}_v(\\d+)\\)`, "g"))].map(([, version]) => Number(version))
@@ -109,30 +109,30 @@ simulationTest("the version that first had a function is the one of CUDA's own h
   }
 }, noHeader);
 
-simulationTest("with the drivers of CUDA 11.4, 12 and 13 all works but what they are too old for", async () => {
+simulationTest("with drivers for CUDA 11.4, 12 and 13, all features work except later ones", async () => {
   using libraries = new Libraries().addDriver(11040);
   const versions = [11040, 12000, 12010, 12020, 12090, 13000];
-  const looks = await lookAt(libraries, versions.map((version) => machine({ version })));
+  const outcomes = await outcomesOn(libraries, versions.map((version) => machine({ version })));
   const expected = [withoutPoolOptions("11.4"), withoutPoolOptions("12.0"), withoutPoolOptions("12.1"), {}, {}, {}];
   for (const [index, version] of versions.entries()) {
     const open = `CUDA ${version}, libcudart undefined`;
-    assertEquals(looks[index], { ...everything, open, ...expected[index] });
+    assertEquals(outcomes[index], { ...everything, open, ...expected[index] });
   }
 });
 
-simulationTest("with the driver of CUDA 11.2, whose functions lack one, all works but what came later", async () => {
+simulationTest("with a driver for CUDA 11.2, all features work except later ones", async () => {
   using libraries = new Libraries().addDriver(11020);
-  const [look] = await lookAt(libraries, [machine({ version: 11020 })]);
-  assertEquals(look, { ...everything, open: "CUDA 11020, libcudart undefined", ...withoutPoolOptions("11.2") });
+  const [outcome] = await outcomesOn(libraries, [machine({ version: 11020 })]);
+  assertEquals(outcome, { ...everything, open: "CUDA 11020, libcudart undefined", ...withoutPoolOptions("11.2") });
 });
 
-simulationTest("with the driver of CUDA 11.0 pools are off, and the rest works", async () => {
+simulationTest("with a driver for CUDA 11.0, all features work except pools", async () => {
   using libraries = new Libraries().addDriver(11000);
-  const [look] = await lookAt(libraries, [machine({ version: 11000 })]);
+  const [outcome] = await outcomesOn(libraries, [machine({ version: 11000 })]);
   const needs = (what: string) => needsDriver(what, { needed: "11.2", installed: "11.0" });
   const pool = (type: string) =>
     `CudaError: Cannot create a pool with handleType "${type}" on device 0: ${needs("cuMemPoolCreate")}`;
-  assertEquals(look, {
+  assertEquals(outcome, {
     ...everything,
     open: "CUDA 11000, libcudart undefined",
     pool: pool("none"),
@@ -144,17 +144,17 @@ simulationTest("with the driver of CUDA 11.0 pools are off, and the rest works",
   });
 });
 
-simulationTest("an older driver is refused, with the version that is needed", async () => {
+simulationTest("open refuses an older driver and names the required version", async () => {
   using libraries = new Libraries().addDriver(10010);
-  const [look] = await lookAt(libraries, [machine({ version: 10010 })]);
+  const [outcome] = await outcomesOn(libraries, [machine({ version: 10010 })]);
   const reason = "the installed driver is for CUDA 10.1, and pools need 11.2; install a newer driver";
-  assertEquals(look, { open: `Error: Cannot use CUDA: ${reason}, ${instead}` });
+  assertEquals(outcome, { open: `Error: Cannot use CUDA: ${reason}, ${instead}` });
 });
 
-simulationTest("a driver of the future may lack a function: its feature is off", async () => {
+simulationTest("a future driver without a function only disables its feature", async () => {
   using libraries = new Libraries().addDriver(15010, { without: ["cuDeviceGetDefaultMemPool"] });
-  const [look] = await lookAt(libraries, [machine({ version: 15010 })]);
-  assertEquals(look, {
+  const [outcome] = await outcomesOn(libraries, [machine({ version: 15010 })]);
+  assertEquals(outcome, {
     ...everything,
     open: "CUDA 15010, libcudart undefined",
     "default pool": "CudaError: Cannot get the pool of device 0: the installed library for CUDA 15.1 has no " +
@@ -162,37 +162,37 @@ simulationTest("a driver of the future may lack a function: its feature is off",
   });
 });
 
-simulationTest("a libcudart that is newer than the driver is passed over for an older one", async () => {
+simulationTest("an older libcudart is used if one is newer than the driver", async () => {
   using libraries = new Libraries().addDriver(12040)
     .addRuntime("libcudart.so.13", { version: 13000, result: 35 })
     .addRuntime("libcudart.so.12", { version: 12060 });
-  const [look] = await lookAt(libraries, [machine({ version: 12040 })]);
-  assertEquals(look, { ...everything, open: "CUDA 12040, libcudart 12060" });
+  const [outcome] = await outcomesOn(libraries, [machine({ version: 12040 })]);
+  assertEquals(outcome, { ...everything, open: "CUDA 12040, libcudart 12060" });
 });
 
-simulationTest("where every libcudart is newer than the driver, the driver serves alone", async () => {
+simulationTest("no libcudart is used if all are newer than the driver", async () => {
   using libraries = new Libraries().addDriver(12040)
     .addRuntime("libcudart.so.13", { version: 13000, result: 35 })
     .addRuntime("libcudart.so.14", { version: 14000, result: 35 })
     .addRuntime("libcudart.so", { version: 14000, result: 35 });
-  const [look] = await lookAt(libraries, [machine({ version: 12040 })]);
-  assertEquals(look, { ...everything, open: "CUDA 12040, libcudart undefined" });
+  const [outcome] = await outcomesOn(libraries, [machine({ version: 12040 })]);
+  assertEquals(outcome, { ...everything, open: "CUDA 12040, libcudart undefined" });
 });
 
 simulationTest(
-  "a libcudart of a version that nobody knows yet is used where it is found by its plain name",
+  "a libcudart of an unknown version is found by its unversioned name",
   async () => {
     using libraries = new Libraries().addDriver(15010).addRuntime("libcudart.so", { version: 15010 });
-    const [look] = await lookAt(libraries, [machine({ version: 15010 })]);
-    assertEquals(look, { ...everything, open: "CUDA 15010, libcudart 15010" });
+    const [outcome] = await outcomesOn(libraries, [machine({ version: 15010 })]);
+    assertEquals(outcome, { ...everything, open: "CUDA 15010, libcudart 15010" });
   },
 );
 
-simulationTest("an older libcudart on a newer driver has no room for what came later", async () => {
+simulationTest("an older libcudart on a newer driver disables later features", async () => {
   using libraries = new Libraries().addDriver(13000).addRuntime("libcudart.so.13", { version: 11080 });
-  const [look] = await lookAt(libraries, [machine()]);
+  const [outcome] = await outcomesOn(libraries, [machine()]);
   const needs = "needs CUDA 12.2, and the installed libcudart is for CUDA 11.8; install a newer libcudart";
-  assertEquals(look, {
+  assertEquals(outcome, {
     ...everything,
     open: "CUDA 13000, libcudart 11080",
     maxSize: `CudaError: Cannot create a pool with handleType "none" on device 0: maxSize ${needs}`,
@@ -201,90 +201,101 @@ simulationTest("an older libcudart on a newer driver has no room for what came l
   });
 });
 
-simulationTest("a driver that does not start is an error with what to try, not the software device", async () => {
-  using libraries = new Libraries().addDriver(13000);
-  const outcomes: Readonly<Record<number, string>> = {
-    1: "cudaErrorInvalidValue (1); ",
-    3: "cudaErrorInitializationError (3); check with nvidia-smi that the driver works; a container may lack a part " +
-      "of it, ",
-    34:
-      "cudaErrorStubLibrary (34); the libcuda.so.1 that was found is the toolkit's stub, which is only for linking: " +
-      "remove its folder from LD_LIBRARY_PATH, and install the driver or start the container with its GPUs, ",
-    46:
-      "cudaErrorDevicesUnavailable (46); another process may have exclusive use of the GPU: see its compute mode in " +
-      "nvidia-smi, ",
-    304: "cudaErrorOperatingSystem (304); the system refused a request of the driver: a sandbox may hide " +
-      "/dev/nvidia*, /proc/driver/nvidia or /proc/self from it, ",
-    802: "cudaErrorSystemNotReady (802); a service that the GPUs need is not running: with NVSwitch, start " +
-      "nvidia-fabricmanager, ",
-    803: "cudaErrorSystemDriverMismatch (803); libcuda and the kernel module have different versions: restart the " +
-      "machine after a driver update, and give a container the libraries of its host, ",
-    804:
-      "cudaErrorCompatNotSupportedOnDevice (804); this GPU does not support a libcuda that is newer than its driver: " +
-      "remove the cuda-compat folder from LD_LIBRARY_PATH, ",
-    999: "cudaErrorUnknown (999); the driver may lack permission for a file /dev/nvidia*, or the kernel module " +
-      "nvidia-uvm may not be loaded: try nvidia-modprobe -u, and see dmesg, ",
-  };
-  const machines = Object.keys(outcomes).map((result) => machine({ initResult: Number(result) }));
-  const expected = Object.values(outcomes).map((outcome) => ({
-    open: `CudaError: Cannot use CUDA: cuInit failed: ${outcome}${instead}`,
-  }));
-  assertEquals(await lookAt(libraries, machines), expected);
-});
+simulationTest(
+  "if cuInit fails, open throws with a suggestion and does not fall back to the software device",
+  async () => {
+    using libraries = new Libraries().addDriver(13000);
+    const outcomes: Readonly<Record<number, string>> = {
+      1: "cudaErrorInvalidValue (1); ",
+      3: "cudaErrorInitializationError (3); check with nvidia-smi that the driver works; a container may lack a part " +
+        "of it, ",
+      34:
+        "cudaErrorStubLibrary (34); the libcuda.so.1 that was found is the toolkit's stub, which is only for linking: " +
+        "remove its folder from LD_LIBRARY_PATH, and install the driver or start the container with its GPUs, ",
+      46:
+        "cudaErrorDevicesUnavailable (46); another process may have exclusive use of the GPU: see its compute mode in " +
+        "nvidia-smi, ",
+      304: "cudaErrorOperatingSystem (304); the system refused a request of the driver: a sandbox may hide " +
+        "/dev/nvidia*, /proc/driver/nvidia or /proc/self from it, ",
+      802: "cudaErrorSystemNotReady (802); a service that the GPUs need is not running: with NVSwitch, start " +
+        "nvidia-fabricmanager, ",
+      803: "cudaErrorSystemDriverMismatch (803); libcuda and the kernel module have different versions: restart the " +
+        "machine after a driver update, and give a container the libraries of its host, ",
+      804:
+        "cudaErrorCompatNotSupportedOnDevice (804); this GPU does not support a libcuda that is newer than its driver: " +
+        "remove the cuda-compat folder from LD_LIBRARY_PATH, ",
+      999: "cudaErrorUnknown (999); the driver may lack permission for a file /dev/nvidia*, or the kernel module " +
+        "nvidia-uvm may not be loaded: try nvidia-modprobe -u, and see dmesg, ",
+    };
+    const machines = Object.keys(outcomes).map((result) => machine({ initResult: Number(result) }));
+    const expected = Object.values(outcomes).map((outcome) => ({
+      open: `CudaError: Cannot use CUDA: cuInit failed: ${outcome}${instead}`,
+    }));
+    assertEquals(await outcomesOn(libraries, machines), expected);
+  },
+);
 
 const cudaErrorNoDevice = 100;
 const noDevice = [machine({ initResult: cudaErrorNoDevice }), machine({ deviceCount: 0 })];
-const forbidsDeviceFiles = forbiddenDeviceFile() === undefined ? undefined : "device files here may not be opened";
+const forbidsDeviceFiles = forbiddenDeviceFile() === undefined
+  ? undefined
+  : "device files exist here but cannot be opened";
 
-simulationTest("a driver that reports no device leaves the software device", async () => {
+simulationTest("if the driver reports no device, open uses the software device", async () => {
   using libraries = new Libraries().addDriver(13000);
   const software = { open: "the software device" };
   const wanted = { POOLPASS_DRIVER: "cuda", CUDA_VISIBLE_DEVICES: "-1" };
   const none =
     'CudaUnavailableError: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide ' +
     "devices";
-  const [looks, refusals] = await Promise.all([
-    lookAt(libraries, noDevice),
-    lookAt(libraries, noDevice, wanted),
+  const [outcomes, refusals] = await Promise.all([
+    outcomesOn(libraries, noDevice),
+    outcomesOn(libraries, noDevice, wanted),
   ]);
-  assertEquals(looks, [software, software]);
+  assertEquals(outcomes, [software, software]);
   assertEquals(refusals, [{ open: none }, { open: none }]);
 }, noCompiler ?? forbidsDeviceFiles);
 
 const hasDriver = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;
 
-simulationTest("with no libcuda at all it says where to get one, if CUDA was asked for", async () => {
+simulationTest("without libcuda, open with driver cuda says where to get one", async () => {
   using libraries = new Libraries();
-  const [look] = await lookAt(libraries, ["as it is"], { POOLPASS_DRIVER: "cuda" });
-  assertEquals(look, {
+  const [outcome] = await outcomesOn(libraries, ["as it is"], { POOLPASS_DRIVER: "cuda" });
+  assertEquals(outcome, {
     open: "CudaUnavailableError: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or add its " +
       "folder to LD_LIBRARY_PATH (/usr/lib/wsl/lib under WSL 2)",
   });
-}, hasDriver ? "there is a driver" : undefined);
+}, hasDriver ? "a driver is installed" : undefined);
 
-simulationTest("a libcuda that is there and does not load is an error, not the software device", async () => {
-  using parts = new Libraries().addDriverWithoutItsParts();
-  const [look] = await lookAt(parts, ["as it is"]);
-  assert(look!.open!.startsWith("Error: Cannot use CUDA: libcuda.so.1 does not load: "), look!.open);
-  assert(look!.open!.includes("libpart.so: cannot open shared object file: No such file or directory"), look!.open);
-  assert(look!.open!.endsWith(`; ${instead}`), look!.open);
-});
+simulationTest(
+  "if libcuda exists but does not load, open throws and does not fall back to the software device",
+  async () => {
+    using parts = new Libraries().addIncompleteDriver();
+    const [outcome] = await outcomesOn(parts, ["as it is"]);
+    assert(outcome!.open!.startsWith("Error: Cannot use CUDA: libcuda.so.1 does not load: "), outcome!.open);
+    assert(
+      outcome!.open!.includes("libpart.so: cannot open shared object file: No such file or directory"),
+      outcome!.open,
+    );
+    assert(outcome!.open!.endsWith(`; ${instead}`), outcome!.open);
+  },
+);
 
-simulationTest("elsewhere than on Linux there is the software device, and CUDA says why not", async () => {
+simulationTest("outside Linux, open uses the software device, and with driver cuda fails with the reason", async () => {
   using libraries = new Libraries();
-  assertEquals(await lookAt(libraries, ["darwin"]), [{
+  assertEquals(await outcomesOn(libraries, ["darwin"]), [{
     open: "the software device",
     cuda: "CudaUnavailableError: Cannot use CUDA: it needs Linux, and this is darwin",
   }]);
 }, undefined);
 
 const noNamespace = process.getuid?.() !== 0 || spawnSync("unshare", ["-m", "true"]).status !== 0
-  ? "it takes root and mount namespaces to hide /dev"
+  ? "hiding /dev requires root and mount namespaces"
   : undefined;
 
-simulationTest("device files that may not be opened are an error, though libcuda says that there is no device", () => {
+simulationTest("if device files cannot be opened, open throws although libcuda reports no device", () => {
   using libraries = new Libraries().addDriver(13000);
-  const script = fileURLToPath(new URL("./other_machines/look.ts", import.meta.url));
+  const script = fileURLToPath(new URL("./other_machines/try_features.ts", import.meta.url));
   const runtime = "Deno" in globalThis ? ["run", "--no-prompt", "--no-check", "--allow-all"] : [];
   const files =
     "for file in null urandom; do cp -a /dev/$file /mnt/; done; touch /mnt/nvidiactl; chmod 600 /mnt/nvidiactl";
@@ -319,20 +330,20 @@ const cannotShare =
   "cudaErrorInvalidValue (1); this driver may not support pools that can be shared, as under WSL 2: use handleType " +
   '"none", whose pools no other process can import';
 
-simulationTest("under WSL 2 no pool can be shared, whatever the device says of itself", async () => {
+simulationTest("under WSL 2, pools cannot be shared whatever the device reports", async () => {
   using libraries = new Libraries().addDriver(13000);
-  const wsl = { handleTypesTaken: 0, ipcEvents: 0 };
-  const machines = [machine({ ...wsl, handleTypesTold: 0 }), machine({ ...wsl, handleTypesTold: 1 })];
+  const wsl = { acceptedHandleTypes: 0, ipcEvents: 0 };
+  const machines = [machine({ ...wsl, reportedHandleTypes: 0 }), machine({ ...wsl, reportedHandleTypes: 1 })];
   const off = {
     share: cannotShare,
     offer: cannotShare,
     "interprocess event": "CudaError: Cannot create an event on device 0: cudaEventCreateWithFlags failed: " +
       'cudaErrorNotSupported (801); attribute("ipcEventSupport") is 1 if other processes can open it',
   };
-  for (const look of await lookAt(libraries, machines)) assertEquals(look, { ...everything, ...off });
+  for (const outcome of await outcomesOn(libraries, machines)) assertEquals(outcome, { ...everything, ...off });
 });
 
-simulationTest("device_query says what a machine lacks, and why", async () => {
+simulationTest("device_query prints what a machine lacks, and why", async () => {
   using libraries = new Libraries().addDriver(13000);
   const rowsOn = async (machine: Machine) => {
     const env = { LD_LIBRARY_PATH: libraries.folder, MACHINE: settingsOf(machine).join() };
@@ -345,7 +356,7 @@ simulationTest("device_query says what a machine lacks, and why", async () => {
     return Object.fromEntries(rows);
   };
   const [wsl, old] = await Promise.all([
-    rowsOn(machine({ handleTypesTold: 0, handleTypesTaken: 0, ipcEvents: 0 })),
+    rowsOn(machine({ reportedHandleTypes: 0, acceptedHandleTypes: 0, ipcEvents: 0 })),
     rowsOn(machine({ version: 11020 })),
   ]);
   assertEquals(wsl["memory pools"], "yes");
@@ -356,26 +367,26 @@ simulationTest("device_query says what a machine lacks, and why", async () => {
   assertEquals(old["host pools"], "not asked: needs CUDA 13.0");
 });
 
-simulationTest("the parts of one GPU have names of their own, as nvidia-smi has them", async () => {
+simulationTest("MIG instances of one GPU have different UUIDs, as in nvidia-smi", async () => {
   const machines = [0, 1, 2].map((migInstance) => machine({ migInstance }));
-  const part = (digits: string) => `Simulated GPU MIG 1g.5gb, MIG-${digits}a1a2a3-a4a5-a6a7-a8a9-aaabacadae00`;
+  const instance = (digits: string) => `Simulated GPU MIG 1g.5gb, MIG-${digits}a1a2a3-a4a5-a6a7-a8a9-aaabacadae00`;
   using libraries = new Libraries().addDriver(11040);
   using older = new Libraries().addDriver(11020);
-  const [[between, ...looks], olderLooks] = await Promise.all([
-    lookAt(libraries, [[machines[1]!, machines[2]!], ...machines]),
-    lookAt(older, machines.map((machine) => ({ ...machine, version: 11020 }))),
+  const [[between, ...outcomes], olderOutcomes] = await Promise.all([
+    outcomesOn(libraries, [[machines[1]!, machines[2]!], ...machines]),
+    outcomesOn(older, machines.map((machine) => ({ ...machine, version: 11020 }))),
   ]);
-  assertEquals(looks.map(({ device }) => device), [everything.device, part("a1"), part("a2")]);
-  for (const look of looks) assertEquals([look["find by UUID"], look.offer], ["works", "works"]);
+  assertEquals(outcomes.map(({ device }) => device), [everything.device, instance("a1"), instance("a2")]);
+  for (const outcome of outcomes) assertEquals([outcome["find by UUID"], outcome.offer], ["works", "works"]);
   const other = "GPU-a1a1a2a3-a4a5-a6a7-a8a9-aaabacadae00";
   assertEquals(between, {
     offer: `SharingError: Cannot map memory of device ${other}: this process does not see it; see CUDA_VISIBLE_DEVICES`,
   });
-  // Before CUDA 11.4 there is one UUID for all parts of a GPU.
-  assertEquals(olderLooks.map(({ device }) => device), [everything.device, part("a0"), part("a0")]);
+  // Before CUDA 11.4, all MIG instances of a GPU have the same UUID.
+  assertEquals(olderOutcomes.map(({ device }) => device), [everything.device, instance("a0"), instance("a0")]);
 });
 
-test("texts of a UUID are the same device's whether they say that it is a part or not", () => {
+test("UUIDs with the prefixes GPU and MIG compare equal", () => {
   const uuid = Uint8Array.from({ length: 16 }, (_, index) => index);
   assertEquals(formatUuid(uuid, "MIG"), "MIG-00010203-0405-0607-0809-0a0b0c0d0e0f");
   assertEquals(parseUuid(formatUuid(uuid, "MIG")), uuid);
@@ -383,7 +394,7 @@ test("texts of a UUID are the same device's whether they say that it is a part o
   assert(!isSameUuid(formatUuid(uuid), formatUuid(uuid.with(15, 1))));
 });
 
-test("CUDA_VISIBLE_DEVICES names software devices as CUDA's own are named", () => {
+test("CUDA_VISIBLE_DEVICES selects software devices as it selects CUDA devices", () => {
   const uuids = ["GPU-aaaa0000-01", "GPU-aaaa0000-02", "GPU-bbbb0000-03"];
   const cases: [value: string | undefined, devices: number[]][] = [
     [undefined, [0, 1, 2]],
@@ -398,10 +409,10 @@ test("CUDA_VISIBLE_DEVICES names software devices as CUDA's own are named", () =
     ["0x1", []],
     ["GPU-bbbb", [2]],
     ["GPU-aaaa0000-02,0", [1, 0]],
-    // A begin of two UUIDs names neither.
+    // A prefix of two UUIDs selects neither.
     ["2,GPU-aaaa,0", [2]],
     ["gpu-bbbb", []],
-    // No software device is a part of another.
+    // Software devices have no MIG instances.
     ["MIG-bbbb0000-03", []],
     ["0,MIG-GPU-bbbb0000-03/1/0,1", [0]],
     ["1,1", []],
@@ -409,14 +420,14 @@ test("CUDA_VISIBLE_DEVICES names software devices as CUDA's own are named", () =
   for (const [value, devices] of cases) assertEquals(visibleDevices(value, uuids), devices, value);
 });
 
-test("a device file is forbidden only where it is there and may not be opened", () => {
+test("a device file is forbidden only if it exists and cannot be opened", () => {
   const folder = mkdtempSync("/tmp/poolpass-device-files-");
   try {
     assertEquals(forbiddenDeviceFile(folder), undefined);
     writeFileSync(`${folder}/nvidiactl`, "");
     assertEquals(forbiddenDeviceFile(folder), undefined);
     chmodSync(`${folder}/nvidiactl`, 0);
-    // Root may open all files.
+    // Root can open all files.
     assertEquals(forbiddenDeviceFile(folder), process.getuid?.() === 0 ? undefined : `${folder}/nvidiactl`);
   } finally {
     rmSync(folder, { recursive: true });

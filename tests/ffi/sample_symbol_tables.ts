@@ -1,13 +1,13 @@
 /**
- * What NVIDIA's IPC samples call and this library does not, because it has another way: attributes in place of the device
- * properties, whose layout differs by version; explicit pools; the driver library's occupancy of kernels that have no host
- * function, and its driver-API equivalents of the calls that programs make all the time. Bound all the same, so that the tests hold what
- * the samples name against the installed libraries.
+ * The functions that NVIDIA's IPC samples call and this library does not, because it uses others: attributes instead of
+ * the device properties, whose layout differs between versions; explicit pools; the driver library's occupancy for
+ * kernels without a host function, and its equivalents of the calls that programs make most often. They are bound here
+ * so that the tests check every function of the samples with the installed libraries.
  *
  * @module
  */
 
-/** Functions of libcudart; each returns a `cudaError_t`. */
+/** Functions of libcudart. Each returns a `cudaError_t`. */
 export const sampleRuntimeSymbols = {
   cudaGetDeviceProperties: {
     parameters: ["buffer", /* struct cudaDeviceProp *prop */ "i32" /* int device */],
@@ -56,7 +56,7 @@ export const sampleRuntimeSymbols = {
   },
 } as const;
 
-/** Functions of libcuda; each returns a `CUresult`. */
+/** Functions of libcuda. Each returns a `CUresult`. */
 export const sampleDriverSymbols = {
   cuDeviceGet: { parameters: ["buffer", /* CUdevice *device */ "i32" /* int ordinal */], result: "i32" },
 } as const;

@@ -1,6 +1,6 @@
 /**
- * The functions of CUDA that NVIDIA's samples `streamOrderedAllocationIPC` and `simpleIPC` call, and a way to call each as
- * C does.
+ * The functions of CUDA that NVIDIA's samples `streamOrderedAllocationIPC` and `simpleIPC` call, and a way to call them
+ * directly.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { dlopen } from "../../ffi/host.ts";
 import { ipcFunctions } from "../../ffi/ipc_functions.ts";
 import { sampleDriverSymbols, sampleRuntimeSymbols } from "./sample_symbol_tables.ts";
 
-/** What the description of `streamOrderedAllocationIPC` lists. */
+/** The functions that the description of `streamOrderedAllocationIPC` lists. */
 export const streamOrderedAllocationIpcSymbols: readonly string[] = [
   "cuDeviceGet",
   "cuDeviceGetAttribute",
@@ -39,7 +39,7 @@ export const streamOrderedAllocationIpcSymbols: readonly string[] = [
   "cudaStreamSynchronize",
 ];
 
-/** What the description of `simpleIPC` lists. */
+/** The functions that the description of `simpleIPC` lists. */
 export const simpleIpcSymbols: readonly string[] = [
   "cudaDeviceCanAccessPeer",
   "cudaDeviceEnablePeerAccess",
@@ -66,7 +66,7 @@ export const simpleIpcSymbols: readonly string[] = [
   "cudaStreamWaitEvent",
 ];
 
-/** The functions of libcudart by which a kernel is found without a host function. */
+/** The functions of libcudart that find a kernel without a host function. */
 const librarySymbols = {
   cudaLibraryLoadData: {
     parameters: [
@@ -92,7 +92,7 @@ const librarySymbols = {
   cudaLibraryUnload: { parameters: ["u64" /* cudaLibrary_t library */], result: "i32" },
 } as const;
 
-/** The names that are bound, by libcudart's tables or libcuda's. */
+/** The names of all bound functions of libcudart and libcuda. */
 export const boundSymbols: readonly string[] = [
   ...Object.keys(libcudart),
   ...Object.keys(sampleRuntimeSymbols),
@@ -101,19 +101,19 @@ export const boundSymbols: readonly string[] = [
   ...Object.keys(sampleDriverSymbols),
 ];
 
-/** CUDA's functions as they are, and which of them were called. */
+/** CUDA's functions, and the names of those that were called. */
 export interface RawCuda {
-  /** Calls a function by its name and gives its result: a `cudaError_t` or a `CUresult`. */
+  /** Calls a function by its name and returns its result: a `cudaError_t` or a `CUresult`. */
   call(name: string, ...args: (Uint8Array | bigint | number)[]): number;
   readonly called: ReadonlySet<string>;
 }
 
 type RawFunction = (...args: (Uint8Array | bigint | number)[]) => number;
 
-/** Why the functions cannot be called here; undefined where they can. */
+/** Returns why the functions cannot be called here, or undefined if they can. */
 export function rawCudaRefusal(): string | undefined {
   try {
-    return loadCudaLibraries({}).runtimePath === undefined ? "needs libcudart, and there is none" : undefined;
+    return loadCudaLibraries({}).runtimePath === undefined ? "libcudart is not installed" : undefined;
   } catch (error) {
     return (error as Error).message;
   }
@@ -135,7 +135,7 @@ export function openRawCuda(): RawCuda {
     call(name, ...args) {
       called.add(name);
       const found = functions[name];
-      if (found === undefined) throw new Error(`Cannot call ${name}: no library has it`);
+      if (found === undefined) throw new Error(`Cannot call ${name}: no library exports it`);
       return found(...args);
     },
   };

@@ -18,13 +18,13 @@ import { test } from "../support/test.ts";
 const symbols = [...new Set([...streamOrderedAllocationIpcSymbols, ...simpleIpcSymbols])].sort();
 const deviceLocation = 1;
 const memoryByteLength = 4096n;
-const text = new TextEncoder();
+const encoder = new TextEncoder();
 
-test("each function that the two samples list is bound", () => {
+test("every function of the two samples is bound", () => {
   assertEquals(symbols.filter((name) => !boundSymbols.includes(name)), []);
 });
 
-test("each function that the two samples list is called", { skip: rawCudaRefusal() ?? false }, async () => {
+test("every function of the two samples can be called", { skip: rawCudaRefusal() ?? false }, async () => {
   const cuda = openRawCuda();
   const out = new BigUint64Array(2);
   const outBytes = new Uint8Array(out.buffer);
@@ -51,7 +51,7 @@ test("each function that the two samples list is called", { skip: rawCudaRefusal
 
   call("cudaDeviceCanAccessPeer", outBytes, 0, 0);
   assertEquals(intOut(), 0);
-  // A device is no peer of itself; the runtime keeps the error until it is asked for.
+  // A device is not a peer of itself. The runtime keeps the error until it is read.
   const refused = cuda.call("cudaDeviceEnablePeerAccess", 0, 0);
   assert(refused !== 0);
   assertEquals(cuda.call("cudaGetLastError"), refused);
@@ -101,8 +101,8 @@ test("each function that the two samples list is called", { skip: rawCudaRefusal
   assertEquals(await child.ended, 0);
   assertEquals(answer.bytes, [1, 2, 3, 4]);
 
-  const library = call("cudaLibraryLoadData", outBytes, text.encode(`${ptx}\0`), 0n, 0n, 0, 0n, 0n, 0);
-  const kernel = call("cudaLibraryGetKernel", outBytes, library, text.encode("fill\0"));
+  const library = call("cudaLibraryLoadData", outBytes, encoder.encode(`${ptx}\0`), 0n, 0n, 0, 0n, 0n, 0);
+  const kernel = call("cudaLibraryGetKernel", outBytes, library, encoder.encode("fill\0"));
   call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", outBytes, kernel, 256, 0n);
   assert(intOut() >= 1);
   call("cudaLibraryUnload", library);
@@ -119,7 +119,7 @@ test("each function that the two samples list is called", { skip: rawCudaRefusal
   assertEquals(symbols.filter((name) => !called.has(name)), []);
 });
 
-test("a call that failed leaves no error for the next to be blamed for", { skip: rawCudaRefusal() ?? false }, () => {
+test("a failed call leaves no error in cudaGetLastError", { skip: rawCudaRefusal() ?? false }, () => {
   const cuda = openRawCuda();
   const driver = new CudaDriver();
   const error = assertThrows(() => driver.malloc(0, 2 ** 50), CudaError);

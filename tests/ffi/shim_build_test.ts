@@ -14,14 +14,14 @@ import { test } from "../support/test.ts";
 
 function reasonToSkip(target: Target): string | undefined {
   const present = compilerVersion(target.compiler);
-  if (present === undefined) return `there is no ${target.compiler}`;
+  if (present === undefined) return `${target.compiler} is not installed`;
   const recorded = recordedVersion(target);
-  return present === recorded ? undefined : `it was built by ${recorded}, and here is ${present}`;
+  return present === recorded ? undefined : `it was built by ${recorded}, and ${present} is installed`;
 }
 
 for (const target of targets) {
   const skip = reasonToSkip(target);
-  const name = `the ${target.architecture} shim is what shim.c gives, byte for byte`;
+  const name = `the stored ${target.architecture} shim equals a build of shim.c, byte for byte`;
   test(name, { skip }, () => {
     assertEquals(buildModule(target), readModule(target));
   });
@@ -32,9 +32,9 @@ test("shim.c stays small", () => {
   assert(lines.length <= 300, `${lines.length} lines`);
 });
 
-const noCompiler = compilerVersion("gcc") === undefined ? "there is no gcc" : undefined;
+const noCompiler = compilerVersion("gcc") === undefined ? "gcc is not installed" : undefined;
 
-test("shim.c gives no warning, and has no state", { skip: noCompiler }, () => {
+test("shim.c compiles without warnings and has no state", { skip: noCompiler }, () => {
   const source = fileURLToPath(new URL("../../ffi/shim/shim.c", import.meta.url));
   const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"];
   const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;

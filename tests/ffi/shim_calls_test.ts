@@ -33,9 +33,9 @@ const takesByValue = `
     return which == 0 ? (unsigned long)open_memory : (unsigned long)open_event;
   }`;
 
-const noCompiler = compilerVersion("gcc") === undefined ? "there is no gcc" : undefined;
+const noCompiler = compilerVersion("gcc") === undefined ? "gcc is not installed" : undefined;
 
-test("a function that takes 64 bytes by value is called with them", { skip: noCompiler }, () => {
+test("a function that takes 64 bytes by value receives them", { skip: noCompiler }, () => {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
     writeFileSync(`${folder}/value.c`, takesByValue);
@@ -59,20 +59,20 @@ test("a function that takes 64 bytes by value is called with them", { skip: noCo
   }
 });
 
-test("the shim is loaded once, without a file of it left open", () => {
+test("the shim is loaded once, from memory", () => {
   assertEquals(shimRefusal(), undefined);
   assert(shim() === shim());
   const maps = readFileSync("/proc/self/maps", "utf8");
-  assert(maps.includes("/memfd:poolpass-shim"), "It is mapped from memory");
+  assert(maps.includes("/memfd:poolpass-shim"), "The shim is mapped from a memory file");
 });
 
-test("the environment and the number of the process need no permission but that for FFI", () => {
+test("the environment and the process id need only the permission for FFI", () => {
   assertEquals(environmentVariable("PATH"), process.env.PATH);
   assertEquals(environmentVariable("POOLPASS_NO_SUCH_VARIABLE"), undefined);
   assertEquals(shim().poolpass_getpid(), process.pid);
 });
 
-test("a long environment variable comes whole", () => {
+test("a long environment variable is read completely", () => {
   const script = fileURLToPath(new URL("../children/print_variable.ts", import.meta.url));
   const args = "Deno" in globalThis ? ["run", "--no-check", "--no-prompt", "--allow-ffi", script] : [script];
   const value = "ä".repeat(5000);
@@ -97,7 +97,7 @@ leakTest("a memory file is sealed against shrinking, and grows", () => {
   closeDescriptor(fd);
 });
 
-leakTest("a memory file is seen at any place of a 4 GiB memory, and taken out of it again", () => {
+leakTest("a memory file can be mapped anywhere in a 4 GiB memory and unmapped", () => {
   const memory = new Uint8Array(new WebAssembly.Memory({ initial: 65536, maximum: 65536, shared: true }).buffer);
   const fd = createMemoryFile("poolpass-test", 2 * pageSize);
   const at = 2 ** 32 - pageSize;
@@ -137,7 +137,7 @@ leakTest("a descriptor is duplicated, described, opened and closed", () => {
   assertThrows(() => describeDescriptor(987654), SystemError, "EBADF");
 });
 
-leakTest("what is no memory file has no seals", () => {
+leakTest("only memory files have seals", () => {
   for (
     const [path, type] of [["/dev/null", "character device"], ["/etc/passwd", "file"], ["/tmp", "folder"]] as const
   ) {

@@ -14,7 +14,7 @@ import { cudaHeaders } from "../support/cuda_headers.ts";
 import { test } from "../support/test.ts";
 
 const layouts: readonly StructLayout[] = [memPoolPropsLayout, memLocationLayout, memAccessDescLayout];
-/** The driver API's names of the same structs, with its own names for the fields that differ. */
+/** The driver API's names of the same structs. */
 const driverNames: Readonly<Record<string, string>> = {
   cudaMemPoolProps: "CUmemPoolProps",
   cudaMemLocation: "CUmemLocation",

@@ -1,30 +1,33 @@
-/* The functions of CUDA that take a handle of 64 bytes by value: these stand for them, and say what came. */
+/* Stand-ins for the functions of CUDA that take a 64-byte handle by value. They record their arguments. */
 #include <string.h>
 #include "shim_functions.h"
 
 typedef struct { char reserved[64]; } handle_by_value;
 
-static handle_by_value came;
-static void *out_came;
-static unsigned flags_came;
+static handle_by_value received;
+static void *received_out;
+static unsigned received_flags;
 static int calls;
 
-/* Spoils its own copy, as a callee may: what the caller has must stay as it is. No compiler may see that it is not read. */
+/*
+ * Overwrites its copy, as a callee may: the caller's bytes must not change. `noipa` keeps the compiler from removing
+ * the write.
+ */
 __attribute__((noipa)) static void take(handle_by_value *handle) {
-  came = *handle;
+  received = *handle;
   memset(handle, 0xee, sizeof *handle);
   calls++;
 }
 
 static int open_memory(void **out, handle_by_value handle, unsigned flags) {
-  out_came = out, flags_came = flags;
+  received_out = out, received_flags = flags;
   take(&handle);
   *out = (void *)0x123456789abcdef0;
   return 999;
 }
 
 static int open_event(void **out, handle_by_value handle) {
-  out_came = out;
+  received_out = out;
   take(&handle);
   *out = (void *)0x0fedcba987654321;
   return -7;
@@ -32,21 +35,21 @@ static int open_event(void **out, handle_by_value handle) {
 
 static void check_handle(unsigned char seed) {
   unsigned char handle[64], before[64];
-  /* A view of bytes may begin anywhere. */
-  unsigned char room[64 + 7];
+  /* A view may begin at any address. */
+  unsigned char buffer[64 + 7];
   void *out = NULL;
   for (int i = 0; i < 64; i++) handle[i] = before[i] = (unsigned char)(seed + 7 * i);
   for (int shift = 0; shift < 8; shift++) {
-    memcpy(room + shift, handle, 64);
-    CHECK(poolpass_ipc_open_mem_handle((uint64_t)(uintptr_t)open_memory, &out, room + shift, 0xfedcba98u), 999);
-    CHECK(memcmp(&came, before, 64), 0);
-    CHECK(memcmp(room + shift, before, 64), 0);
-    CHECK(out_came == &out && flags_came == 0xfedcba98u, 1);
+    memcpy(buffer + shift, handle, 64);
+    CHECK(poolpass_ipc_open_mem_handle((uint64_t)(uintptr_t)open_memory, &out, buffer + shift, 0xfedcba98u), 999);
+    CHECK(memcmp(&received, before, 64), 0);
+    CHECK(memcmp(buffer + shift, before, 64), 0);
+    CHECK(received_out == &out && received_flags == 0xfedcba98u, 1);
     CHECK((uintptr_t)out, 0x123456789abcdef0);
-    CHECK(poolpass_ipc_open_event_handle((uint64_t)(uintptr_t)open_event, &out, room + shift), -7);
-    CHECK(memcmp(&came, before, 64), 0);
-    CHECK(memcmp(room + shift, before, 64), 0);
-    CHECK(out_came == &out, 1);
+    CHECK(poolpass_ipc_open_event_handle((uint64_t)(uintptr_t)open_event, &out, buffer + shift), -7);
+    CHECK(memcmp(&received, before, 64), 0);
+    CHECK(memcmp(buffer + shift, before, 64), 0);
+    CHECK(received_out == &out, 1);
     CHECK((uintptr_t)out, 0x0fedcba987654321);
   }
 }

@@ -1,4 +1,4 @@
-/* CUDA's structs as far as they cross the boundary, for compilers that have no headers of CUDA. */
+/* The structs that CUDA's functions take and return, for compilers without CUDA's headers. */
 #include <stddef.h>
 
 enum number { numbers_are_ints = 0 };

@@ -1,4 +1,4 @@
-/* Descriptors over a socket pair, waits, and numbers. */
+/* Sends descriptors over a socket pair, and checks waits and errors. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -7,12 +7,12 @@
 #include <unistd.h>
 #include "shim_functions.h"
 
-enum { most = 253 };
+enum { max_descriptors = 253 };
 
 static int near, far;
 
-/* The lowest number that is free: what it is after all is closed tells whether all was closed. */
-static int free_number(void) {
+/* Returns the lowest free descriptor. If it is the same afterwards, all descriptors were closed. */
+static int lowest_free(void) {
   int fd = dup(0);
   close(fd);
   return fd;
@@ -39,10 +39,10 @@ static void check_bytes(void) {
 
 static void check_descriptors_of(int count, int capacity) {
   char byte = 'x';
-  int memory = poolpass_memfd("poolpass-test", 4096), fds[most], received[most];
+  int memory = poolpass_memfd("poolpass-test", 4096), fds[max_descriptors], received[max_descriptors];
   struct received out;
   for (int i = 0; i < count; i++) fds[i] = memory;
-  int before = free_number();
+  int before = lowest_free();
   CHECK(poolpass_send(near, &byte, 1, fds, count), 1);
   CHECK(poolpass_receive(far, &byte, 1, received, capacity, &out), 1);
   CHECK(out.arrived, count);
@@ -53,15 +53,15 @@ static void check_descriptors_of(int count, int capacity) {
     CHECK(fcntl(received[i], F_GETFD), FD_CLOEXEC);
     CHECK(poolpass_close(received[i]), 0);
   }
-  CHECK(free_number(), before);
+  CHECK(lowest_free(), before);
   CHECK(poolpass_close(memory), 0);
 }
 
 static void check_errors(void) {
-  int fds[most + 1] = { 0 };
+  int fds[max_descriptors + 1] = { 0 };
   struct received out;
   char byte = 0;
-  CHECK(poolpass_send(near, &byte, 1, fds, most + 1), -EINVAL);
+  CHECK(poolpass_send(near, &byte, 1, fds, max_descriptors + 1), -EINVAL);
   CHECK(poolpass_send(near, &byte, 1, (int[]){ -1 }, 1), -EBADF);
   CHECK(poolpass_send(-1, &byte, 1, NULL, 0), -EBADF);
   CHECK(poolpass_receive(0x7fffffff, &byte, 1, fds, 1, &out), -EBADF);
@@ -109,7 +109,7 @@ void check_descriptors(void) {
   check_bytes();
   check_descriptors_of(1, 1);
   check_descriptors_of(3, 8);
-  check_descriptors_of(most, most);
+  check_descriptors_of(max_descriptors, max_descriptors);
   check_descriptors_of(3, 2);
   check_descriptors_of(1, 0);
   check_errors();

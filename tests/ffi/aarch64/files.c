@@ -1,4 +1,4 @@
-/* Files, memory files and mappings of them. */
+/* Checks files, memory files and mappings of memory files. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

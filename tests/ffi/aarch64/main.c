@@ -1,6 +1,6 @@
 /*
- * Calls every function of the shim, on the processor that it was built for: main LIBRARY FOLDER. Prints the names of the
- * functions that it has found and called, or what was wrong first.
+ * Calls every function of the shim on the processor that it was built for: main LIBRARY FOLDER. Prints the names of all
+ * functions, or the first check that fails.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,11 +15,11 @@
 FUNCTIONS(DEFINE)
 
 void fail(const char *file, int line, const char *what, long long left, long long right) {
-  fprintf(stderr, "%s:%d: not so: %s; it is %lld, and %lld\n", file, line, what, left, right);
+  fprintf(stderr, "%s:%d: failed: %s; left is %lld, right is %lld\n", file, line, what, left, right);
   exit(1);
 }
 
-/* As the library loads it: from a memory file, by its path under /proc. */
+/* Loads the shim as the library does: from a memory file, by its path under /proc. */
 static void *load(const char *path) {
   static char bytes[1 << 20];
   char name[64];

@@ -1,4 +1,4 @@
-/* The functions of the shim, found in the library as the runtimes find them, and what checks need. */
+/* The functions of the shim, which main.c finds in the library, and helpers for checks. */
 #ifndef SHIM_FUNCTIONS_H
 #define SHIM_FUNCTIONS_H
 #include <poll.h>
@@ -10,7 +10,7 @@ struct file_identity { uint64_t device; uint64_t inode; };
 struct received { uint32_t handed_out; uint32_t arrived; uint32_t truncated; };
 struct descriptor_status { uint64_t mode; uint64_t size; int64_t seals; struct file_identity identity; uint64_t uid; };
 
-/* TypeScript reads them as arrays of numbers of one size each, and writes a pollfd as two numbers of 32 bits. */
+/* TypeScript reads these structs as arrays of numbers of one size, and writes a pollfd as two 32-bit numbers. */
 _Static_assert(sizeof(struct socket_peer) == 4 * 4 && offsetof(struct socket_peer, pidfd) == 3 * 4, "socket_peer");
 _Static_assert(sizeof(struct file_identity) == 2 * 8 && offsetof(struct file_identity, inode) == 8, "file_identity");
 _Static_assert(sizeof(struct received) == 3 * 4 && offsetof(struct received, truncated) == 2 * 4, "received");

@@ -1,4 +1,4 @@
-/* Sockets that listen at a path. */
+/* Checks sockets that listen at a path. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@ static void check_peer(int fd) {
   CHECK(peer.pid, getpid());
   CHECK(peer.uid, getuid());
   CHECK(peer.gid, getgid());
-  /* An emulator may have no pidfds: then there is an error number, and never another descriptor. */
+  /* An emulator may not support pidfds. In that case this is an error number. */
   if (peer.pidfd < 0) return;
   struct pollfd interest = { peer.pidfd, POLLIN, 0 };
   CHECK(poolpass_poll(&interest, 1, 0), 0);
@@ -25,7 +25,7 @@ static void check_connection(const char *path, int listener) {
   struct pollfd interest = { listener, POLLIN, 0 };
   struct received out;
   char byte = 'y';
-  int handed = -1;
+  int received = -1;
   CHECK(poolpass_accept(listener), -EAGAIN);
   int near = poolpass_connect(path);
   CHECK(near >= 0, 1);
@@ -36,10 +36,10 @@ static void check_connection(const char *path, int listener) {
   check_peer(near);
   check_peer(far);
   CHECK(poolpass_send(near, &byte, 1, &listener, 1), 1);
-  CHECK(poolpass_receive(far, &byte, 1, &handed, 1, &out), 1);
+  CHECK(poolpass_receive(far, &byte, 1, &received, 1, &out), 1);
   CHECK(out.handed_out, 1);
-  CHECK(poolpass_accept(handed), -EAGAIN);
-  CHECK(poolpass_close(handed) + poolpass_close(near) + poolpass_close(far), 0);
+  CHECK(poolpass_accept(received), -EAGAIN);
+  CHECK(poolpass_close(received) + poolpass_close(near) + poolpass_close(far), 0);
 }
 
 void check_sockets(const char *folder) {

@@ -1,7 +1,7 @@
 /*
- * Stands for the libcuda of other machines. It does no more than bench/stub/cuda.c, with which it is linked, and where both
- * have a function this one counts. What the machine is like is in the variable MACHINE, and can be set by machine_set; the
- * test says which functions a version exports.
+ * Stands in for the libcuda of other machines. It does no more than bench/stub/cuda.c, with which it is linked;
+ * functions here take precedence. The properties of the machine come from the variable MACHINE and can be changed by
+ * machine_set. The test selects the functions that a version exports.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -13,8 +13,17 @@ enum { success, invalid_value, not_supported = 801 };
 enum { location_device = 1 };
 enum { event_interprocess = 4 };
 
-/* In the order of tests/ffi/other_machines/machines.ts. */
-enum { init_result, version, device_count, handle_types_told, handle_types_taken, ipc_events, mig_instance, settings };
+/* The settings, in the order of tests/ffi/other_machines/machines.ts. */
+enum {
+  init_result,
+  version,
+  device_count,
+  reported_handle_types,
+  accepted_handle_types,
+  ipc_events,
+  mig_instance,
+  settings
+};
 
 static int machine[settings];
 
@@ -28,12 +37,12 @@ __attribute__((constructor)) static void read_machine(void) {
 
 void machine_set(int setting, int value) { machine[setting] = value; }
 
-static int tell(void *out, int value) {
+static int put(void *out, int value) {
   memcpy(out, &value, sizeof value);
   return success;
 }
 
-static int hand_out(void *out) {
+static int put_handle(void *out) {
   static uint64_t latest = 0x100000;
   latest += 16;
   memcpy(out, &latest, sizeof latest);
@@ -41,8 +50,8 @@ static int hand_out(void *out) {
 }
 
 int cuInit(unsigned flags) { return machine[init_result]; }
-int cuDriverGetVersion(int *out) { return tell(out, machine[version]); }
-int cuDeviceGetCount(int *count) { return tell(count, machine[device_count]); }
+int cuDriverGetVersion(int *out) { return put(out, machine[version]); }
+int cuDeviceGetCount(int *count) { return put(count, machine[device_count]); }
 
 int cuDeviceGetName(char *name, int length, int device) {
   if (machine[mig_instance] == 0) snprintf(name, length, "Simulated GPU");
@@ -56,7 +65,7 @@ static int gpu_uuid(unsigned char *uuid, int device) {
   return success;
 }
 
-/* Tells the GPU, whichever part of it the process has. */
+/* Returns the UUID of the GPU, whichever MIG instance the process has. */
 int cuDeviceGetUuid(unsigned char *uuid, int device) { return gpu_uuid(uuid, device); }
 
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
@@ -65,36 +74,36 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
   return success;
 }
 
-static int tell_since(int first, int *out, int value) {
-  return machine[version] < first ? invalid_value : tell(out, value);
+static int put_since(int first, int *out, int value) {
+  return machine[version] < first ? invalid_value : put(out, value);
 }
 
 int cuDeviceGetAttribute(int *out, int attribute, int device) {
   switch (attribute) {
-    case 75: return tell(out, 8);
-    case 76: return tell(out, 0);
-    case 115: return tell_since(11020, out, 1);
-    case 119: return tell_since(11030, out, machine[handle_types_told]);
-    case 125: return tell_since(12000, out, machine[ipc_events]);
-    case 142: return tell_since(12090, out, 1);
-    case 144: return tell_since(13000, out, 1);
-    default: return tell(out, 1);
+    case 75: return put(out, 8);
+    case 76: return put(out, 0);
+    case 115: return put_since(11020, out, 1);
+    case 119: return put_since(11030, out, machine[reported_handle_types]);
+    case 125: return put_since(12000, out, machine[ipc_events]);
+    case 142: return put_since(12090, out, 1);
+    case 144: return put_since(13000, out, 1);
+    default: return put(out, 1);
   }
 }
 
 int cuMemPoolCreate(void *pool, const int *properties) {
   int handle_types = properties[1], location = properties[2];
-  if ((handle_types & ~machine[handle_types_taken]) != 0) return invalid_value;
+  if ((handle_types & ~machine[accepted_handle_types]) != 0) return invalid_value;
   if (location != location_device && machine[version] < 12020) return invalid_value;
-  return hand_out(pool);
+  return put_handle(pool);
 }
 
 int cuEventCreate(void *event, unsigned flags) {
   if ((flags & event_interprocess) != 0 && !machine[ipc_events]) return not_supported;
-  return hand_out(event);
+  return put_handle(event);
 }
 
-int cuDeviceCanAccessPeer(int *out, int device, int peer) { return tell(out, 0); }
+int cuDeviceCanAccessPeer(int *out, int device, int peer) { return put(out, 0); }
 int cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   *least = 0;
   *greatest = -5;
@@ -105,27 +114,27 @@ int cuMemGetInfo_v2(size_t *free, size_t *total) {
   *free = *total = (size_t)1 << 33;
   return success;
 }
-int cuDeviceGetDefaultMemPool(void *pool, int device) { return hand_out(pool); }
-int cuDeviceGetMemPool(void *pool, int device) { return hand_out(pool); }
+int cuDeviceGetDefaultMemPool(void *pool, int device) { return put_handle(pool); }
+int cuDeviceGetMemPool(void *pool, int device) { return put_handle(pool); }
 int cuDeviceSetMemPool(int device, void *pool) { return success; }
-int cuMemAlloc_v2(void *address, size_t size) { return hand_out(address); }
+int cuMemAlloc_v2(void *address, size_t size) { return put_handle(address); }
 int cuIpcGetMemHandle(void *handle, uint64_t address) { return success; }
 int cuIpcGetEventHandle(void *handle, void *event) { return success; }
 int cuIpcCloseMemHandle(uint64_t address) { return success; }
-int cuIpcOpenEventHandle(void *event) { return hand_out(event); }
-int cuIpcOpenMemHandle_v2(void *address) { return hand_out(address); }
+int cuIpcOpenEventHandle(void *event) { return put_handle(event); }
+int cuIpcOpenMemHandle_v2(void *address) { return put_handle(address); }
 int cuCtxSynchronize(void) { return success; }
 int cuCtxEnablePeerAccess(void *context, unsigned flags) { return success; }
 int cuCtxDisablePeerAccess(void *context) { return success; }
 int cuStreamQuery(void *stream) { return success; }
 int cuEventSynchronize(void *event) { return success; }
-int cuEventElapsedTime(float *out, void *start, void *end) { return tell(out, 0); }
-int cuMemPoolGetAttribute(void *pool, int attribute, void *value) { return tell(value, 0); }
+int cuEventElapsedTime(float *out, void *start, void *end) { return put(out, 0); }
+int cuMemPoolGetAttribute(void *pool, int attribute, void *value) { return put(value, 0); }
 int cuMemPoolTrimTo(void *pool, size_t kept) { return success; }
 int cuMemPoolSetAccess(void *pool, const void *descriptions, size_t count) { return success; }
-int cuPointerGetAttribute(void *out, int attribute, uint64_t address) { return tell(out, 2); }
-int cuModuleGetGlobal_v2(void *address, size_t *size, void *module, const char *name) { return hand_out(address); }
-int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function, int size, size_t memory) { return tell(out, 1); }
+int cuPointerGetAttribute(void *out, int attribute, uint64_t address) { return put(out, 2); }
+int cuModuleGetGlobal_v2(void *address, size_t *size, void *module, const char *name) { return put_handle(address); }
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function, int size, size_t memory) { return put(out, 1); }
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t count, void *stream) { return success; }
 int cuMemcpyPeerAsync(uint64_t to, void *a, uint64_t from, void *b, size_t count, void *stream) { return success; }
 int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t count, void *stream) { return success; }

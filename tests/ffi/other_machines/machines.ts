@@ -1,5 +1,5 @@
 /**
- * Builds what stands for the CUDA libraries of other machines, and runs a script that finds them in place of any other.
+ * Builds stand-ins for the CUDA libraries of other machines.
  *
  * @module
  */
@@ -11,71 +11,71 @@ import { fileURLToPath } from "node:url";
 import { libcuda } from "../../../ffi/libcuda.ts";
 import { minimumVersions } from "../../../ffi/minimum_versions.ts";
 
-/** What a simulated machine is like. */
+/** The properties of a simulated machine. */
 export interface Machine {
-  /** What `cuInit` gives. */
+  /** The result of `cuInit`. */
   readonly initResult: number;
-  /** 11040 for a driver of CUDA 11.4. */
+  /** The version of the driver, such as 11040 for a driver for CUDA 11.4. */
   readonly version: number;
   readonly deviceCount: number;
   /** The attribute memoryPoolSupportedHandleTypes: 1 for posix-fd, 8 for fabric. */
-  readonly handleTypesTold: number;
-  /** The handle types that `cuMemPoolCreate` takes. */
-  readonly handleTypesTaken: number;
+  readonly reportedHandleTypes: number;
+  /** The handle types that `cuMemPoolCreate` accepts. */
+  readonly acceptedHandleTypes: number;
   readonly ipcEvents: number;
-  /** The number of the part of a GPU that the process has; 0 for a whole one. */
+  /** The number of the MIG instance that the process has; 0 for a whole GPU. */
   readonly migInstance: number;
 }
 
-/** A machine of today, but for what is said. */
+/** Returns a current machine with differences. */
 export function machine(differences: Partial<Machine> = {}): Machine {
   return {
     initResult: 0,
     version: 13000,
     deviceCount: 1,
-    handleTypesTold: 1,
-    handleTypesTaken: 1,
+    reportedHandleTypes: 1,
+    acceptedHandleTypes: 1,
     ipcEvents: 1,
     migInstance: 0,
     ...differences,
   };
 }
 
-/** The numbers in the order in which `cuda.c` has them. */
+/** Returns the settings in the order of `cuda.c`. */
 export function settingsOf(machine: Machine): number[] {
   return [
     machine.initResult,
     machine.version,
     machine.deviceCount,
-    machine.handleTypesTold,
-    machine.handleTypesTaken,
+    machine.reportedHandleTypes,
+    machine.acceptedHandleTypes,
     machine.ipcEvents,
     machine.migInstance,
   ];
 }
 
-/** Why nothing can be simulated here; undefined where it can. */
+/** Why machines cannot be simulated here, or undefined if they can. */
 export const noCompiler: string | undefined = spawnSync("gcc", ["--version"]).status === 0
   ? undefined
-  : "there is no gcc";
+  : "gcc is not installed";
 
-/** Every function that is called of libcuda; the two that take a struct by value are in no table. */
+/** Every function of libcuda that the library calls. The two that take a struct by value are in no table. */
 export const driverFunctions: readonly string[] = [
   ...Object.keys(libcuda),
   "cuIpcOpenEventHandle",
   "cuIpcOpenMemHandle_v2",
 ];
 
-/** A folder with libraries, for LD_LIBRARY_PATH. */
+/** A folder of libraries, for LD_LIBRARY_PATH. It is deleted when it is disposed. */
 export class Libraries implements Disposable {
   readonly folder: string = mkdtempSync(join(tmpdir(), "poolpass-machines-"));
 
   constructor() {
-    // The test becomes another user with it.
+    // A test reads the folder as another user.
     chmodSync(this.folder, 0o755);
   }
 
-  /** A libcuda that exports what the driver of a version does, but for some functions where that is said. */
+  /** Adds a libcuda that exports the functions of a driver version, except those in `without`. */
   addDriver(
     version: number,
     { without = [], linkedWith = [] }: { without?: readonly string[]; linkedWith?: readonly string[] } = {},
@@ -90,7 +90,7 @@ export class Libraries implements Disposable {
     return this.#build("libcuda.so.1", [...sources, ...flags, ...linkedWith]);
   }
 
-  /** A libcudart, whose calls all give the same error where one is said. It calls the folder's libcuda. */
+  /** Adds a libcudart, which calls the libcuda of the folder. If `result` is given, every call returns that error. */
   addRuntime(file: string, { version, result = 0 }: { version: number; result?: number }): this {
     return this.#build(file, [
       `-DVERSION=${version}`,
@@ -100,8 +100,8 @@ export class Libraries implements Disposable {
     ]);
   }
 
-  /** A libcuda that needs a library which is not there, as where a container has a part of the driver alone. */
-  addDriverWithoutItsParts(): this {
+  /** Adds a libcuda that needs a missing library, as in a container with only a part of the driver. */
+  addIncompleteDriver(): this {
     const empty = join(this.folder, "empty.c");
     writeFileSync(empty, "");
     this.#build("libpart.so", [empty]);

@@ -1,7 +1,7 @@
-// Uses what the public API offers on each of some machines, and prints what came of it, a line of JSON for each:
-// look.ts MACHINE... A machine is the settings of machines.ts, by commas, or two of them with a semicolon between, for the
-// second to map what the first offers; "as it is"; "nobody", to become another user first; or "darwin", which the runtime
-// then says that it runs on.
+// Uses the features of the public API on each of several machines and prints the outcomes, one line of JSON for each
+// machine: try_features.ts MACHINE... A machine is one of: the settings of machines.ts, separated by commas; two of
+// these, separated by a semicolon, where the second maps what the first offers; "as it is"; "nobody", which first
+// changes the user of the process; or "darwin", which makes the runtime report that operating system.
 import process from "node:process";
 import { dlopen, platform } from "../../../ffi/host.ts";
 import { ptx } from "../../../kernels/saxpy.ts";
@@ -9,14 +9,14 @@ import { type Cuda, Exporter, Importer, open } from "../../../mod.ts";
 
 const nobody = 65534;
 
-for (const machine of process.argv.slice(2)) console.log(JSON.stringify(await lookAt(machine)));
+for (const machine of process.argv.slice(2)) console.log(JSON.stringify(await outcomesOn(machine)));
 
-function lookAt(machine: string): Promise<Record<string, string>> {
+function outcomesOn(machine: string): Promise<Record<string, string>> {
   if (machine.includes(";")) return offerBetween(machine.split(";"));
   if (machine === "nobody") becomeNobody();
   else if (machine === "darwin") pretendDarwin();
   else if (machine !== "as it is") simulate(machine);
-  return look();
+  return openAndUse();
 }
 
 function becomeNobody(): void {
@@ -34,14 +34,14 @@ function simulate(settings: string): void {
   const library = dlopen("libcuda.so.1", {
     machine_set: { parameters: ["i32", /* int setting */ "i32" /* int value */], result: "void" },
   });
-  // It stays open: with the last that has it open goes what was set.
+  // The library stays open, because closing it would discard the settings.
   for (const [setting, value] of settings.split(",").entries()) {
     library.symbols.machine_set!(setting, Number(value));
   }
 }
 
-/** By what was tried: what it gave, or the error. */
-async function look(): Promise<Record<string, string>> {
+/** Returns the result or the error of each feature, by name. */
+async function openAndUse(): Promise<Record<string, string>> {
   let cuda: Cuda;
   try {
     cuda = open();
@@ -62,7 +62,7 @@ async function offerBetween(machines: readonly string[]): Promise<Record<string,
   const [from, to] = machines.map((settings) => {
     simulate(settings);
     const cuda = open();
-    // The device keeps its name, which the next machine has not.
+    // Reads the UUID of the device before the settings of the next machine change it.
     cuda.device(cuda.device(0).uuid);
     return cuda;
   });
@@ -130,9 +130,9 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
   return outcomes;
 }
 
-/** Offers a buffer on the device that one sees, to be mapped on the device that the other sees. */
+/** Offers a buffer on the device of `from` and maps it on the device of `to`. */
 async function offer(from: Cuda, to: Cuda): Promise<void> {
-  const path = `/tmp/poolpass-look-${process.pid}`;
+  const path = `/tmp/poolpass-features-${process.pid}`;
   using pool = from.device(0).createPool({ handleType: "posix-fd" });
   await using exporter = Exporter.listen(path);
   using buffer = pool.allocate(1024);
