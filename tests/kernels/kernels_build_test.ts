@@ -16,7 +16,7 @@ import { test } from "../support/test.ts";
 const exported = new Map([["fill", fill], ["saxpy", saxpy]]);
 const installed = "Deno" in globalThis ? await nvccVersion() : undefined;
 
-test("every kernel here has a module and is looked at", () => {
+test("every kernel has a module and is tested", () => {
   assertEquals(kernelNames(), [...exported.keys()]);
 });
 
@@ -24,7 +24,7 @@ for (const [name, ptx] of exported) {
   const module = readKernelFile(`${name}.ts`);
   const recorded = recordedNvccVersion(module)!;
 
-  test(`${name}.ts holds what ${name}.ptx holds, under its kernels' signatures`, () => {
+  test(`${name}.ts has the PTX of ${name}.ptx, after the signatures of its kernels`, () => {
     assertEquals(ptx, readKernelFile(`${name}.ptx`));
     const signatures = cSignatures(readKernelFile(`${name}.cu`));
     assertEquals(module, moduleSource(name, { ptx, signatures, nvcc: recorded }));
@@ -32,7 +32,7 @@ for (const [name, ptx] of exported) {
     assert(signatures.length === 1 && signatures[0]!.startsWith(`void ${name}(`), signatures.join());
   });
 
-  test(`${name}.ptx asks for no more than CUDA 11.0 and an sm_60, and leaves nothing to fuse`, () => {
+  test(`${name}.ptx requires only CUDA 11.0 and sm_60, and has nothing to fuse`, () => {
     assertMatch(ptx, /^\.version 7\.0\n\.target sm_60\n\.address_size 64\n/);
     assertEquals(/\b(add|sub|mul)(\.ftz)?\.f(32|64)\b/.exec(ptx), null);
   });
@@ -40,9 +40,9 @@ for (const [name, ptx] of exported) {
   const skip = installed === recorded
     ? false
     : !("Deno" in globalThis)
-    ? "nvcc is run by Deno alone"
-    : `nvcc ${recorded} built it, and here is ${installed === undefined ? "none" : installed}`;
-  test(`nvcc makes ${name}.ptx of ${name}.cu`, { skip }, async () => {
+    ? "only Deno runs nvcc"
+    : `it was built by nvcc ${recorded}, and ${installed ?? "none"} is installed`;
+  test(`nvcc builds ${name}.ptx from ${name}.cu`, { skip }, async () => {
     assertEquals(await buildKernel(name), { ptx, module });
   });
 }

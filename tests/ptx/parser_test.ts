@@ -15,7 +15,7 @@ function ofKind<Kind extends Statement["kind"]>(kind: Kind, statements: readonly
   return statements.filter((statement): statement is Extract<Statement, { kind: Kind }> => statement.kind === kind);
 }
 
-/** As in the text, without the space. */
+/** Formats an operand as in PTX, without spaces. */
 function operandText(operand: Operand): string {
   if (operand.kind === "list") return `(${operand.elements.map(operandText).join(",")})`;
   return operand.kind === "name" ? operand.name : operand.kind;
@@ -241,7 +241,7 @@ test("parsePtx reads vectors of eight and 128-bit types", () => {
   assertEquals(vector?.kind === "vector" && vector.elements.length, 8);
 });
 
-test("parsePtx names what an address with coordinates refers to", () => {
+test("the error for an address with coordinates names the instruction and textures", () => {
   for (
     const text of [
       "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, {%r1, %r2}]",

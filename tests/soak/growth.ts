@@ -1,34 +1,34 @@
 /**
- * How much a process holds, and whether that grows.
+ * Measures the resources of a process and finds those that grow.
  *
  * @module
  */
 import { readdirSync, readFileSync } from "node:fs";
 
-/** What a process holds of the system; of a pool, bytes. */
-export interface Figures {
-  /** Bytes of memory that are resident. */
+/** The resources of a process, and the bytes of a pool. */
+export interface Measurements {
+  /** Resident memory in bytes. */
   readonly rss: number;
-  /** Bytes that JavaScript's objects take after a collection. */
+  /** Bytes of JavaScript objects after a garbage collection. */
   readonly heap: number;
   readonly descriptors: number;
   readonly used?: number;
   readonly reserved?: number;
 }
 
-/** How much more may be there after a million rounds than after a thousand: what is kept to be used again. */
+/** How much more a process may hold after a million rounds than after a thousand, because of what is kept for reuse. */
 const slack = {
-  /** Bytes: the engine sizes its heap by what is allocated between two collections. */
+  /** In bytes. The engine sizes its heap by the allocations between two collections. */
   rss: 128 * 2 ** 20,
   heap: 2 * 2 ** 20,
-  /** Events of as many offers as there are at once. */
+  /** Events of all concurrent offers. */
   descriptors: 64,
   used: 0,
   reserved: 0,
 } as const;
 
-/** Looks at this process, after a collection: needs `--v8-flags=--expose-gc`. */
-export function measure(): Figures {
+/** Measures this process after a garbage collection. Needs `--v8-flags=--expose-gc`. */
+export function measure(): Measurements {
   (globalThis as unknown as { gc(): void }).gc();
   const status = readFileSync("/proc/self/status", "utf8");
   const kibibytes = Number(/^VmRSS:\s+(\d+)/m.exec(status)![1]);
@@ -39,16 +39,16 @@ export function measure(): Figures {
   };
 }
 
-/** Figures of several processes over time. */
+/** Measurements of several processes over time. */
 export class Growth {
-  readonly #samples: (readonly Figures[])[] = [];
+  readonly #samples: (readonly Measurements[])[] = [];
 
-  add(figures: readonly Figures[]): void {
-    this.#samples.push(figures);
+  add(measurements: readonly Measurements[]): void {
+    this.#samples.push(measurements);
   }
 
-  /** What has grown from the first sample, after a thousand rounds, to the last. */
-  verdicts(what: string): string[] {
+  /** Returns what has grown from the first sample, which is taken after a thousand rounds, to the last one. */
+  findGrowth(what: string): string[] {
     const first = this.#samples[0] ?? [];
     const last = this.#samples.at(-1) ?? [];
     return first.flatMap((begin, index) =>

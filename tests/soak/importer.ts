@@ -1,4 +1,5 @@
-// Maps and releases what is offered, then reads a channel, and tells how much it holds: importer.ts PATH EVERY EVERY
+// Maps and releases all offers, then reads a channel, and reports its measurements: importer.ts PATH EVERY_CYCLES
+// EVERY_FRAMES
 import { Importer, open } from "../../mod.ts";
 import { measure } from "./growth.ts";
 

@@ -1,10 +1,10 @@
 /**
- * What is left behind after a million offers that were mapped and released, and a million frames of a channel: nothing.
+ * Checks that a million offers that are mapped and released, and a million frames of a channel, leave nothing behind.
  *
  *     deno task soak [--cycles 1000000] [--frames 1000000]
  *
- * Two processes, on a GPU where there is one, else on the software device. Prints memory, descriptors and the pool's
- * usage of both as it goes on, and exits 1 where they have grown since the first thousand.
+ * Runs two processes, on a GPU if there is one and otherwise on the software device. Prints memory, descriptors and
+ * pool usage of both processes regularly, and exits with status 1 if they have grown since the first thousand rounds.
  *
  * @module
  */
@@ -14,12 +14,12 @@ import { join } from "node:path";
 import { parseArgs } from "@std/cli/parse-args";
 import { Exporter, open } from "../../mod.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
-import { type Figures, Growth, measure } from "./growth.ts";
+import { Growth, measure, type Measurements } from "./growth.ts";
 
-const atOnce = 32;
+const concurrency = 32;
 const slots = 8;
 const byteLength = 4096;
-/** Reports of each half, after the first. */
+/** The number of reports in each half, after the first one. */
 const reports = 20;
 
 const args = parseArgs(Deno.args, {
@@ -60,18 +60,18 @@ async function soak(): Promise<number> {
   const code = await child.ended;
   if (code !== 0) console.error(`the importer ended with ${code}: ${await child.errors()}`);
   console.log(...lines);
-  const grown = [...cycleGrowth.verdicts("cycles"), ...frameGrowth.verdicts("frames")];
+  const grown = [...cycleGrowth.findGrowth("cycles"), ...frameGrowth.findGrowth("frames")];
   console.log(grown.length === 0 ? "flat" : `NOT FLAT: ${grown.join("; ")}`);
   return code === 0 && grown.length === 0 ? 0 : 1;
 }
 
-/** Offers buffers, some at a time; each is freed when the importer has released it. */
+/** Offers buffers, several at a time. Each is freed when the importer has released it. */
 async function runCycles(exporter: Exporter, child: ChildProcess): Promise<Growth> {
   const growth = new Growth();
   const begin = performance.now();
   let next = 0;
   let done = 0;
-  await Promise.all(Array.from({ length: atOnce }, async () => {
+  await Promise.all(Array.from({ length: concurrency }, async () => {
     while (next < cycles) {
       await cycle(exporter, next++);
       done++;
@@ -112,10 +112,10 @@ function rate(count: number, begin: number): string {
 
 async function report(growth: Growth, child: ChildProcess, progress: string): Promise<void> {
   const { used, reserved } = pool.usage();
-  const ours: Figures = { ...measure(), reserved };
+  const ours: Measurements = { ...measure(), reserved };
   const line = await child.nextLine();
   if (line === undefined) throw new Error(`The importer has ended: ${await child.errors()}`);
-  const theirs = JSON.parse(line) as Figures;
+  const theirs = JSON.parse(line) as Measurements;
   growth.add([ours, theirs]);
   const [exporting, importing] = [ours, theirs].map(({ rss, heap, descriptors }) =>
     `${(heap / 2 ** 20).toFixed(1)} of ${(rss / 2 ** 20).toFixed(0)} MiB, ${descriptors} descriptors`
