@@ -29,7 +29,7 @@ for (const driver of driversUnderTest) {
       }
       using module = gpu.loadModule(image);
       assertEquals(module.kernelNames, []);
-      assertThrows(() => module.kernel("saxpy"), RangeError, 'give their "parameters"');
+      assertThrows(() => module.kernel("saxpy"), RangeError, 'give the "parameters" of this one');
       const saxpy = module.kernel("saxpy", { parameters });
       using pool = gpu.createPool();
       using x = pool.allocateArray(Float32Array, 100);
