@@ -1,4 +1,4 @@
-// Opens what the environment says and prints what it got, or why not.
+// Opens the driver that the environment selects, and prints its devices or the error.
 import { open } from "../../mod.ts";
 
 try {

@@ -1,6 +1,6 @@
-// Ends Workers that wait for a connection, and then has their waits return: ended_worker.ts SOCKET. Prints what this thread
-// receives afterwards, and how many of the shim's libraries are loaded, and ends by itself. In a process of its own, because
-// a mistake there is the end of it.
+// Ends Workers that wait for a connection, and then lets their waits return: ended_worker.ts SOCKET. Prints what this
+// thread receives afterwards and how many of the shim's libraries are loaded, and exits by itself. Runs in a process of
+// its own, because a bug here would crash it.
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";

@@ -1,4 +1,5 @@
-// Runs the kernel "test" of a module, given as PTX, in one block of two threads, and prints what it comes to.
+// Launches the kernel "test" of a module, whose PTX is the argument, in one block of two threads, and prints the
+// outcome.
 import process from "node:process";
 import { CudaError, open } from "../../mod.ts";
 

@@ -1,7 +1,7 @@
-// Opens a device and allocates, where to touch `process` is an error: Deno would load much of Node's library for it.
+// Opens a device and allocates. An access to `process` throws, because Deno would load much of its Node library for it.
 Object.defineProperty(globalThis, "process", {
   get() {
-    throw new Error("process was touched");
+    throw new Error("globalThis.process was accessed");
   },
 });
 const { open } = await import("../../mod.ts");

@@ -1,7 +1,7 @@
 /**
- * Uses the library as on another operating system, or where there is no FFI: other_system.ts NAME|no-ffi. What tells the
- * system's name says this one, and no library can be loaded, because none has the name that it has on Linux. Prints, as a
- * line of JSON, what works and why the rest does not.
+ * Uses the library as on another operating system, or without FFI: other_system.ts NAME|no-ffi. The runtime reports the
+ * given system, and no library can be loaded, because none has its Linux name there. Prints one line of JSON: what
+ * works, and the errors of the rest.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import process from "node:process";
 
 const [system] = process.argv.slice(2);
 const hasFfi = system !== "no-ffi";
-/** The libraries that were asked for. */
+/** The libraries that the program tried to load. */
 const asked: string[] = [];
 
 function refuseToLoad(path: string): never {

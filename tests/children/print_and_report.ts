@@ -1,5 +1,5 @@
-// Prints much to its standard output, which with the argument "nonblocking" refuses what the pipe has no room for, and a
-// line to its standard error.
+// Prints much output, and a line to standard error. With the argument "nonblocking", standard output rejects what does
+// not fit into the pipe.
 import process from "node:process";
 import { dlopen } from "../../ffi/host.ts";
 import { writeStandardError, writeStandardOutput } from "../../src/software/execution/standard_output.ts";

@@ -1,5 +1,5 @@
 /**
- * Prints an object of every public class by the runtime's own `console.log`, each after what it must print as.
+ * Prints an object of every public class with the runtime's own `console.log`, each after its expected output.
  *
  * @module
  */

@@ -1,4 +1,4 @@
-// Prints why FFI may not be used, and what is thrown by whoever tries all the same.
+// Prints why FFI is not permitted, and the errors of functions that need it.
 import { environmentVariable } from "../../ffi/environment.ts";
 import { dlopen, ffiRefusal } from "../../ffi/host.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";

@@ -1,4 +1,4 @@
-// Prints an environment variable, as a process that may use FFI and nothing else.
+// Prints an environment variable, with no permission except FFI.
 import { environmentVariable } from "../../ffi/environment.ts";
 
 console.log(environmentVariable("POOLPASS_TEST_VARIABLE"));

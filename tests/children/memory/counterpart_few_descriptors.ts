@@ -1,6 +1,6 @@
 /**
- * Shares a pool with itself when it may open no file. Argument: the driver's name. Says what each step gave, then does all
- * of it where there are descriptors again.
+ * Shares a pool with itself while no descriptor is free. Argument: the driver's name. Prints the outcome of each step,
+ * and repeats all steps when descriptors are free again.
  *
  * @module
  */

@@ -1,7 +1,7 @@
 /**
- * Maps memory of another process, as it is asked to over a socket. Arguments: the driver's name, the path to listen at.
- * Who asks comes one after the other; what was imported and kept outlasts the connection. See
- * `memory_ipc_counterparts_messages.ts` for what it can be asked.
+ * Maps memory of another process as requests over a socket ask for. Arguments: the driver's name, and the path to
+ * listen at. Connections are served one after the other, and imports that are kept outlast their connection.
+ * `counterparts_messages.ts` in `tests/memory/memory_ipc/` lists the requests.
  *
  * @module
  */
@@ -32,10 +32,10 @@ using cuda = new Cuda(new Session(openDriver()));
 const gpu = cuda.device(0);
 using stream = gpu.createStream({ nonBlocking: true });
 using cleanUp = new DisposableStack();
-/** What the runtime opens and closes as it likes. */
+/** Descriptors that the runtime opens and closes at any time. */
 const runtimeKinds = new Set(["socket", "pipe", "eventfd", "eventpoll"]);
 const pools: ImportedMemoryPool[] = [];
-/** Received, and not closed: to be forwarded. */
+/** Received handles, which stay open to be forwarded. */
 const handles: ShareableHandle[] = [];
 let kept: DeviceBuffer | undefined;
 let behind: { buffer: DeviceBuffer; event: CudaEvent } | undefined;
@@ -105,7 +105,7 @@ async function perform(task: ImporterTask, received: readonly ShareableHandle[])
     case "use as peer":
       return await useAsPeer(task);
     case "count":
-      // What was freed is unmapped in the order of the stream.
+      // Waits for the stream, because freed memory is unmapped in stream order.
       gpu.synchronize();
       return [...countResources()].filter(([kind]) => !runtimeKinds.has(kind)).sort();
     case "end":
@@ -120,7 +120,7 @@ function map({ pool, data, byteLength }: MemoryAddress): DeviceBuffer {
   return imported.importPointer(Uint8Array.fromHex(data), byteLength);
 }
 
-/** The last use has no access: after that, the device's context is lost. */
+/** The last launch has no access. It makes the device's context unusable. */
 async function useAsPeer(
   { memory, isGivenFirst }: { memory: MemoryAddress; isGivenFirst: boolean },
 ): Promise<Record<string, unknown>> {

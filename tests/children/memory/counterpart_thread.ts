@@ -1,6 +1,7 @@
 /**
- * A thread of the test's process that imports memory which the process has exported, with the other threads at once. It is
- * given the number of the pool's descriptor, the export data and the length; it says what each byte is, or the error.
+ * A thread of the test's process that imports memory which the process has exported, at the same time as other threads.
+ * It receives the pool's descriptor, the export data and the length, and reports the process id and the distinct bytes
+ * that it has read.
  *
  * @module
  */

@@ -1,7 +1,8 @@
 /**
- * Works on what it is offered. Arguments: the driver's name, the path to connect to, a name of its own. Whatever is offered
- * for it, or for all, it does as the metadata say, one after the other: maps, compares each byte, overwrites them all, and
- * frees, at once or when the offer "let go" comes. It prints a line of JSON for each; "end" ends it.
+ * Works on offers. Arguments: the driver's name, the path to connect to, and the worker's name. For each offer that is
+ * for this worker or for all, it does what the metadata say, one after the other: maps the memory, compares every byte,
+ * overwrites it, and frees it, either at once or at the offer "let go". Prints a line of JSON for each offer. The offer
+ * "end" ends the process.
  *
  * @module
  */
@@ -18,9 +19,9 @@ import { indexOfOther } from "../../support/bytes.ts";
 
 const [driverName, path, ownName] = process.argv.slice(2) as [string, string, string];
 const openDriver = await loadDriver(driverName);
-/** Times that each connection maps the same at once. */
+/** The number of simultaneous mappings of each connection. */
 const simultaneous = 3;
-/** What the runtime opens and closes as it likes. */
+/** Descriptors that the runtime opens and closes at any time. */
 const runtimeKinds = new Set(["socket", "pipe", "eventfd", "eventpoll"]);
 using cuda = new Cuda(new Session(openDriver()));
 const gpu = cuda.device(0);

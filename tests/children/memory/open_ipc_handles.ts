@@ -1,7 +1,7 @@
 /**
- * Opens an event and memory of another process by the functions themselves, reads the memory after the event, and prints
- * the 4 bytes that it found and the functions that it called. Arguments: the event's handle and the memory's, in
- * hexadecimal digits.
+ * Opens an event and memory of another process with CUDA's functions, reads the memory after the event, and prints its
+ * first 4 bytes and the functions that it called. Arguments: the event's handle and the memory's handle, in
+ * hexadecimal.
  *
  * @module
  */
@@ -14,7 +14,7 @@ const out = new BigUint64Array(1);
 const outBytes = new Uint8Array(out.buffer);
 const call = (name: string, ...args: (Uint8Array | bigint | number)[]) => {
   const result = cuda.call(name, ...args);
-  if (result !== 0) throw new Error(`${name} gave ${result}`);
+  if (result !== 0) throw new Error(`${name} returned ${result}`);
   return out[0]!;
 };
 

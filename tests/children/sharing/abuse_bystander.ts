@@ -1,6 +1,6 @@
-// A process that does everything right, beside one that does not: node tests/children/sharing/abuse_bystander.ts EXPORTER PATH
-// [OTHER]. It reads the channel "frames" of the exporter, and offers "steady" at the path itself, until it is killed. With
-// each frame it maps "weights" of the other exporter, if there is one.
+// A well-behaved process beside a misbehaving one: node tests/children/sharing/abuse_bystander.ts EXPORTER PATH
+// [OTHER]. Reads the channel "frames" of the exporter and offers "steady" at PATH until it is killed. With each frame
+// it maps "weights" of the other exporter, if there is one.
 import process from "node:process";
 import { open } from "../../../src/open.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";

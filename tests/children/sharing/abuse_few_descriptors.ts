@@ -1,6 +1,6 @@
-// An end of sharing that may open no more descriptors: node tests/children/sharing/abuse_few_descriptors.ts MODE PATH. It says what
-// happens, and goes on where it has some again. "export" listens at the path, and at PATH.go for its test, which tells
-// it with a byte to go on; "import" connects there.
+// An end of sharing without free descriptors: node tests/children/sharing/abuse_few_descriptors.ts MODE PATH. Prints
+// what happens, and continues when descriptors are free again. "export" listens at PATH, and at PATH.go for its test,
+// which sends a byte for each step; "import" connects to PATH.
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { open } from "../../../src/open.ts";
@@ -24,7 +24,7 @@ if (mode === "export") {
   await using test = await go.accept();
   const taken = takeAllDescriptors(0);
   console.log("offer:", await codeOf(() => exporter.offer("second", second)));
-  // Now it can accept a connection, and not learn who is there.
+  // With one descriptor, it can accept a connection but not identify the peer.
   closeDescriptor(taken.pop()!);
   console.log("one is left");
   await test.receive(1);

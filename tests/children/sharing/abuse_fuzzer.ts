@@ -1,5 +1,6 @@
-// Sends what keeps no rule to a live end of sharing: node tests/children/sharing/abuse_fuzzer.ts MODE PATH SEED COUNT. "importer"
-// connects to the path as often, "exporter" listens there and serves as many. Each stream depends on its seed alone.
+// Sends invalid streams to an end of sharing: node tests/children/sharing/abuse_fuzzer.ts MODE PATH SEED COUNT.
+// "importer" connects to PATH COUNT times; "exporter" listens there and serves COUNT connections. Each stream depends
+// only on its seed.
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { closeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
@@ -26,12 +27,12 @@ const exported = pool.exportHandle();
 const exportData = pool.allocate(4096).exportPointer();
 const deviceUuid = parseUuid(gpu.uuid);
 const handle = gpu.createEvent({ interprocess: true }).exportHandle();
-/** What may go with a message that announces a descriptor. */
+/** Descriptors to send with messages that announce one. */
 const descriptors = [exported.fd, exported.fd, openDescriptor("/dev/null"), createMemoryFile("poolpass-test", 65_536)];
-/** In place of a descriptor, for the parser. */
+/** A stand-in for a descriptor, for the decoder. */
 const anyHandle = ShareableHandle.fromBytes(new Uint8Array(64));
 
-/** What each end says, in an order in which it may. */
+/** The messages of each end, in an order that the protocol allows. */
 const sessions: Readonly<Record<string, readonly (readonly Message[])[]>> = {
   importer: [
     [held(1), { type: "event", event: 1, deviceUuid, handle }, released(1, 1), held(1), released(1, 0)],
@@ -65,7 +66,7 @@ const golden = (JSON.parse(
   readonly hex: string;
 }[]).map(({ hex }) => Uint8Array.fromHex(hex));
 const own = sessions[mode]!.flat().map(encodeMessage);
-/** Those that mean something there come more often than others. */
+/** Messages that are valid for this end occur more often than others. */
 const messages = [...own, ...own, ...golden];
 
 if (mode === "importer") {
@@ -82,7 +83,7 @@ if (mode === "importer") {
 console.log("done");
 process.exit();
 
-/** Sends the stream of a seed, and closes the connection. */
+/** Sends the stream of a seed and closes the connection. */
 function send(fd: number, seed: number): void {
   const random = randomFor(`session ${seed}`);
   const spoilt = spoiltStream(messages, seed).pieces;
@@ -92,20 +93,20 @@ function send(fd: number, seed: number): void {
   const isGreeted = random.below(16) > 0;
   for (const piece of [...isGreeted ? [encodeMessage(greeting)] : [], ...begin, ...spoilt]) {
     if (piece.length === 0) continue;
-    // The system takes as many as a peer may have unread, and then no more: what is left out would be one stream's end.
+    // The system limits the unread bytes of a peer. Sending stops there, because a gap would end the stream anyway.
     if (sendTo(fd, piece, descriptorsOf(piece, random)) < piece.length) break;
   }
   closeDescriptor(fd);
 }
 
-/** As many as it announces, for the most part. */
+/** Returns mostly as many descriptors as the message announces. */
 function descriptorsOf(piece: Uint8Array, random: Random): number[] {
   const announced = piece.length > 6 ? Math.min(piece[6]!, 3) : 0;
   const number = random.below(24) === 0 ? random.below(3) : announced;
   return Array.from({ length: number }, () => random.pick(descriptors));
 }
 
-/** Takes a stream apart: what is no message must be refused as such. */
+/** Decodes a stream. Every invalid message must be refused with the code "bad-message". */
 function parse(bytes: Uint8Array, seed: number): void {
   try {
     for (let position = 0; position + headerByteLength <= bytes.length;) {
@@ -117,7 +118,7 @@ function parse(bytes: Uint8Array, seed: number): void {
     }
   } catch (error) {
     if (!(error instanceof SharingError && error.code === "bad-message")) {
-      throw new Error(`The stream of seed ${seed} is refused by an error of another type`, { cause: error });
+      throw new Error(`The stream of seed ${seed} is refused with another kind of error`, { cause: error });
     }
   }
 }

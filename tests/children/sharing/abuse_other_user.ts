@@ -1,5 +1,5 @@
-// An end of sharing of another user: node tests/children/sharing/abuse_other_user.ts MODE PATH USER. "connect" says how it fares at
-// the path, "listen" offers "theirs" there to root.
+// An end of sharing that runs as another user: node tests/children/sharing/abuse_other_user.ts MODE PATH USER.
+// "connect" prints whether it can connect to PATH; "listen" offers "theirs" there to root.
 import process from "node:process";
 import { open } from "../../../src/open.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";

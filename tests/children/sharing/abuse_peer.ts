@@ -1,5 +1,5 @@
-// A peer that keeps no rule: node tests/children/sharing/abuse_peer.ts CONTROL. It connects to the test's socket, and does there
-// what it is told: with connections that it makes or takes, byte by byte.
+// A peer that can break every rule: node tests/children/sharing/abuse_peer.ts CONTROL. Connects to the test's socket,
+// whose commands open and accept connections and send arbitrary bytes.
 import process from "node:process";
 import { dlopen } from "../../../ffi/host.ts";
 import { closeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
@@ -21,9 +21,9 @@ import { receiveMessage, sendMessage } from "../../support/software_messages.ts"
 
 const hello = encodeMessage({ type: "hello", lowestVersion: 1, highestVersion: 1 });
 const goodbye = encodeMessage({ type: "goodbye", reason: "done", lowestVersion: 1, highestVersion: 1, text: "" });
-/** Milliseconds until it is tried again to connect where too many wait already. */
+/** Milliseconds between attempts to connect while too many connections are pending. */
 const connectPause = 1;
-/** Messages that are sent at once. */
+/** Messages that are sent in one call. */
 const floodCount = 512;
 
 const control = await UnixSocket.connect(process.argv[2]!);
@@ -47,7 +47,7 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
     return addConnection(fd);
   },
 
-  /** Sends bytes, with descriptors of what has these names. Gives what the system says, "" when it has taken all. */
+  /** Sends bytes and descriptors of the named kinds. Returns the system's error, or "" if everything was sent. */
   async send(connection: number, bytes: Uint8Array, descriptors: readonly string[]) {
     const { fd } = connections[connection]!;
     const fds = descriptors.map(openNamed);
@@ -64,7 +64,9 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
     }
   },
 
-  /** What comes, until a message of the type has, or the connection is at its end: the types, and what GOODBYE says. */
+  /**
+   * Receives messages up to one of a type, or to the end of the connection. Returns their types, with GOODBYE's reason.
+   */
   async receive(connection: number, last: string) {
     const types: string[] = [];
     for await (const { type, text } of messages(connection)) {
@@ -74,7 +76,9 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
     return types;
   },
 
-  /** The same message again and again, each with another number at a place, where one is given. Gives what the system says at last. */
+  /**
+   * Sends a message repeatedly. If `at` is given, each copy has another number there. Returns the system's last error.
+   */
   async flood(connection: number, message: Uint8Array, { count, at }: { count: number; at?: number }) {
     const { fd } = connections[connection]!;
     const many = new Uint8Array(message.length * floodCount);
@@ -96,7 +100,7 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
 
   close: (connection: number) => closeDescriptor(connections[connection]!.fd),
 
-  /** Memory and an event of its own, as an exporter has to tell of them. */
+  /** Creates memory and an event, and returns what an exporter sends about them. */
   memory() {
     cuda ??= open({ driver: "software" });
     const gpu = cuda.device(0);
@@ -107,7 +111,7 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
     return { deviceUuid: parseUuid(gpu.uuid), exportData: buffer.exportPointer(), event: event.exportHandle() };
   },
 
-  /** An event that does not fire. */
+  /** Returns the handle of an event that does not complete. */
   pendingEvent() {
     cuda ??= open({ driver: "software" });
     const gpu = cuda.device(0);
@@ -119,7 +123,9 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
     return event.exportHandle();
   },
 
-  /** Connections one after another, closed at once, or after a greeting, with a word of farewell or without. */
+  /**
+   * Opens connections one after the other. Closes each at once, after a greeting, or after a greeting and a GOODBYE.
+   */
   async oneAfterAnother(path: string, { count, end }: { count: number; end: "at once" | "greeted" | "goodbye" }) {
     for (let i = 0; i < count; i++) {
       const fd = await connected(path);
@@ -129,7 +135,7 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
     }
   },
 
-  /** Connections at once, that all greet: gives how many were answered. */
+  /** Opens connections that exist at the same time and all greet. Returns how many were answered. */
   async atOnce(path: string, count: number) {
     const made: number[] = [];
     for (let i = 0; i < count; i++) {
@@ -147,7 +153,7 @@ const commands: Readonly<Record<string, (...args: never[]) => unknown>> = {
     return answered;
   },
 
-  /** Ends connections as it should be done. */
+  /** Ends all connections properly. */
   endAll() {
     for (const { fd } of connections.splice(0)) {
       sendTo(fd, goodbye, []);
@@ -215,7 +221,7 @@ function openNamed(name: string): number {
   }
 }
 
-/** The end of a pipe that nobody writes to. */
+/** Returns the read end of a pipe whose write end is closed. */
 function openPipe(): number {
   const { pipe } = dlopen("libc.so.6", { pipe: { parameters: ["buffer" /* int fds[2] */], result: "i32" } }).symbols;
   const fds = new Int32Array(2);

@@ -59,19 +59,19 @@ end:
 `;
 
 const block = 64;
-/** Words that a kernel writes which is to take long: some milliseconds. */
+/** Words that the kernel of `delay` writes, which takes some milliseconds. */
 const manyWords = 2 ** 18;
 
-/** Kernels that write frames, and kernels that check them. */
+/** Kernels that write and check frames. */
 export class FrameKernels implements Disposable {
   readonly #module: CudaModule;
   readonly #write: CudaKernel;
   readonly #check: CudaKernel;
-  /** Words that were as they should be, and words that were not. */
+  /** The number of correct and of wrong words. */
   readonly #counts: DeviceBuffer;
   readonly #scratch: DeviceBuffer;
 
-  /** Made before any stream is held: loading a module may wait for all of them. */
+  /** Loads the kernels. Must be called before a stream is held, because loading a module may wait for all streams. */
   constructor(cuda: Cuda) {
     const gpu = cuda.device(0);
     this.#module = gpu.loadModule(ptx);
@@ -88,7 +88,7 @@ export class FrameKernels implements Disposable {
     this.#write.launch({ grid: 1, block, stream }, buffer, buffer.byteLength / 4, pattern);
   }
 
-  /** Compares a frame with a number. */
+  /** Compares the words of a frame with a number. */
   check(stream: CudaStream, buffer: DeviceBuffer, pattern: number): void {
     if (buffer.byteLength < 4) return;
     this.#check.launch({ grid: 1, block, stream }, buffer, buffer.byteLength / 4, pattern, this.#counts);
@@ -99,7 +99,7 @@ export class FrameKernels implements Disposable {
     this.#write.launch({ grid: 1, block, stream }, this.#scratch, manyWords, 1);
   }
 
-  /** How many words were right and how many wrong, once the stream has got there. */
+  /** Returns the number of correct and of wrong words, when the stream has finished the checks. */
   async counts(stream: CudaStream): Promise<[right: number, wrong: number]> {
     return [...await this.#counts.read(Uint32Array, { stream })] as [number, number];
   }

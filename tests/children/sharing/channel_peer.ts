@@ -1,6 +1,7 @@
 /**
- * The other end of channels, which does as it is told: node tests/children/sharing/channel_peer.ts DRIVER PATH, where PATH is that
- * of an exporter with a channel "control". Each frame of that has a call as its metadata, which a line answers.
+ * The other end of channels, which does what the test asks: node tests/children/sharing/channel_peer.ts DRIVER PATH.
+ * PATH is that of an exporter with a channel "control". The metadata of each of its frames is a call, which a line of
+ * output answers.
  *
  * @module
  */
@@ -18,7 +19,7 @@ import { loadDriver } from "../../conformance/load_driver.ts";
 import { Gate } from "../../support/gate.ts";
 import { FrameKernels } from "./channel_kernels.ts";
 
-/** What is told of a frame. */
+/** A report about a frame. */
 export interface FrameReport {
   readonly sequence: number;
   readonly index: number;
@@ -26,16 +27,16 @@ export interface FrameReport {
   readonly metadata: JsonValue | null;
 }
 
-/** What is told of frames that were read. */
+/** A report about frames that were read. */
 export interface DrainReport {
   readonly sequences: number[];
-  /** Words that were as they should be, and words that were not, in all so far. */
+  /** The number of correct and of wrong words, over all frames so far. */
   readonly words: [right: number, wrong: number];
-  /** The code of what ended the channel other than its producer. */
+  /** The code of the error that ended the channel, or null if its producer ended it. */
   readonly error: string | null;
 }
 
-/** How often a driver's methods were called. */
+/** The number of calls of each method of the driver. */
 const driverCalls: Record<string, number> = {};
 const [driverName, controlPath] = process.argv.slice(2) as [string, string];
 const driver = (await loadDriver(driverName))();
@@ -49,7 +50,7 @@ const importers = new Map<string, Importer>();
 const consumers = new Map<string, ChannelConsumer>();
 const received: ReceivedSlot[] = [];
 const reserved: Slot[] = [];
-/** The device may be lost: no more calls can be told from then on. */
+/** Resolves when the device may be lost. `loseDevice` is called before, because no calls arrive without the device. */
 const losing = Promise.withResolvers<void>();
 const lost = Promise.withResolvers<void>();
 let reading: Promise<Uint8Array> | undefined;
@@ -57,16 +58,16 @@ let exporter: Exporter | undefined;
 let producer: ChannelProducer | undefined;
 
 const calls = {
-  // As a consumer.
+  // Calls of a consumer.
 
-  /** Connects, if that is not done, and joins a channel. */
+  /** Connects if necessary, and joins a channel. */
   async join(path: string, name: string, as: string = name): Promise<void> {
     const key = `${path} ${as === name ? "" : as}`;
     if (!importers.has(key)) importers.set(key, await Importer.connect(cuda, path));
     consumers.set(as, await importers.get(key)!.channel(name, { stream }));
   },
 
-  /** Two joins at once: the error of the second. */
+  /** Joins twice at once and returns the error of the second join. */
   async joinTwice(path: string, name: string): Promise<string> {
     const importer = await Importer.connect(cuda, path);
     importers.set("", importer);
@@ -85,7 +86,7 @@ const calls = {
     return { sequence, index, byteLength, metadata: metadata ?? null };
   },
 
-  /** Whether a wait that is aborted rejects with the reason. */
+  /** Whether an aborted wait rejects with the reason. */
   async aborts(as: string): Promise<boolean> {
     const controller = new AbortController();
     const waiting = consumers.get(as)!.next({ signal: controller.signal });
@@ -93,31 +94,31 @@ const calls = {
     return await waiting.then(() => false, (error) => error === "enough");
   },
 
-  /** Checks the oldest frame that is kept, and releases it in stream order. */
+  /** Checks the oldest kept frame and releases it in stream order. */
   release(): void {
     const slot = received.shift()!;
     kernels.check(stream, slot.buffer, slot.sequence);
     slot.release();
   },
 
-  /** Begins to read the oldest frame that is kept, on a stream that is held, and releases it. */
+  /** Starts to read the oldest kept frame on a held stream, and releases the frame. */
   async releaseWhileRead(): Promise<void> {
     const slot = received.shift()!;
     const other = gpu.createStream({ nonBlocking: true });
-    // A first read locks pages, for which a driver may wait for all streams.
+    // The first read locks pages, for which a driver may wait for all streams.
     await slot.buffer.read(Uint8Array, { stream: other });
     gate.hold(other);
     reading = slot.buffer.read(Uint8Array, { stream: other });
     slot.release();
   },
 
-  /** Takes a frame, begins to read it, and leaves the channel. */
+  /** Takes a frame, starts to read it, and leaves the channel. */
   async leaveWhileRead(as: string): Promise<void> {
     reading = (await consumers.get(as)!.next())!.buffer.read(Uint8Array);
     await consumers.get(as)![Symbol.asyncDispose]();
   },
 
-  /** How many bytes were read, and how many of them are not as they should be. */
+  /** Returns how many bytes were read, and how many of them are wrong. */
   async bytesRead(right: number): Promise<number[]> {
     const bytes = await reading!;
     let wrong = 0;
@@ -125,19 +126,19 @@ const calls = {
     return [bytes.length, wrong];
   },
 
-  /** What using a frame after its release throws. */
+  /** Returns the errors of using a frame after its release. */
   misuse(): string[] {
     const slot = received.shift()!;
     slot.release();
     return [() => slot.release(), () => slot.buffer.address, () => slot.buffer.fill(1)].map(thrownBy);
   },
 
-  /** Breaks out of a loop over the frames behind the first of them, which is released. */
+  /** Leaves a loop over the frames after the first one, which the loop releases. */
   async readOne(as: string): Promise<number | undefined> {
     for await (using slot of consumers.get(as)!) return slot.sequence;
   },
 
-  /** Reads, checks and releases frames until there are no more, or as many as given. */
+  /** Reads, checks and releases frames until the channel ends, or up to `count` frames. */
   async drain(as: string, options: { count?: number; delays?: boolean } = {}): Promise<DrainReport> {
     const { count = Infinity, delays = false } = options;
     const sequences: number[] = [];
@@ -160,7 +161,7 @@ const calls = {
     await consumers.get(as)![Symbol.asyncDispose]();
   },
 
-  /** What the ring's recall says. */
+  /** Returns the name of the reason with which the ring's `recalled` signal is aborted. */
   async recalled(as: string): Promise<string> {
     const { recalled } = consumers.get(as)!;
     if (!recalled.aborted) await new Promise((resolve) => recalled.addEventListener("abort", resolve));
@@ -171,7 +172,7 @@ const calls = {
     for (const importer of importers.values()) await importer[Symbol.asyncDispose]();
   },
 
-  /** Loses the device, once `useLostDevice` was called; resolves when the driver has told of it. */
+  /** Loses the device once `useLostDevice` was called. Resolves when the driver has reported the loss. */
   async loseDevice(): Promise<string | undefined> {
     await losing.promise;
     gate.fail(stream);
@@ -180,7 +181,7 @@ const calls = {
     return code;
   },
 
-  /** What it throws to wait for the next frame without a device, to release the one that was kept, and to leave. */
+  /** Returns the errors of waiting for the next frame without a device, of releasing a kept one, and of leaving. */
   async useLostDevice(as: string): Promise<(string | undefined)[]> {
     const consumer = consumers.get(as)!;
     const slot = (await consumer.next())!;
@@ -191,7 +192,7 @@ const calls = {
     return [...thrown, await codeThrownBy(() => consumer[Symbol.asyncDispose]())];
   },
 
-  // As a producer.
+  // Calls of a producer.
 
   create(path: string, name: string, options: Omit<ChannelOptions, "pool">): void {
     exporter ??= Exporter.listen(path);
@@ -202,7 +203,7 @@ const calls = {
     reserved.push(await producer!.reserve());
   },
 
-  /** Writes and sends frames, as many as given. */
+  /** Writes and sends `count` frames. */
   async produce(count: number): Promise<void> {
     for (let index = 0; index < count; index++) {
       const slot = await producer!.reserve();
@@ -211,7 +212,7 @@ const calls = {
     }
   },
 
-  /** Sends a frame, loses the device while the next is written and all slots are in use, and says what that costs. */
+  /** Sends a frame, loses the device while all slots are in use and one is being written, and returns the errors. */
   async loseProducer(slots: number): Promise<(string | undefined)[]> {
     await calls.produce(1);
     await stream.finished();
@@ -236,9 +237,9 @@ const calls = {
     await producer![Symbol.asyncDispose]();
   },
 
-  // Everything else.
+  // Other calls.
 
-  /** Keeps the stream from going on. */
+  /** Holds the stream until `open`. */
   hold(): void {
     gate.hold(stream);
   },
@@ -247,12 +248,12 @@ const calls = {
     gate.open();
   },
 
-  /** Costs this process the device. */
+  /** Loses the device of this process. */
   fail(): void {
     gate.fail(stream);
   },
 
-  /** How often the driver's methods were called since the last time. */
+  /** Returns how often each method of the driver was called since the last time. */
   driverCalls(): Record<string, number> {
     const result = { ...driverCalls };
     for (const name of Object.keys(driverCalls)) delete driverCalls[name];
@@ -264,7 +265,7 @@ const calls = {
   },
 };
 
-/** What can be called. */
+/** The calls that a test can make. */
 export type ChannelPeerCalls = typeof calls;
 
 const control = await (await Importer.connect(cuda, controlPath)).channel("control", {

@@ -1,5 +1,5 @@
-// Runs where a process may open few descriptors: node tests/children/sharing/few_descriptors.ts FOLDER. Says what happened when
-// there were none left, and ends with code 0 if everything worked again once there were.
+// Uses sockets while few descriptors are free: node tests/children/sharing/few_descriptors.ts FOLDER. Prints what
+// happened without free descriptors, and exits with 0 if everything works again afterwards.
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";

@@ -1,5 +1,5 @@
-// The other process of the tests of message streams: node tests/children/sharing/message_peer.ts MODE PATH. It connects, greets,
-// and does what the mode says.
+// The other process in tests of message streams: node tests/children/sharing/message_peer.ts MODE PATH. Connects,
+// greets, and does what the mode says.
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
@@ -37,24 +37,24 @@ switch (mode) {
       onDrain() {},
       onEnd(error) {
         for (const other of taken) closeDescriptor(other);
-        say(error?.code ?? "done");
+        print(error?.code ?? "done");
         stream.process[Symbol.dispose]();
       },
     });
-    say("ready");
+    print("ready");
     break;
   }
   case "quiet":
-    // Nothing but this wait is left: it does not keep the process alive.
-    stream.process.whenEnded(() => say("ended"));
+    // Only this wait is left, which does not keep the process alive.
+    stream.process.whenEnded(() => print("ended"));
     stream.process.keepAlive(false);
     stream.end("done");
-    say("ready");
+    print("ready");
     break;
   case "loud":
-    stream.process.whenEnded(() => say("ended"));
+    stream.process.whenEnded(() => print("ended"));
     stream.end("done");
-    say("ready");
+    print("ready");
     break;
 }
 
@@ -66,6 +66,6 @@ function flood(): void {
   for (let sequence = 1; !stream.isBacklogged; sequence++) stream.send({ type: "taken", offer: 1, sequence });
 }
 
-function say(text: string): void {
+function print(text: string): void {
   console.log(text);
 }

@@ -1,5 +1,5 @@
-// Becomes another user, and says how it fares with a folder and a socket that are not its own:
-// node tests/children/sharing/other_user.ts FOLDER.
+// Becomes another user, and prints whether it can use a folder and a socket of the original user: node
+// tests/children/sharing/other_user.ts FOLDER.
 import process from "node:process";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";

@@ -1,7 +1,10 @@
 import { addressOf, dlopen } from "../../../ffi/host.ts";
 import { cString } from "../../../ffi/shim/shim.ts";
 
-/** Starts a process that has everything of this one open, does nothing with it, and outlives it. Returns its number. */
+/**
+ * Starts a process that inherits all descriptors of this one, does nothing with them, and outlives it. Returns its
+ * process id.
+ */
 export function startHolder(): number {
   const libc = dlopen("libc.so.6", {
     dup: { parameters: ["i32" /* int fd */], result: "i32" },
@@ -17,7 +20,8 @@ export function startHolder(): number {
       result: "i32",
     },
   }).symbols;
-  // A duplicate is not closed in programs that are started; what is not open is refused, the rest does no harm.
+  // Duplicates have no close-on-exec flag, so the started program inherits them. `dup` fails harmlessly if a number is
+  // not open.
   for (let fd = 3; fd < 100; fd++) libc.dup!(fd);
   const pid = new Int32Array(1);
   const args = ["sleep", "1000"].map(cString);

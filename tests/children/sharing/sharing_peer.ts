@@ -1,7 +1,7 @@
 /**
- * Offers memory, and uses what is offered, as it is told: node tests/children/sharing/sharing_peer.ts DRIVER PATH, where PATH is a
- * socket that calls come from; with DRIVER "open" it takes what the environment says. What it makes it keeps by a name
- * that the caller gives.
+ * Offers memory and uses offers as the test asks: node tests/children/sharing/sharing_peer.ts DRIVER PATH. PATH is a
+ * socket from which calls come. With DRIVER "open", the environment selects the driver. Objects are kept under names
+ * that the caller chooses.
  *
  * @module
  */
@@ -27,14 +27,14 @@ import { Gate } from "../../support/gate.ts";
 import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
 import { startHolder } from "./sharing_holder.ts";
 
-/** What an error looks like to a caller. */
+/** An error, as it is sent to the caller. */
 export interface PeerFailure {
   readonly name: string;
   readonly code: string | undefined;
   readonly message: string;
 }
 
-/** How often a driver's methods were called. */
+/** The number of calls of each method of the driver. */
 const counts: Record<string, number> = {};
 const [driverName, controlPath] = process.argv.slice(2) as [string, string];
 const cuda = await openDevices();
@@ -50,13 +50,13 @@ const ballast: DeviceBuffer[] = [];
 let own: { readonly pool: MemoryPool; readonly exporter: Exporter } | undefined;
 
 const calls = {
-  // As an importer.
+  // Calls of an importer.
 
   async connect(as: string, path: string, options: ImporterOptions = {}): Promise<void> {
     importers.set(as, await Importer.connect(cuda, path, options));
   },
 
-  /** The names and metadata of the next offers. */
+  /** Returns the names and metadata of the next offers. */
   async offers(as: string, count: number): Promise<[string, JsonValue | undefined][]> {
     const seen: [string, JsonValue | undefined][] = [];
     for await (const { name, metadata } of importers.get(as)!.offers()) {
@@ -71,14 +71,14 @@ const calls = {
     return { kind, byteLength, metadata };
   },
 
-  /** Maps an offer, and keeps the buffer under the offer's name or another. */
+  /** Maps an offer and keeps the buffer, by default under the offer's name. */
   async map(as: string, name: string, into: string = name): Promise<void> {
     const offer = await importers.get(as)!.offer(name);
     offers.set(into, offer);
     buffers.set(into, await offer.map({ stream }));
   },
 
-  /** Maps offers named by a prefix and a number, and says whether each begins with its number modulo 256. */
+  /** Maps offers whose names are a prefix and a number. Whether each one begins with its number modulo 256. */
   async mapMany(as: string, prefix: string, count: number): Promise<boolean> {
     let isRight = true;
     for (let index = 0; index < count; index++) {
@@ -104,7 +104,7 @@ const calls = {
     return buffers.get(name)!.read(Uint8Array, { byteOffset, length });
   },
 
-  /** Copies a buffer in its stream's order into memory of this process's own. */
+  /** Prepares a copy of a buffer, in stream order, into this process's own memory. The next `hold` enqueues it. */
   copy(name: string, into: string): void {
     const source = buffers.get(name)!;
     const target = gpu.allocate(source.byteLength);
@@ -123,14 +123,14 @@ const calls = {
     for (let index = 0; index < count; index++) calls.free(`${prefix}${index}`);
   },
 
-  /** Resolves with the code of what the signal was aborted with of an offer that was mapped. */
+  /** Resolves with the code of the reason with which a mapped offer's `recalled` signal is aborted. */
   async recalled(name: string): Promise<string> {
     const { recalled } = offers.get(name)!;
     if (!recalled.aborted) await new Promise((resolve) => recalled.addEventListener("abort", resolve));
     return recalled.reason.code;
   },
 
-  /** Whether a wait that is aborted rejects with the reason. */
+  /** Whether an aborted wait rejects with the reason. */
   async aborts(wait: "connect" | "offer" | "drained offers" | "map", as: string, name: string): Promise<boolean> {
     const controller = new AbortController();
     const { signal } = controller;
@@ -157,7 +157,7 @@ const calls = {
     await importers.get(as)![Symbol.asyncDispose]();
   },
 
-  /** Takes all memory that there is. */
+  /** Allocates all memory of the device. */
   exhaust(): void {
     for (let byteLength = 2 ** 31; byteLength >= 65536;) {
       try {
@@ -172,7 +172,7 @@ const calls = {
     for (const buffer of ballast.splice(0)) buffer.free();
   },
 
-  // As an exporter.
+  // Calls of an exporter.
 
   listen(path: string, options: ExporterOptions = {}): void {
     own = { pool: gpu.createPool({ handleType: "posix-fd" }), exporter: Exporter.listen(path, options) };
@@ -194,9 +194,9 @@ const calls = {
     await own!.exporter[Symbol.asyncDispose]();
   },
 
-  // The stream.
+  // Calls about the stream.
 
-  /** Keeps the stream from going on, and gives it the copies that were asked for. */
+  /** Holds the stream and enqueues the prepared copies. */
   hold(): void {
     gate.hold(stream);
     for (const copy of copies.splice(0)) copy();
@@ -206,7 +206,7 @@ const calls = {
     gate.open();
   },
 
-  /** Costs this process the device. */
+  /** Loses the device of this process. */
   fail(): void {
     gate.fail(stream);
   },
@@ -215,25 +215,25 @@ const calls = {
     await stream.finished();
   },
 
-  // Everything else.
+  // Other calls.
 
   disposeCuda(): void {
     cuda[Symbol.dispose]();
   },
 
-  /** How often the driver was asked to import pools and pointers. */
+  /** Returns how often the driver was called to import pools and pointers. */
   imports(): [number, number] {
     return [counts.memPoolImportFromShareableHandle ?? 0, counts.memPoolImportPointer ?? 0];
   },
 
-  /** Connects, sends some bytes and stays. */
+  /** Connects, sends bytes, and stays connected. */
   async say(path: string, bytes: Uint8Array): Promise<void> {
     const socket = await UnixSocket.connect(path);
     sockets.push(socket);
     await socket.send(bytes);
   },
 
-  /** Takes the place of a socket's file, and answers with some bytes whoever connects. */
+  /** Replaces a socket's file and sends bytes to every peer that connects. */
   usurp(path: string, bytes: Uint8Array): void {
     unlinkSync(path);
     const listener = UnixListener.listen(path);
@@ -246,14 +246,14 @@ const calls = {
     })();
   },
 
-  /** The number of a process that has all open that this has. */
+  /** Starts a process that inherits all descriptors of this one. Returns its process id. */
   startHolder(): number {
     return startHolder();
   },
 
   /**
-   * Listens, and tells whoever connects of memory with what is not so: of a size that it does not have, and by the pointer
-   * of another pool. Something true comes with it.
+   * Listens, and sends wrong messages about memory to the peer that connects: a length that the memory does not have,
+   * and a pointer of another pool. A correct offer comes with them.
    */
   lie(path: string): void {
     const [pool, other] = [0, 1].map(() => gpu.createPool({ handleType: "posix-fd" })) as [MemoryPool, MemoryPool];
@@ -301,12 +301,12 @@ const calls = {
   },
 };
 
-/** What can be called. */
+/** The calls that a test can make. */
 export type PeerCalls = typeof calls;
 
-/** Copies that wait for the next `hold`. */
+/** Copies that the next `hold` enqueues. */
 const copies: (() => void)[] = [];
-/** Answers are sent one after another. */
+/** Sends answers one after the other. */
 let answered: Promise<void> = Promise.resolve();
 const control = await UnixSocket.connect(controlPath);
 for (;;) {

@@ -1,6 +1,6 @@
-// A process that listens or connects as a user: node tests/children/sharing/sharing_user.ts MODE PATH, where PATH is for a socket.
-// "here" listens as the user that it is, "effective" as another in effect only; "connect" connects as another, and is told
-// at the other end whether it may; "full" listens where no descriptor is left.
+// Listens or connects as a certain user: node tests/children/sharing/sharing_user.ts MODE PATH, where PATH is that of a
+// socket. "here" listens as the current user; "effective" listens as a user who is another in effect only; "connect"
+// connects as another user, and the other end decides whether it may; "full" listens while no descriptor is free.
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";

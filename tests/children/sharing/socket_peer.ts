@@ -1,5 +1,5 @@
-// The other process of the socket tests: node tests/children/sharing/socket_peer.ts MODE PATH. It connects, does what the mode
-// says, says so on its standard output, and then stays until it is killed.
+// The other process in tests of sockets: node tests/children/sharing/socket_peer.ts MODE PATH. Connects, does what the
+// mode says, prints "ready", and runs until it is killed.
 import process from "node:process";
 import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { connectTo } from "../../../ffi/shim/sockets.ts";

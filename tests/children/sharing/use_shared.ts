@@ -1,7 +1,7 @@
 /**
- * Uses what another process shares through legacy handles. Arguments: the driver's name, the memory's handle and the
- * event's in hexadecimal digits, the memory's length. Waits on its stream for the event, reads the memory, adds 1 to each
- * byte of it, and prints what it saw as a line of JSON.
+ * Uses memory that another process shares by legacy handles. Arguments: the driver's name, the memory's handle and the
+ * event's handle in hexadecimal, and the memory's length. Waits on its stream for the event, reads the memory, adds 1
+ * to each byte, and prints what it saw as a line of JSON.
  *
  * @module
  */
@@ -35,7 +35,7 @@ const openDriver = await loadDriver(driverName!);
     exported: errorOf(() => event.exportHandle()),
   };
   again.free();
-  // A mapping that was opened twice stays until the second is freed.
+  // A mapping that was opened twice exists until both are freed.
   await stream.finished();
   console.log(JSON.stringify({ ...report, still: (await memory.read(Uint8Array))[0] }));
 }

@@ -1,5 +1,6 @@
-// Looks at other processes when it may open no file: node tests/children/software/software_few_descriptors.ts HANDLE, which is
-// of an event with a record that is yet to come. Says what became of the event, and of memory that it had mapped.
+// Uses another process's event and memory while no descriptor is free: node
+// tests/children/software/software_few_descriptors.ts HANDLE. The event of the handle has a pending record. Prints the
+// outcome for the event, and for memory that was mapped before.
 import process from "node:process";
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { memHandleType, memLocationType } from "../../../src/driver.ts";

@@ -1,4 +1,5 @@
-// Does on a software driver of its own what it is told: deno run --allow-ffi tests/children/software/software_peer.ts SOCKET.
+// Calls the methods of its own software driver on request: deno run --allow-ffi
+// tests/children/software/software_peer.ts SOCKET.
 import process from "node:process";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
@@ -8,13 +9,13 @@ import { receiveMessage, sendMessage } from "../../support/software_messages.ts"
 const driver = new SoftwareDriver({ devices: 2, peers: true });
 
 const others: Readonly<Record<string, (...args: never[]) => unknown>> = {
-  /** The bytes at an address. */
+  /** Returns the bytes at an address. */
   read(address: bigint, byteLength: number): Uint8Array {
     const bytes = new Uint8Array(byteLength);
     driver.memcpyDtoHAsync(0, bytes, address, 0n);
     return bytes;
   },
-  /** Milliseconds that this process has used of the processors. */
+  /** Returns the processor time of this process in milliseconds. */
   processorTime(): number {
     const { user, system } = process.cpuUsage();
     return (user + system) / 1000;

@@ -1,4 +1,4 @@
-// Prints what a software driver does that has no FFI: of memory, that it is there; of sharing, why it is refused.
+// Prints how a software driver without FFI behaves: memory works, and sharing fails with the reason.
 import { eventFlags, memHandleType, memLocationType } from "../../../src/driver.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { deviceAttributes } from "../../../src/support/device_attributes.ts";

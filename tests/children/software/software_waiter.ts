@@ -1,4 +1,4 @@
-// Lets a stream wait for another process's event, and has nothing else to do: software_waiter.ts HANDLE.
+// Makes a stream wait for another process's event, and does nothing else: software_waiter.ts HANDLE.
 import process from "node:process";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 
