@@ -1,3 +1,13 @@
+/**
+ * The table of instructions: everything that the compiler knows of a PTX instruction stands in its row.
+ *
+ * To add an instruction, write the function that emits it in a file of this folder, and add a row with its syntax, its
+ * section in the manual, that function and its traits (`instruction_traits.ts`). A trait that is left out takes the
+ * conservative value, so state only what is certain. `tests/compiler/instructions/operations.ts` compares instructions
+ * with references; a form that `tests/differential/operations.ts` does not try fails a test there.
+ *
+ * @module
+ */
 import { awaitCopies, copyAsynchronously } from "./asynchronous_copies.ts";
 import { atomic } from "./atomic_instructions.ts";
 import {
