@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
-import { test } from "node:test";
 import { allocate, loadKernel, runBody, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/operations.ts";
+import { isLong, test } from "../support/test.ts";
 
 function words(...values: number[]): DataView {
   return new DataView(Uint32Array.from(values).buffer);
@@ -239,7 +239,7 @@ function interpret({ targets }: RandomProgram, seed: number): [value: number, st
 test("random graphs of blocks, most of them irreducible, match an interpreter", () => {
   const random = randomNumbers(88172645463325252n);
   const [out, source] = [allocate(8), allocate(4)];
-  for (let program = 0; program < 400; program++) {
+  for (let program = 0; program < (isLong ? 400 : 80); program++) {
     const graph = randomProgram(random);
     const kernel = loadKernel(graph.ptx, "test");
     for (const seed of [0, 1, 0xdeadbeef]) {

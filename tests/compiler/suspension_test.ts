@@ -1,9 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
-import { test } from "node:test";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
 import { allocate, load } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/operations.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";
+import { isLong, test } from "../support/test.ts";
 
 /** Ways to leave the kernel and resume later, with the declarations that they need before the kernel. */
 const suspensions: readonly [suspend: string, declarations: string][] = [
@@ -242,7 +242,7 @@ test("random graphs of blocks that wait, most of them irreducible, match an inte
   const random = randomNumbers(0x5851_f42d_4c95_7f2dn);
   const below = (limit: number) => Number(random() % BigInt(limit));
   const [out, source] = [allocate(96 * 8), allocate(4)];
-  for (let round = 0; round < 150; round++) {
+  for (let round = 0; round < (isLong ? 150 : 30); round++) {
     const { ptx, run } = randomGraph(below);
     const module = load(ptx);
     for (const seed of [1, 0xdeadbeef]) {

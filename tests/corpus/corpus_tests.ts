@@ -11,12 +11,15 @@ import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
 import { type Corpus, programNames, readPtx } from "./nvcc/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
 import type { Buffers, CorpusProgram } from "./corpus_program.ts";
-import { test } from "../support/test.ts";
+import { skipUnlessLong, test } from "../support/test.ts";
 
 const software = driverNamed("software");
 const gpu = driverNamed("cuda");
 
-/** Tests each variant of each program on the software device, and on a GPU if there is one. */
+/**
+ * Tests each program on the software device, and on a GPU if there is one: every variant in the long run, else one
+ * variant of each program in turn.
+ */
 export function testCorpus(label: string, corpus: Corpus): void {
   test(`every program of ${label} has its launches and its PTX`, () => {
     const missing = programNames(corpus).flatMap((name) =>
@@ -25,9 +28,10 @@ export function testCorpus(label: string, corpus: Corpus): void {
     assertEquals(missing, []);
   });
 
-  for (const name of programNames(corpus)) {
-    for (const variant of corpus.variants) {
-      test(`${label}: ${name} (${variant.name}) [software]`, async () => {
+  for (const [index, name] of programNames(corpus).entries()) {
+    for (const [place, variant] of corpus.variants.entries()) {
+      const skip = place !== index % corpus.variants.length && skipUnlessLong;
+      test(`${label}: ${name} (${variant.name}) [software]`, { skip }, async () => {
         const program = await loadProgram(corpus, name);
         assertExpected(program, await runOn(software, program, readPtx(corpus, name, variant)));
       });

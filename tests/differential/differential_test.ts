@@ -15,12 +15,14 @@ import { excludedSeeds, regressions } from "./regressions.ts";
 import { forEachOutcome } from "./subjects.ts";
 import { operationAnswer, programAnswer, questionOf } from "./trial.ts";
 import { driversUnderTest } from "../support/drivers.ts";
-import { test } from "../support/test.ts";
+import { isLong, someOf, test } from "../support/test.ts";
 
-/** How many programs are run, from seed 0 on, beside those that once differed; `compare.ts` runs all that were recorded. */
-const programs = { software: 400, cuda: 200 } as const;
-/** On a GPU, whose compiler takes its time, one in so many operations. */
-const operationsStep = { software: 1, cuda: 10 } as const;
+/** How many programs are run, from seed 0 on, beside those that once differed; on the software device the long run has all. */
+const programs = { software: isLong ? Infinity : 24, cuda: 200 } as const;
+/** One in so many of those that once differed. */
+const regressionsStep = { software: 4, cuda: 1 } as const;
+/** One in so many operations; on a GPU, whose compiler takes its time, always. */
+const operationsStep = { software: isLong ? 1 : 6, cuda: 10 } as const;
 /** How much a failure shows. */
 const mostShown = 40;
 const howToRecord = "run tests/differential/record.ts where there is a GPU";
@@ -62,7 +64,9 @@ for (const { name, skip, open } of driversUnderTest) {
     if (recorded === undefined) throw new Error(`No answers are stored: ${howToRecord}`);
     const problems: string[] = [];
     const first = Array.from({ length: Math.min(programs[name], recorded.answers.length) }, (_, seed) => seed);
-    const indices = [...new Set([...first, ...regressions])].filter((seed) => !excludedSeeds.has(seed));
+    const indices = [...new Set([...first, ...someOf(regressions, regressionsStep[name])])].filter((seed) =>
+      !excludedSeeds.has(seed)
+    );
     forEachOutcome(cuda, { subject: "programs", indices }, (seed, trial, outcome) => {
       const answer = recorded.answers[seed];
       if (answer === undefined || !answer.startsWith(questionOf(trial))) {

@@ -3,10 +3,8 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import process from "node:process";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
-import { test } from "../support/test.ts";
+import { skipUnlessLong, test } from "../support/test.ts";
 
-/** `POOLPASS_LONG=1` has more numbers of processes, and more moments at which one dies. */
-const isLong = process.env.POOLPASS_LONG === "1";
 const permissions = ["--allow-ffi", "--allow-run"];
 const visibleDeviceCounts = new Map(driversUnderTest.map((driver) => [driver.name, countDevices(driver)]));
 
@@ -20,13 +18,13 @@ interface Run {
 function testPrograms(
   name: string,
   body: (start: (program: string, args?: readonly string[]) => ChildProcess, deviceCount: number) => Promise<void>,
-  { devices = 2, only }: { devices?: number; only?: "software" } = {},
+  { devices = 2, only, long = false }: { devices?: number; only?: "software"; long?: boolean } = {},
 ): void {
   for (const driver of driversUnderTest) {
     if (driver.name !== "software" && (driver.name !== "cuda" || only !== undefined)) continue;
     const deviceCount = driver.name === "software" ? devices : visibleDeviceCounts.get(driver.name)!;
     const env = { POOLPASS_DRIVER: driver.name, POOLPASS_SOFTWARE_DEVICES: String(devices) };
-    test(`${name} [${driver.name}]`, { skip: driver.skip }, async () => {
+    test(`${name} [${driver.name}]`, { skip: driver.skip || (long && skipUnlessLong) }, async () => {
       const started: ChildProcess[] = [];
       await using children = new AsyncDisposableStack();
       const start = (program: string, args: readonly string[] = []) => {
@@ -41,7 +39,7 @@ function testPrograms(
 }
 
 for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
-  for (const devices of isLong ? [1, 2, 4] : [2, 4]) {
+  for (const devices of [1, 2, 4]) {
     testPrograms(
       `${program}: each of ${devices} processes writes to each buffer and verifies its own`,
       async (start, count) => {
@@ -55,7 +53,7 @@ for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
         );
         assertEquals(lines.at(-1), `All ${count} children have verified their buffers of 67108864 bytes`);
       },
-      { devices, ...devices === 2 ? {} : { only: "software" } },
+      { devices, ...devices === 2 ? {} : { only: "software", long: true } },
     );
   }
 }
@@ -79,7 +77,7 @@ testPrograms("stream_ordered_allocation_ipc: a child that does not see a device 
 }, { only: "software" });
 
 for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
-  for (const milliseconds of isLong ? [0, 150, 400, 900] : [0, 400]) {
+  for (const milliseconds of [0, 150, 400, 900]) {
     testPrograms(`${program}: when a child dies after ${milliseconds} ms, everybody ends`, async (start) => {
       const parent = start(program);
       await parent.nextLine();
@@ -91,7 +89,7 @@ for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
       if (code === 0) assert(!wasKilled || lines.at(-1)!.startsWith("All 3 children have verified"), errors);
       else assertStringIncludes(errors, "[parent] Error: ");
       for (const other of others) assertEquals(parentOf(other), undefined, "A child is left");
-    }, { devices: 3, only: "software" });
+    }, { devices: 3, only: "software", long: milliseconds > 0 });
   }
 }
 

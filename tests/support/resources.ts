@@ -46,7 +46,7 @@ function refuseLeft(left: string): void {
 
 /**
  * A test that also fails if its body leaves anything behind. What the runtime and the library make once and keep must have
- * been made before: see `options.warmUp`, which is run outside the count.
+ * been made before: see `options.warmUp`, which is run outside the count, once for all tests that have it.
  */
 export function leakTest(
   name: string,
@@ -54,7 +54,7 @@ export function leakTest(
   options: { readonly skip?: SkipReason; readonly warmUp?: () => Promise<void> } = {},
 ): void {
   test(name, { skip: options.skip }, async () => {
-    await options.warmUp?.();
+    if (options.warmUp !== undefined) await onceOf(options.warmUp);
     const before = await countAtRest();
     await body();
     const left = await findLeft(before);
@@ -63,6 +63,14 @@ export function leakTest(
     await body();
     await assertNothingLeft(again);
   });
+}
+
+const warmUps = new Map<() => Promise<void>, Promise<void>>();
+
+function onceOf(warmUp: () => Promise<void>): Promise<void> {
+  const begun = warmUps.get(warmUp) ?? warmUp();
+  warmUps.set(warmUp, begun);
+  return begun;
 }
 
 /**

@@ -16,8 +16,13 @@ const namesSkipped = process.env.POOLPASS_NAME_SKIPPED === "1";
 /** Whether each test has all of its cases: without `POOLPASS_LONG=1` it has some of every kind. */
 export const isLong: boolean = process.env.POOLPASS_LONG === "1";
 
+/** All cases in the long run, else one in so many of them. */
+export function someOf<Case>(cases: readonly Case[], step: number): readonly Case[] {
+  return isLong ? cases : cases.filter((_, index) => index % step === 0);
+}
+
 /** Why a test that is much like others is skipped; false in the long run. */
-export const skipUnlessLong: SkipReason = !isLong && "POOLPASS_LONG=1 runs it";
+export const skipUnlessLong: SkipReason = !isLong && "only with POOLPASS_LONG=1";
 
 /** By reason, the names of the tests that this file has skipped so far. */
 const skipped = new Map<string, string[]>();

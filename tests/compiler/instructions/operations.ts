@@ -1,6 +1,7 @@
 /**
  * Operations whose bits PTX defines, each with a reference in TypeScript, and kernels that apply them to many operands.
  */
+import { isLong, someOf } from "../../support/test.ts";
 
 /** An instruction to test. */
 export interface Operation {
@@ -657,7 +658,10 @@ export function randomNumbers(seed: bigint): () => bigint {
   };
 }
 
-/** The operands for an operation: all pairs of edge cases or as many triples, and some random numbers. */
+/**
+ * The operands for an operation: all pairs of edge cases or as many triples, and some random numbers. Unless the run is
+ * long, each edge case is paired with one in four others, and long lists of operands are cut to one in four.
+ */
 export function operandsFor({ types, cases: more = [] }: Operation): bigint[][] {
   const random = randomNumbers(0x9e37_79b9_7f4a_7c15n);
   const lists = types.slice(1).map((type) => {
@@ -669,10 +673,18 @@ export function operandsFor({ types, cases: more = [] }: Operation): bigint[][] 
   const pick = (list: readonly bigint[]) => list[Number(random() % BigInt(list.length))]!;
   const cases: bigint[][] = [];
   if (lists.length === 1) { for (const a of lists[0]!) cases.push([a]); }
-  if (lists.length === 2) { for (const a of lists[0]!) for (const b of lists[1]!) cases.push([a, b]); }
-  if (lists.length === 3) { for (let count = 0; count < 1600; count++) cases.push(lists.map(pick)); }
-  for (let count = 0; count < 200; count++) cases.push(lists.map((list) => list.length === 2 ? pick(list) : random()));
-  cases.push(...more.map((operands) => [...operands]));
+  if (lists.length === 2) {
+    lists[0]!.forEach((a, at) => {
+      lists[1]!.forEach((b, index) => {
+        if (isLong || (at + index) % 4 === 0) cases.push([a, b]);
+      });
+    });
+  }
+  if (lists.length === 3) { for (let count = 0; count < (isLong ? 1600 : 400); count++) cases.push(lists.map(pick)); }
+  for (let count = 0; count < (isLong ? 200 : 100); count++) {
+    cases.push(lists.map((list) => list.length === 2 ? pick(list) : random()));
+  }
+  cases.push(...someOf(more, more.length > 100 ? 4 : 1).map((operands) => [...operands]));
   return cases.map((operands) => operands.map((operand, index) => unsigned(operand, width(types[index + 1]!))));
 }
 

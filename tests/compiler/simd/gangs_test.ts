@@ -1,5 +1,4 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { test } from "node:test";
 import { ptx as fillPtx } from "../../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../../kernels/saxpy.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
@@ -8,9 +7,10 @@ import { DeadlockError } from "../../../src/software/execution/block_scheduler.t
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { allocate, type Allocation, Fault, load, type RunOptions, testModule } from "../compiler_device.ts";
 import { randomNumbers } from "../instructions/operations.ts";
+import { isLong, test } from "../../support/test.ts";
 
 /** The widths of gangs. Undefined means no gangs. */
-const widths = [4, 8, 16, 32] as const;
+const widths: readonly (4 | 8 | 16 | 32)[] = isLong ? [4, 8, 16, 32] : [4, 32];
 type Width = typeof widths[number] | undefined;
 
 interface Launch {

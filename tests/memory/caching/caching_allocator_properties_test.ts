@@ -2,13 +2,11 @@
  * An allocator under programs made at random, against a model of the order of streams: on a fake driver, whose streams go
  * on only when they are told to, and on the software device, where what buffers hold shows who has written.
  *
- * A trace that fails is made as short as it can be, and printed with its seed. `POOLPASS_LONG=1` runs more of them.
+ * A trace that fails is made as short as it can be, and printed with its seed.
  *
  * @module
  */
 import { assertEquals } from "@std/assert";
-import process from "node:process";
-import { test } from "node:test";
 import { ptx as fillPtx } from "../../../kernels/fill.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import type { Driver } from "../../../src/driver.ts";
@@ -20,8 +18,8 @@ import { StreamOrder } from "./caching_stream_order.ts";
 import type { Bench } from "./caching_trace.ts";
 import { type BenchMaker, runTrace } from "./caching_trials.ts";
 import { Gate } from "../../support/gate.ts";
+import { isLong, test } from "../../support/test.ts";
 
-const isLong = process.env.POOLPASS_LONG === "1";
 const devices = 2;
 
 /** Traces, their first seed, and how they are run. */
@@ -68,7 +66,7 @@ const fakeBenches: BenchMaker = {
 };
 
 test("memory is handed out in the order of streams, whatever the interleaving", async () => {
-  await runTraces({ first: 1, count: isLong ? 50_000 : 1500, maker: fakeBenches });
+  await runTraces({ first: 1, count: isLong ? 50_000 : 300, maker: fakeBenches });
 });
 
 for (const mayHold of [false, true]) {
@@ -80,7 +78,7 @@ for (const mayHold of [false, true]) {
     const kernels = cuda.devices.map((device) => device.loadModule(fillPtx).kernel("fill"));
     using gate = mayHold ? new Gate(cuda) : undefined;
     const maker = { isFake: false, mayHold, make: () => ({ ...bench, kernels, gate }), giveBack: () => {} };
-    const count = mayHold ? 20 : 200;
-    await runTraces({ first: 1_000_000, count: isLong ? 20 * count : count, maker });
+    const count = mayHold ? 5 : 50;
+    await runTraces({ first: 1_000_000, count: isLong ? 80 * count : count, maker });
   });
 }

@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { dirname } from "node:path";
-import process from "node:process";
 import type { ChannelConsumer } from "../../../src/sharing/channel/channel_consumer.ts";
 import type { ChannelProducer } from "../../../src/sharing/channel/channel_producer.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
@@ -8,13 +7,14 @@ import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { type ChannelPeer, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "../../children/sharing/channel_kernels.ts";
 import { type Fixture, sharingTest, soon, withinASecond } from "../sharing_peers.ts";
+import { isLong } from "../../support/test.ts";
 
 const slotByteLength = 4096;
 const slots = 4;
 /** Milliseconds in which something that must not happen would have. */
 const moment = 50;
-/** Ends of processes in turn; `POOLPASS_LONG=1` has all of them. */
-const ends = process.env.POOLPASS_LONG === "1" ? 200 : 10;
+/** Ends of processes in turn. */
+const ends = isLong ? 200 : 4;
 /** Processes that are started before they are needed. */
 const startedAhead = 3;
 

@@ -134,20 +134,23 @@ function pairTest(name: string, body: (near: UnixSocket, far: UnixSocket) => Pro
 
 /** What another process says, over a stream that has been greeted. */
 function peerTest(name: string, mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): void {
-  const run = (mode: string, body: (child: ChildProcess, end: Started) => Promise<void>) =>
-    withListener(async (listener) => {
-      await using child = startScript("children/sharing/message_peer.ts", [mode, listener.path]);
-      await using end = streamOf(await listener.accept({ signal: AbortSignal.timeout(20_000) }));
-      await answerGreeting(end.stream, { handshakeTimeout });
-      await body(child, end);
-    });
-  leakTest(name, () => run(mode, body), {
-    warmUp: () =>
-      run("echo", async (child, { stream, calls }) => {
-        stream.start(calls);
-        child.kill("SIGKILL");
-        await calls.end();
-      }),
+  leakTest(name, () => withPeer(mode, body), { warmUp: warmUpPeers });
+}
+
+async function withPeer(mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): Promise<void> {
+  await withListener(async (listener) => {
+    await using child = startScript("children/sharing/message_peer.ts", [mode, listener.path]);
+    await using end = streamOf(await listener.accept({ signal: AbortSignal.timeout(20_000) }));
+    await answerGreeting(end.stream, { handshakeTimeout });
+    await body(child, end);
+  });
+}
+
+function warmUpPeers(): Promise<void> {
+  return withPeer("echo", async (child, { stream, calls }) => {
+    stream.start(calls);
+    child.kill("SIGKILL");
+    await calls.end();
   });
 }
 

