@@ -7,10 +7,9 @@ import { defaultStream, type Driver } from "../../src/driver.ts";
 import { fillParameters, loadFill } from "./launch.ts";
 
 /**
-/**
  * Bytes that one launch fills: about a millisecond for one warp on any GPU. A software device executes one launch each
- * time it is queried, and continues while its process waits for another process: so there is more to do if another
- * process queries it.
+ * time it is queried, and others while its process waits for another process. Launches are therefore longer if another
+ * process observes the stream.
  */
 const fillByteLengths = {
   cuda: { here: 4 * 2 ** 20, elsewhere: 4 * 2 ** 20 },
@@ -31,14 +30,14 @@ export interface LongWork {
 /**
  * Allocates the memory and loads the kernel for keeping streams of a device busy.
  *
- * @param options.seen Whether this process or another one queries how far the streams have got.
+ * @param options.observed Whether this process or another one observes the streams.
  */
 export function prepareLongWork(
   driver: Driver,
   device: number,
-  { seen = "here" }: { readonly seen?: "here" | "elsewhere" } = {},
+  { observed = "here" }: { readonly observed?: "here" | "elsewhere" } = {},
 ): LongWork {
-  const fillByteLength = fillByteLengths[driver.kind][seen];
+  const fillByteLength = fillByteLengths[driver.kind][observed];
   const address = driver.malloc(device, fillByteLength);
   const kernel = loadFill(driver, device);
   const parameters = fillParameters(driver, { address, byteLength: fillByteLength });

@@ -1,5 +1,5 @@
-// The second process of a row: peer.ts DRIVER SOCKET. It plays the roles that it is given, and answers requests until the
-// row's process exits.
+// The second process of a row: peer.ts DRIVER SOCKET. It runs the role that it is assigned, or several in turn, and
+// answers requests until the row's process exits.
 import process from "node:process";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
@@ -11,7 +11,7 @@ import type { Role } from "./situation.ts";
 const [driverName, path] = process.argv.slice(2) as [string, string];
 const openDriver = await loadDriver(driverName);
 let answer: ReturnType<Role> = () => {
-  throw new Error("Cannot answer: no role was given");
+  throw new Error("Cannot answer: no role was assigned");
 };
 const socket = await UnixSocket.connect(path);
 for (;;) {
@@ -24,7 +24,7 @@ for (;;) {
     throw error;
   }
   try {
-    if (request.isRole) answer = playRole(new TextDecoder().decode(request.bytes));
+    if (request.isRole) answer = startRole(new TextDecoder().decode(request.bytes));
     await sendMessage(socket, request.isRole ? {} : await answer(request));
   } catch (error) {
     if (!(error instanceof CudaError)) throw error;
@@ -32,8 +32,8 @@ for (;;) {
   }
 }
 
-function playRole(name: string): ReturnType<Role> {
+function startRole(name: string): ReturnType<Role> {
   const role = roles[name];
-  if (role === undefined) throw new RangeError(`Cannot play "${name}": there is no such role`);
+  if (role === undefined) throw new RangeError(`Cannot run the role "${name}": there is no role of that name`);
   return role(openDriver());
 }

@@ -1,5 +1,4 @@
 /**
-/**
  * The messages between a row and its second process: a header of four 32-bit numbers, then the bytes and one more
  * byte, which carries the descriptors even if the message has no bytes.
  *
@@ -17,7 +16,7 @@ export interface Envelope extends PeerMessage {
    * failed.
    */
   readonly errorNumber: number;
-  /** Whether the bytes name the role that the second process plays from now on, with a driver of its own. */
+  /** Whether the bytes name the role that the second process runs from now on, with a new driver. */
   readonly isRole: boolean;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly descriptors: number[];

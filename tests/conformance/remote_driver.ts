@@ -56,7 +56,7 @@ export const driverRole: Role = (driver) => {
   const work: PeerWork = {
     fill: (device, fill) => launchFill(driver, device, fill),
     read: (device, address, byteLength) => readBytes(driver, device, address, byteLength),
-    prepareLongWork: (device) => void works.set(device, prepareLongWork(driver, device, { seen: "elsewhere" })),
+    prepareLongWork: (device) => void works.set(device, prepareLongWork(driver, device, { observed: "elsewhere" })),
     keepBusy: (stream, launches) => works.get(0)!.keepBusy(stream, launches),
   };
   return ({ bytes }) => {

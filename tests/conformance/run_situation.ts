@@ -13,7 +13,7 @@ import { outcomeOfAnswer, type Result, resultOfError } from "./outcome.ts";
 import type { Fixture, Situation } from "./situation.ts";
 import type { StartedPeer } from "./start_peer.ts";
 
-/** Second processes of rows that are over. */
+/** Second processes of earlier rows, which later rows reuse. */
 const idlePeers: StartedPeer[] = [];
 const { values: { file }, positionals: [driverName, ...names] } = parseArgs({
   args: process.argv.slice(2),
@@ -39,15 +39,15 @@ for (const [index, name] of names.entries()) {
 process.exit(0);
 
 async function run(situation: Situation, given: Omit<Fixture, "startPeer">): Promise<Result> {
-  const rowIsOver: (() => void)[] = [];
+  const onRowEnd: (() => void)[] = [];
   const fixture: Fixture = {
     ...given,
     async startPeer(role) {
       const peer = idlePeers.pop() ?? await startNewPeer(given.driverName);
-      await peer.play(role);
+      await peer.assign(role);
       let isKilled = false;
-      // Each software driver has devices of its own: a process may play another role for the next row.
-      if (given.driver.kind === "software") rowIsOver.push(() => isKilled || idlePeers.push(peer));
+      // Each software driver creates its own devices, so a process can run another role for a later row.
+      if (given.driver.kind === "software") onRowEnd.push(() => isKilled || idlePeers.push(peer));
       return {
         ask: peer.ask,
         kill() {
@@ -62,7 +62,7 @@ async function run(situation: Situation, given: Omit<Fixture, "startPeer">): Pro
   } catch (error) {
     return resultOfError(error);
   } finally {
-    for (const notify of rowIsOver) notify();
+    for (const callback of onRowEnd) callback();
   }
 }
 

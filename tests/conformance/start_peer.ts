@@ -9,8 +9,8 @@ import type { Peer, PeerMessage } from "./situation.ts";
 /** A second process of a row. */
 export interface StartedPeer extends Peer {
   readonly pid: number;
-  /** Gives it a role, with a new driver. */
-  play(role: string): Promise<void>;
+  /** Assigns a role to the process, which runs it with a new driver. */
+  assign(role: string): Promise<void>;
 }
 
 /** Starts `peer.ts` with a driver, and waits until it accepts requests. */
@@ -29,7 +29,7 @@ export async function startPeer(driverName: string): Promise<StartedPeer> {
   }
 }
 
-/** @param earlyEnd rejects once the process has ended, and says how */
+/** @param earlyEnd Rejects when the process has ended, with its exit code or signal. */
 function peerOf(child: ChildProcess, socket: UnixSocket, earlyEnd: Promise<never>): StartedPeer {
   async function request(message: Partial<PeerMessage>, isRole: boolean): Promise<Envelope> {
     try {
@@ -45,7 +45,7 @@ function peerOf(child: ChildProcess, socket: UnixSocket, earlyEnd: Promise<never
 
   return {
     pid: child.pid,
-    async play(role) {
+    async assign(role) {
       await request({ bytes: new TextEncoder().encode(role) }, true);
     },
     async ask(bytes, descriptors) {

@@ -19,7 +19,7 @@ function delay(milliseconds: number): Promise<void> {
 async function shareEvent(fixture: Fixture) {
   const { driver } = fixture;
   const peer = await startRemoteDriver(fixture);
-  const { keepBusy } = prepareLongWork(driver, 0, { seen: "elsewhere" });
+  const { keepBusy } = prepareLongWork(driver, 0, { observed: "elsewhere" });
   const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
   const event = driver.eventCreateWithFlags(0, interprocess);
   const opened = await peer.call("ipcOpenEventHandle", 0, driver.ipcGetEventHandle(event));
@@ -149,7 +149,7 @@ export const situations: readonly Situation[] = [
     async run(fixture) {
       const { driver } = fixture;
       const peer = await startRemoteDriver(fixture);
-      const { keepBusy } = prepareLongWork(driver, 0, { seen: "elsewhere" });
+      const { keepBusy } = prepareLongWork(driver, 0, { observed: "elsewhere" });
       const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
       const event = driver.eventCreateWithFlags(0, interprocess);
       // The peer's first call creates its context, which takes long.
