@@ -15,7 +15,8 @@ import { Identifiers } from "./identifiers.ts";
 import { Lease } from "./lease.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import { maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
-import { checkName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
+import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
+import { checkOfferName } from "../protocol/offer_name.ts";
 import { Offer, type OfferOwner } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
 import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
@@ -534,7 +535,7 @@ export class Exporter implements AsyncDisposable {
   }
 
   #checkNew(name: string): void {
-    checkName(name);
+    checkOfferName(name);
     if (this.#closing.signal.aborted) {
       throw new ReferenceError(`Cannot offer "${name}" at ${this.path}: the exporter was disposed`);
     }

@@ -12,7 +12,7 @@ import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consum
 import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ChannelMessage, type ForgetMessage, type Message } from "../protocol/messages.ts";
-import { checkName } from "../protocol/metadata.ts";
+import { checkOfferName } from "../protocol/offer_name.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
@@ -206,7 +206,7 @@ export class Importer implements AsyncDisposable {
    * @throws {SharingError} `not-found` if the exporter closes without offering it, `peer-gone` and others
    */
   async offer(name: string, options: WaitOptions = {}): Promise<RemoteOffer> {
-    checkName(name);
+    checkOfferName(name);
     checkOptions(options, "Importer.offer");
     this.#check(`wait for "${name}"`);
     const known = this.#offers.find(name);
