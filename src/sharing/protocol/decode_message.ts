@@ -10,6 +10,7 @@ import {
   type FrameMessage,
   type GoodbyeMessage,
   goodbyeReasons,
+  maximumGoodbyeTextByteLength,
   maximumMetadataByteLength,
   maximumNameByteLength,
   maximumSlots,
@@ -20,8 +21,6 @@ import {
 
 /** The length of a message's header in bytes. */
 export const headerByteLength = 8;
-/** The maximum length of a GOODBYE's text in bytes of UTF-8. */
-export const maximumTextByteLength = 1024;
 /** The first bytes of HELLO and WELCOME: `poolpass` in ASCII. */
 export const greetingBytes: Uint8Array<ArrayBuffer> = new TextEncoder().encode("poolpass");
 
@@ -58,7 +57,7 @@ export interface MessageLayout {
 export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout } = {
   "hello": layout("hello", 1, 16),
   "welcome": layout("welcome", 2, 16),
-  "goodbye": layout("goodbye", 3, 8, { maximum: 8 + maximumTextByteLength }),
+  "goodbye": layout("goodbye", 3, 8, { maximum: 8 + maximumGoodbyeTextByteLength }),
   "pool": layout("pool", 16, 24, { descriptors: 1 }),
   "allocation": layout("allocation", 17, 80),
   "event": layout("event", 18, 88),

@@ -7,7 +7,6 @@ import {
   forgetKinds,
   greetingBytes,
   headerByteLength,
-  maximumTextByteLength,
   messageLayouts,
   messageName,
   offerKinds,
@@ -18,6 +17,7 @@ import {
   type FrameMessage,
   goodbyeReasons,
   maximumBodyByteLength,
+  maximumGoodbyeTextByteLength,
   maximumMetadataByteLength,
   maximumNameByteLength,
   maximumSlots,
@@ -51,7 +51,11 @@ export function encodeInto(message: Message, bytes: Uint8Array<ArrayBuffer>, beg
   return writeBody(message).end();
 }
 
-/** An upper bound of the length of a message in bytes. */
+/**
+ * Returns an upper bound of the length of a message in bytes: the maximum of its type, or less if its strings are short.
+ * Only types whose maximum is more than a batch of `MessageWriter` are measured by their strings, so that short messages
+ * of these types are joined with others too.
+ */
 export function roomFor(message: Message): number {
   let stringLength = 0;
   if (message.type === "offer") stringLength = message.name.length + message.metadata.length;
@@ -81,7 +85,7 @@ function writeBody(message: Message): BodyWriter {
         .number16("lowest version", message.lowestVersion)
         .number16("highest version", message.highestVersion)
         .number16("zero field", 0)
-        .truncatedText(message.text.replaceAll("\0", " "), maximumTextByteLength);
+        .truncatedText(message.text.replaceAll("\0", " "), maximumGoodbyeTextByteLength);
     case "pool":
       return writer
         .number32("pool", message.pool)

@@ -30,6 +30,8 @@ export const maximumBodyByteLength = 65_536;
 export const maximumNameByteLength = 255;
 /** The maximum length of metadata in bytes of UTF-8, as JSON. */
 export const maximumMetadataByteLength = 32_768;
+/** The maximum length of a GOODBYE's text in bytes of UTF-8. */
+export const maximumGoodbyeTextByteLength = 1024;
 /** The maximum number of slots of a channel. */
 export const maximumSlots = 1024;
 /** The maximum number of offers of an exporter at a time, and of events of either side. */
