@@ -74,7 +74,15 @@ export class CudaDevice {
    * "MIG-" for a MIG instance, which is a part of a GPU.
    */
   get uuid(): string {
-    return this.#uuid ??= formatUuid(this.#session.driver.deviceGetUuid(this.ordinal), this.#kind);
+    return this.#uuid ??= formatUuid(this.#uuidBytes(), this.#kind);
+  }
+
+  #uuidBytes(): Uint8Array {
+    try {
+      return this.#session.driver.deviceGetUuid(this.ordinal);
+    } catch (error) {
+      throw cannot(`get the UUID of device ${this.ordinal}`, error);
+    }
   }
 
   /** Only the name shows that a device is a MIG instance: "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
@@ -84,7 +92,11 @@ export class CudaDevice {
 
   /** The product name. */
   get name(): string {
-    return this.#name ??= this.#session.driver.deviceGetName(this.ordinal);
+    try {
+      return this.#name ??= this.#session.driver.deviceGetName(this.ordinal);
+    } catch (error) {
+      throw cannot(`get the name of device ${this.ordinal}`, error);
+    }
   }
 
   /** The compute capability: 9 and 0 for an H200. */
