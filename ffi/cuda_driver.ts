@@ -3,8 +3,11 @@
  *
  * Most calls go to the CUDA runtime. Modules, launches, and the calls that programs make all the time go to the driver
  * library, because the runtime would only be another layer: on an H200, recording an event takes 164 nanoseconds
- * through libcuda and 217 through libcudart, and allocating and freeing takes 845 and 940. Errors have the runtime's
- * call names in either case, and all error numbers but two are the runtime's too.
+ * through libcuda and 217 through libcudart, and allocating and freeing takes 845 and 940.
+ *
+ * An error names the runtime's call if the runtime has one that does the same, whichever library was called. Errors of
+ * modules, kernels, device names, UUIDs and address ranges name the driver's call. All error numbers but two are the
+ * runtime's too.
  *
  * @module
  */

@@ -125,6 +125,7 @@ export const libcuda = {
     result: "i32",
   },
 
+  // From here on: the driver-API equivalents of the runtime's functions, which driver_equivalents.ts pairs.
   cuDeviceGetCount: { parameters: ["buffer" /* int *count */], result: "i32" },
   cuDevicePrimaryCtxRetain: { parameters: ["buffer", /* CUcontext *pctx */ "i32" /* CUdevice dev */], result: "i32" },
   cuDevicePrimaryCtxRelease_v2: { parameters: ["i32" /* CUdevice dev */], result: "i32" },

@@ -17,7 +17,10 @@ import type { PeerProcess } from "../transport/peer_process.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
-/** The operations and callbacks of an exporter that its importers call. */
+/**
+ * What a `ConnectedImporter` needs from its exporter. None of the functions may call the application synchronously: an
+ * error that the application throws would be taken for an error of the importer's message, and end the connection.
+ */
 export interface ImporterOwner {
   /** Returns the device with a UUID, if memory of it was exported. */
   readonly findDevice: ConstructorParameters<typeof RemoteEvents>[0];
