@@ -350,6 +350,10 @@ function addOtherComparisons(operations: Operation[], type: string): void {
     types: ["b16", "f32", "f32"],
     reference: (a, b) => (compareFloats(single, [a!, b!]) ?? 1) < 0 ? one : 0n,
   }, {
+    text: `set.lt.${type}.f64 d, a, b`,
+    types: ["b16", "f64", "f64"],
+    reference: (a, b) => (compareFloats(formatOf("f64"), [a!, b!]) ?? 1) < 0 ? one : 0n,
+  }, {
     text: `setp.ge.and.${type} d, a, b, !c`,
     types: ["pred", "b16", "b16", "pred"],
     reference: (a, b, c) => (compareFloats(formatOf(type), [a!, b!]) ?? -1) >= 0 && c === 0n ? 1n : 0n,

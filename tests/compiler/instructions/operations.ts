@@ -96,6 +96,11 @@ const fieldPlace = (value: bigint, bits: number) => Number(bits === 32 ? value &
 
 const absolute = (value: bigint) => value < 0n ? -value : value;
 
+for (const type of ["b16", "b32", "b64"]) {
+  add(`setp.eq.${type} d, a, b`, `pred ${type} ${type}`, (a, b) => a === b ? 1n : 0n);
+  add(`setp.ne.${type} d, a, b`, `pred ${type} ${type}`, (a, b) => a !== b ? 1n : 0n);
+}
+
 for (const type of ["u16", "s16", "u32", "s32", "u64", "s64"]) {
   const bits = width(type);
   const two = (text: string, compute: (a: bigint, b: bigint) => bigint | undefined) =>

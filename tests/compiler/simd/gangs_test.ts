@@ -1,8 +1,11 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../../kernels/saxpy.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { Session } from "../../../src/session.ts";
+import { compilePtx } from "../../../src/software/compiler/compile.ts";
+import { instructionForm } from "../../../src/software/compiler/instructions/instruction_form.ts";
+import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
 import { DeadlockError } from "../../../src/software/execution/block_scheduler.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { allocate, type Allocation, Fault, load, type RunOptions, testModule } from "../compiler_device.ts";
@@ -130,12 +133,17 @@ const operations: readonly string[] = [
     `${name}.f32 %f4, %f1, %f2;\n  st.global.f32 [%rd8], %f4;`
   ),
   "fma.rn.f32 %f4, %f1, %f2, %f3;\n  st.global.f32 [%rd8], %f4;",
+  "mad.rn.f32 %f4, %f1, %f2, %f3;\n  st.global.f32 [%rd8], %f4;",
   "add.rn.f32 %f4, %f1, %f2;\n  mul.rn.f32 %f5, %f4, %f3;\n  st.global.f32 [%rd8], %f5;",
   "add.rn.f32 %f4, %f1, %f2;\n  mov.b32 %r4, %f4;\n  st.global.u32 [%rd8], %r4;",
   ...["neg", "abs", "sqrt.rn", "rcp.rn"].map((name) => `${name}.f32 %f4, %f1;\n  st.global.f32 [%rd8], %f4;`),
   "mov.f32 %f4, %f1;\n  st.global.f32 [%rd8], %f4;",
   "mov.b32 %r4, %f1;\n  st.global.u32 [%rd8], %r4;",
   "ld.global.f32 %f4, [%rd1];\n  st.global.f32 [%rd8], %f4;",
+  ...["volatile", "relaxed.gpu", "mmio.relaxed.sys"].map((order) =>
+    `ld.${order}.global.u32 %r4, [%rd9];\n  st.${order}.global.u32 [%rd8], %r4;`
+  ),
+  "ld.global.nc.u32 %r4, [%rd9];\n  st.global.u32 [%rd8], %r4;",
   ...["cvt.rn.f32.s32 %f4, %r1", "cvt.rn.f32.u32 %f4, %r1", "cvt.rzi.s32.f32 %f4, %f1", "cvt.rzi.u32.f32 %f4, %f1"].map(
     (text) =>
       `${text.replace(/(32\.f32) %f4/, "$1 %r4")};\n  st.global.${
@@ -168,6 +176,9 @@ const operations: readonly string[] = [
   ...["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"].map((comparison) =>
     `setp.${comparison}.f32 %p1, %f1, %f2;\n  selp.b32 %r4, %r3, %r0, %p1;\n  st.global.u32 [%rd8], %r4;`
   ),
+  ...["eq", "ne"].map((comparison) =>
+    `setp.${comparison}.b32 %p1, %r1, %r2;\n  selp.b32 %r4, %r3, %r0, %p1;\n  st.global.u32 [%rd8], %r4;`
+  ),
   ...["eq", "ne", "lt", "le", "gt", "ge"].flatMap((comparison) =>
     ["s32", "u32"].map((type) =>
       `setp.${comparison}.${type} %p1, %r1, %r2;\n  selp.f32 %f4, %f3, %f1, %p1;\n  st.global.f32 [%rd8], %f4;`
@@ -194,6 +205,33 @@ test("operations give the same bits in gangs, including NaNs and all other edge 
     const launch = { ptx: operation(text, count), input: words, words: count, block: [64, 1, 1] as const };
     assertSame({ ...launch, grid: [count / 64, 1, 1] }, text);
   }
+});
+
+test("every instruction that gangs execute on vectors is among these operations", () => {
+  const executed = new Set<string>();
+  const spying = instructions.map((form) => {
+    const { emit, syntax, section, traits } = form;
+    const { vectorForm } = traits;
+    if (emit === undefined || vectorForm === undefined) return form;
+    const spy: typeof vectorForm = (gang, instruction) => {
+      const write = vectorForm(gang, instruction);
+      if (write !== undefined) executed.add(syntax);
+      return write;
+    };
+    return instructionForm(syntax, section, { meaning: emit, traits: { ...traits, vectorForm: spy } });
+  });
+  const options = { gangs: "always", fusedMultiplyAdd: true, instructions: instructionSetOf(spying) } as const;
+  for (const text of operations) {
+    assert(compilePtx(operation(text, 64), options).kernels.get("test")!.compileGangs(4) !== undefined, text);
+  }
+  const missing = instructions.filter(({ traits, syntax }) => {
+    return traits.vectorForm !== undefined && !executed.has(syntax);
+  });
+  assertEquals(
+    missing.map(({ syntax }) => syntax),
+    [],
+    "Add each form to the operations of tests/compiler/simd/gangs_test.ts, with operands that vectors can hold",
+  );
 });
 
 test("comparisons of strided with uniform numbers are right wherever the numbers wrap around", () => {
