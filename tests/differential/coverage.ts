@@ -37,6 +37,22 @@ export function untriedForms(): string[] {
   });
 }
 
+/**
+ * Returns the opcodes and modifiers of exclusions that no form has: `"brkpt"`, or with a modifier `"set: .gt"`. An
+ * exclusion for all instructions has modifiers alone: `": .approx"`.
+ */
+export function staleExclusions(): string[] {
+  const known = instructions.filter((form) => !refusedForms.includes(form));
+  return exclusions.flatMap(({ opcodes, modifiers = [] }) => {
+    const forms = known.filter(({ opcode }) => opcodes === undefined || opcodes.includes(opcode));
+    const unknown = (opcodes ?? []).filter((opcode) => !forms.some((form) => form.opcode === opcode));
+    const unused = modifiers.filter((modifier) =>
+      !forms.some(({ slots }) => slots.some(({ choices }) => choices.has(modifier)))
+    );
+    return [...unknown, ...unused.map((modifier) => `${(opcodes ?? []).join(", ")}: .${modifier}`)];
+  });
+}
+
 function isExcluded(form: InstructionForm, choice: string | undefined): boolean {
   return exclusions.some((exclusion) => excludes(exclusion, form, choice));
 }
@@ -60,7 +76,8 @@ function triedInstructions(): Set<string> {
   return new Set(written);
 }
 
-function formsOf(instruction: string): { form: InstructionForm; choices: Iterable<string> }[] {
+/** Returns the forms that an instruction may have, and the modifiers that it chooses in each. */
+export function formsOf(instruction: string): { form: InstructionForm; choices: Iterable<string> }[] {
   const [head = "", ...rest] = instruction.replace(/^@!?\w+ /, "").split(" ");
   const [opcode = "", ...modifiers] = head.split(".");
   const tail = rest.join(" ").replaceAll(/[[{].*?[\]}]/g, "x").trim();

@@ -8,7 +8,7 @@ import { assert, assertEquals } from "@std/assert";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { compareOperation } from "./comparison.ts";
-import { untriedForms } from "./coverage.ts";
+import { staleExclusions, untriedForms } from "./coverage.ts";
 import { operations } from "./operations.ts";
 import { readOperationResults, readOperations, readPrograms } from "./recording.ts";
 import { excludedSeeds, regressions } from "./regressions.ts";
@@ -28,7 +28,16 @@ const mostShown = 40;
 const howToRecord = "run tests/differential/record.ts where there is a GPU";
 
 test("every instruction that is known is tried or left out for a reason", () => {
-  assertEquals(untriedForms(), []);
+  assertEquals(
+    untriedForms(),
+    [],
+    "Add each form to tests/differential/operations.ts and record it on a GPU, or give a reason in " +
+      "tests/differential/exclusions.ts",
+  );
+});
+
+test("every exclusion is of an instruction that is known", () => {
+  assertEquals(staleExclusions(), [], "Remove them from tests/differential/exclusions.ts");
 });
 
 for (const { name, skip, open } of driversUnderTest) {
