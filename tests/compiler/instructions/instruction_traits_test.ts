@@ -12,6 +12,7 @@ import {
 import { type InstructionTraits, pure } from "../../../src/software/compiler/instructions/instruction_traits.ts";
 import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
+import { integerVectors } from "../../../src/software/compiler/instructions/vector_forms.ts";
 import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/address_checks.ts";
 import { findUniformity } from "../../../src/software/compiler/simd/uniformity.ts";
 import type { InstructionSet } from "../../../src/software/compiler/typing/instruction_set.ts";
@@ -114,6 +115,7 @@ function resolved(form: InstructionForm, operands: ResolvedInstruction["operands
     text: form.opcode,
     choices: new Map(),
     type,
+    sourceType: type,
     operands,
     predicate: undefined,
     line: 1,
@@ -179,6 +181,28 @@ test("an undescribed instruction may allocate stack memory", () => {
   assert(bytesWith() >= 16384);
   assertEquals(bytesWith(), bytesWith({ effects: ["allocates"] }));
   assertEquals(bytesWith(pure), 0);
+});
+
+test("gangs do not use a vector form for a modifier that it does not implement", () => {
+  const combine: Emit = (e, i) =>
+    e.assign(i.operands[0], i.type, () => {
+      e.push(i.operands[1], i.type);
+      e.push(i.operands[2], i.type);
+      e.code.ops(i.choices.has("reversed") ? "i32Sub" : "i32Add");
+    });
+  const set = withRow("frob.reversed?.<type:u32> d, a, b", combine, { ...pure, vectorForm: integerVectors.add });
+  for (const modifier of ["", ".reversed"]) {
+    const body = testModule(`
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd3, %rd0, %rd2;
+  mul.lo.u32 %r2, %r1, %r1;
+  frob${modifier}.u32 %r3, %r1, %r2;
+  st.global.u32 [%rd3], %r3;`);
+    const expected = Array.from({ length: 32 }, (_, n) => modifier === "" ? n + n * n : (n - n * n) >>> 0);
+    assertEquals(takeTickets(body, set, 32).words, expected, modifier);
+    assertEquals(takeTickets(body, set).words, expected, modifier);
+  }
 });
 
 test("every row of the table states its effects, and its traits are consistent", () => {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Register } from "../typing/names.ts";
-import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
+import type { ScalarType } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { MemoryOpName, ValueType } from "../webassembly/opcodes.ts";
@@ -22,10 +22,9 @@ export function chooseValueTypes(instructions: Iterable<ResolvedInstruction>): M
       votes.set(operand, (votes.get(operand) ?? 0) + weight);
     }
   };
-  for (const { operands, type, choices } of instructions) {
-    const from = choices.get("from");
+  for (const { operands, type, sourceType } of instructions) {
     operands.forEach((operand, index) => {
-      const operandType = index > 0 && from !== undefined ? typeNamed(from) : type;
+      const operandType = index > 0 ? sourceType : type;
       const isFloat = operandType.value === "f32" || operandType.value === "f64";
       vote(operand, isFloat ? 1 : operandType.kind === "bits" ? 0 : -1);
     });

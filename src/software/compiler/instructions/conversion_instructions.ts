@@ -22,8 +22,7 @@ const integerRoundings: Readonly<Record<string, string>> = { rni: "Nearest", rzi
 
 /** `cvt` */
 export const convert: Emit = (e, i) => {
-  const from = typeNamed(i.choices.get("from")!);
-  const { type: to } = i;
+  const { sourceType: from, type: to } = i;
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
   if (from.name === "bf16" || to.name === "bf16") {
     if (i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");

@@ -11,7 +11,9 @@ import type { GangEmitter } from "../simd/gang_emitter.ts";
 import type { ScalarType } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
-/** A side effect of an instruction. */
+/**
+ * A side effect of an instruction. No analysis asks for `orders` and `traps` yet; with them, the rows state all effects.
+ */
 export type Effect =
   /** Reads memory. */
   | "reads"
@@ -79,7 +81,10 @@ export interface InstructionTraits {
   readonly pointer?: "loaded" | "converted" | "derived";
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
-  /** How a gang executes the instruction on vectors. Default: member by member. */
+  /**
+   * How a gang executes the instruction on vectors. Undefined for an instruction with a modifier that the vectors do
+   * not implement. Default: member by member.
+   */
   readonly vectorForm?: VectorForm;
 }
 
@@ -87,6 +92,11 @@ export interface InstructionTraits {
 export function mayHave({ form }: ResolvedInstruction, effect: Effect): boolean {
   const { effects } = form.traits;
   return effects === undefined || effects.includes(effect);
+}
+
+/** Whether an instruction's only modifiers are its type and those in the given slots of its form. */
+export function hasOnlyModifiers({ choices }: ResolvedInstruction, slots: readonly string[]): boolean {
+  return [...choices.keys()].every((slot) => slot === "type" || slots.includes(slot));
 }
 
 /** Whether nothing is known of an instruction's side effects. */

@@ -112,7 +112,6 @@ import {
   vectorMove,
   vectorSelection,
 } from "./vector_forms.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { InstructionSet } from "../typing/instruction_set.ts";
 
@@ -174,8 +173,8 @@ const plainStore: InstructionTraits = { ...pure, effects: ["writes"], vectorForm
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsInGangs: true };
 const returningAtomic: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
 
-function isFromInteger({ choices, type }: ResolvedInstruction): boolean {
-  return type.name === "f32" && typeNamed(choices.get("from") ?? "b32").kind !== "float";
+function isFromInteger({ type, sourceType }: ResolvedInstruction): boolean {
+  return type.name === "f32" && sourceType.kind !== "float";
 }
 
 /** A row: syntax, section of the manual, meaning, and traits. */

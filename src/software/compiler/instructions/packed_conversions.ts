@@ -46,7 +46,7 @@ export const convertToEightBits: Emit = (e, i) => {
   const { code } = e;
   const format = eightBitFormats[i.choices.get("format")!.slice(0, 4) as keyof typeof eightBitFormats];
   const packed = e.temporary("i32");
-  const fromPair = i.choices.get("from") === "f16x2";
+  const fromPair = i.sourceType.name === "f16x2";
   e.assign(i.operands[0], bits16, () => {
     if (fromPair) {
       e.push(i.operands[1], typeNamed("f16x2"));

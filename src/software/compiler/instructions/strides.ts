@@ -4,7 +4,6 @@
  * @module
  */
 import type { Stride, StrideRule, Widening } from "./instruction_traits.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** `mov` */
@@ -47,8 +46,7 @@ export const strideOfProductSum: StrideRule = (instruction, strideOf) =>
   sum(strideOfProduct(instruction, strideOf), strideOf(instruction.operands[3]));
 
 /** `cvt` between integers */
-export const strideOfConversion: StrideRule = ({ operands: [, a], type, choices }, strideOf) => {
-  const from = typeNamed(choices.get("from") ?? "b8");
+export const strideOfConversion: StrideRule = ({ operands: [, a], type, sourceType: from, choices }, strideOf) => {
   if (choices.has("sat") || from.kind === "float" || from.bits < 32 || type.bits < 32) return undefined;
   return strideOf(a, from.bits);
 };
@@ -59,8 +57,9 @@ export function wideningOfProduct({ type, operands }: ResolvedInstruction): Wide
 }
 
 /** `cvt` from a 32-bit integer to a 64-bit one */
-export function wideningOfConversion({ type, choices, operands }: ResolvedInstruction): Widening | undefined {
-  const from = typeNamed(choices.get("from") ?? "b8");
+export function wideningOfConversion(
+  { type, sourceType: from, choices, operands }: ResolvedInstruction,
+): Widening | undefined {
   if (from.bits !== 32 || from.kind === "float" || type.bits !== 64 || type.kind === "float") return undefined;
   return choices.has("sat") ? undefined : { operands: operands.slice(1, 2), type: from };
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { spaceOf } from "./address_checks.ts";
-import type { VectorForm, WriteVectors } from "./instruction_traits.ts";
+import { hasOnlyModifiers, type VectorForm, type WriteVectors } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
@@ -15,6 +15,11 @@ const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
 /** The bytes that each member accesses. */
 const bytes = 4;
+/** The slots of modifiers that do not change what vectors load or store. */
+const implemented: readonly string[] = [
+  ...["weak", "volatile", "mmio", "relaxed", "semantics", "sys", "scope"],
+  ...["space", "nc", "cache", "eviction", "prefetch"],
+];
 
 /** A load on vectors, of adjacent numbers. */
 export const vectorLoad: VectorForm = (gang, instruction) => {
@@ -37,8 +42,8 @@ function access(
     isLoad: boolean;
   },
 ): WriteVectors | undefined {
-  const { form, type, choices } = instruction;
-  if (type.bits !== 32 || choices.has("vector") || address?.kind !== "address") return undefined;
+  const { form, type } = instruction;
+  if (type.bits !== 32 || !hasOnlyModifiers(instruction, implemented) || address?.kind !== "address") return undefined;
   const { base } = address;
   if (base?.kind !== "register" || gang.uniformity.strideOf(base) !== BigInt(bytes)) return undefined;
   const space = spaceOf(instruction);

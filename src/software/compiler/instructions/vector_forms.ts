@@ -4,22 +4,22 @@
  * @module
  */
 import { integerComparisons } from "./comparison_instructions.ts";
-import type { VectorForm, WriteVectors } from "./instruction_traits.ts";
+import { hasOnlyModifiers, type VectorForm, type WriteVectors } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import { knownDistance } from "./logic_instructions.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
-import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { OpName, SimdOpName } from "../webassembly/opcodes.ts";
 
 /**
- * A form for 32-bit numbers in vectors. Instructions that clamp, flush or propagate NaNs are executed member by member.
+ * A form for 32-bit numbers in vectors. An instruction with a modifier that is not in one of the slots `implemented` is
+ * executed member by member.
  */
-function onWords(form: VectorForm): VectorForm {
+function onWords(form: VectorForm, { implemented = [] }: { implemented?: readonly string[] } = {}): VectorForm {
   return (gang, i) => {
-    const isOther = ["ftz", "sat", "NaN"].some((name) => i.choices.has(name));
-    return i.type.bits !== 32 || isOther || !holdsVectors(gang, i) ? undefined : form(gang, i);
+    if (i.type.bits !== 32 || !hasOnlyModifiers(i, implemented) || !holdsVectors(gang, i)) return undefined;
+    return form(gang, i);
   };
 }
 
@@ -137,9 +137,7 @@ const vectorLogic = { i32And: "v128And", i32Or: "v128Or", i32Xor: "v128Xor" } as
 
 const logicOfThree: VectorForm = (gang, i) => {
   const table = i.operands[4];
-  if (table?.kind !== "integer" || table.value < 0n || table.value > 0xffn || i.choices.has("combine")) {
-    return undefined;
-  }
+  if (table?.kind !== "integer" || table.value < 0n || table.value > 0xffn) return undefined;
   return () => {
     const { code } = gang;
     const inputs = i.operands.slice(1, 4).map((operand) => gang.vector(i, { operand }));
@@ -164,7 +162,7 @@ const logicOfThree: VectorForm = (gang, i) => {
 /** `prmt` with a literal selector that does not replicate signs. */
 const permuteBytes: VectorForm = (gang, i) => {
   const [, a, b, selectors] = i.operands;
-  if (selectors?.kind !== "integer" || i.choices.has("mode")) return undefined;
+  if (selectors?.kind !== "integer") return undefined;
   const picks = [0, 1, 2, 3].map((byte) => Number(selectors.value >> BigInt(4 * byte) & 15n));
   if (picks.some((pick) => pick > 7)) return undefined;
   // The bytes of two vectors that form each lane of the result.
@@ -194,8 +192,7 @@ const select: VectorForm = (gang, i) => () => {
 
 /** The conversions between 32-bit floats and integers that are a single vector instruction. */
 const convert: VectorForm = (gang, i) => {
-  const from = typeNamed(i.choices.get("from") ?? "b8");
-  const { type: to } = i;
+  const { sourceType: from, type: to } = i;
   const rounding = i.choices.get("rounding");
   if (from.bits !== 32 || from.name.includes("x2") || to.name.includes("x2")) return undefined;
   if (from.kind !== "float" && to.kind !== "float") return undefined;
@@ -212,12 +209,12 @@ const convert: VectorForm = (gang, i) => {
   };
 };
 
-/** A form for predicates, which are masks, and for 32-bit numbers. */
+/** A form for predicates, which are masks, and for 32-bit numbers. On masks it implements no modifiers. */
 function alsoOnMasks(numbers: VectorForm, write: (gang: GangEmitter, i: ResolvedInstruction) => void): VectorForm {
   return (gang, i) => {
     if (i.type.kind !== "predicate") return numbers(gang, i);
     const [destination] = i.operands;
-    if (destination?.kind !== "register") return undefined;
+    if (destination?.kind !== "register" || !hasOnlyModifiers(i, [])) return undefined;
     return () => {
       write(gang, i);
       gang.assignMask(destination);
@@ -258,12 +255,11 @@ function combine(gang: GangEmitter, i: ResolvedInstruction): void {
 export const vectorComparison: VectorForm = (gang, i) => {
   const { type, choices } = i;
   const [destination, a, b, combined] = i.operands;
-  if (destination?.kind !== "register" || (choices.get("combine") === undefined) !== (combined === undefined)) {
-    return undefined;
-  }
+  if (destination?.kind !== "register" || !hasOnlyModifiers(i, ["compare", "combine"])) return undefined;
+  if (choices.has("combine") !== (combined !== undefined)) return undefined;
   const ordered = compareOrdered(gang, i);
   if (ordered !== undefined) return ordered;
-  if (type.bits !== 32 || choices.has("ftz")) return undefined;
+  if (type.bits !== 32) return undefined;
   if (!gang.hasVectors(a) || !gang.hasVectors(b)) return undefined;
   const comparison = choices.get("compare")!;
   const isFloat = type.kind === "float";
@@ -348,7 +344,7 @@ function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): WriteVectors
 /** `selp` */
 export const vectorSelection: VectorForm = onWords(select);
 /** `cvt` */
-export const vectorConversion: VectorForm = onWords(convert);
+export const vectorConversion: VectorForm = onWords(convert, { implemented: ["from", "rounding"] });
 /** `mov` */
 export const vectorMove: VectorForm = alsoOnMasks(onWords(move), (gang, { operands: [, a] }) => {
   gang.pushMask(a);
@@ -376,7 +372,7 @@ type IntegerVector =
 export const integerVectors: Readonly<Record<IntegerVector, VectorForm>> = {
   add: onWords(inOrder("i32x4Add")),
   subtract: onWords(inOrder("i32x4Sub")),
-  multiply: onWords(multiplyLow),
+  multiply: onWords(multiplyLow, { implemented: ["lo"] }),
   minimum: onWords(bySign("i32x4MinS", "i32x4MinU")),
   maximum: onWords(bySign("i32x4MaxS", "i32x4MaxU")),
   absolute: onWords(inOrder("i32x4Abs")),
@@ -389,7 +385,7 @@ export const integerVectors: Readonly<Record<IntegerVector, VectorForm>> = {
   }),
   shiftLeft: onWords(shift("left")),
   shiftRight: onWords(shift("right")),
-  funnelShift: onWords(funnelShift),
+  funnelShift: onWords(funnelShift, { implemented: ["direction", "mode", "b32"] }),
   logicOfThree: onWords(logicOfThree),
   permuteBytes: onWords(permuteBytes),
 };
@@ -408,12 +404,12 @@ type FloatVector =
 
 /** Of 32-bit floats. */
 export const floatVectors: Readonly<Record<FloatVector, VectorForm>> = {
-  add: onWords(rounded("f32x4Add")),
-  subtract: onWords(rounded("f32x4Sub")),
-  multiply: onWords(rounded("f32x4Mul")),
-  multiplyAdd: onWords(multiplyAddFloats),
-  divide: onWords(rounded("f32x4Div")),
-  squareRoot: onWords(rounded("f32x4Sqrt")),
+  add: onWords(rounded("f32x4Add"), { implemented: ["rounding"] }),
+  subtract: onWords(rounded("f32x4Sub"), { implemented: ["rounding"] }),
+  multiply: onWords(rounded("f32x4Mul"), { implemented: ["rounding"] }),
+  multiplyAdd: onWords(multiplyAddFloats, { implemented: ["rounding"] }),
+  divide: onWords(rounded("f32x4Div"), { implemented: ["rounding"] }),
+  squareRoot: onWords(rounded("f32x4Sqrt"), { implemented: ["rounding"] }),
   absolute: onWords(inOrder("f32x4Abs")),
   negate: onWords(inOrder("f32x4Neg")),
   minimum: onWords(extremeFloats("f32x4Min")),

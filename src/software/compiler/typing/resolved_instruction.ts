@@ -12,6 +12,8 @@ export interface ResolvedInstruction {
   readonly choices: ReadonlyMap<string, string>;
   /** The type in the slot `type`, or 32 bits for a form without that slot. */
   readonly type: ScalarType;
+  /** The type in the slot `from`, which the sources have. Without that slot, it is `type`. */
+  readonly sourceType: ScalarType;
   readonly operands: readonly ResolvedOperand[];
   readonly predicate: { readonly register: Register; readonly negated: boolean } | undefined;
   readonly line: number;

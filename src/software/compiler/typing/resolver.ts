@@ -259,13 +259,15 @@ class BodyResolver {
     const { opcode, modifiers, line, predicate } = instruction;
     const text = [opcode, ...modifiers].join(".");
     const { form, choices } = findForm(instruction, { text, instructions: this.#module.instructions });
-    const typeName = choices.get("type");
+    const type = typeNamed(choices.get("type") ?? "b32");
+    const from = choices.get("from");
     return {
       kind: "instruction",
       form,
       text,
       choices,
-      type: typeNamed(typeName ?? "b32"),
+      type,
+      sourceType: from === undefined ? type : typeNamed(from),
       operands: instruction.operands.map((operand) => this.#operand(operand, { scope, line })),
       predicate: predicate === undefined ? undefined : {
         register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, { scope, line }),
