@@ -25,6 +25,11 @@ export interface SuspendingInstruction {
   readonly request: Emit;
   /** Loads the results from the record. */
   readonly resume: Emit;
+  /**
+   * The number of the barrier if all threads of the block wait at it, so that whole gangs can wait there. Default: the
+   * members of a gang diverge and wait one by one.
+   */
+  barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
 }
 
 /** A row of the table: one form of an instruction, its syntax and its meaning. */

@@ -43,6 +43,9 @@ export const barrierSync: SuspendingInstruction = {
   describe: () => ({ kind: "barrier", operation: "sync" }),
   request: (e, i) => leaveBarrier(e, i.operands),
   resume: nothing,
+  barrierOfAll({ operands: [barrier, count] }) {
+    return barrier?.kind === "integer" && count === undefined ? Number(barrier.value) : undefined;
+  },
 };
 
 /** `bar.arrive` and `barrier.arrive` */

@@ -34,7 +34,7 @@ import { gangHeader, gangState, type GangWidth } from "./gang_layout.ts";
 import { type BlockState, countUp, pushFirstPlace, runSuspendableGangs, runWholeGangs } from "./gang_loops.ts";
 import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { CostModel } from "./cost_model.ts";
-import { barrierOf, canRunInGangs, isBarrierOfAll } from "./gang_eligibility.ts";
+import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
@@ -70,6 +70,11 @@ export interface GangFunctionIndices {
 export interface GangContext extends GeneratorContext {
   readonly indices: GangFunctionIndices;
   readonly width: GangWidth;
+}
+
+/** A suspend point where whole gangs wait at a barrier. */
+interface BarrierPoint extends SuspendPoint {
+  readonly barrier: number;
 }
 
 /** Compiles a kernel to run in gangs. Undefined if that is not possible or not profitable. */
@@ -129,8 +134,11 @@ class GangGenerator {
   }
 
   /** The suspend points where whole gangs wait. */
-  get #barriers(): readonly SuspendPoint[] {
-    return this.#flow.suspendPoints.filter(isBarrierOfAll);
+  get #barriers(): readonly BarrierPoint[] {
+    return this.#flow.suspendPoints.flatMap((suspendPoint) => {
+      const barrier = barrierOfAll(suspendPoint);
+      return barrier === undefined ? [] : [{ ...suspendPoint, barrier }];
+    });
   }
 
   generate(name: string): GeneratedGangKernel | undefined {
@@ -175,7 +183,7 @@ class GangGenerator {
       if (this.#uniformity.widened(instruction) !== undefined) divergencePoints.push({ instruction, way: "before" });
     }
     for (const suspendPoint of this.#flow.suspendPoints) {
-      if (!isBarrierOfAll(suspendPoint)) {
+      if (barrierOfAll(suspendPoint) === undefined) {
         divergencePoints.push({ instruction: suspendPoint.instruction!, way: "suspending" });
       }
     }
@@ -190,13 +198,11 @@ class GangGenerator {
   #joinSuspensions(resumable: ResumableKernel, points: ScalarExit[]): FlowBlock {
     const dispatch = newBlock();
     const targets = [this.#flow.entry];
-    for (const { instruction, resumeBlock } of this.#barriers) {
+    for (const { instruction, resumeBlock, barrier } of this.#barriers) {
       targets.push(resumeBlock);
       const resumePoint = resumable.suspended.get(instruction!);
       points.push(
-        resumePoint === undefined
-          ? { kind: "exited" }
-          : { kind: "suspended", resumePoint, barrier: barrierOf(instruction!) },
+        resumePoint === undefined ? { kind: "exited" } : { kind: "suspended", resumePoint, barrier },
       );
     }
     this.#conditions.set(dispatch, switchOnResumeIndex(this.#emitter, dispatch, targets));
@@ -366,9 +372,9 @@ class GangGenerator {
     e.getFixed("thread").call(this.#context.indices.reconverge).else().i32(gangState.exited).end().set(state);
     code.get(this.#gang.area).get(state).memory("i32Store", gangHeader.state);
     code.get(state).i32(gangState.single).ops("i32Eq").get(isMixed).ops("i32Or").set(isMixed);
-    this.#barriers.forEach(({ instruction }, index) => {
+    this.#barriers.forEach(({ barrier }, index) => {
       code.get(state).i32(index + 1).ops("i32Eq").if();
-      this.#waitAt(barrierOf(instruction!));
+      this.#waitAt(barrier);
       code.end();
     });
   }
@@ -389,13 +395,14 @@ class GangGenerator {
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
     const live = liveRegisters({ entry, next: successors, use });
     // Liveness is computed before code that saves and restores is added.
-    const saved = new Map(this.#barriers.map((suspendPoint, index) => {
+    const suspended = this.#barriers.map((suspendPoint, index) => {
       const { resumeBlock } = suspendPoint;
-      if (!this.#code.has(resumeBlock)) return [suspendPoint, undefined] as const;
-      return [suspendPoint, new Set([...live(resumeBlock), ...registersAt(points[index + 1]!)])] as const;
-    }));
-    this.#barriers.forEach((suspendPoint, index) => {
-      const registers = saved.get(suspendPoint);
+      const registers = this.#code.has(resumeBlock)
+        ? new Set([...live(resumeBlock), ...registersAt(points[index + 1]!)])
+        : undefined;
+      return { suspendPoint, registers };
+    });
+    suspended.forEach(({ suspendPoint, registers }, index) => {
       if (registers !== undefined) this.#suspendAt(suspendPoint, { registers, state: index + 1 });
     });
     for (const block of [this.#flow.returning, this.#flow.exiting]) {
@@ -406,7 +413,7 @@ class GangGenerator {
   }
 
   #suspendAt(
-    { suspendBlock, resumeBlock, instruction }: SuspendPoint,
+    { suspendBlock, resumeBlock, barrier }: BarrierPoint,
     { registers, state }: { registers: ReadonlySet<Register>; state: number },
   ): void {
     const e = this.#emitter;
@@ -414,7 +421,7 @@ class GangGenerator {
       const { code } = e;
       for (const register of registers) this.#gang.save(register);
       code.get(this.#gang.area).i32(state).memory("i32Store", gangHeader.state);
-      this.#waitAt(barrierOf(instruction!));
+      this.#waitAt(barrier);
     });
     suspendBlock.terminator = { kind: "exit" };
     const body = this.#code.get(resumeBlock)!;
