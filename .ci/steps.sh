@@ -1,0 +1,85 @@
+# What .ci/run and .ci/long share: sourced by both, at the root of the project.
+set -uo pipefail
+export NO_COLOR=1 DENO_NO_UPDATE_CHECK=1
+deno() { npx -y deno@2.9.6 "$@"; }
+passed=0 failed=0
+logs=$(mktemp -d)
+: >"$logs/failures"
+trap 'rm -rf "$logs"' EXIT
+
+step() { # step NAME COMMAND...: runs it, shows what it printed, counts it as one
+  local name=$1
+  shift
+  echo "== $name"
+  if "$@" >"$logs/step" 2>&1; then
+    passed=$((passed + 1))
+    tail -n 3 "$logs/step"
+  else
+    failed=$((failed + 1))
+    cat "$logs/step"
+    { echo "FAILED: $name" && tail -n 40 "$logs/step"; } >>"$logs/failures"
+  fi
+}
+
+tests() { # tests NAME COMMAND...: the same, and counts the tests that the runner says it ran
+  local name=$1 ok bad
+  shift
+  echo "== $name"
+  "$@" >"$logs/tests" 2>&1
+  local code=$?
+  tail -n 400 "$logs/tests"
+  read -r ok bad < <(counts_of "$logs/tests")
+  passed=$((passed + ok)) failed=$((failed + bad))
+  if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ] || [ "$ok" -eq 0 ]; then failed=$((failed + 1)); fi
+  if [ "$code" -ne 0 ] || [ "$bad" -ne 0 ]; then
+    { echo "FAILED: $name, exit code $code" && failures_of "$logs/tests"; } >>"$logs/failures"
+  fi
+}
+
+failures_of() { # what deno test, bun test or node --test says of each test that failed, and the end of what it printed
+  {
+    grep -aE -A 25 -- '^error: |✖ ' "$1"
+    grep -aE -B 30 -- '^\(fail\)' "$1"
+    echo "..." && tail -n 15 "$1"
+  } | grep -avE -- '^\((skip|pass)\)|^✔|^﹣|\.\.\. (ok|ignored)' | tail -n 200
+}
+
+counts_of() { # the counts in the closing lines of deno test, bun test or node --test: passed, failed
+  awk '
+    /^(ok|FAILED) \| [0-9]+ passed/ { ok += $3; if (match($0, /[0-9]+ failed/)) bad += substr($0, RSTART) + 0 }
+    /^ *[0-9]+ pass$/ { ok += $1 }
+    /^ *[0-9]+ fail$/ { bad += $1 }
+    /^(#|ℹ) pass [0-9]+$/ { ok += $3 }
+    /^(#|ℹ) fail [0-9]+$/ { bad += $3 }
+    END { print ok + 0, bad + 0 }
+  ' "$1"
+}
+
+install_compilers() { # as root, what the tests of the C shim compile and run with
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    missing=()
+    command -v gcc >/dev/null || missing+=(gcc)
+    command -v aarch64-linux-gnu-gcc >/dev/null || missing+=(gcc-aarch64-linux-gnu)
+    command -v qemu-aarch64 >/dev/null || missing+=(qemu-user)
+    if [ ${#missing[@]} -gt 0 ]; then
+      { apt-get update -qq && apt-get install -y -qq "${missing[@]}"; } >"$logs/apt" 2>&1 || tail -n 5 "$logs/apt"
+    fi
+  fi
+}
+
+install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
+  npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0
+}
+
+bun_tests() { npx -y bun@1.4.5 test --timeout 120000 ./tests/; }
+
+node_tests() { # options are set inside, because npx may run on an older Node, which would read them too
+  npx -y -p node@26.10 bash -c \
+    "NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1 node --test --test-timeout=120000 'tests/**/*_test.ts'"
+}
+
+finish() { # shows every failure once more, for readers of the end of a long log, and prints the counts
+  cat "$logs/failures"
+  echo "$passed passed, $failed failed"
+  [ "$failed" -eq 0 ]
+}
