@@ -34,7 +34,7 @@ test("every file names the same version of deno-std", () => {
   const { imports } = readJson<{ imports: Record<string, string> }>("import_map.json");
   const specifiers = Object.values(imports);
   assert(specifiers.length > 0, "Imports were found");
-  const named = ["import_map.json", "deno.lock", "CONTRIBUTING.md", ".ci/run"].map((path) => {
+  const named = ["import_map.json", "deno.lock", "CONTRIBUTING.md", ".ci/steps.sh"].map((path) => {
     const versions = [...read(path).matchAll(/\bdeno-std@([\w.-]*\w)/g)].map(([, version]) => version!);
     assert(versions.length > 0, `${path} names deno-std`);
     return versions;
