@@ -18,6 +18,7 @@ import { Importer } from "../../src/sharing/importer/importer.ts";
 import type { RemoteOffer } from "../../src/sharing/importer/remote_offer.ts";
 import { startScript } from "../support/child_process.ts";
 import { countResources, difference, type Resources } from "../support/resources.ts";
+import { isLegal } from "./protocol/mutations.ts";
 
 /** Options of `fuzz`. */
 export interface FuzzOptions {
@@ -32,6 +33,8 @@ export interface FuzzSummary {
   readonly exporter: ReadonlyMap<string, number>;
   /** How connections of importers ended, and what they could not do. */
   readonly importer: ReadonlyMap<string, number>;
+  /** The numbers of sessions that broke no rule and had to end with "goodbye". */
+  readonly legal: { readonly exporter: number; readonly importer: number };
   /** Frames that went to somebody else beside. */
   readonly frames: number;
   readonly seconds: number;
@@ -39,7 +42,7 @@ export interface FuzzSummary {
   readonly megabytes: readonly [early: number, late: number];
 }
 
-/** As many from one process. */
+/** The number of streams for which one pair of processes is started; half of them go to the exporter. */
 const batchSize = 1000;
 /** What a runtime makes when something is first needed, and keeps, it makes in these. */
 const warmUpBatches = 3;
@@ -52,7 +55,10 @@ const batchPatience = 60_000;
 const framePatience = 10_000;
 /** Importers at once. */
 const importers = 8;
-/** Those of the pools, and of as many events as who does everything right uses at a time. */
+/**
+ * The number of mappings that the test's process may have between batches: those of its pools, of the events in its own
+ * use, and of those that the bystander lends it at a time.
+ */
 const maximumMappings = 64;
 /** Milliseconds from one frame of those who do everything right to the next. */
 const framePause = 10;
@@ -72,6 +78,7 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   const cuda = stack.use(open({ driver: "software" }));
   const pool = stack.use(cuda.device(0).createPool({ handleType: "posix-fd" }));
   const outcomes = { exporter: new Map<string, number>(), importer: new Map<string, number>() };
+  const legal = { exporter: 0, importer: 0 };
   const exporter = stack.use(Exporter.listen(`${folder}/fuzzed`, {
     closeTimeout: 0,
     onDisconnect: ({ pid }, error) => {
@@ -120,6 +127,9 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
     batch = Math.min(batches < warmUpBatches ? warmUpSize : batchSize, streams - begun);
     const first = seed + begun;
     const half = Math.ceil(batch / 2);
+    for (let seed = first; seed < first + batch; seed++) {
+      if (isLegal(seed)) legal[seed < first + half ? "exporter" : "importer"]++;
+    }
     const onUncaught = (error: unknown): void => {
       console.error(`Uncaught in the batch of ${batch} streams from seed ${first} on:`, error);
       process.exit(1);
@@ -170,7 +180,7 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   for (const channel of [frames, dropping]) await channel[Symbol.asyncDispose]();
   weights.free();
   await until(() => pool.usage().used === 0, "The memory is not free");
-  return { ...outcomes, frames: frames.sent, seconds, megabytes: [early, usedMegabytes()] };
+  return { ...outcomes, legal, frames: frames.sent, seconds, megabytes: [early, usedMegabytes()] };
 }
 
 /** Half of the streams go to the exporter. */

@@ -1,6 +1,8 @@
 // Sends invalid streams to an end of sharing: node tests/children/sharing/abuse_fuzzer.ts MODE PATH SEED COUNT.
-// "importer" connects to PATH COUNT times; "exporter" listens there and serves COUNT connections. Each stream depends
-// only on its seed.
+// "importer" connects to PATH COUNT times; "exporter" listens there and serves COUNT connections. A stream is the begin
+// of a session that the protocol allows, and messages that break its rules. Both depend only on the stream's seed, apart
+// from the frames that the session is about. Every 64th seed sends a whole session and GOODBYE instead. It is an error
+// if the peer ends a connection while a session waits for its messages.
 import { readFileSync } from "node:fs";
 import process from "node:process";
 import { closeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
@@ -12,12 +14,77 @@ import { open } from "../../../src/open.ts";
 import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
-import type { Message } from "../../../src/sharing/protocol/messages.ts";
+import { MessageReader } from "../../../src/sharing/protocol/message_reader.ts";
+import type { FrameMessage, Message } from "../../../src/sharing/protocol/messages.ts";
+import { readable, waitFor } from "../../../src/sharing/transport/poller.ts";
 import { takeConnection } from "../../../src/sharing/transport/unix_socket.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { parseUuid } from "../../../src/support/uuid.ts";
 import { type Random, randomFor } from "../../support/ptx_mutations.ts";
-import { joined, spoiltStream } from "../../sharing/protocol/mutations.ts";
+import { isLegal, joined, spoiltStream } from "../../sharing/protocol/mutations.ts";
+
+/** The messages that a peer has sent. */
+class ReceivedMessages {
+  readonly #fd: number;
+  readonly #seed: number;
+  readonly #reader: MessageReader;
+  readonly #counts = new Map<Message["type"], number>();
+  #frame: FrameMessage | undefined;
+
+  constructor(fd: number, seed: number) {
+    this.#fd = fd;
+    this.#seed = seed;
+    this.#reader = new MessageReader(fd, { pid: process.ppid, uid: 0, gid: 0 });
+  }
+
+  /** Waits until enough messages have come. */
+  async until(isEnough: (count: (type: Message["type"]) => number) => boolean): Promise<void> {
+    const signal = AbortSignal.timeout(answerPatience);
+    const count = (type: Message["type"]): number => this.#counts.get(type) ?? 0;
+    while (!isEnough(count)) {
+      if (!await this.#receive(signal)) throw this.#error(`no answer comes, only ${[...this.#counts.keys()]}`);
+    }
+  }
+
+  /** Waits for a frame. Resolves with undefined if none comes. */
+  async frame(): Promise<FrameMessage | undefined> {
+    const signal = AbortSignal.timeout(framePatience);
+    while (this.#frame === undefined && await this.#receive(signal));
+    return this.#frame;
+  }
+
+  /** Waits for a message. Resolves with false if the signal is aborted. */
+  async #receive(signal: AbortSignal): Promise<boolean> {
+    for (;;) {
+      const message = this.#next();
+      if (message !== undefined) {
+        this.#note(message);
+        return true;
+      }
+      await waitFor([{ fd: this.#fd, events: readable }], [signal]).catch(() => {});
+      if (signal.aborted) return false;
+    }
+  }
+
+  #next(): Message | undefined {
+    try {
+      return this.#reader.next() ?? (this.#reader.receive() > 0 ? this.#reader.next() : undefined);
+    } catch (cause) {
+      throw this.#error("the peer ends the connection", cause);
+    }
+  }
+
+  #note(message: Message): void {
+    if (message.type === "goodbye") throw this.#error(`the peer says goodbye: ${message.reason}: ${message.text}`);
+    if (message.type === "pool") message.handle[Symbol.dispose]();
+    if (message.type === "frame") this.#frame = message;
+    this.#counts.set(message.type, (this.#counts.get(message.type) ?? 0) + 1);
+  }
+
+  #error(what: string, cause?: unknown): Error {
+    return new Error(`The session of seed ${this.#seed} cannot go on: ${what}`, { cause });
+  }
+}
 
 const [mode, path, firstSeed, count] = process.argv.slice(2) as [string, string, string, string];
 const cuda = open({ driver: "software" });
@@ -31,19 +98,27 @@ const handle = gpu.createEvent({ interprocess: true }).exportHandle();
 const descriptors = [exported.fd, exported.fd, openDescriptor("/dev/null"), createMemoryFile("poolpass-test", 65_536)];
 /** A stand-in for a descriptor, for the decoder. */
 const anyHandle = ShareableHandle.fromBytes(new Uint8Array(64));
+/** The number of connections that an importer has at a time. */
+const connectionsAtOnce = 8;
+/** The number of offers that the exporter under test makes, and of those of a session. */
+const offers = 3;
+/** Milliseconds for the peer's answer. */
+const answerPatience = 10_000;
+/** Milliseconds for a frame, which does not come while earlier streams hold all slots. */
+const framePatience = 20;
 
-/** The messages of each end, in an order that the protocol allows. */
+/** The messages of each end, in an order that the protocol allows once the peer's messages have come. */
 const sessions: Readonly<Record<string, readonly (readonly Message[])[]>> = {
   importer: [
-    [held(1), { type: "event", event: 1, deviceUuid, handle }, released(1, 1), held(1), released(1, 0)],
+    [held(1), eventOf(1), released(1, 1), held(1), released(1, 0)],
     [held(2), joinOf(2), { type: "taken", offer: 2, sequence: 1 }, releaseSlot(2, 0, 1, 0), released(2, 0)],
-    [held(3), { type: "event", event: 2, deviceUuid, handle }, released(3, 0), joinOf(3)],
-    [{ type: "event", event: 1, deviceUuid, handle }, held(2), joinOf(2), releaseSlot(2, 0, 1, 1), released(2, 1)],
+    [held(3), eventOf(2), released(3, 0)],
+    [eventOf(1), eventOf(2), held(2), joinOf(2), releaseSlot(2, 0, 1, 1), released(2, 2)],
   ],
   exporter: [[
     { type: "pool", pool: 1, kind: "device", deviceUuid, handle: exported },
     { type: "allocation", allocation: 1, pool: 1, byteLength: 4096, exportData },
-    { type: "event", event: 1, deviceUuid, handle },
+    eventOf(1),
     offer(1, "buffer"),
     offer(2, "channel"),
     { type: "channel", offer: 2, slotByteLength: 32, slotStride: 32, window: 2, readyEvents: [1, 1] },
@@ -53,6 +128,7 @@ const sessions: Readonly<Record<string, readonly (readonly Message[])[]>> = {
     frame(2),
     { type: "withdraw", offer: 3 },
     { type: "end", offer: 2 },
+    { type: "withdraw", offer: 2 },
     { type: "withdraw", offer: 1 },
     { type: "forget", kind: "allocation", identifier: 1 },
   ]],
@@ -60,6 +136,7 @@ const sessions: Readonly<Record<string, readonly (readonly Message[])[]>> = {
 const greeting: Message = mode === "importer"
   ? { type: "hello", lowestVersion: 1, highestVersion: 1 }
   : { type: "welcome", version: 1 };
+const goodbye: Message = { type: "goodbye", reason: "done", lowestVersion: 1, highestVersion: 1, text: "" };
 const golden = (JSON.parse(
   readFileSync(new URL("../../sharing/protocol/golden_messages/messages.json", import.meta.url), "utf8"),
 ) as {
@@ -70,33 +147,72 @@ const own = sessions[mode]!.flat().map(encodeMessage);
 const messages = [...own, ...own, ...golden];
 
 if (mode === "importer") {
-  for (let i = 0; i < Number(count); i++) send(await connected(), Number(firstSeed) + i);
+  let seed = Number(firstSeed);
+  const end = seed + Number(count);
+  await Promise.all(Array.from({ length: connectionsAtOnce }, async () => {
+    while (seed < end) await send(connected(), seed++);
+  }));
 } else {
   await using listener = UnixListener.listen(path);
   console.log("ready");
+  const streams: Promise<void>[] = [];
   for (let i = 0; i < Number(count); i++) {
     const { fd, pidfd } = takeConnection(await listener.accept());
     if (pidfd >= 0) closeDescriptor(pidfd);
-    send(fd, Number(firstSeed) + i);
+    streams.push(send(fd, Number(firstSeed) + i));
   }
+  await Promise.all(streams);
 }
 console.log("done");
 process.exit();
 
 /** Sends the stream of a seed and closes the connection. */
-function send(fd: number, seed: number): void {
+async function send(connection: number | Promise<number>, seed: number): Promise<void> {
+  const fd = await connection;
   const random = randomFor(`session ${seed}`);
   const spoilt = spoiltStream(messages, seed).pieces;
   parse(joined(spoilt), seed);
   const session = random.pick(sessions[mode]!);
-  const begin = session.slice(0, random.below(session.length + 1)).map(encodeMessage);
+  const begin = session.slice(0, random.below(session.length + 1));
   const isGreeted = random.below(16) > 0;
-  for (const piece of [...isGreeted ? [encodeMessage(greeting)] : [], ...begin, ...spoilt]) {
-    if (piece.length === 0) continue;
-    // The system limits the unread bytes of a peer. Sending stops there, because a gap would end the stream anyway.
-    if (sendTo(fd, piece, descriptorsOf(piece, random)) < piece.length) break;
+  if (isLegal(seed)) {
+    await sendSession(fd, session, seed);
+    sendTo(fd, encodeMessage(goodbye), []);
+  } else if (isGreeted) {
+    await sendSession(fd, begin, seed);
+    sendPieces(fd, spoilt, random);
+  } else {
+    sendPieces(fd, [...begin.map(encodeMessage), ...spoilt], random);
   }
   closeDescriptor(fd);
+}
+
+function sendPieces(fd: number, pieces: readonly Uint8Array[], random: Random): void {
+  for (const piece of pieces) {
+    if (piece.length === 0) continue;
+    // The system limits the unread bytes of a peer. Sending stops there, because a gap would end the stream anyway.
+    if (sendTo(fd, piece, descriptorsOf(piece, random)) < piece.length) return;
+  }
+}
+
+/** Greets and sends messages of a session, each as soon as the peer's messages allow it. */
+async function sendSession(fd: number, session: readonly Message[], seed: number): Promise<void> {
+  const received = new ReceivedMessages(fd, seed);
+  sendTo(fd, encodeMessage(greeting), []);
+  if (mode === "importer") await received.until((count) => count("offer") === offers);
+  for (let message of session) {
+    if (message.type === "taken" || message.type === "release-slot") {
+      const frame = await received.frame();
+      if (frame === undefined) return;
+      const { slot, sequence } = frame;
+      message = message.type === "taken" ? { ...message, sequence } : { ...message, slot, sequence };
+    }
+    if (message.type === "frame") await received.until((count) => count("join") === 1);
+    if (message.type === "forget") {
+      await received.until((count) => count("withdrawn") === offers && count("held") === count("released"));
+    }
+    sendTo(fd, encodeMessage(message), message.type === "pool" ? [exported.fd] : []);
+  }
 }
 
 /** Returns mostly as many descriptors as the message announces. */
@@ -121,6 +237,10 @@ function parse(bytes: Uint8Array, seed: number): void {
       throw new Error(`The stream of seed ${seed} is refused with another kind of error`, { cause: error });
     }
   }
+}
+
+function eventOf(event: number): Message {
+  return { type: "event", event, deviceUuid, handle };
 }
 
 async function connected(): Promise<number> {

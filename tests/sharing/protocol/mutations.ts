@@ -14,6 +14,11 @@ export interface SpoiltStream {
   readonly applied: readonly string[];
 }
 
+/** Whether the stream of a seed is none of these: a whole session that the protocol allows, and GOODBYE. */
+export function isLegal(seed: number): boolean {
+  return seed % 64 === 0;
+}
+
 /** A stream of up to four of the messages, changed once to three times; now and then random bytes instead. */
 export function spoiltStream(messages: readonly Uint8Array[], seed: number): SpoiltStream {
   const random = randomFor(`stream ${seed}`);
