@@ -1,0 +1,39 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CudaError } from "../../src/support/errors.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+
+testOnEachDriver("devices tell what they are", (cuda) => {
+  for (const gpu of cuda.devices) {
+    assert(/^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(gpu.uuid), gpu.uuid);
+    assert(cuda.device(gpu.uuid) === gpu);
+    assert(gpu.name.length > 0);
+    assert(gpu.attribute("multiProcessorCount") > 0);
+    assertEquals(gpu.attribute("warpSize"), 32);
+    assert(gpu.computeCapability[0] >= 6);
+    const { free, total } = gpu.memoryInfo();
+    assert(free > 0 && free <= total);
+  }
+  assertThrows(() => cuda.device(0).attribute("nonesuch"), RangeError, "nonesuch");
+  assertThrows(() => cuda.device(99), RangeError, "Cannot find device 99");
+  assertThrows(() => cuda.device("GPU-0"), RangeError, cuda.device(0).uuid);
+  assertThrows(() => cuda.device("0"), RangeError, 'Cannot find device "0"');
+  assertThrows(() => cuda.device({} as never), TypeError, "Cannot find a device by an Object");
+  const withPrefix = "cudaDevAttrMultiProcessorCount";
+  assertThrows(() => cuda.device(0).attribute(withPrefix), RangeError, 'leave the prefix out: "multiProcessorCount"');
+});
+
+testOnEachDriver("a device whose name or UUID cannot be determined says so", (_cuda, { open }) => {
+  const driver = open();
+  using cuda = new Cuda(new Session(driver));
+  const refuse = (): never => {
+    throw new CudaError(801, "cuDeviceGetName");
+  };
+  driver.deviceGetName = refuse;
+  driver.deviceGetUuid = refuse;
+  const gpu = cuda.device(0);
+  const error = assertThrows(() => gpu.name, CudaError, "Cannot get the name of device 0: cuDeviceGetName failed");
+  assertEquals([error.code, error.call], ["cudaErrorNotSupported", "cuDeviceGetName"]);
+  assertThrows(() => gpu.uuid, CudaError, "Cannot get the UUID of device 0: ");
+});
