@@ -25,7 +25,7 @@ const patience = 20_000;
 const slots = 4;
 
 /** The process that keeps no rule. */
-class Peer implements AsyncDisposable {
+class AbusivePeer implements AsyncDisposable {
   readonly pid: number;
   readonly #child: ChildProcess;
   readonly #control: UnixSocket;
@@ -36,13 +36,13 @@ class Peer implements AsyncDisposable {
     this.pid = child.pid;
   }
 
-  static async start(folder: string): Promise<Peer> {
+  static async start(folder: string): Promise<AbusivePeer> {
     await using stack = new AsyncDisposableStack();
     const listener = stack.use(UnixListener.listen(`${folder}/control`));
     const child = stack.use(startScript("children/sharing/abuse_peer.ts", [listener.path]));
     const control = await listener.accept({ signal: AbortSignal.timeout(patience) });
     stack.move();
-    const peer = new Peer(child, control);
+    const peer = new AbusivePeer(child, control);
     peer.#listener = listener;
     return peer;
   }
@@ -88,7 +88,7 @@ interface Fixture {
   readonly folder: string;
   readonly cuda: Cuda;
   readonly exporter: Exporter;
-  readonly peer: Peer;
+  readonly peer: AbusivePeer;
   /** Has no consumers but those that the peer makes. */
   readonly other: ChannelProducer;
   /** How the next connection ended, promptly unless milliseconds are given. */
@@ -123,7 +123,7 @@ async function withFixture(options: ExporterOptions, body: (fixture: Fixture) =>
     const channel = exporter.createChannel("frames", { pool, slots, slotByteLength: 4 });
     const otherChannel = exporter.createChannel("other", { pool, slots, slotByteLength: 4, minimumConsumers: 0 });
     exporter.offer("everything", pool);
-    const starting = Peer.start(folder);
+    const starting = AbusivePeer.start(folder);
     const bystander = stack.use(
       startScript("children/sharing/abuse_bystander.ts", [exporter.path, `${folder}/bystander`], {
         permissions: ["-A"],
@@ -208,7 +208,7 @@ function assertCode(error: unknown, code: SharingErrorCode, text: string, contex
 }
 
 async function assertToldAndClosed(
-  peer: Peer,
+  peer: AbusivePeer,
   connection: number,
   { reason, what }: { reason: string; what: string },
 ): Promise<void> {
