@@ -151,6 +151,9 @@ class Layout:
         self.strings = strings
         self.descriptors = descriptors
         self.struct = struct.Struct("<" + "".join(each.format for each in fields))
+        # A string without a length field extends to the end of the body.
+        names = {each.name for each in fields}
+        self.has_open_end = any(f"{name}_length" not in names for name in strings)
 
 
 NOTICE = (identifier("offer"),)
@@ -1457,19 +1460,23 @@ def check_golden(entry: dict[str, Any]) -> None:
     message = decode(type, body)
     assert message == expected, f"it is decoded as {message}"
     assert encode(expected) == data, "it is encoded differently"
+    layout = LAYOUTS[type]
     for length in (len(body) - 1, len(body) + 1, MAXIMUM_BODY + 1):
         # A string that extends to the end of its body may be shorter or longer.
-        if type != "goodbye" or not LAYOUTS[type].struct.size <= length <= MAXIMUM_BODY:
-            assert_refused(struct.pack("<I", max(0, length)) + header[4:], (body + bytes(1))[: max(0, length)])
-    assert_refused(header[:6] + struct.pack("<H", 1 - entry["descriptors"]), body)
+        is_valid = layout.has_open_end and layout.struct.size <= length <= MAXIMUM_BODY
+        if length >= 0 and not is_valid:
+            what = f"a body of {length} bytes instead of {len(body)}"
+            assert_refused(struct.pack("<I", length) + header[4:], (body + bytes(1))[:length], what)
+    descriptors = 1 - entry["descriptors"]
+    assert_refused(header[:6] + struct.pack("<H", descriptors), body, f"{descriptors} descriptors")
 
 
-def assert_refused(header: bytes, body: bytes) -> None:
+def assert_refused(header: bytes, body: bytes, what: str) -> None:
     try:
         decode(decode_header(header)[0], body)
     except ProtocolError:
         return
-    raise AssertionError("an invalid message is decoded")
+    raise AssertionError(f"it is accepted with {what}, which the protocol does not allow")
 
 
 def message_of_golden(fields: dict[str, Any]) -> Message:
