@@ -8,7 +8,7 @@ import { testOnEachDriver } from "../support/drivers.ts";
 import { Gate } from "../support/gate.ts";
 import { indexOfOther } from "../support/bytes.ts";
 
-testOnEachDriver("bytes go in from a typed array, are filled, and come out again", async (cuda) => {
+testOnEachDriver("a buffer is written from a typed array, filled and read back", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -25,7 +25,7 @@ testOnEachDriver("bytes go in from a typed array, are filled, and come out again
   assertEquals(await buffer.read(Uint8Array, { byteOffset: 3, length: 2 }), Uint8Array.of(3, 255));
 });
 
-testOnEachDriver("the bytes of whatever view have been taken when copyFrom returns", async (cuda) => {
+testOnEachDriver("copyFrom has copied the bytes of any view when it returns", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using pool = gpu.createPool();
@@ -56,7 +56,7 @@ testOnEachDriver("the bytes of whatever view have been taken when copyFrom retur
   }
 });
 
-testOnEachDriver("an array reads as its own type, and counts in elements", async (cuda) => {
+testOnEachDriver("an array is read as its own type, and its lengths are in elements", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using array = pool.allocateArray(Float32Array, 8);
@@ -72,7 +72,7 @@ testOnEachDriver("an array reads as its own type, and counts in elements", async
   assertThrows(() => array.subarray(3, 9), RangeError, "it has 8");
 });
 
-testOnEachDriver("copies between buffers, and to and from page-locked memory", async (cuda) => {
+testOnEachDriver("buffers are copied to each other, and to and from page-locked memory", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -93,7 +93,7 @@ testOnEachDriver("copies between buffers, and to and from page-locked memory", a
   assertThrows(() => host.buffer, ReferenceError, "disposed");
 });
 
-testOnEachDriver("copies go from one device to another", async (cuda) => {
+testOnEachDriver("buffers are copied from one device to another", async (cuda) => {
   const [first, second] = [cuda.device(0), cuda.device(1)];
   using firstPool = first.createPool();
   using secondPool = second.createPool();
@@ -106,7 +106,7 @@ testOnEachDriver("copies go from one device to another", async (cuda) => {
   assertEquals(await target.read(Uint8Array), new Uint8Array(1001).fill(5));
 }, { devices: 2 });
 
-testOnEachDriver("ranges past the end are refused, and say by how much", async (cuda) => {
+testOnEachDriver("ranges past the end are refused, and the error gives the sizes", async (cuda) => {
   using pool = cuda.device(0).createPool();
   using buffer = pool.allocate(10);
   using small = pool.allocate(9);
@@ -121,75 +121,81 @@ testOnEachDriver("ranges past the end are refused, and say by how much", async (
   await assertRejects(() => buffer.read(Uint8Array, { length: 11 }), RangeError);
 });
 
-/** What a program without types may give. */
+/** Any argument that an untyped program could pass. */
 // deno-lint-ignore no-explicit-any
 type Anything = any;
 
-testOnEachDriver("what is no source, target, type, length or option is named as what it is", async (cuda) => {
-  const gpu = cuda.device(0);
-  const stream = gpu.defaultStream;
-  using pool = gpu.createPool();
-  using owned = pool.allocate(1024);
-  const [buffer, pools] = [owned, pool] as Anything[];
-  const bytes = new Uint8Array(1);
-  const refusals: [call: () => unknown, error: new () => Error, message: string][] = [
-    [() => buffer.copyFrom([1, 2, 3]), TypeError, "Cannot copy from an Array: give a typed array"],
-    [() => buffer.copyFrom("abc"), TypeError, "Cannot copy from a string"],
-    [() => buffer.copyFrom(null), TypeError, "Cannot copy from null"],
-    [() => buffer.copyFrom(bytes, stream, 8), TypeError, "Cannot use 8 as the options of copyFrom"],
-    [() => buffer.copyFrom(bytes, stream, { byteOffset: 4n }), TypeError, "Cannot use a bigint as a byteOffset"],
-    [() => buffer.copyTo(undefined), TypeError, "Cannot copy to undefined: give a HostBuffer or a DeviceBuffer"],
-    [() => buffer.fill("1"), TypeError, "Cannot use a string as a byte to fill with"],
-    [() => buffer.fill(1, stream, { byteOffset: 2000 }), RangeError, "Cannot start at byte 2000 of the buffer"],
-    [() => buffer.fill(1, stream, { byteLength: -1 }), RangeError, "Cannot use -1 as the byteLength to fill"],
-    [() => buffer.subarray(10, 5), RangeError, "Cannot view bytes 10 to 5 of the buffer"],
-    [() => buffer.subarray(-4), RangeError, "Cannot use -4 as a byteBegin"],
-    [() => buffer.subarray(0, -4), RangeError, "Cannot use -4 as a byteEnd"],
-    [() => buffer.readSync(), TypeError, "Cannot use undefined as the type of elements"],
-    [() => buffer.readSync(Array), TypeError, "Cannot use the function Array as the type of elements"],
-    [() => buffer.readSync(DataView), TypeError, "Cannot use the function DataView as the type of elements"],
-    [() => buffer.readSync(Uint8Array, null), TypeError, "Cannot use null as the options of a read"],
-    [() => buffer.readSync(Uint8Array, { length: 1.5 }), RangeError, "Cannot read 1.5 elements"],
-    [() => buffer.readSync(Uint8Array, { length: "3" }), TypeError, "Cannot use a string as a number of elements"],
-    [() => pools.allocateArray(16, Float32Array), TypeError, "Cannot use 16 as the type of elements"],
-    [() => pools.allocateArray(Array, 16), TypeError, "Cannot use the function Array as the type of elements"],
-    [() => pools.allocateArray(Float32Array, "16"), TypeError, "Cannot use a string as the length of an array"],
-  ];
-  for (const [call, error, message] of refusals) assertThrows(call, error, message);
-  await assertRejects(() => buffer.read(), TypeError, "Cannot use undefined as the type of elements");
-  owned.fill(-0, stream, { byteOffset: -0, byteLength: 1 });
-  assertEquals(owned.readSync(Uint8Array, { stream, length: 1 }), new Uint8Array(1));
-});
-
-testOnEachDriver("what is no stream of the same Cuda object is refused by all that takes one", async (cuda, driver) => {
-  using another = new Cuda(new Session(driver.open()));
-  using pool = cuda.device(0).createPool();
-  using host = cuda.allocateHost(16);
-  using foreign = another.device(0).allocate(16);
-  using buffer = pool.allocate(16);
-  const streams: [stream: Anything, message: string][] = [
-    [{ byteOffset: 8 }, "Cannot use an Object as a stream"],
-    [null, "Cannot use null as a stream"],
-    [another.device(0).defaultStream, "Cannot use a stream of another Cuda object"],
-  ];
-  for (const [stream, message] of streams) {
-    const uses = [
-      () => buffer.copyFrom(new Uint8Array(1), stream),
-      () => buffer.copyTo(host, stream),
-      () => buffer.fill(1, stream),
-      () => buffer.readSync(Uint8Array, { stream }),
-      () => buffer.free(stream),
-      () => buffer.stream = stream,
+testOnEachDriver(
+  "errors for invalid sources, targets, types, lengths and options name the invalid value",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    const stream = gpu.defaultStream;
+    using pool = gpu.createPool();
+    using owned = pool.allocate(1024);
+    const [buffer, pools] = [owned, pool] as Anything[];
+    const bytes = new Uint8Array(1);
+    const refusals: [call: () => unknown, error: new () => Error, message: string][] = [
+      [() => buffer.copyFrom([1, 2, 3]), TypeError, "Cannot copy from an Array: give a typed array"],
+      [() => buffer.copyFrom("abc"), TypeError, "Cannot copy from a string"],
+      [() => buffer.copyFrom(null), TypeError, "Cannot copy from null"],
+      [() => buffer.copyFrom(bytes, stream, 8), TypeError, "Cannot use 8 as the options of copyFrom"],
+      [() => buffer.copyFrom(bytes, stream, { byteOffset: 4n }), TypeError, "Cannot use a bigint as a byteOffset"],
+      [() => buffer.copyTo(undefined), TypeError, "Cannot copy to undefined: give a HostBuffer or a DeviceBuffer"],
+      [() => buffer.fill("1"), TypeError, "Cannot use a string as a byte to fill with"],
+      [() => buffer.fill(1, stream, { byteOffset: 2000 }), RangeError, "Cannot start at byte 2000 of the buffer"],
+      [() => buffer.fill(1, stream, { byteLength: -1 }), RangeError, "Cannot use -1 as the byteLength to fill"],
+      [() => buffer.subarray(10, 5), RangeError, "Cannot view bytes 10 to 5 of the buffer"],
+      [() => buffer.subarray(-4), RangeError, "Cannot use -4 as a byteBegin"],
+      [() => buffer.subarray(0, -4), RangeError, "Cannot use -4 as a byteEnd"],
+      [() => buffer.readSync(), TypeError, "Cannot use undefined as the type of elements"],
+      [() => buffer.readSync(Array), TypeError, "Cannot use the function Array as the type of elements"],
+      [() => buffer.readSync(DataView), TypeError, "Cannot use the function DataView as the type of elements"],
+      [() => buffer.readSync(Uint8Array, null), TypeError, "Cannot use null as the options of a read"],
+      [() => buffer.readSync(Uint8Array, { length: 1.5 }), RangeError, "Cannot read 1.5 elements"],
+      [() => buffer.readSync(Uint8Array, { length: "3" }), TypeError, "Cannot use a string as a number of elements"],
+      [() => pools.allocateArray(16, Float32Array), TypeError, "Cannot use 16 as the type of elements"],
+      [() => pools.allocateArray(Array, 16), TypeError, "Cannot use the function Array as the type of elements"],
+      [() => pools.allocateArray(Float32Array, "16"), TypeError, "Cannot use a string as the length of an array"],
     ];
-    for (const use of uses) assertThrows(use, TypeError, message);
-    await assertRejects(() => buffer.read(Uint8Array, { stream }), TypeError, message);
-  }
-  assert(buffer.stream === cuda.device(0).defaultStream);
-  assertThrows(() => buffer.copyFrom(foreign), TypeError, "a buffer of another Cuda object");
-  assertThrows(() => buffer.copyTo(foreign), TypeError, "a buffer of another Cuda object");
-});
+    for (const [call, error, message] of refusals) assertThrows(call, error, message);
+    await assertRejects(() => buffer.read(), TypeError, "Cannot use undefined as the type of elements");
+    owned.fill(-0, stream, { byteOffset: -0, byteLength: 1 });
+    assertEquals(owned.readSync(Uint8Array, { stream, length: 1 }), new Uint8Array(1));
+  },
+);
 
-testOnEachDriver("a part is of the whole's device and on the whole's stream, of whichever device that is", (cuda) => {
+testOnEachDriver(
+  "every method with a stream refuses values that are not streams of the same Cuda object",
+  async (cuda, driver) => {
+    using another = new Cuda(new Session(driver.open()));
+    using pool = cuda.device(0).createPool();
+    using host = cuda.allocateHost(16);
+    using foreign = another.device(0).allocate(16);
+    using buffer = pool.allocate(16);
+    const streams: [stream: Anything, message: string][] = [
+      [{ byteOffset: 8 }, "Cannot use an Object as a stream"],
+      [null, "Cannot use null as a stream"],
+      [another.device(0).defaultStream, "Cannot use a stream of another Cuda object"],
+    ];
+    for (const [stream, message] of streams) {
+      const uses = [
+        () => buffer.copyFrom(new Uint8Array(1), stream),
+        () => buffer.copyTo(host, stream),
+        () => buffer.fill(1, stream),
+        () => buffer.readSync(Uint8Array, { stream }),
+        () => buffer.free(stream),
+        () => buffer.stream = stream,
+      ];
+      for (const use of uses) assertThrows(use, TypeError, message);
+      await assertRejects(() => buffer.read(Uint8Array, { stream }), TypeError, message);
+    }
+    assert(buffer.stream === cuda.device(0).defaultStream);
+    assertThrows(() => buffer.copyFrom(foreign), TypeError, "a buffer of another Cuda object");
+    assertThrows(() => buffer.copyTo(foreign), TypeError, "a buffer of another Cuda object");
+  },
+);
+
+testOnEachDriver("a part has the device and the stream of the whole, on any device", (cuda) => {
   const [gpu, other] = [cuda.device(0), cuda.device(1)];
   using hostPool = cuda.createHostPool({ numaNode: 0 });
   using stream = other.createStream();
@@ -204,7 +210,7 @@ testOnEachDriver("a part is of the whole's device and on the whole's stream, of 
   }
 }, { devices: 2 });
 
-testOnEachDriver("a long read does not block the event loop and is right to the last byte", async (cuda) => {
+testOnEachDriver("a long read does not block the event loop and is correct to the last byte", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -223,7 +229,7 @@ testOnEachDriver("a long read does not block the event loop and is right to the 
   assert(turns > 0, "The event loop did not turn while 100 MiB were read");
 });
 
-testOnEachDriver("a buffer that is freed while it is read stays until it is read", async (cuda) => {
+testOnEachDriver("a buffer that is freed during a read stays allocated until the read ends", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -242,7 +248,7 @@ testOnEachDriver("a buffer that is freed while it is read stays until it is read
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("a free comes after a read on another stream", async (cuda) => {
+testOnEachDriver("a free is ordered after a read on another stream", async (cuda) => {
   const gpu = cuda.device(0);
   using reader = gpu.createStream({ nonBlocking: true });
   using owner = gpu.createStream({ nonBlocking: true });
@@ -274,7 +280,7 @@ testOnEachDriver("a read outlives the stream on which its buffer is freed", asyn
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("an aborted read rejects with the reason and leaves nothing behind", async (cuda) => {
+testOnEachDriver("an aborted read rejects with the signal's reason and leaves nothing behind", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -289,7 +295,7 @@ testOnEachDriver("an aborted read rejects with the reason and leaves nothing beh
   await stream.finished();
 });
 
-testOnEachDriver("a buffer of a disposed stream says how to free it", (cuda) => {
+testOnEachDriver("freeing a buffer whose stream was disposed names the stream, and works on another stream", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const stream = gpu.createStream();
@@ -303,7 +309,7 @@ testOnEachDriver("a buffer of a disposed stream says how to free it", (cuda) => 
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("copies to and from the host go by any device's stream", async (cuda) => {
+testOnEachDriver("copies to and from the host run on streams of any device", async (cuda) => {
   const [gpu, other] = [cuda.device(0), cuda.device(1)];
   using pool = gpu.createPool();
   using stream = other.createStream();
@@ -317,7 +323,7 @@ testOnEachDriver("copies to and from the host go by any device's stream", async 
   assertEquals(new Uint8Array(pinned.buffer)[999], 4);
 }, { devices: 2 });
 
-testOnEachDriver("memory of another realm is copied and loaded as one's own", async (cuda) => {
+testOnEachDriver("buffers and images from another realm are accepted", async (cuda) => {
   const { data, image } = runInNewContext(
     `({
     data: new Uint8Array([1, 2, 3, 4]).buffer,

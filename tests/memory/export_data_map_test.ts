@@ -9,7 +9,7 @@ function dataOf(...words: readonly number[]): Uint8Array {
   return new Uint8Array(data.buffer);
 }
 
-/** Data that differ in two words, and whose hashes are the same: both words are of the same part of the hash. */
+/** Export data that differ in two words and have equal hashes: both words go into the same part of the hash. */
 function collidingData(count: number): readonly Uint8Array[] {
   const afterFirstWord = (word: number) => Math.imul(word, 0x01000193);
   return Array.from({ length: count }, (_, word) => dataOf(word, 0, 0, 0, afterFirstWord(word) ^ 0x1234));
@@ -20,7 +20,7 @@ function add<V>(map: ExportDataMap<V>, data: Uint8Array, value: V): ExportDataEn
   return map.addLatest(value);
 }
 
-test("export data are found by each of their bytes", () => {
+test("export data are compared by all their bytes", () => {
   const map = new ExportDataMap<number>();
   const data = new Uint8Array(exportDataByteLength).map((_, index) => index);
   add(map, data, 7);
@@ -32,7 +32,7 @@ test("export data are found by each of their bytes", () => {
   }
 });
 
-test("what was added does not change with its data, wherever they lie", () => {
+test("the map copies the export data that it is given", () => {
   const map = new ExportDataMap<number>();
   const memory = new Uint8Array(exportDataByteLength + 3).fill(9);
   const data = memory.subarray(3);
@@ -42,7 +42,7 @@ test("what was added does not change with its data, wherever they lie", () => {
   assertEquals(map.get(data), undefined);
 });
 
-test("data whose hashes are the same are told apart, and any of them can go first", () => {
+test("export data with equal hashes are distinguished, and can be removed in any order", () => {
   const data = collidingData(3);
   for (const order of [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]) {
     const map = new ExportDataMap<number>();
@@ -60,7 +60,7 @@ test("data whose hashes are the same are told apart, and any of them can go firs
   }
 });
 
-test("a map that grows, and whose entries come and go, finds what is in it", () => {
+test("a map finds its entries while it grows and entries are added and removed", () => {
   const distinct = Array.from({ length: 500 }, (_, index) => dataOf(0, 0, 0, 0, 0, 0, 0, index));
   const data = [...collidingData(100), ...distinct];
   const map = new ExportDataMap<number>();

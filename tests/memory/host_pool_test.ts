@@ -3,34 +3,37 @@ import { ptx } from "../../kernels/fill.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
-testOnEachDriver("a host pool's memory is seen by the host in place, and by kernels that may", async (cuda) => {
-  const gpu = cuda.device(0);
-  for (const options of [{}, { numaNode: 0 }]) {
-    using stream = gpu.createStream();
-    using pool = cuda.createHostPool(options);
-    assertEquals([pool.device, pool.handleType, pool.getAccess(gpu)], [undefined, "none", "none"]);
-    using array = pool.allocateArray(Uint32Array, 1000, stream);
-    assert(array.device === gpu && array.stream === stream);
-    const view = new Uint32Array(array.hostView());
-    assertEquals(view.length, 1000);
-    view.fill(3);
-    assertEquals(await array.toTypedArray(), new Uint32Array(1000).fill(3));
-    pool.setAccess(gpu, "read-write");
-    assertEquals(pool.getAccess(gpu), "read-write");
-    using module = gpu.loadModule(ptx);
-    module.kernel("fill").launch({ grid: 4, block: 64, stream }, array.subarray(500), 2000, 9);
-    stream.synchronize();
-    assertEquals([view[499], view[500], view[999]], [3, 9, 9]);
-    assert(array.hostView() === array.hostView());
-    const part = new Uint32Array(array.subarray(499, 501).hostView());
-    assertEquals([...part], [3, 9]);
-    array.free();
-    assertEquals([view.length, part.length], [0, 0]);
-    assertThrows(() => array.hostView(), ReferenceError, "it was freed");
-  }
-});
+testOnEachDriver(
+  "the host reads and writes a host pool's memory in place, and kernels with access do too",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    for (const options of [{}, { numaNode: 0 }]) {
+      using stream = gpu.createStream();
+      using pool = cuda.createHostPool(options);
+      assertEquals([pool.device, pool.handleType, pool.getAccess(gpu)], [undefined, "none", "none"]);
+      using array = pool.allocateArray(Uint32Array, 1000, stream);
+      assert(array.device === gpu && array.stream === stream);
+      const view = new Uint32Array(array.hostView());
+      assertEquals(view.length, 1000);
+      view.fill(3);
+      assertEquals(await array.toTypedArray(), new Uint32Array(1000).fill(3));
+      pool.setAccess(gpu, "read-write");
+      assertEquals(pool.getAccess(gpu), "read-write");
+      using module = gpu.loadModule(ptx);
+      module.kernel("fill").launch({ grid: 4, block: 64, stream }, array.subarray(500), 2000, 9);
+      stream.synchronize();
+      assertEquals([view[499], view[500], view[999]], [3, 9, 9]);
+      assert(array.hostView() === array.hostView());
+      const part = new Uint32Array(array.subarray(499, 501).hostView());
+      assertEquals([...part], [3, 9]);
+      array.free();
+      assertEquals([view.length, part.length], [0, 0]);
+      assertThrows(() => array.hostView(), ReferenceError, "it was freed");
+    }
+  },
+);
 
-testOnEachDriver("a host pool takes the properties of pools, and says what it cannot have", (cuda) => {
+testOnEachDriver("a host pool takes the properties of pools, and names those that it cannot have", (cuda) => {
   const gpu = cuda.device(0);
   using pool = cuda.createHostPool({ numaNode: 0, releaseThreshold: Infinity, maxSize: 2 ** 26 });
   assertEquals(pool.releaseThreshold, Infinity);
@@ -49,7 +52,7 @@ testOnEachDriver("a host pool takes the properties of pools, and says what it ca
   assertStringIncludes(unseen.message, "only memory of a pool from Cuda.createHostPool can be viewed in place");
 });
 
-testOnEachDriver("a host pool's buffers are copied to and from all that holds bytes", async (cuda) => {
+testOnEachDriver("a host pool's buffers are copied to and from every source and target", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using hostPool = cuda.createHostPool({ numaNode: 0 });
@@ -75,7 +78,7 @@ testOnEachDriver("a host pool's buffers are copied to and from all that holds by
   assertEquals(await onHost.read(Uint8Array), bytes);
 });
 
-testOnEachDriver("a host pool's buffers are copied on streams of either device", (cuda) => {
+testOnEachDriver("a host pool's buffers are copied on streams of both devices", (cuda) => {
   const [first, second] = [cuda.device(0), cuda.device(1)];
   using stream = second.createStream();
   using allocating = first.createStream();
@@ -94,7 +97,7 @@ testOnEachDriver("a host pool's buffers are copied on streams of either device",
   assertEquals(new Uint8Array(onHost.hostView()), new Uint8Array(100).fill(5));
 }, { devices: 2 });
 
-testOnEachDriver("a host pool is shared like any other, through any device", async (cuda) => {
+testOnEachDriver("a host pool is shared like any other pool, through any device", async (cuda) => {
   const gpu = cuda.device(0);
   const through = cuda.device(cuda.devices.length - 1);
   using stream = gpu.createStream();
@@ -119,8 +122,8 @@ testOnEachDriver("a host pool is shared like any other, through any device", asy
   assertEquals(view.length, 0);
 });
 
-testOnEachDriver("views of host memory end with the driver", (cuda, driver) => {
-  // The views of a driver that is closed with buffers allocated show nothing, rather than memory that is gone.
+testOnEachDriver("views of host memory become empty when the driver closes", (cuda, driver) => {
+  // If a driver is closed with buffers allocated, their views become empty and do not refer to freed memory.
   void driver;
   const gpu = cuda.device(0);
   const pool = cuda.createHostPool({ numaNode: 0 });

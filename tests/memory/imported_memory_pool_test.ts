@@ -37,7 +37,7 @@ testOnEachDriver("an imported buffer is the same memory at another address", asy
   assertEquals(bytes, bytes.map((_, index) => index < 1000 ? 1 : 2));
 });
 
-testOnEachDriver("a pool grows after it was exported, and the importer sees the growth", async (cuda) => {
+testOnEachDriver("an importer sees the growth of a pool after its export", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();
@@ -54,7 +54,7 @@ testOnEachDriver("a pool grows after it was exported, and the importer sees the 
   assertEquals(await mappedLarger.read(Uint8Array, { byteOffset: 80 * megabytes - 2 }), Uint8Array.of(4, 4));
 });
 
-testOnEachDriver("export data imported twice is one mapping, which the last free takes away", async (cuda) => {
+testOnEachDriver("export data imported twice are one mapping, which the last free unmaps", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(64);
@@ -77,7 +77,7 @@ testOnEachDriver("export data imported twice is one mapping, which the last free
   assertEquals(await again.read(Uint8Array), new Uint8Array(64).fill(7));
 });
 
-testOnEachDriver("a mapping that stays keeps no event of streams that are gone, but of those that are not done", async (
+testOnEachDriver("a long-lived mapping keeps events only of destroyed streams with unfinished work", async (
   _,
   underTest,
 ) => {
@@ -92,7 +92,7 @@ testOnEachDriver("a mapping that stays keeps no event of streams that are gone, 
   using last = gpu.createStream({ nonBlocking: true });
   using staying = imported.importPointer(exportData, 1024);
   using gate = new Gate(cuda);
-  // Streams keep the events by which they were waited for.
+  // Streams keep the events that made other streams wait for them.
   await gpu.finished();
   using counted = countCalls(driver);
   const kept = () => (counted.calls.eventCreateWithFlags ?? 0) - (counted.calls.eventDestroy ?? 0);
@@ -112,15 +112,15 @@ testOnEachDriver("a mapping that stays keeps no event of streams that are gone, 
   }
   freeOnStreams(100);
   assert(mostKept <= 100, `${mostKept} events were kept`);
-  // The stream that is gone has not got to its free.
+  // The destroyed stream has not yet reached its free.
   staying.free(last);
-  for (let look = 0; look < 3; look++) assertEquals(last.query(), false);
+  for (let query = 0; query < 3; query++) assertEquals(last.query(), false);
   gate.open();
   await gpu.finished();
   assertEquals(kept(), 0);
 });
 
-testOnEachDriver("a thousand buffers are mapped at once, and freed in another order", (cuda) => {
+testOnEachDriver("a thousand buffers can be mapped at once and freed in a different order", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();
@@ -137,7 +137,7 @@ testOnEachDriver("a thousand buffers are mapped at once, and freed in another or
   assertEquals(inspect(imported), "ImportedMemoryPool { device 0, 0 mapped }");
 });
 
-test("memory that several export data name is one mapping, and they go with it", () => {
+test("memory with several export data is one mapping, and freeing it removes all of them", () => {
   const mappings = new ImportedMappings(() => {});
   const data = [1, 2, 3].map((byte) => new Uint8Array(64).fill(byte));
   const mapping = new ImportedMapping(0x7f00_0000_0000n, 512);
@@ -158,7 +158,7 @@ test("memory that several export data name is one mapping, and they go with it",
   assertEquals(mappings.size, 1);
 });
 
-testOnEachDriver("a pool imported on the wrong device is refused, and nothing of it stays", (cuda) => {
+testOnEachDriver("importing a pool on the wrong device is refused and leaves nothing behind", (cuda) => {
   const [first, second] = [cuda.device(0), cuda.device(1)];
   using pool = first.createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(64);
@@ -168,7 +168,7 @@ testOnEachDriver("a pool imported on the wrong device is refused, and nothing of
   assertThrows(() => second.importPool(handle), RangeError, "its memory is on device 0; import it there");
 }, { devices: 2 });
 
-testOnEachDriver("what is no pool, and data of another pool, are refused", (cuda) => {
+testOnEachDriver("files that are not pools, and export data of another pool, are refused", (cuda) => {
   const gpu = cuda.device(0);
   const folder = mkdtempSync(join(tmpdir(), "poolpass-import-"));
   try {
@@ -205,7 +205,7 @@ testOnEachDriver("a size that was not allocated is refused, and nothing stays ma
   gpu.synchronize();
 });
 
-testOnEachDriver("a part of a buffer is not exported, its whole is", (cuda) => {
+testOnEachDriver("a part of a buffer cannot be exported, but the whole can", (cuda) => {
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(4096);
   assertThrows(() => buffer.exportPointer(), CudaError, "export its pool first, with exportHandle");
@@ -214,7 +214,7 @@ testOnEachDriver("a part of a buffer is not exported, its whole is", (cuda) => {
   assertEquals(buffer.exportPointer().length, 64);
 });
 
-testOnEachDriver("a handle is borrowed by importing, and closed by its owner", (cuda) => {
+testOnEachDriver("importPool borrows a handle, which its owner closes", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   const handle = pool.exportHandle();

@@ -10,7 +10,7 @@ import { testOnEachDriver } from "../support/drivers.ts";
 import { indexOfOther } from "../support/bytes.ts";
 
 const megabytes = 2 ** 20;
-/** One variable, `counter`. */
+/** Declares one variable, `counter`. */
 const modulePtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .global .align 4 .u32 counter = 1;\n";
 
 interface DriverCall {
@@ -18,7 +18,7 @@ interface DriverCall {
   readonly arguments: readonly unknown[];
 }
 
-/** Notes each call of a driver's methods. */
+/** Records each call of a driver's methods in `calls`. */
 function recordCalls(driver: Driver, calls: DriverCall[]): Driver {
   return new Proxy(driver, {
     get(target, name) {
@@ -32,7 +32,7 @@ function recordCalls(driver: Driver, calls: DriverCall[]): Driver {
   });
 }
 
-/** Stands in for `console.warn` until it is disposed. */
+/** Replaces `console.warn` until it is disposed. */
 function recordWarnings(): { readonly warnings: string[] } & Disposable {
   const warnings: string[] = [];
   const { warn } = console;
@@ -47,7 +47,7 @@ function recordWarnings(): { readonly warnings: string[] } & Disposable {
 
 function nothing(): void {}
 
-testOnEachDriver("memory that is freed while it is kept stays until it is let go of", (cuda) => {
+testOnEachDriver("memory that is freed while it is kept stays allocated until it is released", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -76,7 +76,7 @@ testOnEachDriver("memory that is freed while it is kept stays until it is let go
   other.free();
 });
 
-testOnEachDriver("memory that nobody keeps any more is freed at once", (cuda) => {
+testOnEachDriver("memory that is no longer kept is freed immediately", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const buffer = pool.allocate(1000);
@@ -91,29 +91,32 @@ testOnEachDriver("memory that nobody keeps any more is freed at once", (cuda) =>
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("memory stays for the last of its holders, and letting go once counts for one", (cuda) => {
-  const gpu = cuda.device(0);
-  using pool = gpu.createPool();
-  const buffer = pool.allocate(1000);
-  const told: string[] = [];
-  const letGoFirst = keepMemory(buffer, () => {
-    told.push("first");
-    letGoThird();
-  });
-  const letGoSecond = keepMemory(buffer, () => told.push("second"));
-  const letGoThird = keepMemory(buffer, () => told.push("third"));
-  buffer.free();
-  assertEquals(told, ["first", "second"], "who has let go is not told");
-  letGoFirst();
-  letGoFirst();
-  gpu.synchronize();
-  assert(pool.usage().used >= 1000);
-  letGoSecond();
-  gpu.synchronize();
-  assertEquals(pool.usage().used, 0);
-});
+testOnEachDriver(
+  "memory stays until its last holder releases it, and a second release by one holder has no effect",
+  (cuda) => {
+    const gpu = cuda.device(0);
+    using pool = gpu.createPool();
+    const buffer = pool.allocate(1000);
+    const notified: string[] = [];
+    const letGoFirst = keepMemory(buffer, () => {
+      notified.push("first");
+      letGoThird();
+    });
+    const letGoSecond = keepMemory(buffer, () => notified.push("second"));
+    const letGoThird = keepMemory(buffer, () => notified.push("third"));
+    buffer.free();
+    assertEquals(notified, ["first", "second"], "a holder that released is not notified");
+    letGoFirst();
+    letGoFirst();
+    gpu.synchronize();
+    assert(pool.usage().used >= 1000);
+    letGoSecond();
+    gpu.synchronize();
+    assertEquals(pool.usage().used, 0);
+  },
+);
 
-testOnEachDriver("a holder may let go while it is told of the free", (cuda) => {
+testOnEachDriver("a holder may release memory in its onFree callback", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const buffer = pool.allocate(1000);
@@ -123,7 +126,7 @@ testOnEachDriver("a holder may let go while it is told of the free", (cuda) => {
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("who keeps a part keeps the whole, and knows where the part is", (cuda) => {
+testOnEachDriver("keeping part of a buffer keeps the whole, and reports the part's offset", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using array = pool.allocateArray(Float32Array, 1000);
@@ -144,7 +147,7 @@ testOnEachDriver("who keeps a part keeps the whole, and knows where the part is"
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("kept memory is freed on the stream that was given to free", (_, driver) => {
+testOnEachDriver("kept memory is freed on the stream that was passed to free", (_, driver) => {
   const calls: DriverCall[] = [];
   using cuda = new Cuda(new Session(recordCalls(driver.open(), calls)));
   const gpu = cuda.device(0);
@@ -161,16 +164,16 @@ testOnEachDriver("kept memory is freed on the stream that was given to free", (_
   assertEquals(frees(), [[0, address, freeing.unsafeHandle]]);
 });
 
-testOnEachDriver("kept memory whose stream is gone is freed behind the work of that stream", async (cuda) => {
+testOnEachDriver("kept memory whose stream was destroyed is freed behind the work of that stream", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using module = gpu.loadModule(fillPtx);
   const stream = gpu.createStream({ nonBlocking: true });
-  // As much as a pool reserves at once: there is no other memory to allocate next.
+  // A pool reserves this much at once, so the next allocation must reuse this memory.
   const byteLength = 32 * megabytes;
   const buffer = pool.allocate(byteLength, stream);
   const { address } = buffer;
-  // One thread writes half of it: were it freed at once, the next owner of the memory would see that.
+  // One thread writes half of it. If the buffer were freed immediately, the next owner would see the writes.
   module.kernel("fill").launch({ grid: 1, block: 1, stream }, buffer, byteLength / 2, 1);
   const letGo = keepMemory(buffer, nothing);
   buffer.free();
@@ -183,7 +186,7 @@ testOnEachDriver("kept memory whose stream is gone is freed behind the work of t
   assertEquals(indexOfOther(await next.read(Uint8Array), 4), -1);
 });
 
-testOnEachDriver("kept memory is not freed on a stream that is gone when it is freed", (cuda) => {
+testOnEachDriver("kept memory is not freed on a stream that was already destroyed", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const stream = gpu.createStream();
@@ -226,7 +229,7 @@ testOnEachDriver("reads and holders keep the same memory, and the last of them f
   }
 });
 
-testOnEachDriver("a pool is not at its end before the memory that is kept, and does not report it", (_, driver) => {
+testOnEachDriver("a pool outlives its kept memory, and does not report it as leaked", (_, driver) => {
   const calls: DriverCall[] = [];
   using cuda = new Cuda(new Session(recordCalls(driver.open(), calls)));
   using recorded = recordWarnings();
@@ -244,24 +247,24 @@ testOnEachDriver("a pool is not at its end before the memory that is kept, and d
   assertEquals(recorded.warnings, []);
 });
 
-testOnEachDriver("a pool reports what is kept and was never freed, and nothing else", (cuda) => {
+testOnEachDriver("a pool reports kept memory only if it was never freed", (cuda) => {
   using recorded = recordWarnings();
   const gpu = cuda.device(0);
   const pool = gpu.createPool();
-  const forgotten = pool.allocate(24);
+  const leaked = pool.allocate(24);
   const freed = pool.allocate(1000);
-  const letGoForgotten = keepMemory(forgotten, nothing);
+  const letGoLeaked = keepMemory(leaked, nothing);
   const letGo = keepMemory(freed, nothing);
   freed.free();
   pool[Symbol.dispose]();
   assertEquals(recorded.warnings.length, 1);
   assertMatch(recorded.warnings[0]!, /: 1 buffer was not freed before the pool on device 0 was disposed, 24 bytes$/);
   letGo();
-  forgotten.free();
-  letGoForgotten();
+  leaked.free();
+  letGoLeaked();
 });
 
-testOnEachDriver("whoever keeps memory of a pool is told when that is disposed", (_, driver) => {
+testOnEachDriver("holders of a pool's memory are notified when the pool is disposed", (_, driver) => {
   const calls: DriverCall[] = [];
   using cuda = new Cuda(new Session(recordCalls(driver.open(), calls)));
   const gpu = cuda.device(0);
@@ -271,28 +274,28 @@ testOnEachDriver("whoever keeps memory of a pool is told when that is disposed",
   const buffer = pool.allocate(1000);
   const letGo = keepMemory(buffer, nothing);
   buffer.free();
-  const told: string[] = [];
+  const notified: string[] = [];
   whenPoolDisposed(pool, () => {
     assertThrows(() => pool.allocate(1), ReferenceError, "it was disposed");
-    told.push("first");
+    notified.push("first");
     letGo();
   });
-  const same = () => told.push("same");
+  const same = () => notified.push("same");
   whenPoolDisposed(pool, same);
   const cancel = whenPoolDisposed(pool, same);
   cancel();
   cancel();
-  assertEquals(told, []);
+  assertEquals(notified, []);
   pool[Symbol.dispose]();
   pool[Symbol.dispose]();
-  assertEquals(told, ["first", "same"]);
+  assertEquals(notified, ["first", "same"]);
   const destroys = calls.filter(({ name }) => name === "memPoolDestroy").map((call) => call.arguments);
   assertEquals(destroys, [[handle]]);
   assert(gpu.currentPool === gpu.defaultPool);
   assertThrows(() => whenPoolDisposed(pool, nothing), ReferenceError, "the pool on device 0: it was disposed");
 });
 
-testOnEachDriver("a device's default pool stays, and nobody is told that it was disposed", (cuda) => {
+testOnEachDriver("disposing a device's default pool has no effect and notifies no holders", (cuda) => {
   const { defaultPool } = cuda.device(0);
   const cancel = whenPoolDisposed(defaultPool, () => {
     throw new Error("It is not disposed");
@@ -301,7 +304,7 @@ testOnEachDriver("a device's default pool stays, and nobody is told that it was 
   cancel();
 });
 
-testOnEachDriver("memory of no pool is kept too, and not reported once it was freed", (cuda, driver) => {
+testOnEachDriver("memory without a pool can be kept, and is not reported once it was freed", (cuda, driver) => {
   using recorded = recordWarnings();
   const letGo = (() => {
     using other = new Cuda(new Session(driver.open()));
@@ -323,7 +326,7 @@ testOnEachDriver("memory of no pool is kept too, and not reported once it was fr
   assertMatch(inspect(buffer), /freed }$/);
 });
 
-testOnEachDriver("a Cuda object that is disposed takes the memory that is kept along", (_, driver) => {
+testOnEachDriver("disposing a Cuda object also frees kept memory", (_, driver) => {
   using recorded = recordWarnings();
   const cuda = new Cuda(new Session(driver.open()));
   const gpu = cuda.device(0);
@@ -345,7 +348,7 @@ testOnEachDriver("a Cuda object that is disposed takes the memory that is kept a
   assertEquals(recorded.warnings, []);
 });
 
-testOnEachDriver("a module's variable goes with its module, and is not kept", (cuda) => {
+testOnEachDriver("a module's variable is freed with its module, and cannot be kept", (cuda) => {
   using module = cuda.device(0).loadModule(modulePtx);
   const variable = module.getGlobal("counter");
   assertThrows(() => keepMemory(variable, nothing), TypeError, "Cannot keep the buffer: it is a module's variable");

@@ -8,7 +8,7 @@ import { testOnEachDriver } from "../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../support/resources.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
-testOnEachDriver("memory of no pool is allocated, written, read and freed", async (cuda) => {
+testOnEachDriver("memory without a pool is allocated, written, read and freed", async (cuda) => {
   const gpu = cuda.device(0);
   using memory = gpu.allocate(2 ** 26);
   const { free } = gpu.memoryInfo();
@@ -24,7 +24,7 @@ testOnEachDriver("memory of no pool is allocated, written, read and freed", asyn
   assert(gpu.memoryInfo().free > free);
 });
 
-testOnEachDriver("memory of no pool is refused in a size that there is not, and for what pools are for", (cuda) => {
+testOnEachDriver("memory without a pool refuses impossible sizes and operations that need a pool", (cuda) => {
   const gpu = cuda.device(0);
   for (const size of [0, -1, 1.5, NaN]) assertThrows(() => gpu.allocate(size), RangeError, `Cannot use ${size}`);
   const error = assertThrows(() => gpu.allocate(2 ** 46), CudaError);
@@ -40,7 +40,7 @@ testOnEachDriver("memory of no pool is refused in a size that there is not, and 
   assertThrows(() => memory.subarray(0, 10).exportHandle(), TypeError, "a part of a buffer");
 });
 
-testOnEachDriver("handles that are no handles are refused", (cuda) => {
+testOnEachDriver("invalid handles are refused", (cuda) => {
   const gpu = cuda.device(0);
   assertThrows(() => gpu.openMemory(new Uint8Array(63), 1), RangeError, "a handle of 63 bytes: a handle has 64");
   assertThrows(() => gpu.openEvent(new Uint8Array(0)), RangeError, "a handle of 0 bytes: a handle has 64");
@@ -53,7 +53,7 @@ testOnEachDriver("handles that are no handles are refused", (cuda) => {
   assertStringIncludes(error.message, "create it with { interprocess: true }");
 });
 
-testOnEachDriver("what a process has exported it cannot open itself", (cuda) => {
+testOnEachDriver("a process cannot open the handles that it exported itself", (cuda) => {
   const gpu = cuda.device(0);
   using memory = gpu.allocate(1000);
   using event = gpu.createEvent({ interprocess: true });
@@ -96,7 +96,7 @@ testOnEachDriver("another process opens memory and waits for an event on its str
   assertEquals(await memory.read(Uint8Array), new Uint8Array(2 ** 20).fill(41));
 });
 
-testOnEachDriver("peers reach memory of no pool once that is enabled", async (cuda) => {
+testOnEachDriver("peers reach memory without a pool once peer access is enabled", async (cuda) => {
   const [gpu, peer] = [cuda.device(0), cuda.device(1)];
   if (!peer.canAccessPeer(gpu)) return;
   using memory = gpu.allocate(4096);
@@ -117,7 +117,7 @@ testOnEachDriver("peers reach memory of no pool once that is enabled", async (cu
   assertStringIncludes(own.message, "; a device has access to its own memory");
 }, { devices: 2 });
 
-/** What was warned of while `body` ran. */
+/** The warnings printed while `body` runs. */
 async function warningsOf(body: () => void | Promise<void>): Promise<string[]> {
   const warnings: string[] = [];
   const { warn } = console;
@@ -130,7 +130,7 @@ async function warningsOf(body: () => void | Promise<void>): Promise<string[]> {
   return warnings;
 }
 
-testSoftware("memory of no pool that was forgotten is reported", async (cuda) => {
+testSoftware("leaked memory without a pool is reported", async (cuda) => {
   let memory;
   const warnings = await warningsOf(() => {
     memory = cuda.device(0).allocate(1000);
@@ -143,7 +143,7 @@ testSoftware("memory of no pool that was forgotten is reported", async (cuda) =>
   memory![Symbol.dispose]();
 });
 
-testOnEachDriver("a buffer that is freed while it is read is not reported as forgotten", async (cuda) => {
+testOnEachDriver("a buffer that is freed during a read is not reported as leaked", async (cuda) => {
   const warnings = await warningsOf(async () => {
     const memory = cuda.device(0).allocate(2 ** 26);
     memory.fill(3);
@@ -155,7 +155,7 @@ testOnEachDriver("a buffer that is freed while it is read is not reported as for
   assertEquals(warnings, []);
 });
 
-testSoftware("what a lost context keeps from being freed is not reported as forgotten", async (cuda) => {
+testSoftware("memory that a lost context made impossible to free is not reported as leaked", async (cuda) => {
   const warnings = await warningsOf(() => {
     const gpu = cuda.device(0);
     const pool = gpu.createPool();
@@ -169,7 +169,7 @@ testSoftware("what a lost context keeps from being freed is not reported as forg
   assertEquals(warnings, []);
 });
 
-testSoftware("what a lost context keeps from being freed is said once", (cuda) => {
+testSoftware("an error for memory that a lost context made impossible to free is thrown once", (cuda) => {
   const [gpu, other] = [cuda.device(0), cuda.device(1)];
   using memory = gpu.allocate(1000);
   using stream = other.createStream();
@@ -184,11 +184,11 @@ testSoftware("what a lost context keeps from being freed is said once", (cuda) =
 });
 
 testSoftware(
-  "the end waits for nobody: not for memory that was forgotten, on a device that waits for the dead",
+  "dispose does not wait for leaked memory, on a device that waits for an event of a dead process",
   async (cuda, driver) => {
     const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming | eventFlags.interprocess);
     const fd = new DataView(driver.ipcGetEventHandle(event).buffer).getUint32(12, true);
-    // As if another process had recorded it, and died before its stream got there.
+    // Imitates a process that recorded the event and died before its stream reached it.
     writeAt(fd, new Uint8Array(new BigInt64Array([1n]).buffer), { offset: 65536 });
     driver.streamWaitEvent(0, 0n, event);
     const warnings = await warningsOf(() => {
@@ -199,7 +199,7 @@ testSoftware(
   },
 );
 
-testOnEachDriver("sharing by handles leaves nothing behind", async (cuda) => {
+testOnEachDriver("sharing by handles leaves no resources behind", async (cuda) => {
   const gpu = cuda.device(0);
   const share = () => {
     using memory = gpu.allocate(100_000);

@@ -5,7 +5,7 @@ import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
-testOnEachDriver("a pool allocates in stream order and counts what it has given", (cuda) => {
+testOnEachDriver("a pool allocates in stream order and counts its allocations", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -27,7 +27,7 @@ testOnEachDriver("a pool allocates in stream order and counts what it has given"
   assertEquals(pool.usage().usedHigh, 0);
 });
 
-testOnEachDriver("memory that is freed on a stream is allocated again on it without waiting", (cuda) => {
+testOnEachDriver("memory freed on a stream is reused on that stream without waiting", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -38,7 +38,7 @@ testOnEachDriver("memory that is freed on a stream is allocated again on it with
   assertEquals(second.address, address);
 });
 
-testOnEachDriver("a pool keeps what its release threshold says, and gives back what it is told to", (cuda) => {
+testOnEachDriver("a pool keeps as much as its release threshold, and trimTo releases the rest", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool({ releaseThreshold: Infinity });
@@ -55,7 +55,7 @@ testOnEachDriver("a pool keeps what its release threshold says, and gives back w
   assertEquals(pool.usage().reserved, 0);
 });
 
-testOnEachDriver("an allocation larger than the device says so", (cuda) => {
+testOnEachDriver("the error for an allocation larger than the device names the size and the pool", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const error = assertThrows(() => pool.allocate(2 ** 46), CudaError);
@@ -65,7 +65,7 @@ testOnEachDriver("an allocation larger than the device says so", (cuda) => {
   assertMatch(error.message, /Cannot allocate 70368744177664 bytes from the pool on device 0/);
 });
 
-testOnEachDriver("sizes that are none are refused before the driver is asked", (cuda) => {
+testOnEachDriver("invalid sizes are refused before the driver is called", (cuda) => {
   using pool = cuda.device(0).createPool();
   for (const size of [0, -1, 1.5, NaN, Infinity, 2 ** 60]) {
     assertThrows(() => pool.allocate(size), RangeError, String(size));
@@ -74,7 +74,7 @@ testOnEachDriver("sizes that are none are refused before the driver is asked", (
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("streams and devices that are none, or of another Cuda object, are refused", (cuda, { open }) => {
+testOnEachDriver("invalid streams and devices, and those of another Cuda object, are refused", (cuda, { open }) => {
   using other = new Cuda(new Session(open()));
   const [gpu, foreign] = [cuda.device(0), other.device(0)];
   using stream = gpu.createStream();
@@ -113,7 +113,7 @@ testOnEachDriver("streams and devices that are none, or of another Cuda object, 
   }
 });
 
-testOnEachDriver("names that every object has are no options", (cuda) => {
+testOnEachDriver("properties that every object inherits are not options", (cuda) => {
   const gpu = cuda.device(0);
   for (const name of ["toString", "constructor", "__proto__"] as never[]) {
     assertThrows(() => gpu.createPool({ handleType: name }), TypeError, `with handleType "${name}": it must be "none"`);
@@ -122,7 +122,7 @@ testOnEachDriver("names that every object has are no options", (cuda) => {
   }
 });
 
-testOnEachDriver("a pool that was not created to be shared cannot be exported", (cuda) => {
+testOnEachDriver("a pool that was created without a handle type cannot be exported", (cuda) => {
   using pool = cuda.device(0).createPool();
   assertEquals(pool.handleType, "none");
   assertThrows(() => pool.exportHandle(), TypeError, 'created with handleType "none"; create it with "posix-fd"');
@@ -131,7 +131,7 @@ testOnEachDriver("a pool that was not created to be shared cannot be exported", 
   assertEquals(error.code, "cudaErrorInvalidValue");
 });
 
-testOnEachDriver("what was disposed says so, and a second dispose does nothing", (cuda) => {
+testOnEachDriver("using a disposed object throws, and disposing it again does nothing", (cuda) => {
   const gpu = cuda.device(0);
   const pool = gpu.createPool();
   const buffer = pool.allocate(64);
@@ -148,18 +148,18 @@ testOnEachDriver("what was disposed says so, and a second dispose does nothing",
   assertThrows(() => stream.synchronize(), ReferenceError, "disposed");
 });
 
-testOnEachDriver("a pool reports the buffers that were forgotten", (cuda) => {
+testOnEachDriver("a pool reports leaked buffers", (cuda) => {
   const gpu = cuda.device(0);
   const reported: string[] = [];
   const { warn } = console;
   console.warn = (message: string) => reported.push(message);
   try {
     const pool = gpu.createPool();
-    const forgotten = [pool.allocate(1000), pool.allocate(24)];
+    const leaked = [pool.allocate(1000), pool.allocate(24)];
     pool[Symbol.dispose]();
     assertEquals(reported.length, 1);
     assertMatch(reported[0]!, /2 buffers were not freed before the pool on device 0 was disposed, 1024 bytes/);
-    for (const buffer of forgotten) buffer.free();
+    for (const buffer of leaked) buffer.free();
     gpu.synchronize();
   } finally {
     console.warn = warn;
@@ -181,7 +181,7 @@ testOnEachDriver("buffers outlive their pool until they are freed", async (cuda)
   assertEquals(await buffer.read(Uint8Array), new Uint8Array(256).fill(9));
 });
 
-testOnEachDriver("access of a peer is given and taken back", (cuda) => {
+testOnEachDriver("peer access is granted and revoked", (cuda) => {
   const [first, second] = [cuda.device(0), cuda.device(1)];
   using pool = first.createPool();
   assertEquals(pool.getAccess(first), "read-write");
@@ -193,7 +193,7 @@ testOnEachDriver("access of a peer is given and taken back", (cuda) => {
   assertThrows(() => pool.setAccess(second, "write" as "read"), TypeError, '"write"');
 }, { devices: 2 });
 
-testOnEachDriver("nothing can be used once the Cuda object is disposed", async (cuda) => {
+testOnEachDriver("nothing can be used after the Cuda object is disposed", async (cuda) => {
   const gpu = cuda.device(0);
   const pool = gpu.createPool();
   const buffer = pool.allocate(64);
@@ -208,7 +208,7 @@ testOnEachDriver("nothing can be used once the Cuda object is disposed", async (
   await assertRejects(() => gpu.finished(), ReferenceError, "Cuda object was disposed");
 });
 
-testOnEachDriver("a device has a default pool and a current one", (cuda) => {
+testOnEachDriver("a device has a default pool and a current pool", (cuda) => {
   const gpu = cuda.device(0);
   const { defaultPool } = gpu;
   assert(defaultPool === gpu.defaultPool && gpu.currentPool === defaultPool);
@@ -231,7 +231,7 @@ testOnEachDriver("a device has a default pool and a current one", (cuda) => {
   assertThrows(() => gpu.currentPool = pool, ReferenceError, "it was disposed");
 });
 
-testOnEachDriver("a current pool that is disposed before its buffers is not allocated from any more", (cuda) => {
+testOnEachDriver("a current pool that is disposed before its buffers is no longer allocated from", (cuda) => {
   const gpu = cuda.device(0);
   const pool = gpu.createPool();
   gpu.currentPool = pool;
@@ -247,18 +247,18 @@ testOnEachDriver("a current pool that is disposed before its buffers is not allo
   buffer.free();
 });
 
-testOnEachDriver("a device's current pool is its own", (cuda) => {
+testOnEachDriver("each device has its own current pool", (cuda) => {
   using pool = cuda.device(1).createPool();
   assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "of device 1 the current pool of device 0");
 }, { devices: 2 });
 
-testOnEachDriver("a pool of another Cuda object is no current pool", (cuda, { open }) => {
+testOnEachDriver("a pool of another Cuda object cannot become the current pool", (cuda, { open }) => {
   using other = new Cuda(new Session(open()));
   using pool = other.device(0).createPool();
   assertThrows(() => cuda.device(0).currentPool = pool, RangeError, "a pool of another Cuda object the current pool");
 });
 
-testOnEachDriver("a buffer that is freed while it is read is not reported as forgotten", async (cuda) => {
+testOnEachDriver("a buffer that is freed during a read is not reported as leaked", async (cuda) => {
   const gpu = cuda.device(0);
   const warnings: unknown[] = [];
   const { warn } = console;

@@ -10,7 +10,7 @@ leakTest("a descriptor is closed once", () => {
   const handle = ShareableHandle.fromFd(fd);
   assertEquals([handle.type, handle.fd], ["posix-fd", fd]);
   handle[Symbol.dispose]();
-  // The number is another file's now: a second close would close that.
+  // The number now belongs to another file, which a second close would close.
   const other = openSync("/dev/null", "r");
   handle[Symbol.dispose]();
   fstatSync(other);
@@ -18,7 +18,7 @@ leakTest("a descriptor is closed once", () => {
   assertThrows(() => handle.fd, ReferenceError, "Cannot use the posix-fd handle: it was disposed");
 });
 
-leakTest("what is no open descriptor is refused, and named", () => {
+leakTest("numbers that are not open descriptors are refused by name", () => {
   assertThrows(() => ShareableHandle.fromFd(1.5), TypeError, "descriptor 1.5");
   assertThrows(() => ShareableHandle.fromFd("3" as unknown as number), TypeError, "not an integer");
   assertThrows(() => ShareableHandle.fromFd(-1), RangeError, "descriptor -1");
@@ -37,14 +37,14 @@ leakTest("a fabric handle has a copy of 64 bytes", () => {
   assertThrows(() => handle.bytes, ReferenceError, "fabric handle");
 });
 
-leakTest("each kind of handle has its own of fd and bytes", () => {
+leakTest("a handle of each kind has either fd or bytes", () => {
   using fabric = ShareableHandle.fromBytes(new Uint8Array(64));
   using posix = ShareableHandle.fromFd(createMemoryFile("poolpass-test", 1));
   assertThrows(() => fabric.fd, TypeError, "bytes instead");
   assertThrows(() => posix.bytes, TypeError, "fd instead");
 });
 
-leakTest("a handle prints what it is", () => {
+leakTest("a handle prints its type and descriptor", () => {
   const handle = ShareableHandle.fromFd(createMemoryFile("poolpass-test", 1));
   assertStringIncludes(inspect(handle), `posix-fd ${handle.fd}`);
   handle[Symbol.dispose]();

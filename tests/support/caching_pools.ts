@@ -1,9 +1,9 @@
 /**
- * A mode of the tests in which every `MemoryPool` hands out memory of a caching allocator of its own: `deno task
- * test:caching` loads this module before the tests, and before the scripts that they start as processes.
+ * A mode of the tests in which every `MemoryPool` allocates from its own caching allocator: `deno task test:caching` loads
+ * this module before the tests, and before the scripts that they start as processes.
  *
- * Tests that cannot hold in it are left out by name. They are few: it shows that whatever holds of a pool's buffers holds
- * of an allocator's.
+ * The few tests that cannot pass in this mode are skipped by name. The others show that the properties of a pool's buffers
+ * hold for an allocator's buffers too.
  *
  * @module
  */
@@ -25,65 +25,70 @@ interface DenoNamespace {
   readonly mainModule: string;
 }
 
-const named = "it is the allocator that is named";
-const exact = "what can be mapped by hand is the whole slab";
-const ofDevice = "it is of what a software device does with a pool's own allocations";
-const several = "several buffers of a slab are exported by hand";
-/** By file, the tests that cannot hold where memory is of an allocator, and why. */
+const named = "errors and warnings name the allocator";
+const exact = "exportPointer exports the whole slab";
+const ofDevice = "it tests how a software device treats a pool's own allocations";
+const several = "it exports several buffers of one slab with exportPointer";
+/** By file, the tests that cannot pass if an allocator owns the memory, and the reasons. */
 const skipped: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "conformance/conformance_test.ts": {
     "conformance: more bytes of a pointer imported than its exporter has allocated": exact,
   },
   "examples/example_programs_test.ts": {
-    "release_threshold shows what a pool keeps, plain and shareable": "slabs stay allocated",
-    "reuse_policies shows each policy on, all of them off, and what needs none": "an allocator has its own",
+    "release_threshold prints how much a pool keeps, plain and shareable": "slabs stay allocated",
+    "reuse_policies prints results for each policy alone, for no policies, and for reuse that needs none":
+      "an allocator has its own reuse policy",
   },
   "memory/host_pool_test.ts": {
-    "a host pool is shared like any other, through any device": exact,
+    "a host pool is shared like any other pool, through any device": exact,
   },
   "memory/imported_memory_pool_test.ts": {
-    "a part of a buffer is not exported, its whole is": "what to do is another thing for a part of a slab",
-    "a thousand buffers are mapped at once, and freed in another order": several,
+    "a part of a buffer cannot be exported, but the whole can": "the error for a part of a slab gives other advice",
+    "a thousand buffers can be mapped at once and freed in a different order": several,
   },
   "memory/keep_memory_test.ts": {
-    "a pool reports what is kept and was never freed, and nothing else": named,
-    "kept memory is freed on the stream that was given to free": "the driver is asked to free slabs alone",
+    "a pool reports kept memory only if it was never freed": named,
+    "kept memory is freed on the stream that was passed to free": "the driver is asked to free slabs alone",
   },
   "memory/memory_ipc/counterparts_processes_test.ts": {
-    "20 buffers of 3 pools go round 2 processes that have the pools, and 7 go to one": several,
-    "20 buffers of one pool go round 2 processes that have the pools, and 7 go to one": several,
+    "20 buffers of 3 pools are sent in turn to 2 processes that have imported the pools, and 7 to one process": several,
+    "20 buffers of one pool are sent in turn to 2 processes that have imported the pools, and 7 to one process":
+      several,
   },
   "memory/memory_pool_test.ts": {
-    "a pool keeps what its release threshold says, and gives back what it is told to": "slabs stay allocated",
-    "a pool reports the buffers that were forgotten": named,
-    "an allocation larger than the device says so": named,
+    "a pool keeps as much as its release threshold, and trimTo releases the rest": "slabs stay allocated",
+    "a pool reports leaked buffers": named,
+    "the error for an allocation larger than the device names the size and the pool": named,
   },
   "sharing/sharing_abuse_test.ts": {
-    "what is said of memory and is not so is told where it is mapped": exact,
+    "false data of memory are reported when it is mapped": exact,
   },
   "sharing/sharing_bursts_test.ts": {
-    "a buffer that is freed takes all its offers back, in whatever order others have gone": "it takes 256 bytes",
+    "freeing a buffer withdraws all its offers, in whatever order others ended": "each allocation takes 256 bytes",
   },
   "sharing/sharing_process_faults_test.ts": {
-    "an exporter lies about a size, and gives the pointer of another pool": several,
+    "an exporter sends a wrong size, and the pointer of another pool": several,
   },
   "software/software_driver_test.ts": {
-    "memory that was freed cannot be reached any more": "freed memory is the allocator's, and mapped",
-    "the first byte past a buffer is an illegal address, and all devices are lost": "past a buffer is the slab",
+    "freed memory is inaccessible": "freed memory stays mapped in the allocator",
+    "accessing the first byte past a buffer is an illegal address, and all devices are lost":
+      "the rest of the slab lies past a buffer",
   },
   "software/lease_test.ts": {
-    "memory that its exporter frees stays as it was until its importer has unmapped it": ofDevice,
-    "what has no room in the table of leases is not mapped": several,
+    "memory that its exporter frees keeps its contents until its importer unmaps it": ofDevice,
+    "memory is not mapped if the table of leases is full": several,
   },
   "software/pool_test.ts": {
-    "a pool counts the bytes that were asked for, and takes none for no bytes": ofDevice,
-    "a pool gives back the free units between, before and after those in use": ofDevice,
-    "a pool gives its memory back to the system": "slabs stay allocated",
-    "a pool gives no pointers before its handle was exported once": several,
-    "a pool keeps the units that are partly in use, and what the release threshold has room for": ofDevice,
-    "access that is set reaches what streams hold, not what the host has allocated since": ofDevice,
-    "each reuse policy lets another stream have memory, and without them it does not": "an allocator has its own",
-    "memory that is allocated again before its stream gets there has each allocation's own size": ofDevice,
+    "a pool counts the requested bytes, and nothing for an allocation of 0 bytes": ofDevice,
+    "a pool releases the free units between, before and after those in use": ofDevice,
+    "a pool returns its memory to the system": "slabs stay allocated",
+    "a pool exports no pointers until its handle was exported": several,
+    "a pool keeps partly used units, and as much as the release threshold allows": ofDevice,
+    "setting access applies to allocations that streams still use, not to those that the host made in their place":
+      ofDevice,
+    "each reuse policy lets another stream reuse memory, and no policy does not":
+      "an allocator has its own reuse policy",
+    "each allocation of reused memory has its own size, even before the stream reaches it": ofDevice,
   },
 };
 
@@ -117,7 +122,7 @@ function allocateByAllocators(): void {
     allocators.get(this)?.trimTo(byteLength);
     trimTo.call(this, byteLength);
   };
-  // At the begin of a slab a buffer is mapped by the slab's pointer.
+  // The slab's pointer maps a buffer at the start of the slab.
   DeviceBuffer.prototype.exportPointer = function () {
     void this.address;
     const part = slabPartOf(this);
@@ -127,7 +132,7 @@ function allocateByAllocators(): void {
 }
 
 function allocatorOf(pool: MemoryPool): CachingAllocator {
-  // Of a pool that was disposed the pool is to tell, not its allocator.
+  // For a disposed pool, the error must come from the pool, not from its allocator.
   void pool.unsafeHandle;
   let allocator = allocators.get(pool);
   if (allocator === undefined) {
@@ -137,7 +142,7 @@ function allocatorOf(pool: MemoryPool): CachingAllocator {
   return allocator;
 }
 
-/** Lets the processes that are started by `Deno.Command` load this module too. */
+/** Makes processes that are started by `Deno.Command` load this module too. */
 function preloadInChildren(): void {
   deno.Command = class extends deno.Command {
     constructor(command: string, options: { readonly args?: readonly string[] } = {}) {
@@ -162,11 +167,11 @@ function skipTests(): void {
   }, test);
   if (reasons.size === 0) return;
   test({
-    name: "the tests that are left out are there",
+    name: "the skipped tests exist",
     fn() {
       const gone = Object.keys(skipped).filter((file) => !existsSync(new URL(`../${file}`, import.meta.url)));
       if (gone.length > 0) throw new Error(`There is no file ${gone.join(", ")}`);
-      if (unseen.size > 0) throw new Error(`There is none of the name ${[...unseen].join(", ")}`);
+      if (unseen.size > 0) throw new Error(`There is no test with the name ${[...unseen].join(", ")}`);
     },
   });
 }

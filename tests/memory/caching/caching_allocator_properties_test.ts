@@ -1,8 +1,8 @@
 /**
- * An allocator under programs made at random, against a model of the order of streams: on a fake driver, whose streams go
- * on only when they are told to, and on the software device, where what buffers hold shows who has written.
+ * Runs random programs with an allocator against a model of the order of streams: on a fake driver, whose streams
+ * advance only on request, and on the software device, where the contents of buffers show which work wrote them.
  *
- * A trace that fails is made as short as it can be, and printed with its seed.
+ * A trace that fails is shortened as far as possible, and printed with its seed.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import { isLong, test } from "../../support/test.ts";
 
 const devices = 2;
 
-/** Traces, their first seed, and how they are run. */
+/** A number of traces, their first seed, and the maker of their benches. */
 interface Batch {
   readonly first: number;
   readonly count: number;
@@ -45,7 +45,7 @@ function newBench(driver: Driver, fake: FakeDriver | undefined): Bench & { reado
   return { cuda, observers, fake, scratch, kernels: [], helper, gate: undefined };
 }
 
-/** Everything is new for each trace: the end of the session is a part of it. */
+/** Each trace has a new driver and session, because ending the session is part of the trace. */
 const fakeBenches: BenchMaker = {
   isFake: true,
   mayHold: false,
@@ -53,7 +53,7 @@ const fakeBenches: BenchMaker = {
     const fake = new FakeDriver(devices);
     return newBench(fake.driver, fake);
   },
-  giveBack({ cuda, fake, helper, scratch }, hasFailed) {
+  release({ cuda, fake, helper, scratch }, hasFailed) {
     if (hasFailed || fake!.isClosed) return;
     for (const buffer of scratch) {
       buffer[Symbol.dispose]();
@@ -65,19 +65,19 @@ const fakeBenches: BenchMaker = {
   },
 };
 
-test("memory is handed out in the order of streams, whatever the interleaving", async () => {
+test("memory is allocated in stream order, whatever the interleaving", async () => {
   await runTraces({ first: 1, count: isLong ? 50_000 : 300, maker: fakeBenches });
 });
 
 for (const mayHold of [false, true]) {
-  const name = mayHold ? "streams that are held" : "streams that go on";
-  test(`what buffers hold stays while they are used, on ${name}`, async () => {
+  const name = mayHold ? "held streams" : "running streams";
+  test(`buffers keep their contents while they are used, on ${name}`, async () => {
     const driver = new SoftwareDriver({ devices, peers: true });
     const bench = newBench(driver, undefined);
     using cuda = bench.cuda;
     const kernels = cuda.devices.map((device) => device.loadModule(fillPtx).kernel("fill"));
     using gate = mayHold ? new Gate(cuda) : undefined;
-    const maker = { isFake: false, mayHold, make: () => ({ ...bench, kernels, gate }), giveBack: () => {} };
+    const maker = { isFake: false, mayHold, make: () => ({ ...bench, kernels, gate }), release: () => {} };
     const count = mayHold ? 5 : 50;
     await runTraces({ first: 1_000_000, count: isLong ? 80 * count : count, maker });
   });

@@ -16,14 +16,14 @@ import { Gate } from "../../support/gate.ts";
 
 const kibibytes = 2 ** 10;
 const mebibytes = 2 ** 20;
-/** Slabs that one buffer of a mebibyte, or two, leave little of. */
+/** Slabs that one buffer of 1 or 2 MiB mostly or completely fills. */
 const slabByteLength = 2 * mebibytes;
-/** A kernel that costs its process the device. */
+/** A kernel whose trap loses the device for its process. */
 const trapPtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry trap() {\n  trap;\n}\n";
-/** More than any device has. */
+/** More bytes than any device has. */
 const tooMuch = 2 ** 38;
 
-/** Stands in for `console.warn` until it is disposed. */
+/** Replaces `console.warn` until it is disposed. */
 function recordWarnings(): { readonly warnings: string[] } & Disposable {
   const warnings: string[] = [];
   const { warn } = console;
@@ -40,23 +40,25 @@ function uniform(byte: number, length: number): Uint8Array {
   return new Uint8Array(length).fill(byte);
 }
 
-/** Comparing arrays element by element with `assertEquals` takes long where they are large. */
+/** Compares without `assertEquals`, which is slow on large arrays. */
 function assertUniform(bytes: Uint8Array, byte: number): void {
   for (let index = 0; index < bytes.length; index++) {
     if (bytes[index] !== byte) throw new AssertionError(`Byte ${index} is ${bytes[index]}, and not ${byte}`);
   }
 }
 
-/** A software device works while it is looked at, and does what waits for nothing first. */
+/**
+ * Queries several times: each query makes a software device run some work, beginning with work that waits for nothing.
+ */
 function assertWaits(stream: CudaStream): void {
-  for (let look = 0; look < 3; look++) assertEquals(stream.query(), false, "it waits for another stream");
+  for (let query = 0; query < 3; query++) assertEquals(stream.query(), false, "the stream waits for another");
 }
 
 function create(pool: MemoryPool, options: CachingAllocatorOptions = {}): CachingAllocator {
   return pool.createCachingAllocator({ slabByteLength, ...options });
 }
 
-testOnEachDriver("buffers of an allocator hold what is put there, each its own", async (cuda) => {
+testOnEachDriver("an allocator's buffers do not overlap and keep their contents", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using pool = gpu.createPool();
@@ -84,7 +86,7 @@ testOnEachDriver("buffers of an allocator hold what is put there, each its own",
   assertEquals(allocator.usage().slabs, 1);
 });
 
-testOnEachDriver("what a stream has freed it gets again at once, and the driver is not asked", (_, { open }) => {
+testOnEachDriver("a stream immediately reuses the memory that it freed, without a driver call", (_, { open }) => {
   const driver = open();
   using cuda = new Cuda(new Session(driver));
   const gpu = cuda.device(0);
@@ -111,7 +113,7 @@ testOnEachDriver("what a stream has freed it gets again at once, and the driver 
   gate.open();
 });
 
-testOnEachDriver("another stream gets memory when the work with it is done, and not before", (cuda) => {
+testOnEachDriver("another stream reuses memory only when the work with it is done", (cuda) => {
   const gpu = cuda.device(0);
   using first = gpu.createStream({ nonBlocking: true });
   using second = gpu.createStream({ nonBlocking: true });
@@ -133,7 +135,7 @@ testOnEachDriver("another stream gets memory when the work with it is done, and 
   assertEquals(allocator.usage().slabs, 2);
 });
 
-testOnEachDriver("a stream that never pauses gives back what it was done with long ago", (cuda) => {
+testOnEachDriver("memory freed on a stream that is always busy is reused once earlier work is done", (cuda) => {
   const gpu = cuda.device(0);
   using busy = gpu.createStream({ nonBlocking: true });
   using other = gpu.createStream({ nonBlocking: true });
@@ -144,7 +146,7 @@ testOnEachDriver("a stream that never pauses gives back what it was done with lo
   const addresses = buffers.map((buffer) => buffer.address);
   gate.hold(busy);
   buffers[0]!.free();
-  // A look at what is done, which it is not yet.
+  // This allocation polls for finished work, and finds none yet.
   using first = allocator.allocate(slabByteLength, other);
   assert(!addresses.includes(first.address));
   gate.open();
@@ -154,12 +156,12 @@ testOnEachDriver("a stream that never pauses gives back what it was done with lo
   using second = allocator.allocate(slabByteLength, other);
   assertEquals(second.address, addresses[0]);
   using third = allocator.allocate(slabByteLength, other);
-  assert(!addresses.includes(third.address), "what was freed behind the work is not done");
+  assert(!addresses.includes(third.address), "the memory freed behind unfinished work is not reused");
   gate.open();
   buffers[2]!.free();
 });
 
-testOnEachDriver("at its maxSize an allocator waits behind the work, and the host does not", async (cuda) => {
+testOnEachDriver("at its maxSize, an allocator makes streams wait for memory, but not the host", async (cuda) => {
   const gpu = cuda.device(0);
   using first = gpu.createStream({ nonBlocking: true });
   using second = gpu.createStream({ nonBlocking: true });
@@ -181,7 +183,7 @@ testOnEachDriver("at its maxSize an allocator waits behind the work, and the hos
   assertUniform(await next.read(Uint8Array), 2);
   next.free();
 
-  // Side by side there is enough, of two streams.
+  // Together, the memory of two streams suffices.
   using halves = new DisposableStack();
   for (const [index, stream] of [first, second].entries()) {
     const half = halves.use(allocator.allocate(slabByteLength / 2, stream));
@@ -200,7 +202,7 @@ testOnEachDriver("at its maxSize an allocator waits behind the work, and the hos
   assertEquals(allocator.usage().reservedHigh, slabByteLength);
 });
 
-testOnEachDriver("an allocator grows by slabs, and by what a larger buffer needs", (cuda) => {
+testOnEachDriver("an allocator grows by slabs, and by more for a larger buffer", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using allocator = create(pool, { slabByteLength: 4 * mebibytes });
@@ -228,7 +230,7 @@ testOnEachDriver("an allocator grows by slabs, and by what a larger buffer needs
   assertEquals(sizes.map((size) => size / mebibytes), [2, 6, 18, 32, 32]);
 });
 
-testOnEachDriver("a slab is smaller where there is no room for a whole one", (cuda) => {
+testOnEachDriver("a slab is smaller if there is no room for a whole one", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using allocator = create(pool, { maxSize: 3 * mebibytes + 100 });
@@ -242,7 +244,7 @@ testOnEachDriver("a slab is smaller where there is no room for a whole one", (cu
 });
 
 testOnEachDriver(
-  "where there is too little memory an allocator says so, and goes on with what it has",
+  "with too little memory, an allocator throws and stays usable",
   async (cuda) => {
     const gpu = cuda.device(0);
     using stream = gpu.createStream({ nonBlocking: true });
@@ -267,7 +269,7 @@ testOnEachDriver(
     }
     assertEquals(await kept.read(Uint8Array), uniform(6, 1000));
     kept.free();
-    // The one slab goes, for another.
+    // The only slab is freed to make room for another.
     allocator.allocate(2 * slabByteLength, stream).free();
     assertEquals([allocator.usage().slabs, allocator.usage().reserved], [1, 2 * slabByteLength]);
 
@@ -280,7 +282,7 @@ testOnEachDriver(
   },
 );
 
-testOnEachDriver("an allocator takes no more than its pool may", (cuda) => {
+testOnEachDriver("an allocator does not grow beyond its pool's maxSize", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ maxSize: 64 * mebibytes });
   using allocator = pool.createCachingAllocator({ slabByteLength: 128 * mebibytes });
@@ -294,7 +296,7 @@ testOnEachDriver("an allocator takes no more than its pool may", (cuda) => {
   assertEquals(allocator.usage().reserved, 50 * mebibytes);
 });
 
-testOnEachDriver("an allocator tells how much it holds and how it lies", (cuda) => {
+testOnEachDriver("usage() reports how much memory an allocator holds, and its fragmentation", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using pool = gpu.createPool();
@@ -328,7 +330,7 @@ testOnEachDriver("an allocator tells how much it holds and how it lies", (cuda) 
   assertEquals(allocator.usage(), { ...nothing, reservedHigh: 0, usedHigh: 0 });
 });
 
-testOnEachDriver("what an allocator is told to give back goes to the pool", (cuda) => {
+testOnEachDriver("trimTo returns free slabs to the pool", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using pool = gpu.createPool({ releaseThreshold: Infinity });
@@ -356,7 +358,7 @@ testOnEachDriver("what an allocator is told to give back goes to the pool", (cud
   for (const wrong of [-1, 1.5, NaN]) assertThrows(() => allocator.trimTo(wrong), RangeError, "the bytes to keep");
 });
 
-testOnEachDriver("a slab goes back to the pool behind the work of each stream that had a part of it", async (cuda) => {
+testOnEachDriver("a slab is freed behind the work of every stream that used a part of it", async (cuda) => {
   const gpu = cuda.device(0);
   using first = gpu.createStream({ nonBlocking: true });
   using second = gpu.createStream({ nonBlocking: true });
@@ -375,7 +377,7 @@ testOnEachDriver("a slab goes back to the pool behind the work of each stream th
   for (const part of parts) part.free();
   allocator.trimTo(0);
   assertEquals(allocator.usage().slabs, 0);
-  // There is no other memory.
+  // There is no other memory, so this allocation reuses the slab.
   using next = pool.allocate(byteLength, first);
   for (const byteOffset of [0, byteLength / 2]) next.fill(2, first, { byteOffset, byteLength: 1000 });
   gate.open();
@@ -388,47 +390,50 @@ testOnEachDriver("a slab goes back to the pool behind the work of each stream th
   }
 });
 
-testOnEachDriver("memory that was freed on a stream outlives the stream, behind its work", async (cuda) => {
-  const gpu = cuda.device(0);
-  using other = gpu.createStream({ nonBlocking: true });
-  using pool = gpu.createPool();
-  using allocator = create(pool, { maxSize: slabByteLength });
-  using gate = new Gate(cuda);
-  const gone = gpu.createStream({ nonBlocking: true });
-  const freed = allocator.allocate(slabByteLength, gone);
-  const { address } = freed;
-  gate.hold(gone);
-  freed.fill(1);
-  freed.free();
-  gone[Symbol.dispose]();
-  const next = allocator.allocate(slabByteLength, other);
-  assertEquals(next.address, address);
-  next.fill(2);
-  assertWaits(other);
-  gate.open();
-  gpu.synchronize();
-  assertUniform(await next.read(Uint8Array), 2);
-  next.free();
+testOnEachDriver(
+  "memory freed on a stream can be reused after the stream is destroyed, behind its work",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    using other = gpu.createStream({ nonBlocking: true });
+    using pool = gpu.createPool();
+    using allocator = create(pool, { maxSize: slabByteLength });
+    using gate = new Gate(cuda);
+    const gone = gpu.createStream({ nonBlocking: true });
+    const freed = allocator.allocate(slabByteLength, gone);
+    const { address } = freed;
+    gate.hold(gone);
+    freed.fill(1);
+    freed.free();
+    gone[Symbol.dispose]();
+    const next = allocator.allocate(slabByteLength, other);
+    assertEquals(next.address, address);
+    next.fill(2);
+    assertWaits(other);
+    gate.open();
+    gpu.synchronize();
+    assertUniform(await next.read(Uint8Array), 2);
+    next.free();
 
-  // Streams that come and go leave nothing behind.
-  for (let round = 0; round < 20; round++) {
-    using stream = gpu.createStream();
-    using buffer = allocator.allocate(slabByteLength, stream);
-    buffer.fill(round);
-    assertEquals(buffer.readSync(Uint8Array, { length: 1 })[0], round);
-  }
-  assertEquals(allocator.usage().slabs, 1);
-  const late = gpu.createStream();
-  const unfreed = allocator.allocate(100, late);
-  late[Symbol.dispose]();
-  assertThrows(() => unfreed.free(), ReferenceError, "the stream of device 0: it was disposed");
-  assertThrows(() => allocator.allocate(1, late), ReferenceError, "it was disposed");
-  assertEquals(allocator.usage().buffers, 1);
-  unfreed.free(other);
-  assertEquals(allocator.usage().buffers, 0);
-});
+    // Short-lived streams leave no resources behind.
+    for (let round = 0; round < 20; round++) {
+      using stream = gpu.createStream();
+      using buffer = allocator.allocate(slabByteLength, stream);
+      buffer.fill(round);
+      assertEquals(buffer.readSync(Uint8Array, { length: 1 })[0], round);
+    }
+    assertEquals(allocator.usage().slabs, 1);
+    const late = gpu.createStream();
+    const unfreed = allocator.allocate(100, late);
+    late[Symbol.dispose]();
+    assertThrows(() => unfreed.free(), ReferenceError, "the stream of device 0: it was disposed");
+    assertThrows(() => allocator.allocate(1, late), ReferenceError, "it was disposed");
+    assertEquals(allocator.usage().buffers, 1);
+    unfreed.free(other);
+    assertEquals(allocator.usage().buffers, 0);
+  },
+);
 
-testOnEachDriver("memory goes to the stream that it is freed on", async (cuda) => {
+testOnEachDriver("memory freed on another stream belongs to that stream", async (cuda) => {
   const gpu = cuda.device(0);
   using allocating = gpu.createStream({ nonBlocking: true });
   using freeing = gpu.createStream({ nonBlocking: true });
@@ -449,7 +454,7 @@ testOnEachDriver("memory goes to the stream that it is freed on", async (cuda) =
   gate.open();
 });
 
-testOnEachDriver("memory is no one else's while somebody keeps it, and its neighbours are", (cuda) => {
+testOnEachDriver("kept memory is not reused, but its neighbours are", (cuda) => {
   using recorded = recordWarnings();
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
@@ -457,10 +462,10 @@ testOnEachDriver("memory is no one else's while somebody keeps it, and its neigh
   const allocator = create(pool, { maxSize: slabByteLength });
   const [kept, neighbour] = [allocator.allocate(mebibytes, stream), allocator.allocate(mebibytes, stream)];
   const { address } = kept;
-  let told = 0;
-  const letGo = keepMemory(kept, () => told++);
+  let notified = 0;
+  const letGo = keepMemory(kept, () => notified++);
   kept.free();
-  assertEquals(told, 1);
+  assertEquals(notified, 1);
   assertThrows(() => kept.address, ReferenceError, "it was freed");
   assertMatch(inspect(kept), /freed, still kept }$/);
   neighbour.free();
@@ -477,7 +482,7 @@ testOnEachDriver("memory is no one else's while somebody keeps it, and its neigh
   const letGoNext = keepMemory(next, () => {});
   next.free();
   allocator[Symbol.dispose]();
-  assertEquals(recorded.warnings, [], "what was freed is not forgotten");
+  assertEquals(recorded.warnings, [], "freed buffers are not leaked");
   stream.synchronize();
   assert(pool.usage().used >= slabByteLength);
   letGoNext();
@@ -485,7 +490,7 @@ testOnEachDriver("memory is no one else's while somebody keeps it, and its neigh
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("what is freed while it is read is read, before anything new is there", async (cuda) => {
+testOnEachDriver("memory freed during a read is reused only after the read", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using reader = gpu.createStream({ nonBlocking: true });
@@ -500,7 +505,7 @@ testOnEachDriver("what is freed while it is read is read, before anything new is
     gate.hold(reader);
     const reading = buffer.read(Uint8Array, { stream: reader });
     buffer.free();
-    // Of the longer one there is more to give to the reader's stream: it is kept until that is done.
+    // The longer buffer leaves a remainder to give to the reader's stream, which is kept until the read is done.
     const isKept = byteLength > 32 * mebibytes;
     if (!isKept) {
       using next = allocator.allocate(byteLength, stream);
@@ -515,7 +520,7 @@ testOnEachDriver("what is freed while it is read is read, before anything new is
   }
 });
 
-testOnEachDriver("streams of two devices hand memory to each other", async (cuda) => {
+testOnEachDriver("streams of two devices reuse each other's memory", async (cuda) => {
   const [first, second] = [cuda.device(0), cuda.device(1)];
   using near = first.createStream({ nonBlocking: true });
   using far = second.createStream({ nonBlocking: true });
@@ -544,7 +549,7 @@ testOnEachDriver("streams of two devices hand memory to each other", async (cuda
 }, { devices: 2 });
 
 testOnEachDriver(
-  "an allocator of a host pool's memory is seen by the host, and its views end with its buffers",
+  "the host sees the memory of a host pool's allocator, and its views end with their buffers",
   async (cuda) => {
     const gpu = cuda.device(0);
     using stream = gpu.createStream({ nonBlocking: true });
@@ -576,16 +581,16 @@ testOnEachDriver(
 );
 
 testOnEachDriver(
-  "an allocator that is disposed reports what was forgotten, which is freed later all the same",
+  "disposing an allocator reports leaked buffers, which can still be freed later",
   async (cuda) => {
     using recorded = recordWarnings();
     const gpu = cuda.device(0);
     using stream = gpu.createStream({ nonBlocking: true });
     using pool = gpu.createPool();
     const allocator = create(pool);
-    const forgotten = [1000, 24].map((byteLength) => allocator.allocate(byteLength, stream));
+    const leaked = [1000, 24].map((byteLength) => allocator.allocate(byteLength, stream));
     using _ofItsOwn = allocator.allocate(slabByteLength, stream);
-    forgotten[0]!.fill(5);
+    leaked[0]!.fill(5);
     _ofItsOwn.free();
     allocator[Symbol.dispose]();
     allocator[Symbol.dispose]();
@@ -593,12 +598,12 @@ testOnEachDriver(
       "poolpass: 2 buffers were not freed before the allocator on device 0 was disposed, 1280 bytes",
     ]);
     stream.synchronize();
-    assertEquals(pool.usage().used, slabByteLength, "a slab without buffers is gone");
-    assertEquals(await forgotten[0]!.read(Uint8Array), uniform(5, 1000));
-    forgotten[0]!.free();
+    assertEquals(pool.usage().used, slabByteLength, "the slab without buffers was freed");
+    assertEquals(await leaked[0]!.read(Uint8Array), uniform(5, 1000));
+    leaked[0]!.free();
     stream.synchronize();
     assertEquals(pool.usage().used, slabByteLength);
-    forgotten[1]!.free();
+    leaked[1]!.free();
     stream.synchronize();
     assertEquals(pool.usage().used, 0);
     assertEquals(recorded.warnings.length, 1);
@@ -611,7 +616,7 @@ testOnEachDriver(
   },
 );
 
-testOnEachDriver("an allocator's pool may go before it, and both before its buffers", async (cuda) => {
+testOnEachDriver("a pool can be disposed before its allocators, and both before their buffers", async (cuda) => {
   using recorded = recordWarnings();
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
@@ -640,7 +645,7 @@ testOnEachDriver("an allocator's pool may go before it, and both before its buff
   assertEquals((await array.toTypedArray())[9], 0x01010101);
 });
 
-testOnEachDriver("an allocator may go after its Cuda object", (_, { open }) => {
+testOnEachDriver("an allocator can be disposed after its Cuda object", (_, { open }) => {
   using recorded = recordWarnings();
   const cuda = new Cuda(new Session(open()));
   const gpu = cuda.device(0);
@@ -660,7 +665,7 @@ testOnEachDriver("an allocator may go after its Cuda object", (_, { open }) => {
   assertEquals(recorded.warnings, []);
 });
 
-testOnEachDriver("a default pool's memory is handed out too, and goes back to it", (cuda) => {
+testOnEachDriver("an allocator can use a default pool, and returns its memory", (cuda) => {
   const gpu = cuda.device(0);
   const { defaultPool } = gpu;
   const { used } = defaultPool.usage();
@@ -676,7 +681,7 @@ testOnEachDriver("a default pool's memory is handed out too, and goes back to it
   assertEquals(defaultPool.usage().used, used);
 });
 
-testOnEachDriver("sizes and options that are none are refused before the driver is asked", (_, { open }) => {
+testOnEachDriver("invalid sizes and options are refused before the driver is called", (_, { open }) => {
   const driver = open();
   using cuda = new Cuda(new Session(driver));
   using pool = cuda.device(0).createPool();
@@ -717,33 +722,36 @@ testOnEachDriver("sizes and options that are none are refused before the driver 
   assertNotEquals(again.address, other.address);
 });
 
-testOnEachDriver("what is no stream or buffer of an allocator's Cuda object is refused", (cuda, { open }) => {
-  using other = new Cuda(new Session(open()));
-  const gpu = cuda.device(0);
-  using stream = gpu.createStream();
-  using foreign = other.device(0).createStream();
-  using pool = gpu.createPool();
-  using allocator = create(pool);
-  for (const wrong of [{ stream }, 5] as never[]) {
-    assertThrows(
-      () => allocator.allocate(16, wrong),
-      TypeError,
-      " as a stream: give a CudaStream from CudaDevice.createStream",
-    );
-    assertThrows(() => allocator.allocateArray(Uint8Array, 16, wrong), TypeError, " as a stream: ");
-    assertThrows(() => allocator.slabOf(wrong), TypeError, "Cannot find the slab of ");
-  }
-  assertThrows(() => allocator.allocate(16, foreign), TypeError, "Cannot use a stream of another Cuda object");
-  assertEquals(allocator.usage().slabs, 0);
-});
+testOnEachDriver(
+  "values that are not streams or buffers of an allocator's Cuda object are refused",
+  (cuda, { open }) => {
+    using other = new Cuda(new Session(open()));
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using foreign = other.device(0).createStream();
+    using pool = gpu.createPool();
+    using allocator = create(pool);
+    for (const wrong of [{ stream }, 5] as never[]) {
+      assertThrows(
+        () => allocator.allocate(16, wrong),
+        TypeError,
+        " as a stream: give a CudaStream from CudaDevice.createStream",
+      );
+      assertThrows(() => allocator.allocateArray(Uint8Array, 16, wrong), TypeError, " as a stream: ");
+      assertThrows(() => allocator.slabOf(wrong), TypeError, "Cannot find the slab of ");
+    }
+    assertThrows(() => allocator.allocate(16, foreign), TypeError, "Cannot use a stream of another Cuda object");
+    assertEquals(allocator.usage().slabs, 0);
+  },
+);
 
-testOnEachDriver("in a debug mode an allocator reports where its buffers were allocated", (_, { open }) => {
+testOnEachDriver("in debug mode, an allocator reports where leaked buffers were allocated", (_, { open }) => {
   using recorded = recordWarnings();
   using cuda = new Cuda(new Session(open(), { debug: true }));
   using pool = cuda.device(0).createPool();
   const allocator = create(pool);
   allocator.allocate(500).free();
-  const forgotten = allocator.allocate(1000);
+  const leaked = allocator.allocate(1000);
   const kept = allocator.allocate(300);
   const letGo = keepMemory(kept, () => {});
   kept.free();
@@ -753,12 +761,12 @@ testOnEachDriver("in a debug mode an allocator reports where its buffers were al
   assertMatch(head!, /^poolpass: 1 buffer was not freed before the allocator on device 0 was disposed, 1024 bytes$/);
   assertEquals(origin, "1000 bytes allocated");
   assertMatch(frames.join("\n"), /caching_allocator_test\.ts/);
-  assert(!frames.some((frame) => frame.includes("bytes allocated")), "the others are not forgotten");
-  forgotten.free();
+  assert(!frames.some((frame) => frame.includes("bytes allocated")), "the other buffers were freed");
+  leaked.free();
   letGo();
 });
 
-testOnEachDriver("an allocator prints itself usefully", (cuda) => {
+testOnEachDriver("an allocator prints its device, buffers and bytes in use", (cuda) => {
   using pool = cuda.device(0).createPool();
   using allocator = create(pool);
   assertEquals(inspect(allocator), "CachingAllocator { device 0, 0 buffers, 0 of 0 bytes in use }");
@@ -767,43 +775,46 @@ testOnEachDriver("an allocator prints itself usefully", (cuda) => {
   assertMatch(inspect(buffer), /^DeviceBuffer { device 0, 1000 bytes, 0x[0-9a-f]+ }$/);
 });
 
-testOnEachDriver("a buffer tells where it lies in its slab, which nobody else may free", (cuda) => {
-  const gpu = cuda.device(0);
-  using pool = gpu.createPool({ handleType: "posix-fd" });
-  using handle = pool.exportHandle();
-  using allocator = create(pool);
-  using other = create(pool);
-  using first = allocator.allocate(1000);
-  using second = allocator.allocateArray(Uint32Array, 250);
-  using foreign = other.allocate(1000);
-  using plain = pool.allocate(1000);
-  const { slab, byteOffset } = allocator.slabOf(second);
-  assertEquals([slab.byteLength, byteOffset], [slabByteLength, Number(second.address - slab.address)]);
-  assertEquals(allocator.slabOf(second.subarray(10)).byteOffset, byteOffset + 40);
-  assert(allocator.slabOf(first).slab === slab && other.slabOf(foreign).slab !== slab);
-  assertEquals(slab.exportPointer().length, 64);
-  for (const wrong of [foreign, plain]) {
-    assertThrows(() => allocator.slabOf(wrong), TypeError, "it was not allocated from this allocator");
-  }
-  const advice =
-    "offer it with an Exporter, or export the slab that its allocator's slabOf returns, and send the offset";
-  assertThrows(() => second.exportPointer(), TypeError, advice);
-  assertThrows(() => second.subarray(1).exportPointer(), TypeError, advice);
-  assertThrows(() => first.exportHandle(), TypeError, "only memory from CudaDevice.allocate has one");
-  assertThrows(
-    () => slab.free(),
-    TypeError,
-    "Cannot free the buffer: it is a slab of an allocator; dispose the allocator instead",
-  );
-  slab[Symbol.dispose]();
-  using imported = gpu.importPool(handle);
-  using mapped = imported.importPointer(slab.exportPointer(), slab.byteLength);
-  second.fill(7);
-  assertEquals(mapped.readSync(Uint8Array, { byteOffset, length: 1000 }), uniform(7, 1000));
-});
+testOnEachDriver(
+  "slabOf returns a buffer's slab and offset, and the slab can be neither freed nor disposed",
+  (cuda) => {
+    const gpu = cuda.device(0);
+    using pool = gpu.createPool({ handleType: "posix-fd" });
+    using handle = pool.exportHandle();
+    using allocator = create(pool);
+    using other = create(pool);
+    using first = allocator.allocate(1000);
+    using second = allocator.allocateArray(Uint32Array, 250);
+    using foreign = other.allocate(1000);
+    using plain = pool.allocate(1000);
+    const { slab, byteOffset } = allocator.slabOf(second);
+    assertEquals([slab.byteLength, byteOffset], [slabByteLength, Number(second.address - slab.address)]);
+    assertEquals(allocator.slabOf(second.subarray(10)).byteOffset, byteOffset + 40);
+    assert(allocator.slabOf(first).slab === slab && other.slabOf(foreign).slab !== slab);
+    assertEquals(slab.exportPointer().length, 64);
+    for (const wrong of [foreign, plain]) {
+      assertThrows(() => allocator.slabOf(wrong), TypeError, "it was not allocated from this allocator");
+    }
+    const advice =
+      "offer it with an Exporter, or export the slab that its allocator's slabOf returns, and send the offset";
+    assertThrows(() => second.exportPointer(), TypeError, advice);
+    assertThrows(() => second.subarray(1).exportPointer(), TypeError, advice);
+    assertThrows(() => first.exportHandle(), TypeError, "only memory from CudaDevice.allocate has one");
+    assertThrows(
+      () => slab.free(),
+      TypeError,
+      "Cannot free the buffer: it is a slab of an allocator; dispose the allocator instead",
+    );
+    slab[Symbol.dispose]();
+    using imported = gpu.importPool(handle);
+    using mapped = imported.importPointer(slab.exportPointer(), slab.byteLength);
+    second.fill(7);
+    assertEquals(mapped.readSync(Uint8Array, { byteOffset, length: 1000 }), uniform(7, 1000));
+  },
+);
 
-// A GPU's context would be lost for all tests of the process.
-test("what the driver refuses an allocator is said once, and of the allocator [software]", () => {
+// Only on the software device: on a GPU, the trap would lose the context for all tests of the process.
+test("a driver error is reported once, as an error of the allocator [software]", () => {
   using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
@@ -816,8 +827,8 @@ test("what the driver refuses an allocator is said once, and of the allocator [s
   assertMatch(message, /^Cannot allocate 1024 bytes from the allocator on device 0: cudaMallocFromPoolAsync failed: /);
 });
 
-// Likewise.
-test("an allocator whose device is lost is given back without another error [software]", () => {
+// Only on the software device, for the same reason.
+test("an allocator whose device is lost is disposed without another error [software]", () => {
   using recorded = recordWarnings();
   for (const disposedFirst of ["stream", "allocator", "pool", "nothing"]) {
     using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
@@ -839,5 +850,5 @@ test("an allocator whose device is lost is given back without another error [sof
     if (disposedFirst === "pool") pool[Symbol.dispose]();
     if (disposedFirst === "stream") late.free(other);
   }
-  assertEquals(recorded.warnings.length, 2, "one each for what was disposed before its buffers");
+  assertEquals(recorded.warnings.length, 2, "one warning for each allocator or pool disposed before its buffers");
 });

@@ -2,34 +2,34 @@ import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
 import { type Driver, type HostAllocation, memPoolAttribute, type MemPoolProps } from "../../../src/driver.ts";
 import { CudaError } from "../../../src/support/errors.ts";
 
-/** A piece of a stream's work, which does nothing but be done. */
+/** A piece of a stream's work, which does nothing but complete. */
 interface Work {
   readonly stream: Stream;
-  /** Work of another stream that comes first. */
+  /** Work of another stream that must complete first. */
   readonly after: Work | undefined;
   isDone: boolean;
 }
 
 interface Stream {
   readonly works: Work[];
-  /** How many of them are done. */
+  /** Number of pieces of work done. */
   done: number;
 }
 
 interface Pool {
   readonly maxSize: number;
-  /** Sizes of what is allocated, by address. */
+  /** Byte lengths of the allocations, by address. */
   readonly allocations: Map<number, number>;
 }
 
-/** Which questions are answered with "not ready", whatever has been done. */
+/** The queries that answer "not ready", whatever is done. */
 export type LateAnswers = "none" | "streams" | "events" | "all";
 
 const address = { first: 0x7000_0000_0000, alignment: 512, poolStride: 2 ** 36 };
 
 /**
- * As much of a driver as an allocator needs, in which nothing happens by itself: streams go on when the test says so. It
- * computes nothing. Streams are in no order but by events, the default ones neither.
+ * The part of a driver that an allocator needs. Nothing happens by itself: streams advance when the test says so. It
+ * computes nothing. Only events order streams; default streams wait for no others.
  */
 export class FakeDriver implements Partial<Driver> {
   readonly kind = "software";
@@ -51,12 +51,12 @@ export class FakeDriver implements Partial<Driver> {
     this.#defaults = Array.from({ length: devices }, newStream);
   }
 
-  /** Itself as what it stands in for: what it lacks, nobody calls. */
+  /** The fake as a full driver: the allocator calls none of the missing methods. */
   get driver(): Driver {
     return this as unknown as Driver;
   }
 
-  /** What was made and not destroyed. */
+  /** Counts of the resources that were created and not destroyed. */
   get left(): { streams: number; events: number; pools: number; hostAllocations: number } {
     return {
       streams: this.#streams.size,
@@ -66,7 +66,9 @@ export class FakeDriver implements Partial<Driver> {
     };
   }
 
-  /** Lets a stream do some of its work, up to where it waits for another, and those that were destroyed as well. */
+  /**
+   * Makes a stream run up to `steps` pieces of its work, until it waits for another, and the destroyed streams as well.
+   */
   progress(device: number, handle: bigint, steps: number): void {
     for (const stream of [this.#stream(device, handle), ...this.#destroyed.values()]) {
       for (let left = steps; left > 0 && stream.done < stream.works.length; left--) {
@@ -78,14 +80,14 @@ export class FakeDriver implements Partial<Driver> {
     }
   }
 
-  /** Whether who asks is told that a stream is done: by the stream itself or, where it is gone, by an event at its end. */
+  /** Whether a query finds the stream done: a query of the stream itself or, if destroyed, of an event at its end. */
   isSeenDone(device: number, handle: bigint): boolean {
     const gone = this.#destroyed.get(handle);
     if (gone === undefined) return this.streamQuery(device, handle);
     return this.late !== "events" && this.late !== "all" && gone.done === gone.works.length;
   }
 
-  /** Does all there is, also of streams that are gone. */
+  /** Completes all work, including that of destroyed streams. */
   finish(): void {
     this.late = "none";
     for (const stream of [...this.#defaults, ...this.#streams.values(), ...this.#destroyed.values()]) finish(stream);
@@ -261,7 +263,7 @@ function newStream(): Stream {
   return { works: [], done: 0 };
 }
 
-/** Does all work of a stream, or up to a piece of it, and what that waits for. */
+/** Completes a stream's work, all or up to `last`, and the work that it waits for. */
 function finish(stream: Stream, last?: Work): void {
   while (stream.done < stream.works.length && last?.isDone !== true) {
     const work = stream.works[stream.done]!;
@@ -277,7 +279,7 @@ function usedOf({ allocations }: Pool): number {
   return used;
 }
 
-/** Addresses are given again as soon as they are free: nobody may rely on an address to be new. */
+/** Returns the first free address: addresses are reused immediately, so that nothing relies on new ones. */
 function firstGap({ allocations }: Pool, first: number, byteLength: number): number {
   let begin = first;
   for (const [other, length] of [...allocations].sort(([one], [another]) => one - another)) {

@@ -1,5 +1,5 @@
 /**
- * An allocator where calls of the driver fail, where nothing is ever done, and where programs go on for long.
+ * Tests an allocator when driver calls fail, when work never completes, and over many operations.
  *
  * @module
  */
@@ -27,7 +27,7 @@ const mebibytes = 2 ** 20;
 const slabByteLength = 2 * mebibytes;
 const usualSlabByteLength = 32 * mebibytes;
 
-/** A test on a driver that does nothing by itself, which must have everything back in the end. */
+/** Declares a test on a fake driver, which runs no work by itself. Fails if a resource is left at the end. */
 function testOnFakeDriver(
   name: string,
   body: (cuda: Cuda, more: { fake: FakeDriver; order: StreamOrder }) => void,
@@ -45,7 +45,7 @@ function testOnFakeDriver(
   });
 }
 
-/** Puts another method in the place of an object's, until that is disposed. */
+/** Replaces a method of an object until the result is disposed. */
 function replace<T extends object>(target: T, name: keyof T, method: (...given: never[]) => unknown): Disposable {
   const before = Object.getOwnPropertyDescriptor(target, name);
   Object.defineProperty(target, name, { value: method, configurable: true, writable: true });
@@ -57,7 +57,7 @@ function replace<T extends object>(target: T, name: keyof T, method: (...given: 
   };
 }
 
-/** Lets the next call of a driver's method fail, and only that. */
+/** Makes only the next call of a driver's method fail. */
 function failNext(fake: FakeDriver, call: DriverCall): void {
   const replaced = replace(fake, call, () => {
     replaced[Symbol.dispose]();
@@ -65,7 +65,7 @@ function failNext(fake: FakeDriver, call: DriverCall): void {
   });
 }
 
-/** Lets calls for a device fail from now on, as those for one whose context is lost. */
+/** Makes calls for a device fail from now on, as after its context is lost. */
 function lose(fake: FakeDriver, device: number): void {
   const calls: DriverCall[] = ["streamQuery", "streamWaitEvent", "eventCreateWithFlags", "eventRecord", "freeAsync"];
   for (const call of calls) {
@@ -77,7 +77,7 @@ function lose(fake: FakeDriver, device: number): void {
   }
 }
 
-/** Lets every wait of the host fail, unless what it waits for is done. */
+/** Makes every wait of the host fail, unless the awaited work is done. */
 function forbidWaits(driver: Driver): Disposable {
   const refuse = (): never => {
     throw new AssertionError("The host waits");
@@ -93,7 +93,7 @@ function forbidWaits(driver: Driver): Disposable {
   return stack.move();
 }
 
-/** What was allocated; undefined where there is too little memory. */
+/** Returns an allocation, or undefined if there is too little memory. */
 function tryToAllocate(allocate: () => DeviceBuffer): DeviceBuffer | undefined {
   try {
     return allocate();
@@ -103,7 +103,7 @@ function tryToAllocate(allocate: () => DeviceBuffer): DeviceBuffer | undefined {
   }
 }
 
-testOnEachDriver("the host does not wait for slabs behind the work of a stream that is gone", (_, { open }) => {
+testOnEachDriver("the host does not wait for slabs behind the work of a destroyed stream", (_, { open }) => {
   const driver = open();
   using cuda = new Cuda(new Session(driver));
   const gpu = cuda.device(0);
@@ -126,11 +126,11 @@ testOnEachDriver("the host does not wait for slabs behind the work of a stream t
     using _forbidden = forbidWaits(driver);
     using _buffer = tryToAllocate(() => allocator.allocate(1.5 * usualSlabByteLength, other));
   }
-  assert(!behind.query(), "the work is still there to be waited for");
+  assert(!behind.query(), "the work is still unfinished");
   gate.open();
 });
 
-testOnEachDriver("the host does not wait for a default stream that keeps a stream at rest busy", (_, { open }) => {
+testOnEachDriver("the host does not wait for a default stream that keeps an idle stream busy", (_, { open }) => {
   const driver = open();
   using cuda = new Cuda(new Session(driver));
   const gpu = cuda.device(0);
@@ -149,7 +149,7 @@ testOnEachDriver("the host does not wait for a default stream that keeps a strea
     using _forbidden = forbidWaits(driver);
     using _buffer = tryToAllocate(() => allocator.allocate(1.5 * usualSlabByteLength, other));
   }
-  assert(!behind.query(), "the work is still there to be waited for");
+  assert(!behind.query(), "the work is still unfinished");
   gate.open();
 });
 
@@ -157,7 +157,7 @@ for (const call of ["eventCreateWithFlags", "eventRecord"] as const) {
   for (const isDisposedFirst of [true, false]) {
     const when = isDisposedFirst ? "after it" : "before it";
     testOnFakeDriver(
-      `a stream whose end cannot be marked stays until it can: ${call}, and its memory is asked for ${when}`,
+      `a stream whose end cannot be recorded stays until it can: ${call}, with its memory requested ${when}`,
       (cuda, { fake, order }) => {
         const gpu = cuda.device(0);
         using pool = gpu.createPool();
@@ -185,7 +185,10 @@ for (const call of ["eventCreateWithFlags", "eventRecord"] as const) {
         {
           using taken = allocator.allocate(slabByteLength, other);
           assertEquals(taken.address, address);
-          assert(order.isBefore(point, order.stream(0, other.unsafeHandle)), "it comes behind the stream's work");
+          assert(
+            order.isBefore(point, order.stream(0, other.unsafeHandle)),
+            "the allocation is ordered behind the stream's work",
+          );
         }
         stream[Symbol.dispose]();
         assertEquals([stream.disposed, fake.left.streams], [true, 1]);
@@ -196,7 +199,7 @@ for (const call of ["eventCreateWithFlags", "eventRecord"] as const) {
   }
 }
 
-testOnFakeDriver("a stream for each task leaves nothing behind", (cuda, { fake }) => {
+testOnFakeDriver("a stream for each task leaves no resources behind", (cuda, { fake }) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using allocator = pool.createCachingAllocator();
@@ -220,7 +223,7 @@ testOnFakeDriver("a stream for each task leaves nothing behind", (cuda, { fake }
   assert(fake.left.events <= 2, `${fake.left.events} events once what was behind has been done`);
 });
 
-testOnFakeDriver("a last buffer whose slab cannot be given back at first is freed once", (cuda, { fake }) => {
+testOnFakeDriver("a last buffer whose slab cannot be freed at first is freed once", (cuda, { fake }) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using stream = gpu.createStream();
@@ -244,7 +247,7 @@ testOnFakeDriver("a last buffer whose slab cannot be given back at first is free
   assertThrows(() => last.free(), ReferenceError, "it was freed");
 });
 
-testOnFakeDriver("an allocator that could not give all back is disposed again", (cuda, { fake }) => {
+testOnFakeDriver("an allocator that could not free all slabs can be disposed again", (cuda, { fake }) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using stream = gpu.createStream();
@@ -257,24 +260,27 @@ testOnFakeDriver("an allocator that could not give all back is disposed again", 
   assertEquals([allocator.usage().slabs, pool.usage().used], [0, 0]);
 });
 
-testOnFakeDriver("an allocator that fails keeps none of its pool's others", (cuda, { fake }) => {
-  const gpu = cuda.device(0);
-  const pool = gpu.createPool();
-  using stream = gpu.createStream();
-  const allocators = [1, 2, 3].map(() => pool.createCachingAllocator({ slabByteLength }));
-  for (const allocator of allocators) allocator.allocate(slabByteLength, stream).free();
-  failNext(fake, "freeAsync");
-  assertThrows(() => pool[Symbol.dispose](), CudaError, "freeAsync");
-  assertEquals(allocators.map((allocator) => allocator.usage().slabs), [1, 0, 0]);
-  for (const allocator of allocators) {
-    assertThrows(() => allocator.allocate(1, stream), ReferenceError, "it was disposed");
-  }
-  assertEquals(fake.left.pools, 1);
-  allocators[0]![Symbol.dispose]();
-  assertEquals(fake.left.pools, 0);
-});
+testOnFakeDriver(
+  "an allocator whose disposal fails does not stop its pool from disposing the others",
+  (cuda, { fake }) => {
+    const gpu = cuda.device(0);
+    const pool = gpu.createPool();
+    using stream = gpu.createStream();
+    const allocators = [1, 2, 3].map(() => pool.createCachingAllocator({ slabByteLength }));
+    for (const allocator of allocators) allocator.allocate(slabByteLength, stream).free();
+    failNext(fake, "freeAsync");
+    assertThrows(() => pool[Symbol.dispose](), CudaError, "freeAsync");
+    assertEquals(allocators.map((allocator) => allocator.usage().slabs), [1, 0, 0]);
+    for (const allocator of allocators) {
+      assertThrows(() => allocator.allocate(1, stream), ReferenceError, "it was disposed");
+    }
+    assertEquals(fake.left.pools, 1);
+    allocators[0]![Symbol.dispose]();
+    assertEquals(fake.left.pools, 0);
+  },
+);
 
-testOnFakeDriver("a device that was lost keeps nobody from the memory of another", (cuda, { fake }) => {
+testOnFakeDriver("a lost device does not block the memory of another device", (cuda, { fake }) => {
   using pool = cuda.device(0).createPool();
   using allocator = pool.createCachingAllocator({ slabByteLength });
   using near = cuda.device(0).createStream();
@@ -288,7 +294,7 @@ testOnFakeDriver("a device that was lost keeps nobody from the memory of another
   using _buffer = allocator.allocate(slabByteLength, near);
 }, { devices: 2 });
 
-testOnFakeDriver("buffers that grow leave no more behind than four times what is needed", (cuda) => {
+testOnFakeDriver("growing buffers reserve at most four times the bytes in use", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using stream = gpu.createStream();
@@ -313,7 +319,7 @@ testOnFakeDriver("buffers that grow leave no more behind than four times what is
   });
 });
 
-testOnFakeDriver("what was needed once does not count when it was trimmed", (cuda, { fake }) => {
+testOnFakeDriver("peak use before a trim does not count afterwards", (cuda, { fake }) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using allocator = pool.createCachingAllocator();
@@ -332,7 +338,7 @@ testOnFakeDriver("what was needed once does not count when it was trimmed", (cud
   assert(reservedHigh <= usualSlabByteLength, `${reservedHigh} bytes for a mebibyte at a time`);
 });
 
-testOnFakeDriver("a pool that has no memory left is not asked each time", (cuda, { fake }) => {
+testOnFakeDriver("a pool without free memory is not asked for every allocation", (cuda, { fake }) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ maxSize: 64 * mebibytes });
   using allocator = pool.createCachingAllocator();
@@ -352,7 +358,7 @@ testOnFakeDriver("a pool that has no memory left is not asked each time", (cuda,
   for (const buffer of buffers) buffer.free();
 });
 
-testOnFakeDriver("a pool that has got memory back is asked before an allocation fails", (cuda) => {
+testOnFakeDriver("a pool that regained memory is asked before an allocation fails", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ maxSize: 2 * slabByteLength });
   using allocator = pool.createCachingAllocator({ slabByteLength });
@@ -368,7 +374,7 @@ testOnFakeDriver("a pool that has got memory back is asked before an allocation 
   assertEquals(buffer.byteLength, slabByteLength);
 });
 
-testOnFakeDriver("streams that need little have little", (cuda) => {
+testOnFakeDriver("streams with small allocations get small slabs", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using allocator = pool.createCachingAllocator();
@@ -381,11 +387,11 @@ testOnFakeDriver("streams that need little have little", (cuda) => {
   assertEquals(allocator.usage().reserved, count * 2 * mebibytes);
 });
 
-/** As much of a free block as lists of them need. It tells when its size is looked at. */
-function countedBlock(byteLength: number, onLook: () => void): Block {
+/** The part of a free block that size classes use. It reports each read of its size. */
+function countedBlock(byteLength: number, onRead: () => void): Block {
   const block: Pick<Block, "byteLength" | "next" | "previous"> = {
     get byteLength() {
-      onLook();
+      onRead();
       return byteLength;
     },
     next: undefined,
@@ -394,26 +400,26 @@ function countedBlock(byteLength: number, onLook: () => void): Block {
   return block as Block;
 }
 
-test("of many free blocks of about a size, a few are looked at", () => {
-  let looks = 0;
-  const onLook = () => looks++;
+test("the search for a free block reads few of many blocks of similar size", () => {
+  let reads = 0;
+  const onRead = () => reads++;
   const classes = new SizeClasses();
-  // One class: of 32 and 33 units, and another one: of 36 and 37.
+  // One class has blocks of 32 and 33 units, another has 36 and 37.
   const [smaller, small, large] = [32, 33, 36].map((units) => units * blockAlignment);
   const count = 5000;
-  const find = (byteLength: number): { found: number | undefined; looks: number } => {
-    looks = 0;
+  const find = (byteLength: number): { found: number | undefined; reads: number } => {
+    reads = 0;
     const block = classes.bestFit(byteLength);
-    return { looks, found: block?.byteLength };
+    return { reads, found: block?.byteLength };
   };
-  const only = countedBlock(small!, onLook);
+  const only = countedBlock(small!, onRead);
   classes.add(only);
-  for (let index = 0; index < count; index++) classes.add(countedBlock(smaller!, onLook));
+  for (let index = 0; index < count; index++) classes.add(countedBlock(smaller!, onRead));
   assertEquals(find(small!).found, small, "the only one that is large enough is found, however long that takes");
-  for (let index = 0; index < count; index++) classes.add(countedBlock(large!, onLook));
+  for (let index = 0; index < count; index++) classes.add(countedBlock(large!, onRead));
   for (const byteLength of [small!, small! + blockAlignment]) {
-    const { found, looks } = find(byteLength);
+    const { found, reads } = find(byteLength);
     assert(found! >= byteLength);
-    assert(looks < 300, `${looks} looks`);
+    assert(reads < 300, `${reads} reads`);
   }
 });

@@ -1,44 +1,44 @@
 /**
- * What an allocator may do, told by an account of its memory of its own: the calls of the driver, what was asked for and
- * what was given. It knows nothing of how the allocator finds memory.
+ * Checks what an allocator may do by an independent account of its memory: from the driver's calls, the requests and
+ * the results. It does not know how the allocator finds memory.
  *
  * @module
  */
 import type { CachingAllocatorUsage } from "../../../src/memory/caching/caching_allocator.ts";
 import type { OrderedStream, Point, StreamOrder } from "./caching_stream_order.ts";
 
-/** What addresses and sizes are multiples of, in bytes. */
+/** Addresses and sizes are multiples of this, in bytes. */
 const unitByteLength = 256;
-/** How often a stream must take what others have freed before it gets a slab of its own instead. */
-const patience = 8;
+/** How many times a stream takes memory that others freed before it gets a slab of its own. */
+const maxBorrowed = 8;
 
-/** A buffer that has not been given back. */
+/** A buffer whose memory was not yet released. */
 export interface ModelledBuffer {
   readonly name: string;
   readonly begin: number;
   readonly end: number;
   readonly slab: ModelledSlab;
   readonly allocated: Point;
-  /** The last work that each stream was given with it, and must have done before it is freed. */
+  /** The last work on the buffer that each stream was given. The program must order a free behind it. */
   readonly uses: Map<OrderedStream, number>;
-  /** The same of reads, which the library itself waits for. */
+  /** The last reads by stream, which the library itself waits for. */
   readonly reads: Map<OrderedStream, number>;
-  /** Whether its user has freed it, and somebody keeps it. */
+  /** Whether the program has freed the buffer while a holder keeps it. */
   isAwaitingRelease: boolean;
 }
 
-/** Bytes of a slab that nobody has. */
+/** Free bytes of a slab. */
 interface Piece {
   begin: number;
   end: number;
-  /** All that may still be done with them. */
+  /** The last work that may still use these bytes, by stream. */
   readonly uses: readonly Point[];
   /**
-   * In whose order they are certainly free: that of a stream, or any, where the allocator has seen that the stream was
-   * done. Undefined where the allocator may have given them to another stream's order.
+   * The stream in whose order the bytes are certainly free, or `"all"` if the allocator has seen that stream done.
+   * Undefined if the allocator may have moved the bytes to another stream's order.
    */
   home: OrderedStream | "all" | undefined;
-  /** Where in the order of the stream they were freed. */
+  /** The position in the stream's order at which they were freed. */
   readonly freed: Point;
 }
 
@@ -47,11 +47,11 @@ interface ModelledSlab {
   readonly byteLength: number;
   readonly allocator: ModelledAllocator;
   readonly buffers: Set<ModelledBuffer>;
-  /** By address. */
+  /** Sorted by address. */
   readonly pieces: Piece[];
 }
 
-/** What is known of one allocator. */
+/** The model's account of one allocator. */
 export interface ModelledAllocator {
   readonly name: string;
   readonly maxSize: number;
@@ -62,21 +62,21 @@ export interface ModelledAllocator {
   usedHigh: number;
   count: number;
   isDisposed: boolean;
-  /** How often a stream was perhaps given what others have freed. */
+  /** How many times each stream may have been given memory that others freed. */
   readonly borrowed: Map<OrderedStream, number>;
 }
 
-/** What is being done: the driver's calls meanwhile are the library's for that. */
+/** The operation in progress. Driver calls during it are made by the library. */
 export interface Step {
   readonly kind: "application" | "allocate" | "free" | "trim" | "dispose" | "disposeStream" | "read" | "misuse";
   readonly allocator?: ModelledAllocator;
-  /** Of an allocation. */
+  /** Only for an allocation. */
   readonly request?: { readonly byteLength: number; readonly stream: OrderedStream };
-  /** Of a trim: the bytes to keep. */
+  /** Only for a trim: the bytes to keep. */
   readonly keep?: number;
 }
 
-/** Checks each step of one or more allocators on a pool. What is wrong first is what `violation` says. */
+/** Checks each step of one or more allocators of a pool. `violation` describes the first error. */
 export class AllocatorModel {
   violation: string | undefined;
   readonly #order: StreamOrder;
@@ -84,13 +84,15 @@ export class AllocatorModel {
   readonly #isSeenDone: (stream: OrderedStream) => boolean;
   readonly #slabs: ModelledSlab[] = [];
   #step: Step = { kind: "application" };
-  /** The driver's calls in this step. */
+  /** The driver calls of this step. */
   readonly #calls: string[] = [];
   #mustFind = false;
   #hasGrown = false;
   #wasRefused = false;
 
-  /** @param options.isSeenDone whether the allocator finds a stream done, if it asks; false where that is not known */
+  /**
+   * @param options.isSeenDone whether the allocator would find the stream done if it asked; false if that is unknown
+   */
   constructor(
     order: StreamOrder,
     { poolMaxSize, isSeenDone }: { poolMaxSize: number; isSeenDone: (stream: OrderedStream) => boolean },
@@ -140,16 +142,18 @@ export class AllocatorModel {
     this.#calls.push(name);
   }
 
-  /** Whether an allocation must be served from what is free in the stream's own order, or for all, with no call at all. */
+  /**
+   * Whether an allocation must succeed without a driver call, from memory free in its stream's own order or for all.
+   */
   mustBeFree(): "of the stream" | "of all" | undefined {
     const { allocator, request } = this.#step;
     const { byteLength, stream } = request!;
     if (hasRun(allocator!, byteLength, ({ home }) => home === stream)) return "of the stream";
-    const mayBorrow = (allocator!.borrowed.get(stream) ?? 0) < patience;
+    const mayBorrow = (allocator!.borrowed.get(stream) ?? 0) < maxBorrowed;
     return mayBorrow && hasRun(allocator!, byteLength, ({ home }) => home === "all") ? "of all" : undefined;
   }
 
-  /** An allocation has given memory, which `predicted` says had to be there. */
+  /** Records an allocation. `predicted` says which free memory had to serve it. */
   allocated(name: string, address: number, predicted: ReturnType<AllocatorModel["mustBeFree"]>): ModelledBuffer {
     const { allocator, request } = this.#step;
     const { byteLength, stream } = request!;
@@ -188,7 +192,7 @@ export class AllocatorModel {
     return buffer;
   }
 
-  /** An allocation has failed for want of memory. */
+  /** Checks an allocation that failed because of too little memory. */
   refused(): void {
     const { allocator, request } = this.#step;
     const { byteLength } = request!;
@@ -204,7 +208,7 @@ export class AllocatorModel {
     }
   }
 
-  /** A buffer's memory was given back behind what the stream had been given. */
+  /** Records that a buffer's memory was released behind the work that the stream was given so far. */
   released(buffer: ModelledBuffer, stream: OrderedStream, { mustBeSilent }: { mustBeSilent: boolean }): void {
     if (mustBeSilent && this.#calls.length > 0) {
       this.fail(`the driver was called to free ${buffer.name}: ${this.#calls}`);
@@ -217,13 +221,13 @@ export class AllocatorModel {
     slab.buffers.delete(buffer);
     slab.allocator.count--;
     slab.allocator.used -= end - begin;
-    // A disposed allocator gives the slab back at once, and has done so before this is known.
+    // A disposed allocator frees the slab immediately, before the release is recorded here.
     if (!this.#slabs.includes(slab)) return;
     const index = slab.pieces.findIndex((other) => other.begin > begin);
     slab.pieces.splice(index < 0 ? slab.pieces.length : index, 0, piece);
   }
 
-  /** Whose memory the driver is given work with. */
+  /** Records that work on memory was given to the driver, and checks that a buffer covers the memory. */
   used(address: bigint, byteLength: number, stream: OrderedStream): void {
     const begin = Number(address);
     const buffer = this.#bufferAt(begin);
@@ -237,7 +241,7 @@ export class AllocatorModel {
     (this.#step.kind === "read" ? buffer.reads : buffer.uses).set(stream, stream.position);
   }
 
-  /** The allocator asks its pool for a slab. */
+  /** Checks that the allocator may ask its pool for a slab. */
   growing(byteLength: number): void {
     const { allocator, request } = this.#step;
     if (allocator === undefined) return;
@@ -268,13 +272,13 @@ export class AllocatorModel {
     this.#hasGrown = true;
   }
 
-  /** Whether an allocator holds far more than it can need: at least what buffers have. */
+  /** Whether an allocator holds over four times the bytes that it needs, counting only the bytes of buffers. */
   #hasSurplus({ reserved, used }: ModelledAllocator): boolean {
     const { byteLength } = this.#step.request!;
     return reserved + byteLength > 4 * (used + byteLength);
   }
 
-  /** The driver is asked to free memory of a pool. */
+  /** Records that the driver was asked to free pool memory, and checks that a slab may be freed. */
   freed(address: bigint, stream: OrderedStream): void {
     const index = this.#slabs.findIndex(({ begin }) => begin === Number(address));
     if (index < 0) return;
@@ -295,20 +299,22 @@ export class AllocatorModel {
     allocator.reserved -= slab!.byteLength;
   }
 
-  /** The stream was found to be done: what is free in its order is free for all. */
+  /** Records that the stream was found done: memory free in its order is now free for all. */
   sawStream(stream: OrderedStream): void {
     for (const piece of this.#piecesOf(stream)) piece.home = "all";
   }
 
-  /** The point was found to be reached. The allocator may know by that that what was freed before is free for all. */
+  /**
+   * Records that the point was found reached. The allocator may conclude that memory freed before it is free for all.
+   */
   sawPoint(point: Point): void {
     for (const piece of this.#piecesOf(point.stream)) {
-      // Nothing is freed any more on a stream that is gone, and nobody asks but for its end.
+      // Nothing more is freed on a destroyed stream, and only the event at its end is queried.
       if (piece.freed.position <= point.position) piece.home = point.stream.isGone ? "all" : undefined;
     }
   }
 
-  /** A stream was let wait for a point in another's order, of which it may have taken what is free there. */
+  /** Records that a stream was made to wait for a point. It may have taken the memory that is free in that order. */
   waited(point: Point | undefined): void {
     const { kind, allocator, request } = this.#step;
     if (kind !== "allocate") return;
@@ -319,7 +325,7 @@ export class AllocatorModel {
     this.#wasRefused = true;
   }
 
-  /** Compares what an allocator says with what is known. */
+  /** Compares the usage that an allocator reports with the model's. */
   checkUsage(allocator: ModelledAllocator, usage: CachingAllocatorUsage): void {
     const { reserved, reservedHigh, used, usedHigh, count, slabs, maxSize } = allocator;
     let largestFree = 0;
@@ -344,7 +350,7 @@ export class AllocatorModel {
     for (const slab of slabs) if (slab.buffers.size === 0) this.fail(`${allocator.name} was disposed and keeps a slab`);
   }
 
-  /** Checks what a trim has left. */
+  /** Checks the slabs that a trim left. */
   trimmed(): void {
     const { allocator, keep } = this.#step;
     if (allocator!.reserved <= keep!) return;
@@ -353,17 +359,17 @@ export class AllocatorModel {
     }
   }
 
-  /** Whether there is enough in what other streams have freed, and would be found done by who asks for that. */
+  /** Whether enough memory is free on other streams that a query would find done. */
   #mayFind({ allocator, request }: Step): boolean {
     const { byteLength, stream } = request!;
-    if ((allocator!.borrowed.get(stream) ?? 0) >= patience) return false;
+    if ((allocator!.borrowed.get(stream) ?? 0) >= maxBorrowed) return false;
     return hasRun(allocator!, byteLength, ({ home }) => {
       if (home === undefined || home === stream) return false;
       return home === "all" || this.#isSeenDone(home);
     });
   }
 
-  /** Between the free of a disposed allocator's last buffer and its return. */
+  /** Whether the last buffer of a disposed allocator is being released: freed, but its release not yet recorded. */
   #isBeingReleased({ slab: { allocator, buffers } }: ModelledBuffer): boolean {
     return allocator.isDisposed && buffers.size === 1;
   }
@@ -382,7 +388,7 @@ export class AllocatorModel {
     this.fail(`${what} on ${place}, where ${range(begin, end)} was used`);
   }
 
-  /** The allocator had too little memory: it may take what was free for all into the order of the stream that asks. */
+  /** The allocator had too little memory, so it may have moved memory free for all to the requesting stream's order. */
   #becomeRefused(): void {
     const { allocator } = this.#step;
     for (const { pieces } of allocator!.slabs) {
@@ -397,7 +403,7 @@ export class AllocatorModel {
     return undefined;
   }
 
-  /** What the allocator of this step has free in a stream's order. */
+  /** The pieces of this step's allocator that are free in a stream's order. */
   *#piecesOf(stream: OrderedStream): Generator<Piece> {
     for (const { pieces } of this.#step.allocator?.slabs ?? []) {
       for (const piece of pieces) if (piece.home === stream) yield piece;
@@ -405,17 +411,17 @@ export class AllocatorModel {
   }
 }
 
-/** How many bytes a buffer takes. */
+/** The bytes that a buffer occupies. */
 export function roundedByteLength(byteLength: number): number {
   return Math.ceil(byteLength / unitByteLength) * unitByteLength;
 }
 
-/** The points that a buffer's use has got to. */
+/** The last points of a buffer's use. */
 export function pointsOf(uses: ReadonlyMap<OrderedStream, number>): Point[] {
   return [...uses].map(([stream, position]) => ({ stream, position }));
 }
 
-/** Takes a range out of what is free, and returns the pieces that it was of. */
+/** Removes a range from a slab's free pieces, and returns the pieces that it overlapped. */
 function takeOut(slab: ModelledSlab, begin: number, end: number): Piece[] {
   const taken = slab.pieces.filter((piece) => piece.begin < end && begin < piece.end);
   for (const piece of taken) {
@@ -432,7 +438,7 @@ function hasRun({ slabs }: ModelledAllocator, byteLength: number, isMeant: (piec
   return false;
 }
 
-/** The most bytes side by side in pieces of a kind. */
+/** The length in bytes of the longest run of adjacent pieces for which `isMeant` is true. */
 function largestRun({ pieces }: ModelledSlab, isMeant: (piece: Piece) => boolean): number {
   let largest = 0;
   let begin = 0;
@@ -450,7 +456,7 @@ function range(begin: number, end: number): string {
   return `0x${begin.toString(16)} to 0x${end.toString(16)}`;
 }
 
-/** Stands in for a buffer that is in no slab, so that the trace can end. */
+/** Stands in for a buffer outside all slabs, so that the trace can end. */
 function detachedBuffer(name: string, begin: number, end: number, allocated: Point): ModelledBuffer {
   const allocator = { slabs: new Set() } as unknown as ModelledAllocator;
   const slab = { begin, byteLength: 0, allocator, buffers: new Set<ModelledBuffer>(), pieces: [] };

@@ -2,19 +2,19 @@ import type { Driver } from "../../../src/driver.ts";
 import type { AllocatorModel } from "./caching_model.ts";
 import type { StreamOrder } from "./caching_stream_order.ts";
 
-/** What is told of a driver's calls. */
+/** The observers of a driver's calls. */
 export interface Observers {
   readonly order: StreamOrder;
-  /** Of the trace that is being run. */
+  /** The model of the trace that is running. */
   model: AllocatorModel | undefined;
-  /** Events that were created and not destroyed, and for what. */
+  /** Events that were created and not destroyed, with the kind of step that created each. */
   readonly events: Map<bigint, string>;
 }
 
-/** A driver as it is, each call of which is told before or after it is made. */
+/** Wraps a driver so that the observers are notified before or after each call. */
 export function observed(driver: Driver, observers: Observers): Driver {
   const { order, events } = observers;
-  const told: Partial<Driver> = {
+  const observing: Partial<Driver> = {
     streamCreateWithPriority(device, flags, priority) {
       const handle = driver.streamCreateWithPriority(device, flags, priority);
       order.addStream(device, handle);
@@ -121,7 +121,7 @@ export function observed(driver: Driver, observers: Observers): Driver {
     get(target, name) {
       const known = methods.get(name);
       if (known !== undefined) return known;
-      const value: unknown = told[name as keyof Driver] ?? Reflect.get(target, name, target);
+      const value: unknown = observing[name as keyof Driver] ?? Reflect.get(target, name, target);
       if (typeof value !== "function") return value;
       const method = (...given: unknown[]) => {
         observers.model?.called(String(name));

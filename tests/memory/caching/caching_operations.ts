@@ -1,6 +1,6 @@
 /**
- * Traces for an allocator: what a program might do with it and with its streams, at random, and written down so that it
- * can be done again in part.
+ * Random traces for an allocator: operations that a program may do with it and with its streams, recorded so that parts
+ * of a trace can be repeated.
  *
  * @module
  */
@@ -8,7 +8,8 @@ import type { LateAnswers } from "./caching_fake_driver.ts";
 import type { Random } from "../../support/ptx_mutations.ts";
 
 /**
- * One thing that a trace does. What it names by number and is not there is left out, so that any part of a trace is one.
+ * One operation of a trace. An operation that names a missing object is skipped, so that any subset of a trace is a
+ * trace.
  */
 export type Operation =
   | { do: "allocate"; buffer: number; allocator: number; stream: number; byteLength: number; isArray: boolean }
@@ -35,38 +36,38 @@ export type Operation =
   | { do: "dispose allocator"; allocator: number }
   | { do: "dispose pool" };
 
-/** What all of a trace happens with. */
+/** The settings of a whole trace. */
 export interface TraceSettings {
   readonly slabByteLength: number;
   readonly allocators: number;
-  /** 0 where there is no limit, as that of the pool. */
+  /** 0 for no limit, as in `poolMaxSize`. */
   readonly maxSize: number;
   readonly poolMaxSize: number;
   readonly isInHostMemory: boolean;
-  /** What goes first at the end. */
+  /** The objects that are disposed first at the end. */
   readonly ending: "buffers" | "allocators" | "pool" | "session";
 }
 
-/** What operations can name. */
+/** The objects that an operation can name. */
 export interface TraceState {
   readonly buffers: readonly { readonly id: number; readonly byteLength: number; readonly stream: number }[];
-  /** Buffers that somebody keeps, freed or not. */
+  /** Buffers that holders keep, freed or not. */
   readonly kept: readonly number[];
   readonly streams: readonly number[];
 }
 
-/** What a device is capable of. */
+/** The capabilities of a device. */
 export interface TraceDevice {
   readonly devices: number;
-  /** Whether it is a fake: which goes on when it is told to, has limits that can be relied on, and computes nothing. */
+  /** Whether it is a fake, which advances only on request, has exact limits, and computes nothing. */
   readonly isFake: boolean;
-  /** Whether a trace may hold its streams. */
+  /** Whether a trace may hold streams. */
   readonly mayHold: boolean;
 }
 
 type Kind = Operation["do"];
 
-/** How often each is done, before a trace has its own mind of that. */
+/** Relative frequencies of the operations, before a trace varies them. */
 const usualWeights: Readonly<Record<Kind, number>> = {
   "allocate": 40,
   "fill": 20,
@@ -92,7 +93,7 @@ const usualWeights: Readonly<Record<Kind, number>> = {
   "dispose allocator": 0.1,
   "dispose pool": 0.05,
 };
-/** What a long trace has little of, so that streams and what they know last. */
+/** Operations that are rare in a long trace, so that streams and the allocator's knowledge of them last. */
 const lasting: ReadonlySet<Kind> = new Set([
   "create stream",
   "dispose stream",
@@ -106,7 +107,7 @@ const kinds = Object.keys(usualWeights) as Kind[];
 const events = 3;
 const mebibyte = 2 ** 20;
 
-/** Ways to choose sizes, by the bytes that the trace has at most, or is to have about. */
+/** Distributions of sizes, by the bytes that the trace has at most, or should use approximately. */
 const sizesOf: Readonly<Record<string, (random: Random, room: number) => () => number>> = {
   tiny: (random) => () => 1 + random.below(2048),
   equal: (random, room) => {
@@ -125,7 +126,7 @@ const sizesOf: Readonly<Record<string, (random: Random, room: number) => () => n
   large: (random, room) => () => 1 + random.below(random.below(3) === 0 ? Math.ceil(room * 1.1) : 4096),
 };
 
-/** Something of everything, from the same seed the same. */
+/** Generates operations of every kind. The same seed gives the same operations. */
 export class OperationSource {
   readonly settings: TraceSettings;
   readonly length: number;
@@ -143,10 +144,10 @@ export class OperationSource {
     this.#random = random;
     this.#device = device;
     const { isFake, mayHold } = device;
-    // Only in a long trace does a stream borrow so often that it is given a slab of its own.
+    // Only in a long trace does a stream take other streams' memory so many times that it gets a slab of its own.
     const isLong = isFake && random.below(12) === 0;
     const isTight = isLong || random.below(2) === 0;
-    // A slab is of 2 MiB at least, unless there is no room for that.
+    // A slab has at least 2 MiB, unless there is too little room.
     const room = isTight ? random.pick([4096, 20_000, 65_536, 300_001, 3 * mebibyte]) : random.pick([
       65_536,
       mebibyte,
@@ -175,12 +176,12 @@ export class OperationSource {
     this.#freesElsewhere = isLong ? 100 : random.pick([0, 10, 50]);
   }
 
-  /** Streams to begin with, beside the default one of the first device. */
+  /** The streams at the start, besides the default stream of the first device. */
   first(): Operation[] {
     return Array.from({ length: this.#random.below(4) }, () => this.#createStream());
   }
 
-  /** Another operation; undefined where that which it came upon cannot be done. */
+  /** Returns the next operation, or undefined if the kind chosen is impossible. */
   next({ buffers, kept, streams }: TraceState): Operation | undefined {
     const random = this.#random;
     const stream = this.#stream(streams);
@@ -266,7 +267,7 @@ export class OperationSource {
   }
 }
 
-/** An operation in words. */
+/** Describes an operation as a string. */
 export function describeOperation(operation: Operation): string {
   const { do: kind, ...rest } = operation;
   return [kind, ...Object.entries(rest).map(([name, value]) => `${name} ${value}`)].join(", ");

@@ -43,7 +43,7 @@ sharingTest("a thousand buffers of one slab cost one export and one import", asy
   await soon(() => exporter.leases.length === count, "all are held");
   assertEquals(new Set(exporter.leases.map(({ byteLength }) => byteLength)), new Set([size]));
 
-  // What a program without an exporter does: the slab's pointer, and where the buffer is.
+  // Imitates a program without an exporter, which sends the slab's pointer and the buffer's offset.
   using buffer = allocator.allocate(size, stream);
   buffer.fill(77);
   await stream.finished();
@@ -66,71 +66,74 @@ sharingTest("a thousand buffers of one slab cost one export and one import", asy
   await peer.call("close", "one");
 });
 
-sharingTest("what is freed while it is held is nobody else's until it is released, and its neighbours are", async ({
-  pool,
-  stream,
-  path,
-  start,
-}) => {
-  const peer = await start();
-  await using exporter = Exporter.listen(path);
-  using allocator = pool.createCachingAllocator({ slabByteLength, maxSize: slabByteLength });
-  const allocate = (byte: number) => {
-    const buffer = allocator.allocate(mebibytes, stream);
-    buffer.fill(byte);
-    return buffer;
-  };
-  const [held, neighbour] = [allocate(5), allocate(6)];
-  const addresses = [held.address, neighbour.address];
-  const offer = exporter.offer("held", held);
-  const unheld = exporter.offer("neighbour", neighbour);
-  await peer.call("connect", "one", path);
-  await peer.call("map", "one", "held");
-  await soon(() => exporter.leases.length === 1, "it is held");
-  held.free();
-  neighbour.free();
-  await unheld.ended();
-  assertEquals([exporter.offers, allocator.usage().buffers], [[], 1]);
+sharingTest(
+  "memory freed while an importer holds it is not reused until it is released, but its neighbours are",
+  async ({
+    pool,
+    stream,
+    path,
+    start,
+  }) => {
+    const peer = await start();
+    await using exporter = Exporter.listen(path);
+    using allocator = pool.createCachingAllocator({ slabByteLength, maxSize: slabByteLength });
+    const allocate = (byte: number) => {
+      const buffer = allocator.allocate(mebibytes, stream);
+      buffer.fill(byte);
+      return buffer;
+    };
+    const [held, neighbour] = [allocate(5), allocate(6)];
+    const addresses = [held.address, neighbour.address];
+    const offer = exporter.offer("held", held);
+    const unheld = exporter.offer("neighbour", neighbour);
+    await peer.call("connect", "one", path);
+    await peer.call("map", "one", "held");
+    await soon(() => exporter.leases.length === 1, "the buffer is held");
+    held.free();
+    neighbour.free();
+    await unheld.ended();
+    assertEquals([exporter.offers, allocator.usage().buffers], [[], 1]);
 
-  const next = allocate(7);
-  assertEquals(next.address, addresses[1]);
-  assertThrows(() => allocate(0), CudaError, "its maxSize is 2097152 bytes");
-  allocator.trimTo(0);
-  assertEquals(allocator.usage().slabs, 1);
-  exporter.offer("next", next);
-  exporter.offer("part", next.subarray(1000, 1100).subarray(50));
-  await peer.call("map", "one", "next");
-  await peer.call("map", "one", "part");
-  assertEquals(await peer.call("imports"), [1, 1]);
-  assertEquals(await peer.call("read", "next", mebibytes - 10, 10), uniform(7, 10));
-  assertEquals(await peer.call("read", "held", mebibytes - 10, 10), uniform(5, 10));
-  next.fill(8, stream, { byteOffset: 1050, byteLength: 50 });
-  await stream.finished();
-  assertEquals(await peer.call("read", "part", 0, 50), uniform(8, 50));
-  assertEquals(await peer.call("read", "next", 1049, 2), Uint8Array.of(7, 8));
+    const next = allocate(7);
+    assertEquals(next.address, addresses[1]);
+    assertThrows(() => allocate(0), CudaError, "its maxSize is 2097152 bytes");
+    allocator.trimTo(0);
+    assertEquals(allocator.usage().slabs, 1);
+    exporter.offer("next", next);
+    exporter.offer("part", next.subarray(1000, 1100).subarray(50));
+    await peer.call("map", "one", "next");
+    await peer.call("map", "one", "part");
+    assertEquals(await peer.call("imports"), [1, 1]);
+    assertEquals(await peer.call("read", "next", mebibytes - 10, 10), uniform(7, 10));
+    assertEquals(await peer.call("read", "held", mebibytes - 10, 10), uniform(5, 10));
+    next.fill(8, stream, { byteOffset: 1050, byteLength: 50 });
+    await stream.finished();
+    assertEquals(await peer.call("read", "part", 0, 50), uniform(8, 50));
+    assertEquals(await peer.call("read", "next", 1049, 2), Uint8Array.of(7, 8));
 
-  // It is released in the order of the other process's stream.
-  await peer.call("copy", "held", "copy");
-  await peer.call("hold");
-  await peer.call("free", "held");
-  await soon(() => exporter.leases.some(({ state }) => state === "releasing"), "it is being released");
-  assertThrows(() => allocate(0), CudaError, "its maxSize");
-  await peer.call("release");
-  await offer.ended();
-  const again = allocate(9);
-  assertEquals(again.address, addresses[0]);
-  assertEquals(await peer.call("read", "copy", 0, 10), uniform(5, 10));
-  assertEquals(await peer.call("read", "next", mebibytes - 10, 10), uniform(7, 10));
-  assertEquals((await again.read(Uint8Array, { byteOffset: mebibytes - 1 }))[0], 9);
-  again.free();
-  await peer.call("free", "next", "part");
-  next.free();
-  await soon(() => allocator.usage().used === 0, "all is given back");
-  await peer.call("close", "one");
-});
+    // It is released behind the work of the other process's stream.
+    await peer.call("copy", "held", "copy");
+    await peer.call("hold");
+    await peer.call("free", "held");
+    await soon(() => exporter.leases.some(({ state }) => state === "releasing"), "it is being released");
+    assertThrows(() => allocate(0), CudaError, "its maxSize");
+    await peer.call("release");
+    await offer.ended();
+    const again = allocate(9);
+    assertEquals(again.address, addresses[0]);
+    assertEquals(await peer.call("read", "copy", 0, 10), uniform(5, 10));
+    assertEquals(await peer.call("read", "next", mebibytes - 10, 10), uniform(7, 10));
+    assertEquals((await again.read(Uint8Array, { byteOffset: mebibytes - 1 }))[0], 9);
+    again.free();
+    await peer.call("free", "next", "part");
+    next.free();
+    await soon(() => allocator.usage().used === 0, "all memory is released");
+    await peer.call("close", "one");
+  },
+);
 
 sharingTest(
-  "a slab that two exporters offer stays until the last who holds a part of it has let go, or is gone",
+  "a slab that two exporters offer stays until the last importer of a part releases it or ends",
   async ({
     pool,
     stream,
@@ -167,12 +170,12 @@ sharingTest(
     assertEquals(pool.usage().used, slabByteLength);
 
     await peer.call("free", "of first");
-    await soon(() => first.leases.length === 1, "one has let go");
-    // Mapped still, by the other exporter's.
+    await soon(() => first.leases.length === 1, "one importer has released it");
+    // Still mapped through the other exporter's offer.
     assertEquals(await peer.call("read", "of second", 0, 1000), uniform(1, 1000));
     assertEquals(await peer.call("read", "other", 0, 500), uniform(2, 500));
     await killed.kill();
-    await soon(() => first.leases.length === 0 && second.leases.length === 2, "the other is gone");
+    await soon(() => first.leases.length === 0 && second.leases.length === 2, "the other importer has ended");
     await peer.call("free", "of second");
     await soon(() => second.leases.length === 1, "one part is held");
     await stream.finished();

@@ -1,20 +1,21 @@
 /**
- * What comes before what in the work of streams: by the order of each stream, by the events that streams wait for, and by
- * what the host has seen to be done. Nothing else is relied on: not that a default stream waits for others, for one.
+ * The order of the work of streams, which follows from each stream's own order, the events that streams wait for, and
+ * the work that the host has seen done. It assumes nothing else: for example, not that a default stream waits for
+ * others.
  *
  * @module
  */
 
-/** A stream, and what its next piece of work comes after. */
+/** A stream, and the positions that its next piece of work comes after. */
 export interface OrderedStream {
   readonly name: string;
   readonly device: number;
   readonly handle: bigint;
-  /** Whether it was destroyed: no work is added to it. */
+  /** Whether the stream was destroyed and takes no more work. */
   isGone: boolean;
-  /** How many pieces of work it was given. */
+  /** Number of pieces of work that it was given. */
   position: number;
-  /** Up to where other streams are done before its next work begins. */
+  /** By stream, the position that is reached before this stream's next work begins. */
   readonly after: Map<OrderedStream, number>;
 }
 
@@ -24,20 +25,20 @@ export interface Point {
   readonly position: number;
 }
 
-/** What an event was last recorded behind. */
+/** The point at which an event was last recorded, and the points before it. */
 export interface Recorded extends Point {
   readonly after: ReadonlyMap<OrderedStream, number>;
 }
 
-/** Vector clocks of streams, fed with the calls of a driver. */
+/** Vector clocks of streams, advanced by the calls of a driver. */
 export class StreamOrder {
   readonly #byHandle = new Map<bigint, OrderedStream>();
   readonly #defaults = new Map<number, OrderedStream>();
   readonly #events = new Map<bigint, Recorded | undefined>();
-  /** Up to where the host knows of each stream that it is done. */
+  /** By stream, the position that the host knows to be reached. */
   readonly #seen = new Map<OrderedStream, number>();
 
-  /** The stream that a call names. */
+  /** Returns the stream with a handle. */
   stream(device: number, handle: bigint): OrderedStream {
     if (handle !== 0n) return this.#byHandle.get(handle)!;
     let stream = this.#defaults.get(device);
@@ -53,12 +54,12 @@ export class StreamOrder {
     this.#events.set(event, undefined);
   }
 
-  /** What an event was last recorded behind; undefined for one that never was. */
+  /** Returns where an event was last recorded; undefined if it never was. */
   recorded(event: bigint): Recorded | undefined {
     return this.#events.get(event);
   }
 
-  /** Notes a piece of work. */
+  /** Adds a piece of work to a stream. */
   give(stream: OrderedStream): Point {
     return { stream, position: ++stream.position };
   }
@@ -73,23 +74,23 @@ export class StreamOrder {
     stream.position++;
   }
 
-  /** The host has seen that all work of a stream is done. */
+  /** Records that the host has seen all work of a stream done. */
   seeStream(stream: OrderedStream): void {
     raise(this.#seen, { ...this.now(stream), after: stream.after });
   }
 
-  /** The host has seen that what an event was recorded behind is done. */
+  /** Records that the host has seen an event complete. */
   seeEvent(event: bigint): void {
     const recorded = this.#events.get(event);
     if (recorded !== undefined) raise(this.#seen, recorded);
   }
 
-  /** Behind all that a stream was given so far. */
+  /** Returns the end of the work that a stream was given so far. */
   now(stream: OrderedStream): Point {
     return { stream, position: stream.position };
   }
 
-  /** Whether what a stream is given from now on comes after the point. */
+  /** Whether a stream's future work comes after the point. */
   isBefore(point: Point, stream: OrderedStream): boolean {
     if (point.stream === stream) return true;
     return this.isSeen(point) || (stream.after.get(point.stream) ?? 0) >= point.position;
@@ -106,7 +107,7 @@ function newStream(device: number, handle: bigint): OrderedStream {
   return { name, device, handle, isGone: false, position: 0, after: new Map() };
 }
 
-/** Adds to a clock what comes before a point, and the point itself. */
+/** Advances a clock to a point and to all points before it. */
 function raise(clock: Map<OrderedStream, number>, { stream, position, after }: Recorded): void {
   for (const [other, reached] of after) if ((clock.get(other) ?? 0) < reached) clock.set(other, reached);
   if ((clock.get(stream) ?? 0) < position) clock.set(stream, position);

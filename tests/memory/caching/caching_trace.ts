@@ -20,16 +20,16 @@ import type { Operation, TraceSettings, TraceState } from "./caching_operations.
 import type { OrderedStream, Point } from "./caching_stream_order.ts";
 import type { Gate } from "../../support/gate.ts";
 
-/** What traces run on. */
+/** The environment that traces run in. */
 export interface Bench {
   readonly cuda: Cuda;
   readonly observers: Observers;
-  /** The driver, where it is a fake; where not, it computes, and what buffers hold is looked at. */
+  /** The driver if it is a fake. Otherwise the device computes, and the contents of buffers are checked. */
   readonly fake: FakeDriver | undefined;
-  /** By device: memory for work that only takes time, and a kernel that fills. */
+  /** By device: memory for work that only takes time. `kernels` has a fill kernel for each device. */
   readonly scratch: readonly DeviceBuffer[];
   readonly kernels: readonly CudaKernel[];
-  /** A stream of its own, by which the others go on. */
+  /** A stream for work that makes the software device advance the others. */
   readonly helper: CudaStream;
   readonly gate: Gate | undefined;
 }
@@ -38,7 +38,7 @@ interface Stream {
   readonly id: number;
   readonly stream: CudaStream;
   readonly ordered: OrderedStream;
-  /** Recorded where another stream is to wait, and for the last time before the stream goes. */
+  /** Recorded when another stream must wait for this one, and finally before the stream is disposed. */
   readonly event: CudaEvent;
 }
 
@@ -48,12 +48,12 @@ interface Buffer {
   readonly buffer: DeviceBuffer;
   readonly allocator: Allocator;
   readonly modelled: ModelledBuffer;
-  /** Where it was allocated. */
+  /** The stream on which it was allocated. */
   readonly stream: number;
-  /** What is to be in it. */
+  /** Its expected contents; undefined on a fake. */
   readonly bytes: Uint8Array | undefined;
   readonly letGo: (() => void)[];
-  /** Where it was freed while somebody kept it. */
+  /** The stream on which it was freed while it was kept. */
   freedOn: Stream | undefined;
   onFreeCalls: number;
 }
@@ -65,7 +65,7 @@ interface Allocator {
 
 const longestRead = 2 ** 20;
 
-/** A trace that is being run. An operation throws where it shows that something is wrong. */
+/** A running trace. An operation throws if it reveals an error. */
 export class Trace implements TraceState {
   readonly #bench: Bench;
   readonly #settings: TraceSettings;
@@ -77,7 +77,7 @@ export class Trace implements TraceState {
   readonly #events = new Map<number, CudaEvent>();
   readonly #buffers = new Map<number, Buffer>();
   readonly #freed: Buffer[] = [];
-  /** Promises of reads, each of which checks what it has read. */
+  /** Promises of reads, each of which checks its bytes. */
   readonly #reads: Promise<void>[] = [];
   readonly #warnings: string[] = [];
   readonly #expectedWarnings: string[] = [];
@@ -125,7 +125,7 @@ export class Trace implements TraceState {
     return [...this.#streams.keys()];
   }
 
-  /** Does it, unless what it names is not there, and looks whether all is as it should be. */
+  /** Runs an operation, unless it names a missing object, and checks the state afterwards. */
   do(operation: Operation): void {
     try {
       this.#do(operation);
@@ -135,7 +135,7 @@ export class Trace implements TraceState {
     this.#check();
   }
 
-  /** Gives everything back, in the order that the settings say, and checks that nothing is left. */
+  /** Frees and disposes everything, in the order of the settings, and checks that nothing is left. */
   async finish(): Promise<void> {
     const { cuda, fake, gate, observers } = this.#bench;
     const { ending } = this.#settings;
@@ -144,7 +144,7 @@ export class Trace implements TraceState {
     if (ending === "session") return this.#endSession();
     if (ending === "pool") this.do({ do: "dispose pool" });
     if (ending === "allocators") this.#disposeAllocators();
-    for (const buffer of [...this.#buffers.values()]) this.#giveBack(buffer);
+    for (const buffer of [...this.#buffers.values()]) this.#freeCompletely(buffer);
     this.#disposeAllocators();
     for (const device of cuda.devices) device.synchronize();
     if (!this.#isPoolDisposed) {
@@ -159,7 +159,7 @@ export class Trace implements TraceState {
     assertEquals(left.map(([, kind]) => kind), [], "events were not destroyed");
   }
 
-  /** Lets go of what a trace that failed has left. */
+  /** Disposes what a failed trace left. */
   async abandon(): Promise<void> {
     const { cuda, fake, gate } = this.#bench;
     gate?.open();
@@ -176,13 +176,13 @@ export class Trace implements TraceState {
       try {
         each[Symbol.dispose]();
       } catch {
-        // What failed first is what is told.
+        // The first error is the one to report.
       }
     }
     this.#disposeEvents();
   }
 
-  /** Whether it failed or not. */
+  /** Restores the environment, whether or not the trace failed. */
   close(): void {
     console.warn = this.#warn;
     this.#bench.observers.model = undefined;
@@ -260,12 +260,12 @@ export class Trace implements TraceState {
         return this.#bench.gate?.open();
       default: {
         const stream = this.#streams.get(operation.stream);
-        if (stream !== undefined) this.#goOn(operation, stream.stream);
+        if (stream !== undefined) this.#doOnStream(operation, stream.stream);
       }
     }
   }
 
-  #goOn(operation: Operation, stream: CudaStream): void {
+  #doOnStream(operation: Operation, stream: CudaStream): void {
     const { fake, gate, helper, scratch } = this.#bench;
     switch (operation.do) {
       case "delay":
@@ -296,7 +296,7 @@ export class Trace implements TraceState {
     return buffer?.freedOn === undefined ? buffer : undefined;
   }
 
-  /** Lets a stream wait for what came before in others, as a program has to. */
+  /** Makes a stream wait for points of other streams, as a program must. */
   #orderBehind({ stream, ordered }: Stream, points: readonly Point[]): void {
     const { order } = this.#bench.observers;
     for (const point of points) {
@@ -308,7 +308,9 @@ export class Trace implements TraceState {
     }
   }
 
-  /** What a stream has to wait for that is to use a buffer: where contents matter, all others who use it. */
+  /**
+   * The points that a stream must wait for before it uses a buffer; if contents are checked, all other uses as well.
+   */
   #usesOf({ modelled: { allocated, uses, reads }, bytes }: Buffer): Point[] {
     return bytes === undefined ? [allocated] : [allocated, ...pointsOf(uses), ...pointsOf(reads)];
   }
@@ -402,7 +404,7 @@ export class Trace implements TraceState {
       assert(wrong < 0, `buffer ${id} has ${bytes[wrong]} at ${wrong} where it should have ${expected[wrong]}`);
     };
     const read = entry.buffer.read(Uint8Array, { stream: stream.stream }).then(check);
-    // It is looked at when the trace is over.
+    // It is awaited at the end of the trace.
     read.catch(() => {});
     this.#reads.push(read);
     this.#model.end();
@@ -427,7 +429,7 @@ export class Trace implements TraceState {
       ? this.#bench.observers.order.stream(defaultStream.device.ordinal, 0n)
       : freedOn.ordered;
     this.#model.released(modelled, stream, { mustBeSilent: false });
-    this.#forget(entry);
+    this.#removeBuffer(entry);
   }
 
   #free({ buffer: id, stream: streamId, byDispose }: Operation & { do: "free" }): void {
@@ -454,10 +456,10 @@ export class Trace implements TraceState {
     const isReadElsewhere = [...modelled.reads.keys()].some((reader) => reader !== stream.ordered);
     const mustBeSilent = !isReadElsewhere && !allocator.modelled.isDisposed;
     this.#model.released(modelled, stream.ordered, { mustBeSilent });
-    this.#forget(entry);
+    this.#removeBuffer(entry);
   }
 
-  #forget(entry: Buffer): void {
+  #removeBuffer(entry: Buffer): void {
     this.#buffers.delete(entry.id);
     this.#freed.push(entry);
   }
@@ -469,7 +471,8 @@ export class Trace implements TraceState {
     this.#model.begin({ kind: "disposeStream" });
     entry.stream[Symbol.dispose]();
     this.#model.end();
-    // What a device remembers a stream by that its default one does not wait for.
+    // The last event is the one by which a device remembers a destroyed stream that its default stream does not wait
+    // for.
     const { events } = this.#bench.observers;
     if (id % 3 !== 0) events.set([...events.keys()].at(-1)!, "departure");
     this.#streams.delete(id);
@@ -484,7 +487,7 @@ export class Trace implements TraceState {
     this.#model.trimmed();
   }
 
-  /** What is refused, and must change nothing. */
+  /** Makes calls that must be refused and change nothing. */
   #misuse({ buffer: id, allocator: index, stream: streamId }: Operation & { do: "misuse" }): void {
     const { allocator, modelled } = this.#allocators[index]!;
     const stream = this.#streams.get(streamId)?.stream;
@@ -517,7 +520,7 @@ export class Trace implements TraceState {
 
   #disposeAllocator({ allocator, modelled }: Allocator): void {
     this.#bench.gate?.open();
-    this.#noteDisposal(modelled);
+    this.#expectDisposalWarning(modelled);
     this.#model.begin({ kind: "dispose", allocator: modelled });
     allocator[Symbol.dispose]();
     this.#checkWarnings();
@@ -526,21 +529,21 @@ export class Trace implements TraceState {
   #disposePool(): void {
     if (this.#isPoolDisposed) return;
     this.#bench.gate?.open();
-    for (const { modelled } of this.#allocators) this.#noteDisposal(modelled);
+    for (const { modelled } of this.#allocators) this.#expectDisposalWarning(modelled);
     this.#model.begin({ kind: "dispose" });
     this.#pool[Symbol.dispose]();
     this.#isPoolDisposed = true;
     this.#checkWarnings();
   }
 
-  #noteDisposal(modelled: ModelledAllocator): void {
+  #expectDisposalWarning(modelled: ModelledAllocator): void {
     if (modelled.isDisposed) return;
     modelled.isDisposed = true;
-    const forgotten = [...modelled.slabs].flatMap(({ buffers }) => [...buffers])
+    const leaked = [...modelled.slabs].flatMap(({ buffers }) => [...buffers])
       .filter(({ isAwaitingRelease }) => !isAwaitingRelease);
-    if (forgotten.length === 0) return;
-    const bytes = forgotten.reduce((sum, { begin, end }) => sum + end - begin, 0);
-    const buffers = forgotten.length === 1 ? "1 buffer was" : `${forgotten.length} buffers were`;
+    if (leaked.length === 0) return;
+    const bytes = leaked.reduce((sum, { begin, end }) => sum + end - begin, 0);
+    const buffers = leaked.length === 1 ? "1 buffer was" : `${leaked.length} buffers were`;
     const place = this.#settings.isInHostMemory ? "in host memory" : "on device 0";
     this.#expectedWarnings.push(
       `poolpass: ${buffers} not freed before the allocator ${place} was disposed, ${bytes} bytes`,
@@ -551,13 +554,13 @@ export class Trace implements TraceState {
     assertEquals(this.#warnings.splice(0), this.#expectedWarnings.splice(0));
   }
 
-  #giveBack({ id, stream }: Buffer): void {
+  #freeCompletely({ id, stream }: Buffer): void {
     const on = this.#streams.has(stream) ? stream : 0;
     this.do({ do: "free", buffer: id, stream: on, byDispose: false });
     while (this.#buffers.has(id)) this.do({ do: "let go", buffer: id });
   }
 
-  /** After the session nothing can be done any more, and nothing throws that gives back. */
+  /** Ends the session first. After that nothing can be used, but disposing and releasing do not throw. */
   async #endSession(): Promise<void> {
     const { cuda, fake, observers } = this.#bench;
     this.#model.begin({ kind: "dispose" });
@@ -580,7 +583,7 @@ export class Trace implements TraceState {
   }
 }
 
-/** Whether an event is of the library, and stays until the session ends. */
+/** Whether an event belongs to the library and stays until the session ends. */
 function isKept(kind: string): boolean {
   return kind === "read" || kind === "departure";
 }

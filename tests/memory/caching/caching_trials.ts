@@ -1,5 +1,5 @@
 /**
- * Runs traces, and makes one that fails as short as it can be.
+ * Runs traces, and shortens a trace that fails.
  *
  * @module
  */
@@ -8,16 +8,16 @@ import { describeOperation, type Operation, OperationSource, type TraceSettings 
 import { type Bench, Trace } from "./caching_trace.ts";
 import { randomFor } from "../../support/ptx_mutations.ts";
 
-/** Makes what a trace runs on, and gives it back. */
+/** Creates and releases the benches that traces run on. */
 export interface BenchMaker {
   readonly isFake: boolean;
   readonly mayHold: boolean;
   make(): Bench;
-  /** After a trace; `hasFailed` where it may have left something. */
-  giveBack(bench: Bench, hasFailed: boolean): void;
+  /** Called after a trace. With `hasFailed`, the trace may have left resources. */
+  release(bench: Bench, hasFailed: boolean): void;
 }
 
-/** Runs the trace of a seed and returns how many operations it had. Throws with the shortest trace that fails. */
+/** Runs the trace of a seed and returns its number of operations. Throws with the shortest trace that fails. */
 export async function runTrace(maker: BenchMaker, seed: number): Promise<number> {
   const source = new OperationSource(randomFor(`trace ${seed}`), { devices: 2, ...maker });
   const operations: Operation[] = [];
@@ -36,7 +36,7 @@ export async function runTrace(maker: BenchMaker, seed: number): Promise<number>
   throw new AssertionError(lines.join("\n  "), { cause: last });
 }
 
-/** Runs operations and returns what was thrown; `done` gets them one by one. */
+/** Runs operations and returns the error that was thrown, if any. Appends each operation to `done`. */
 async function attempt(
   maker: BenchMaker,
   settings: TraceSettings,
@@ -60,14 +60,14 @@ async function attempt(
     trace?.close();
   }
   try {
-    maker.giveBack(bench, failure !== undefined);
+    maker.release(bench, failure !== undefined);
   } catch (error) {
     failure ??= error;
   }
   return failure;
 }
 
-/** Leaves operations out, many at a time and then fewer, for as long as what is left fails. */
+/** Removes operations, many at a time and then fewer, as long as the rest still fails. */
 async function shorten(maker: BenchMaker, settings: TraceSettings, operations: Operation[]): Promise<Operation[]> {
   let shortest = operations;
   for (let length = Math.ceil(operations.length / 2); length >= 1; length = length === 1 ? 0 : Math.ceil(length / 2)) {

@@ -1,43 +1,44 @@
 /**
- * How the tests beside it talk to the processes that they start: a header, then a JSON text that descriptors travel with.
+ * How the tests of this folder communicate with the processes that they start. A message is a header and a JSON string;
+ * descriptors travel with the string.
  *
  * @module
  */
 import type { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import type { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 
-/** Where memory is, by what another process needs to map it. */
+/** The location of memory, as another process needs it to map the memory. */
 export interface MemoryAddress {
-  /** Which of the pools that were sent it is of. */
+  /** Index of its pool among the pools that were sent. */
   readonly pool: number;
-  /** The export data in hexadecimal digits. */
+  /** The export data, in hexadecimal. */
   readonly data: string;
   readonly byteLength: number;
 }
 
-/** What an importing process is asked to do. */
+/** A task for an importing process. */
 export type ImporterTask =
-  /** Import the pools whose handles come with this, on a device. */
+  /** Imports the pools whose handles come with this message, on a device. */
   | { readonly do: "import"; readonly device?: number }
-  /** Map, compare all bytes, overwrite them and free. */
+  /** Maps, compares all bytes, overwrites them and frees. */
   | { readonly do: "use"; readonly memory: MemoryAddress; readonly expect: number; readonly write: number }
-  /** Map, and keep it mapped. */
+  /** Maps, and keeps the mapping. */
   | { readonly do: "keep"; readonly memory: MemoryAddress }
-  /** Overwrite what is kept with its first byte and 1. */
+  /** Overwrites the kept memory with its first byte plus 1. */
   | { readonly do: "increment" }
-  /** Send a pool and memory of it on to another importing process, which is to keep it. */
+  /** Sends a pool and its memory on to another importing process, which is to keep the memory. */
   | { readonly do: "forward"; readonly path: string; readonly memory: MemoryAddress }
-  /** Let a stream wait for an event, write behind it, and say whether that is done at once. */
+  /** Makes a stream wait for an event, writes behind it, and reports whether the write is done immediately. */
   | { readonly do: "write behind"; readonly memory: MemoryAddress; readonly event: string; readonly write: number }
-  /** Wait for what was written behind the event. */
+  /** Waits for the write behind the event. */
   | { readonly do: "finish" }
-  /** Use the memory on a second device: without access, with it, and when that was taken back. */
+  /** Uses the memory on a second device: without access, with access, and after the access is revoked. */
   | { readonly do: "use as peer"; readonly memory: MemoryAddress; readonly isGivenFirst: boolean }
-  /** Count what the process holds. */
+  /** Counts the process's resources. */
   | { readonly do: "count" }
   | { readonly do: "end" };
 
-/** Sends a value. The handles stay the caller's. */
+/** Sends a value. The caller keeps ownership of the handles. */
 export async function sendValue(
   socket: UnixSocket,
   value: unknown,
@@ -48,7 +49,7 @@ export async function sendValue(
   await socket.send(bytes, { handles });
 }
 
-/** Receives a value. The handles are the caller's. */
+/** Receives a value. The caller owns the handles. */
 export async function receiveValue<T>(socket: UnixSocket): Promise<{ value: T; handles: ShareableHandle[] }> {
   const header = await socket.receive(2 * Uint32Array.BYTES_PER_ELEMENT);
   const [byteLength, count] = new Uint32Array(header.bytes.buffer) as unknown as [number, number];
@@ -56,7 +57,7 @@ export async function receiveValue<T>(socket: UnixSocket): Promise<{ value: T; h
   return { value: JSON.parse(new TextDecoder().decode(bytes)), handles };
 }
 
-/** Asks for something and gives the answer. */
+/** Sends a task and returns the answer. */
 export async function ask<T>(
   socket: UnixSocket,
   task: ImporterTask,
@@ -66,13 +67,13 @@ export async function ask<T>(
   return (await receiveValue<T>(socket)).value;
 }
 
-/** What a worker does with an offer, as its metadata say. */
+/** The job that an offer's metadata give a worker. */
 export type Job =
-  & { /** The worker's name; all workers' unless given. */ readonly for?: string }
+  & { /** The worker's name; without it, the job is for all workers. */ readonly for?: string }
   & (
     | { readonly do: "use"; readonly expect: number; readonly write: number }
     | { readonly do: "hold"; readonly expect: number; readonly write?: number }
-    /** Map it several times by each of two connections, and free one after the other. */
+    /** Maps it several times through each of two connections, and frees one mapping after the other. */
     | { readonly do: "use at once"; readonly expect: number }
     | { readonly do: "let go" | "count" | "end" }
   );

@@ -1,6 +1,5 @@
 /**
- * Situations of cuda.core's tests of memory pools between processes, at the level of handles and export data. See
- * `memory_ipc_counterparts.md`.
+ * Cases of cuda.core's tests of memory pools between processes, with handles and export data. See `counterparts.md`.
  *
  * @module
  */
@@ -19,12 +18,12 @@ import { Gate } from "../../support/gate.ts";
 
 const byteLength = 10_000;
 
-/** A process that imports what it is told to. */
+/** A process that executes the import tasks that it receives. */
 interface ImporterProcess extends AsyncDisposable {
   readonly path: string;
   readonly child: ChildProcess;
   ask<T>(task: ImporterTask, pools?: readonly MemoryPool[]): Promise<T>;
-  /** Ends it, by its own will: fails unless it has given all back. */
+  /** Lets the process exit normally, and fails unless it released everything. */
   end(): Promise<void>;
 }
 
@@ -36,7 +35,7 @@ async function startImporters(driver: DriverUnderTest, count: number): Promise<A
       permissions: ["--allow-all"],
     });
     assertEquals(await child.nextLine(), "listens", await errorsOf(child));
-    // It listens to one at a time: who is never asked from here can be asked by another.
+    // The process serves one connection at a time. Connecting on the first request lets another process use it instead.
     let socket: UnixSocket | undefined;
     return {
       path,
@@ -87,7 +86,7 @@ for (const poolCount of [1, 3]) {
   testOnEachDriver(
     `20 buffers of ${
       poolCount === 1 ? "one pool" : "3 pools"
-    } go round 2 processes that have the pools, and 7 go to one`,
+    } are sent in turn to 2 processes that have imported the pools, and 7 to one process`,
     async (cuda, driver) => {
       const gpu = cuda.device(0);
       await using importers = await startImporters(driver, 2);
@@ -104,7 +103,7 @@ for (const poolCount of [1, 3]) {
         const task = { do: "use", memory: addressOf(buffer, pool), expect: 100 + job, write: job } as const;
         assert(await importer.ask(task), `Buffer ${job} arrives as it was`);
         assertEquals(await buffer.read(Uint8Array), new Uint8Array(byteLength).fill(job));
-        // By then each process has mapped of each pool.
+        // By then, each process has mapped memory of each pool.
         if (job % 12 === 6 || job % 12 === 7) counted.push(await importer.ask({ do: "count" }));
       }
       assertEquals(
@@ -136,7 +135,7 @@ for (const poolCount of [1, 3]) {
 
 for (const place of ["device", "host"] as const) {
   testOnEachDriver(
-    `a pool in ${place} memory and the data of a buffer are sent on, and stay good when who sent them on is gone`,
+    `a pool in ${place} memory and a buffer's data are forwarded, and stay valid after the forwarding process ends`,
     async (cuda, driver) => {
       const gpu = cuda.device(0);
       await using importers = await startImporters(driver, 2);
@@ -164,7 +163,7 @@ for (const place of ["device", "host"] as const) {
   );
 
   testOnEachDriver(
-    `another process writes ${place} memory of a pool behind an event of this one, whose host waits for nothing`,
+    `another process writes ${place} memory of a pool behind an event of this process, and its host does not wait`,
     async (cuda, driver) => {
       const gpu = cuda.device(0);
       await using importers = await startImporters(driver, 1);
@@ -201,9 +200,9 @@ for (const place of ["device", "host"] as const) {
 
 for (const isGivenFirst of [false, true]) {
   testOnEachDriver(
-    `access of a second device is not inherited by another process, which gives it ${
+    `another process does not inherit access of a second device, grants it ${
       isGivenFirst ? "before" : "after"
-    } it maps, and takes it back; the exporter's stays`,
+    } mapping and revokes it, and the exporter's access stays`,
     async (cuda, driver) => {
       const [owner, peer] = [cuda.device(1), cuda.device(0)];
       if (!peer.canAccessPeer(owner)) return;

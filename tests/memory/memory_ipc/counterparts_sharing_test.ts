@@ -1,6 +1,6 @@
 /**
- * Situations of cuda.core's tests of memory pools between processes, with an exporter and its importers. See
- * `memory_ipc_counterparts.md`.
+ * Cases of cuda.core's tests of memory pools between processes, with an exporter and its importers. See
+ * `counterparts.md`.
  *
  * @module
  */
@@ -21,10 +21,10 @@ import type { Job } from "./counterparts_messages.ts";
 import { Gate } from "../../support/gate.ts";
 
 const byteLength = 10_000;
-/** Milliseconds. */
-const patience = 20_000;
+/** In milliseconds. */
+const answerTimeout = 20_000;
 
-/** An exporter, and the processes that do what is offered to them. */
+/** An exporter, and worker processes that execute jobs on the offers that they receive. */
 class Workshop implements AsyncDisposable {
   readonly cuda: Cuda;
   readonly exporter: Exporter;
@@ -42,7 +42,7 @@ class Workshop implements AsyncDisposable {
     this.#pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   }
 
-  /** Starts a worker, which connects. */
+  /** Starts a worker process, which connects to the exporter. */
   async start(name: string): Promise<void> {
     const args = [this.#driver.name, this.exporter.path, name];
     this.#children.set(
@@ -52,7 +52,7 @@ class Workshop implements AsyncDisposable {
     assertEquals(await this.next(name), { connected: true });
   }
 
-  /** The next thing that a worker says. */
+  /** The next message that a worker prints. */
   async next(name: string): Promise<Record<string, unknown>> {
     const child = this.#children.get(name)!;
     const line = await child.nextLine();
@@ -64,8 +64,8 @@ class Workshop implements AsyncDisposable {
     return this.exporter.offer(name, buffer, { metadata: job as never });
   }
 
-  /** Tells a worker what needs no memory, and gives its answer. */
-  async tell(name: string, what: "let go" | "count" | "end"): Promise<Record<string, unknown>> {
+  /** Sends a worker a job that needs no memory, and returns its answer. */
+  async send(name: string, what: "let go" | "count" | "end"): Promise<Record<string, unknown>> {
     using nothing = this.#pool.allocate(1);
     const offer = this.offer(nothing, { do: what, for: name });
     const answer = await this.next(name);
@@ -74,9 +74,9 @@ class Workshop implements AsyncDisposable {
     return answer;
   }
 
-  /** Ends a worker, by its own will: fails unless it has given all back. */
+  /** Lets a worker exit normally, and fails unless it released everything. */
   async end(name: string): Promise<void> {
-    await this.tell(name, "end");
+    await this.send(name, "end");
     const child = this.#children.get(name)!;
     assertEquals(await child.ended, 0, await child.errors());
   }
@@ -127,12 +127,12 @@ for (const poolCount of [1, 3]) {
         await offer.ended();
         await assertFilled(buffer, job);
         if (job % 12 === 6 || job % 12 === 7) {
-          counted.push((await workshop.tell(worker, "count"))["resources"] as number);
+          counted.push((await workshop.send(worker, "count"))["resources"] as number);
         }
       }
       const [first, second, firstLater, secondLater] = counted as unknown as [number, number, number, number];
-      // Six jobs each lie between: an event or two more may be in use, something of each job may not.
-      assert(firstLater < first + 6 && secondLater < second + 6, `Who imports holds more and more: ${counted}`);
+      // There are six jobs between the two counts. One or two more events may be in use, but not one resource per job.
+      assert(firstLater < first + 6 && secondLater < second + 6, `The importer's resources grow: ${counted}`);
       for (const worker of workers) await workshop.end(worker);
       assertEquals(pools.map((pool) => pool.usage().used), pools.map(() => 0));
     },
@@ -140,7 +140,7 @@ for (const poolCount of [1, 3]) {
 }
 
 testOnEachDriver(
-  "two buffers of one pool, offered before anybody connects, are held by two processes, and go when both let go",
+  "two buffers of one pool, offered before any process connects, are held by two processes and freed after both releases",
   async (cuda, driver) => {
     await using workshop = new Workshop(cuda, driver);
     using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
@@ -159,8 +159,8 @@ testOnEachDriver(
     await workshop.start("second");
     assertEquals(await workshop.next("second"), { name: "left again", isRight: true });
     assertEquals(await workshop.next("second"), { name: "right again", isRight: true });
-    // What a worker prints may come before what it tells the exporter.
-    await waitUntil(() => workshop.exporter.leases.length === 4, { signal: AbortSignal.timeout(patience) });
+    // A worker may print before its release reaches the exporter.
+    await waitUntil(() => workshop.exporter.leases.length === 4, { signal: AbortSignal.timeout(answerTimeout) });
     assertEquals(workshop.exporter.leases.map(({ name, state }) => `${name}: ${state}`).sort(), [
       "left again: held",
       "left: held",
@@ -172,11 +172,11 @@ testOnEachDriver(
     const { used } = pool.usage();
     left.free();
     right.free();
-    await workshop.tell("first", "let go");
+    await workshop.send("first", "let go");
     await Promise.all(offers.slice(0, 2).map((offer) => offer.ended()));
     cuda.device(0).synchronize();
     assertEquals(pool.usage().used, used, "The second process holds both");
-    await workshop.tell("second", "let go");
+    await workshop.send("second", "let go");
     await Promise.all(offers.map((offer) => offer.ended()));
     cuda.device(0).synchronize();
     assertEquals([pool.usage().used, workshop.exporter.leases], [0, []]);
@@ -185,7 +185,7 @@ testOnEachDriver(
 );
 
 testOnEachDriver(
-  "a buffer that one process maps six times at once by two connections is mapped once, until the last is freed",
+  "a buffer that one process maps six times through two connections is mapped once, until the last free",
   async (cuda, driver) => {
     await using workshop = new Workshop(cuda, driver);
     using devicePool = cuda.device(0).createPool({ handleType: "posix-fd" });
@@ -197,7 +197,7 @@ testOnEachDriver(
       buffer.fill(7);
       const offer = workshop.offer(buffer, { do: "use at once", expect: 7 });
       assertEquals(await workshop.next("first"), { name: offer.name, addresses: 1, areRight: true });
-      // A second offer of the memory, of part of it even, is no second mapping, and outlasts the first.
+      // A second offer of the memory, or of part of it, makes no second mapping and outlives the first.
       const [whole, part] = [
         workshop.offer(buffer, { do: "hold", expect: 7 }),
         workshop.offer(buffer.subarray(4096), { do: "hold", expect: 7 }),
@@ -209,7 +209,7 @@ testOnEachDriver(
       whole.withdraw();
       await offer.ended();
       assertEquals(workshop.exporter.leases.length, 2);
-      await workshop.tell("first", "let go");
+      await workshop.send("first", "let go");
       await whole.ended();
       part.withdraw();
       await part.ended();
@@ -219,7 +219,7 @@ testOnEachDriver(
   },
 );
 
-testOnEachDriver("memory that comes again in the same place is seen as it is now", async (cuda, driver) => {
+testOnEachDriver("memory reallocated at the same address is imported with its new contents", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   await workshop.start("first");
@@ -237,7 +237,7 @@ testOnEachDriver("memory that comes again in the same place is seen as it is now
   await workshop.end("first");
 });
 
-testOnEachDriver("what is offered while it is being written is read when it is written", async (cuda, driver) => {
+testOnEachDriver("a buffer offered during a write is read after the write", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
@@ -249,7 +249,7 @@ testOnEachDriver("what is offered while it is being written is read when it is w
   gate.hold(stream);
   buffer.fill(2);
   const offer = workshop.offer(buffer, { do: "use", expect: 2, write: 3 });
-  await waitUntil(() => offer.leases.length === 1, { signal: AbortSignal.timeout(patience) });
+  await waitUntil(() => offer.leases.length === 1, { signal: AbortSignal.timeout(answerTimeout) });
   assert(!stream.query(), "It is not written when it is mapped");
   gate.open();
   assertEquals(await workshop.next("first"), { name: offer.name, isRight: true, pools: 1 });
@@ -259,7 +259,7 @@ testOnEachDriver("what is offered while it is being written is read when it is w
   await workshop.end("first");
 });
 
-testOnEachDriver("a process that is killed with what it was offered leaves nothing", async (cuda, driver) => {
+testOnEachDriver("a process killed while it holds an offer leaves nothing behind", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   const [held, seen] = [allocateFilled(pool, 1), allocateFilled(pool, 2)];
@@ -278,7 +278,7 @@ testOnEachDriver("a process that is killed with what it was offered leaves nothi
 });
 
 testOnEachDriver(
-  "what cannot be offered leaves nothing: its name is free, and nobody is told",
+  "a refused offer leaves nothing: its name stays free, and no importer receives it",
   async (cuda, driver) => {
     await using workshop = new Workshop(cuda, driver);
     const { exporter } = workshop;
@@ -287,7 +287,7 @@ testOnEachDriver(
     using buffer = allocateFilled(pool, 5);
     using ownPool = gpu.createPool();
     using own = ownPool.allocate(byteLength);
-    using loose = gpu.allocate(byteLength);
+    using unpooled = gpu.allocate(byteLength);
     using handle = pool.exportHandle();
     using imported = gpu.importPool(handle);
     using mapped = imported.importPointer(buffer.exportPointer(), byteLength);
@@ -299,7 +299,7 @@ testOnEachDriver(
       () => exporter.offer("name", own),
       () => exporter.offer("name", ownPool),
       () => exporter.offer("name", gpu.defaultPool),
-      () => exporter.offer("name", loose),
+      () => exporter.offer("name", unpooled),
       () => exporter.offer("name", mapped),
       () => exporter.offer("name", imported as never),
       () => exporter.offer("name", freed),
@@ -325,7 +325,7 @@ testOnEachDriver(
     assertThrows(() => exporter.offer("name", buffer.subarray(100)), RangeError, "there is an offer of this name");
     const remote = (await importer.offers().next()).value!;
     assertEquals([remote.name, remote.byteLength, offer.byteLength], ["name", byteLength, byteLength]);
-    // What was refused keeps nothing from the next, which importers of this very process may use as well.
+    // A refused offer must not affect the next one, which importers of this same process may also use.
     using here = await remote.map();
     await assertFilled(here, 5);
     here.free();
@@ -337,36 +337,39 @@ testOnEachDriver(
   },
 );
 
-testOnEachDriver("a process takes frames of its own channel, also before they are written", async (cuda, driver) => {
-  await using workshop = new Workshop(cuda, driver);
-  const gpu = cuda.device(0);
-  using stream = gpu.createStream({ nonBlocking: true });
-  using gate = new Gate(cuda);
-  using pool = gpu.createPool({ handleType: "posix-fd" });
-  await using producer = workshop.exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 100, stream });
-  await using importer = await Importer.connect(cuda, workshop.exporter.path);
-  await using consumer = await importer.channel("frames");
-  gate.hold(stream);
-  const values = [1, 2, 3];
-  const received: number[] = [];
-  const sending = (async () => {
-    for (const value of values) {
-      const slot = await producer.reserve();
-      slot.buffer.fill(value, stream);
-      producer.send(slot, { stream });
-    }
-    producer.end();
-  })();
-  const receiving = (async () => {
-    for await (const slot of consumer) {
-      received.push((await slot.buffer.read(Uint8Array, { length: 1 }))[0]!);
-      slot.release();
-    }
-  })();
-  await waitUntil(() => producer.sent > 0, { signal: AbortSignal.timeout(patience) });
-  await nextTurn();
-  assertEquals([received, stream.query()], [[], false]);
-  gate.open();
-  await Promise.all([sending, receiving]);
-  assertEquals(received, values);
-});
+testOnEachDriver(
+  "a process receives the frames of its own channel, even before they are written",
+  async (cuda, driver) => {
+    await using workshop = new Workshop(cuda, driver);
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream({ nonBlocking: true });
+    using gate = new Gate(cuda);
+    using pool = gpu.createPool({ handleType: "posix-fd" });
+    await using producer = workshop.exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 100, stream });
+    await using importer = await Importer.connect(cuda, workshop.exporter.path);
+    await using consumer = await importer.channel("frames");
+    gate.hold(stream);
+    const values = [1, 2, 3];
+    const received: number[] = [];
+    const sending = (async () => {
+      for (const value of values) {
+        const slot = await producer.reserve();
+        slot.buffer.fill(value, stream);
+        producer.send(slot, { stream });
+      }
+      producer.end();
+    })();
+    const receiving = (async () => {
+      for await (const slot of consumer) {
+        received.push((await slot.buffer.read(Uint8Array, { length: 1 }))[0]!);
+        slot.release();
+      }
+    })();
+    await waitUntil(() => producer.sent > 0, { signal: AbortSignal.timeout(answerTimeout) });
+    await nextTurn();
+    assertEquals([received, stream.query()], [[], false]);
+    gate.open();
+    await Promise.all([sending, receiving]);
+    assertEquals(received, values);
+  },
+);

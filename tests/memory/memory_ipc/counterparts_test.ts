@@ -1,6 +1,5 @@
 /**
- * Situations of cuda.core's tests of memory pools between processes that one process can be put in. See
- * `memory_ipc_counterparts.md`.
+ * Cases of cuda.core's tests of memory pools between processes that need only one process. See `counterparts.md`.
  *
  * @module
  */
@@ -47,7 +46,7 @@ function allocateFilled(cuda: Cuda, pool: MemoryPool, byte: number): DeviceBuffe
 const assertFilled = (buffer: DeviceBuffer, byte: number) =>
   assertEquals(buffer.readSync(Uint8Array), new Uint8Array(buffer.byteLength).fill(byte));
 
-test("what is made by others cannot be made by hand", async () => {
+test("objects made by the library have no public constructors", async () => {
   const uses: Readonly<Record<string, (made: never) => unknown>> = {
     ShareableHandle: () => {},
     ImportedMemoryPool: () => {},
@@ -76,7 +75,7 @@ test("what is made by others cannot be made by hand", async () => {
 
 for (const place of places) {
   testOnEachDriver(
-    `a handle that was closed imports nothing, also of a pool in ${place} memory that is known`,
+    `a closed handle imports nothing, even if the pool in ${place} memory is already imported`,
     (cuda) => {
       using pool = createPool(cuda, place);
       using buffer = allocateFilled(cuda, pool, 3);
@@ -92,7 +91,7 @@ for (const place of places) {
   );
 
   testOnEachDriver(
-    `data of a pool in ${place} memory that are mapped twice are one mapping, which two frees end`,
+    `export data of a pool in ${place} memory, imported twice, are one mapping that two frees unmap`,
     (cuda) => {
       const gpu = cuda.device(0);
       using pool = createPool(cuda, place);
@@ -124,7 +123,7 @@ for (const place of places) {
   );
 
   testOnEachDriver(
-    `an imported pool in ${place} memory allocates nothing, and is no device's current one`,
+    `an imported pool in ${place} memory cannot allocate, or be a device's current pool`,
     (cuda, { name }) => {
       const gpu = cuda.device(0);
       using pool = createPool(cuda, place);
@@ -149,7 +148,7 @@ for (const place of places) {
     },
   );
 
-  testOnEachDriver(`sharing a pool in ${place} memory leaves nothing behind in 20 rounds`, (cuda) => {
+  testOnEachDriver(`20 rounds of sharing a pool in ${place} memory leave nothing behind`, (cuda) => {
     const gpu = cuda.device(0);
     const share = () => {
       using pool = createPool(cuda, place);
@@ -170,20 +169,23 @@ for (const place of places) {
   });
 }
 
-testOnEachDriver("a pool that was given up maps nothing, also what another import of it has mapped", (cuda) => {
-  using pool = createPool(cuda, "device");
-  using buffer = allocateFilled(cuda, pool, 3);
-  using handle = pool.exportHandle();
-  using imported = cuda.device(0).importPool(handle);
-  using givenUp = cuda.device(0).importPool(handle);
-  using mapped = imported.importPointer(buffer.exportPointer(), byteLength);
-  givenUp[Symbol.dispose]();
-  assertThrows(() => givenUp.importPointer(buffer.exportPointer(), byteLength), ReferenceError, "it was disposed");
-  assertFilled(mapped, 3);
-});
+testOnEachDriver(
+  "a disposed import of a pool maps nothing, even if another import of the pool has mapped it",
+  (cuda) => {
+    using pool = createPool(cuda, "device");
+    using buffer = allocateFilled(cuda, pool, 3);
+    using handle = pool.exportHandle();
+    using imported = cuda.device(0).importPool(handle);
+    using givenUp = cuda.device(0).importPool(handle);
+    using mapped = imported.importPointer(buffer.exportPointer(), byteLength);
+    givenUp[Symbol.dispose]();
+    assertThrows(() => givenUp.importPointer(buffer.exportPointer(), byteLength), ReferenceError, "it was disposed");
+    assertFilled(mapped, 3);
+  },
+);
 
 testOnEachDriver(
-  "what is no handle and no export data is refused by name, and the driver is not asked",
+  "errors for invalid handles and export data name the value, and the driver is not called",
   (_, underTest) => {
     const calls: PropertyKey[] = [];
     const driver = underTest.open();
@@ -221,7 +223,7 @@ testOnEachDriver(
   },
 );
 
-/** A driver whose calls are noted by name. */
+/** A driver that records the names of its calls. */
 function spyOn(driver: Driver, calls: PropertyKey[]): Driver {
   return new Proxy(driver, {
     get(target, name) {
@@ -235,7 +237,7 @@ function spyOn(driver: Driver, calls: PropertyKey[]): Driver {
   });
 }
 
-testOnEachDriver("a clone or the JSON of what is shared holds nothing that it could be reached by", (cuda) => {
+testOnEachDriver("a structured clone or the JSON of shared objects gives no access to them", (cuda) => {
   const gpu = cuda.device(0);
   using pool = createPool(cuda, "device");
   using buffer = pool.allocate(64);
@@ -251,7 +253,7 @@ testOnEachDriver("a clone or the JSON of what is shared holds nothing that it co
   for (const shared of [pool, buffer, imported, mapped]) assertThrows(() => JSON.stringify(shared), TypeError);
 });
 
-testOnEachDriver("a pool is what its handle says, whatever had the descriptor's number before", (cuda) => {
+testOnEachDriver("a pool is identified by its handle, even if the descriptor's number was used before", (cuda) => {
   const gpu = cuda.device(0);
   const numbers = new Set<number>();
   for (const place of [...places, ...places]) {
@@ -269,7 +271,7 @@ testOnEachDriver("a pool is what its handle says, whatever had the descriptor's 
   assert(numbers.size < 4, "Numbers come again");
 });
 
-testOnEachDriver("after each refusal, what is genuine is imported", (cuda) => {
+testOnEachDriver("after each refusal, a valid handle and valid export data are imported", (cuda) => {
   const gpu = cuda.device(0);
   using pool = createPool(cuda, "device");
   using other = createPool(cuda, "device");
@@ -300,7 +302,7 @@ testOnEachDriver("after each refusal, what is genuine is imported", (cuda) => {
   }
 });
 
-testOnEachDriver("imported memory is not exported again, and the exporter's data stay good", (cuda) => {
+testOnEachDriver("imported memory cannot be exported again, and the exporter's data stay valid", (cuda) => {
   const gpu = cuda.device(0);
   using pool = createPool(cuda, "device");
   using buffer = allocateFilled(cuda, pool, 8);
@@ -316,11 +318,11 @@ testOnEachDriver("imported memory is not exported again, and the exporter's data
 });
 
 testOnEachDriver(
-  "a duplicate of the descriptor serves when the handle is gone; each is closed by its owner",
+  "a duplicate of the descriptor works after the handle is disposed, and each is closed by its owner",
   (cuda) => {
     using pool = createPool(cuda, "device");
     using buffer = allocateFilled(cuda, pool, 8);
-    // What a driver keeps of the first time is not counted.
+    // The resources that a driver keeps after first use are not counted.
     for (let round = 0; round < 2; round++) {
       const before = countResources();
       const handle = pool.exportHandle();
@@ -341,7 +343,7 @@ testOnEachDriver(
 );
 
 testOnEachDriver(
-  "a handle that was closed keeps a message from being sent, and the good one beside it open",
+  "a message with a closed handle is not sent, and a valid handle beside it stays open",
   async (cuda) => {
     using pool = createPool(cuda, "device");
     using good = pool.exportHandle();
@@ -365,7 +367,7 @@ testOnEachDriver(
 );
 
 testOnEachDriver(
-  "access to an imported pool is given, asked for and taken back; the exporter's stays",
+  "access to an imported pool is granted, queried and revoked, without affecting the exporter's access",
   async (cuda) => {
     const [peer, owner] = [cuda.device(0), cuda.device(1)];
     if (!peer.canAccessPeer(owner)) return;
@@ -398,29 +400,40 @@ testOnEachDriver(
 );
 
 for (const { name, skip } of driversUnderTest) {
-  test(`a process with no descriptor left says so, loses none, and shares again when there are some [${name}]`, {
-    skip,
-  }, async () => {
-    await using child = startScript("children/memory/counterpart_few_descriptors.ts", [name], {
-      permissions: ["--allow-all"],
-      descriptorLimit: 200,
-    });
-    const lines: string[] = [];
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
-    assertEquals(await child.ended, 0, await child.errors());
-    const [before, create, exported, imported, left, after] = lines as [string, string, string, string, string, string];
-    assertEquals([before, left, after], ["before: 4", "left: ", "after: 4"]);
-    // What a call needs descriptors for, each driver decides.
-    const answer = name === "software"
-      ? /^\w+: CudaError cudaErrorOperatingSystem Cannot .*EMFILE.*; the process may have run out of file descriptors: .* ulimit -n/
-      : /^\w+: (none$|CudaError cudaError\w+ Cannot )/;
-    for (const line of [create, exported, imported]) assertMatch(line, answer);
-  });
+  test(
+    `a process without free descriptors fails with the reason, leaks none, and shares again once there are some [${name}]`,
+    {
+      skip,
+    },
+    async () => {
+      await using child = startScript("children/memory/counterpart_few_descriptors.ts", [name], {
+        permissions: ["--allow-all"],
+        descriptorLimit: 200,
+      });
+      const lines: string[] = [];
+      for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) lines.push(line);
+      assertEquals(await child.ended, 0, await child.errors());
+      const [before, create, exported, imported, left, after] = lines as [
+        string,
+        string,
+        string,
+        string,
+        string,
+        string,
+      ];
+      assertEquals([before, left, after], ["before: 4", "left: ", "after: 4"]);
+      // Drivers differ in which calls need descriptors.
+      const answer = name === "software"
+        ? /^\w+: CudaError cudaErrorOperatingSystem Cannot .*EMFILE.*; the process may have run out of file descriptors: .* ulimit -n/
+        : /^\w+: (none$|CudaError cudaError\w+ Cannot )/;
+      for (const line of [create, exported, imported]) assertMatch(line, answer);
+    },
+  );
 }
 
 for (const place of places) {
   testSoftware(
-    `threads and Cuda objects of one process map ${place} memory of it at once, each apart`,
+    `threads and Cuda objects of one process map its ${place} memory at the same time, independently`,
     async (cuda) => {
       using pool = createPool(cuda, place);
       using buffer = allocateFilled(cuda, pool, 6);
@@ -449,12 +462,12 @@ for (const place of places) {
   );
 }
 
-/** What is held for the sake of sharing: what the runtime has for a thread goes some time after it. */
+/** The resources held for sharing. A thread's own resources are released some time after it ends. */
 function countSharing(): Resources {
   return new Map([...countResources()].filter(([kind]) => ["memfd", "mapping", "pidfd"].includes(kind)));
 }
 
-/** What a thread says, once it has ended. */
+/** Runs a thread to its end and returns what it posted. */
 function runThread(path: string, workerData: unknown): Promise<unknown> {
   const worker = new Worker(new URL(path, new URL("../../", import.meta.url)), { workerData });
   return new Promise((resolve, reject) => {
