@@ -788,7 +788,7 @@ export class SoftwareDriver implements Driver {
       block: [blockX, blockY, blockZ],
       sharedMemoryBytes,
       parameters: new Uint8Array(view.buffer),
-    }, { window: this.#linearMemory, device: loadedFor });
+    }, { linearMemory: this.#linearMemory, device: loadedFor });
     this.#scheduler.enqueue(target, run, { release });
   }
 

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { compilePtx, faultKind } from "../../src/software/compiler/compile.ts";
 import { allocate, Fault, firstBodyLine, load, testModule } from "./compiler_device.ts";
-import { randomNumbers } from "./instructions/operations.ts";
+import { randomNumbers } from "./instructions/references.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";
 import { isLong, test } from "../support/test.ts";
 

@@ -12,7 +12,7 @@ import { instructionSet } from "../../src/software/compiler/instructions/instruc
 import type { InstructionSet } from "../../src/software/compiler/typing/instruction_set.ts";
 import { boundsTable } from "../../src/software/compiler/addresses.ts";
 import { BlockScheduler } from "../../src/software/execution/block_scheduler.ts";
-import { type ContextField, contextFields, contextOffset } from "../../src/software/compiler/launch_context.ts";
+import { type LaunchField, launchFieldOffset, launchFields } from "../../src/software/compiler/launch_record.ts";
 
 /** The arguments of `device.fault`. */
 export class Fault extends Error {
@@ -41,7 +41,7 @@ const memory = new WebAssembly.Memory({ initial: 65536, maximum: 65536, shared: 
 const granules = 2 ** 23;
 const allocations = new Uint32Array(memory.buffer, places.bounds, granules);
 const lengths = new Uint32Array(memory.buffer, places.bounds + boundsTable.lengths, granules);
-const launch = new Int32Array(memory.buffer, places.launch, contextFields.length);
+const launch = new Int32Array(memory.buffer, places.launch, launchFields.length);
 let heapEnd = places.heap;
 
 /** No test's kernel executes as many steps. */
@@ -164,8 +164,8 @@ export function load(
     });
     const count = block[0] * block[1] * block[2];
     const saved = places.local + count * kernel.localBytes;
-    const set = (fields: Partial<Record<ContextField, number>>) => {
-      for (const [field, value] of Object.entries(fields)) launch[contextOffset(field as ContextField) / 4] = value;
+    const set = (fields: Partial<Record<LaunchField, number>>) => {
+      for (const [field, value] of Object.entries(fields)) launch[launchFieldOffset(field as LaunchField) / 4] = value;
     };
     const { parameters: packed, shared, local, bounds, threads } = places;
     set({ parameters: packed, shared, localMemory: local, bounds, threads, savedRegisters: saved });
@@ -233,7 +233,7 @@ function runGangs(
   { gangs, threads }: GangExports,
   kernel: GangKernel,
   { grid, block, set }: Required<Pick<RunOptions, "grid" | "block">> & {
-    set(fields: Partial<Record<ContextField, number>>): void;
+    set(fields: Partial<Record<LaunchField, number>>): void;
   },
 ): void {
   const count = kernel.hasBarriers ? block[0] * block[1] * block[2] : kernel.width;

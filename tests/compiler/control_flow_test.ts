@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { allocate, loadKernel, runBody, testModule } from "./compiler_device.ts";
-import { randomNumbers } from "./instructions/operations.ts";
+import { randomNumbers } from "./instructions/references.ts";
 import { isLong, test } from "../support/test.ts";
 
 function words(...values: number[]): DataView {

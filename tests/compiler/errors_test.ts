@@ -6,7 +6,7 @@ import { kernelSignatures } from "../../src/ptx/kernel_signature.ts";
 import { compilePtx, PtxVersionError } from "../../src/software/compiler/compile.ts";
 import { instructions } from "../../src/software/compiler/instructions/instructions.ts";
 import { firstBodyLine, testModule } from "./compiler_device.ts";
-import { randomNumbers } from "./instructions/operations.ts";
+import { randomNumbers } from "./instructions/references.ts";
 import { isLong, test } from "../support/test.ts";
 
 const refused: readonly [body: string, message: RegExp][] = [

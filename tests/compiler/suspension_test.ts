@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { compilePtx } from "../../src/software/compiler/compile.ts";
 import { allocate, load } from "./compiler_device.ts";
-import { randomNumbers } from "./instructions/operations.ts";
+import { randomNumbers } from "./instructions/references.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";
 import { isLong, test } from "../support/test.ts";
 

@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { test } from "node:test";
-import { randomNumbers } from "./instructions/operations.ts";
+import { randomNumbers } from "./instructions/references.ts";
 import { runThreads, upTo } from "./threads.ts";
 
 const next = randomNumbers(0x1d87_2b41_9e3a_55c7n);

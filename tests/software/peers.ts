@@ -1,5 +1,5 @@
 /**
- * A second process with its own software driver, for tests of sharing between two processes.
+ * A second process with a software driver of its own, for tests of what two processes share.
  *
  * @module
  */
@@ -13,18 +13,15 @@ import { startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 
-/** The second process. */
+/** The other process. */
 export interface SoftwarePeer extends AsyncDisposable {
-  /**
-   * Calls a method of its driver, or another function of `children/software/software_peer.ts`. Errors are thrown with
-   * their code.
-   */
+  /** Calls a method of its driver, or another function of `children/software/software_peer.ts`. An error is thrown by its code. */
   call(name: string, ...args: readonly unknown[]): Promise<unknown>;
-  /** Ends the process with SIGKILL. */
+  /** Ends it with SIGKILL. */
   kill(): Promise<void>;
 }
 
-/** Starts a second process. */
+/** Starts one. */
 export async function startSoftwarePeer(): Promise<SoftwarePeer> {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
   await using stack = new AsyncDisposableStack();
@@ -48,7 +45,7 @@ export async function startSoftwarePeer(): Promise<SoftwarePeer> {
   };
 }
 
-/** Declares a test with a driver and a second process. Fails if a resource is left behind. */
+/** A test with a driver and a second process, of which nothing may be left afterwards. */
 export function testWithPeer(
   name: string,
   body: (driver: SoftwareDriver, peer: SoftwarePeer) => void | Promise<void>,
@@ -64,7 +61,7 @@ export function testWithPeer(
   };
   leakTest(name, () => run(body), {
     skip: shimRefusal(),
-    // Resources that sockets and children take once are created before the count.
+    // What sockets and children take once is taken before the count.
     warmUp: async () => {
       warmedUp ??= run(() => {});
       await warmedUp;

@@ -13,7 +13,7 @@ function messageOf(code: keyof typeof cudaErrorNumbers, hint?: string): string {
   return (cannot("do it", new CudaError(cudaErrorNumbers[code], "cudaCall"), hint) as CudaError).message;
 }
 
-test("errors after which CUDA's header says that the process must end are losses", { skip: withoutHeaders }, () => {
+test("an error of which CUDA's header says that the process must end is a loss", { skip: withoutHeaders }, () => {
   const header = readFileSync(join(cudaHeaders!, "driver_types.h"), "utf8");
   const described = [...header.matchAll(/\/\*\*((?:(?!\*\/)[^])*)\*\/\s*(cudaError\w+)\s*=\s*(\d+)/g)];
   const final = described.filter(([, comment]) => /must be\s+\*?\s*terminated/.test(comment!));
@@ -21,7 +21,7 @@ test("errors after which CUDA's header says that the process must end are losses
   for (const [, , name, number] of final) assert(isLoss(new CudaError(Number(number), "cudaCall")), name);
 });
 
-test("the caller's advice is appended unless the error has its own", () => {
+test("what to try is what the caller knows, but where the error itself says more", () => {
   const hint = "try that";
   const failed = "Cannot do it: cudaCall failed: cudaError";
   assertEquals(messageOf("cudaErrorInvalidValue"), `${failed}InvalidValue (1)`);
@@ -35,7 +35,7 @@ test("the caller's advice is appended unless the error has its own", () => {
   }
 });
 
-test("details added to an error follow the driver's message", () => {
+test("who says more of an error begins from what the driver gave", () => {
   const given = new CudaError(1, "cudaCall");
   assert(driverErrorOf(cannot("do a part of it", given, "try that")) === given);
   assert(driverErrorOf(given) === given);

@@ -1,5 +1,5 @@
 /**
- * The drivers under test. Every test above the `Driver` interface runs on each of them.
+ * The drivers under test: every test of what lies above the seam runs on each of them.
  *
  * @module
  */
@@ -15,18 +15,18 @@ import { test } from "./test.ts";
 /** A driver that tests run on. */
 export interface DriverUnderTest {
   readonly name: string;
-  /** Why it cannot be tested here, or false. */
+  /** Why it cannot be tested here; false where it can. */
   readonly skip: string | false;
-  /** Number of conformance rows that one process may run. */
+  /** Rows of the conformance table that one process may run. */
   readonly rowsTogether: number;
-  /** Whether rows in one process use the same devices, on which earlier rows may leave state. */
+  /** Whether rows in one process have the same devices, of which those before may leave something. */
   readonly rowsShareDevices: boolean;
   open(): Driver;
 }
 
 const noGpu = reasonWithoutGpu();
 
-/** All drivers. Those for a GPU are skipped without a GPU. */
+/** All of them; those of a GPU are skipped where there is none. */
 export const driversUnderTest: readonly DriverUnderTest[] = [
   {
     name: "software",
@@ -39,15 +39,13 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
   onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),
 ];
 
-/** The requirements of a test. */
+/** What a test may need to run at all. */
 export interface TestNeeds {
-  /** Number of devices, by default 1. */
+  /** Devices; 1 unless given. */
   devices?: number;
 }
 
-/**
- * Declares a test of the public objects on each driver. Fails if a resource is left behind; see `assertLeavesNothing`.
- */
+/** A test of the public objects, on each driver, which may leave nothing behind: see `assertLeavesNothing`. */
 export function testOnEachDriver(
   name: string,
   body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
@@ -77,7 +75,7 @@ function reasonWithoutGpu(): string | false {
   }
 }
 
-/** Why a test that needs this many devices cannot run, or false. */
+/** Why a test that needs so many devices cannot run; false where it can. */
 export function tooFewDevices(driver: DriverUnderTest, devices: number): string | false {
   if (devices === 1) return false;
   const opened = driver.open();

@@ -1,15 +1,16 @@
 /**
- * Mutations of PTX source. Each splits the source into words and changes some. The result is usually malformed.
+ * Ways to spoil PTX text: each takes a text apart, changes it somewhere, and returns what is malformed most often, and
+ * well-formed sometimes.
  */
 
-/** Random numbers that are the same in every run. */
+/** Numbers that are the same in every run. */
 export interface Random {
-  /** Returns an integer from 0 to `limit` - 1. */
+  /** From 0 to one less than `limit`. */
   below(limit: number): number;
   pick<Item>(items: readonly Item[]): Item;
 }
 
-/** Returns a generator for a source by its name, so that the numbers do not depend on how many sources there are. */
+/** A generator of its own for each text, so that none depends on how many there are. */
 export function randomFor(name: string): Random {
   let state = 0x811c_9dc5;
   for (const character of name) state = Math.imul(state ^ character.codePointAt(0)!, 0x0100_0193);
@@ -22,12 +23,12 @@ export function randomFor(name: string): Random {
   return { below, pick: (items) => items[below(items.length)]! };
 }
 
-/** Splits a string into words, numbers, single punctuation marks and runs of white space, without omissions. */
+/** A text in its words, numbers, single marks and stretches of space, none left out. */
 export function wordsOf(text: string): string[] {
   return text.match(/[\w$%.]+|\s+|[^\w\s]/g)!;
 }
 
-/** Changes the words in place. `vocabulary` has words of this and other sources. */
+/** Changes the words in place. `vocabulary` is words from this and other texts. */
 type Mutation = (words: string[], options: { random: Random; vocabulary: readonly string[] }) => void;
 
 const numbers = [
@@ -60,7 +61,7 @@ const opcodes =
     "tanh testp trap vote xor").split(" ");
 const marks = [...'{}()[]<>,;:@!|=+-_%."/*\\#\0\r\u00e9\u{1f600}\ud800', "//", "/*", "*/", "::", "@!", "\n"];
 
-/** By name, for the messages of failed tests. */
+/** By name, for the message of a test that fails. */
 const mutations: Readonly<Record<string, Mutation>> = {
   "a word left out": (words, { random }) => {
     words.splice(random.below(words.length), 1);
@@ -135,7 +136,7 @@ const mutations: Readonly<Record<string, Mutation>> = {
   },
 };
 
-/** Replaces the first matching word, searching from a random word on. */
+/** Replaces the first word that fits, looking from some word on. */
 function replaceOne(
   words: string[],
   { random, pattern, by }: { random: Random; pattern: RegExp; by: (word: string) => string },
@@ -157,7 +158,7 @@ function lineStart(words: readonly string[], random: Random): number {
   return words.length;
 }
 
-/** Applies one to three mutations in succession. */
+/** One to three mutations, one after another. */
 export function mutate(
   words: readonly string[],
   options: { random: Random; vocabulary: readonly string[] },

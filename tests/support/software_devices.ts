@@ -3,15 +3,15 @@ import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { type SkipReason, test } from "./test.ts";
 
-/** The devices of a test. */
+/** What the devices of a test are like. */
 export interface Devices {
   devices?: number;
   peers?: boolean;
-  /** Why the test cannot run here. */
+  /** Why it cannot be tested here. */
   skip?: SkipReason;
 }
 
-/** Declares a test that needs the software device, or looks below the public objects. */
+/** A test of what can only be arranged on the software device, or that is seen below the public objects. */
 export function testSoftware(
   name: string,
   body: (cuda: Cuda, driver: SoftwareDriver) => void | Promise<void>,

@@ -2,9 +2,9 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { waitUntil, whenDone } from "../../src/support/waiting/waiting.ts";
 
-/** Milliseconds that a turn of the fake event loop takes. */
+/** As long as a turn of the stand-in for the event loop takes. */
 const turnMilliseconds = 0.25;
-/** Turns in which conditions are polled eagerly: two milliseconds. */
+/** Turns in which waits are looked at eagerly: two milliseconds of them. */
 const eagerTurns = 8;
 
 interface Globals {
@@ -13,7 +13,7 @@ interface Globals {
   clearTimeout(timer: number | undefined): void;
 }
 
-/** Replaces the event loop and the clock until it is disposed. It advances only on request. */
+/** Stands in for the event loop and the clock until it is disposed. It goes on when it is told to. */
 class ManualEventLoop implements Disposable {
   readonly #turns: (() => void)[] = [];
   readonly #timers = new Map<number, { readonly callback: () => void; readonly due: number }>();
@@ -46,8 +46,8 @@ class ManualEventLoop implements Disposable {
     return { turns: this.#turns.length, timers: this.#timers.size };
   }
 
-  /** Runs the next turn's callback, or else the next timer's. Throws if nothing is scheduled. */
-  advance(): void {
+  /** Takes what is scheduled for the next turn, or else the next timer; fails where there is nothing. */
+  goOn(): void {
     const turn = this.#turns.shift();
     if (turn !== undefined) {
       this.#now += turnMilliseconds;
@@ -61,12 +61,12 @@ class ManualEventLoop implements Disposable {
     callback();
   }
 
-  /** Advances until pending conditions are polled only once a millisecond. */
-  advanceToSlowPolling(): void {
-    while (this.scheduled.turns > 0) this.advance();
+  /** Lets waits that are pending grow old, until they are looked at once in a millisecond. */
+  becomePatient(): void {
+    while (this.scheduled.turns > 0) this.goOn();
   }
 
-  /** Fails unless everything scheduled has run or was cancelled. */
+  /** Everything that was begun must have come to its end. */
   [Symbol.dispose](): void {
     this.#stack.dispose();
     assertEquals(this.scheduled, { turns: 0, timers: 0 });
@@ -75,83 +75,82 @@ class ManualEventLoop implements Disposable {
 
 function nothing(): void {}
 
-test("a condition met or failed at the first poll is reported immediately, and nothing is scheduled", () => {
+test("what is done at the first look, or fails there, is told at once, and nothing is scheduled", () => {
   using loop = new ManualEventLoop();
-  const notified: unknown[][] = [];
-  const cancel = whenDone(() => true, (...given) => notified.push(given));
-  assertEquals(notified, [[undefined]]);
+  const told: unknown[][] = [];
+  const cancel = whenDone(() => true, (...given) => told.push(given));
+  assertEquals(told, [[undefined]]);
   const failure = new Error("lost");
   whenDone(() => {
     throw failure;
-  }, (...given) => notified.push(given));
-  assertEquals(notified[1], [failure]);
+  }, (...given) => told.push(given));
+  assertEquals(told[1], [failure]);
   cancel();
-  assertEquals([notified.length, loop.scheduled], [2, { turns: 0, timers: 0 }]);
+  assertEquals([told.length, loop.scheduled], [2, { turns: 0, timers: 0 }]);
 });
 
-test("a condition is polled every turn for two milliseconds, and then once a millisecond", () => {
+test("a wait is looked at in every turn for two milliseconds, and then once in a millisecond", () => {
   using loop = new ManualEventLoop();
-  const polls: number[] = [];
-  let notified = 0;
+  const looks: number[] = [];
+  let told = 0;
   whenDone(() => {
-    polls.push(loop.now);
+    looks.push(loop.now);
     return loop.now >= 5;
-  }, () => notified++);
-  for (; notified === 0; loop.advance()) assertEquals(loop.scheduled.turns + loop.scheduled.timers, 1);
+  }, () => told++);
+  for (; told === 0; loop.goOn()) assertEquals(loop.scheduled.turns + loop.scheduled.timers, 1);
   const eager = Array.from({ length: eagerTurns + 1 }, (_, index) => index * turnMilliseconds);
-  assertEquals(polls, [...eager, 3, 4, 5]);
-  assertEquals(notified, 1);
+  assertEquals(looks, [...eager, 3, 4, 5]);
+  assertEquals(told, 1);
 });
 
-test("one turn or timer polls all conditions, however many there are", () => {
+test("one turn or timer looks at all waits, however many there are", () => {
   using loop = new ManualEventLoop();
   const count = 100;
-  let polls = 0;
+  let looks = 0;
   let isDone = false;
-  let notified = 0;
+  let told = 0;
   for (let index = 0; index < count; index++) {
     whenDone(() => {
-      polls++;
+      looks++;
       return isDone;
-    }, () => notified++);
+    }, () => told++);
   }
-  assertEquals([polls, loop.scheduled], [count, { turns: 1, timers: 0 }]);
-  loop.advance();
-  assertEquals([polls, loop.scheduled], [2 * count, { turns: 1, timers: 0 }]);
-  loop.advanceToSlowPolling();
+  assertEquals([looks, loop.scheduled], [count, { turns: 1, timers: 0 }]);
+  loop.goOn();
+  assertEquals([looks, loop.scheduled], [2 * count, { turns: 1, timers: 0 }]);
+  loop.becomePatient();
   assertEquals(loop.scheduled, { turns: 0, timers: 1 });
-  polls = 0;
+  looks = 0;
   isDone = true;
-  loop.advance();
-  assertEquals([polls, notified, loop.scheduled], [count, count, { turns: 0, timers: 0 }]);
+  loop.goOn();
+  assertEquals([looks, told, loop.scheduled], [count, count, { turns: 0, timers: 0 }]);
 });
 
-test("a wait that begins or ends makes all others poll eagerly again", () => {
+test("a wait that begins or ends makes all of them eager again", () => {
   using loop = new ManualEventLoop();
   const cancelOld = whenDone(() => false, nothing);
-  loop.advanceToSlowPolling();
+  loop.becomePatient();
   let isDone = false;
   whenDone(() => isDone, nothing);
   assertEquals(loop.scheduled, { turns: 1, timers: 0 }, "the turn comes in place of the timer");
   for (let turn = 1; turn <= eagerTurns; turn++) {
     assertEquals(loop.scheduled, { turns: 1, timers: 0 }, `turn ${turn}`);
-    loop.advance();
+    loop.goOn();
   }
   assertEquals(loop.scheduled, { turns: 0, timers: 1 });
   isDone = true;
-  loop.advance();
+  loop.goOn();
   assertEquals(loop.scheduled, { turns: 1, timers: 0 });
-  loop.advanceToSlowPolling();
+  loop.becomePatient();
   cancelOld();
 });
 
-test("a condition that throws ends only its own wait", () => {
+test("a condition that throws ends its own wait alone", () => {
   using loop = new ManualEventLoop();
   const failure = new Error("lost");
   let isDone = false;
-  const notified: [string, unknown][] = [];
-  const waitFor = (name: string, condition: () => boolean) =>
-    whenDone(condition, (error) => notified.push([name, error]));
+  const told: [string, unknown][] = [];
+  const waitFor = (name: string, condition: () => boolean) => whenDone(condition, (error) => told.push([name, error]));
   waitFor("before", () => isDone);
   waitFor("failing", () => {
     if (isDone) throw failure;
@@ -160,106 +159,106 @@ test("a condition that throws ends only its own wait", () => {
   waitFor("after", () => isDone);
   const cancel = waitFor("pending", () => false);
   isDone = true;
-  loop.advance();
-  assertEquals(notified, [["before", undefined], ["failing", failure], ["after", undefined]]);
+  loop.goOn();
+  assertEquals(told, [["before", undefined], ["failing", failure], ["after", undefined]]);
   assertEquals(loop.scheduled, { turns: 1, timers: 0 });
   cancel();
-  loop.advance();
+  loop.goOn();
 });
 
-test("a callback may begin waits, which are polled in the next turn, and cancel others", () => {
+test("a callback may begin waits, which are looked at again in the next turn, and cancel others", () => {
   using loop = new ManualEventLoop();
   let isDone = false;
   let looksAtNew = 0;
   let looksAtCancelled = 0;
-  let notified = 0;
+  let told = 0;
   whenDone(() => isDone, () => {
-    whenDone(() => ++looksAtNew === 2, () => notified++);
+    whenDone(() => ++looksAtNew === 2, () => told++);
     cancel();
   });
   const cancel = whenDone(() => {
     looksAtCancelled++;
     return isDone;
-  }, () => notified++);
+  }, () => told++);
   isDone = true;
-  loop.advance();
-  assertEquals([looksAtNew, looksAtCancelled, notified], [1, 1, 0]);
-  loop.advance();
-  assertEquals([looksAtNew, looksAtCancelled, notified], [2, 1, 1]);
+  loop.goOn();
+  assertEquals([looksAtNew, looksAtCancelled, told], [1, 1, 0]);
+  loop.goOn();
+  assertEquals([looksAtNew, looksAtCancelled, told], [2, 1, 1]);
 });
 
-test("a callback's error is thrown from the event loop, and the other waits continue", () => {
+test("a callback that throws does so from the event loop, and the other waits go on", () => {
   using loop = new ManualEventLoop();
   let isDone = false;
-  let notified = 0;
+  let told = 0;
   whenDone(() => isDone, () => {
     throw new Error("mistake");
   });
-  whenDone(() => isDone, () => notified++);
+  whenDone(() => isDone, () => told++);
   isDone = true;
-  assertThrows(() => loop.advance(), Error, "mistake");
-  loop.advance();
-  assertEquals(notified, 1);
+  assertThrows(() => loop.goOn(), Error, "mistake");
+  loop.goOn();
+  assertEquals(told, 1);
 });
 
-test("nothing runs after the last wait was cancelled", () => {
+test("nothing runs when the last wait was cancelled", () => {
   using loop = new ManualEventLoop();
-  let polls = 0;
+  let looks = 0;
   const begin = () =>
     whenDone(() => {
-      polls++;
+      looks++;
       return false;
     }, nothing);
   const cancelEarly = begin();
   cancelEarly();
-  loop.advance();
-  assertEquals([polls, loop.scheduled], [1, { turns: 0, timers: 0 }]);
+  loop.goOn();
+  assertEquals([looks, loop.scheduled], [1, { turns: 0, timers: 0 }]);
   const cancelFirst = begin();
   const cancelSecond = begin();
-  loop.advanceToSlowPolling();
-  polls = 0;
+  loop.becomePatient();
+  looks = 0;
   cancelFirst();
   cancelFirst();
   assertEquals(loop.scheduled, { turns: 0, timers: 1 });
   cancelSecond();
-  assertEquals([polls, loop.scheduled], [0, { turns: 0, timers: 0 }]);
+  assertEquals([looks, loop.scheduled], [0, { turns: 0, timers: 0 }]);
 });
 
-test("a promise resolves when the condition is met, and rejects if it throws", async () => {
+test("a promise resolves when it is done, and rejects with what the condition throws", async () => {
   await waitUntil(() => true);
-  let polls = 0;
-  await waitUntil(() => ++polls === 20);
-  assertEquals(polls, 20);
+  let looks = 0;
+  await waitUntil(() => ++looks === 20);
+  assertEquals(looks, 20);
   const failure = new Error("lost");
   const thrower = () => {
-    if (++polls > 30) throw failure;
+    if (++looks > 30) throw failure;
     return false;
   };
   assertEquals(await assertRejects(() => waitUntil(thrower)), failure);
-  assertEquals(polls, 31);
+  assertEquals(looks, 31);
   assertEquals(await assertRejects(() => waitUntil(thrower)), failure);
 });
 
-test("an aborted signal rejects with its reason, immediately or without polling the condition", async () => {
+test("an aborted signal rejects without a look at the condition, or at once, with its reason", async () => {
   const reason = new Error("changed my mind");
-  let polls = 0;
+  let looks = 0;
   const isDone = () => {
-    polls++;
+    looks++;
     return false;
   };
   assertEquals(await assertRejects(() => waitUntil(isDone, { signal: AbortSignal.abort(reason) })), reason);
-  assertEquals(polls, 0);
+  assertEquals(looks, 0);
   using loop = new ManualEventLoop();
   const controller = new AbortController();
   const waiting = waitUntil(isDone, { signal: controller.signal });
-  loop.advanceToSlowPolling();
-  polls = 0;
+  loop.becomePatient();
+  looks = 0;
   controller.abort(reason);
   assertEquals(await assertRejects(() => waiting), reason);
-  assertEquals([polls, loop.scheduled], [0, { turns: 0, timers: 0 }]);
+  assertEquals([looks, loop.scheduled], [0, { turns: 0, timers: 0 }]);
 });
 
-test("a condition that aborts its own wait at the first poll rejects it", async () => {
+test("a condition that aborts its own wait at the first look rejects it", async () => {
   using loop = new ManualEventLoop();
   const reason = new Error("changed my mind");
   const controller = new AbortController();
@@ -268,10 +267,10 @@ test("a condition that aborts its own wait at the first poll rejects it", async 
     return false;
   }, { signal: controller.signal });
   assertEquals(await assertRejects(() => waiting), reason);
-  loop.advance();
+  loop.goOn();
 });
 
-test("a finished wait no longer listens to its signal", async () => {
+test("a wait that is at its end does not listen to its signal any more", async () => {
   const { signal } = new AbortController();
   let listeners = 0;
   const { addEventListener, removeEventListener } = signal;
@@ -283,8 +282,8 @@ test("a finished wait no longer listens to its signal", async () => {
     listeners--;
     Reflect.apply(removeEventListener, signal, given);
   };
-  let polls = 0;
-  const waiting = waitUntil(() => ++polls === 3, { signal });
+  let looks = 0;
+  const waiting = waitUntil(() => ++looks === 3, { signal });
   assertEquals(listeners, 1);
   await waiting;
   assertEquals(listeners, 0);

@@ -1,16 +1,18 @@
 /**
  * Compiles PTX to WebAssembly, in these stages:
  *
- * - `src/ptx/` parses text into a syntax tree.
- * - `typing/` resolves names, and finds each instruction's row in the one table of instructions (`instructions/`). A
- *   row holds the instruction's syntax, its section in the manual, what it compiles to, and what may be assumed of it.
- * - `control_flow/` builds a graph of basic blocks and makes it reducible.
- * - `codegen/` writes each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
- * - `webassembly/` encodes the result.
+ * 1. `src/ptx/` parses text into a syntax tree.
+ * 2. `typing/` resolves names, lays out variables, and finds each instruction's row in the one table of instructions
+ *    (`instructions/`). A row holds the instruction's syntax, its section in the manual, what it compiles to, and what
+ *    may be assumed of it. The types of operands are checked later, while code is emitted.
+ * 3. `control_flow/` builds a graph of basic blocks and makes it reducible.
+ * 4. `codegen/` emits each instruction as its row says, with calls of `helpers/` where WebAssembly has no instruction.
+ * 5. `simd/` compiles a second version of the kernel, which runs gangs of threads, if the kernel allows it.
+ * 6. `webassembly/` encodes the result.
  *
- * A kernel and the functions that it calls become one WebAssembly function, in which threads can be suspended. If the
- * kernel allows it, `simd/` compiles a second version that runs gangs of threads. `launch_context.ts` describes the
- * memory that compiled kernels share with their caller.
+ * A kernel and the functions that it calls become one WebAssembly function. Threads are coroutines: at a suspend point,
+ * a thread saves its live registers and leaves the function, which begins with a switch on where the thread resumes
+ * (`codegen/code_generator.ts`). `launch_record.ts` describes the memory that compiled kernels share with their caller.
  *
  * @module
  */
@@ -25,7 +27,7 @@ import { instructionSet } from "./instructions/instructions.ts";
 import type { InstructionSet } from "./typing/instruction_set.ts";
 import { addressedFunctions, functionsByName } from "./typing/module_functions.ts";
 import { layOutImage, type ModuleImage, variablesByName } from "./typing/module_image.ts";
-import type { Suspension } from "./launch_context.ts";
+import type { Suspension } from "./launch_record.ts";
 import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "./typing/names.ts";
@@ -44,7 +46,7 @@ export interface CompiledModule {
   /**
    * The WebAssembly module. It imports from `device`: `memory`, a shared memory of 4 GiB; `imageAddress`, an i64 with
    * the address of the module's variables; and the functions of `hostFunctionImports`. For each kernel it exports a
-   * function of the kernel's name, which takes the offset of a launch record (see `launch_context.ts`) and runs the
+   * function of the kernel's name, which takes the offset of a launch record (see `launch_record.ts`) and runs the
    * blocks or threads that the record names.
    */
   readonly wasm: Uint8Array<ArrayBuffer>;

@@ -11,7 +11,7 @@ import {
   type SuspensionRequest,
   threadRecord,
   threadRecordByteLength,
-} from "../compiler/launch_context.ts";
+} from "../compiler/launch_record.ts";
 import { answerGroup, WarpRecords, warpSize } from "./warp_operations.ts";
 
 const words = threadRecordByteLength / 4;
@@ -121,12 +121,12 @@ export class BlockScheduler {
     let x = 0, y = 0, z = 0;
     for (let thread = 0; thread < this.#count; thread++) {
       const at = thread * words;
-      records[at + threadRecord.place / 4] = x | y << 10 | z << 20;
+      records[at + threadRecord.threadIndex / 4] = x | y << 10 | z << 20;
       records[at + threadRecord.resumeIndex / 4] = 0;
       records[at + requestWord] = 0;
       records[at + threadRecord.saved / 4] = saved + thread * savedBytes;
       records[at + threadRecord.frame / 4] = local + thread * localBytes;
-      records[at + threadRecord.top / 4] = local + thread * localBytes + frameBytes;
+      records[at + threadRecord.stackPointer / 4] = local + thread * localBytes + frameBytes;
       if (++x < blockX) continue;
       x = 0;
       if (++y < blockY) continue;

@@ -5,7 +5,7 @@
  */
 import { BlockScheduler, type BlockThreads, DeadlockError } from "./block_scheduler.ts";
 import { type CompiledKernel, faultKind, type GangKernel } from "../compiler/compile.ts";
-import { type ContextField, contextFields, contextOffset } from "../compiler/launch_context.ts";
+import { type LaunchField, launchFieldOffset, launchFields } from "../compiler/launch_record.ts";
 import { KernelFault } from "./kernel_fault.ts";
 import type { GangFunctions, GangVersions, Geometry, RunKernel } from "./gang_versions.ts";
 import { type LinearMemory, scratch } from "../memory/linear_memory.ts";
@@ -55,7 +55,7 @@ const sliceMilliseconds = 4;
 
 /** What a launch takes beside its geometry. */
 export interface LaunchPlace {
-  readonly window: LinearMemory;
+  readonly linearMemory: LinearMemory;
   readonly parameters: Uint8Array;
   /** The offset of the bounds table of the device that runs it. */
   readonly bounds: number;
@@ -99,7 +99,7 @@ class LaunchRecord {
     this.kernel = kernel;
     this.geometry = geometry;
     this.place = place;
-    this.#fields = new Int32Array(place.window.memory.buffer, scratch.launch.begin, contextFields.length);
+    this.#fields = new Int32Array(place.linearMemory.memory.buffer, scratch.launch.begin, launchFields.length);
   }
 
   /** The offset of the threads' saved registers, behind their local memory. */
@@ -114,10 +114,10 @@ class LaunchRecord {
 
   /** Writes the record to linear memory, which other launches use in the meantime. */
   write(): void {
-    const { window, parameters, bounds, sharedMemoryBytes = 0 } = this.place;
+    const { linearMemory, parameters, bounds, sharedMemoryBytes = 0 } = this.place;
     const { grid, block } = this.geometry;
     const { compiled, steps } = this.kernel;
-    window.bytes.set(parameters, scratch.parameters.begin);
+    linearMemory.bytes.set(parameters, scratch.parameters.begin);
     this.set("gridX", grid[0]);
     this.set("gridY", grid[1]);
     this.set("gridZ", grid[2]);
@@ -159,12 +159,12 @@ class LaunchRecord {
     this.set("blockZ", z);
   }
 
-  set(field: ContextField, value: number): void {
-    this.#fields[contextOffset(field) / 4] = value;
+  set(field: LaunchField, value: number): void {
+    this.#fields[launchFieldOffset(field) / 4] = value;
   }
 
-  get(field: ContextField): number {
-    return this.#fields[contextOffset(field) / 4]!;
+  get(field: LaunchField): number {
+    return this.#fields[launchFieldOffset(field) / 4]!;
   }
 }
 
@@ -232,7 +232,7 @@ function schedulerOf(
   const { geometry: { block }, kernel: { steps } } = launch;
   return new BlockScheduler({
     ...threads,
-    memory: launch.place.window.memory,
+    memory: launch.place.linearMemory.memory,
     block,
     threads: scratch.threads.begin,
     run(firstThread, lastThread) {

@@ -29,7 +29,7 @@ export interface LaunchWork {
 export function launchOf(
   kernel: SoftwareKernel,
   { grid, block, sharedMemoryBytes, parameters }: LaunchConfiguration,
-  { window, device }: { window: LinearMemory; device: number },
+  { linearMemory, device }: { linearMemory: LinearMemory; device: number },
 ): LaunchWork {
   const call = "cuLaunchKernel";
   const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
@@ -45,14 +45,14 @@ export function launchOf(
   if (parameters.byteLength === 0 && parameterBytes > 0) fail(cudaErrorInvalidValue, call);
   const packed = new Uint8Array(parameterBytes);
   packed.set(parameters);
-  const place = { window, parameters: packed, bounds: window.boundsTableOf(device), sharedMemoryBytes };
+  const place = { linearMemory, parameters: packed, bounds: linearMemory.boundsTableOf(device), sharedMemoryBytes };
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   if (memoryBytes <= scratch.local.byteLength) return { run: launchInSlices(kernel, { grid, block }, place) };
   const reservedBytes = wholePages(memoryBytes);
-  const threadMemory = window.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
+  const threadMemory = linearMemory.reserve(reservedBytes) ?? fail(cudaErrorLaunchOutOfResources, call);
   return {
     run: launchInSlices(kernel, { grid, block }, { ...place, threadMemory }),
-    release: () => window.discardAndRelease(threadMemory, reservedBytes, { isShared: false }),
+    release: () => linearMemory.discardAndRelease(threadMemory, reservedBytes, { isShared: false }),
   };
 }
 

@@ -28,30 +28,30 @@ export class LoadedModule {
   readonly functions: Map<string, bigint> = new Map();
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   readonly variables: ReadonlyMap<string, ModuleVariable>;
-  readonly #window: LinearMemory;
+  readonly #linearMemory: LinearMemory;
   readonly #memory: SoftwareModule["memory"];
 
-  private constructor(window: LinearMemory, device: number, { kernels, variables, memory }: SoftwareModule) {
-    this.#window = window;
+  private constructor(linearMemory: LinearMemory, device: number, { kernels, variables, memory }: SoftwareModule) {
+    this.#linearMemory = linearMemory;
     this.device = device;
     this.kernels = kernels;
     this.variables = new Map(
-      [...variables].map(([name, variable]) => [name, new ModuleVariable(window, { ...variable, device })]),
+      [...variables].map(([name, variable]) => [name, new ModuleVariable(linearMemory, { ...variable, device })]),
     );
     this.#memory = memory;
   }
 
   /** `cuModuleLoadDataEx`. */
   static load(
-    window: LinearMemory,
+    linearMemory: LinearMemory,
     image: string | Uint8Array,
     { device, ...options }: { device: number } & Omit<ModulePlace, "reserve">,
   ): LoadedModule {
     const ptx = textOf(image);
     const reserve = (byteLength: number) =>
-      window.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
+      linearMemory.reserve(byteLength) ?? fail(cudaErrorNumbers.cudaErrorMemoryAllocation, loadCall);
     try {
-      return new LoadedModule(window, device, loadModule(ptx, window, { reserve, ...options }));
+      return new LoadedModule(linearMemory, device, loadModule(ptx, linearMemory, { reserve, ...options }));
     } catch (cause) {
       if (!(cause instanceof PtxError)) throw cause;
       const { cudaErrorInvalidPtx, cudaErrorUnsupportedPtxVersion } = cudaErrorNumbers;
@@ -63,7 +63,7 @@ export class LoadedModule {
   /** Frees the memory of its variables. */
   release(): void {
     if (this.#memory === undefined) return;
-    this.#window.discardAndRelease(this.#memory.begin, this.#memory.byteLength, { isShared: false });
+    this.#linearMemory.discardAndRelease(this.#memory.begin, this.#memory.byteLength, { isShared: false });
   }
 }
 

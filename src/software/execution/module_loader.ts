@@ -58,7 +58,7 @@ const leastGangThreads = 4096;
  */
 export function loadModule(
   ptx: string,
-  window: LinearMemory,
+  linearMemory: LinearMemory,
   { reserve, stepLimit = Infinity, boundsChecks = true, gangs = true }: ModulePlace,
 ): SoftwareModule {
   const module = compilePtx(ptx, { boundsChecks, gangs });
@@ -67,7 +67,7 @@ export function loadModule(
   const code = new WebAssembly.Module(module.wasm);
   if (image.byteLength === 0) {
     return {
-      kernels: bindKernels(code, module, { window, begin: 0, stepLimit, leastThreads }),
+      kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads }),
       variables: new Map(),
       memory: undefined,
     };
@@ -76,19 +76,19 @@ export function loadModule(
   const begin = reserve(byteLength);
   try {
     // The pages may hold data of a previous user.
-    if (!window.discard(begin, byteLength)) window.bytes.fill(0, begin, begin + byteLength);
-    const view = new DataView(window.memory.buffer, begin, image.byteLength);
+    if (!linearMemory.discard(begin, byteLength)) linearMemory.bytes.fill(0, begin, begin + byteLength);
+    const view = new DataView(linearMemory.memory.buffer, begin, image.byteLength);
     initializeImage(image, { view, address: addressOfOffset(begin) });
     const variables = [...image.variables].map(([name, { space, offset, byteLength }]) => {
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
     return {
-      kernels: bindKernels(code, module, { window, begin, stepLimit, leastThreads }),
+      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads }),
       variables: new Map(variables),
       memory: { begin, byteLength },
     };
   } catch (error) {
-    window.discardAndRelease(begin, byteLength, { isShared: false });
+    linearMemory.discardAndRelease(begin, byteLength, { isShared: false });
     throw error;
   }
 }
@@ -97,8 +97,8 @@ export function loadModule(
 function bindKernels(
   code: WebAssembly.Module,
   { kernels }: CompiledModule,
-  { window, begin, stepLimit, leastThreads }: {
-    window: LinearMemory;
+  { linearMemory, begin, stepLimit, leastThreads }: {
+    linearMemory: LinearMemory;
     begin: number;
     stepLimit: number;
     leastThreads: number;
@@ -107,7 +107,7 @@ function bindKernels(
   const steps = new StepCounter(stepLimit);
   const imports = {
     device: {
-      memory: window.memory,
+      memory: linearMemory.memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
       ...hostFunctionImports({
         fault(kind: number, address: bigint, line: number): never {
@@ -118,7 +118,7 @@ function bindKernels(
         print(format: bigint, values: bigint, line: number, ...spaces: Spaces): number {
           try {
             const call = { format, arguments: values, memory: readableMemory(spaces) };
-            return printFromDevice(window.bytes, call, writeStandardOutput);
+            return printFromDevice(linearMemory.bytes, call, writeStandardOutput);
           } catch (error) {
             if (!(error instanceof UnreadableError)) throw error;
             throw faultOf(faultKind.illegalAddress, error.address, line);
@@ -138,7 +138,7 @@ function bindKernels(
           line: number,
           ...spaces: Spaces
         ): never {
-          const text = assertionMessage(window.bytes, {
+          const text = assertionMessage(linearMemory.bytes, {
             message,
             file,
             function: name,

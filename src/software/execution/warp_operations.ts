@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type SuspensionRequest, threadRecord, threadRecordByteLength } from "../compiler/launch_context.ts";
+import { type SuspensionRequest, threadRecord, threadRecordByteLength } from "../compiler/launch_record.ts";
 
 /** The number of threads in a warp. */
 export const warpSize = 32;

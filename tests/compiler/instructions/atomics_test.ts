@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { compilePtx } from "../../../src/software/compiler/compile.ts";
 import { runBody, testModule } from "../compiler_device.ts";
-import { bitsOf, floatOf, randomNumbers } from "./operations.ts";
+import { bitsOf, floatOf, randomNumbers } from "./references.ts";
 import { isLong, someOf, test } from "../../support/test.ts";
 
 /** The new value after an operation on the old value and its operands. */

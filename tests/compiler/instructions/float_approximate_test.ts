@@ -1,8 +1,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { results } from "./float_results.ts";
-import { bitsOf, floatOf, randomNumbers } from "./operations.ts";
-import { formatOf, halfValues } from "./float_operations.ts";
+import { bitsOf, floatOf, randomNumbers } from "./references.ts";
+import { formatOf, halfValues } from "./float_references.ts";
 import {
   decode,
   double,

@@ -7,9 +7,9 @@ import {
   halfComparisons,
   roundedArithmetic,
   singleExtremes,
-} from "./float_operations.ts";
+} from "./float_references.ts";
 import { outcomes } from "./operation_outcomes.ts";
-import { floatOf, operandsFor, type Operation } from "./operations.ts";
+import { floatOf, operandsFor, type Operation } from "./references.ts";
 import {
   helperFunctions,
   helperIndex,

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { allocate, load, testModule } from "../compiler_device.ts";
 import { compilePtx } from "../../../src/software/compiler/compile.ts";
-import { pointerRoots } from "../../../src/software/compiler/codegen/pointer_roots.ts";
+import { underlyingPointers } from "../../../src/software/compiler/codegen/underlying_pointers.ts";
 import {
   type Emit,
   type InstructionForm,
@@ -12,7 +12,7 @@ import {
 import { type InstructionTraits, pure } from "../../../src/software/compiler/instructions/instruction_traits.ts";
 import { instructions, instructionSetOf } from "../../../src/software/compiler/instructions/instructions.ts";
 import { refusedForms } from "../../../src/software/compiler/instructions/refused_instructions.ts";
-import { integerVectors } from "../../../src/software/compiler/instructions/vector_forms.ts";
+import { integerGangForms } from "../../../src/software/compiler/instructions/gang_lowering.ts";
 import { addressOperand, pushLocation } from "../../../src/software/compiler/instructions/address_checks.ts";
 import { findUniformity } from "../../../src/software/compiler/simd/uniformity.ts";
 import type { InstructionSet } from "../../../src/software/compiler/typing/instruction_set.ts";
@@ -43,8 +43,8 @@ const asFloat = (anyNaN: boolean): Emit => (e, i) => {
 const copy: Emit = (e, i) => e.assign(i.operands[0], i.type, () => e.push(i.operands[1], i.type));
 
 /** A row that is not in the table, with or without traits. */
-function row(syntax: string, meaning: Emit, traits?: InstructionTraits): InstructionForm {
-  return instructionForm(syntax, "9.7.0.0", traits === undefined ? { meaning } : { meaning, traits });
+function row(syntax: string, lowering: Emit, traits?: InstructionTraits): InstructionForm {
+  return instructionForm(syntax, "9.7.0.0", traits === undefined ? { lowering } : { lowering, traits });
 }
 
 function withRow(...given: Parameters<typeof row>): InstructionSet {
@@ -138,16 +138,16 @@ test("the result of an undescribed instruction is varying", () => {
 test("the result of an undescribed instruction has no known pointer root", () => {
   const destination = register("%d"), source = register("%a");
   const rootAfter = (traits?: InstructionTraits) =>
-    pointerRoots([resolved(row("frob.u64 d, a", copy, traits), [destination, source])])(destination);
+    underlyingPointers([resolved(row("frob.u64 d, a", copy, traits), [destination, source])])(destination);
   assertEquals(rootAfter(), destination);
   assertEquals(rootAfter({ ...pure, pointer: "derived" }), source);
 });
 
 test("the NaNs of an undescribed instruction keep their bits, or are canonicalized at once", () => {
-  const bitsAfter = (meaning: Emit, traits?: InstructionTraits) => {
+  const bitsAfter = (lowering: Emit, traits?: InstructionTraits) => {
     const out = allocate(4), input = allocate(4);
     const body = testModule("mov.b32 %r1, 0x7fc12345; frob.f32 %f1, %r1; st.global.f32 [%rd0], %f1;");
-    load(body, { instructions: withRow("frob.<type:f32> d, a", meaning, traits) }).run("test", {
+    load(body, { instructions: withRow("frob.<type:f32> d, a", lowering, traits) }).run("test", {
       parameters: [{ type: "u64", value: out.address }, { type: "u64", value: input.address }],
     });
     return out.view.getUint32(0, true);
@@ -183,14 +183,14 @@ test("an undescribed instruction may allocate stack memory", () => {
   assertEquals(bytesWith(pure), 0);
 });
 
-test("gangs do not use a vector form for a modifier that it does not implement", () => {
+test("gangs do not use a gang form for a modifier that it does not implement", () => {
   const combine: Emit = (e, i) =>
     e.assign(i.operands[0], i.type, () => {
       e.push(i.operands[1], i.type);
       e.push(i.operands[2], i.type);
       e.code.ops(i.choices.has("reversed") ? "i32Sub" : "i32Add");
     });
-  const set = withRow("frob.reversed?.<type:u32> d, a, b", combine, { ...pure, vectorForm: integerVectors.add });
+  const set = withRow("frob.reversed?.<type:u32> d, a, b", combine, { ...pure, gangForm: integerGangForms.add });
   for (const modifier of ["", ".reversed"]) {
     const body = testModule(`
   mov.u32 %r1, %tid.x;
@@ -211,11 +211,11 @@ test("every row of the table states its effects, and its traits are consistent",
       assertEquals(form.traits, {}, form.syntax);
       continue;
     }
-    const { effects, stride, widening, vectorForm, runsInGangs } = form.traits;
+    const { effects, stride, widening, gangForm, runsInGangs } = form.traits;
     assert(effects !== undefined, form.syntax);
     assert(stride === undefined || form.hasResult, form.syntax);
     assert(widening === undefined || stride !== undefined, form.syntax);
-    assert(vectorForm === undefined || runsInGangs, form.syntax);
+    assert(gangForm === undefined || runsInGangs, form.syntax);
   }
 });
 

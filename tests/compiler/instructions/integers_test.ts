@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { allocate, loadKernel, runBody, testModule } from "../compiler_device.ts";
-import { integerOperations } from "./integer_operations.ts";
+import { integerOperations } from "./integer_references.ts";
 import { outcomes } from "./operation_outcomes.ts";
 
 const byOpcode = Map.groupBy(

@@ -1,5 +1,5 @@
 import { allocate, loadKernel } from "../compiler_device.ts";
-import { operandsFor, type Operation, operationKernel } from "./operations.ts";
+import { operandsFor, type Operation, operationKernel } from "./references.ts";
 
 const header = ".version 9.0\n.target sm_90\n.address_size 64\n";
 

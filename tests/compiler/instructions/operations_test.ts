@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { outcomes } from "./operation_outcomes.ts";
-import { allOperations } from "./operations.ts";
+import { allOperations } from "./references.ts";
 
 const byOpcode = Map.groupBy(allOperations(), ({ text }) => /([a-z0-9]+)(\.\w+)* (_\|)?d,/.exec(text)![1]!);
 

@@ -8,9 +8,9 @@ import {
   halfComparisons,
   roundedArithmetic,
   singleExtremes,
-} from "./float_operations.ts";
-import { integerOperations } from "./integer_operations.ts";
-import { allOperations } from "./operations.ts";
+} from "./float_references.ts";
+import { integerOperations } from "./integer_references.ts";
+import { allOperations } from "./references.ts";
 import { formsOf } from "../../differential/coverage.ts";
 import type { InstructionForm } from "../../../src/software/compiler/instructions/instruction_form.ts";
 import { instructions } from "../../../src/software/compiler/instructions/instructions.ts";
@@ -59,7 +59,7 @@ test("every instruction that only computes has a reference or tests of its own",
   assertEquals(
     untried.map(({ syntax }) => syntax),
     [],
-    "Add a reference for each form to integer_operations.ts or float_operations.ts in tests/compiler/instructions/, " +
+    "Add a reference for each form to integer_references.ts or float_references.ts in tests/compiler/instructions/, " +
       "or name the file with its tests in reference_coverage_test.ts",
   );
   for (const { file } of testedElsewhere) assert(existsSync(new URL(file, import.meta.url)), file);

@@ -9,7 +9,7 @@ import { instructions, instructionSetOf } from "../../../src/software/compiler/i
 import { DeadlockError } from "../../../src/software/execution/block_scheduler.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { allocate, type Allocation, Fault, load, type RunOptions, testModule } from "../compiler_device.ts";
-import { randomNumbers } from "../instructions/operations.ts";
+import { randomNumbers } from "../instructions/references.ts";
 import { isLong, test } from "../../support/test.ts";
 
 /** The widths of gangs. Undefined means no gangs. */
@@ -211,21 +211,21 @@ test("every instruction that gangs execute on vectors is among these operations"
   const executed = new Set<string>();
   const spying = instructions.map((form) => {
     const { emit, syntax, section, traits } = form;
-    const { vectorForm } = traits;
-    if (emit === undefined || vectorForm === undefined) return form;
-    const spy: typeof vectorForm = (gang, instruction) => {
-      const write = vectorForm(gang, instruction);
+    const { gangForm } = traits;
+    if (emit === undefined || gangForm === undefined) return form;
+    const spy: typeof gangForm = (gang, instruction) => {
+      const write = gangForm(gang, instruction);
       if (write !== undefined) executed.add(syntax);
       return write;
     };
-    return instructionForm(syntax, section, { meaning: emit, traits: { ...traits, vectorForm: spy } });
+    return instructionForm(syntax, section, { lowering: emit, traits: { ...traits, gangForm: spy } });
   });
   const options = { gangs: "always", fusedMultiplyAdd: true, instructions: instructionSetOf(spying) } as const;
   for (const text of operations) {
     assert(compilePtx(operation(text, 64), options).kernels.get("test")!.compileGangs(4) !== undefined, text);
   }
   const missing = instructions.filter(({ traits, syntax }) => {
-    return traits.vectorForm !== undefined && !executed.has(syntax);
+    return traits.gangForm !== undefined && !executed.has(syntax);
   });
   assertEquals(
     missing.map(({ syntax }) => syntax),

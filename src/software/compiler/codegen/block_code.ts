@@ -6,7 +6,7 @@
 import type { Selector } from "../control_flow/control_flow_graph.ts";
 import type { EmittedCode, FunctionEmitter, RegisterUse } from "./function_emitter.ts";
 import type { FlowBlock } from "../control_flow/function_flow.ts";
-import { writeStructured } from "../control_flow/structured_code.ts";
+import { emitStructured } from "../control_flow/structured_code.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** A graph of blocks whose code has been emitted. */
@@ -19,8 +19,8 @@ export interface WrittenBlocks {
   readonly fuelPerIteration: number;
 }
 
-/** Writes a reducible graph as structured code. */
-export function writeBlocks(
+/** Emits a reducible graph as structured code. */
+export function emitBlocks(
   e: FunctionEmitter,
   { entry, code, conditions, fuelPerIteration }: WrittenBlocks,
 ): Uint8Array {
@@ -34,9 +34,9 @@ export function writeBlocks(
     if (emitted !== undefined) e.code.append(emitted.code);
   };
   e.code = new CodeWriter();
-  writeStructured(entry, {
+  emitStructured(entry, {
     code: e.code,
-    writeBody: (block) => append(code.get(block)),
+    emitBody: (block) => append(code.get(block)),
     pushCondition: (block) => append(conditions.get(block)),
     pushIndex: (block) => {
       const { terminator } = block;
@@ -44,7 +44,7 @@ export function writeBlocks(
       else append(conditions.get(block));
     },
     setSelector: (selector, value) => e.code.i32(value).set(selectorLocal(selector)),
-    writeLoopStart: () => {
+    emitLoopStart: () => {
       e.getFixed("fuel").i32(fuelPerIteration).ops("i32Sub").tee(e.fixedLocal("fuel")).i32(0).ops("i32LtS").if();
       e.callHelper("refuel");
       e.setFixed("fuel").end();
@@ -59,7 +59,7 @@ export function switchOnResumeIndex(
   block: FlowBlock,
   targets: readonly FlowBlock[],
 ): EmittedCode {
-  block.terminator = { kind: "switch", on: { instruction: undefined, write: () => {} }, targets };
+  block.terminator = { kind: "switch", on: { instruction: undefined, emit: () => {} }, targets };
   return e.emitSeparately(() => e.getFixed("resumeIndex"));
 }
 

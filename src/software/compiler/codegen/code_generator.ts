@@ -25,14 +25,14 @@ import {
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedFunction, type ResolvedKernel } from "../typing/resolver.ts";
-import { joined, switchOnResumeIndex, usesOf, writeBlocks } from "./block_code.ts";
+import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "./block_code.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
-import { exited, type Suspension, threadRecord } from "../launch_context.ts";
+import { exited, type Suspension, threadRecord } from "../launch_record.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import type { FunctionName, Register } from "../typing/names.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
 import { resumeBlocksAt } from "./divergence_points.ts";
-import { runSuspendableThreads, runWholeBlocks } from "./thread_loops.ts";
+import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
@@ -87,7 +87,7 @@ export interface GeneratorContext {
 /** The stack of each thread if functions may call themselves, and the same again for saved registers. */
 const unboundedStackBytes = 16384;
 /** What a call saves beside registers: where the caller resumes, its frame, and the free stack above the frame. */
-const savedHeader = { resumeIndex: 0, frame: 4, top: 8, byteLength: 16 } as const;
+const savedHeader = { resumeIndex: 0, frame: 4, stackPointer: 8, byteLength: 16 } as const;
 
 /** Compiles a kernel. */
 export function generateKernel(name: string, resolved: ResolvedKernel, context: GeneratorContext): GeneratedKernel {
@@ -151,18 +151,18 @@ class KernelGenerator {
       ? []
       : resumeBlocksAt(this.#flows.get(resolved.kernel)!, divergencePoints);
     const instructions = all.flatMap(instructionsOf);
-    const hasTop = instructions.some((instruction) => mayHave(instruction, "allocates"));
+    const hasStackPointer = instructions.some((instruction) => mayHave(instruction, "allocates"));
     const { addressed } = context;
     const depth = stackDepth(resolved, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
     this.#isUnbounded = depth.isUnbounded;
-    const extra = hasTop || depth.isUnbounded ? unboundedStackBytes : 0;
+    const extra = hasStackPointer || depth.isUnbounded ? unboundedStackBytes : 0;
     this.#emitter = new FunctionEmitter({
       parameters: context.parameterBytes,
       shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
       staticShared: resolved.sharedBytes,
-      local: resolved.callees.size === 0 && !hasTop ? resolved.kernel.variableBytes : depth.byteLength + extra,
+      local: resolved.callees.size === 0 && !hasStackPointer ? resolved.kernel.variableBytes : depth.byteLength + extra,
       hasFrames: resolved.callees.size > 0,
-      hasTop,
+      hasStackPointer,
       constants: context.constants,
     }, context.options);
   }
@@ -171,7 +171,7 @@ class KernelGenerator {
     for (const [resolved, flow] of this.#flows) this.#functions.set(resolved, this.#generateFunction(flow));
     const entry = this.#isResumable ? this.#joinFunctions() : this.#flows.get(this.#resolved.kernel)!.entry;
     makeReducible(entry);
-    const body = writeBlocks(this.#emitter, {
+    const body = emitBlocks(this.#emitter, {
       entry,
       code: this.#code,
       conditions: this.#conditions,
@@ -180,8 +180,8 @@ class KernelGenerator {
     const { kernel } = this.#resolved;
     const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
     const code = this.#isResumable
-      ? runSuspendableThreads(this.#emitter, body, { localBytes, savedBytes })
-      : runWholeBlocks(this.#emitter, body, kernel.frameBytes);
+      ? emitSuspendableThreads(this.#emitter, body, { localBytes, savedBytes })
+      : emitWholeBlocks(this.#emitter, body, kernel.frameBytes);
     return {
       definition: { type: runType, locals: this.#emitter.locals, code, exportName: name },
       suspensions: this.#isResumable ? this.#suspensions : undefined,
@@ -246,18 +246,18 @@ class KernelGenerator {
     if (isEntered) {
       entry.terminator = {
         kind: "switch",
-        on: { instruction: undefined, write: () => {} },
+        on: { instruction: undefined, emit: () => {} },
         targets: [flow.entry, ...this.#divergencePoints],
       };
     }
     e.enterFunction(instructionsOf(resolved));
     const blocks = postorder([entry], successors).reverse();
     for (const block of blocks) {
-      this.#code.set(block, e.emitSeparately(() => block.instructions.forEach((step) => step.write(e))));
+      this.#code.set(block, e.emitSeparately(() => block.instructions.forEach((step) => step.emit(e))));
       const { terminator } = block;
       if (terminator.kind !== "branch" && terminator.kind !== "switch") continue;
       const { on } = terminator;
-      if ("write" in on) this.#conditions.set(block, e.emitSeparately(() => on.write(e)));
+      if ("emit" in on) this.#conditions.set(block, e.emitSeparately(() => on.emit(e)));
     }
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
     const live = suspendPoints.length === 0 && !isEntered ? () => [] : liveRegisters({ entry, next: successors, use });
@@ -319,7 +319,7 @@ class KernelGenerator {
     const { request, line, suspendBlock, resumeBlock } = suspendPoint;
     const number = this.#suspensions.push({ request: request!, line });
     this.#resumePoints.set(resumeBlock, { resumeIndex, request: number, live: owner.live(resumeBlock) });
-    const store = (field: "saved" | "frame" | "top") => {
+    const store = (field: "saved" | "frame" | "stackPointer") => {
       e.getFixed("record");
       e.getFixed(field).memory("i32Store", threadRecord[field]);
     };
@@ -331,7 +331,7 @@ class KernelGenerator {
         store("saved");
         store("frame");
       }
-      if (e.sizes.hasTop) store("top");
+      if (e.sizes.hasStackPointer) store("stackPointer");
     });
     suspendBlock.terminator = { kind: "exit" };
     this.#prepend(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
@@ -360,7 +360,7 @@ class KernelGenerator {
       pushCalleesSaved();
       e.setFixed("saved");
       e.getFixed("saved").i32(resumeIndex).memory("i32Store", savedHeader.resumeIndex);
-      for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
+      for (const field of e.sizes.hasStackPointer ? ["frame", "stackPointer"] as const : ["frame"] as const) {
         e.getFixed("saved");
         e.getFixed(field).memory("i32Store", savedHeader[field]);
       }
@@ -374,7 +374,7 @@ class KernelGenerator {
         : dispatch,
     };
     this.#prepend(resumeBlock, () => {
-      for (const field of e.sizes.hasTop ? ["frame", "top"] as const : ["frame"] as const) {
+      for (const field of e.sizes.hasStackPointer ? ["frame", "stackPointer"] as const : ["frame"] as const) {
         e.getFixed("saved").memory("i32Load", savedHeader[field]);
         e.setFixed(field);
       }
@@ -384,7 +384,7 @@ class KernelGenerator {
     });
   }
 
-  /** Writes a function's entry and return, and what it does when its thread exits. */
+  /** Emits a function's entry and return, and what it does when its thread exits. */
   #finishFunction({ function: resolved, entry, returning, exiting }: FunctionFlow, dispatch: FlowBlock): void {
     const e = this.#emitter;
     const isKernel = resolved.call === undefined;
@@ -403,11 +403,11 @@ class KernelGenerator {
   #enterCallee(resolved: ResolvedFunction): void {
     const e = this.#emitter;
     const { frameBytes, line } = resolved;
-    if (e.sizes.hasTop) {
+    if (e.sizes.hasStackPointer) {
       e.getFixed("frame").i32(frameBytes).ops("i32Add");
-      e.setFixed("top");
+      e.setFixed("stackPointer");
     }
-    if (!this.#isUnbounded && !e.sizes.hasTop) return;
+    if (!this.#isUnbounded && !e.sizes.hasStackPointer) return;
     e.getFixed("frame").i32(frameBytes).ops("i32Add");
     e.getFixed("local").i32(e.sizes.local).ops("i32Add", "i32GtU");
     e.getFixed("saved").i32(this.#functions.get(resolved)!.savedBytes + savedHeader.byteLength).ops("i32Add");
@@ -433,12 +433,12 @@ class KernelGenerator {
     }
   }
 
-  #append(block: FlowBlock, write: () => void): void {
-    this.#code.set(block, joined(this.#code.get(block), this.#emitter.emitSeparately(write)));
+  #append(block: FlowBlock, emit: () => void): void {
+    this.#code.set(block, joined(this.#code.get(block), this.#emitter.emitSeparately(emit)));
   }
 
-  #prepend(block: FlowBlock, write: () => void): void {
-    this.#code.set(block, joined(this.#emitter.emitSeparately(write), this.#code.get(block)));
+  #prepend(block: FlowBlock, emit: () => void): void {
+    this.#code.set(block, joined(this.#emitter.emitSeparately(emit), this.#code.get(block)));
   }
 }
 
@@ -448,12 +448,12 @@ function addYields({ entry, suspendPoints }: FunctionFlow): void {
     const deciding = newBlock();
     const suspendBlock = newBlock();
     const resumeBlock = newBlock();
-    const write = (e: FunctionEmitter) => {
+    const emit = (e: FunctionEmitter) => {
       e.getFixed("spins").i32(1).ops("i32Sub").tee(e.fixedLocal("spins")).i32(0).ops("i32LeS");
     };
     deciding.terminator = {
       kind: "branch",
-      on: { instruction: undefined, write },
+      on: { instruction: undefined, emit },
       taken: suspendBlock,
       otherwise: header,
     };

@@ -1,4 +1,4 @@
-import type { ContextField } from "../launch_context.ts";
+import type { LaunchField } from "../launch_record.ts";
 import type { FunctionType } from "../webassembly/module_encoder.ts";
 
 /** What a kernel keeps for the thread that runs. Each is an i32. */
@@ -13,7 +13,7 @@ const threadFields = [
   /** The offsets of its local memory, of the current function's frame in it, and of the free stack above the frame. */
   "local",
   "frame",
-  "top",
+  "stackPointer",
   /** The offset of the current function's saved registers. */
   "saved",
   /** Where the thread resumes. */
@@ -24,9 +24,9 @@ const threadFields = [
 ] as const;
 
 /** The name of a local that a kernel has only if its code uses it. */
-export type FixedLocal = ContextField | typeof threadFields[number];
+export type FixedLocal = LaunchField | typeof threadFields[number];
 
 /** The type of a compiled kernel: its argument is the offset of the launch record. */
 export const runType: FunctionType = { parameters: ["i32"], results: [] };
 /** The local that holds the offset of the launch record. */
-export const contextLocal = 0;
+export const launchRecordLocal = 0;

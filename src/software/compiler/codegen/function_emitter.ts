@@ -10,7 +10,7 @@ import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./regist
 import type { Register, Variable } from "../typing/names.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import { specialRegister } from "../instructions/special_registers.ts";
-import { type PointerRoots, pointerRoots } from "./pointer_roots.ts";
+import { type UnderlyingPointers, underlyingPointers } from "./underlying_pointers.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
@@ -41,7 +41,7 @@ export interface SpaceSizes {
   /** Whether the current function's frame may begin elsewhere than at the start of local memory. */
   readonly hasFrames: boolean;
   /** Whether functions take stack memory above their frames. */
-  readonly hasTop: boolean;
+  readonly hasStackPointer: boolean;
   /** The part of the module's image that holds the variables in `.const`. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
 }
@@ -93,9 +93,9 @@ export class FunctionEmitter {
   readonly #fixed = new Map<FixedLocal, number>();
   readonly #parameters = new Map<string, { local: number; offset: number; type: ScalarType }>();
   readonly #ranges = new Map<ResolvedAddress["base"], Map<number, { begin: number; count: number }>>();
-  readonly #sharedPlaces = new Map<number, number>();
+  readonly #sharedCapacity = new Map<number, number>();
   #deferredNaNs: ReadonlySet<Register> = new Set();
-  #rootOf: PointerRoots = (register) => register;
+  #underlyingPointerOf: UnderlyingPointers = (register) => register;
   #carry = newCarry();
   #uses = new Set<Register>();
   #definitions = new Set<Register>();
@@ -127,27 +127,27 @@ export class FunctionEmitter {
   enterFunction(instructions: readonly ResolvedInstruction[]): void {
     for (const [register, type] of chooseValueTypes(instructions)) this.#valueTypes.set(register, type);
     this.#deferredNaNs = findDeferredNaNs(instructions, (register) => this.valueType(register) === "f32");
-    this.#rootOf = pointerRoots(instructions);
+    this.#underlyingPointerOf = underlyingPointers(instructions);
     this.#carry = newCarry();
     this.#registerLocals.giveBackAll();
   }
 
   /** Emits code into a separate buffer. */
-  emitSeparately(write: () => void): EmittedCode {
+  emitSeparately(emit: () => void): EmittedCode {
     const { code } = this;
     this.code = new CodeWriter();
     this.#uses = new Set();
     this.#definitions = new Set();
-    write();
+    emit();
     const emitted = { code: this.code.finish(), uses: this.#uses, definitions: this.#definitions };
     this.code = code;
     return emitted;
   }
 
   /** Emits an instruction, under its predicate if it has one. */
-  write(instruction: ResolvedInstruction, emit: Emit): void {
+  emit(instruction: ResolvedInstruction, emit: Emit): void {
     if (instruction.predicate === undefined) {
-      this.writeAlways(instruction, emit);
+      this.emitAlways(instruction, emit);
     } else {
       this.begin(instruction);
       this.pushPredicate(instruction);
@@ -161,16 +161,16 @@ export class FunctionEmitter {
   }
 
   /** Emits an instruction, or a part of it, regardless of its predicate. */
-  writeAlways(instruction: ResolvedInstruction, emit: Emit): void {
+  emitAlways(instruction: ResolvedInstruction, emit: Emit): void {
     this.begin(instruction);
     emit(this, instruction);
   }
 
   /** Emits code with other locals in place of some. */
-  writeWith(standIns: StandIns, write: () => void): void {
+  emitWith(standIns: StandIns, emit: () => void): void {
     const before = this.#standIns;
     this.#standIns = standIns;
-    write();
+    emit();
     this.#standIns = before;
   }
 
@@ -325,7 +325,7 @@ export class FunctionEmitter {
    * accesses of the given size it has room for. Both are 0 at first.
    */
   rangeCache(base: ResolvedAddress["base"], bytes: number): { begin: number; count: number } {
-    const root = base?.kind === "register" ? this.#rootOf(base) : base;
+    const root = base?.kind === "register" ? this.#underlyingPointerOf(base) : base;
     let caches = this.#ranges.get(root);
     if (caches === undefined) this.#ranges.set(root, caches = new Map());
     let cache = caches.get(bytes);
@@ -334,15 +334,15 @@ export class FunctionEmitter {
   }
 
   /** The local that tells how many accesses of the given size the block's shared memory has room for. */
-  sharedPlaces(bytes: number): number {
-    const local = this.#sharedPlaces.get(bytes) ?? this.newLocal("i32");
-    this.#sharedPlaces.set(bytes, local);
+  sharedCapacity(bytes: number): number {
+    const local = this.#sharedCapacity.get(bytes) ?? this.newLocal("i32");
+    this.#sharedCapacity.set(bytes, local);
     return local;
   }
 
   /** Those locals, by the size of the access. */
-  get sharedPlacesLocals(): ReadonlyMap<number, number> {
-    return this.#sharedPlaces;
+  get sharedCapacityLocals(): ReadonlyMap<number, number> {
+    return this.#sharedCapacity;
   }
 
   /** Pushes the size of the block's shared memory. */

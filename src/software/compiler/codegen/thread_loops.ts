@@ -3,16 +3,16 @@
  *
  * @module
  */
-import { contextLocal, type FixedLocal } from "./fixed_locals.ts";
+import { type FixedLocal, launchRecordLocal } from "./fixed_locals.ts";
 import type { FunctionEmitter } from "./function_emitter.ts";
 import { loadOp } from "../instructions/memory_instructions.ts";
 import {
-  type ContextField,
-  contextFields,
-  contextOffset,
+  type LaunchField,
+  launchFieldOffset,
+  launchFields,
   threadRecord,
   threadRecordByteLength,
-} from "../launch_context.ts";
+} from "../launch_record.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
 
 /** How often a thread goes around a spin loop before it yields. */
@@ -22,47 +22,47 @@ const spinsBeforeYield = 64;
 const dimensions = [["threadZ", "blockDimZ"], ["threadY", "blockDimY"], ["threadX", "blockDimX"]] as const;
 
 /** Runs all threads of some blocks, each to its end. */
-export function runWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
+export function emitWholeBlocks(e: FunctionEmitter, body: Uint8Array, frameBytes: number): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);
-  const writeThread = (code: CodeWriter) => {
-    if (e.sizes.hasTop) code.get(local("local")).i32(frameBytes).ops("i32Add").set(local("top"));
+  const emitThread = (code: CodeWriter) => {
+    if (e.sizes.hasStackPointer) code.get(local("local")).i32(frameBytes).ops("i32Add").set(local("stackPointer"));
     code.block().append(body).end();
   };
-  return loopOverBlocks(e, {
+  return emitLoopOverBlocks(e, {
     memory: { from: "localMemory", to: local("local") },
-    writeBlock: (code) => loopOverPlaces(e, code, { width: 1, write: () => writeThread(code) }),
+    emitBlock: (code) => emitLoopOverThreads(e, code, { width: 1, emit: () => emitThread(code) }),
   }).finish();
 }
 
 /** Loops over the blocks that the launch record names. All blocks use the same memory, whose offset is loaded first. */
-export function loopOverBlocks(
+export function emitLoopOverBlocks(
   e: FunctionEmitter,
-  { memory, writeBlock }: {
-    memory: { readonly from: ContextField; readonly to: number };
-    writeBlock: (code: CodeWriter) => void;
+  { memory, emitBlock }: {
+    memory: { readonly from: LaunchField; readonly to: number };
+    emitBlock: (code: CodeWriter) => void;
   },
 ): CodeWriter {
   const code = new CodeWriter();
   const local = (name: FixedLocal) => e.fixedLocal(name);
   for (const name of ["firstBlockX", "lastBlockX", "blockX", memory.from, "fuelLeft"] as const) local(name);
   for (const names of dimensions) names.forEach(local);
-  writePreloads(e, code, new Set(["blockX"]));
+  emitPreloads(e, code, new Set(["blockX"]));
   code.get(local(memory.from)).set(memory.to);
   code.get(local("firstBlockX")).set(local("blockX"));
   code.block().loop();
   code.get(local("blockX")).get(local("lastBlockX")).ops("i32GeU").brIf(1);
-  writeBlock(code);
+  emitBlock(code);
   return code.get(local("blockX")).i32(1).ops("i32Add").set(local("blockX")).br(0).end().end();
 }
 
 /** Loops over the indices of a block's threads, `width` threads at a time along x. */
-export function loopOverPlaces(
+export function emitLoopOverThreads(
   e: FunctionEmitter,
   code: CodeWriter,
-  { width, write }: { width: number; write: () => void },
+  { width, emit }: { width: number; emit: () => void },
 ): void {
   for (const [counter] of dimensions) code.i32(0).set(e.fixedLocal(counter)).loop();
-  write();
+  emit();
   for (const [counter, end] of dimensions.toReversed()) {
     const local = e.fixedLocal(counter);
     code.get(local).i32(counter === "threadX" ? width : 1).ops("i32Add").tee(local);
@@ -71,7 +71,7 @@ export function loopOverPlaces(
 }
 
 /** Runs each of some threads that can run, until it exits or is suspended. */
-export function runSuspendableThreads(
+export function emitSuspendableThreads(
   e: FunctionEmitter,
   body: Uint8Array,
   { localBytes, savedBytes }: { localBytes: number; savedBytes: number },
@@ -80,7 +80,7 @@ export function runSuspendableThreads(
   const local = (name: FixedLocal) => e.fixedLocal(name);
   const names = ["firstThread", "lastThread", "threads", "localMemory", "savedRegisters", "fuelLeft"] as const;
   for (const name of names) local(name);
-  writePreloads(e, code, new Set());
+  emitPreloads(e, code, new Set());
   const load = (field: keyof typeof threadRecord) => code.get(local("record")).memory("i32Load", threadRecord[field]);
   code.get(local("firstThread")).tee(local("thread")).i32(threadRecordByteLength).ops("i32Mul");
   code.get(local("threads")).ops("i32Add").set(local("record"));
@@ -88,19 +88,19 @@ export function runSuspendableThreads(
   code.get(local("thread")).get(local("lastThread")).ops("i32GeU").brIf(1);
   code.block();
   load("request").brIf(0);
-  load("place").i32(0x3ff).ops("i32And").set(local("threadX"));
-  load("place").i32(10).ops("i32ShrU").i32(0x3ff).ops("i32And").set(local("threadY"));
-  load("place").i32(20).ops("i32ShrU").set(local("threadZ"));
-  const place = (base: FixedLocal, stride: number) =>
+  load("threadIndex").i32(0x3ff).ops("i32And").set(local("threadX"));
+  load("threadIndex").i32(10).ops("i32ShrU").i32(0x3ff).ops("i32And").set(local("threadY"));
+  load("threadIndex").i32(20).ops("i32ShrU").set(local("threadZ"));
+  const memoryOf = (base: FixedLocal, stride: number) =>
     code.get(local(base)).get(local("thread")).i32(stride).ops("i32Mul", "i32Add");
-  place("localMemory", localBytes).set(local("local"));
+  memoryOf("localMemory", localBytes).set(local("local"));
   if (e.sizes.hasFrames) {
     load("frame").set(local("frame"));
     load("saved").set(local("saved"));
   } else {
-    place("savedRegisters", savedBytes).set(local("saved"));
+    memoryOf("savedRegisters", savedBytes).set(local("saved"));
   }
-  if (e.sizes.hasTop) load("top").set(local("top"));
+  if (e.sizes.hasStackPointer) load("stackPointer").set(local("stackPointer"));
   code.i32(spinsBeforeYield).set(local("spins"));
   load("resumeIndex").set(local("resumeIndex"));
   code.append(body).end();
@@ -109,28 +109,28 @@ export function runSuspendableThreads(
   code.br(0).end().end();
   // Leftover fuel is kept for the next run, so that many short runs count as well.
   if (e.fixedLocals.has("fuel")) {
-    code.get(contextLocal).get(local("fuel")).memory("i32Store", contextOffset("fuelLeft"));
+    code.get(launchRecordLocal).get(local("fuel")).memory("i32Store", launchFieldOffset("fuelLeft"));
   }
   return code.finish();
 }
 
 /** Loads the launch's fields into the locals that hold them, except those that are computed. */
-function writePreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
+function emitPreloads(e: FunctionEmitter, code: CodeWriter, computed: ReadonlySet<FixedLocal>): void {
   e.fixedLocal("parameters");
   e.fixedLocal("sharedBytes");
   for (const [name, local] of e.fixedLocals) {
-    if (!isContextField(name) || computed.has(name)) continue;
-    code.get(contextLocal).memory("i32Load", contextOffset(name)).set(local);
+    if (!isLaunchField(name) || computed.has(name)) continue;
+    code.get(launchRecordLocal).memory("i32Load", launchFieldOffset(name)).set(local);
   }
   if (e.fixedLocals.has("fuel")) code.get(e.fixedLocal("fuelLeft")).set(e.fixedLocal("fuel"));
   for (const { local, offset, type } of e.preloadedParameters) {
     code.get(e.fixedLocal("parameters")).memory(loadOp(type), offset).set(local);
   }
-  for (const [bytes, local] of e.sharedPlacesLocals) {
+  for (const [bytes, local] of e.sharedCapacityLocals) {
     code.get(e.fixedLocal("sharedBytes")).i32(bytes).ops("i32DivU").set(local);
   }
 }
 
-function isContextField(name: FixedLocal): name is ContextField {
-  return (contextFields as readonly string[]).includes(name);
+function isLaunchField(name: FixedLocal): name is LaunchField {
+  return (launchFields as readonly string[]).includes(name);
 }

@@ -4,7 +4,7 @@ import { callTarget } from "../typing/call_layout.ts";
 import { type BasicBlock, postorder, successors } from "./control_flow_graph.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "../instructions/instruction_form.ts";
-import type { SuspensionRequest } from "../launch_context.ts";
+import type { SuspensionRequest } from "../launch_record.ts";
 import type { LabelName } from "../typing/names.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
@@ -15,7 +15,7 @@ import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 export interface Step {
   /** Undefined for code between instructions. */
   readonly instruction: ResolvedInstruction | undefined;
-  write(emitter: FunctionEmitter): void;
+  emit(emitter: FunctionEmitter): void;
 }
 
 /** A basic block of a kernel or of a function that it calls. */
@@ -116,7 +116,7 @@ class FlowBuilder {
       else {
         const emit = emitOf(item);
         if (emit === undefined) this.#flow(item);
-        else this.#block.instructions.push({ instruction: item, write: (e) => e.write(item, emit) });
+        else this.#block.instructions.push({ instruction: item, emit: (e) => e.emit(item, emit) });
       }
     }
     this.#block.terminator = { kind: "jump", target: this.#returning };
@@ -140,7 +140,7 @@ class FlowBuilder {
     const target = this.#target(instruction, next);
     this.#block.terminator = instruction.predicate === undefined ? { kind: "jump", target } : {
       kind: "branch",
-      on: { instruction, write: (e) => e.pushPredicate(instruction) },
+      on: { instruction, emit: (e) => e.pushPredicate(instruction) },
       taken: target,
       otherwise: next,
     };
@@ -162,11 +162,11 @@ class FlowBuilder {
       case "switch": {
         const block = newBlock();
         const targets = switchTargets(instruction).map((label) => this.#labelled.get(label)!);
-        const write = (e: FunctionEmitter) => {
+        const emit = (e: FunctionEmitter) => {
           e.begin(instruction);
           e.push(instruction.operands[0], typeNamed("u32"));
         };
-        block.terminator = { kind: "switch", on: { instruction, write }, targets };
+        block.terminator = { kind: "switch", on: { instruction, emit }, targets };
         return block;
       }
       case "call": {
@@ -177,8 +177,8 @@ class FlowBuilder {
           readTarget(e, i);
         };
         const take: Emit = (e, i) => takeResults(e, i, frameBytes);
-        suspendBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, pass) });
-        resumeBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, take) });
+        suspendBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, pass) });
+        resumeBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, take) });
         return suspendBlock;
       }
       case "suspend": {
@@ -187,8 +187,8 @@ class FlowBuilder {
           next,
           request: describe(instruction),
         });
-        suspendBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, request) });
-        resumeBlock.instructions.push({ instruction, write: (e) => e.writeAlways(instruction, resume) });
+        suspendBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, request) });
+        resumeBlock.instructions.push({ instruction, emit: (e) => e.emitAlways(instruction, resume) });
         return suspendBlock;
       }
     }

@@ -11,11 +11,11 @@ export interface Loop {
 /** The natural loops of a graph. */
 export function loopsOf(entry: BasicBlock<Step>): Loop[] {
   const blocks = postorder([entry], successors).reverse();
-  const place = new Map(blocks.map((block, index) => [block, index]));
+  const order = new Map(blocks.map((block, index) => [block, index]));
   const before = predecessors(blocks);
   const loops: Loop[] = [];
   for (const header of blocks) {
-    const latches = [...before.get(header)!].filter((from) => place.get(header)! <= place.get(from)!);
+    const latches = [...before.get(header)!].filter((from) => order.get(header)! <= order.get(from)!);
     if (latches.length === 0) continue;
     const body = postorder(latches, (block) => block === header ? [] : before.get(block)!);
     loops.push({ header, latches, body });

@@ -8,18 +8,18 @@ import {
 } from "./control_flow_graph.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 
-/** Emits the contents of blocks for {@linkcode writeStructured}. */
-export interface BlockWriter<I> {
+/** Emits the contents of blocks for {@linkcode emitStructured}. */
+export interface BlockEmitter<I> {
   readonly code: CodeWriter;
   /** Emits what a block does before it branches. */
-  writeBody(block: BasicBlock<I>): void;
+  emitBody(block: BasicBlock<I>): void;
   /** Pushes the condition of a block's branch, as an i32. */
   pushCondition(block: BasicBlock<I>): void;
   /** Pushes the index of the target of a block's switch, as an i32. */
   pushIndex(block: BasicBlock<I>): void;
   setSelector(selector: Selector, value: number): void;
   /** Emits what is done at the start of each loop iteration. */
-  writeLoopStart(): void;
+  emitLoopStart(): void;
 }
 
 /** The maximum nesting of loops and conditions. Deeper nesting makes engines slow, or overflows their stacks. */
@@ -31,7 +31,7 @@ export class StructureError extends Error {
 }
 
 /**
- * Writes a reducible graph as structured WebAssembly: loops as `loop`, joins as the end of a `block`.
+ * Emits a reducible graph as structured WebAssembly: loops as `loop`, joins as the end of a `block`.
  *
  * Follows Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured Control Flow"
  * (2022). A block's code is followed by the joins that the block dominates, each behind the end of a `block` from which
@@ -39,15 +39,15 @@ export class StructureError extends Error {
  *
  * Where the graph exits, the code branches out of the outermost construct, which the caller opens and closes.
  */
-export function writeStructured<I>(entry: BasicBlock<I>, writer: BlockWriter<I>): void {
-  new StructuredWriter(entry, writer).write(entry);
+export function emitStructured<I>(entry: BasicBlock<I>, emitter: BlockEmitter<I>): void {
+  new StructuredEmitter(entry, emitter).emit(entry);
 }
 
 /** An enclosing construct: the block that a branch to it leads to, or undefined for an `if`. */
 type Frame<I> = BasicBlock<I> | undefined;
 
-class StructuredWriter<I> {
-  readonly #writer: BlockWriter<I>;
+class StructuredEmitter<I> {
+  readonly #emitter: BlockEmitter<I>;
   readonly #tree: DominatorTree<I>;
   readonly #joins = new Set<BasicBlock<I>>();
   readonly #loopHeaders = new Set<BasicBlock<I>>();
@@ -60,8 +60,8 @@ class StructuredWriter<I> {
   /** The number of open loops and conditions. */
   #depthOfNest = 0;
 
-  constructor(entry: BasicBlock<I>, writer: BlockWriter<I>) {
-    this.#writer = writer;
+  constructor(entry: BasicBlock<I>, emitter: BlockEmitter<I>) {
+    this.#emitter = emitter;
     this.#tree = dominatorTree(entry);
     const reached = new Set<BasicBlock<I>>();
     for (const block of postorder([entry], successors)) {
@@ -76,39 +76,39 @@ class StructuredWriter<I> {
     }
   }
 
-  /** Writes a block and everything that it leads to. */
-  write(entry: BasicBlock<I>): void {
-    this.#writeTree(entry);
+  /** Emits a block and everything that it leads to. */
+  emit(entry: BasicBlock<I>): void {
+    this.#emitTree(entry);
     for (let next = this.#rest.pop(); next !== undefined; next = this.#rest.pop()) next();
   }
 
   /** Schedules parts to be written in order, before the rest. */
-  #writeNext(...parts: readonly (() => void)[]): void {
+  #emitNext(...parts: readonly (() => void)[]): void {
     this.#rest.push(...parts.toReversed());
   }
 
-  #writeTree(block: BasicBlock<I>): void {
+  #emitTree(block: BasicBlock<I>): void {
     const joins = this.#tree.children(block).filter((child) => this.#joins.has(child));
-    const { code } = this.#writer;
+    const { code } = this.#emitter;
     if (this.#loopHeaders.has(block)) {
       code.loop();
-      this.#writer.writeLoopStart();
+      this.#emitter.emitLoopStart();
       this.#beginNested(block);
-      this.#writeNext(() => this.#endNested());
+      this.#emitNext(() => this.#endNested());
     }
     for (const join of joins.toReversed()) {
-      this.#writeNext(() => this.#writeJoin(join));
+      this.#emitNext(() => this.#emitJoin(join));
       code.block();
       this.#frames.push(join);
     }
-    this.#writer.writeBody(block);
-    this.#writeTerminator(block);
+    this.#emitter.emitBody(block);
+    this.#emitTerminator(block);
   }
 
-  #writeJoin(join: BasicBlock<I>): void {
+  #emitJoin(join: BasicBlock<I>): void {
     this.#frames.pop();
-    this.#writer.code.end();
-    this.#writeTree(join);
+    this.#emitter.code.end();
+    this.#emitTree(join);
   }
 
   #beginNested(frame: Frame<I>): void {
@@ -120,12 +120,12 @@ class StructuredWriter<I> {
 
   #endNested(): void {
     this.#frames.pop();
-    this.#writer.code.end();
+    this.#emitter.code.end();
     this.#depthOfNest--;
   }
 
-  #writeTerminator(block: BasicBlock<I>): void {
-    const { code } = this.#writer;
+  #emitTerminator(block: BasicBlock<I>): void {
+    const { code } = this.#emitter;
     const { terminator } = block;
     switch (terminator.kind) {
       case "exit":
@@ -133,49 +133,49 @@ class StructuredWriter<I> {
         break;
       case "jump":
         if (terminator.selection !== undefined) {
-          this.#writer.setSelector(terminator.selection.selector, terminator.selection.value);
+          this.#emitter.setSelector(terminator.selection.selector, terminator.selection.value);
         }
-        this.#writeBranch(block, terminator.target);
+        this.#emitBranch(block, terminator.target);
         break;
       case "branch":
-        this.#writeConditional(block, terminator);
+        this.#emitConditional(block, terminator);
         break;
       case "switch": {
         const depths = terminator.targets.map((target) => this.#depth(target));
-        this.#writer.pushIndex(block);
+        this.#emitter.pushIndex(block);
         code.brTable(depths.slice(0, -1), depths.at(-1)!);
         break;
       }
     }
   }
 
-  #writeConditional(
+  #emitConditional(
     block: BasicBlock<I>,
     { taken, otherwise }: { taken: BasicBlock<I>; otherwise: BasicBlock<I> },
   ): void {
-    const { code } = this.#writer;
-    this.#writer.pushCondition(block);
+    const { code } = this.#emitter;
+    this.#emitter.pushCondition(block);
     if (this.#isEnclosing(block, taken)) {
       code.brIf(this.#depth(taken));
-      this.#writeBranch(block, otherwise);
+      this.#emitBranch(block, otherwise);
     } else if (this.#isEnclosing(block, otherwise)) {
       code.ops("i32Eqz").brIf(this.#depth(otherwise));
-      this.#writeBranch(block, taken);
+      this.#emitBranch(block, taken);
     } else {
       code.if();
       this.#beginNested(undefined);
-      this.#writeNext(
-        () => this.#writeBranch(block, taken),
+      this.#emitNext(
+        () => this.#emitBranch(block, taken),
         () => code.else(),
-        () => this.#writeBranch(block, otherwise),
+        () => this.#emitBranch(block, otherwise),
         () => this.#endNested(),
       );
     }
   }
 
-  #writeBranch(from: BasicBlock<I>, to: BasicBlock<I>): void {
-    if (this.#isEnclosing(from, to)) this.#writer.code.br(this.#depth(to));
-    else this.#writeNext(() => this.#writeTree(to));
+  #emitBranch(from: BasicBlock<I>, to: BasicBlock<I>): void {
+    if (this.#isEnclosing(from, to)) this.#emitter.code.br(this.#depth(to));
+    else this.#emitNext(() => this.#emitTree(to));
   }
 
   #isBackward(from: BasicBlock<I>, to: BasicBlock<I>): boolean {

@@ -47,7 +47,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
     const isGeneric = access.space === "generic" && base.space !== "const" &&
       (base.space !== "param" || base.isInFrame);
     if (base.space !== access.space && !isGeneric) e.fail(`"${base.name}" is in ".${base.space}"`);
-    if (isWithin(base, address.offset, access)) return pushPlaceOf(e, base, address.offset);
+    if (isWithin(base, address.offset, access)) return pushOffsetOf(e, base, address.offset);
     const end = address.offset + BigInt(access.bytes);
     if (access.space === "param" && base.isInFrame && (address.offset < 0n || end > BigInt(base.byteLength))) {
       e.fail(`the parameter "${base.name}" has only ${base.byteLength} bytes`);
@@ -61,7 +61,7 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
     case "local":
       return pushBounded(e, address, access);
     case "param":
-      return pushParameterPlace(e, address, access);
+      return pushParameterOffset(e, address, access);
     default:
       return pushGeneric(e, address, access);
   }
@@ -79,7 +79,7 @@ function isWithin(
 }
 
 /** Pushes the offset of a byte of a variable. */
-function pushPlaceOf(e: FunctionEmitter, { space, offset: begin }: Variable, offset: bigint): void {
+function pushOffsetOf(e: FunctionEmitter, { space, offset: begin }: Variable, offset: bigint): void {
   if (space === "shared") e.getFixed("shared");
   else if (space === "global" || space === "const") e.code.globalGet(imageAddressGlobal).ops("i32WrapI64");
   else e.getFrame();
@@ -179,7 +179,7 @@ export function pushSpaces(e: FunctionEmitter, parameterBytes: number = e.sizes.
  * An address in `.param` in a register: an offset into the kernel's parameters, or the generic address of a variable in
  * a frame.
  */
-function pushParameterPlace(
+function pushParameterOffset(
   e: FunctionEmitter,
   address: ResolvedAddress,
   { bytes, isStore = false }: MemoryAccess,
@@ -199,26 +199,26 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
   const { base, offset } = address;
   const begin = space === "shared" ? "shared" : "local";
   if (base?.kind === "register" && base.type.bits === 32) {
-    const place = e.temporary("i32");
+    const location = e.temporary("i32");
     e.push(base, u32);
     if (offset !== 0n) code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add");
-    code.set(place);
+    code.set(location);
     if (e.options.boundsChecks) {
-      code.get(place);
+      code.get(location);
       if (bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
-      pushPlaces(e, { space, bytes });
-      code.ops("i32GeU").ifUnlikely().get(place).ops("i64ExtendI32U");
+      pushCapacity(e, { space, bytes });
+      code.ops("i32GeU").ifUnlikely().get(location).ops("i64ExtendI32U");
       faultBounded(e, { space, bytes });
     }
     e.getFixed(begin);
-    code.get(place).ops("i32Add");
+    code.get(location).ops("i32Add");
     return;
   }
   const local = e.temporary("i64");
   pushAddress(e, address, space);
   code.set(local).get(local);
   if (bytes > 1) code.i64(BigInt(zeroBitsOf(bytes))).ops("i64Rotr");
-  pushPlaces(e, { space, bytes });
+  pushCapacity(e, { space, bytes });
   code.ops("i64ExtendI32U", "i64GeU").ifUnlikely().get(local);
   faultBounded(e, { space, bytes });
   e.getFixed(begin);
@@ -226,9 +226,9 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, { space, byte
 }
 
 /** Pushes how many aligned accesses a state space has room for. */
-function pushPlaces(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
+function pushCapacity(e: FunctionEmitter, { space, bytes }: MemoryAccess): void {
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
-  if (size === undefined) e.code.get(e.sharedPlaces(bytes));
+  if (size === undefined) e.code.get(e.sharedCapacity(bytes));
   else e.code.i32(size < bytes ? 0 : Math.floor((size - bytes) / bytes) + 1);
 }
 

@@ -9,7 +9,7 @@ import { addressOperand, pushLocation } from "./address_checks.ts";
 import { addressBase, faultKind } from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
-import { constantOf, repeatable, u32 } from "./integer_operations.ts";
+import { constantOf, repeatable, u32 } from "./integer_lowering.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedAddress, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";

@@ -11,7 +11,7 @@ import { addressOperand, pushLocation, spaceOf } from "./address_checks.ts";
 import { canonicalizeNaN, flushSubnormal } from "./float_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
-import { constant, inType, repeatable } from "./integer_operations.ts";
+import { constant, inType, repeatable } from "./integer_lowering.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";

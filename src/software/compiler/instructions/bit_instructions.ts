@@ -5,7 +5,7 @@
  */
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
-import { constant, constantOf, extendAmount, inType, repeatable, s32, u32 } from "./integer_operations.ts";
+import { constant, constantOf, extendAmount, inType, repeatable, s32, u32 } from "./integer_lowering.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 
 /** `popc` and `clz`. The result always has 32 bits. */
@@ -67,30 +67,30 @@ export const findHighestBit: Emit = (e, i) => {
  * Pushes the position or the length of a bit field. The manual takes both modulo 256. An H200 does so in 32 bits; in 64
  * bits, all values past the end are equivalent.
  */
-function pushFieldPlace(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
+function pushFieldBound(e: FunctionEmitter, i: ResolvedInstruction, operand: ResolvedOperand | undefined): void {
   e.push(operand, u32);
   if (i.type.bits === 32) {
     e.code.i32(0xff).ops("i32And");
   } else {
-    const place = e.temporary("i32");
-    e.code.set(place).i32(0xff).get(place).get(place).i32(0xff).ops("i32GtU", "select");
+    const bound = e.temporary("i32");
+    e.code.set(bound).i32(0xff).get(bound).get(bound).i32(0xff).ops("i32GtU", "select");
   }
 }
 
 /**
- * What {@linkcode pushFieldPlace} would push, limited to the bits of the type. Undefined if it is not known at compile
+ * What {@linkcode pushFieldBound} would push, limited to the bits of the type. Undefined if it is not known at compile
  * time.
  */
-function knownFieldPlace(i: ResolvedInstruction, operand: ResolvedOperand | undefined): number | undefined {
+function knownFieldBound(i: ResolvedInstruction, operand: ResolvedOperand | undefined): number | undefined {
   const value = constantOf(operand);
   if (value === undefined) return undefined;
-  const place = BigInt.asUintN(i.type.bits === 32 ? 8 : 32, value);
-  return place > i.type.bits ? i.type.bits : Number(place);
+  const bound = BigInt.asUintN(i.type.bits === 32 ? 8 : 32, value);
+  return bound > i.type.bits ? i.type.bits : Number(bound);
 }
 
 /** `bfe`. Bits past the end are zeros, or copies of the sign. */
 export const extractBits: Emit = (e, i) => {
-  const position = knownFieldPlace(i, i.operands[2]), length = knownFieldPlace(i, i.operands[3]);
+  const position = knownFieldBound(i, i.operands[2]), length = knownFieldBound(i, i.operands[3]);
   e.assign(i.operands[0], i.type, () => {
     if (position === undefined || length === undefined) extractUnknownBits(e, i);
     else extractKnownBits(e, i, { position, length });
@@ -131,9 +131,9 @@ function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const signed = type.kind === "signed";
   e.push(i.operands[1], type);
   code.set(value);
-  pushFieldPlace(e, i, i.operands[2]);
+  pushFieldBound(e, i, i.operands[2]);
   code.set(position);
-  pushFieldPlace(e, i, i.operands[3]);
+  pushFieldBound(e, i, i.operands[3]);
   code.tee(length).ops("i32Eqz").if(type.value);
   constant(code, type, 0).else();
   // Shifts the value down to the field. Past the top there are only copies of the sign.
@@ -154,7 +154,7 @@ function extractUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
 
 /** `bfi`: inserts a field of one number into another. */
 export const insertBits: Emit = (e, i) => {
-  const position = knownFieldPlace(i, i.operands[3]), length = knownFieldPlace(i, i.operands[4]);
+  const position = knownFieldBound(i, i.operands[3]), length = knownFieldBound(i, i.operands[4]);
   e.assign(i.operands[0], i.type, () => {
     if (position === undefined || length === undefined) insertUnknownBits(e, i);
     else insertKnownBits(e, i, { position, length });
@@ -184,9 +184,9 @@ function insertUnknownBits(e: FunctionEmitter, i: ResolvedInstruction): void {
   const { code } = e;
   const { type } = i;
   const position = e.temporary("i32"), length = e.temporary("i32"), mask = e.temporary(type.value);
-  pushFieldPlace(e, i, i.operands[3]);
+  pushFieldBound(e, i, i.operands[3]);
   code.set(position);
-  pushFieldPlace(e, i, i.operands[4]);
+  pushFieldBound(e, i, i.operands[4]);
   code.set(length);
   // (1 << length) - 1, or all ones, shifted to the position, or 0 if that is past the top.
   constant(code, type, 1).get(length);

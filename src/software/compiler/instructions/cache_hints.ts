@@ -5,7 +5,7 @@
  */
 import { addressOperand } from "./address_checks.ts";
 import type { Emit } from "./instruction_form.ts";
-import { constantOf } from "./integer_operations.ts";
+import { constantOf } from "./integer_lowering.ts";
 
 /**
  * `prefetch`, `prefetchu`, `applypriority` and `discard`. There are no caches, so they do nothing. PTX leaves the value

@@ -82,8 +82,9 @@ export function passedBytes(i: ResolvedInstruction): number {
 
 /** Pushes the offset of a callee's frame. */
 export function pushNextFrame(e: FunctionEmitter, frameBytes: number): void {
-  if (e.sizes.hasTop) e.getFixed("top").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
-  else e.getFrame().i32(frameBytes).ops("i32Add");
+  if (e.sizes.hasStackPointer) {
+    e.getFixed("stackPointer").i32(frameAlignment - 1).ops("i32Add").i32(-frameAlignment).ops("i32And");
+  } else e.getFrame().i32(frameBytes).ops("i32Add");
 }
 
 /** Copies a call's arguments to the callee's frame. */
@@ -281,7 +282,7 @@ export const allocateOnStack: Emit = (e, i) => {
   }
   const { code } = e;
   const address = e.temporary("i32"), end = e.temporary("i64");
-  e.getFixed("top").i32(Number(bytes) - 1).ops("i32Add").i32(-Number(bytes)).ops("i32And").set(address);
+  e.getFixed("stackPointer").i32(Number(bytes) - 1).ops("i32Add").i32(-Number(bytes)).ops("i32And").set(address);
   code.get(address).ops("i64ExtendI32U");
   e.push(size, i.type);
   if (i.type.bits === 32) code.ops("i64ExtendI32U");
@@ -291,7 +292,7 @@ export const allocateOnStack: Emit = (e, i) => {
   e.getFixed("local").ops("i64ExtendI32U").i64(BigInt(e.sizes.local)).ops("i64Add", "i64GtU", "i32Or").if();
   faultStack(e, e.line);
   code.end().get(end).ops("i32WrapI64");
-  e.setFixed("top");
+  e.setFixed("stackPointer");
   e.assign(destination, i.type, () => {
     code.get(address);
     e.getFixed("local").ops("i32Sub");
@@ -308,7 +309,7 @@ export function faultStack(e: FunctionEmitter, line: number): void {
 /** `stacksave` */
 export const saveStack: Emit = (e, i) => {
   e.assign(i.operands[0], i.type, () => {
-    e.getFixed("top");
+    e.getFixed("stackPointer");
     e.getFixed("local").ops("i32Sub");
     if (i.type.bits === 64) e.code.ops("i64ExtendI32U");
   });
@@ -317,13 +318,13 @@ export const saveStack: Emit = (e, i) => {
 /** `stackrestore`. It can only shrink the stack, and not below the function's own frame. */
 export const restoreStack: Emit = (e, i) => {
   const { code } = e;
-  const top = e.temporary("i32");
+  const stackPointer = e.temporary("i32");
   e.push(i.operands[0], i.type.bits === 64 ? u64 : u32);
   if (i.type.bits === 64) code.ops("i32WrapI64");
-  e.getFixed("local").ops("i32Add").set(top);
-  e.getFixed("top").get(top);
-  e.getFixed("top").get(top).ops("i32LtU", "select").set(top);
-  e.getFrame().get(top);
-  e.getFrame().get(top).ops("i32GtU", "select");
-  e.setFixed("top");
+  e.getFixed("local").ops("i32Add").set(stackPointer);
+  e.getFixed("stackPointer").get(stackPointer);
+  e.getFixed("stackPointer").get(stackPointer).ops("i32LtU", "select").set(stackPointer);
+  e.getFrame().get(stackPointer);
+  e.getFrame().get(stackPointer).ops("i32GtU", "select");
+  e.setFixed("stackPointer");
 };

@@ -1,6 +1,6 @@
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { InstructionTraits } from "./instruction_traits.ts";
-import type { SuspensionRequest } from "../launch_context.ts";
+import type { SuspensionRequest } from "../launch_record.ts";
 import {
   type FormSyntax,
   type ModifierSlot,
@@ -11,7 +11,7 @@ import {
 } from "../typing/form_syntax.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
-/** Writes the WebAssembly for one instruction. */
+/** Emits the WebAssembly for one instruction. */
 export type Emit = (emitter: FunctionEmitter, instruction: ResolvedInstruction) => void;
 
 /** An instruction's part in the control flow. */
@@ -47,20 +47,20 @@ export interface InstructionForm extends FormSyntax {
 }
 
 /** What an instruction compiles to: code, a suspension, or control flow. */
-export type Meaning = Emit | SuspendingInstruction | { readonly flow: Flow };
+export type Lowering = Emit | SuspendingInstruction | { readonly flow: Flow };
 
 /** Creates a form. Without traits, nothing is assumed of the instruction. */
 export function instructionForm(
   syntax: string,
   section: string,
-  { meaning, traits = {}, refusedFor }: {
-    readonly meaning: Meaning;
+  { lowering, traits = {}, refusedFor }: {
+    readonly lowering: Lowering;
     readonly traits?: InstructionTraits;
     /** If set, every instruction with this modifier is refused, whatever else it has. */
     readonly refusedFor?: string;
   },
 ): InstructionForm {
-  return new WrittenForm(syntax, section, { meaning, traits, refusedFor });
+  return new WrittenForm(syntax, section, { lowering, traits, refusedFor });
 }
 
 /** Parses its syntax on first use: there are hundreds of forms, and a program has few of them. */
@@ -80,14 +80,14 @@ class WrittenForm implements InstructionForm {
   constructor(
     syntax: string,
     section: string,
-    { meaning, traits, refusedFor }: { meaning: Meaning; traits: InstructionTraits; refusedFor: string | undefined },
+    { lowering, traits, refusedFor }: { lowering: Lowering; traits: InstructionTraits; refusedFor: string | undefined },
   ) {
     this.opcode = readOpcode(syntax);
     this.syntax = syntax;
     this.section = section;
-    this.emit = typeof meaning === "function" ? meaning : undefined;
-    this.flow = typeof meaning === "function" ? undefined : "flow" in meaning ? meaning.flow : "suspend";
-    this.suspending = typeof meaning === "object" && "request" in meaning ? meaning : undefined;
+    this.emit = typeof lowering === "function" ? lowering : undefined;
+    this.flow = typeof lowering === "function" ? undefined : "flow" in lowering ? lowering.flow : "suspend";
+    this.suspending = typeof lowering === "object" && "request" in lowering ? lowering : undefined;
     this.traits = traits;
     if (refusedFor !== undefined) this.refusedFor = refusedFor;
   }

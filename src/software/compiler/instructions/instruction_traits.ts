@@ -46,10 +46,10 @@ export interface Widening {
 }
 
 /** Emits an instruction on vectors, for all members of a gang at once. */
-export type WriteVectors = () => void;
+export type EmitVectors = () => void;
 
 /** Finds how to emit an unpredicated instruction on vectors. Undefined if that is not possible. */
-export type VectorForm = (gang: GangEmitter, instruction: ResolvedInstruction) => WriteVectors | undefined;
+export type GangForm = (gang: GangEmitter, instruction: ResolvedInstruction) => EmitVectors | undefined;
 
 /** The traits of a form. All are optional, and default to the conservative value. */
 export interface InstructionTraits {
@@ -85,7 +85,7 @@ export interface InstructionTraits {
    * How a gang executes the instruction on vectors. Undefined for an instruction with a modifier that the vectors do
    * not implement. Default: member by member.
    */
-  readonly vectorForm?: VectorForm;
+  readonly gangForm?: GangForm;
 }
 
 /** Whether an instruction may have a side effect. Without stated effects, it may have any. */

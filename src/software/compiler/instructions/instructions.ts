@@ -3,8 +3,8 @@
  *
  * To add an instruction, write the function that emits it in a file of this folder, and add a row with its syntax, its
  * section in the manual, that function and its traits (`instruction_traits.ts`). A trait that is left out takes the
- * conservative value, so state only what is certain. `tests/compiler/instructions/operations.ts` compares instructions
- * with references; a form that `tests/differential/operations.ts` does not try fails a test there.
+ * conservative value, so state only what is certain. CONTRIBUTING.md lists the other steps; tests fail until they are
+ * done. Section numbers are those of PTX ISA 8.8.
  *
  * @module
  */
@@ -55,7 +55,7 @@ import {
   halfSum,
   halfTangent,
 } from "./half_instructions.ts";
-import { type Emit, type InstructionForm, instructionForm, type Meaning } from "./instruction_form.ts";
+import { type Emit, type InstructionForm, instructionForm, type Lowering } from "./instruction_form.ts";
 import { type InstructionTraits, pure } from "./instruction_traits.ts";
 import {
   absolute,
@@ -103,15 +103,15 @@ import {
   wideningOfConversion,
   wideningOfProduct,
 } from "./strides.ts";
-import { vectorLoad, vectorStore } from "./vector_accesses.ts";
+import { gangLoad, gangStore } from "./gang_memory.ts";
 import {
-  floatVectors,
-  integerVectors,
-  vectorComparison,
-  vectorConversion,
-  vectorMove,
-  vectorSelection,
-} from "./vector_forms.ts";
+  floatGangForms,
+  gangComparison,
+  gangConversion,
+  gangMove,
+  gangSelection,
+  integerGangForms,
+} from "./gang_lowering.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 import type { InstructionSet } from "../typing/instruction_set.ts";
 
@@ -165,10 +165,10 @@ const control: InstructionTraits = { effects: [], runsInGangs: true };
  * reconverges only if uniform registers are still uniform.
  */
 const exchange: InstructionTraits = { effects: [], isUniform: true, runsInGangs: true };
-const weakLoad: InstructionTraits = { ...pure, effects: ["reads"], pointer: "loaded", vectorForm: vectorLoad };
+const weakLoad: InstructionTraits = { ...pure, effects: ["reads"], pointer: "loaded", gangForm: gangLoad };
 /** A load that sees what other threads store in the meantime. */
 const observingLoad: InstructionTraits = { ...weakLoad, effects: ["reads", "observes"] };
-const plainStore: InstructionTraits = { ...pure, effects: ["writes"], vectorForm: vectorStore };
+const plainStore: InstructionTraits = { ...pure, effects: ["writes"], gangForm: gangStore };
 /** Every thread must execute it, even if all do the same. */
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], runsInGangs: true };
 const returningAtomic: InstructionTraits = { effects: ["reads", "observes", "writes"], runsInGangs: true };
@@ -178,8 +178,8 @@ function isFromInteger({ type, sourceType }: ResolvedInstruction): boolean {
 }
 
 /** A row: syntax, section of the manual, meaning, and traits. */
-function form(syntax: string, section: string, meaning: Meaning, traits: InstructionTraits): InstructionForm {
-  return instructionForm(syntax, section, { meaning, traits });
+function form(syntax: string, section: string, lowering: Lowering, traits: InstructionTraits): InstructionForm {
+  return instructionForm(syntax, section, { lowering, traits });
 }
 
 /**
@@ -187,11 +187,12 @@ function form(syntax: string, section: string, meaning: Meaning, traits: Instruc
  * they compile to, and their traits. All others are refused.
  */
 export const instructions: readonly InstructionForm[] = [
+  // Integer arithmetic.
   form(`add.${integers} d, a, b`, "9.7.1.1", integer("Add"), {
     ...pure,
     stride: strideOfSum,
     pointer: "derived",
-    vectorForm: integerVectors.add,
+    gangForm: integerGangForms.add,
   }),
   form("add.sat.<type:s32> d, a, b", "9.7.1.1", saturating("i64Add"), pure),
   form(`add.${pairs} d, a, b`, "9.7.1.1", addPairs, pure),
@@ -199,13 +200,13 @@ export const instructions: readonly InstructionForm[] = [
     ...pure,
     stride: strideOfDifference,
     pointer: "derived",
-    vectorForm: integerVectors.subtract,
+    gangForm: integerGangForms.subtract,
   }),
   form("sub.sat.<type:s32> d, a, b", "9.7.1.2", saturating("i64Sub"), pure),
   form(`mul.lo.${integers} d, a, b`, "9.7.1.3", multiplyLow, {
     ...pure,
     stride: strideOfProduct,
-    vectorForm: integerVectors.multiply,
+    gangForm: integerGangForms.multiply,
   }),
   form(`mul.hi.${integers} d, a, b`, "9.7.1.3", multiplyHigh, pure),
   form("mul.wide.<type:u16|u32|s16|s32> d, a, b", "9.7.1.3", multiplyWide, {
@@ -217,7 +218,7 @@ export const instructions: readonly InstructionForm[] = [
     ...pure,
     stride: strideOfProductSum,
     pointer: "derived",
-    vectorForm: integerVectors.multiply,
+    gangForm: integerGangForms.multiply,
   }),
   form(`mad.hi.${integers} d, a, b, c`, "9.7.1.4", multiplyHigh, pure),
   form("mad.hi.sat.<type:s32> d, a, b, c", "9.7.1.4", multiplyHigh, pure),
@@ -235,17 +236,17 @@ export const instructions: readonly InstructionForm[] = [
   form(`sad.${integers} d, a, b, c`, "9.7.1.7", absoluteDifference, pure),
   form(`div.${integers} d, a, b`, "9.7.1.8", divide("quotient"), pure),
   form(`rem.${integers} d, a, b`, "9.7.1.9", divide("remainder"), pure),
-  form(`abs.${signed} d, a`, "9.7.1.10", absolute, { ...pure, vectorForm: integerVectors.absolute }),
+  form(`abs.${signed} d, a`, "9.7.1.10", absolute, { ...pure, gangForm: integerGangForms.absolute }),
   form(`neg.${signed} d, a`, "9.7.1.11", negate, {
     ...pure,
     stride: strideOfNegation,
-    vectorForm: integerVectors.negate,
+    gangForm: integerGangForms.negate,
   }),
-  form(`min.${integers} d, a, b`, "9.7.1.12", extreme("min"), { ...pure, vectorForm: integerVectors.minimum }),
+  form(`min.${integers} d, a, b`, "9.7.1.12", extreme("min"), { ...pure, gangForm: integerGangForms.minimum }),
   form("min.relu.<type:s32> d, a, b", "9.7.1.12", extreme("min"), pure),
   form(`min.${pairs} d, a, b`, "9.7.1.12", extremeOfPairs("min"), pure),
   form("min.relu.<packed:s16x2> d, a, b", "9.7.1.12", extremeOfPairs("min"), pure),
-  form(`max.${integers} d, a, b`, "9.7.1.13", extreme("max"), { ...pure, vectorForm: integerVectors.maximum }),
+  form(`max.${integers} d, a, b`, "9.7.1.13", extreme("max"), { ...pure, gangForm: integerGangForms.maximum }),
   form("max.relu.<type:s32> d, a, b", "9.7.1.13", extreme("max"), pure),
   form(`max.${pairs} d, a, b`, "9.7.1.13", extremeOfPairs("max"), pure),
   form("max.relu.<packed:s16x2> d, a, b", "9.7.1.13", extremeOfPairs("max"), pure),
@@ -262,6 +263,7 @@ export const instructions: readonly InstructionForm[] = [
   form("dp2a.lo.<type:u32|s32>.<second:u32|s32> d, a, b, c", "9.7.1.24", dotProduct(2), pure),
   form("dp2a.hi.<type:u32|s32>.<second:u32|s32> d, a, b, c", "9.7.1.24", dotProduct(2), pure),
 
+  // Integer arithmetic with carries.
   form(`add.cc.${carried} d, a, b`, "9.7.2.1", addWithCarry("add", { takesCarry: false }), carrying),
   form(`addc.cc?.${carried} d, a, b`, "9.7.2.2", addWithCarry("add", { takesCarry: true }), carrying),
   form(`sub.cc.${carried} d, a, b`, "9.7.2.3", addWithCarry("sub", { takesCarry: false }), carrying),
@@ -271,7 +273,7 @@ export const instructions: readonly InstructionForm[] = [
   form(`madc.lo.cc?.${carried} d, a, b, c`, "9.7.2.6", multiplyAddWithCarry({ takesCarry: true }), carrying),
   form(`madc.hi.cc?.${carried} d, a, b, c`, "9.7.2.6", multiplyAddWithCarry({ takesCarry: true }), carrying),
 
-  // Without a rounding modifier, the manual allows `add`, `sub` and `mul` to be fused. Here they never are.
+  // Floating-point arithmetic in 32 and 64 bits. Without a rounding modifier, the manual allows `add`, `sub` and `mul` to be fused. Here they never are.
   form(
     "testp.<property:finite|infinite|number|notanumber|normal|subnormal>.<type:f32|f64> p, a",
     "9.7.3.1",
@@ -281,52 +283,52 @@ export const instructions: readonly InstructionForm[] = [
   form("copysign.<type:f32|f64> d, a, b", "9.7.3.2", copySign, pure),
   form(`add.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.3", float("Add"), {
     ...arithmetic32,
-    vectorForm: floatVectors.add,
+    gangForm: floatGangForms.add,
   }),
   form(`add.${rounding}?.<type:f64> d, a, b`, "9.7.3.3", float("Add"), pure),
   form(`sub.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.4", float("Sub"), {
     ...arithmetic32,
-    vectorForm: floatVectors.subtract,
+    gangForm: floatGangForms.subtract,
   }),
   form(`sub.${rounding}?.<type:f64> d, a, b`, "9.7.3.4", float("Sub"), pure),
   form(`mul.${rounding}?.ftz?.sat?.<type:f32> d, a, b`, "9.7.3.5", float("Mul"), {
     ...arithmetic32,
-    vectorForm: floatVectors.multiply,
+    gangForm: floatGangForms.multiply,
   }),
   form(`mul.${rounding}?.<type:f64> d, a, b`, "9.7.3.5", float("Mul"), pure),
   form(`fma.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, {
     ...arithmetic32,
-    vectorForm: floatVectors.multiplyAdd,
+    gangForm: floatGangForms.multiplyAdd,
   }),
   form(`fma.${rounding}.<type:f64> d, a, b, c`, "9.7.3.6", fusedMultiplyAdd, pure),
   form(`mad.${rounding}.ftz?.sat?.<type:f32> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, {
     ...arithmetic32,
-    vectorForm: floatVectors.multiplyAdd,
+    gangForm: floatGangForms.multiplyAdd,
   }),
   form(`mad.${rounding}.<type:f64> d, a, b, c`, "9.7.3.7", fusedMultiplyAdd, pure),
   form("div.approx.ftz?.<type:f32> d, a, b", "9.7.3.8", divideApproximately, arithmetic32),
   form("div.full.ftz?.<type:f32> d, a, b", "9.7.3.8", float("Div"), arithmetic32),
   form(`div.${rounding}.ftz?.<type:f32> d, a, b`, "9.7.3.8", float("Div"), {
     ...arithmetic32,
-    vectorForm: floatVectors.divide,
+    gangForm: floatGangForms.divide,
   }),
   form(`div.${rounding}.<type:f64> d, a, b`, "9.7.3.8", float("Div"), pure),
   form("abs.ftz?.<type:f32> d, a", "9.7.3.9", signChange("Abs"), {
     ...arithmetic32,
-    vectorForm: floatVectors.absolute,
+    gangForm: floatGangForms.absolute,
   }),
   form("abs.<type:f64> d, a", "9.7.3.9", signChange("Abs"), pure),
-  form("neg.ftz?.<type:f32> d, a", "9.7.3.10", signChange("Neg"), { ...arithmetic32, vectorForm: floatVectors.negate }),
+  form("neg.ftz?.<type:f32> d, a", "9.7.3.10", signChange("Neg"), { ...arithmetic32, gangForm: floatGangForms.negate }),
   form("neg.<type:f64> d, a", "9.7.3.10", signChange("Neg"), pure),
   form("min.ftz?.NaN?.<type:f32> d, a, b", "9.7.3.11", extremeFloat("Min"), {
     ...arithmetic32,
-    vectorForm: floatVectors.minimum,
+    gangForm: floatGangForms.minimum,
   }),
   form("min.ftz?.NaN?.xorsign.abs.<type:f32> d, a, b", "9.7.3.11", extremeFloat("Min"), arithmetic32),
   form("min.<type:f64> d, a, b", "9.7.3.11", extremeFloat("Min"), pure),
   form("max.ftz?.NaN?.<type:f32> d, a, b", "9.7.3.12", extremeFloat("Max"), {
     ...arithmetic32,
-    vectorForm: floatVectors.maximum,
+    gangForm: floatGangForms.maximum,
   }),
   form("max.ftz?.NaN?.xorsign.abs.<type:f32> d, a, b", "9.7.3.12", extremeFloat("Max"), arithmetic32),
   form("max.<type:f64> d, a, b", "9.7.3.12", extremeFloat("Max"), pure),
@@ -337,7 +339,7 @@ export const instructions: readonly InstructionForm[] = [
   form("sqrt.approx.ftz?.<type:f32> d, a", "9.7.3.15", float("Sqrt"), arithmetic32),
   form(`sqrt.${rounding}.ftz?.<type:f32> d, a`, "9.7.3.15", float("Sqrt"), {
     ...arithmetic32,
-    vectorForm: floatVectors.squareRoot,
+    gangForm: floatGangForms.squareRoot,
   }),
   form(`sqrt.${rounding}.<type:f64> d, a`, "9.7.3.15", float("Sqrt"), pure),
   form("rsqrt.approx.ftz?.<type:f32> d, a", "9.7.3.16", reciprocalRoot, arithmetic32),
@@ -349,6 +351,7 @@ export const instructions: readonly InstructionForm[] = [
   form("ex2.approx.ftz?.<type:f32> d, a", "9.7.3.21", exponential, arithmetic32),
   form("tanh.approx.<type:f32> d, a", "9.7.3.22", hyperbolicTangent, arithmetic32),
 
+  // Floating-point arithmetic in 16 bits.
   form("add.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.1", halfSum("Add"), pure),
   form("add.rn?.<type:bf16|bf16x2> d, a, b", "9.7.4.1", halfSum("Add"), pure),
   form("sub.rn?.ftz?.sat?.<type:f16|f16x2> d, a, b", "9.7.4.2", halfSum("Sub"), pure),
@@ -372,6 +375,7 @@ export const instructions: readonly InstructionForm[] = [
   form("ex2.approx.<type:f16|f16x2> d, a", "9.7.4.10", halfExponential, pure),
   form("ex2.approx.ftz.<type:bf16|bf16x2> d, a", "9.7.4.10", halfExponential, pure),
 
+  // Comparisons and selections.
   form(
     `set.${integerComparison}.${combined}.<result:u32|s32|f32>.<type:b16|b32|b64|u16|u32|u64|s16|s32|s64> d, a, b [, c]`,
     "9.7.6.1",
@@ -387,30 +391,31 @@ export const instructions: readonly InstructionForm[] = [
   form(`set.${floatComparison}.${combined}.<result:u32|s32|f32>.<type:f64> d, a, b [, c]`, "9.7.6.1", setValue, pure),
   form(`setp.<compare:eq|ne>.${combined}.${bits} p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
-    vectorForm: vectorComparison,
+    gangForm: gangComparison,
   }),
   form(`setp.<compare:eq|ne|lt|le|gt|ge>.${combined}.${signed} p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
-    vectorForm: vectorComparison,
+    gangForm: gangComparison,
   }),
   form(`setp.${integerComparison}.${combined}.<type:u16|u32|u64> p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
-    vectorForm: vectorComparison,
+    gangForm: gangComparison,
   }),
   form(`setp.${floatComparison}.${combined}.ftz?.<type:f32> p, a, b [, c]`, "9.7.6.2", setPredicate, {
     ...pure,
-    vectorForm: vectorComparison,
+    gangForm: gangComparison,
   }),
   form(`setp.${floatComparison}.${combined}.<type:f64> p, a, b [, c]`, "9.7.6.2", setPredicate, pure),
   form(`selp.${selected} d, a, b, c`, "9.7.6.3", selectByPredicate, {
     ...pure,
     copies: 2,
     pointer: "derived",
-    vectorForm: vectorSelection,
+    gangForm: gangSelection,
   }),
   form(`slct.${selected}.<by:s32> d, a, b, c`, "9.7.6.4", selectBySign, { ...pure, copies: 2 }),
   form(`slct.ftz?.${selected}.<by:f32> d, a, b, c`, "9.7.6.4", selectBySign, { ...pure, copies: 2 }),
 
+  // Comparisons of 16-bit floats, or with a 16-bit result.
   form(
     `set.${floatComparison}.${combined}.ftz?.<result:f16|u16|s16|u32|s32>.<type:f16> d, a, b [, c]`,
     "9.7.7.1",
@@ -451,40 +456,42 @@ export const instructions: readonly InstructionForm[] = [
   form(`setp.${floatComparison}.${combined}.ftz?.<type:f16|f16x2> p, a, b [, c]`, "9.7.7.2", setPredicate, pure),
   form(`setp.${floatComparison}.${combined}.<type:bf16|bf16x2> p, a, b [, c]`, "9.7.7.2", setPredicate, pure),
 
-  form(`and.${bitsOrPredicate} d, a, b`, "9.7.8.1", integer("And"), { ...pure, vectorForm: integerVectors.and }),
-  form(`or.${bitsOrPredicate} d, a, b`, "9.7.8.2", integer("Or"), { ...pure, vectorForm: integerVectors.or }),
-  form(`xor.${bitsOrPredicate} d, a, b`, "9.7.8.3", integer("Xor"), { ...pure, vectorForm: integerVectors.xor }),
-  form(`not.${bitsOrPredicate} d, a`, "9.7.8.4", not, { ...pure, vectorForm: integerVectors.not }),
+  // Logic and shifts.
+  form(`and.${bitsOrPredicate} d, a, b`, "9.7.8.1", integer("And"), { ...pure, gangForm: integerGangForms.and }),
+  form(`or.${bitsOrPredicate} d, a, b`, "9.7.8.2", integer("Or"), { ...pure, gangForm: integerGangForms.or }),
+  form(`xor.${bitsOrPredicate} d, a, b`, "9.7.8.3", integer("Xor"), { ...pure, gangForm: integerGangForms.xor }),
+  form(`not.${bitsOrPredicate} d, a`, "9.7.8.4", not, { ...pure, gangForm: integerGangForms.not }),
   form(`cnot.${bits} d, a`, "9.7.8.5", logicalNot, pure),
   form("lop3.<type:b32> d, a, b, c, immLut", "9.7.8.6", logicOfThree, {
     ...pure,
-    vectorForm: integerVectors.logicOfThree,
+    gangForm: integerGangForms.logicOfThree,
   }),
   form("lop3.<combine:or|and>.<type:b32> d, a, b, c, immLut, q", "9.7.8.6", logicOfThree, pure),
   form("shf.<direction:l|r>.<mode:clamp|wrap>.b32 d, a, b, c", "9.7.8.7", funnelShift, {
     ...pure,
-    vectorForm: integerVectors.funnelShift,
+    gangForm: integerGangForms.funnelShift,
   }),
   form(`shl.${bits} d, a, b`, "9.7.8.8", shift("left"), {
     ...pure,
     stride: strideOfShift,
-    vectorForm: integerVectors.shiftLeft,
+    gangForm: integerGangForms.shiftLeft,
   }),
   form("shr.<type:b16|b32|b64|u16|u32|u64|s16|s32|s64> d, a, b", "9.7.8.9", shift("right"), {
     ...pure,
-    vectorForm: integerVectors.shiftRight,
+    gangForm: integerGangForms.shiftRight,
   }),
 
+  // Moves, memory accesses and conversions.
   form(`mov.${moved} d, a`, "9.7.9.3", move, {
     ...pure,
     stride: strideOfMove,
     copies: 1,
     pointer: "derived",
-    vectorForm: vectorMove,
+    gangForm: gangMove,
   }),
   form("prmt.<type:b32>.<mode:f4e|b4e|rc8|ecl|ecr|rc16>? d, a, b, c", "9.7.9.7", permuteBytes, {
     ...pure,
-    vectorForm: integerVectors.permuteBytes,
+    gangForm: integerGangForms.permuteBytes,
   }),
   form(`ld.weak?.${loadSpace}.${loadHints}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, weakLoad),
   form(`ld.volatile.${space}.${prefetched}.${vector}.${loaded} d, [a]`, "9.7.9.8", load, observingLoad),
@@ -523,7 +530,7 @@ export const instructions: readonly InstructionForm[] = [
       stride: strideOfConversion,
       widening: wideningOfConversion,
       hasCanonicalNaN: isFromInteger,
-      vectorForm: vectorConversion,
+      gangForm: gangConversion,
     },
   ),
   form("cvt.<rounding:rn|rz>.relu?.satfinite?.<type:f16|bf16>.<from:f32> d, a", "9.7.9.21", convert, pure),
@@ -551,12 +558,14 @@ export const instructions: readonly InstructionForm[] = [
   form("cp.async.wait_group n", "9.7.9.25", awaitCopies, { effects: ["orders"] }),
   form("cp.async.wait_all", "9.7.9.25", awaitCopies, { effects: ["orders"] }),
 
+  // Control flow.
   form("bra.uni? target", "9.7.12.3", { flow: "branch" }, control),
   form("brx.idx.uni? index, targets", "9.7.12.4", { flow: "switch" }, { effects: [] }),
   form("call.uni? [x, y, z, w]", "9.7.12.5", { flow: "call" }, { effects: ["reads", "observes", "writes"] }),
   form("ret.uni?", "9.7.12.6", { flow: "return" }, control),
   form("exit", "9.7.12.7", { flow: "exit" }, control),
 
+  // Barriers and exchanges among threads.
   form("barrier.cta?.sync.aligned? a [, b]", "9.7.13.1", barrierSync, exchange),
   form("barrier.cta?.arrive.aligned? a, b", "9.7.13.1", barrierArrive, exchange),
   form("barrier.cta?.red.<operation:popc>.aligned?.u32 d, a, p [, q]", "9.7.13.1", barrierReduction, exchange),
@@ -574,11 +583,13 @@ export const instructions: readonly InstructionForm[] = [
   form("redux.sync.<operation:add|min|max>.<type:u32|s32> d, a, membermask", "9.7.13.12", reduction, exchange),
   form("redux.sync.<operation:and|or|xor>.<type:b32> d, a, membermask", "9.7.13.12", reduction, exchange),
   form("nanosleep.u32 t", "9.7.19.3", sleep, exchange),
+
+  // The stack.
   form("stacksave.<type:u32|u64> d", "9.7.16.1", saveStack, { effects: ["allocates"] }),
   form("stackrestore.<type:u32|u64> a", "9.7.16.2", restoreStack, { effects: ["allocates"] }),
   form("alloca.<type:u32|u64> d, size [, alignment]", "9.7.16.3", allocateOnStack, { effects: ["allocates"] }),
 
-  // Every atomic instruction is sequentially consistent, which is stronger than any of them requires.
+  // Fences and atomics. Every atomic instruction is sequentially consistent, which is stronger than any of them requires.
   form("membar.<level:cta|gl|sys>", "9.7.13.4", fence, { ...pure, effects: ["orders"] }),
   form("fence.<semantics:sc|acq_rel|acquire|release>?.<scope:cta|gpu|sys>", "9.7.13.4", fence, {
     ...pure,
@@ -603,9 +614,11 @@ export const instructions: readonly InstructionForm[] = [
   form(`atom.${ordering}.<operation:exch>.${wideBits} d, [a], b`, "9.7.13.5", atomic(true), returningAtomic),
   form(`atom.${ordering}.<operation:cas>.${bits} d, [a], b, c`, "9.7.13.5", atomic(true), returningAtomic),
 
+  // Video instructions.
   form("vabsdiff2.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2", absoluteDifferences(2), pure),
   form("vabsdiff4.<result:u32>.<first:u32>.<second:u32>.add? d, a, b, c", "9.7.18.2", absoluteDifferences(4), pure),
 
+  // Miscellaneous.
   form("trap", "9.7.19.4", trap, { ...pure, effects: ["traps"] }),
 
   ...refusedForms,

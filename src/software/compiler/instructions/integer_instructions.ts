@@ -14,7 +14,7 @@ import {
   inType,
   repeatable,
   s32,
-} from "./integer_operations.ts";
+} from "./integer_lowering.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 

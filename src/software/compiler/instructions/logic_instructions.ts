@@ -13,7 +13,7 @@ import {
   isSameOperand,
   repeatable,
   u32,
-} from "./integer_operations.ts";
+} from "./integer_lowering.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
 
@@ -136,12 +136,12 @@ export const logicOfThree: Emit = (e, i) => {
   const combine = i.choices.get("combine");
   const [destination] = i.operands;
   if (combine === undefined) {
-    e.assign(destination, u32, () => writeLogic(Number(table)));
+    e.assign(destination, u32, () => emitLogic(Number(table)));
     return;
   }
   if (destination?.kind !== "pair") return e.fail('it needs two results, as "d|p"');
   const result = e.temporary("i32");
-  writeLogic(Number(table));
+  emitLogic(Number(table));
   code.set(result);
   e.assign(destination.second, predicate, () => {
     code.get(result).i32(0).ops("i32Ne");
@@ -150,19 +150,19 @@ export const logicOfThree: Emit = (e, i) => {
   });
   e.assign(destination.first, u32, () => code.get(result));
 
-  function writeLogic(truth: number): void {
+  function emitLogic(truth: number): void {
     const inputs = i.operands.slice(1, 4).map((operand) => repeatable(e, operand, u32));
-    const write = (term: LogicTerm): void => {
+    const emit = (term: LogicTerm): void => {
       if (term.kind === "input") {
         inputs[term.index]!();
       } else if (term.kind === "constant") {
         code.i32(term.value);
       } else {
-        write(term.left);
-        write(term.right);
+        emit(term.left);
+        emit(term.right);
         code.ops(term.operation);
       }
     };
-    write(shortestLogic(truth));
+    emit(shortestLogic(truth));
   }
 };

@@ -1,12 +1,12 @@
 /**
  * Packed integers in a register: pairs of 16 bits, bytes, and the conversions that pack them. PTX ISA, sections 9.7.1,
- * 9.7.9 and 9.7.18.
+ * 9.7.9.22 and 9.7.18.2.
  *
  * @module
  */
 import type { Emit } from "./instruction_form.ts";
 import { pushPart } from "./integer_instructions.ts";
-import { clampSigned32, repeatable, s32, u32 } from "./integer_operations.ts";
+import { clampSigned32, repeatable, s32, u32 } from "./integer_lowering.ts";
 
 /** `add.u16x2` and `add.s16x2`. The top bits are added separately, so that no carry crosses halves. */
 export const addPairs: Emit = (e, i) => {

@@ -9,7 +9,7 @@
 import { faultKind } from "../addresses.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
-import { type SuspensionRequest, threadRecord } from "../launch_context.ts";
+import { type SuspensionRequest, threadRecord } from "../launch_record.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 

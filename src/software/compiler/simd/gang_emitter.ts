@@ -117,33 +117,33 @@ export class GangEmitter {
   }
 
   /** Emits an instruction for all members. */
-  write(instruction: ResolvedInstruction, emit: Emit): void {
+  emit(instruction: ResolvedInstruction, emit: Emit): void {
     const { uniformity, emitter } = this;
     const isHeldAsOne = resultsOf(instruction).every((register) => this.holding(register).kind === "number");
     const isUniform = uniformity.isUniform(instruction);
     if (isHeldAsOne && (isUniform || resultsOf(instruction).length > 0)) {
-      emitter.write(instruction, emit);
+      emitter.emit(instruction, emit);
     } else if (isUniform) {
-      emitter.write(instruction, (e, i) => this.#writeOnce(i, () => emit(e, i)));
+      emitter.emit(instruction, (e, i) => this.#emitOnce(i, () => emit(e, i)));
     } else {
       const { predicate } = instruction;
       const form = predicate === undefined || uniformity.strideOf(predicate.register) === 0n
-        ? instruction.form.traits.vectorForm?.(this, instruction)
+        ? instruction.form.traits.gangForm?.(this, instruction)
         : undefined;
       if (form !== undefined) {
-        emitter.write(instruction, () => form());
+        emitter.emit(instruction, () => form());
       } else {
         this.loops++;
-        this.writeMembers(instruction, emit);
+        this.emitMembers(instruction, emit);
       }
     }
   }
 
   /** Emits an instruction whose result is the same for all members. */
-  #writeOnce(instruction: ResolvedInstruction, write: () => void): void {
+  #emitOnce(instruction: ResolvedInstruction, emit: () => void): void {
     const results = resultsOf(instruction);
     const registers = new Map(results.map((register, index) => [register, this.#shadow(register, index)]));
-    this.emitter.writeWith({ registers, fixed: new Map() }, write);
+    this.emitter.emitWith({ registers, fixed: new Map() }, emit);
     for (const register of results) this.#spread(register, registers.get(register)!);
   }
 
@@ -185,7 +185,7 @@ export class GangEmitter {
   }
 
   /** Emits an instruction as a loop over the members. */
-  writeMembers(instruction: ResolvedInstruction, emit: Emit): void {
+  emitMembers(instruction: ResolvedInstruction, emit: Emit): void {
     const { code, emitter: e } = this;
     const { predicate } = instruction;
     const results = resultsOf(instruction);
@@ -213,7 +213,7 @@ export class GangEmitter {
       fixed.set("threadX", threadX);
     }
     for (const [register, shadow] of standIns) if (used.has(register)) this.#loadMember(register, { member, shadow });
-    e.writeWith({ registers: standIns, fixed } satisfies StandIns, () => e.write(instruction, emit));
+    e.emitWith({ registers: standIns, fixed } satisfies StandIns, () => e.emit(instruction, emit));
     for (const register of results) this.#storeMember(register, { member, shadow: shadows.get(register)! });
     code.get(member).i32(1).ops("i32Add").tee(member).i32(this.width).ops("i32LtU").brIf(0).end();
     for (const register of results) {
@@ -258,10 +258,10 @@ export class GangEmitter {
         code.get(this.emitter.registerLocal(register)).get(member).ops("i32ShrU").i32(1).ops("i32And");
         break;
       case "vectors":
-        this.#pushMemberPlace(member, 2).memory(wholeLoad[type], this.slot(register));
+        this.#pushMemberOffset(member, 2).memory(wholeLoad[type], this.slot(register));
         break;
       case "memory":
-        this.#pushMemberPlace(member, 3).memory(wholeLoad[type], this.slot(register));
+        this.#pushMemberOffset(member, 3).memory(wholeLoad[type], this.slot(register));
         break;
     }
     code.set(shadow);
@@ -281,15 +281,15 @@ export class GangEmitter {
         break;
       }
       case "vectors":
-        this.#pushMemberPlace(member, 2).get(shadow).memory(wholeStore[type], this.slot(register));
+        this.#pushMemberOffset(member, 2).get(shadow).memory(wholeStore[type], this.slot(register));
         break;
       case "memory":
-        this.#pushMemberPlace(member, 3).get(shadow).memory(wholeStore[type], this.slot(register));
+        this.#pushMemberOffset(member, 3).get(shadow).memory(wholeStore[type], this.slot(register));
         break;
     }
   }
 
-  #pushMemberPlace(member: number, shift: number): CodeWriter {
+  #pushMemberOffset(member: number, shift: number): CodeWriter {
     return this.code.get(this.area).get(member).i32(shift).ops("i32Shl", "i32Add");
   }
 

@@ -11,7 +11,7 @@
  */
 import { generateResumableKernel, type GeneratorContext, type ResumableKernel } from "../codegen/code_generator.ts";
 import { postorder, successors } from "../control_flow/control_flow_graph.ts";
-import { contextLocal } from "../codegen/fixed_locals.ts";
+import { launchRecordLocal } from "../codegen/fixed_locals.ts";
 import { type EmittedCode, FunctionEmitter } from "../codegen/function_emitter.ts";
 import {
   blockBefore,
@@ -23,15 +23,21 @@ import {
   type SuspendPoint,
 } from "../control_flow/function_flow.ts";
 import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
-import { joined, switchOnResumeIndex, usesOf, writeBlocks } from "../codegen/block_code.ts";
-import { contextOffset } from "../launch_context.ts";
+import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
+import { launchFieldOffset } from "../launch_record.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import { branchesOf, type BranchingBlock, splitAt } from "../codegen/divergence_points.ts";
 import type { Register } from "../typing/names.ts";
 import { reconvergeFunction, type ScalarExit, scalarExitFunction } from "./scalar_exits.ts";
 import { GangEmitter } from "./gang_emitter.ts";
 import { gangHeader, gangState, type GangWidth } from "./gang_layout.ts";
-import { type BlockState, countUp, pushFirstPlace, runSuspendableGangs, runWholeGangs } from "./gang_loops.ts";
+import {
+  type BlockState,
+  emitIncrement,
+  emitSuspendableGangs,
+  emitWholeGangs,
+  pushFirstThreadIndex,
+} from "./gang_loops.ts";
 import { findUniformity, type Uniformity } from "./uniformity.ts";
 import { CostModel } from "./cost_model.ts";
 import { barrierOfAll, canRunInGangs } from "./gang_eligibility.ts";
@@ -117,7 +123,7 @@ class GangGenerator {
       staticShared: resolved.sharedBytes,
       local: 0,
       hasFrames: false,
-      hasTop: false,
+      hasStackPointer: false,
       constants: context.constants,
     }, context.options);
     this.#emitter.enterFunction(this.#instructions);
@@ -147,10 +153,10 @@ class GangGenerator {
     const points: ScalarExit[] = [{ kind: "exited" }];
     const entry = this.#hasBarriers ? this.#joinSuspensions(resumable, points) : this.#flow.entry;
     this.#diverge(divergencePoints, { resumable, points });
-    this.#writeBlocks(entry);
-    this.#writeSuspensions(entry, points);
+    this.#emitBlocks(entry);
+    this.#emitSuspensions(entry, points);
     makeReducible(entry);
-    const body = writeBlocks(this.#emitter, {
+    const body = emitBlocks(this.#emitter, {
       entry,
       code: this.#code,
       conditions: this.#conditions,
@@ -162,8 +168,8 @@ class GangGenerator {
     const reconverge = reconvergeFunction(points, { gang: this.#gang, resumable });
     // The size of the save areas is known only now.
     const code = this.#hasBarriers
-      ? runSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
-      : runWholeGangs(this.#gang, body);
+      ? emitSuspendableGangs(this.#gang, body, { block: this.#block, scalarExit: indices.scalarExit })
+      : emitWholeGangs(this.#gang, body);
     return {
       resumable,
       scalarExit,
@@ -241,10 +247,10 @@ class GangGenerator {
         return;
       }
       const cut = splits.get(instruction)!;
-      const write = () => this.#pushWrapsAround(instruction);
+      const emit = () => this.#pushWrapsAround(instruction);
       cut.before.terminator = {
         kind: "branch",
-        on: { instruction: undefined, write },
+        on: { instruction: undefined, emit },
         taken: divergence,
         otherwise: cut.block,
       };
@@ -258,7 +264,7 @@ class GangGenerator {
   ): FlowBlock {
     const block = newBlock();
     const number = points.push(point) - 1;
-    block.instructions.push({ instruction: undefined, write: () => this.#saveGang({ point, pushMask, number }) });
+    block.instructions.push({ instruction: undefined, emit: () => this.#saveGang({ point, pushMask, number }) });
     block.terminator = { kind: "jump", target: this.#exitBlock };
     return block;
   }
@@ -278,7 +284,7 @@ class GangGenerator {
     }
     code.i32(number).set(this.#point);
     if (point.kind === "together" && point.way === "suspending") return;
-    countUp(code, "divergences");
+    emitIncrement(code, "divergences");
   }
 
   #pushTaken({ predicate }: ResolvedInstruction): void {
@@ -293,19 +299,19 @@ class GangGenerator {
   ): void {
     const { taken, otherwise } = branch;
     const notAll = newBlock();
-    const write = (mask: number) => () => {
+    const emit = (mask: number) => () => {
       pushMask();
       this.#emitter.code.i32(mask).ops("i32Eq");
     };
     block.terminator = {
       kind: "branch",
-      on: { instruction: undefined, write: write(this.#gang.wholeMask) },
+      on: { instruction: undefined, emit: emit(this.#gang.wholeMask) },
       taken,
       otherwise: notAll,
     };
     notAll.terminator = {
       kind: "branch",
-      on: { instruction: undefined, write: write(0) },
+      on: { instruction: undefined, emit: emit(0) },
       taken: otherwise,
       otherwise: divergence,
     };
@@ -325,7 +331,7 @@ class GangGenerator {
     else e.code.i32(limits[1] - span).ops(isSigned ? "i32GtS" : "i32GtU");
   }
 
-  #writeBlocks(entry: FlowBlock): void {
+  #emitBlocks(entry: FlowBlock): void {
     const e = this.#emitter;
     // Blocks where gangs resume are reached from the suspension too.
     for (const { suspendBlock, resumeBlock } of this.#barriers) {
@@ -333,42 +339,42 @@ class GangGenerator {
     }
     for (const block of postorder([entry], successors)) {
       if (block === this.#exitBlock) continue;
-      this.#code.set(block, e.emitSeparately(() => this.#writeSteps(block)));
+      this.#code.set(block, e.emitSeparately(() => this.#emitSteps(block)));
       const { terminator } = block;
       if (terminator.kind !== "branch" || this.#conditions.has(block)) continue;
-      this.#conditions.set(block, e.emitSeparately(() => terminator.on.write(e)));
+      this.#conditions.set(block, e.emitSeparately(() => terminator.on.emit(e)));
     }
-    this.#code.set(this.#exitBlock, e.emitSeparately(() => this.#writeScalarExit()));
+    this.#code.set(this.#exitBlock, e.emitSeparately(() => this.#emitScalarExit()));
   }
 
-  #writeSteps({ instructions }: FlowBlock): void {
-    for (const { instruction, write } of instructions) {
+  #emitSteps({ instructions }: FlowBlock): void {
+    for (const { instruction, emit } of instructions) {
       if (instruction === undefined) {
-        write(this.#emitter);
+        emit(this.#emitter);
         continue;
       }
       const before = this.#gang.loops;
-      this.#gang.write(instruction, instruction.form.emit!);
+      this.#gang.emit(instruction, instruction.form.emit!);
       this.#costModel.note(instruction, this.#gang.loops - before);
     }
   }
 
-  #writeScalarExit(): void {
+  #emitScalarExit(): void {
     const e = this.#emitter;
     const { code } = e;
-    code.get(contextLocal);
-    e.getFixed("blockX").memory("i32Store", contextOffset("blockX"));
-    code.get(contextLocal).get(this.#point).get(this.#gang.area);
+    code.get(launchRecordLocal);
+    e.getFixed("blockX").memory("i32Store", launchFieldOffset("blockX"));
+    code.get(launchRecordLocal).get(this.#point).get(this.#gang.area);
     if (this.#hasBarriers) e.getFixed("thread");
     else code.i32(0);
-    pushFirstPlace(e, code).i32(1).call(this.#context.indices.scalarExit);
+    pushFirstThreadIndex(e, code).i32(1).call(this.#context.indices.scalarExit);
     if (!this.#hasBarriers) {
       code.ops("drop");
       return;
     }
     const { isMixed } = this.#block;
     const state = e.newLocal("i32");
-    code.if("i32").get(contextLocal).get(this.#gang.area);
+    code.if("i32").get(launchRecordLocal).get(this.#gang.area);
     e.getFixed("thread").call(this.#context.indices.reconverge).else().i32(gangState.exited).end().set(state);
     code.get(this.#gang.area).get(state).memory("i32Store", gangHeader.state);
     code.get(state).i32(gangState.single).ops("i32Eq").get(isMixed).ops("i32Or").set(isMixed);
@@ -388,8 +394,8 @@ class GangGenerator {
     code.i32(barrier).set(awaited).i32(1).set(waiting);
   }
 
-  /** Writes what a gang does when it is suspended, when it resumes, and when it exits. */
-  #writeSuspensions(entry: FlowBlock, points: readonly ScalarExit[]): void {
+  /** Emits what a gang does when it is suspended, when it resumes, and when it exits. */
+  #emitSuspensions(entry: FlowBlock, points: readonly ScalarExit[]): void {
     if (!this.#hasBarriers) return;
     const e = this.#emitter;
     const use = (block: FlowBlock) => usesOf(this.#code.get(block)!, this.#conditions.get(block));
@@ -431,9 +437,9 @@ class GangGenerator {
     this.#code.set(resumeBlock, joined(restore, body));
   }
 
-  #append(block: FlowBlock, write: () => void): void {
+  #append(block: FlowBlock, emit: () => void): void {
     const body = this.#code.get(block);
-    if (body !== undefined) this.#code.set(block, joined(body, this.#emitter.emitSeparately(write)));
+    if (body !== undefined) this.#code.set(block, joined(body, this.#emitter.emitSeparately(emit)));
   }
 }
 

@@ -11,7 +11,7 @@
 export type GangWidth = 4 | 8 | 16 | 32;
 
 /** The header of a gang's save area. */
-export const gangHeader = { state: 0, mask: 4, place: 8, byteLength: 16 } as const;
+export const gangHeader = { state: 0, mask: 4, threadIndex: 8, byteLength: 16 } as const;
 
 /** Where a gang resumes, in its header: the number of a suspension, or one of these. */
 export const gangState = {

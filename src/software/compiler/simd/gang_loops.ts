@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { contextLocal, type FixedLocal } from "../codegen/fixed_locals.ts";
+import { type FixedLocal, launchRecordLocal } from "../codegen/fixed_locals.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
-import { contextOffset } from "../launch_context.ts";
-import { loopOverBlocks, loopOverPlaces } from "../codegen/thread_loops.ts";
+import { launchFieldOffset } from "../launch_record.ts";
+import { emitLoopOverBlocks, emitLoopOverThreads } from "../codegen/thread_loops.ts";
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { GangEmitter } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";
@@ -21,10 +21,10 @@ export interface BlockState {
 }
 
 /** Runs the gangs of some blocks, each to its end. Returns the index past the last block. */
-export function runWholeGangs({ emitter: e, area, width }: GangEmitter, body: Uint8Array): Uint8Array {
-  return loopOverBlocks(e, {
+export function emitWholeGangs({ emitter: e, area, width }: GangEmitter, body: Uint8Array): Uint8Array {
+  return emitLoopOverBlocks(e, {
     memory: { from: "gangs", to: area },
-    writeBlock: (code) => loopOverPlaces(e, code, { width, write: () => code.block().append(body).end() }),
+    emitBlock: (code) => emitLoopOverThreads(e, code, { width, emit: () => code.block().append(body).end() }),
   }).get(e.fixedLocal("blockX")).finish();
 }
 
@@ -32,18 +32,18 @@ export function runWholeGangs({ emitter: e, area, width }: GangEmitter, body: Ui
  * Runs the gangs of some blocks from barrier to barrier. Returns the index past the last block, or that of a block
  * whose threads it has saved one by one.
  */
-export function runSuspendableGangs(
+export function emitSuspendableGangs(
   { emitter: e, area, width, savedBytes }: GangEmitter,
   body: Uint8Array,
   { block: { waiting, isMixed }, scalarExit }: { block: BlockState; scalarExit: number },
 ): Uint8Array {
   const local = (name: FixedLocal) => e.fixedLocal(name);
-  const writeRounds = (code: CodeWriter) => {
-    const forEachGang = (writeGang: () => void) => {
-      loopOverPlaces(e, code, {
+  const emitRounds = (code: CodeWriter) => {
+    const emitForEachGang = (emitGang: () => void) => {
+      emitLoopOverThreads(e, code, {
         width,
-        write: () => {
-          writeGang();
+        emit: () => {
+          emitGang();
           code.get(area).i32(savedBytes).ops("i32Add").set(area);
           code.get(local("thread")).i32(width).ops("i32Add").set(local("thread"));
         },
@@ -51,42 +51,42 @@ export function runSuspendableGangs(
     };
     const beginAgain = () => code.get(local("gangs")).set(area).i32(0).set(local("thread"));
     beginAgain();
-    forEachGang(() => {
+    emitForEachGang(() => {
       code.get(area).i32(gangState.start).memory("i32Store", gangHeader.state).get(area);
-      pushFirstPlace(e, code).memory("i32Store", gangHeader.place);
+      pushFirstThreadIndex(e, code).memory("i32Store", gangHeader.threadIndex);
     });
     code.i32(0).set(isMixed).loop().i32(0).set(waiting);
-    countUp(code, "rounds");
+    emitIncrement(code, "rounds");
     beginAgain();
-    forEachGang(() => {
+    emitForEachGang(() => {
       code.block();
       code.get(area).memory("i32Load", gangHeader.state).tee(local("resumeIndex")).i32(0).ops("i32LtS").brIf(0);
       code.append(body).end();
     });
     code.get(isMixed).if();
     beginAgain();
-    code.get(contextLocal).get(local("blockX")).memory("i32Store", contextOffset("blockX"));
-    forEachGang(() => {
+    code.get(launchRecordLocal).get(local("blockX")).memory("i32Store", launchFieldOffset("blockX"));
+    emitForEachGang(() => {
       code.get(area).memory("i32Load", gangHeader.state).tee(local("resumeIndex")).i32(gangState.single);
-      code.ops("i32Ne").if().get(contextLocal).i32(0).get(local("resumeIndex"));
+      code.ops("i32Ne").if().get(launchRecordLocal).i32(0).get(local("resumeIndex"));
       code.get(local("resumeIndex")).i32(gangState.exited).ops("i32Eq", "select").get(area).get(local("thread"));
-      code.get(area).memory("i32Load", gangHeader.place).i32(0).call(scalarExit).ops("drop").end();
+      code.get(area).memory("i32Load", gangHeader.threadIndex).i32(0).call(scalarExit).ops("drop").end();
     });
     code.get(local("blockX")).ops("return").end();
     code.get(waiting).brIf(0).end();
   };
-  return loopOverBlocks(e, { memory: { from: "gangs", to: area }, writeBlock: writeRounds })
+  return emitLoopOverBlocks(e, { memory: { from: "gangs", to: area }, emitBlock: emitRounds })
     .get(local("blockX")).finish();
 }
 
 /** Increments a counter in the launch record. */
-export function countUp(code: CodeWriter, counter: "divergences" | "rounds"): void {
-  code.get(contextLocal).get(contextLocal).memory("i32Load", contextOffset(counter)).i32(1).ops("i32Add");
-  code.memory("i32Store", contextOffset(counter));
+export function emitIncrement(code: CodeWriter, counter: "divergences" | "rounds"): void {
+  code.get(launchRecordLocal).get(launchRecordLocal).memory("i32Load", launchFieldOffset(counter)).i32(1).ops("i32Add");
+  code.memory("i32Store", launchFieldOffset(counter));
 }
 
 /** Pushes the index of the gang's first thread in the block, as thread records have it. */
-export function pushFirstPlace(e: FunctionEmitter, code: CodeWriter): CodeWriter {
+export function pushFirstThreadIndex(e: FunctionEmitter, code: CodeWriter): CodeWriter {
   const local = (name: FixedLocal) => e.fixedLocal(name);
   code.get(local("threadX")).get(local("threadY")).i32(10).ops("i32Shl", "i32Or");
   return code.get(local("threadZ")).i32(20).ops("i32Shl", "i32Or");

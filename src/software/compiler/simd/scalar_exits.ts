@@ -1,6 +1,6 @@
 import type { ResumableKernel, ResumePoint } from "../codegen/code_generator.ts";
-import { contextLocal } from "../codegen/fixed_locals.ts";
-import { type ContextField, contextOffset, exited, threadRecord, threadRecordByteLength } from "../launch_context.ts";
+import { launchRecordLocal } from "../codegen/fixed_locals.ts";
+import { exited, type LaunchField, launchFieldOffset, threadRecord, threadRecordByteLength } from "../launch_record.ts";
 import type { Register } from "../typing/names.ts";
 import { addStrides, type GangEmitter } from "./gang_emitter.ts";
 import { gangHeader, gangState } from "./gang_layout.ts";
@@ -17,7 +17,7 @@ export type ScalarExit =
   /** They resume at the same place: before a number that wraps around within the gang, or where they are suspended. */
   | { readonly kind: "together"; readonly resumePoint: ResumePoint; readonly way: "before" | "suspending" };
 
-const [point, area, firstThread, place, runs] = [1, 2, 3, 4, 5] as const;
+const [point, area, firstThread, threadIndex, runs] = [1, 2, 3, 4, 5] as const;
 const [member, record, saved, count] = [6, 7, 8, 9] as const;
 
 /**
@@ -32,17 +32,17 @@ export function scalarExitFunction(
   { gang, resumable, index }: { gang: GangEmitter; resumable: ResumableKernel; index: number },
 ): FunctionDefinition {
   const code = new CodeWriter();
-  const load = (field: ContextField) => code.get(contextLocal).memory("i32Load", contextOffset(field));
+  const load = (field: LaunchField) => code.get(launchRecordLocal).memory("i32Load", launchFieldOffset(field));
   load("threads").get(firstThread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").set(record);
   load("savedRegisters").get(firstThread).i32(resumable.savedBytes).ops("i32Mul", "i32Add").set(saved);
   code.loop();
-  code.get(record).get(place).get(member).ops("i32Add").memory("i32Store", threadRecord.place);
+  code.get(record).get(threadIndex).get(member).ops("i32Add").memory("i32Store", threadRecord.threadIndex);
   code.get(record).i32(0).memory("i32Store", threadRecord.request);
   for (let number = 0; number <= points.length; number++) code.block();
   code.get(point).brTable(points.map((_, number) => number), points.length);
   points.forEach((point, number) => {
     code.end();
-    writePoint(code, point, { gang, resumable });
+    emitPoint(code, point, { gang, resumable });
     code.br(points.length - number - 1);
   });
   code.end();
@@ -50,9 +50,12 @@ export function scalarExitFunction(
   code.get(saved).i32(resumable.savedBytes).ops("i32Add").set(saved);
   code.get(member).i32(1).ops("i32Add").tee(member).i32(gang.width).ops("i32LtU").brIf(0).end();
   code.get(runs).ops("i32Eqz").if().i32(0).ops("return").end();
-  code.get(contextLocal).get(firstThread).memory("i32Store", contextOffset("firstThread"));
-  code.get(contextLocal).get(firstThread).i32(gang.width).ops("i32Add").memory("i32Store", contextOffset("lastThread"));
-  code.get(contextLocal).call(index);
+  code.get(launchRecordLocal).get(firstThread).memory("i32Store", launchFieldOffset("firstThread"));
+  code.get(launchRecordLocal).get(firstThread).i32(gang.width).ops("i32Add").memory(
+    "i32Store",
+    launchFieldOffset("lastThread"),
+  );
+  code.get(launchRecordLocal).call(index);
   code.loop();
   code.get(record).i32(threadRecordByteLength).ops("i32Sub").tee(record).memory("i32Load", threadRecord.request);
   code.i32(exited).ops("i32Ne").get(count).ops("i32Or").set(count);
@@ -80,7 +83,7 @@ export function reconvergeFunction(
 ): FunctionDefinition {
   const code = new CodeWriter();
   const suspended = points.flatMap((point, number) => point.kind === "suspended" ? [{ ...point, number }] : []);
-  const load = (field: ContextField) => code.get(contextLocal).memory("i32Load", contextOffset(field));
+  const load = (field: LaunchField) => code.get(launchRecordLocal).memory("i32Load", launchFieldOffset(field));
   const loadRecord = (field: keyof typeof threadRecord) =>
     code.get(gatheredRecord).memory("i32Load", threadRecord[field]);
   load("threads").get(gatheredThread).i32(threadRecordByteLength).ops("i32Mul", "i32Add").set(gatheredRecord);
@@ -152,7 +155,7 @@ function gatherRegister(
   }
 }
 
-function writePoint(
+function emitPoint(
   code: CodeWriter,
   point: ScalarExit,
   { gang, resumable }: { gang: GangEmitter; resumable: ResumableKernel },

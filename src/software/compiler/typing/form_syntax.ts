@@ -6,6 +6,10 @@
  * `"setp.<compare:eq|ne>.<combine:and|or>?.ftz?.<type:f32> p, a, b [, c]"`. The first operand is named `d` if the
  * instruction sets it, or `p` if it sets a predicate.
  *
+ * Two slots have a meaning of their own. The choice in `type` becomes `ResolvedInstruction.type`, which is `b32` for a
+ * form without that slot. The choice in `from` becomes `sourceType`, which is otherwise the same as `type`. The code that
+ * emits an instruction reads all other choices by the names of their slots, from `ResolvedInstruction.choices`.
+ *
  * @module
  */
 
@@ -82,13 +86,13 @@ export function matchForm(form: FormSyntax, modifiers: readonly string[]): FormM
   }
   let lastType = -1;
   for (const [at, modifier] of modifiers.entries()) {
-    const place = form.slots.findIndex(({ name, choices: allowed }) => allowed.has(modifier) && !choices.has(name));
-    if (place < 0) return { matched: false, at };
+    const slot = form.slots.findIndex(({ name, choices: allowed }) => allowed.has(modifier) && !choices.has(name));
+    if (slot < 0) return { matched: false, at };
     if (isType(modifier)) {
-      if (place < lastType) return { matched: false, at };
-      lastType = place;
+      if (slot < lastType) return { matched: false, at };
+      lastType = slot;
     }
-    choices.set(form.slots[place]!.name, modifier);
+    choices.set(form.slots[slot]!.name, modifier);
   }
   const isComplete = form.slots.every(({ name, optional }) => optional || choices.has(name));
   return isComplete ? { matched: true, choices } : { matched: false, at: modifiers.length };

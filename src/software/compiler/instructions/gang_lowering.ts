@@ -4,7 +4,7 @@
  * @module
  */
 import { integerComparisons } from "./comparison_instructions.ts";
-import { hasOnlyModifiers, type VectorForm, type WriteVectors } from "./instruction_traits.ts";
+import { type EmitVectors, type GangForm, hasOnlyModifiers } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import { knownDistance } from "./logic_instructions.ts";
 import { type LogicTerm, shortestLogic } from "./logic_of_three.ts";
@@ -16,7 +16,7 @@ import type { OpName, SimdOpName } from "../webassembly/opcodes.ts";
  * A form for 32-bit numbers in vectors. An instruction with a modifier that is not in one of the slots `implemented` is
  * executed member by member.
  */
-function onWords(form: VectorForm, { implemented = [] }: { implemented?: readonly string[] } = {}): VectorForm {
+function onWords(form: GangForm, { implemented = [] }: { implemented?: readonly string[] } = {}): GangForm {
   return (gang, i) => {
     if (i.type.bits !== 32 || !hasOnlyModifiers(i, implemented) || !holdsVectors(gang, i)) return undefined;
     return form(gang, i);
@@ -39,7 +39,7 @@ function destinationOf({ operands: [destination] }: ResolvedInstruction): Regist
 }
 
 /** Vector instructions on the operands in order. */
-function inOrder(...operations: readonly SimdOpName[]): VectorForm {
+function inOrder(...operations: readonly SimdOpName[]): GangForm {
   return (gang, i) => () => {
     const anyNaN = i.type.kind === "float";
     const operands = i.operands.slice(1).map((operand) => gang.vector(i, { operand, anyNaN }));
@@ -51,19 +51,19 @@ function inOrder(...operations: readonly SimdOpName[]): VectorForm {
 }
 
 /** A float operation that rounds to nearest even. */
-function rounded(operation: SimdOpName): VectorForm {
+function rounded(operation: SimdOpName): GangForm {
   return (gang, i) => {
     const rounding = i.choices.get("rounding") ?? "rn";
     return rounding === "rn" ? inOrder(operation)(gang, i) : undefined;
   };
 }
 
-const multiplyAddFloats: VectorForm = (gang, i) => {
+const multiplyAddFloats: GangForm = (gang, i) => {
   return gang.emitter.options.fusedMultiplyAdd ? rounded("f32x4RelaxedMadd")(gang, i) : undefined;
 };
 
 /** Of a number and a NaN, the number is the result. */
-function extremeFloats(operation: SimdOpName): VectorForm {
+function extremeFloats(operation: SimdOpName): GangForm {
   return (gang, i) => () => {
     const { code, emitter: e } = gang;
     const [pushA, pushB] = i.operands.slice(1, 3).map((operand) => gang.vector(i, { operand, anyNaN: true }));
@@ -78,15 +78,15 @@ function extremeFloats(operation: SimdOpName): VectorForm {
   };
 }
 
-function bySign(signed: SimdOpName, unsigned: SimdOpName): VectorForm {
+function bySign(signed: SimdOpName, unsigned: SimdOpName): GangForm {
   return (gang, i) => inOrder(i.type.kind === "signed" ? signed : unsigned)(gang, i);
 }
 
-const move: VectorForm = (gang, i) => () => {
+const move: GangForm = (gang, i) => () => {
   gang.assignVectors(destinationOf(i), gang.vector(i, { operand: i.operands[1] }));
 };
 
-const multiplyLow: VectorForm = (gang, i) => {
+const multiplyLow: GangForm = (gang, i) => {
   return () => {
     const operands = i.operands.slice(1).map((operand) => gang.vector(i, { operand }));
     gang.assignVectors(destinationOf(i), (part) => {
@@ -98,7 +98,7 @@ const multiplyLow: VectorForm = (gang, i) => {
 };
 
 /** A shift by a literal amount. */
-function shift(direction: "left" | "right"): VectorForm {
+function shift(direction: "left" | "right"): GangForm {
   return (gang, i) => {
     const [, value, amount] = i.operands;
     if (amount?.kind !== "integer") return undefined;
@@ -116,7 +116,7 @@ function shift(direction: "left" | "right"): VectorForm {
 }
 
 /** `shf` by a literal amount. */
-const funnelShift: VectorForm = (gang, i) => {
+const funnelShift: GangForm = (gang, i) => {
   const [, low, high, amount] = i.operands;
   if (amount?.kind !== "integer") return undefined;
   const distance = knownDistance(i.choices, amount.value);
@@ -135,32 +135,32 @@ const funnelShift: VectorForm = (gang, i) => {
 
 const vectorLogic = { i32And: "v128And", i32Or: "v128Or", i32Xor: "v128Xor" } as const;
 
-const logicOfThree: VectorForm = (gang, i) => {
+const logicOfThree: GangForm = (gang, i) => {
   const table = i.operands[4];
   if (table?.kind !== "integer" || table.value < 0n || table.value > 0xffn) return undefined;
   return () => {
     const { code } = gang;
     const inputs = i.operands.slice(1, 4).map((operand) => gang.vector(i, { operand }));
-    const write = (term: LogicTerm, part: number): void => {
+    const emit = (term: LogicTerm, part: number): void => {
       if (term.kind === "input") {
         inputs[term.index]!(part);
       } else if (term.kind === "constant") {
         code.i32x4([term.value, term.value, term.value, term.value]);
       } else {
-        write(term.left, part);
-        write(term.right, part);
+        emit(term.left, part);
+        emit(term.right, part);
         code.simd(vectorLogic[term.operation]);
       }
     };
     gang.assignVectors(destinationOf(i), (part) => {
-      write(shortestLogic(Number(table.value)), part);
+      emit(shortestLogic(Number(table.value)), part);
       return code;
     });
   };
 };
 
 /** `prmt` with a literal selector that does not replicate signs. */
-const permuteBytes: VectorForm = (gang, i) => {
+const permuteBytes: GangForm = (gang, i) => {
   const [, a, b, selectors] = i.operands;
   if (selectors?.kind !== "integer") return undefined;
   const picks = [0, 1, 2, 3].map((byte) => Number(selectors.value >> BigInt(4 * byte) & 15n));
@@ -176,7 +176,7 @@ const permuteBytes: VectorForm = (gang, i) => {
   };
 };
 
-const select: VectorForm = (gang, i) => () => {
+const select: GangForm = (gang, i) => () => {
   const { code } = gang;
   const [, a, b, predicate] = i.operands;
   const pushA = gang.vector(i, { operand: a });
@@ -191,7 +191,7 @@ const select: VectorForm = (gang, i) => () => {
 };
 
 /** The conversions between 32-bit floats and integers that are a single vector instruction. */
-const convert: VectorForm = (gang, i) => {
+const convert: GangForm = (gang, i) => {
   const { sourceType: from, type: to } = i;
   const rounding = i.choices.get("rounding");
   if (from.bits !== 32 || from.name.includes("x2") || to.name.includes("x2")) return undefined;
@@ -210,20 +210,20 @@ const convert: VectorForm = (gang, i) => {
 };
 
 /** A form for predicates, which are masks, and for 32-bit numbers. On masks it implements no modifiers. */
-function alsoOnMasks(numbers: VectorForm, write: (gang: GangEmitter, i: ResolvedInstruction) => void): VectorForm {
+function alsoOnMasks(numbers: GangForm, emit: (gang: GangEmitter, i: ResolvedInstruction) => void): GangForm {
   return (gang, i) => {
     if (i.type.kind !== "predicate") return numbers(gang, i);
     const [destination] = i.operands;
     if (destination?.kind !== "register" || !hasOnlyModifiers(i, [])) return undefined;
     return () => {
-      write(gang, i);
+      emit(gang, i);
       gang.assignMask(destination);
     };
   };
 }
 
 /** Bitwise logic of two operands, predicates or numbers. */
-function logic(onMasks: OpName, onNumbers: SimdOpName): VectorForm {
+function logic(onMasks: OpName, onNumbers: SimdOpName): GangForm {
   return alsoOnMasks(onWords(inOrder(onNumbers)), (gang, { operands: [, a, b] }) => {
     gang.pushMask(a);
     gang.pushMask(b);
@@ -252,7 +252,7 @@ function combine(gang: GangEmitter, i: ResolvedInstruction): void {
 }
 
 /** `setp` */
-export const vectorComparison: VectorForm = (gang, i) => {
+export const gangComparison: GangForm = (gang, i) => {
   const { type, choices } = i;
   const [destination, a, b, combined] = i.operands;
   if (destination?.kind !== "register" || !hasOnlyModifiers(i, ["compare", "combine"])) return undefined;
@@ -295,7 +295,7 @@ const names: Readonly<Record<string, string>> = { lo: "lt", ls: "le", hi: "gt", 
  * Compares strided numbers with a uniform one. Usually all members agree, and the first and the last number show that
  * unless one in between wraps around.
  */
-function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): WriteVectors | undefined {
+function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): EmitVectors | undefined {
   const { type, choices, form } = i;
   const [destination, a, b] = i.operands;
   const comparison = choices.get("compare")!;
@@ -335,22 +335,22 @@ function compareOrdered(gang: GangEmitter, i: ResolvedInstruction): WriteVectors
     constant(span).ops(op(isWithEqual ? "GeU" : "GtU"), "i32And").if("i32").i32(isNegated ? 0 : gang.wholeMask).else();
     code.get(least).get(limit).ops(op(isWithEqual ? "GtU" : "GeU")).get(least);
     constant(-1n - span).ops(op("LeU"), "i32And").if("i32").i32(isNegated ? gang.wholeMask : 0).else();
-    gang.writeMembers(i, form.emit!);
+    gang.emitMembers(i, form.emit!);
     code.get(e.registerLocal(destination)).end().end();
     gang.assignMask(destination);
   };
 }
 
 /** `selp` */
-export const vectorSelection: VectorForm = onWords(select);
+export const gangSelection: GangForm = onWords(select);
 /** `cvt` */
-export const vectorConversion: VectorForm = onWords(convert, { implemented: ["from", "rounding"] });
+export const gangConversion: GangForm = onWords(convert, { implemented: ["from", "rounding"] });
 /** `mov` */
-export const vectorMove: VectorForm = alsoOnMasks(onWords(move), (gang, { operands: [, a] }) => {
+export const gangMove: GangForm = alsoOnMasks(onWords(move), (gang, { operands: [, a] }) => {
   gang.pushMask(a);
 });
 
-type IntegerVector =
+type IntegerGangForm =
   | "add"
   | "subtract"
   | "multiply"
@@ -369,7 +369,7 @@ type IntegerVector =
   | "permuteBytes";
 
 /** Of integers and untyped bits. */
-export const integerVectors: Readonly<Record<IntegerVector, VectorForm>> = {
+export const integerGangForms: Readonly<Record<IntegerGangForm, GangForm>> = {
   add: onWords(inOrder("i32x4Add")),
   subtract: onWords(inOrder("i32x4Sub")),
   multiply: onWords(multiplyLow, { implemented: ["lo"] }),
@@ -390,7 +390,7 @@ export const integerVectors: Readonly<Record<IntegerVector, VectorForm>> = {
   permuteBytes: onWords(permuteBytes),
 };
 
-type FloatVector =
+type FloatGangForm =
   | "add"
   | "subtract"
   | "multiply"
@@ -403,7 +403,7 @@ type FloatVector =
   | "maximum";
 
 /** Of 32-bit floats. */
-export const floatVectors: Readonly<Record<FloatVector, VectorForm>> = {
+export const floatGangForms: Readonly<Record<FloatGangForm, GangForm>> = {
   add: onWords(rounded("f32x4Add"), { implemented: ["rounding"] }),
   subtract: onWords(rounded("f32x4Sub"), { implemented: ["rounding"] }),
   multiply: onWords(rounded("f32x4Mul"), { implemented: ["rounding"] }),

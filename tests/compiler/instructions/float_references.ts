@@ -1,5 +1,5 @@
 /** Floating-point operations, with references in exact arithmetic and with hard operands. */
-import { bitsOf, floatOf, type Operation, randomNumbers } from "./operations.ts";
+import { bitsOf, floatOf, type Operation, randomNumbers } from "./references.ts";
 import {
   bfloat16,
   canonicalNaN,

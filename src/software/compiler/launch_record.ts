@@ -6,7 +6,7 @@
  */
 
 /** The fields of a launch record, in order. Each is a 32-bit number. */
-export const contextFields = [
+export const launchFields = [
   /** For a kernel without suspensions: the blocks to run, in x. The last is exclusive. */
   "firstBlockX",
   "lastBlockX",
@@ -45,15 +45,15 @@ export const contextFields = [
 ] as const;
 
 /** A field of a launch record. */
-export type ContextField = typeof contextFields[number];
+export type LaunchField = typeof launchFields[number];
 
-const contextOffsets: ReadonlyMap<ContextField, number> = new Map(
-  contextFields.map((field, index) => [field, index * 4]),
+const launchFieldOffsets: ReadonlyMap<LaunchField, number> = new Map(
+  launchFields.map((field, index) => [field, index * 4]),
 );
 
 /** The offset of a field in a launch record, in bytes. */
-export function contextOffset(field: ContextField): number {
-  return contextOffsets.get(field)!;
+export function launchFieldOffset(field: LaunchField): number {
+  return launchFieldOffsets.get(field)!;
 }
 
 /** The bytes of a thread record. */
@@ -62,7 +62,7 @@ export const threadRecordByteLength = 64;
 /** The offsets of the fields of a thread record, in bytes. */
 export const threadRecord = {
   /** The thread's index in the block: x, y from bit 10 on, z from bit 20 on. Written by the scheduler. */
-  place: 0,
+  threadIndex: 0,
   /** Where in the kernel the thread resumes: 0 at its start. */
   resumeIndex: 4,
   /** What the thread waits for: one more than the index of a suspension, 0 if it can run, or -1 once it has exited. */
@@ -70,7 +70,7 @@ export const threadRecord = {
   /** The offsets of its saved registers, of its frame, and of the free stack above the frame. */
   saved: 12,
   frame: 16,
-  top: 20,
+  stackPointer: 20,
   /** The operands of its request. All have 32 bits except the value, which may have 64. */
   mask: 24,
   first: 28,

@@ -2,7 +2,7 @@
  * Integer operations beyond those that every type has, each with a reference in TypeScript: carries, literal bit fields
  * and shifts, packed numbers, bytes.
  */
-import type { Operation } from "./operations.ts";
+import type { Operation } from "./references.ts";
 
 const unsigned = (value: bigint, bits: number): bigint => BigInt.asUintN(bits, value);
 const signed = (value: bigint, bits: number): bigint => BigInt.asIntN(bits, value);

@@ -5,16 +5,17 @@ import type { ResolvedInstruction, ResolvedOperand } from "../typing/resolved_in
  * Finds the pointer that a pointer was computed from. Two pointers with the same root most likely point into the same
  * allocation.
  */
-export type PointerRoots = (register: Register) => Register;
+export type UnderlyingPointers = (register: Register) => Register;
 
 /** How certain it is that a register is a pointer, by a trait of the instruction that sets it. */
 const ranks = { converted: 2, loaded: 1, derived: 0 } as const;
 
 /**
- * The roots of a function's pointers. The root of a sum is that of the operand that is more likely to be a pointer.
+ * Finds the underlying pointer of each pointer in a function: the root of the computation. The root of a sum is that of the
+ * operand that is more likely to be a pointer.
  * Only speed depends on it.
  */
-export function pointerRoots(instructions: Iterable<ResolvedInstruction>): PointerRoots {
+export function underlyingPointers(instructions: Iterable<ResolvedInstruction>): UnderlyingPointers {
   const sources = new Map<Register, { pointer: keyof typeof ranks; operands: readonly ResolvedOperand[] }>();
   for (const { form, operands } of instructions) {
     const [destination, ...rest] = operands;
@@ -31,7 +32,7 @@ export function pointerRoots(instructions: Iterable<ResolvedInstruction>): Point
     if (source.pointer !== "derived") return ranks[source.pointer];
     return Math.max(0, ...registersOf(source.operands).map((operand) => rankOf(operand, depth + 1)));
   };
-  const rootOf = (register: Register): Register => {
+  const underlyingPointerOf = (register: Register): Register => {
     const path: Register[] = [];
     let root = register;
     while (!roots.has(root) && !path.includes(root)) {
@@ -48,7 +49,7 @@ export function pointerRoots(instructions: Iterable<ResolvedInstruction>): Point
     for (const passed of path) roots.set(passed, root);
     return root;
   };
-  return rootOf;
+  return underlyingPointerOf;
 }
 
 function registersOf(operands: readonly ResolvedOperand[]): Register[] {

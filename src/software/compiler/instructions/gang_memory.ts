@@ -5,7 +5,7 @@
  * @module
  */
 import { spaceOf } from "./address_checks.ts";
-import { hasOnlyModifiers, type VectorForm, type WriteVectors } from "./instruction_traits.ts";
+import { type EmitVectors, type GangForm, hasOnlyModifiers } from "./instruction_traits.ts";
 import type { Register } from "../typing/names.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
@@ -22,13 +22,13 @@ const implemented: readonly string[] = [
 ];
 
 /** A load on vectors, of adjacent numbers. */
-export const vectorLoad: VectorForm = (gang, instruction) => {
+export const gangLoad: GangForm = (gang, instruction) => {
   const [value, address] = instruction.operands;
   return value?.kind === "register" ? access(gang, instruction, { value, address, isLoad: true }) : undefined;
 };
 
 /** A store on vectors, of adjacent numbers. */
-export const vectorStore: VectorForm = (gang, instruction) => {
+export const gangStore: GangForm = (gang, instruction) => {
   const [address, value] = instruction.operands;
   return access(gang, instruction, { value, address, isLoad: false });
 };
@@ -41,7 +41,7 @@ function access(
     address: ResolvedOperand | undefined;
     isLoad: boolean;
   },
-): WriteVectors | undefined {
+): EmitVectors | undefined {
   const { form, type } = instruction;
   if (type.bits !== 32 || !hasOnlyModifiers(instruction, implemented) || address?.kind !== "address") return undefined;
   const { base } = address;
@@ -53,8 +53,8 @@ function access(
   if (!gang.hasVectors(value)) return undefined;
   return () => {
     const { code, emitter: e } = gang;
-    const place = e.temporary("i32");
-    const write = (location: () => void) => {
+    const firstOffset = e.temporary("i32");
+    const emit = (location: () => void) => {
       if (isLoad) {
         gang.assignVectors(value as Register, (part) => {
           location();
@@ -64,21 +64,21 @@ function access(
         store(gang, instruction, { value: value!, location });
       }
     };
-    const one = () => gang.writeMembers(instruction, form.emit!);
+    const one = () => gang.emitMembers(instruction, form.emit!);
     if (isBounded) {
-      pushBoundedIsOutside(gang, { base, offset: address.offset, place });
+      pushBoundedIsOutside(gang, { base, offset: address.offset, firstOffset });
       code.if();
       one();
       code.else();
-      write(() => e.getFixed("shared").get(place).ops("i32Add"));
+      emit(() => e.getFixed("shared").get(firstOffset).ops("i32Add"));
       code.end();
     } else {
       const wide = e.temporary("i64");
       e.push(base, u64);
       if (address.offset !== 0n) code.i64(address.offset).ops("i64Add");
-      code.tee(wide).ops("i32WrapI64").set(place);
+      code.tee(wide).ops("i32WrapI64").set(firstOffset);
       if (!e.options.boundsChecks && space !== "generic") {
-        write(() => code.get(place));
+        emit(() => code.get(firstOffset));
         return;
       }
       const { begin, count } = gang.rangeCache(address);
@@ -86,7 +86,7 @@ function access(
       one();
       remember(gang, address, { begin, count });
       code.else();
-      write(() => code.get(place));
+      emit(() => code.get(firstOffset));
       code.end();
     }
   };
@@ -120,12 +120,12 @@ function remember(
 /** Pushes whether any member's access lies outside of shared memory, or all are misaligned. */
 function pushBoundedIsOutside(
   gang: GangEmitter,
-  { base, offset, place }: { base: Register; offset: bigint; place: number },
+  { base, offset, firstOffset }: { base: Register; offset: bigint; firstOffset: number },
 ): void {
   const { code, emitter: e } = gang;
   e.push(base, u32);
   if (offset !== 0n) code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add");
-  code.tee(place);
+  code.tee(firstOffset);
   if (!e.options.boundsChecks) {
     code.ops("drop").i32(0);
     return;
@@ -137,7 +137,7 @@ function pushBoundedIsOutside(
     code.i32(shared < gangBytes ? 0 : Math.floor((shared - gangBytes) / bytes) + 1).ops("i32GeU");
     return;
   }
-  const places = e.temporary("i32");
-  code.get(e.sharedPlaces(bytes)).i32(gang.width - 1).ops("i32Sub").tee(places).i32(0).get(places);
+  const capacity = e.temporary("i32");
+  code.get(e.sharedCapacity(bytes)).i32(gang.width - 1).ops("i32Sub").tee(capacity).i32(0).get(capacity);
   code.i32(0).ops("i32GtS", "select", "i32GeU");
 }
