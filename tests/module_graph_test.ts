@@ -3,41 +3,42 @@ import { dirname } from "node:path";
 import { test } from "node:test";
 import { cyclesOf, type Import, importsOf, importsOfLibrary } from "./support/module_graph.ts";
 
-/** What all may import: it touches native code and knows nothing of CUDA. */
-const floor = ["ffi/host.ts", "ffi/environment.ts", "ffi/shim/"];
+/** The lowest layer, which calls native code and knows nothing of CUDA. */
+const nativeLayer = ["ffi/host.ts", "ffi/environment.ts", "ffi/shim/"];
 /** CUDA's objects refer to each other: their types may, too. */
 const objects = ["src/session.ts", "src/objects/", "src/memory/"];
+/** The interface between the library and its drivers, and what both sides of it use. */
 const seam = ["src/driver.ts", "src/support/"];
 /** A row of the instruction table names the emitters that it writes code with, and they resolve and read rows. */
-const instructionTable = ["typing/", "instructions/", "codegen/", "simd/"].map((room) =>
-  `src/software/compiler/${room}`
+const instructionTable = ["typing/", "instructions/", "codegen/", "simd/"].map((layer) =>
+  `src/software/compiler/${layer}`
 );
 
-/** Each room, and the rooms that its modules may import. A module belongs to the first room that it matches. */
-const rooms: readonly (readonly [room: string, mayImport: readonly string[]])[] = [
-  ...floor.map((room) => [room, floor] as const),
-  ["ffi/", [...floor, ...seam, "src/ptx/", "ffi/"]],
+/** Each layer, and the layers that its modules may import. A module belongs to the first layer that it matches. */
+const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[] = [
+  ...nativeLayer.map((layer) => [layer, nativeLayer] as const),
+  ["ffi/", [...nativeLayer, ...seam, "src/ptx/", "ffi/"]],
   ["src/support/", []],
   ["src/ptx/", []],
   ["src/driver.ts", []],
   ["src/software/compiler/", ["src/support/", "src/ptx/"]],
-  ["src/software/", [...floor, ...seam, "src/ptx/", "src/software/"]],
+  ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
   ["src/session.ts", [...seam, ...objects]],
-  ["src/memory/", [...floor, ...seam, ...objects]],
-  ["src/objects/", [...floor, ...seam, ...objects, "src/ptx/"]],
-  ["src/sharing/transport/", [...floor, ...seam, "src/memory/"]],
-  ["src/sharing/protocol/", [...floor, ...seam, "src/memory/", "src/sharing/transport/"]],
+  ["src/memory/", [...nativeLayer, ...seam, ...objects]],
+  ["src/objects/", [...nativeLayer, ...seam, ...objects, "src/ptx/"]],
+  ["src/sharing/transport/", [...nativeLayer, ...seam, "src/memory/"]],
+  ["src/sharing/protocol/", [...nativeLayer, ...seam, "src/memory/", "src/sharing/transport/"]],
   ["src/sharing/events/", [...seam, ...objects, "src/sharing/transport/", "src/sharing/protocol/"]],
-  ...["channel/", "exporter/", "importer/"].map((room) =>
-    [`src/sharing/${room}`, [
+  ...["channel/", "exporter/", "importer/"].map((layer) =>
+    [`src/sharing/${layer}`, [
       ...seam,
       ...objects,
-      ...["transport/", "protocol/", "events/"].map((room) => `src/sharing/${room}`),
+      ...["transport/", "protocol/", "events/"].map((layer) => `src/sharing/${layer}`),
       // Exporters and importers have channels; a channel knows neither.
-      ...room === "channel/" ? [] : ["src/sharing/channel/"],
+      ...layer === "channel/" ? [] : ["src/sharing/channel/"],
     ]] as const
   ),
-  ["src/open.ts", [...floor, ...seam, ...objects, "ffi/cuda_driver.ts", "src/software/software_driver.ts"]],
+  ["src/open.ts", [...nativeLayer, ...seam, ...objects, "ffi/cuda_driver.ts", "src/software/software_driver.ts"]],
   ["mod.ts", ["src/"]],
 ];
 
@@ -55,11 +56,11 @@ test("imports point downward", () => {
   assertEquals(imports.filter(pointsUpward).map(({ from, to }) => `${from} imports ${to}`), []);
 });
 
-test("every module lies in a room that says what it may import, and no room is empty", () => {
+test("every module lies in a layer that says what it may import, and no layer is empty", () => {
   const modules = new Set(imports.flatMap(({ from, to }) => [from, to]));
   assert(modules.size > 200, `${modules.size} modules`);
-  assertEquals([...modules].filter((module) => roomOf(module) === undefined), []);
-  assertEquals(rooms.filter((room) => ![...modules].some((module) => roomOf(module) === room)), []);
+  assertEquals([...modules].filter((module) => layerOf(module) === undefined), []);
+  assertEquals(layers.filter((layer) => ![...modules].some((module) => layerOf(module) === layer)), []);
 });
 
 test("a cycle of values, a cycle of types and an upward import are noticed", () => {
@@ -77,16 +78,16 @@ test("a cycle of values, a cycle of types and an upward import are noticed", () 
   assertEquals(file("src/memory/pool.ts", '/** import { open } from "./mod.ts"; */', '// import "./x.ts";'), []);
 });
 
-function roomOf(module: string): (typeof rooms)[number] | undefined {
-  return rooms.find(([room]) => module.startsWith(room));
+function layerOf(module: string): (typeof layers)[number] | undefined {
+  return layers.find(([layer]) => module.startsWith(layer));
 }
 
 function folderOf(module: string): string {
-  if (objects.some((room) => module.startsWith(room))) return "CUDA's objects";
-  return instructionTable.some((room) => module.startsWith(room)) ? "the instruction table" : dirname(module);
+  if (objects.some((layer) => module.startsWith(layer))) return "CUDA's objects";
+  return instructionTable.some((layer) => module.startsWith(layer)) ? "the instruction table" : dirname(module);
 }
 
 function pointsUpward({ from, to }: Import): boolean {
-  const [room, mayImport] = roomOf(from)!;
-  return roomOf(to)?.[0] !== room && !mayImport.some((allowed) => to.startsWith(allowed));
+  const [layer, mayImport] = layerOf(from)!;
+  return layerOf(to)?.[0] !== layer && !mayImport.some((allowed) => to.startsWith(allowed));
 }

@@ -19,7 +19,10 @@ interface Setting {
   run(program: string, args?: readonly string[], env?: Readonly<Record<string, string>>): Promise<Run>;
 }
 
-/** A test of programs, on each driver that a program can be told to use from outside; the software driver shows 2 devices. */
+/**
+ * Declares a test of programs on each driver that a program's environment can select. The software driver has 2
+ * devices.
+ */
 function testPrograms(
   name: string,
   body: (setting: Setting) => Promise<void>,
@@ -47,7 +50,7 @@ async function runProgram(
   return { code: await child.ended, lines, errors: await child.errors() };
 }
 
-/** The cells of a table's row. */
+/** Splits a table's row into cells. */
 function cellsOf(line: string): string[] {
   return line.split(/ {2,}/);
 }
@@ -56,7 +59,7 @@ function rowsOf(lines: readonly string[]): Map<string, string[]> {
   return new Map(lines.map(cellsOf).map(([property, ...cells]) => [property!, cells]));
 }
 
-test("the programs need nothing installed, on any runtime", () => {
+test("the example programs import only the library and node:, on any runtime", () => {
   const folder = new URL("../../examples/", import.meta.url);
   const files = readdirSync(folder).filter((name) => name.endsWith(".ts"));
   const imported = files.flatMap((name) =>
@@ -66,7 +69,7 @@ test("the programs need nothing installed, on any runtime", () => {
   assertEquals(imported.filter((path) => !/^(\.\.?\/|node:)/.test(path)), []);
 });
 
-testPrograms("saxpy prints what the kernel computed", async ({ run }) => {
+testPrograms("saxpy prints the kernel's results", async ({ run }) => {
   const { code, lines, errors } = await run("saxpy");
   assertEquals(code, 0, errors);
   const text = lines.join("\n");
@@ -76,7 +79,7 @@ testPrograms("saxpy prints what the kernel computed", async ({ run }) => {
   assert(numbers.every((number) => number === "4.5"), text);
 });
 
-testPrograms("device_query has a column for each device, and a row for each thing to know", async ({ driver, run }) => {
+testPrograms("device_query prints a column for each device and a row for each property", async ({ driver, run }) => {
   const { code, lines, errors } = await run("device_query");
   assertEquals(code, 0, errors);
   using cuda = new Cuda(new Session(driver.open()));
@@ -105,32 +108,35 @@ testPrograms("device_query has a column for each device, and a row for each thin
   }
 });
 
-testPrograms("device_query says why there are no peers", async ({ run }) => {
+testPrograms("device_query prints why there are no peers", async ({ run }) => {
   const strangers = rowsOf((await run("device_query", [], { POOLPASS_SOFTWARE_PEERS: "none" })).lines);
   assertEquals(strangers.get("peers"), Array(2).fill("no: it cannot access another device's memory"));
   const alone = rowsOf((await run("device_query", [], { POOLPASS_SOFTWARE_DEVICES: "1" })).lines);
   assertEquals(alone.get("peers"), ["no: there is no other device"]);
 }, { only: "software" });
 
-testPrograms("reuse_policies shows each policy on, all of them off, and what needs none", async ({ run }) => {
-  const { code, lines, errors } = await run("reuse_policies");
-  const rows = lines.map(cellsOf);
-  assertEquals(rows.map(([policy, , outcome]) => [policy, outcome]), [
-    ["policy", "the second has"],
-    ["followEventDependencies on", "same address"],
-    ["all off", "another address"],
-    ["allowOpportunistic on", "same address"],
-    ["all off", "another address"],
-    ["allowInternalDependencies on", "same address"],
-    ["all off", "no memory"],
-    ["all off", "same address"],
-    ["all off", "same address"],
-  ]);
-  for (const [, , outcome, expected] of rows.slice(1)) assertEquals(outcome, expected);
-  assertEquals(code, 0, errors);
-});
+testPrograms(
+  "reuse_policies prints results for each policy alone, for no policies, and for reuse that needs none",
+  async ({ run }) => {
+    const { code, lines, errors } = await run("reuse_policies");
+    const rows = lines.map(cellsOf);
+    assertEquals(rows.map(([policy, , outcome]) => [policy, outcome]), [
+      ["policy", "the second has"],
+      ["followEventDependencies on", "same address"],
+      ["all off", "another address"],
+      ["allowOpportunistic on", "same address"],
+      ["all off", "another address"],
+      ["allowInternalDependencies on", "same address"],
+      ["all off", "no memory"],
+      ["all off", "same address"],
+      ["all off", "same address"],
+    ]);
+    for (const [, , outcome, expected] of rows.slice(1)) assertEquals(outcome, expected);
+    assertEquals(code, 0, errors);
+  },
+);
 
-testPrograms("release_threshold shows what a pool keeps, plain and shareable", async ({ run }) => {
+testPrograms("release_threshold prints how much a pool keeps, plain and shareable", async ({ run }) => {
   const { code, lines, errors } = await run("release_threshold", ["--bytes", "8MiB"]);
   assertEquals(code, 0, errors);
   const titles = ["none", "posix-fd"].map((handleType) => `A pool with handleType "${handleType}"`);
@@ -156,14 +162,14 @@ testPrograms("release_threshold shows what a pool keeps, plain and shareable", a
   }
 });
 
-testPrograms("release_threshold refuses what is no size", async ({ run }) => {
+testPrograms("release_threshold refuses invalid sizes", async ({ run }) => {
   const { code, errors } = await run("release_threshold", ["--bytes", "plenty"]);
   assertEquals(code, 1);
   assertStringIncludes(errors, 'Cannot use "plenty" as a number of bytes');
   assertStringIncludes(errors, "Usage: release_threshold [--bytes 64MiB]");
 }, { only: "software" });
 
-testPrograms("caching_allocator shows what it holds, and gives it back", async ({ run }) => {
+testPrograms("caching_allocator prints how much it holds, and releases it", async ({ run }) => {
   const { code, lines, errors } = await run("caching_allocator", ["--steps", "20", "--streams", "2"]);
   assertEquals(code, 0, errors);
   assertEquals(lines.map((line) => line.split(" ")[0]), ["", "pool", "allocator", "The", "After"]);
@@ -172,7 +178,7 @@ testPrograms("caching_allocator shows what it holds, and gives it back", async (
   assertEquals(lines[4], "After trimTo(0) it holds 0 slabs, 0 bytes, 0 in use, 0 % fragmented");
 });
 
-testPrograms("pool_properties says what was tried and what came of it", async ({ driver, run }) => {
+testPrograms("pool_properties prints each attempt and its result", async ({ driver, run }) => {
   const { code, lines, errors } = await run("pool_properties");
   assertEquals(code, 0, errors);
   const parts = lines.join("\n").trim().split("\n\n").map((part) => part.split("\n"));
@@ -193,7 +199,7 @@ testPrograms("pool_properties says what was tried and what came of it", async ({
   assertMatch(plain!, /^TypeError: .*created with handleType "none"; create it with "posix-fd"$/);
 });
 
-testPrograms("programs without arguments refuse any", async ({ run }) => {
+testPrograms("programs without parameters refuse arguments", async ({ run }) => {
   const programs = ["device_query", "reuse_policies", "release_threshold", "pool_properties"];
   for (const program of programs) {
     const { code, lines, errors } = await run(program, ["surplus"]);
@@ -203,7 +209,7 @@ testPrograms("programs without arguments refuse any", async ({ run }) => {
   }
 }, { only: "software" });
 
-/** The attributes that a support query may ask for, by the driver version that first knows them. */
+/** The attributes that a support query may ask for, with the driver version that introduced each. */
 const knownSince: Readonly<Record<string, number>> = {
   memoryPoolsSupported: 11020,
   memoryPoolSupportedHandleTypes: 11030,
@@ -212,7 +218,7 @@ const knownSince: Readonly<Record<string, number>> = {
   hostMemoryPoolsSupported: 13000,
 };
 
-/** What a driver of a version answers, which has all that it knows of; an older one fails as CUDA does. */
+/** The cells for a driver of a version that supports everything it knows. Unknown attributes fail as in CUDA. */
 function cellsOfDriver(
   driverVersion: number,
   values: Readonly<Record<string, number>> = {},
@@ -229,7 +235,7 @@ function cellsOfDriver(
   return new Map(support.map((item) => [item.property, formatSupport(item)]));
 }
 
-test("a driver is asked for no attribute that is newer than itself", () => {
+test("a driver is never asked for an attribute newer than itself", () => {
   assertEquals([...cellsOfDriver(11010)], [
     ["memory pools", "not asked: needs CUDA 11.2"],
     ["pools shared as posix-fd", "not asked: needs CUDA 11.3"],
@@ -248,7 +254,7 @@ test("a driver is asked for no attribute that is newer than itself", () => {
   }
 });
 
-test("what a device does not support has a reason, and handle types are told apart", () => {
+test("unsupported features have a reason, and handle types are distinguished", () => {
   const none = cellsOfDriver(13000, Object.fromEntries(Object.keys(knownSince).map((name) => [name, 0])));
   for (const [property, cell] of none) assertMatch(cell, /^no: \S/, property);
   const shared = ["pools shared as posix-fd", "pools shared as fabric"];
@@ -258,11 +264,11 @@ test("what a device does not support has a reason, and handle types are told apa
   }
 });
 
-test("a table's columns are as wide as their widest cell, and its lines end with their last", () => {
+test("a table's columns are as wide as their widest cell, and its lines have no trailing spaces", () => {
   assertEquals(formatTable([["a", "b", "c"], ["long", "", "x"], ["1", "22"]]), "a     b   c\nlong      x\n1     22");
 });
 
-test("a device that says that its pools can be shared, and cannot create one, does not support it", () => {
+test("a device that reports shareable pools but cannot create one does not support them", () => {
   const cells = cellsOfDriver(13000, {}, () => {
     throw new Error("cudaMemPoolCreate failed: cudaErrorInvalidValue (1)");
   });

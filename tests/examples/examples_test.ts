@@ -12,7 +12,7 @@ import { assertNothingLeft, countResources } from "../support/resources.ts";
 import { warmUpSockets } from "../support/warm_up.ts";
 import { test } from "../support/test.ts";
 
-/** The drivers that a program can be told to use from outside. */
+/** The drivers that a program's environment can select. */
 const programDrivers = driversUnderTest.filter(({ name }) => name === "software" || name === "cuda");
 const exporterPath = "../examples/pool_exporter.ts";
 const importerPath = "../examples/pool_importer.ts";
@@ -23,7 +23,7 @@ interface Place {
   start(path: string, args: readonly string[]): ChildProcess;
 }
 
-/** A test of the programs in a folder of its own; nothing may be left of it, in this process or in the folder. */
+/** Declares a test of the programs in a temporary folder. Fails if a resource of this process or a file is left. */
 function testPrograms(
   name: string,
   body: (place: Place) => Promise<void>,
@@ -52,7 +52,7 @@ function testPrograms(
 
 let warm = false;
 
-/** Makes what a process makes once and keeps: the shim, the poller, pipes to a child. */
+/** Creates what a process creates once and keeps: the shim, the poller, pipes to a child. */
 async function warmUp(): Promise<void> {
   if (warm) return;
   warm = true;
@@ -93,7 +93,7 @@ async function assertFails(child: ChildProcess, message: string | RegExp): Promi
 }
 
 for (const [byteLength, writers] of [[2 ** 22, 1], [1_000_003, 3], [3, 5]] as const) {
-  testPrograms(`${writers} writers write ${byteLength} bytes, and the exporter finds every one`, async (place) => {
+  testPrograms(`${writers} writers write ${byteLength} bytes, and the exporter finds all of them`, async (place) => {
     const exporter = place.start(exporterPath, [
       "0",
       String(byteLength),
@@ -118,7 +118,7 @@ for (const [byteLength, writers] of [[2 ** 22, 1], [1_000_003, 3], [3, 5]] as co
   });
 }
 
-testPrograms("the exporter notices a region that was not written", async ({ socketPath, start }) => {
+testPrograms("the exporter detects a region that was not written", async ({ socketPath, start }) => {
   const exporter = start(exporterPath, ["0", "4096", socketPath, "--verify", "3"]);
   await untilFile(socketPath, exporter);
   const importer = start(importerPath, ["0", "0", "0", socketPath]);
@@ -145,7 +145,7 @@ for (
 for (
   const [what, args, message] of [
     ["no writers", ["0"], "At least one writer GPU must be specified"],
-    ["a target that is no number", ["x", "0"], 'Cannot use "x" as a device\'s number'],
+    ["a target that is not a number", ["x", "0"], 'Cannot use "x" as a device\'s number'],
     ["a writer that is not there", ["0", "77"], "Cannot find device 77"],
     ["a path where nothing is", ["0", "0", "/nonexistent/pool.sock"], "Cannot connect to /nonexistent/pool.sock"],
     ["a path too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
@@ -155,7 +155,7 @@ for (
 }
 
 testPrograms(
-  "a live socket is not stolen, a stale one is replaced, a file is left alone",
+  "a live socket is not replaced, a stale one is, and a regular file is left alone",
   async ({ socketPath, start }) => {
     const first = start(exporterPath, ["0", "64", socketPath]);
     await untilFile(socketPath, first);
@@ -173,7 +173,7 @@ testPrograms(
   },
 );
 
-/** Starts importers until one finds the exporter listening: the path was there before it did. */
+/** Starts importers until one finds the exporter listening: the socket's path exists before the exporter listens. */
 async function connectedImporter(
   { socketPath, start }: Pick<Place, "socketPath" | "start">,
   exporter: ChildProcess,
@@ -196,7 +196,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   });
 }
 
-testPrograms("an importer that disappears is an error within a second", async ({ socketPath, start }) => {
+testPrograms("if an importer disappears, the exporter fails within a second", async ({ socketPath, start }) => {
   const exporter = start(exporterPath, ["0", "64", socketPath]);
   await untilFile(socketPath, exporter);
   const socket = await UnixSocket.connect(socketPath);
@@ -209,7 +209,7 @@ testPrograms("an importer that disappears is an error within a second", async ({
   assert(performance.now() - gone < 1000, "It took the exporter more than a second");
 });
 
-testPrograms("an exporter that disappears is an error within a second", async ({ socketPath, start }) => {
+testPrograms("if an exporter disappears, the importer fails within a second", async ({ socketPath, start }) => {
   await using listener = UnixListener.listen(socketPath);
   const importer = start(importerPath, ["0", "0", socketPath]);
   const socket = await listener.accept();
@@ -220,7 +220,7 @@ testPrograms("an exporter that disappears is an error within a second", async ({
   assert(performance.now() - gone < 1000, "It took the importer more than a second");
 });
 
-testPrograms("an importer that says something else than D is an error", async ({ socketPath, start }) => {
+testPrograms("if an importer answers anything but D, the exporter fails", async ({ socketPath, start }) => {
   const exporter = start(exporterPath, ["0", "64", socketPath]);
   await untilFile(socketPath, exporter);
   await using socket = await UnixSocket.connect(socketPath);
@@ -228,7 +228,7 @@ testPrograms("an importer that says something else than D is an error", async ({
   await assertFails(exporter, /it sent the byte 88, not "D"/);
 });
 
-testPrograms("an importer that says nothing is an error when its time is over", async ({ socketPath, start }) => {
+testPrograms("if an importer sends nothing, the exporter fails after its time limit", async ({ socketPath, start }) => {
   const exporter = start(exporterPath, ["0", "64", socketPath, "--timeout", "1"]);
   await untilFile(socketPath, exporter);
   await using _socket = await UnixSocket.connect(socketPath);
@@ -238,7 +238,7 @@ testPrograms("an importer that says nothing is an error when its time is over", 
 interface Forgery {
   readonly what: string;
   readonly message: string | RegExp;
-  /** Speaks to the importer as no exporter does. `pool` is a descriptor that is no pool. */
+  /** Sends the importer what no exporter sends. `pool` is a descriptor of a file that is not a pool. */
   speak(socket: UnixSocket, numbers: Uint8Array, pool: ShareableHandle): Promise<void>;
 }
 

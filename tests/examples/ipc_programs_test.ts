@@ -14,7 +14,9 @@ interface Run {
   readonly errors: string;
 }
 
-/** A test on each driver that a program can be told to use from outside; software devices as many as are asked for. */
+/**
+ * Declares a test on each driver that a program's environment can select, with as many software devices as requested.
+ */
 function testPrograms(
   name: string,
   body: (start: (program: string, args?: readonly string[]) => ChildProcess, deviceCount: number) => Promise<void>,
@@ -65,7 +67,7 @@ testPrograms("stream_ordered_allocation_ipc: the children may see the devices in
   assert(lines.includes("Child 2 on device 0: every byte is right"), lines.join("\n"));
 }, { devices: 3, only: "software" });
 
-testPrograms("stream_ordered_allocation_ipc: a child that does not see a device says which", async (start) => {
+testPrograms("stream_ordered_allocation_ipc: a child that does not see a device names it", async (start) => {
   const { code, errors } = await finish(start("stream_ordered_allocation_ipc", ["--children-see", "0"]));
   assertEquals(code, 1);
   const uuid = "GPU-706f6f6c-7061-7373-2073-6f6674776101";
@@ -78,11 +80,11 @@ testPrograms("stream_ordered_allocation_ipc: a child that does not see a device 
 
 for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
   for (const milliseconds of [0, 150, 400, 900]) {
-    testPrograms(`${program}: when a child dies after ${milliseconds} ms, everybody ends`, async (start) => {
+    testPrograms(`${program}: when a child dies after ${milliseconds} ms, all processes end`, async (start) => {
       const parent = start(program);
       await parent.nextLine();
       const [victim, ...others] = await childrenOf(parent.pid);
-      // At whichever of its steps it dies: on a fast machine it may have done all of them before.
+      // The child may be at any of its steps when it dies. On a fast machine, it may have finished.
       await new Promise((resolve) => setTimeout(resolve, milliseconds));
       const wasKilled = kill(victim!);
       const { code, lines, errors } = await finish(parent);
@@ -100,7 +102,7 @@ testPrograms("ready_event: when the producer dies, the consumer ends", async (st
   producer.kill("SIGKILL");
   await producer.ended;
   while (isRunning(consumer!)) await new Promise((resolve) => setTimeout(resolve, 5));
-  // Who is killed like that leaves the socket's file behind.
+  // A producer that is killed leaves the socket's file behind.
   rmSync(`/tmp/poolpass-ready-${producer.pid}.sock`, { force: true });
 }, { only: "software" });
 
@@ -109,14 +111,14 @@ testPrograms("ready_event: the consumer's stream waits for the producer's", asyn
   assertEquals(code, 0, errors);
   const said = errors.trim().split("\n");
   assertEquals(said.pop(), "[producer] The consumer is done");
-  // Which of two processes speaks first is nobody's to say.
+  // The order of the two processes' output is not defined.
   assertEquals(said.sort(), [
     "[consumer] All 1048576 elements are right",
     "[producer] Shared the buffer without waiting for it",
   ]);
 });
 
-testPrograms("programs say what they cannot use", async (start) => {
+testPrograms("programs name the arguments that they cannot use", async (start) => {
   for (
     const [args, message] of [[["--devices", "0"], "whole number from 1"], [
       ["--nonesuch"],
@@ -136,7 +138,7 @@ async function finish(child: ChildProcess): Promise<Run> {
   return { code: await child.ended, lines, errors: await child.errors() };
 }
 
-/** The processes that a process has started, once there are any. */
+/** The child processes of a process, once it has started any. */
 async function childrenOf(pid: number): Promise<number[]> {
   for (;;) {
     const found = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).map(Number).filter((each) =>
@@ -147,7 +149,7 @@ async function childrenOf(pid: number): Promise<number[]> {
   }
 }
 
-/** Kills a process; false where it has ended. */
+/** Kills a process. Returns false if it has already ended. */
 function kill(pid: number): boolean {
   try {
     process.kill(pid, "SIGKILL");
@@ -157,7 +159,10 @@ function kill(pid: number): boolean {
   }
 }
 
-/** Whether a process has not ended. One that has is there until its parent, or whoever adopts it, has looked. */
+/**
+ * Whether a process is running. An ended one stays in /proc until its parent, or the process that adopts it, waits for
+ * it.
+ */
 function isRunning(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -172,11 +177,11 @@ function parentOf(pid: number): number | undefined {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
   } catch {
-    return undefined; // It has ended.
+    return undefined; // The process has ended.
   }
 }
 
-/** Others may run such programs meanwhile. */
+/** The socket files of these processes alone: other such programs may be running. */
 function socketFilesOf(children: readonly ChildProcess[]): string[] {
   const names = new Set(children.flatMap(({ pid }) => [`poolpass-group-${pid}.sock`, `poolpass-ready-${pid}.sock`]));
   return readdirSync("/tmp").filter((name) => names.has(name));

@@ -6,22 +6,24 @@ import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
-/** A program that was started. */
+/** A running program. */
 interface Program extends Pick<ChildProcess, "pid" | "kill"> {
-  /** Resolves when it has printed a line that begins so. */
+  /** Resolves when it has printed a line that begins with `begin`. */
   prints(begin: string): Promise<void>;
-  /** Resolves with what it printed, when it has ended with the code; 0 unless given. */
+  /** Resolves with its output when it has ended with the exit code `code`, by default 0. */
   ends(code?: number): Promise<{ lines: string[]; errors: string }>;
 }
 
 interface Place {
   readonly socketPath: string;
-  /** Starts a program that listens at the path, and waits until it does. */
+  /** Starts a program that listens at the path, and waits until it listens. */
   serve(program: string, ...args: string[]): Promise<Program>;
   run(program: string, ...args: string[]): Program;
 }
 
-/** A test of programs, on each driver that a program can be told to use from outside. No socket may be left behind. */
+/**
+ * Declares a test of programs on each driver that a program's environment can select. Fails if a socket is left behind.
+ */
 function testPrograms(
   name: string,
   body: (place: Place) => Promise<void>,
@@ -126,7 +128,7 @@ testPrograms("an importer without names takes every layer until the exporter clo
   );
 });
 
-testPrograms("an exporter that is interrupted gets its layers back first", async ({ socketPath, serve, run }) => {
+testPrograms("an interrupted exporter waits until its layers are released", async ({ socketPath, serve, run }) => {
   const exporter = await serve("weights_exporter", "--layers", "1", "--bytes", "4KiB");
   const holder = run("weights_importer", socketPath, "layer1", "--hold", "yes");
   await holder.prints("layer1");
@@ -137,23 +139,29 @@ testPrograms("an exporter that is interrupted gets its layers back first", async
 });
 
 for (const overflow of ["wait", "drop-oldest"] as const) {
-  testPrograms(`consumers read what a producer sends, overflow ${overflow}`, async ({ socketPath, serve, run }) => {
-    const args = ["--frames", "40", "--bytes", "10001", "--slots", "3", "--consumers", "2", "--overflow", overflow];
-    const producer = await serve("frame_producer", ...args);
-    const consumers = [run("frame_consumer", socketPath), run("frame_consumer", socketPath)];
-    const [{ errors }, ...ends] = await Promise.all([producer.ends(), ...consumers.map((consumer) => consumer.ends())]);
-    assertMatch(errors, /Sent 40 frames, \d+ of them dropped, \d+ a second/);
-    const dropped = Number(/(\d+) of them dropped/.exec(errors)![1]);
-    if (overflow === "wait") assertEquals(dropped, 0);
-    for (const { lines: [line, ...rest] } of ends) {
-      assertEquals(rest, []);
-      assertMatch(line!, /^\d+ frames are right, the last of them frame 40$/);
-      assert(parseInt(line!) >= 40 - dropped, `${line}, and ${dropped} were dropped`);
-    }
-  });
+  testPrograms(
+    `consumers read what a producer sends, with overflow ${overflow}`,
+    async ({ socketPath, serve, run }) => {
+      const args = ["--frames", "40", "--bytes", "10001", "--slots", "3", "--consumers", "2", "--overflow", overflow];
+      const producer = await serve("frame_producer", ...args);
+      const consumers = [run("frame_consumer", socketPath), run("frame_consumer", socketPath)];
+      const [{ errors }, ...ends] = await Promise.all([
+        producer.ends(),
+        ...consumers.map((consumer) => consumer.ends()),
+      ]);
+      assertMatch(errors, /Sent 40 frames, \d+ of them dropped, \d+ a second/);
+      const dropped = Number(/(\d+) of them dropped/.exec(errors)![1]);
+      if (overflow === "wait") assertEquals(dropped, 0);
+      for (const { lines: [line, ...rest] } of ends) {
+        assertEquals(rest, []);
+        assertMatch(line!, /^\d+ frames are right, the last of them frame 40$/);
+        assert(parseInt(line!) >= 40 - dropped, `${line}, and ${dropped} were dropped`);
+      }
+    },
+  );
 }
 
-testPrograms("a producer goes on when a consumer leaves", async ({ socketPath, serve, run }) => {
+testPrograms("a producer continues when a consumer leaves", async ({ socketPath, serve, run }) => {
   const producer = await serve("frame_producer", "--frames", "30", "--bytes", "4KiB", "--slots", "2");
   const first = await run("frame_consumer", socketPath, "--frames", "5").ends();
   assertEquals(first.lines, ["5 frames are right, the last of them frame 5"]);

@@ -15,7 +15,7 @@ const parameters = ["u32", "f32", "u64", "u64"] as const;
 
 for (const driver of driversUnderTest) {
   for (const kind of ["cubin", "fatbin"]) {
-    test(`a ${kind} is loaded, and its kernels take the parameters that they are said to have [${driver.name}]`, {
+    test(`a ${kind} is loaded, and its kernels take the declared parameters [${driver.name}]`, {
       skip: withoutCompiler || driver.skip,
     }, async () => {
       using cuda = new Cuda(new Session(driver.open()));

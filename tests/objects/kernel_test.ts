@@ -6,7 +6,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
-testOnEachDriver("saxpy gives what IEEE arithmetic gives", async (cuda) => {
+testOnEachDriver("saxpy computes the results of IEEE arithmetic", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -26,7 +26,7 @@ testOnEachDriver("saxpy gives what IEEE arithmetic gives", async (cuda) => {
   assertEquals(await y.toTypedArray(), expected);
 });
 
-testOnEachDriver("fill writes every byte it is told to and none past it", async (cuda) => {
+testOnEachDriver("fill writes exactly the requested bytes", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using module = gpu.loadModule(fillPtx);
@@ -45,7 +45,7 @@ testOnEachDriver("fill writes every byte it is told to and none past it", async 
   }
 });
 
-testOnEachDriver("arguments that do not fit the parameters are refused before anything is launched", (cuda) => {
+testOnEachDriver("arguments that do not match the parameters are refused before the launch", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using buffer = pool.allocate(64);
@@ -63,11 +63,11 @@ testOnEachDriver("arguments that do not fit the parameters are refused before an
   gpu.synchronize();
 });
 
-/** What a program without types may give. */
+/** Any argument that an untyped program could pass. */
 // deno-lint-ignore no-explicit-any
 type Anything = any;
 
-testOnEachDriver("arguments of another kind are named as what they are", (cuda) => {
+testOnEachDriver("errors for arguments of a wrong type name the value", (cuda) => {
   const gpu = cuda.device(0);
   using host = cuda.allocateHost(64);
   using module = gpu.loadModule(saxpyPtx);
@@ -90,7 +90,7 @@ testOnEachDriver("arguments of another kind are named as what they are", (cuda) 
 });
 
 testOnEachDriver(
-  "a launch without a shape, or with one that there is not, says which of its extents is wrong",
+  "errors for a launch without a shape, or with an invalid one, name the extent",
   (cuda) => {
     using module = cuda.device(0).loadModule(saxpyPtx);
     const launch = (options?: Anything) => module.kernel("saxpy").launch(options, 0, 0, 0n, 0n);
@@ -112,7 +112,7 @@ testOnEachDriver(
   },
 );
 
-testOnEachDriver("a launch that the device cannot take says which of its limits that is past", (cuda) => {
+testOnEachDriver("errors for a launch that exceeds a limit of the device name the limit", (cuda) => {
   const gpu = cuda.device(0);
   using module = gpu.loadModule(saxpyPtx);
   const refused = (options: { grid: [number, number]; block: number; sharedMemoryBytes?: number }) =>
@@ -126,7 +126,7 @@ testOnEachDriver("a launch that the device cannot take says which of its limits 
   gpu.synchronize();
 });
 
-testOnEachDriver("a module that is no PTX, and a kernel that is not there, say what is wrong", (cuda) => {
+testOnEachDriver("errors for an invalid module and a missing kernel give the reason", (cuda) => {
   const gpu = cuda.device(0);
   const broken = saxpyPtx.replace("ret;", "nonesuch.u32 %r1, 4;\n\tret;");
   const error = assertThrows(() => gpu.loadModule(broken), CudaError);
@@ -144,14 +144,14 @@ testOnEachDriver("a module that is no PTX, and a kernel that is not there, say w
   assertThrows(() => kernel.launch({ grid: 1, block: 1 }, 0, 0, 0n, 0n), ReferenceError, "module was disposed");
 });
 
-testOnEachDriver("a kernel is launched on streams of its own device alone", (cuda) => {
+testOnEachDriver("a kernel is launched only on streams of its own device", (cuda) => {
   using module = cuda.device(0).loadModule(fillPtx);
   const stream = cuda.device(1).defaultStream;
   const launch = () => module.kernel("fill").launch({ grid: 1, block: 32, stream }, 0n, 0, 0);
   assertThrows(launch, TypeError, "device 0 on a stream of device 1");
 }, { devices: 2 });
 
-testOnEachDriver("a kernel is launched on what is a stream, and of its own Cuda object, alone", (cuda, driver) => {
+testOnEachDriver("a kernel is launched only on streams of its own Cuda object", (cuda, driver) => {
   using another = new Cuda(new Session(driver.open()));
   using event = cuda.device(0).createEvent();
   using module = cuda.device(0).loadModule(fillPtx);
@@ -161,7 +161,7 @@ testOnEachDriver("a kernel is launched on what is a stream, and of its own Cuda 
   assertThrows(launch(null), TypeError, "Cannot use null as a stream");
 });
 
-testOnEachDriver("occupancy is told for a block's size", (cuda) => {
+testOnEachDriver("occupancy is reported for a block size", (cuda) => {
   using module = cuda.device(0).loadModule(fillPtx);
   const fill = module.kernel("fill");
   assert(fill.maxActiveBlocksPerMultiprocessor(256) >= 1);

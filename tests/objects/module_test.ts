@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { CudaError } from "../../src/support/errors.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 
-/** Counts its launches in a variable, and stores its arguments as they came. */
+/** Counts launches in a variable, and stores the arguments unchanged. */
 const ptx = `
 .version 7.0
 .target sm_60
@@ -73,7 +73,7 @@ testOnEachDriver("a module's variables are read and written", async (cuda) => {
   assertThrows(() => module.getGlobal("launches"), ReferenceError, "the module: it was disposed");
 });
 
-testOnEachDriver("a long read of a variable ends with its module", async (cuda) => {
+testOnEachDriver("unloading a module ends a long read of its variable", async (cuda) => {
   const length = 2 ** 26;
   const large = `.version 7.0\n.target sm_60\n.address_size 64\n.visible .global .align 8 .b8 large[${length}];\n`;
   using module = cuda.device(0).loadModule(large);
@@ -82,7 +82,7 @@ testOnEachDriver("a long read of a variable ends with its module", async (cuda) 
   await assertRejects(() => reading, ReferenceError, "its module was disposed");
 });
 
-testOnEachDriver("aggregates and half floats are arguments", async (cuda) => {
+testOnEachDriver("structs and half floats can be arguments", async (cuda) => {
   const gpu = cuda.device(0);
   using module = gpu.loadModule(ptx);
   const store = module.kernel("store");
@@ -106,14 +106,14 @@ testOnEachDriver("aggregates and half floats are arguments", async (cuda) => {
     Error,
     "it takes 12 bytes",
   );
-  // The same image with its types said: a half as a number.
+  // The same image with declared types: a half is passed as a number.
   const typed = module.kernel("store", { parameters: ["u64", { byteLength: 12, alignment: 4 }, "f16", "f16", "f64"] });
   typed.launch(shape, out, Float32Array.of(1, 2, 3), 1.5, -2, 0);
   const halves = new Float16Array((await out.read(Uint8Array, { byteOffset: 12, length: 4 })).buffer);
   assertEquals(halves, Float16Array.of(1.5, -2));
 });
 
-testOnEachDriver("an image of bytes is taken as text where it is PTX, and refused where it is nothing", (cuda) => {
+testOnEachDriver("an image in bytes is read as PTX text if it is PTX, and otherwise refused", (cuda) => {
   const gpu = cuda.device(0);
   using module = gpu.loadModule(new TextEncoder().encode(ptx));
   assertEquals(module.kernelNames, ["count", "store"]);
@@ -121,11 +121,11 @@ testOnEachDriver("an image of bytes is taken as text where it is PTX, and refuse
   assertEquals(error.code, "cudaErrorInvalidKernelImage");
 });
 
-/** What a program without types may give. */
+/** Any argument that an untyped program could pass. */
 // deno-lint-ignore no-explicit-any
 type Anything = any;
 
-testOnEachDriver("parameters that are none, or others than the PTX says, are refused before any launch", (cuda) => {
+testOnEachDriver("parameters that are invalid, or differ from the PTX, are refused before any launch", (cuda) => {
   using module = cuda.device(0).loadModule(ptx);
   const find = (parameters: Anything, name = "store") => () => module.kernel(name, { parameters });
   const triple = { byteLength: 12, alignment: 4 };
@@ -164,7 +164,7 @@ testOnEachDriver("parameters that are none, or others than the PTX says, are ref
   assert(absent.message.endsWith("; its kernels are count, store"), absent.message);
 });
 
-testOnEachDriver("what can be no name finds no kernel and no variable", (cuda) => {
+testOnEachDriver("strings that cannot be names find no kernel and no variable", (cuda) => {
   using module = cuda.device(0).loadModule(ptx);
   const uses: ((name: string) => unknown)[] = [
     (name) => module.kernel(name),
@@ -177,7 +177,7 @@ testOnEachDriver("what can be no name finds no kernel and no variable", (cuda) =
   }
 });
 
-testOnEachDriver("a path, a number and an ArrayBuffer are no images", (cuda) => {
+testOnEachDriver("a path, a number and an ArrayBuffer are refused as images", (cuda) => {
   const load = (image?: Anything) => () => cuda.device(0).loadModule(image);
   const path = 'Cannot load "kernels/fill.ptx" as a module: pass the text of the PTX, not a path';
   assertThrows(load("kernels/fill.ptx"), TypeError, path);

@@ -13,18 +13,18 @@ interface Described {
   error?: string;
 }
 
-/** What a process sees that runs with these variables in its environment. */
+/** The devices in a process with these environment variables. */
 async function describeDevices(env: Record<string, string>): Promise<Described> {
   await using child = startScript("children/describe_devices.ts", [], { env });
   return JSON.parse(await child.nextLine() ?? await child.errors());
 }
 
-test("auto takes a GPU where there is one, and the software device otherwise", () => {
+test("driver auto uses a GPU if there is one, and otherwise the software device", () => {
   using cuda = open();
   assertEquals(cuda.driver, hasGpu ? "cuda" : "software");
 });
 
-test("a runtime that is too old is refused by name, whatever driver was asked for", () => {
+test("a runtime that is too old is refused by name, for any driver", () => {
   const property = Object.getOwnPropertyDescriptor(Uint8Array.prototype, "toHex")!;
   delete (Uint8Array.prototype as { toHex?: unknown }).toHex;
   try {
@@ -34,13 +34,13 @@ test("a runtime that is too old is refused by name, whatever driver was asked fo
   }
 });
 
-test("a driver that was asked for is not replaced by another", { skip: hasGpu && "there is a GPU" }, () => {
+test("a requested driver is not replaced by another", { skip: hasGpu && "there is a GPU" }, () => {
   const error = assertThrows(() => open({ driver: "cuda" }), Error);
   assertMatch(error.message, /^Cannot use CUDA: /);
   assertEquals(error.name, "CudaUnavailableError");
 });
 
-test("the environment says which driver, how many devices and which of them", async () => {
+test("environment variables select the driver and the devices", async () => {
   const software = { POOLPASS_DRIVER: "software", POOLPASS_SOFTWARE_DEVICES: "3" };
   const { driver, uuids = [], arePeers } = await describeDevices(software);
   assertEquals([driver, uuids.length, arePeers], ["software", 3, true]);
@@ -52,7 +52,7 @@ test("the environment says which driver, how many devices and which of them", as
   assertMatch(none.error ?? "", /CUDA_VISIBLE_DEVICES/);
 });
 
-test("what the environment and the options cannot mean is refused, with the value", async () => {
+test("invalid environment variables and options are refused with their value", async () => {
   const wrongDriver = await describeDevices({ POOLPASS_DRIVER: "gpu" });
   assertMatch(wrongDriver.error ?? "", /POOLPASS_DRIVER="gpu"/);
   const wrongCount = await describeDevices({ POOLPASS_DRIVER: "software", POOLPASS_SOFTWARE_DEVICES: "many" });

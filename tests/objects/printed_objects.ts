@@ -1,5 +1,5 @@
 /**
- * An object of every public class, alive and afterwards, and what it must print as.
+ * An object of every public class, before and after its disposal, and the string that it must print as.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { Gate } from "../support/gate.ts";
 
 const { Exporter, Importer, open, ShareableHandle, UnixListener, UnixSocket } = poolpass;
 
-/** Called with an object and what it must print as: in this text # stands for any number, in either notation. */
+/** Called with an object and its expected string, in which `#` stands for any decimal or hexadecimal number. */
 export type Visit = (object: object, text: string) => void;
 
 const ptx = `.version 7.0
@@ -23,7 +23,7 @@ const ptx = `.version 7.0
 .visible .entry clear() { ret; }
 `;
 
-/** The names of the classes that mod.ts exports, but for errors, which every runtime prints itself. */
+/** The names of the classes that mod.ts exports, except errors, which every runtime prints itself. */
 export function publicClasses(): string[] {
   return Object.entries(poolpass).filter(([, value]) => isClass(value) && !(value.prototype instanceof Error))
     .map(([name]) => name);
@@ -33,7 +33,9 @@ function isClass(value: unknown): value is new () => object {
   return typeof value === "function" && /^class\b/.test(Function.prototype.toString.call(value));
 }
 
-/** Makes objects of all public classes on the software device, and visits each when it can be looked at. */
+/**
+ * Makes objects of all public classes on the software device, and visits each in every state that prints differently.
+ */
 export async function visitObjects(visit: Visit): Promise<void> {
   const cuda = open({ driver: "software", softwareDevices: 2 });
   const gpu = cuda.device(0);
@@ -215,7 +217,7 @@ async function visitChannel(cuda: poolpass.Cuda, path: string, visit: Visit): Pr
   visit(producer, "ChannelProducer { frames, disposed }");
 }
 
-/** What is left of a `Cuda` object that was disposed before the rest. */
+/** Visits the objects of a `Cuda` object that was disposed first. */
 function visitWhatCudaLeaves(cuda: poolpass.Cuda, visit: Visit): void {
   const gpu = cuda.device(0);
   const pool = gpu.createPool();
@@ -235,7 +237,7 @@ function visitWhatCudaLeaves(cuda: poolpass.Cuda, visit: Visit): void {
   for (const [object, text] of left) visit(object, text);
 }
 
-/** Runs what warns that buffers were forgotten, as is meant here. */
+/** Runs a function that warns of leaked buffers, and hides the warning. */
 function withoutWarning(body: () => void): void {
   const { warn } = console;
   console.warn = () => {};

@@ -18,7 +18,7 @@ type Runtime = { readonly inspect: Inspect } | undefined;
 
 const { Bun: bun, Deno: deno } = globalThis as unknown as { Bun: Runtime; Deno: Runtime };
 
-/** What a runtime has for its own console, and what all have for Node's. */
+/** The runtime's own inspect function for its console, and Node's, which all runtimes have. */
 const inspectors: readonly Inspect[] = [
   inspect,
   ...(deno === undefined ? [] : [deno.inspect]),
@@ -30,7 +30,7 @@ function patternOf(text: string): RegExp {
   return new RegExp(`^${escaped.replaceAll("#", "(0x[0-9a-f]+|[0-9]+)")}$`);
 }
 
-test("an object of every public class is printed by the tests, alive and afterwards", { skip }, async () => {
+test("these tests print an object of every public class, before and after disposal", { skip }, async () => {
   const printed = new Map<string, Set<string>>();
   await visitObjects((object, text) => {
     const { name } = object.constructor;
@@ -39,10 +39,10 @@ test("an object of every public class is printed by the tests, alive and afterwa
   });
   assertEquals([...printed.keys()].sort(), publicClasses().sort());
   const alone = [...printed].filter(([, texts]) => texts.size === 1).map(([name]) => name);
-  assertEquals(alone, [], "each is looked at in more than one state");
+  assertEquals(alone, [], "each is visited in more than one state");
 });
 
-test("console.log prints every object usefully", { skip }, async () => {
+test("console.log prints the state of every object", { skip }, async () => {
   const permissions = ["--allow-ffi", "--allow-read", "--allow-write", "--allow-env", "--allow-sys"];
   await using child = startScript("children/print_objects.ts", [], { permissions, env: { NO_COLOR: "1" } });
   let count = 0;
@@ -56,7 +56,7 @@ test("console.log prints every object usefully", { skip }, async () => {
   assert(count > 2 * publicClasses().length, `${count} objects`);
 });
 
-test("objects print the same inside others, at any depth and in colour", { skip }, async () => {
+test("objects print the same inside others, at any depth and in color", { skip }, async () => {
   await visitObjects((object, text) => {
     const pattern = patternOf(text);
     const within = new RegExp(pattern.source.slice(1, -1));
@@ -75,7 +75,7 @@ test("objects print the same inside others, at any depth and in colour", { skip 
   });
 });
 
-test("whatever is asked of a class, printing throws nothing", () => {
+test("printing never throws, even for a class's prototype or a proxy", () => {
   for (const name of publicClasses()) {
     const { prototype } = poolpass[name as "MemoryPool"];
     for (const show of inspectors) {
@@ -86,7 +86,7 @@ test("whatever is asked of a class, printing throws nothing", () => {
   }
 });
 
-test("a pool's policies of reuse print as what they are, once the pool is disposed too", { skip }, () => {
+test("a pool prints its reuse policies, even after its disposal", { skip }, () => {
   using cuda = poolpass.open({ driver: "software" });
   const pool = cuda.device(0).createPool();
   const { reuse } = pool;
@@ -99,7 +99,7 @@ test("a pool's policies of reuse print as what they are, once the pool is dispos
   assertEquals(inspect(reuse), printed("unknown", "unknown", "unknown"));
 });
 
-test("an object whose driver fails prints the error that it gives", { skip }, () => {
+test("an object whose driver fails prints the error", { skip }, () => {
   const driver = new SoftwareDriver({ devices: 1, peers: true });
   using cuda = new Cuda(new Session(driver));
   const gpu = cuda.device(0);
@@ -114,7 +114,7 @@ test("an object whose driver fails prints the error that it gives", { skip }, ()
   void failing;
 });
 
-test("to print a stream or an event is no work: what is queued is done as late as without it", { skip }, async () => {
+test("printing a stream or an event runs none of the queued work", { skip }, async () => {
   using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: true })));
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
@@ -135,7 +135,7 @@ test("to print a stream or an event is no work: what is queued is done as late a
   assertEquals(new Uint8Array(to.buffer)[0], 1);
 });
 
-/** Lets what printing asks of a driver fail, until disposed. */
+/** Makes the driver calls that printing uses fail, until disposed. */
 function failWith(driver: SoftwareDriver, error: Error): Disposable {
   const fail = () => {
     throw error;

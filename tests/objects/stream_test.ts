@@ -13,15 +13,15 @@ import { haveSameBytes, indexOfOther } from "../support/bytes.ts";
 
 const megabytes = 2 ** 20;
 
-// deno-lint-ignore no-explicit-any -- what programs without types may do
+// deno-lint-ignore no-explicit-any -- any argument that an untyped program could pass
 type Anything = any;
 
-/** Keeps a stream busy for a while on any device: one thread writes all of the buffer. */
+/** Keeps a stream busy for a while on any device: one thread writes the whole buffer. */
 function occupy(stream: CudaStream, buffer: DeviceBuffer, fill: CudaKernel): void {
   fill.launch({ grid: 1, block: 1, stream }, buffer, buffer.byteLength, 1);
 }
 
-testOnEachDriver("a stream is busy until its work is done, and then its events have fired", async (cuda) => {
+testOnEachDriver("a stream is busy until its work is done, and its events fire then", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -37,7 +37,7 @@ testOnEachDriver("a stream is busy until its work is done, and then its events h
   assertEquals([stream.query(), event.query()], [true, true]);
 });
 
-testOnEachDriver("a stream that waits for an event sees what came before it on another", async (cuda) => {
+testOnEachDriver("a stream that waits for an event sees the earlier work of another stream", async (cuda) => {
   const gpu = cuda.device(0);
   using producer = gpu.createStream({ nonBlocking: true });
   using consumer = gpu.createStream({ nonBlocking: true });
@@ -54,18 +54,21 @@ testOnEachDriver("a stream that waits for an event sees what came before it on a
   assert(haveSameBytes(words, new Uint32Array(words.length).fill(0x01020304)));
 });
 
-testOnEachDriver("the default stream comes after the blocking streams and before their next work", async (cuda) => {
-  const gpu = cuda.device(0);
-  using stream = gpu.createStream();
-  using pool = gpu.createPool();
-  using buffer = pool.allocate(64 * megabytes, stream);
-  using copy = pool.allocate(64 * megabytes, stream);
-  buffer.fill(1, stream);
-  buffer.copyTo(copy, gpu.defaultStream);
-  buffer.fill(2, stream);
-  const bytes = await copy.read(Uint8Array);
-  assertEquals(indexOfOther(bytes, 1), -1);
-});
+testOnEachDriver(
+  "the default stream's work is ordered after earlier and before later work of blocking streams",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool();
+    using buffer = pool.allocate(64 * megabytes, stream);
+    using copy = pool.allocate(64 * megabytes, stream);
+    buffer.fill(1, stream);
+    buffer.copyTo(copy, gpu.defaultStream);
+    buffer.fill(2, stream);
+    const bytes = await copy.read(Uint8Array);
+    assertEquals(indexOfOther(bytes, 1), -1);
+  },
+);
 
 testOnEachDriver("events measure the time between them", async (cuda) => {
   const gpu = cuda.device(0);
@@ -87,7 +90,7 @@ testOnEachDriver("events measure the time between them", async (cuda) => {
   assertThrows(() => gpu.createEvent({ timing: true, interprocess: true }), TypeError, "interprocess");
 });
 
-testOnEachDriver("a wait is ended by its signal, with the signal's reason", async (cuda) => {
+testOnEachDriver("a signal ends a wait with the signal's reason", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
@@ -102,7 +105,7 @@ testOnEachDriver("a wait is ended by its signal, with the signal's reason", asyn
   await gpu.finished();
 });
 
-testOnEachDriver("options of null, numbers and texts are refused, wherever they are taken", (cuda) => {
+testOnEachDriver("every method with options refuses null, numbers and strings", (cuda) => {
   const gpu = cuda.device(0) as Anything;
   for (const options of [null, 5, "cuda"]) {
     for (const take of [gpu.createStream, gpu.createEvent, gpu.createPool]) {
@@ -113,7 +116,7 @@ testOnEachDriver("options of null, numbers and texts are refused, wherever they 
   }
 });
 
-testOnEachDriver("what is no signal does not begin a wait", async (cuda) => {
+testOnEachDriver("an invalid signal is refused before the wait begins", async (cuda) => {
   using stream = cuda.device(0).createStream();
   using pool = cuda.device(0).createPool();
   using buffer = pool.allocate(1, stream);
@@ -124,7 +127,7 @@ testOnEachDriver("what is no signal does not begin a wait", async (cuda) => {
   }
 });
 
-testOnEachDriver("a device is finished when the streams that were disposed are too", async (cuda) => {
+testOnEachDriver("a device is finished only when its disposed streams are, too", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using buffer = pool.allocate(64 * megabytes);
@@ -139,7 +142,7 @@ testOnEachDriver("a device is finished when the streams that were disposed are t
   assertEquals(new Uint8Array(host.buffer)[0], 7);
 });
 
-testOnEachDriver("an event is recorded on a stream of its own device, and waited for on any", (cuda) => {
+testOnEachDriver("an event is recorded on streams of its own device, and waited for on any", (cuda) => {
   const [gpu, other] = [cuda.device(0), cuda.device(1)];
   using stream = gpu.createStream();
   using otherStream = other.createStream();
@@ -153,25 +156,28 @@ testOnEachDriver("an event is recorded on a stream of its own device, and waited
   otherStream.synchronize();
 }, { devices: 2 });
 
-testOnEachDriver("what is no stream or event of the same Cuda object is refused by name", (cuda, { open }) => {
-  using other = new Cuda(new Session(open()));
-  const gpu = cuda.device(0);
-  using stream = gpu.createStream();
-  using event = gpu.createEvent({ timing: true });
-  using foreign = other.device(0).createEvent({ timing: true });
-  const uses: ((event: CudaEvent) => unknown)[] = [
-    (event) => stream.record(event),
-    (event) => stream.wait(event),
-    (start) => event.elapsedTime(start),
-  ];
-  for (const use of uses) {
-    assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as an event");
-    assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as an event");
-    assertThrows(() => use(foreign), TypeError, "Cannot use an event of another Cuda object");
-  }
-});
+testOnEachDriver(
+  "errors for values that are not streams or events of the same Cuda object name the value",
+  (cuda, { open }) => {
+    using other = new Cuda(new Session(open()));
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using event = gpu.createEvent({ timing: true });
+    using foreign = other.device(0).createEvent({ timing: true });
+    const uses: ((event: CudaEvent) => unknown)[] = [
+      (event) => stream.record(event),
+      (event) => stream.wait(event),
+      (start) => event.elapsedTime(start),
+    ];
+    for (const use of uses) {
+      assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as an event");
+      assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as an event");
+      assertThrows(() => use(foreign), TypeError, "Cannot use an event of another Cuda object");
+    }
+  },
+);
 
-testOnEachDriver("streams have the priorities that their device tells of", (cuda) => {
+testOnEachDriver("streams have the priorities that their device reports", (cuda) => {
   const gpu = cuda.device(0);
   const { least, greatest } = gpu.streamPriorityRange();
   assertEquals(least, 0);

@@ -23,7 +23,7 @@ interface Argument {
 
 type Case = readonly [format: string, argument: Argument, printed: string];
 
-/** What may be read from offset 0 on, as one allocation; the table that says so lies behind it. */
+/** Byte length of the readable allocation at offset 0. The bounds table lies behind it. */
 const globalBytes = 2 ** 22;
 const bytes = new Uint8Array(new SharedArrayBuffer(globalBytes + boundsTable.byteLength));
 const view = new DataView(bytes.buffer);
@@ -37,7 +37,7 @@ const memory = {
 let endOfTexts = places.texts;
 allow(0, globalBytes);
 
-/** Lets kernels read from an offset on. */
+/** Makes memory from an offset readable by kernels. */
 function allow(begin: number, byteLength: number): void {
   const first = begin / 512;
   for (let granule = first; granule * 512 < begin + byteLength; granule++) {
@@ -68,14 +68,14 @@ function addressOfText(value: string): bigint {
   return addressBase + BigInt(offset);
 }
 
-/** Returns its bytes. */
+/** Returns the byte length of the encoded string. */
 function storeText(value: string, offset: number): number {
   const encoded = new TextEncoder().encode(`${value}\0`);
   bytes.set(encoded, offset);
   return encoded.length;
 }
 
-/** What is printed, and what the kernel is told. */
+/** Prints, and returns the output with the result that the kernel receives. */
 function print(format: string | bigint, ...values: readonly Argument[]): { printed: string; result: number } {
   if (typeof format === "string") storeText(format, places.format);
   bytes.fill(0xee, places.arguments, places.arguments + 1024);
@@ -92,7 +92,7 @@ function print(format: string | bigint, ...values: readonly Argument[]): { print
   });
 }
 
-/** The address that nothing may be read from, which ends a call. */
+/** Returns the unreadable address that ended a call. */
 function unreadable(run: () => unknown): bigint {
   return (assertThrows(run, UnreadableError) as UnreadableError).address;
 }
@@ -100,11 +100,11 @@ function unreadable(run: () => unknown): bigint {
 function printCall(call: PrintCall): { printed: string; result: number } {
   const written: Uint8Array[] = [];
   const result = printFromDevice(bytes, call, (text) => void written.push(text));
-  assertEquals(written.length <= 1, true, "it is written in one piece");
+  assertEquals(written.length <= 1, true, "the output is written in one piece");
   return { printed: new TextDecoder().decode(written[0]), result };
 }
 
-/** What the GNU C library prints. */
+/** The output of the GNU C library. */
 const integers: readonly Case[] = [
   ["%d", int(0), "0"],
   ["%d", int(-1), "-1"],
@@ -279,14 +279,14 @@ const texts: readonly Case[] = [
 ];
 
 for (const [name, cases] of Object.entries({ integers, doubles, texts })) {
-  test(`device printf writes ${name} as C does`, () => {
+  test(`device printf prints ${name} as C does`, () => {
     for (const [format, argument, printed] of cases) {
       assertEquals(print(format, argument), { printed, result: 1 }, format);
     }
   });
 }
 
-/** As an H200 prints, by driver 580.159 on Linux: its formats, some of them with smaller numbers. */
+/** The output of an H200 with driver 580.159 on Linux: its formats, some with smaller numbers. */
 const onGpu: readonly [format: string, values: readonly Argument[], printed: string, result: number][] = [
   ["plain", [], "plain", 0],
   ["", [], "", 0],
@@ -317,7 +317,7 @@ const onGpu: readonly [format: string, values: readonly Argument[], printed: str
   ["%+-5.3c|%#c|", [int(65), int(66)], "A    |B|", 2],
   ["%i|%f", [int(0), double(Infinity)], "0|inf", 2],
   ["é%d", [int(1)], "é1", 1],
-  // What is no conversion.
+  // Incomplete or unknown conversions.
   ["%", [], "%", 0],
   ["abc%", [], "abc%", 0],
   ["%5", [], "%5", 0],
@@ -331,25 +331,25 @@ const onGpu: readonly [format: string, values: readonly Argument[], printed: str
   ["%5*x|%x", [int(5)], "%5*x|5", 1],
 ];
 
-test("device printf gives what a GPU gives", () => {
+test("device printf prints what a GPU prints", () => {
   for (const [format, values, printed, result] of onGpu) {
     assertEquals(print(format, ...values), { printed, result }, format);
   }
 });
 
-test("device printf prints as it stands what takes no argument on a GPU", () => {
+test("device printf copies conversions that take no argument on a GPU", () => {
   const directives = ["%zu", "%hhd", "%jd", "%td", "%qd", "%Lf", "%.*f", "%n", "%C", "%m", "%'d", "%Id", "%*5d", "%b"];
   for (const directive of directives) {
     assertEquals(print(`${directive}|%d`, int(7)), { printed: `${directive}|7`, result: 1 });
   }
 });
 
-test("device printf finds each argument at a multiple of its size", () => {
+test("device printf reads each argument at a multiple of its size", () => {
   const values = [int(1), double(2.5), int(3), int(4), long(5n), text("six"), int(65), long(8n)];
   assertEquals(print("%d %g %hd%d %lld %s %c %p", ...values), { printed: "1 2.5 34 5 six A 0x8", result: 8 });
 });
 
-test("device printf takes 32 arguments, and prints further conversions as they stand", () => {
+test("device printf takes 32 arguments, and copies further conversions", () => {
   const values = Array.from({ length: 40 }, (_, index) => int(index));
   const first = Array.from({ length: 31 }, (_, index) => `${index} `).join("");
   assertEquals(print("%d ".repeat(34), ...values), { printed: `${first}31 %d %d `, result: 32 });
@@ -372,7 +372,7 @@ test("device printf reads a kernel's parameters", () => {
   assertEquals(printCall(call), { printed: "format mat %s", result: 1 });
 });
 
-test("device printf reads no more of a text than the precision says", () => {
+test("device printf reads a string only up to the precision", () => {
   const end = addressBase + BigInt(globalBytes);
   const address = end - 3n;
   bytes.set([97, 98, 99], globalBytes - 3);
@@ -383,11 +383,11 @@ test("device printf reads no more of a text than the precision says", () => {
   assertEquals(unreadable(() => print(address)), end);
 });
 
-test("device printf takes no format for nothing to print", () => {
+test("device printf refuses a null format", () => {
   assertEquals(print(0n), { printed: "", result: -1 });
 });
 
-test("device printf reads nothing that the kernel may not", () => {
+test("device printf reads no memory that the kernel may not access", () => {
   const end = addressBase + BigInt(globalBytes);
   const format = addressBase + BigInt(places.format);
   const pastEnds = [
@@ -418,7 +418,7 @@ test("device printf reads nothing that the kernel may not", () => {
   }
 });
 
-test("device printf reads an allocation to its end, and none of what lies behind it", () => {
+test("device printf reads an allocation to its end, and nothing past it", () => {
   const begin = 2 ** 21;
   allow(begin, 515);
   try {
@@ -437,7 +437,7 @@ test("device printf reads an allocation to its end, and none of what lies behind
   }
 });
 
-test("device printf prints nothing that is longer than what a GPU has room for", () => {
+test("device printf prints nothing if the output exceeds a GPU's buffer", () => {
   const most = 2 ** 20;
   assertEquals(print(`%${most}d`, int(7)), { printed: "7".padStart(most), result: 1 });
   for (const directive of [`%${most + 1}d`, `%.${most + 1}f`, "%99999999999s"]) {
@@ -450,7 +450,7 @@ test("device printf prints nothing that is longer than what a GPU has room for",
   assertEquals(print("%.3s", endless), { printed: "xxx", result: 1 });
 });
 
-test("a failed assertion reads as CUDA's", () => {
+test("a failed assertion prints the same message as CUDA", () => {
   const message = addressOfText('x==1&&"say \\"hi\\""');
   const call = {
     message,
@@ -477,7 +477,7 @@ test("a failed assertion reads as CUDA's", () => {
   );
 });
 
-test("what is printed is written whole, by however many writes", () => {
+test("output is written completely, in however many writes", () => {
   const written: number[] = [];
   let attempts = 0;
   writeWhole((some) => {
@@ -489,7 +489,7 @@ test("what is printed is written whole, by however many writes", () => {
   assertEquals(attempts, 5);
 });
 
-test("what goes through a buffer that keeps what does not end a line is written once", () => {
+test("output through a line-buffering stream is written once", () => {
   const lines = `${"x".repeat(3000)}\none\ntwo ${"y".repeat(1500)}`;
   let buffered = "";
   let printed = "";
@@ -499,7 +499,7 @@ test("what goes through a buffer that keeps what does not end a line is written 
     printed += text;
   };
   writeThroughLineBuffer((some) => {
-    assertEquals(some.length < 1024, true, "it fits in the buffer");
+    assertEquals(some.length < 1024, true, "the write fits in the buffer");
     const text = new TextDecoder().decode(some);
     if (text.endsWith("\n")) {
       passOn(text);
@@ -513,7 +513,7 @@ test("what goes through a buffer that keeps what does not end a line is written 
   assertEquals(printed, lines);
 });
 
-test("what nobody reads any more is lost", () => {
+test("output to a closed reader is discarded", () => {
   let attempts = 0;
   writeWhole(() => {
     attempts++;

@@ -8,10 +8,10 @@ import { Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
 const trapPtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry stop() { trap; ret; }\n";
-/** Where an event's count of records lies in its file. */
+/** Offset of an event's count of records in its file. */
 const countOffset = 65536;
 
-/** A stream with a piece of work that waits for another process, which is done when it has been asked so many times. */
+/** Returns a stream with work that waits for another process and completes at the query number `times`. */
 function waitForOther(times: number) {
   const scheduler = new Scheduler((_device, cause) => {
     throw cause;
@@ -27,7 +27,7 @@ function waitForOther(times: number) {
   return { scheduler, work: scheduler.enqueue(stream, () => true, { after: [other] }) };
 }
 
-test("another process may be done between two looks, when the host waits", () => {
+test("another process may finish between two polls while the host waits", () => {
   for (const times of [1, 2, 3, 4]) {
     const { scheduler, work } = waitForOther(times);
     scheduler.runUntil(() => work.done);
@@ -36,7 +36,7 @@ test("another process may be done between two looks, when the host waits", () =>
   }
 });
 
-test("another process may be done between two looks, when nobody waits", async () => {
+test("another process may finish between two polls while nothing waits", async () => {
   for (const times of [1, 2, 3, 4]) {
     const { scheduler, work } = waitForOther(times);
     const start = performance.now();
@@ -46,7 +46,7 @@ test("another process may be done between two looks, when nobody waits", async (
   }
 });
 
-/** An interprocess event, and a way to write to its page what a process that means ill could write. */
+/** Opens an interprocess event, with a function that writes to its page as a malicious process could. */
 function openEvent(driver: SoftwareDriver) {
   const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming | eventFlags.interprocess);
   const fd = new DataView(driver.ipcGetEventHandle(event).buffer).getUint32(12, true);
@@ -55,7 +55,7 @@ function openEvent(driver: SoftwareDriver) {
   return { event, setCount };
 }
 
-testSoftware("whatever another process makes of an event's count, this one goes on", (_cuda, driver) => {
+testSoftware("no value that another process writes to an event's count stops this process", (_cuda, driver) => {
   const { event, setCount } = openEvent(driver);
   for (const count of [-5n, 2n ** 63n - 1n, -(2n ** 63n), -1n]) {
     setCount(count);
@@ -66,7 +66,7 @@ testSoftware("whatever another process makes of an event's count, this one goes 
   driver.eventDestroy(0, event);
 });
 
-testSoftware("who waits for another process is told when the devices are lost", (_cuda, driver) => {
+testSoftware("a wait for another process fails when the devices are lost", (_cuda, driver) => {
   const { event, setCount } = openEvent(driver);
   const module = driver.moduleLoadData(0, trapPtx);
   const kernel = driver.moduleGetFunction(module, "stop");

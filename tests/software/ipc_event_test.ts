@@ -10,7 +10,7 @@ import { type SoftwarePeer, testWithPeer } from "./peers.ts";
 
 const shared = eventFlags.interprocess | eventFlags.disableTiming;
 
-/** An event of this process whose records are got to when the test says so. */
+/** An event of this process whose records complete when the test says so. */
 function heldEvent(): InterprocessEvent & Disposable {
   const event = InterprocessEvent.create(new LinearMemory(), {
     device: 0,
@@ -20,13 +20,13 @@ function heldEvent(): InterprocessEvent & Disposable {
   return Object.assign(event, { [Symbol.dispose]: () => event.close() });
 }
 
-/** An event of the other process, and its handle. */
+/** Creates an event in the other process, and returns it with its handle. */
 async function createEvent(peer: SoftwarePeer): Promise<{ event: bigint; handle: Uint8Array }> {
   const event = await peer.call("eventCreateWithFlags", 0, shared) as bigint;
   return { event, handle: await peer.call("ipcGetEventHandle", event) as Uint8Array };
 }
 
-/** Lets what the other process does next on its default stream wait. */
+/** Makes further work on the other process's default stream wait for an event. */
 async function holdPeer(peer: SoftwarePeer, held: InterprocessEvent): Promise<void> {
   await peer.call("streamWaitEvent", 0, 0n, await peer.call("ipcOpenEventHandle", 0, held.handle()));
 }
@@ -35,7 +35,7 @@ function finished(driver: SoftwareDriver, stream: bigint): Promise<void> {
   return waitUntil(() => driver.streamQuery(0, stream));
 }
 
-testWithPeer("a stream waits for a record of another process, which it then comes after", async (driver, peer) => {
+testWithPeer("a stream waits for a record of another process, and continues behind it", async (driver, peer) => {
   using held = heldEvent();
   const complete = held.beginRecord();
   await holdPeer(peer, held);
@@ -59,7 +59,7 @@ testWithPeer("a stream waits for a record of another process, which it then come
   driver.freeHost(bytes);
 });
 
-testWithPeer("an event can be recorded and waited for from either side", async (driver, peer) => {
+testWithPeer("both sides can record an event and wait for it", async (driver, peer) => {
   const event = driver.eventCreateWithFlags(0, shared);
   assertEquals(driver.eventQuery(event), true);
   const theirs = await peer.call("ipcOpenEventHandle", 0, driver.ipcGetEventHandle(event)) as bigint;
@@ -75,7 +75,7 @@ testWithPeer("an event can be recorded and waited for from either side", async (
   assertEquals(driver.eventQuery(event), true);
 });
 
-testWithPeer("who waits for a record is let go by that record alone, not by a later one", async (driver, peer) => {
+testWithPeer("a wait ends with the record that it waits for, not with a later one", async (driver, peer) => {
   using held = heldEvent();
   const complete = held.beginRecord();
   const event = await peer.call("ipcOpenEventHandle", 0, held.handle());
@@ -90,7 +90,7 @@ testWithPeer("who waits for a record is let go by that record alone, not by a la
   assertEquals(driver.eventQuery(driver.eventCreateWithFlags(0, shared)), true);
 });
 
-testWithPeer("a wait goes on when either side destroys the event", async (driver, peer) => {
+testWithPeer("a wait ends when either side destroys the event", async (driver, peer) => {
   using held = heldEvent();
   const complete = held.beginRecord();
   await holdPeer(peer, held);
@@ -106,37 +106,40 @@ testWithPeer("a wait goes on when either side destroys the event", async (driver
   await finished(driver, 0n);
 });
 
-testWithPeer("a wait for a process that is killed never ends, and the other goes on and ends", async (driver, peer) => {
-  using held = heldEvent();
-  held.beginRecord();
-  await holdPeer(peer, held);
-  const { event, handle } = await createEvent(peer);
-  await peer.call("eventRecord", 0, event, 0n);
-  const opened = driver.ipcOpenEventHandle(0, handle);
-  driver.streamWaitEvent(0, 0n, opened);
-  await peer.kill();
-  const stream = driver.streamCreateWithPriority(0, 1, 0);
-  driver.memsetAsync(0, driver.malloc(0, 64), 1, 64, stream);
-  await finished(driver, stream);
-  assertEquals([driver.streamQuery(0, 0n), driver.eventQuery(opened)], [false, false]);
-  const { free } = driver.memGetInfo(0);
-  const again = driver.ipcOpenEventHandle(0, handle);
-  assertEquals(driver.eventQuery(again), true);
-  driver.eventRecord(0, again, stream);
-  driver.eventSynchronize(again);
-  assertEquals(driver.eventQuery(again), true);
-  driver.eventDestroy(0, again);
-  assertEquals(driver.memGetInfo(0).free, free);
-});
+testWithPeer(
+  "a wait for a killed process never completes, but the waiting process continues and can exit",
+  async (driver, peer) => {
+    using held = heldEvent();
+    held.beginRecord();
+    await holdPeer(peer, held);
+    const { event, handle } = await createEvent(peer);
+    await peer.call("eventRecord", 0, event, 0n);
+    const opened = driver.ipcOpenEventHandle(0, handle);
+    driver.streamWaitEvent(0, 0n, opened);
+    await peer.kill();
+    const stream = driver.streamCreateWithPriority(0, 1, 0);
+    driver.memsetAsync(0, driver.malloc(0, 64), 1, 64, stream);
+    await finished(driver, stream);
+    assertEquals([driver.streamQuery(0, 0n), driver.eventQuery(opened)], [false, false]);
+    const { free } = driver.memGetInfo(0);
+    const again = driver.ipcOpenEventHandle(0, handle);
+    assertEquals(driver.eventQuery(again), true);
+    driver.eventRecord(0, again, stream);
+    driver.eventSynchronize(again);
+    assertEquals(driver.eventQuery(again), true);
+    driver.eventDestroy(0, again);
+    assertEquals(driver.memGetInfo(0).free, free);
+  },
+);
 
-testWithPeer("a process ends though one of its streams waits for another", async () => {
+testWithPeer("a process exits although one of its streams waits for another process", async () => {
   using held = heldEvent();
   held.beginRecord();
   await using waiter = startScript("children/software/software_waiter.ts", [held.handle().toHex()]);
   assertEquals([await waiter.nextLine(), await waiter.ended, await waiter.errors()], ["waiting", 0, ""]);
 });
 
-testWithPeer("a process that may open no file takes no other for gone", async () => {
+testWithPeer("a process that cannot open files does not take another for dead", async () => {
   using held = heldEvent();
   held.beginRecord();
   const args = [held.handle().toHex()];
@@ -149,7 +152,7 @@ testWithPeer("a process that may open no file takes no other for gone", async ()
   ], await child.errors());
 });
 
-testWithPeer("who blocks until another process is done leaves the processor to it", async (_, peer) => {
+testWithPeer("a process that blocks on another's work yields the processor", async (_, peer) => {
   using held = heldEvent();
   for (const [call, ...args] of [["eventSynchronize"], ["deviceSynchronize", 0]]) {
     const complete = held.beginRecord();
@@ -165,7 +168,7 @@ testWithPeer("who blocks until another process is done leaves the processor to i
   }
 });
 
-testWithPeer("a stream that waits is not asked without a pause", async (_, peer) => {
+testWithPeer("a waiting stream is not polled without pause", async (_, peer) => {
   using held = heldEvent();
   const complete = held.beginRecord();
   await holdPeer(peer, held);
@@ -197,12 +200,12 @@ testWithPeer("only interprocess events have handles, and only other processes op
   assertEquals(driver.eventQuery(opened), false);
   for (const index of theirs.handle.keys()) {
     const changed = theirs.handle.slice();
-    // A number close by may be of a thread of that process, which has the same descriptors.
+    // A nearby number may belong to a thread of that process, which has the same descriptors.
     changed[index]! ^= 0x80;
     if (index < 8) {
       assertEquals(codeOf(() => driver.ipcOpenEventHandle(0, changed)), "cudaErrorMapBufferObjectFailed");
     } else {
-      // It is of no event that there is.
+      // The handle names no existing event.
       const other = driver.ipcOpenEventHandle(0, changed);
       assertEquals(driver.eventQuery(other), true, `byte ${index}`);
       driver.eventDestroy(0, other);
@@ -211,7 +214,7 @@ testWithPeer("only interprocess events have handles, and only other processes op
   complete();
 });
 
-testWithPeer("events that are destroyed give everything back, used or not", async (driver, peer) => {
+testWithPeer("destroyed events release all their resources, used or not", async (driver, peer) => {
   driver.deviceSynchronize(0);
   const { free } = driver.memGetInfo(0);
   for (let round = 0; round < 20; round++) {

@@ -4,7 +4,7 @@ import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { codeOf, launchFill, readBytes } from "../support/software_calls.ts";
 import { type SoftwarePeer, testWithPeer } from "./peers.ts";
 
-/** Memory of the other process, with 1 in every byte, and its handle. */
+/** Allocates memory in the other process, fills it with 1, and returns it with its handle. */
 async function allocate(peer: SoftwarePeer, device: number, byteLength: number) {
   const address = await peer.call("malloc", device, byteLength) as bigint;
   await peer.call("memsetAsync", device, address, 1, byteLength, 0n);
@@ -12,7 +12,7 @@ async function allocate(peer: SoftwarePeer, device: number, byteLength: number) 
   return { address, handle: await peer.call("ipcGetMemHandle", device, address) as Uint8Array };
 }
 
-testWithPeer("memory that is opened is the same memory, up to its last byte", async (driver, peer) => {
+testWithPeer("opened memory is the same memory, up to its last byte", async (driver, peer) => {
   const { address: theirs, handle } = await allocate(peer, 0, 100_001);
   assertEquals(handle.length, 64);
   assertEquals(await peer.call("ipcGetMemHandle", 0, theirs), handle);
@@ -32,7 +32,7 @@ testWithPeer("memory that is opened is the same memory, up to its last byte", as
   assertEquals(codeOf(() => driver.deviceSynchronize(0)), "cudaErrorIllegalAddress");
 });
 
-testWithPeer("a handle opened again is the same mapping, which the last close takes away", async (driver, peer) => {
+testWithPeer("a handle opened again is the same mapping, which the last close unmaps", async (driver, peer) => {
   const { handle } = await allocate(peer, 0, 4096);
   const { free } = driver.memGetInfo(0);
   const address = driver.ipcOpenMemHandle(0, handle);
@@ -51,7 +51,7 @@ testWithPeer("a handle opened again is the same mapping, which the last close ta
   assertEquals(free - driver.memGetInfo(0).free, tables);
 });
 
-testWithPeer("memory is opened for a peer of its device, and for no other", async (driver, peer) => {
+testWithPeer("memory is opened on its own device and on peers, but on no other device", async (driver, peer) => {
   const { handle } = await allocate(peer, 0, 4096);
   const address = driver.ipcOpenMemHandle(1, handle);
   for (const device of [0, 1]) {
@@ -71,7 +71,7 @@ testWithPeer("memory is opened for a peer of its device, and for no other", asyn
   }
 });
 
-testWithPeer("opened memory stays when its process is killed, and is not opened again", async (driver, peer) => {
+testWithPeer("opened memory stays when its process is killed, but cannot be opened again", async (driver, peer) => {
   const { handle } = await allocate(peer, 0, 4096);
   const address = driver.ipcOpenMemHandle(0, handle);
   await peer.kill();
@@ -80,7 +80,7 @@ testWithPeer("opened memory stays when its process is killed, and is not opened 
   assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, handle)), "cudaErrorInvalidResourceHandle");
 });
 
-testWithPeer("memory that was freed is not opened, also where its descriptor is another's", async (driver, peer) => {
+testWithPeer("freed memory cannot be opened, even if its descriptor's number was reused", async (driver, peer) => {
   const { address, handle } = await allocate(peer, 0, 4096);
   await peer.call("free", 0, address);
   assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, handle)), "cudaErrorInvalidValue");
@@ -94,7 +94,7 @@ testWithPeer("a handle with any byte changed is refused", async (driver, peer) =
   for (const index of handle.keys()) {
     const changed = handle.slice();
     changed[index]! ^= 0x80;
-    // These say which process it is.
+    // These bytes identify the process.
     const isProcess = (index >= 8 && index < 12) || (index >= 16 && index < 24);
     const code = isProcess ? "cudaErrorInvalidResourceHandle" : "cudaErrorInvalidValue";
     assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, changed)), code, `byte ${index}`);
@@ -107,7 +107,7 @@ testWithPeer("a handle with any byte changed is refused", async (driver, peer) =
   assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, eventHandle)), "cudaErrorInvalidValue");
 });
 
-testWithPeer("a handle is of memory of no pool, the whole of it, and of another process", (driver) => {
+testWithPeer("a handle needs the start of memory without a pool, and another process to open it", (driver) => {
   const pool = driver.memPoolCreate({
     handleTypes: memHandleType.posixFileDescriptor,
     location: { type: memLocationType.device, id: 0 },
@@ -125,7 +125,7 @@ testWithPeer("a handle is of memory of no pool, the whole of it, and of another 
   assertEquals(readBytes(driver, address, 4096), new Uint8Array(4096).fill(3));
 });
 
-testWithPeer("work that was given before a handle was asked for is done in the shared memory", async (driver, peer) => {
+testWithPeer("work queued before a handle was requested runs on the shared memory", async (driver, peer) => {
   const address = driver.malloc(0, 64 * 2 ** 20);
   driver.memsetAsync(0, address, 6, 64 * 2 ** 20, 0n);
   assertEquals(driver.streamQuery(0, 0n), false);

@@ -9,7 +9,7 @@ import { startScript } from "../support/child_process.ts";
 import { firstBodyLine, testModule } from "../compiler/compiler_device.ts";
 import { firstThreadsLine, threadsModule, upTo } from "../compiler/threads.ts";
 
-/** How a kernel is launched: with what at its two parameters, in which shape, on which device. */
+/** The parameters, shape and device of a launch. */
 interface Launch {
   readonly out?: bigint;
   readonly in?: bigint;
@@ -17,11 +17,11 @@ interface Launch {
   readonly grid?: number;
   readonly sharedMemoryBytes?: number;
   readonly stepLimit?: number;
-  /** Looks at what became of memory, before that is given back. */
+  /** Checks the contents of memory before it is freed. */
   readonly check?: () => void;
 }
 
-/** Launches the kernel of a module and waits for it, on devices of their own. */
+/** Launches a module's kernel on new devices and waits for it. */
 async function launch(
   ptx: string,
   options: Launch,
@@ -41,7 +41,7 @@ async function launch(
   try {
     await stream.finished();
   } catch (error) {
-    // As after any other loss: no stream and no device of the process is left.
+    // As after any loss of a device, no stream and no device of the process works any more.
     for (const call of [() => gpu.defaultStream.synchronize(), () => void cuda.device(1).createStream()]) {
       assertEquals(assertThrows(call, CudaError).code, (error as CudaError).code);
     }
@@ -51,7 +51,7 @@ async function launch(
   }
 }
 
-/** The error that a launch comes to. */
+/** Returns the error of a launch. */
 async function failure(
   ptx: string,
   options: Launch = {},
@@ -60,7 +60,10 @@ async function failure(
   return await assertRejects(() => launch(ptx, options, use), CudaError);
 }
 
-/** What a kernel comes to that accesses memory at an offset from the start of an allocation, among others. */
+/**
+ * Returns the result of a kernel that accesses memory at an offset from the middle one of three allocations. Fails if
+ * the kernel writes to another one.
+ */
 async function accessOf(instruction: string, { size, offset }: { size: number; offset: number }): Promise<string> {
   let isWritten: boolean[] = [];
   const run = launch(testModule(`add.u64 %rd2, %rd0, %rd1;\n${instruction}`), {}, (driver) => {
@@ -93,7 +96,7 @@ const widths: readonly [bytes: number, instructions: readonly string[]][] = [
 ];
 
 for (const size of [16, 17, 30, 504, 511, 512, 513, 4096, 65_543]) {
-  test(`the last bytes of ${size} can be accessed, and those past them cannot`, async () => {
+  test(`the last bytes of ${size} can be accessed, but not those past them`, async () => {
     for (const [bytes, instructions] of widths) {
       const last = Math.floor(size / bytes) * bytes - bytes;
       const [instruction, ...others] = instructions;
@@ -106,7 +109,7 @@ for (const size of [16, 17, 30, 504, 511, 512, 513, 4096, 65_543]) {
   });
 }
 
-test("what is not aligned is told apart", async () => {
+test("misaligned accesses have their own error", async () => {
   for (const [bytes, instructions] of widths.slice(1)) {
     for (const instruction of instructions) {
       const access = { size: 64, offset: bytes / 2 };
@@ -115,7 +118,7 @@ test("what is not aligned is told apart", async () => {
   }
 });
 
-test("nothing of a kernel's work behind a fault is done, and the message names the line", async () => {
+test("a kernel does nothing after a fault, and the error names the line", async () => {
   const error = await failure(
     testModule("st.global.u32 [%rd0], 1;\n\nst.u32 [0], 1;\nst.global.u32 [%rd0+4], 1;"),
     {},
@@ -142,7 +145,7 @@ const failed = ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param 
 const faults: readonly [what: string, body: string, code: string, message: RegExp, declarations?: string][] = [
   ["a trap", "setp.eq.u32 %p1, %r0, 40;\n@%p1 trap;", "cudaErrorLaunchFailure", /Line \d+ of the PTX, a trap\);/],
   [
-    "recursion without end, through barriers",
+    "endless recursion through barriers",
     "call endless, (%r0);",
     "cudaErrorIllegalAddress",
     /Line \d+ of the PTX, the functions that a thread is in need more stack than it has\);/,
@@ -155,14 +158,14 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     /need more stack than it has\);/,
   ],
   [
-    "a call of what is no function",
+    "a call of an address that is not a function",
     "P: .callprototype _ ();\nmov.u64 %rd3, 16;\ncall %rd3, (), P;",
     "cudaErrorIllegalInstruction",
     /Line \d+ of the PTX, no function has the address 0x10\);/,
     ".func f() { ret; } .global .u64 table = f;",
   ],
   [
-    "local memory past what there is",
+    "local memory past its end",
     ".local .b32 own[4];\nmov.u32 %r3, own;\nst.local.u32 [%r3+32768], 1;",
     "cudaErrorIllegalAddress",
     /Line \d+ of the PTX, address/,
@@ -226,7 +229,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     ["the format", "mov.u64 %rd3, 16;\nst.local.u64 [%rd4], 0;", "0x10"],
     ["the arguments", "mov.u64 %rd3, format;\nmov.u64 %rd5, 64;", "0x40"],
   ].map(([what, body, address]): typeof faults[number] => [
-    `printf of what it may not read: ${what}`,
+    `printf of unreadable memory: ${what}`,
     ".local .align 8 .b64 values; mov.u64 %rd4, values; cvta.local.u64 %rd5, %rd4; mov.u64 %rd6, format; " +
     `add.u64 %rd6, %rd6, 3;\n${body}\ncall (%r1), vprintf, (%rd3, %rd5);`,
     "cudaErrorIllegalAddress",
@@ -247,7 +250,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
   ],
 ];
 
-test("a launch that never runs, because one before it failed, gives its threads' memory back", async () => {
+test("a launch skipped after a failed one frees its threads' memory", async () => {
   const linearMemory = new LinearMemory();
   const body = ".local .b8 own[200000];\nmov.u64 %rd3, own;\nst.local.u8 [%rd3], 1;\nbar.sync 0;";
   const ptx = threadsModule(body, { declarations: ".visible .entry fail() { trap; }" });
@@ -270,7 +273,7 @@ test("a launch that never runs, because one before it failed, gives its threads'
 });
 
 for (const [what, body, code, message, declarations] of faults) {
-  test(`a kernel is stopped, and its error told: ${what}`, async () => {
+  test(`a kernel is stopped, and its error reported: ${what}`, async () => {
     const ptx = threadsModule(
       body,
       declarations === undefined ? {} : { declarations: declarations.replaceAll("\n", " ") },
@@ -289,11 +292,11 @@ const endless: Readonly<Record<string, [body: string, declarations?: string]>> =
   "a loop with a call": ["LOOP:\ncall f;\nbra LOOP;", ".func f() { ret; }"],
   "a loop with a call of a function that waits": ["LOOP:\ncall f;\nbra LOOP;", ".func f() { bar.sync 0; ret; }"],
   "a loop with nanosleep": ["LOOP:\nnanosleep.u32 100;\nbra LOOP;"],
-  "threads that wait in turn for what neither stores": [
+  "threads that wait in turn for values that neither stores": [
     ".shared .b32 cell;\nst.shared.u32 [cell], 0;\nLOOP:\nld.volatile.shared.u32 %r3, [cell];\nsetp.ne.u32 %p1, %r3, 1;\n" +
     "@%p1 bra LOOP;",
   ],
-  "a wait for what another block is to store": [
+  "a wait for a value that another block stores": [
     "mov.u32 %r3, %ctaid.x;\nsetp.eq.u32 %p1, %r3, 1;\n@%p1 st.volatile.global.u32 [flag], 1;\n@%p1 exit;\n" +
     "LOOP:\nld.volatile.global.u32 %r4, [flag];\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra LOOP;",
     ".global .u32 flag;",
@@ -310,7 +313,7 @@ const endless: Readonly<Record<string, [body: string, declarations?: string]>> =
 };
 
 for (const [what, [body, declarations = ""]] of Object.entries(endless)) {
-  test(`a kernel without end is stopped at the limit of its steps: ${what}`, async () => {
+  test(`an endless kernel is stopped at the limit of steps: ${what}`, async () => {
     const error = await failure(threadsModule(body, { declarations }), { block: 64, grid: 2, stepLimit: 2 ** 21 });
     assertEquals(error.code, "cudaErrorLaunchTimeout", error.message);
     assertMatch(
@@ -320,7 +323,7 @@ for (const [what, [body, declarations = ""]] of Object.entries(endless)) {
   });
 }
 
-test("a limit of steps lets those kernels be that have an end", async () => {
+test("kernels that end are not stopped by the limit of steps", async () => {
   const body = `
   mov.u32 %r3, 0;
 LOOP:
@@ -337,7 +340,7 @@ LOOP:
   }
 });
 
-test("shapes that no device takes are refused when the kernel is launched, and nothing is lost", async () => {
+test("impossible shapes are refused at the launch, and the device is not lost", async () => {
   const driver = new SoftwareDriver({ devices: 1, peers: true });
   using cuda = new Cuda(new Session(driver));
   const gpu = cuda.device(0);
@@ -358,7 +361,7 @@ test("shapes that no device takes are refused when the kernel is launched, and n
   await gpu.finished();
 });
 
-test("what the threads of a stopped kernel had of the device's memory is given back", async () => {
+test("the device memory of a stopped kernel's threads is freed", async () => {
   const observer = new SoftwareDriver({ devices: 1, peers: true });
   try {
     const run = () =>
@@ -382,7 +385,7 @@ async function runAlone(ptx: string, env: Readonly<Record<string, string>>): Pro
   return [line ?? "", await child.errors()];
 }
 
-test("POOLPASS_SOFTWARE_STEPS says how many steps a block may do", async () => {
+test("POOLPASS_SOFTWARE_STEPS sets the limit of steps of a block", async () => {
   const turns = (count: number) =>
     testModule(`mov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, ${count};\n@%p1 bra LOOP;`);
   const [stopped] = await runAlone(turns(50_000_000), { POOLPASS_SOFTWARE_STEPS: "10000000" });
@@ -396,7 +399,7 @@ test("POOLPASS_SOFTWARE_STEPS says how many steps a block may do", async () => {
   assertMatch(none, /^RangeError: Cannot limit kernels to 0 steps: the limit must be a whole number of at least 1/);
 });
 
-test("a failed assertion is told on the standard error, and is an error of its own", async () => {
+test("a failed assertion is printed to standard error, and has its own error code", async () => {
   const text = (name: string, value: string) =>
     `.global .align 1 .b8 ${name}[${value.length + 1}] = {${[...new TextEncoder().encode(value), 0].join(", ")}};`;
   const ptx = testModule(`

@@ -17,7 +17,7 @@ const tableOffset = 4096;
 const leaseLength = 32;
 const tableLength = (65536 - tableOffset) / leaseLength;
 
-/** A pool's file, and this process's leases in it. */
+/** Declares a test with a pool's file and this process's leases in it. */
 function testLeases(name: string, body: (file: SharedFile, leases: MappingLeases) => void): void {
   leakTest(name, () => {
     const file = SharedFile.createPoolFile({ id: "00".repeat(16), deviceUuid: undefined, handleTypes: 1 });
@@ -34,7 +34,7 @@ function testLeases(name: string, body: (file: SharedFile, leases: MappingLeases
   }, { skip });
 }
 
-/** A lease as it lies in a file. */
+/** Encodes a lease as it is stored in a file. */
 function leaseOf({ pid, startTime, namespace, begin, end }: Lease): Uint8Array {
   const process = BigInt(namespace) << 32n | BigInt(pid);
   return new Uint8Array(new BigInt64Array([process, startTime, BigInt(begin), BigInt(end - begin)]).buffer);
@@ -48,12 +48,12 @@ interface Lease {
   end: number;
 }
 
-/** The bytes of memory that a file takes of the system. */
+/** The bytes of memory that the system has allocated to a file. */
 function bytesTaken(fd: number): number {
   return statSync(`/proc/self/fd/${fd}`).blocks * 512;
 }
 
-testLeases("leases name what is mapped, until they are given back", (file, leases) => {
+testLeases("leases list the mapped ranges until they are released", (file, leases) => {
   const [first, second] = [{ begin: 65536, end: 65537 }, { begin: 2 ** 35, end: 2 ** 35 + 4096 }];
   assertEquals(leasedRanges(file), []);
   const place = leases.acquire(first)!;
@@ -64,7 +64,7 @@ testLeases("leases name what is mapped, until they are given back", (file, lease
   assertEquals(leases.acquire(first), place);
 });
 
-testLeases("a lease of a process that is gone holds nothing, and its place is free again", (file, leases) => {
+testLeases("a lease of a dead process is ignored, and its place is reused", (file, leases) => {
   const { pid, startTime } = ownIdentity();
   const gone = { pid, startTime: startTime - 1n, namespace: ownNamespace(), begin: 65536, end: 65537 };
   file.write(leaseOf(gone), tableOffset);
@@ -76,14 +76,14 @@ testLeases("a lease of a process that is gone holds nothing, and its place is fr
   assertEquals(new Set([place, one, other]), new Set([0, 4, 8]));
 });
 
-testLeases("a lease of a process that cannot be looked at from here stays", (file) => {
+testLeases("a lease of a process in another PID namespace stays", (file) => {
   const range = { begin: 65536, end: 65537 };
   const elsewhere = { pid: 2 ** 22, startTime: 1n, namespace: ownNamespace() ^ 1, ...range };
   file.write(leaseOf(elsewhere), tableOffset);
-  for (let look = 0; look < 2; look++) assertEquals(leasedRanges(file), [range]);
+  for (let read = 0; read < 2; read++) assertEquals(leasedRanges(file), [range]);
 });
 
-testLeases("a lease that is written while the table is read is not taken for one of who is gone", (file, leases) => {
+testLeases("a lease written while the table is read is not taken for a dead process's lease", (file, leases) => {
   const range = { begin: 65536, end: 65537 };
   leases.acquire(range);
   const { pid, startTime } = ownIdentity();
@@ -107,12 +107,12 @@ testLeases("a full table has no room for another lease", (_file, leases) => {
 });
 
 testLeases(
-  "a pool looks at the leases once for all that it gives back, and to make its file longer",
+  "a pool reads the leases once for everything that it frees, and once to grow its file",
   (file, leases) => {
-    let looks = 0;
+    let reads = 0;
     const counted = {
       read(byteLength: number, offset: number): Uint8Array {
-        looks++;
+        reads++;
         return file.read(byteLength, offset);
       },
       punchHole: () => {},
@@ -123,18 +123,18 @@ testLeases(
     const place = leases.acquire({ begin, end: begin + 1 })!;
     for (let unit = begin; unit < end; unit += unitByteLength) space.free({ begin: unit, end: unit + unitByteLength });
     space.reclaim();
-    assertEquals(looks, 1);
+    assertEquals(reads, 1);
     assertEquals(space.allocate(3 * unitByteLength), begin + unitByteLength);
-    assertEquals(looks, 1);
+    assertEquals(reads, 1);
     assertEquals(space.allocate(unitByteLength), end);
-    assertEquals(looks, 2);
+    assertEquals(reads, 2);
     leases.release(place);
     assertEquals(space.allocate(unitByteLength), begin);
-    assertEquals(looks, 3);
+    assertEquals(reads, 3);
   },
 );
 
-testSoftware("memory that its exporter frees stays as it was until its importer has unmapped it", (cuda) => {
+testSoftware("memory that its exporter frees keeps its contents until its importer unmaps it", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();
@@ -159,7 +159,7 @@ testSoftware("memory that its exporter frees stays as it was until its importer 
   assertEquals(left >= mebibyte && left <= mebibyte + header, true, String(left));
 }, { skip });
 
-testSoftware("what has no room in the table of leases is not mapped", (cuda) => {
+testSoftware("memory is not mapped if the table of leases is full", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();
@@ -175,14 +175,14 @@ testSoftware("what has no room in the table of leases is not mapped", (cuda) => 
   for (const buffer of [...mapped, ...buffers]) buffer.free();
 }, { skip });
 
-testSoftware("what has no room in linear memory is not mapped, and leaves nothing behind", (cuda, driver) => {
+testSoftware("memory is not mapped if linear memory has no room, and leaves nothing behind", (cuda, driver) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();
   using imported = gpu.importPool(handle);
   using buffer = pool.allocate(mebibyte);
   const data = buffer.exportPointer();
-  // Exactly enough for the memory, and not for the lease.
+  // Leaves exactly enough room for the memory, but not for the lease.
   const spared = driver.malloc(0, mebibyte);
   const ballast: bigint[] = [];
   for (let byteLength = 2 ** 31; byteLength >= 65536;) {
@@ -203,7 +203,7 @@ testSoftware("what has no room in linear memory is not mapped, and leaves nothin
   assertEquals(mapped.byteLength, mebibyte);
 }, { skip });
 
-testSoftware("a pool goes on whose file another process has made longer", (cuda) => {
+testSoftware("a pool stays usable after another process lengthened its file", (cuda) => {
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();
   pool.allocate(mebibyte).free();

@@ -15,7 +15,7 @@ import { test } from "../support/test.ts";
 const skip = shimRefusal();
 const notDeno = jsRuntime !== "deno" && "only Deno can do without FFI";
 
-/** A test below the public objects. */
+/** Declares a test of a driver without the public objects. */
 function testDriver(name: string, body: (driver: SoftwareDriver) => void | Promise<void>, skip?: string): void {
   leakTest(name, async () => {
     const driver = new SoftwareDriver({ devices: 2, peers: true });
@@ -27,7 +27,7 @@ function testDriver(name: string, body: (driver: SoftwareDriver) => void | Promi
   }, { skip });
 }
 
-/** Fills memory by a kernel of a device, and waits for it. */
+/** Fills memory with a kernel and waits for it. */
 function fill(
   driver: SoftwareDriver,
   device: number,
@@ -37,7 +37,7 @@ function fill(
   driver.deviceSynchronize(device);
 }
 
-testDriver("memory of no pool is copied and filled like any other, up to its last byte", (driver) => {
+testDriver("memory without a pool is copied and filled up to its last byte", (driver) => {
   const { free } = driver.memGetInfo(0);
   const address = driver.malloc(0, 1001);
   driver.memsetAsync(0, address, 1, 1001, 0n);
@@ -55,13 +55,13 @@ testDriver("memory of no pool is copied and filled like any other, up to its las
   assertEquals(codeOf(() => driver.deviceSynchronize(0)), "cudaErrorIllegalAddress");
 });
 
-testDriver("nothing is allocated at 0, and frees of it do nothing", (driver) => {
+testDriver("nothing is allocated at address 0, and freeing it does nothing", (driver) => {
   assertEquals(driver.malloc(0, 0), 0n);
   driver.free(0, 0n);
   assertEquals(codeOf(() => driver.malloc(0, 2 ** 33)), "cudaErrorMemoryAllocation");
 });
 
-testDriver("what no allocation begins at is not freed", (driver) => {
+testDriver("an address that is not the start of an allocation cannot be freed", (driver) => {
   const address = driver.malloc(0, 4096);
   for (const wrong of [1n, address + 512n, address - 512n]) {
     assertEquals(codeOf(() => driver.free(0, wrong)), "cudaErrorInvalidValue");
@@ -72,7 +72,7 @@ testDriver("what no allocation begins at is not freed", (driver) => {
 });
 
 testDriver(
-  "a free blocks until the device's work is done, one in a stream's order comes after that stream's",
+  "a free blocks until the device is idle, and a stream-ordered free follows its stream's work",
   (driver) => {
     const stream = driver.streamCreateWithPriority(0, 1, 0);
     const [blocking, inOrder] = [driver.malloc(0, 64 * 2 ** 20), driver.malloc(0, 64 * 2 ** 20)];
@@ -88,7 +88,7 @@ testDriver(
   },
 );
 
-testDriver("memory of a pool is freed by either free", (driver) => {
+testDriver("pool memory can be freed by both kinds of free", (driver) => {
   const pool = driver.memPoolCreate({
     handleTypes: memHandleType.none,
     location: { type: memLocationType.device, id: 0 },
@@ -103,7 +103,7 @@ testDriver("memory of a pool is freed by either free", (driver) => {
   driver.memPoolDestroy(pool);
 });
 
-testDriver("what a pool keeps and does not need makes room for whatever else there is", (driver) => {
+testDriver("unused memory kept by pools is released for other allocations", (driver) => {
   const kept = 7 * 2 ** 29;
   const other = new SoftwareDriver({ devices: 1, peers: true });
   const pool = driver.deviceGetDefaultMemPool(1);
@@ -126,12 +126,12 @@ testDriver("what a pool keeps and does not need makes room for whatever else the
   other.close();
 });
 
-testDriver("memory stays as it was where the system has no handle for it", (driver) => {
+testDriver("memory is unchanged if the system refuses a handle for it", (driver) => {
   const address = driver.malloc(0, 100_001);
   driver.memsetAsync(0, address, 6, 100_001, 0n);
   driver.deviceSynchronize(0);
   const { map } = IpcFile.prototype;
-  // What the system may do, too, before it refuses.
+  // The system, too, may discard the contents before it refuses.
   IpcFile.prototype.map = (linearMemory, begin) => {
     linearMemory.discard(begin, 131072);
     throw new SystemError(errno.ENOMEM, "mmap");
@@ -146,7 +146,7 @@ testDriver("memory stays as it was where the system has no handle for it", (driv
   driver.free(0, address);
 }, skip);
 
-testDriver("a peer's memory is accessible from when it is enabled until it is disabled", (driver) => {
+testDriver("a peer's memory is accessible while peer access is enabled", (driver) => {
   const before = driver.malloc(0, 4096);
   driver.deviceEnablePeerAccess(1, 0);
   const after = driver.malloc(0, 4096);
@@ -169,14 +169,14 @@ testDriver("a peer's memory is accessible from when it is enabled until it is di
   assertEquals(codeOf(() => driver.deviceSynchronize(1)), "cudaErrorIllegalAddress");
 });
 
-testDriver("peer access to memory does not go the other way", (driver) => {
+testDriver("peer access is one-way", (driver) => {
   driver.deviceEnablePeerAccess(1, 0);
   launchFill(driver, 0, { address: driver.malloc(1, 4096), byteLength: 4 });
   assertEquals(codeOf(() => driver.deviceSynchronize(0)), "cudaErrorIllegalAddress");
 });
 
 for (const type of ["host", "hostNuma"] as const) {
-  testDriver(`a pool in ${type} memory has no device, and any that access is set for`, (driver) => {
+  testDriver(`a pool in ${type} memory has no device, and every device can be given access`, (driver) => {
     const pool = driver.memPoolCreate({
       handleTypes: memHandleType.none,
       location: { type: memLocationType[type], id: 0 },
@@ -202,7 +202,7 @@ for (const type of ["host", "hostNuma"] as const) {
   });
 }
 
-testDriver("only a node that there is has pools, and only those of a node are shared", (driver) => {
+testDriver("pools need an existing NUMA node, and host pools can be shared only with a node", (driver) => {
   const create = (type: number, id: number, handleTypes: number) =>
     driver.memPoolCreate({ handleTypes, location: { type, id }, maxSize: 0n });
   const { none, posixFileDescriptor, fabric } = memHandleType;
@@ -214,7 +214,7 @@ testDriver("only a node that there is has pools, and only those of a node are sh
   driver.memPoolDestroy(create(host, 3, none));
 });
 
-testDriver("host memory is seen in place at once, also that of an imported pool", (driver) => {
+testDriver("the host sees host memory in place immediately, and that of an imported pool as well", (driver) => {
   const pool = driver.memPoolCreate({
     handleTypes: memHandleType.posixFileDescriptor,
     location: { type: memLocationType.hostNuma, id: 0 },
@@ -250,7 +250,7 @@ testDriver("host memory is seen in place at once, also that of an imported pool"
   closeDescriptor(fd);
 }, skip);
 
-testDriver("access is of a kind that there is, and a device is not kept from its own memory", (driver) => {
+testDriver("access flags must be valid, and a device keeps access to its own memory", (driver) => {
   const pool = driver.memPoolCreate({
     handleTypes: memHandleType.none,
     location: { type: memLocationType.device, id: 0 },
@@ -265,7 +265,7 @@ testDriver("access is of a kind that there is, and a device is not kept from its
   assertEquals(driver.memPoolGetAccess(pool, { type: memLocationType.device, id: 0 }), memAccessFlags.readWrite);
 });
 
-test("data with anything in the bytes that mean nothing are no export data", { skip }, () => {
+test("export data with nonzero unused bytes are refused", { skip }, () => {
   const driver = new SoftwareDriver({ devices: 1, peers: true });
   const pool = driver.memPoolCreate({
     handleTypes: memHandleType.posixFileDescriptor,
@@ -286,7 +286,7 @@ test("data with anything in the bytes that mean nothing are no export data", { s
 });
 
 test(
-  "without FFI there is memory, and what others could see of it is refused with the reason",
+  "without FFI memory works, and sharing it is refused with the reason",
   { skip: notDeno },
   async () => {
     await using child = startScript("children/software/software_refusals.ts", [], { permissions: [] });

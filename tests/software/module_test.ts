@@ -27,7 +27,7 @@ const ptx = `.version 7.0
 }`;
 const device = 0;
 
-/** Loads the module, gives it to what is to be tested, and takes everything back. */
+/** Loads the module, runs a test with it, and releases its memory. */
 function withModule(linearMemory: LinearMemory, run: (module: SoftwareModule) => void): void {
   const module = loadModule(ptx, linearMemory, { reserve: (byteLength) => linearMemory.reserve(byteLength)! });
   const { begin, byteLength } = module.memory!;
@@ -35,7 +35,7 @@ function withModule(linearMemory: LinearMemory, run: (module: SoftwareModule) =>
   try {
     run(module);
   } finally {
-    // The next module must not find what this one left.
+    // The next module must not depend on what this one left in memory.
     linearMemory.bytes.fill(0xee, begin, begin + byteLength);
     linearMemory.deny(device, begin, byteLength);
     linearMemory.release(begin, byteLength);
@@ -57,7 +57,7 @@ test("a module's variables lie in linear memory, where its kernels find them", (
   const linearMemory = new LinearMemory();
   try {
     const free = (linearMemory.ensureBoundsTable(device), linearMemory.freeBytes);
-    // Twice, so that the second finds what the first left in its pages.
+    // The second time, the module finds what the first one left in its pages.
     for (let time = 0; time < 2; time++) {
       withModule(linearMemory, (module) => {
         assertEquals(module.memory!.byteLength, pageByteLength);
@@ -78,7 +78,7 @@ test("a module's variables lie in linear memory, where its kernels find them", (
   }
 });
 
-test("nothing is reserved for a module without variables, or one that is refused", () => {
+test("a module without variables reserves nothing, nor does a refused one", () => {
   const linearMemory = new LinearMemory();
   const reserve = () => {
     throw new Error("Reserved");
@@ -90,7 +90,7 @@ test("nothing is reserved for a module without variables, or one that is refused
   assertThrows(() => loadModule(ptx, linearMemory, { reserve }), Error, "Reserved");
 });
 
-/** Lets WebAssembly refuse what is done with modules meanwhile. */
+/** Makes WebAssembly refuse modules or instances while `run` runs. */
 function whileEngineRefuses(name: "Module" | "Instance", run: () => void): void {
   const original = WebAssembly[name];
   const refuse = function () {
@@ -104,7 +104,7 @@ function whileEngineRefuses(name: "Module" | "Instance", run: () => void): void 
   }
 }
 
-test("a module that the engine refuses keeps nothing of linear memory", () => {
+test("a module that the engine refuses keeps no linear memory", () => {
   const linearMemory = new LinearMemory();
   const free = linearMemory.freeBytes;
   let reserved = 0;
@@ -118,7 +118,7 @@ test("a module that the engine refuses keeps nothing of linear memory", () => {
   assertEquals([reserved, linearMemory.freeBytes], [pageByteLength, free]);
 });
 
-test("a kernel whose other version the engine refuses runs thread by thread", () => {
+test("a kernel whose gang version the engine refuses runs thread by thread", () => {
   for (const name of ["Module", "Instance"] as const) {
     const linearMemory = new LinearMemory();
     try {

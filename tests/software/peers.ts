@@ -1,5 +1,5 @@
 /**
- * A second process with a software driver of its own, for tests of what two processes share.
+ * A second process with its own software driver, for tests of sharing between two processes.
  *
  * @module
  */
@@ -13,15 +13,18 @@ import { startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 
-/** The other process. */
+/** The second process. */
 export interface SoftwarePeer extends AsyncDisposable {
-  /** Calls a method of its driver, or another function of `children/software/software_peer.ts`. An error is thrown by its code. */
+  /**
+   * Calls a method of its driver, or another function of `children/software/software_peer.ts`. Errors are thrown with
+   * their code.
+   */
   call(name: string, ...args: readonly unknown[]): Promise<unknown>;
-  /** Ends it with SIGKILL. */
+  /** Ends the process with SIGKILL. */
   kill(): Promise<void>;
 }
 
-/** Starts one. */
+/** Starts a second process. */
 export async function startSoftwarePeer(): Promise<SoftwarePeer> {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
   await using stack = new AsyncDisposableStack();
@@ -45,7 +48,7 @@ export async function startSoftwarePeer(): Promise<SoftwarePeer> {
   };
 }
 
-/** A test with a driver and a second process, of which nothing may be left afterwards. */
+/** Declares a test with a driver and a second process. Fails if a resource is left behind. */
 export function testWithPeer(
   name: string,
   body: (driver: SoftwareDriver, peer: SoftwarePeer) => void | Promise<void>,
@@ -61,7 +64,7 @@ export function testWithPeer(
   };
   leakTest(name, () => run(body), {
     skip: shimRefusal(),
-    // What sockets and children take once is taken before the count.
+    // Resources that sockets and children take once are created before the count.
     warmUp: async () => {
       warmedUp ??= run(() => {});
       await warmedUp;

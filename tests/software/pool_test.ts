@@ -13,19 +13,19 @@ import { testSoftware } from "../support/software_devices.ts";
 
 const notShared = shimRefusal();
 
-/** What keeps a stream busy for some slices. */
+/** Queues work that keeps a stream busy for several time slices. */
 function keepBusy(gpu: CudaDevice, stream: CudaStream): void {
   const ballast = gpu.createPool().allocate(64 * 2 ** 20, stream);
   ballast.fill(1);
   ballast.free();
 }
 
-/** Bytes that leave nothing else of what is reserved for them to allocate from. */
+/** A size that leaves no other memory in the reserved unit to allocate from. */
 const wholeUnit = 32 * 2 ** 20;
-/** Bytes of the table that says what a device's kernels may access: made when it is first needed, and kept. */
+/** Bytes of a device's bounds table, which is created on first use and kept. */
 const limitsOfOneDevice = boundsTable.byteLength;
 
-testSoftware("each reuse policy lets another stream have memory, and without them it does not", async (cuda) => {
+testSoftware("each reuse policy lets another stream reuse memory, and no policy does not", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using other = gpu.createStream({ nonBlocking: true });
@@ -50,7 +50,7 @@ testSoftware("each reuse policy lets another stream have memory, and without the
       stream.record(event);
       other.wait(event);
     }
-    // The work is done, but no synchronization has seen it: only luck finds it out.
+    // The work is done, but no synchronization has seen it: only opportunistic reuse finds that out.
     if (policy === "allowOpportunistic") {
       while (new Uint8Array(sentinel.buffer)[0] === 0) await nextTurn();
     }
@@ -67,14 +67,14 @@ testSoftware("each reuse policy lets another stream have memory, and without the
   }
 });
 
-testSoftware("a pool ends at its maxSize, in whole units", (cuda) => {
+testSoftware("a pool's maxSize is in whole units", (cuda) => {
   using pool = cuda.device(0).createPool({ maxSize: wholeUnit + 1 });
   using _first = pool.allocate(wholeUnit - 1);
   using _second = pool.allocate(wholeUnit);
   assertEquals(assertThrows(() => pool.allocate(1), CudaError).code, "cudaErrorMemoryAllocation");
 });
 
-testSoftware("a pool gives back the free units between, before and after those in use", (cuda, driver) => {
+testSoftware("a pool releases the free units between, before and after those in use", (cuda, driver) => {
   const gpu = cuda.device(0);
   const { free } = gpu.memoryInfo();
   const kept = [1, 4, 5];
@@ -106,7 +106,7 @@ testSoftware("a pool gives back the free units between, before and after those i
   assertEquals(gpu.memoryInfo().free, free - limitsOfOneDevice);
 });
 
-testSoftware("a pool keeps the units that are partly in use, and what the release threshold has room for", (cuda) => {
+testSoftware("a pool keeps partly used units, and as much as the release threshold allows", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ releaseThreshold: 3.5 * wholeUnit });
   using _first = pool.allocate(wholeUnit / 2);
@@ -123,7 +123,7 @@ testSoftware("a pool keeps the units that are partly in use, and what the releas
 });
 
 testSoftware(
-  "a driver that is closed gives back what its pools have in use, and what streams have yet to free",
+  "closing a driver releases the memory in use by its pools, and pending frees of its streams",
   (cuda) => {
     const gpu = cuda.device(0);
     const { free } = gpu.memoryInfo();
@@ -138,7 +138,7 @@ testSoftware(
   },
 );
 
-testSoftware("a pool counts the bytes that were asked for, and takes none for no bytes", (cuda, driver) => {
+testSoftware("a pool counts the requested bytes, and nothing for an allocation of 0 bytes", (cuda, driver) => {
   using pool = cuda.device(0).createPool();
   using _buffer = pool.allocate(513);
   assertEquals(driver.mallocFromPoolAsync(0, 0, pool.unsafeHandle, 0n), 0n);
@@ -146,7 +146,7 @@ testSoftware("a pool counts the bytes that were asked for, and takes none for no
   assertEquals(pool.usage().used, 513);
 });
 
-testSoftware("linear memory is given back whole", (cuda) => {
+testSoftware("all linear memory is returned", (cuda) => {
   const gpu = cuda.device(0);
   gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 0, 0);
   gpu.synchronize();
@@ -164,7 +164,7 @@ testSoftware("linear memory is given back whole", (cuda) => {
   assertEquals(gpu.memoryInfo().free, free);
 }, { skip: notShared });
 
-testSoftware("a pool grows before it lets an allocation wait for another stream", (cuda) => {
+testSoftware("a pool grows rather than let an allocation wait for another stream", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using other = gpu.createStream({ nonBlocking: true });
@@ -179,7 +179,7 @@ testSoftware("a pool grows before it lets an allocation wait for another stream"
   assertEquals(stream.query(), false);
 });
 
-testSoftware("what a default stream orders needs no event", (cuda) => {
+testSoftware("reuse ordered by a default stream needs no event", (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool({ releaseThreshold: Infinity });
@@ -190,7 +190,7 @@ testSoftware("what a default stream orders needs no event", (cuda) => {
   assertEquals(second.address, address);
 });
 
-testSoftware("memory that is free in pieces too small makes room for a larger one", (cuda) => {
+testSoftware("free memory in pieces too small is released for a larger allocation", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: 2 * wholeUnit });
   const pieces = [pool.allocate(wholeUnit), pool.allocate(wholeUnit)];
@@ -200,7 +200,7 @@ testSoftware("memory that is free in pieces too small makes room for a larger on
   assertEquals(pool.usage().reserved, large.byteLength);
 });
 
-testSoftware("memory that is allocated again before its stream gets there has each allocation's own size", (cuda) => {
+testSoftware("each allocation of reused memory has its own size, even before the stream reaches it", (cuda) => {
   const gpu = cuda.device(0);
   const stream = gpu.createStream();
   const pool = gpu.createPool();
@@ -218,28 +218,31 @@ testSoftware("memory that is allocated again before its stream gets there has ea
   assertEquals(assertThrows(() => stream.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
 });
 
-testSoftware("access that is set reaches what streams hold, not what the host has allocated since", (cuda) => {
-  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
-  using stream = gpu.createStream();
-  using event = peer.createEvent();
-  const pool = gpu.createPool();
-  const fill = peer.loadModule(fillPtx).kernel("fill");
-  const first = pool.allocate(1000, stream);
-  stream.synchronize();
-  fill.launch({ grid: 1, block: 1 }, first, 1000, 0);
-  peer.defaultStream.record(event);
-  stream.wait(event);
-  first.free();
-  const second = pool.allocate(10, stream);
-  pool.setAccess(peer, "read-write");
-  stream.synchronize();
-  fill.launch({ grid: 1, block: 1 }, second, 10, 0);
-  peer.synchronize();
-  fill.launch({ grid: 1, block: 1 }, second.address, 1000, 0);
-  assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
-});
+testSoftware(
+  "setting access applies to allocations that streams still use, not to those that the host made in their place",
+  (cuda) => {
+    const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+    using stream = gpu.createStream();
+    using event = peer.createEvent();
+    const pool = gpu.createPool();
+    const fill = peer.loadModule(fillPtx).kernel("fill");
+    const first = pool.allocate(1000, stream);
+    stream.synchronize();
+    fill.launch({ grid: 1, block: 1 }, first, 1000, 0);
+    peer.defaultStream.record(event);
+    stream.wait(event);
+    first.free();
+    const second = pool.allocate(10, stream);
+    pool.setAccess(peer, "read-write");
+    stream.synchronize();
+    fill.launch({ grid: 1, block: 1 }, second, 10, 0);
+    peer.synchronize();
+    fill.launch({ grid: 1, block: 1 }, second.address, 1000, 0);
+    assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
+  },
+);
 
-testSoftware("what an earlier driver left in memory gives no access", (cuda) => {
+testSoftware("memory left by an earlier driver is not accessible", (cuda) => {
   {
     const gpu = cuda.device(0);
     using pool = gpu.createPool();
@@ -253,7 +256,7 @@ testSoftware("what an earlier driver left in memory gives no access", (cuda) => 
   assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
 });
 
-testSoftware("a pool gives its memory back to the system", (cuda) => {
+testSoftware("a pool returns its memory to the system", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const first = pool.allocate(4096);
@@ -267,7 +270,7 @@ testSoftware("a pool gives its memory back to the system", (cuda) => {
   assertEquals(second.readSync(Uint8Array), new Uint8Array(4096));
 }, { skip: notShared });
 
-testSoftware("work with an imported buffer is done though it is freed and its pool destroyed", (cuda, driver) => {
+testSoftware("work with an imported buffer completes after its free and its pool's destruction", (cuda, driver) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool({ handleType: "posix-fd" });
@@ -288,7 +291,7 @@ testSoftware("work with an imported buffer is done though it is freed and its po
   assertEquals(gpu.memoryInfo().free, free);
 }, { skip: notShared });
 
-testSoftware("a pool gives no pointers before its handle was exported once", (cuda, driver) => {
+testSoftware("a pool exports no pointers until its handle was exported", (cuda, driver) => {
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(64);
   const error = assertThrows(() => driver.memPoolExportPointer(buffer.address), CudaError);
@@ -299,7 +302,7 @@ testSoftware("a pool gives no pointers before its handle was exported once", (cu
   assertEquals(driver.memPoolExportPointer(later.address).length, 64);
 }, { skip: notShared });
 
-testSoftware("a pool that is imported again is the same pool, until the last has destroyed it", (cuda, driver) => {
+testSoftware("a pool imported again is the same pool until its last import is destroyed", (cuda, driver) => {
   const { posixFileDescriptor } = memHandleType;
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });

@@ -11,14 +11,14 @@ import type { HostBuffer } from "../../src/memory/host_buffer.ts";
 import type { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
-/** A buffer, the bytes that it has once all work so far is done, and the streams that have used it. */
+/** A buffer, its expected bytes after all work so far, and the streams that have used it. */
 interface Modelled {
   readonly buffer: DeviceBuffer;
   readonly bytes: Uint8Array;
   readonly users: Set<CudaStream>;
 }
 
-/** Bytes that a copy is to bring to page-locked memory. */
+/** The expected bytes of a copy to page-locked memory. */
 interface Expected {
   readonly host: HostBuffer;
   readonly bytes: Uint8Array;
@@ -26,10 +26,10 @@ interface Expected {
 }
 
 const steps = 1500;
-/** Bytes by which a pool reserves memory. */
+/** A pool reserves memory in multiples of this, in bytes. */
 const unitByteLength = 32 * 2 ** 20;
 
-/** A generator of whole numbers below a limit: the same ones for the same seed. */
+/** Returns a generator of integers below a limit. The same seed gives the same numbers. */
 function randomNumbers(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -39,8 +39,8 @@ function randomNumbers(seed: number): (below: number) => number {
 }
 
 /**
- * Gives random work to four streams of two devices, from two pools, one of them small. Whoever uses a buffer on another
- * stream waits for those that have used it, so that the work has one meaning: that of doing it all in order.
+ * Gives random work to four streams of two devices, with two pools, one of them small. Before a stream uses a buffer,
+ * it waits for the other streams that have used it, so the result must equal that of sequential execution.
  */
 async function doRandomWork(cuda: Cuda, seed: number): Promise<void> {
   const random = randomNumbers(seed);
@@ -100,7 +100,7 @@ async function doRandomWork(cuda: Cuda, seed: number): Promise<void> {
     from.buffer.subarray(0, length).copyTo(to.buffer, stream);
     to.bytes.set(from.bytes.subarray(0, length));
   };
-  const look = (one: Modelled, stream: CudaStream) => {
+  const read = (one: Modelled, stream: CudaStream) => {
     use(one, stream);
     const host = cuda.allocateHost(one.bytes.length);
     one.buffer.copyTo(host, stream);
@@ -125,7 +125,7 @@ async function doRandomWork(cuda: Cuda, seed: number): Promise<void> {
     if (held.length < 4 || action < 25 && held.length < 14) allocate();
     else if (action < 45) fill(pick(held), stream);
     else if (action < 60) copy(pick(held), pick(held), stream);
-    else if (action < 70) look(pick(held), stream);
+    else if (action < 70) read(pick(held), stream);
     else if (action < 90) free(pick(held), stream);
     else if (action < 94) stream.query() && check(stream);
     else if (action < 97) await new Promise((resolve) => setTimeout(resolve));
@@ -135,7 +135,7 @@ async function doRandomWork(cuda: Cuda, seed: number): Promise<void> {
     }
   }
   for (const one of [...held]) {
-    look(one, pick(streams));
+    read(one, pick(streams));
     free(one, pick(streams));
   }
   for (const device of [gpu, peer]) device.synchronize();
@@ -150,7 +150,7 @@ async function doRandomWork(cuda: Cuda, seed: number): Promise<void> {
 }
 
 for (const seed of [1, 2, 3, 4]) {
-  testSoftware(`random work on several streams does what it does in order, seed ${seed}`, async (cuda) => {
+  testSoftware(`random work on several streams has the result of sequential execution, seed ${seed}`, async (cuda) => {
     const { free } = cuda.device(0).memoryInfo();
     await doRandomWork(cuda, seed);
     const tables = 2 * boundsTable.byteLength;
@@ -158,7 +158,7 @@ for (const seed of [1, 2, 3, 4]) {
   });
 }
 
-/** Allocates, frees and trims at random, and checks after each step that what the pool says can be. */
+/** Allocates, frees and trims at random, and checks after each step that the pool's attributes are possible. */
 function reserveAtRandom(driver: SoftwareDriver, seed: number): void {
   const random = randomNumbers(seed);
   const maxUnits = 40;
@@ -214,7 +214,7 @@ function reserveAtRandom(driver: SoftwareDriver, seed: number): void {
 }
 
 for (const seed of [1, 2, 3, 4]) {
-  testSoftware(`a pool reserves and gives back whole units, no more than it needs, seed ${seed}`, (cuda, driver) => {
+  testSoftware(`a pool reserves and releases whole units, no more than needed, seed ${seed}`, (cuda, driver) => {
     const { free } = cuda.device(0).memoryInfo();
     reserveAtRandom(driver, seed);
     const tables = boundsTable.byteLength;

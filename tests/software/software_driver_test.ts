@@ -12,7 +12,7 @@ import { testSoftware } from "../support/software_devices.ts";
 
 const trapPtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry stop() { trap; ret; }\n";
 
-testSoftware("the first byte past a buffer is an illegal address, and all devices are lost", (cuda) => {
+testSoftware("accessing the first byte past a buffer is an illegal address, and all devices are lost", (cuda) => {
   const gpu = cuda.device(0);
   using stack = new DisposableStack();
   const pool = stack.adopt(gpu.createPool(), () => {});
@@ -31,7 +31,7 @@ testSoftware("the first byte past a buffer is an illegal address, and all device
   assertMatch(other.message, /a kernel on device 0 was stopped/);
 });
 
-testSoftware("memory that was freed cannot be reached any more", (cuda) => {
+testSoftware("freed memory is inaccessible", (cuda) => {
   const gpu = cuda.device(0);
   const pool = gpu.createPool();
   const buffer = pool.allocate(64);
@@ -56,14 +56,14 @@ testSoftware("a kernel of another device needs access to the pool", async (cuda)
   assertEquals(assertThrows(() => peer.synchronize(), CudaError).code, "cudaErrorIllegalAddress");
 });
 
-testSoftware("devices that are no peers say so when access is set", (cuda) => {
+testSoftware("setting access for devices that are not peers fails with the reason", (cuda) => {
   using pool = cuda.device(0).createPool();
   const error = assertThrows(() => pool.setAccess(cuda.device(1), "read-write"), CudaError);
   assertEquals(error.code, "cudaErrorPeerAccessUnsupported");
   assertMatch(error.message, /give device 1 access to a pool of device 0: the devices are not peers/);
 }, { peers: false });
 
-test("where no device is visible, opening says so and what to do", () => {
+test("if no device is visible, open fails with the reason and advice", () => {
   for (const visible of ["", "7", "-1,0", "GPU-", "0,0"]) {
     const error = assertThrows(() => new SoftwareDriver({ devices: 2, peers: true, visible }), CudaError);
     assertEquals([error.code, error.call], ["cudaErrorNoDevice", "cuInit"]);
@@ -71,18 +71,18 @@ test("where no device is visible, opening says so and what to do", () => {
   }
 });
 
-test("an invalid name hides the devices from it on", () => {
+test("an invalid name in the list hides the devices from there on", () => {
   const driver = new SoftwareDriver({ devices: 3, peers: true, visible: "2,0,-1,1" });
   assertEquals(driver.getDeviceCount(), 2);
   driver.close();
 });
 
-testSoftware("devices that were lost do not keep what was freed on their streams", (cuda, driver) => {
+testSoftware("lost devices release the memory freed on their streams", (cuda, driver) => {
   const [owner, peer] = [cuda.device(0), cuda.device(1)];
   const module = peer.loadModule(fillPtx);
   const create = () => driver.memPoolCreate({ handleTypes: 0, location: { type: 1, id: 0 }, maxSize: 0n });
   driver.memPoolDestroy(create());
-  // Linear memory is the process's: another driver sees what is left of it.
+  // Linear memory belongs to the process, so another driver reports how much is free.
   const observer = new SoftwareDriver({ devices: 1, peers: true });
   const { free } = observer.memGetInfo(0);
   const pool = create();
@@ -96,18 +96,18 @@ testSoftware("devices that were lost do not keep what was freed on their streams
   observer.close();
 });
 
-test("an error that nothing foresaw loses the devices, and is told with the one whose work it was", () => {
+test("an unexpected error loses the devices, and is reported with the device whose work caused it", () => {
   const devices = new VisibleDevices({ devices: 2, peers: true });
   const cause = new WebAssembly.RuntimeError("unreachable");
   devices.lose(1, cause);
-  devices.lose(0, new Error("What comes of it is not told"));
+  devices.lose(0, new Error("A later error is not reported"));
   const error = assertThrows(() => devices.check(0, "cudaDeviceSynchronize"), CudaError);
   assertEquals([error.code, error.cause], ["cudaErrorUnknown", cause]);
   assertMatch(error.message, /device 1 was lost \(unreachable\)/);
 });
 
 testSoftware(
-  "page-locked memory is reached by its address: by kernels, copies and fills of every device",
+  "page-locked memory is accessible by address to kernels, copies and fills of every device",
   (cuda, driver) => {
     const host = driver.hostAlloc(1000);
     const late = driver.hostAlloc(4);
@@ -116,7 +116,7 @@ testSoftware(
     driver.deviceSynchronize(1);
     assertEquals(bytes, new Uint8Array(1000).fill(5));
     driver.memsetAsync(0, host.address + 999n, 6, 1, 0n);
-    // Overlapping parts are as if copied at once, whichever of them is named by its address.
+    // A copy between overlapping ranges behaves like one through a temporary copy, whichever range is given by address.
     bytes.set([1, 2, 3], 0);
     driver.memcpyHtoDAsync(0, host.address + 1n, bytes.subarray(0, 3), 0n);
     driver.memcpyPeerAsync(0, late.address, 0, host.address, 1, 4, 0n);
@@ -135,7 +135,7 @@ testSoftware(
   },
 );
 
-testSoftware("what was destroyed before the devices were lost is given back all the same", (_, driver) => {
+testSoftware("resources destroyed before the devices were lost are released", (_, driver) => {
   const stop = driver.moduleLoadData(0, trapPtx);
   const mappings = () => countResources().get("mapping");
   const before = mappings();
@@ -148,7 +148,7 @@ testSoftware("what was destroyed before the devices were lost is given back all 
   assertEquals(mappings(), before);
 }, { skip: shimRefusal() });
 
-testSoftware("an image that is neither PTX nor code of a GPU is none at all", (_, driver) => {
+testSoftware("an image that is neither PTX nor GPU code is refused", (_, driver) => {
   const elf = (machine: number) =>
     Uint8Array.from({ length: 64 }, (_, index) => [0x7f, 69, 76, 70][index] ?? 0).with(18, machine);
   const fatbin = new Uint8Array(64);
@@ -177,7 +177,7 @@ testSoftware("an image that is neither PTX nor code of a GPU is none at all", (_
   }
 });
 
-testSoftware("kernels with more shared memory of their own than others may have are launched", (_, driver) => {
+testSoftware("kernels with large static shared memory are launched", (_, driver) => {
   const kernelOf = (byteLength: number) => {
     const ptx = `.version 7.0\n.target sm_60\n.address_size 64\n.visible .entry large(.param .u64 to) {
       .shared .align 4 .b8 room[${byteLength}];
@@ -208,7 +208,7 @@ testSoftware("kernels with more shared memory of their own than others may have 
   assertEquals(codeOf(() => kernelOf(232452)), "cudaErrorInvalidPtx");
 });
 
-testSoftware("a copy to pageable memory that the device was lost before fails", (cuda, driver) => {
+testSoftware("a copy to pageable memory fails if the device was lost before it", (cuda, driver) => {
   const gpu = cuda.device(0);
   const buffer = gpu.createPool().allocate(64);
   gpu.loadModule(fillPtx).kernel("fill").launch({ grid: 1, block: 1 }, 0n, 4, 0);
@@ -216,7 +216,7 @@ testSoftware("a copy to pageable memory that the device was lost before fails", 
   assertEquals(error.code, "cudaErrorIllegalAddress");
 });
 
-testSoftware("events of a lost device have no time between them, but its error", (cuda) => {
+testSoftware("the time between events of a lost device is the device's error", (cuda) => {
   const gpu = cuda.device(0);
   const [start, end] = [gpu.createEvent({ timing: true }), gpu.createEvent({ timing: true })];
   gpu.defaultStream.record(start);

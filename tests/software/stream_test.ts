@@ -8,7 +8,7 @@ import { haveSameBytes, indexOfOther } from "../support/bytes.ts";
 
 const megabytes = 2 ** 20;
 
-testSoftware("a device waits for the work of streams that were destroyed", (cuda) => {
+testSoftware("synchronizing a device waits for the work of destroyed streams", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using buffer = pool.allocate(64 * megabytes);
@@ -23,7 +23,7 @@ testSoftware("a device waits for the work of streams that were destroyed", (cuda
   assertEquals(new Uint8Array(host.buffer), Uint8Array.of(9));
 });
 
-testSoftware("freeing page-locked memory waits for all that was given to the devices", async (cuda) => {
+testSoftware("freeing page-locked memory waits for all work of the devices", async (cuda) => {
   const gpu = cuda.device(0);
   using stream = gpu.createStream({ nonBlocking: true });
   using other = gpu.createStream({ nonBlocking: true });
@@ -46,7 +46,7 @@ testSoftware("freeing page-locked memory waits for all that was given to the dev
   assertEquals(stream.query(), true);
 });
 
-testSoftware("a kernel runs on a stream of its own device alone, copies and waits on any", (cuda, driver) => {
+testSoftware("a kernel runs only on streams of its own device, but copies and waits on any", (cuda, driver) => {
   const [gpu, peer] = [cuda.device(0), cuda.device(1)];
   using stream = gpu.createStream();
   using peerStream = peer.createStream();
@@ -75,22 +75,25 @@ testSoftware("a kernel runs on a stream of its own device alone, copies and wait
   assertEquals(error.code, "cudaErrorInvalidResourceHandle");
 });
 
-testSoftware("a copy onto itself is as if it were made at once, whichever way it moves the bytes", async (cuda) => {
-  using pool = cuda.device(0).createPool();
-  using buffer = pool.allocate(20 * megabytes);
-  const length = 19 * megabytes;
-  const start = new Uint32Array(5 * megabytes).map((_, index) => index);
-  for (const [from, to] of [[0, megabytes], [megabytes, 0]] as const) {
-    buffer.copyFrom(start);
-    buffer.subarray(from, from + length).copyTo(buffer.subarray(to, to + length));
-    const expected = start.slice();
-    expected.copyWithin(to / 4, from / 4, (from + length) / 4);
-    const words = await buffer.read(Uint32Array);
-    assert(haveSameBytes(words, expected), `from ${from} to ${to}`);
-  }
-});
+testSoftware(
+  "a copy between overlapping ranges behaves like one through a temporary copy, in both directions",
+  async (cuda) => {
+    using pool = cuda.device(0).createPool();
+    using buffer = pool.allocate(20 * megabytes);
+    const length = 19 * megabytes;
+    const start = new Uint32Array(5 * megabytes).map((_, index) => index);
+    for (const [from, to] of [[0, megabytes], [megabytes, 0]] as const) {
+      buffer.copyFrom(start);
+      buffer.subarray(from, from + length).copyTo(buffer.subarray(to, to + length));
+      const expected = start.slice();
+      expected.copyWithin(to / 4, from / 4, (from + length) / 4);
+      const words = await buffer.read(Uint32Array);
+      assert(haveSameBytes(words, expected), `from ${from} to ${to}`);
+    }
+  },
+);
 
-test("whatever a piece of work throws, what outlives the devices is done and the event loop goes on", async () => {
+test("whatever a piece of work throws, cleanups run and the event loop continues", async () => {
   const failures: unknown[] = [];
   const scheduler = new Scheduler((device, cause) => failures.push([device, cause]));
   const [failing, other] = [new Stream(3, { nonBlocking: true }), new Stream(4, { nonBlocking: true })];
@@ -114,7 +117,7 @@ test("whatever a piece of work throws, what outlives the devices is done and the
   scheduler.runUntil(() => scheduler.isIdle(3));
 });
 
-test("streams that are gone are forgotten", () => {
+test("records drop destroyed streams whose work is done", () => {
   const scheduler = new Scheduler(() => {});
   const lasting = new Stream(0, { nonBlocking: true });
   scheduler.addStream(lasting);
@@ -133,7 +136,7 @@ test("streams that are gone are forgotten", () => {
   assertEquals(event.cameAfter.size, 0);
 });
 
-test("a record does not change with what its stream waits for later", () => {
+test("a record is unaffected by later waits of its stream", () => {
   const scheduler = new Scheduler(() => {});
   const [first, second, third] = Array.from({ length: 3 }, () => new Stream(0, { nonBlocking: true })) as [
     Stream,

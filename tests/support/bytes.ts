@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 const pieceByteLength = 2 ** 20;
 
 /**
- * The index of the first byte that is not `value`; -1 where each is. For buffers of many MiB, on which `findIndex` and
+ * Returns the index of the first byte that is not `value`, or -1. For buffers of many MiB, on which `findIndex` and
  * `every` take seconds.
  */
 export function indexOfOther(bytes: Uint8Array, value: number): number {
@@ -17,7 +17,7 @@ export function indexOfOther(bytes: Uint8Array, value: number): number {
   return -1;
 }
 
-/** Whether two typed arrays hold the same bytes. */
+/** Whether two typed arrays have the same bytes. */
 export function haveSameBytes(one: ArrayBufferView, other: ArrayBufferView): boolean {
   return Buffer.compare(bytesOf(one), bytesOf(other)) === 0;
 }

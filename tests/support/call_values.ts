@@ -1,10 +1,10 @@
 /**
- * What calls of a driver in another process are passed and return, as bytes: JSON that has bigints and bytes too.
+ * Encodes the arguments and results of driver calls in another process: as JSON, extended with bigints and bytes.
  *
  * @module
  */
 
-/** Undefined becomes null, as JSON has nothing else for it. */
+/** Encodes a value. Undefined becomes null, because JSON has no undefined. */
 export function encodeValue(value: unknown): Uint8Array<ArrayBuffer> {
   const text = JSON.stringify(value ?? null, (_, part: unknown) => {
     if (typeof part === "bigint") return { bigint: String(part) };
@@ -13,7 +13,7 @@ export function encodeValue(value: unknown): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text);
 }
 
-/** What was encoded. */
+/** Decodes a value. */
 export function decodeValue(bytes: Uint8Array): unknown {
   return JSON.parse(new TextDecoder().decode(bytes), (_, part: { bigint?: string; bytes?: string } | null) => {
     if (part?.bigint !== undefined) return BigInt(part.bigint);

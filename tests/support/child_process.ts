@@ -1,5 +1,5 @@
 /**
- * Starts scripts of this folder as processes of their own, in the runtime that the test runs in.
+ * Starts scripts of the tests folder as processes, in the runtime that runs the test.
  *
  * @module
  */
@@ -8,43 +8,43 @@ import { readdirSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-/** A running script. */
+/** A process that runs a script. */
 export interface ChildProcess extends AsyncDisposable {
   readonly pid: number;
-  /** Resolves with the next line of its standard output, or undefined at its end. */
+  /** Resolves with the next line of its standard output, or undefined at the end. */
   nextLine(): Promise<string | undefined>;
-  /** Resolves with all of its standard error, when it has ended. */
+  /** Resolves with all of its standard error when the process has ended. */
   errors(): Promise<string>;
   kill(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT" | "SIGINT"): void;
-  /** Resolves when it has ended: the code, or the name of the signal that killed it. */
+  /** Resolves when the process has ended, with its exit code or the name of the signal that killed it. */
   readonly ended: Promise<number | string>;
 }
 
-/** Options of `startScript`. */
+/** The options of `startScript`. */
 export interface StartOptions {
-  /** As many descriptors as it may have open. */
+  /** Limit on its open descriptors. */
   readonly descriptorLimit?: number;
-  /** Deno's permissions, `--allow-ffi` unless given. */
+  /** Deno's permissions, by default `--allow-ffi`. */
   readonly permissions?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Where Deno finds what only the tests import; the other runtimes find it by other means. */
+/** Maps the imports of the tests for Deno; the other runtimes resolve them by other means. */
 const importMap = [
   `--import-map=${fileURLToPath(new URL("../../import_map.json", import.meta.url))}`,
   `--lock=${fileURLToPath(new URL("../../deno.lock", import.meta.url))}`,
   "--frozen",
 ];
 
-/** Milliseconds that the runtime has to close its ends of a child's output. */
-const patience = 3000;
+/** Milliseconds in which the runtime must close its ends of a child's output. */
+const closingTimeout = 3000;
 
 interface Spawned {
   readonly pid: number;
   readonly stdout: AsyncIterable<Uint8Array>;
   readonly stderr: AsyncIterable<Uint8Array>;
   readonly ended: Promise<number | string>;
-  /** Resolves when the runtime has nothing open of it. */
+  /** Resolves when the runtime has closed all of the child's sockets. */
   closed(): Promise<void>;
   kill(signal: string): void;
 }
@@ -66,7 +66,7 @@ const { Deno: deno } = globalThis as unknown as { Deno?: DenoNamespace };
 /**
  * Starts a script.
  *
- * @param path below the folder of the tests, `"children/sharing/socket_peer.ts"`
+ * @param path relative to the folder of the tests, such as `"children/sharing/socket_peer.ts"`
  */
 export function startScript(path: string, args: readonly string[], options: StartOptions = {}): ChildProcess {
   const script = fileURLToPath(new URL(path, new URL("../", import.meta.url)));
@@ -90,7 +90,7 @@ export function startScript(path: string, args: readonly string[], options: Star
       child.kill("SIGKILL");
       await child.ended;
       await errors;
-      // Whoever inherited its output may still have it open: what comes is not waited for, only let go of.
+      // A process that inherited the output may still have it open, so the remaining output is read only until then.
       while ((await lines.next()).value !== undefined);
       await child.closed();
     },
@@ -144,8 +144,8 @@ function spawnByNode(command: readonly string[], options: StartOptions): Spawned
 }
 
 /**
- * Starts a child by Node's means. `closed` resolves when the runtime has closed its ends of the child's output, which
- * Bun says that it has a moment before it does.
+ * Starts a child with Node's API. `closed` resolves when the runtime has closed its ends of the child's output. Bun
+ * reports the end of a child a moment earlier.
  */
 export function watchSockets<Child>(start: () => Child): { child: Child; closed(): Promise<void> } {
   const before = openSockets();
@@ -154,7 +154,7 @@ export function watchSockets<Child>(start: () => Child): { child: Child; closed(
   return {
     child,
     async closed() {
-      const deadline = performance.now() + patience;
+      const deadline = performance.now() + closingTimeout;
       while (!openSockets().isDisjointFrom(sockets) && performance.now() < deadline) {
         await new Promise((resolve) => setTimeout(resolve, 1));
       }
@@ -162,7 +162,7 @@ export function watchSockets<Child>(start: () => Child): { child: Child; closed(
   };
 }
 
-/** The sockets that this process has open, as the system names them. */
+/** The sockets that this process has open, by their names in /proc. */
 function openSockets(): Set<string> {
   const sockets = new Set<string>();
   for (const name of readdirSync("/proc/self/fd")) {
@@ -170,7 +170,7 @@ function openSockets(): Set<string> {
       const target = readlinkSync(`/proc/self/fd/${name}`);
       if (target.startsWith("socket:")) sockets.add(target);
     } catch {
-      // The descriptor that the folder was read through.
+      // The descriptor through which the folder was read.
     }
   }
   return sockets;

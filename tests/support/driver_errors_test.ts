@@ -13,7 +13,7 @@ function messageOf(code: keyof typeof cudaErrorNumbers, hint?: string): string {
   return (cannot("do it", new CudaError(cudaErrorNumbers[code], "cudaCall"), hint) as CudaError).message;
 }
 
-test("an error of which CUDA's header says that the process must end is a loss", { skip: withoutHeaders }, () => {
+test("errors after which CUDA's header says that the process must end are losses", { skip: withoutHeaders }, () => {
   const header = readFileSync(join(cudaHeaders!, "driver_types.h"), "utf8");
   const described = [...header.matchAll(/\/\*\*((?:(?!\*\/)[^])*)\*\/\s*(cudaError\w+)\s*=\s*(\d+)/g)];
   const final = described.filter(([, comment]) => /must be\s+\*?\s*terminated/.test(comment!));
@@ -21,7 +21,7 @@ test("an error of which CUDA's header says that the process must end is a loss",
   for (const [, , name, number] of final) assert(isLoss(new CudaError(Number(number), "cudaCall")), name);
 });
 
-test("what to try is what the caller knows, but where the error itself says more", () => {
+test("the caller's advice is appended unless the error has its own", () => {
   const hint = "try that";
   const failed = "Cannot do it: cudaCall failed: cudaError";
   assertEquals(messageOf("cudaErrorInvalidValue"), `${failed}InvalidValue (1)`);
@@ -35,7 +35,7 @@ test("what to try is what the caller knows, but where the error itself says more
   }
 });
 
-test("who says more of an error begins from what the driver gave", () => {
+test("details added to an error follow the driver's message", () => {
   const given = new CudaError(1, "cudaCall");
   assert(driverErrorOf(cannot("do a part of it", given, "try that")) === given);
   assert(driverErrorOf(given) === given);

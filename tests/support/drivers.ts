@@ -1,5 +1,5 @@
 /**
- * The drivers under test: every test of what lies above the seam runs on each of them.
+ * The drivers under test. Every test above the `Driver` interface runs on each of them.
  *
  * @module
  */
@@ -15,18 +15,18 @@ import { test } from "./test.ts";
 /** A driver that tests run on. */
 export interface DriverUnderTest {
   readonly name: string;
-  /** Why it cannot be tested here; false where it can. */
+  /** Why it cannot be tested here, or false. */
   readonly skip: string | false;
-  /** Rows of the conformance table that one process may run. */
+  /** Number of conformance rows that one process may run. */
   readonly rowsTogether: number;
-  /** Whether rows in one process have the same devices, of which those before may leave something. */
+  /** Whether rows in one process use the same devices, on which earlier rows may leave state. */
   readonly rowsShareDevices: boolean;
   open(): Driver;
 }
 
 const noGpu = reasonWithoutGpu();
 
-/** All of them; those of a GPU are skipped where there is none. */
+/** All drivers. Those for a GPU are skipped without a GPU. */
 export const driversUnderTest: readonly DriverUnderTest[] = [
   {
     name: "software",
@@ -39,13 +39,15 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
   onGpu("cuda without libcudart", () => new CudaDriver({ cudart: null })),
 ];
 
-/** What a test may need to run at all. */
+/** The requirements of a test. */
 export interface TestNeeds {
-  /** Devices; 1 unless given. */
+  /** Number of devices, by default 1. */
   devices?: number;
 }
 
-/** A test of the public objects, on each driver, which may leave nothing behind: see `assertLeavesNothing`. */
+/**
+ * Declares a test of the public objects on each driver. Fails if a resource is left behind; see `assertLeavesNothing`.
+ */
 export function testOnEachDriver(
   name: string,
   body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
@@ -75,7 +77,7 @@ function reasonWithoutGpu(): string | false {
   }
 }
 
-/** Why a test that needs so many devices cannot run; false where it can. */
+/** Why a test that needs this many devices cannot run, or false. */
 export function tooFewDevices(driver: DriverUnderTest, devices: number): string | false {
   if (devices === 1) return false;
   const opened = driver.open();

@@ -9,12 +9,12 @@ const ptx = `.version 7.0
 .target sm_60
 .address_size 64
 
-.visible .entry hold(.param .u64 flag, .param .u64 looks) {
+.visible .entry hold(.param .u64 flag, .param .u64 polls) {
   .reg .pred %p<3>;
   .reg .b32 %r<2>;
   .reg .b64 %rd<3>;
   ld.param.u64 %rd1, [flag];
-  ld.param.u64 %rd2, [looks];
+  ld.param.u64 %rd2, [polls];
   cvta.to.global.u64 %rd1, %rd1;
 again:
   ld.volatile.global.u32 %r1, [%rd1];
@@ -33,46 +33,46 @@ end:
 `;
 
 /**
- * The launches that hold a stream until the flag is set. A GPU's kernel does so without end; a software device does
- * nothing else while a block runs, so there each of many blocks looks for a moment, for a minute in all.
+ * The launches that hold a stream until the flag is set. A GPU's kernel polls without end. A software device does
+ * nothing else while a block runs, so there each of many blocks polls for a moment, for a minute in all.
  */
-const launches = { cuda: { grid: 1, looks: 2n ** 63n }, software: { grid: 100_000, looks: 100_000n } } as const;
+const launches = { cuda: { grid: 1, polls: 2n ** 63n }, software: { grid: 100_000, polls: 100_000n } } as const;
 
-/** Keeps streams of the first device busy until it is opened: what they are given behind it is done only then. */
+/** Holds streams of the first device until it is opened: work queued behind it runs only afterwards. */
 export class Gate implements Disposable {
   readonly #device: CudaDevice;
-  readonly #launch: { readonly grid: number; readonly looks: bigint };
+  readonly #launch: { readonly grid: number; readonly polls: bigint };
   #loaded: { readonly module: CudaModule; readonly hold: CudaKernel; readonly fail: CudaKernel } | undefined;
   readonly #flag: DeviceBuffer;
-  /** Of no stream that waits. */
+  /** A stream that waits for no other. */
   readonly #opener: CudaStream;
 
-  /** Made before anything is held: loading a module and allocating may wait for all streams. */
+  /** Create it before anything is held: loading a module and allocating may wait for all streams. */
   constructor(cuda: Cuda) {
     const device = cuda.device(0);
     this.#device = device;
     this.#launch = launches[cuda.driver];
-    // On the software device loading waits for nothing, and most gates are never used.
+    // On the software device, loading waits for nothing, and most gates are never used.
     if (cuda.driver === "cuda") this.#load();
     this.#flag = device.allocate(4);
     this.#opener = device.createStream({ nonBlocking: true });
     this.#flag.stream = this.#opener;
   }
 
-  /** A kernel that costs its process the device. */
+  /** Launches a kernel that loses the device for the process. */
   fail(stream: CudaStream): void {
     this.#load().fail.launch({ grid: 1, block: 1, stream });
   }
 
-  /** Holds a stream that was created non-blocking. */
+  /** Holds a stream, which must be non-blocking. */
   hold(stream: CudaStream): void {
     this.#flag.fill(0);
     this.#opener.synchronize();
-    const { grid, looks } = this.#launch;
-    this.#load().hold.launch({ grid, block: 1, stream }, this.#flag, looks);
+    const { grid, polls } = this.#launch;
+    this.#load().hold.launch({ grid, block: 1, stream }, this.#flag, polls);
   }
 
-  /** Lets all go on. */
+  /** Releases all held streams. */
   open(): void {
     this.#flag.fill(1);
   }
@@ -86,7 +86,7 @@ export class Gate implements Disposable {
     if (this.#loaded === undefined) {
       const module = this.#device.loadModule(ptx);
       const [hold, fail] = [module.kernel("hold"), module.kernel("fail")];
-      // A driver loads kernels when they are first needed, and that may wait for all streams.
+      // A driver loads kernels on first use, which may wait for all streams.
       for (const kernel of [hold, fail]) kernel.maxActiveBlocksPerMultiprocessor(1);
       this.#loaded = { module, hold, fail };
     }

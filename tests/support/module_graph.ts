@@ -1,6 +1,6 @@
 /**
- * The modules of the library and what they import: read from the sources, so that imports of types, which no program
- * loads, are seen too.
+ * The modules of the library and their imports, read from the sources: type imports, which no program loads, are
+ * included.
  */
 
 import { readdirSync, readFileSync } from "node:fs";
@@ -10,13 +10,13 @@ import { posix } from "node:path";
 export interface Import {
   readonly from: string;
   readonly to: string;
-  /** Whether only types are imported, so that nothing of it is left at run time. */
+  /** Whether only types are imported, so that the import is erased at run time. */
   readonly isOfTypes: boolean;
 }
 
 const root = new URL("../../", import.meta.url);
 
-/** The imports of `mod.ts` and of everything below `src/` and `ffi/`. */
+/** The imports of `mod.ts` and of every module in `src/` and `ffi/`. */
 export function importsOfLibrary(): Import[] {
   const files = ["src/", "ffi/"].flatMap((folder) =>
     readdirSync(new URL(folder, root), { recursive: true, encoding: "utf8" })
@@ -25,7 +25,7 @@ export function importsOfLibrary(): Import[] {
   return ["mod.ts", ...files].flatMap((file) => importsOf(file, readFileSync(new URL(file, root), "utf8")));
 }
 
-/** The relative imports and re-exports of a module, which comments only mention. */
+/** The relative imports and re-exports of a module, without those in comments. */
 export function importsOf(from: string, source: string): Import[] {
   const code = source.replaceAll(/\/\*.*?\*\//gs, "").replaceAll(/^\s*\/\/.*$/gm, "");
   const statements = code.matchAll(/^(?:import|export)\s+(type\s)?\s*([^;"]*?)(?:\s*from)?\s*"(\.[^"]+)"/gm);
@@ -41,7 +41,7 @@ function namesOnlyTypes(clause: string): boolean {
   return names !== undefined && names.length > 0 && names.every((name) => name.startsWith("type "));
 }
 
-/** Each group of modules that import each other, directly or through others, sorted. */
+/** The groups of modules that import each other, directly or indirectly, sorted. */
 export function cyclesOf(imports: readonly Import[]): string[][] {
   const targets = Map.groupBy(imports, ({ from }) => from);
   const reachable = new Map<string, Set<string>>();

@@ -1,16 +1,15 @@
 /**
- * Ways to spoil PTX text: each takes a text apart, changes it somewhere, and returns what is malformed most often, and
- * well-formed sometimes.
+ * Mutations of PTX source. Each splits the source into words and changes some. The result is usually malformed.
  */
 
-/** Numbers that are the same in every run. */
+/** Random numbers that are the same in every run. */
 export interface Random {
-  /** From 0 to one less than `limit`. */
+  /** Returns an integer from 0 to `limit` - 1. */
   below(limit: number): number;
   pick<Item>(items: readonly Item[]): Item;
 }
 
-/** A generator of its own for each text, so that none depends on how many there are. */
+/** Returns a generator for a source by its name, so that the numbers do not depend on how many sources there are. */
 export function randomFor(name: string): Random {
   let state = 0x811c_9dc5;
   for (const character of name) state = Math.imul(state ^ character.codePointAt(0)!, 0x0100_0193);
@@ -23,12 +22,12 @@ export function randomFor(name: string): Random {
   return { below, pick: (items) => items[below(items.length)]! };
 }
 
-/** A text in its words, numbers, single marks and stretches of space, none left out. */
+/** Splits a string into words, numbers, single punctuation marks and runs of white space, without omissions. */
 export function wordsOf(text: string): string[] {
   return text.match(/[\w$%.]+|\s+|[^\w\s]/g)!;
 }
 
-/** Changes the words in place. `vocabulary` is words from this and other texts. */
+/** Changes the words in place. `vocabulary` has words of this and other sources. */
 type Mutation = (words: string[], options: { random: Random; vocabulary: readonly string[] }) => void;
 
 const numbers = [
@@ -61,7 +60,7 @@ const opcodes =
     "tanh testp trap vote xor").split(" ");
 const marks = [...'{}()[]<>,;:@!|=+-_%."/*\\#\0\r\u00e9\u{1f600}\ud800', "//", "/*", "*/", "::", "@!", "\n"];
 
-/** By name, for the message of a test that fails. */
+/** By name, for the messages of failed tests. */
 const mutations: Readonly<Record<string, Mutation>> = {
   "a word left out": (words, { random }) => {
     words.splice(random.below(words.length), 1);
@@ -136,7 +135,7 @@ const mutations: Readonly<Record<string, Mutation>> = {
   },
 };
 
-/** Replaces the first word that fits, looking from some word on. */
+/** Replaces the first matching word, searching from a random word on. */
 function replaceOne(
   words: string[],
   { random, pattern, by }: { random: Random; pattern: RegExp; by: (word: string) => string },
@@ -158,7 +157,7 @@ function lineStart(words: readonly string[], random: Random): number {
   return words.length;
 }
 
-/** One to three mutations, one after another. */
+/** Applies one to three mutations in succession. */
 export function mutate(
   words: readonly string[],
   options: { random: Random; vocabulary: readonly string[] },

@@ -1,4 +1,4 @@
-// Node reads no import map: node --import ./tests/support/resolve_hook.mjs --test tests/
+// Resolves the import map's names for Node: node --import ./tests/support/resolve_hook.mjs --test tests/
 import { registerHooks } from "node:module";
 
 const packages = {

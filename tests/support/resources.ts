@@ -1,5 +1,5 @@
 /**
- * What a process holds of the system, counted by kind, so that a test can show that nothing is left of it.
+ * Counts a process's system resources by kind, so that a test can show that it leaves none behind.
  *
  * @module
  */
@@ -7,18 +7,18 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
 import { isLong, type SkipReason, test } from "./test.ts";
 
-/** How many of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
+/** The number of resources of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
 export type Resources = ReadonlyMap<string, number>;
 
-/** Milliseconds that the runtime has to finish with what is closed already. */
-const patience = 3000;
-/** Milliseconds in which a runtime that is not busy has finished with it. */
+/** Milliseconds in which the runtime must finish releasing closed resources. */
+const closingTimeout = 3000;
+/** Milliseconds in which an idle runtime has finished releasing them. */
 const moment = 50;
 
-/** CUDA opens a device once more when it comes to need that, and keeps it: a leak would grow each time. */
+/** CUDA opens a device again on demand, and keeps it open. A leak would grow each time. */
 const onlyDevices = /^device: [^;]*$/;
 
-/** Counts what this process holds: open descriptors, children that were not waited for, mappings of memory files. */
+/** Counts this process's open descriptors, unreaped children and mappings of memory files. */
 export function countResources(): Resources {
   const counts = new Map<string, number>();
   for (const kind of [...descriptorKinds(), ...children(), ...mappings()]) {
@@ -27,7 +27,7 @@ export function countResources(): Resources {
   return counts;
 }
 
-/** Says what is there now and was not before, or the other way round; an empty string when nothing is. */
+/** Describes the resources that were added or removed; an empty string if none were. */
 export function difference(before: Resources, after: Resources): string {
   return [...new Set([...before.keys(), ...after.keys()])]
     .filter((kind) => before.get(kind) !== after.get(kind))
@@ -35,7 +35,7 @@ export function difference(before: Resources, after: Resources): string {
     .join("; ");
 }
 
-/** Fails unless everything is as it was counted before, at once or soon. */
+/** Fails unless the counts return to those before, immediately or soon. */
 export async function assertNothingLeft(before: Resources): Promise<void> {
   refuseLeft(await findLeft(before));
 }
@@ -45,8 +45,8 @@ function refuseLeft(left: string): void {
 }
 
 /**
- * A test that also fails if its body leaves anything behind. What the runtime and the library make once and keep must have
- * been made before: see `options.warmUp`, which is run outside the count, once for all tests that have it.
+ * Declares a test that also fails if its body leaves resources behind. What the runtime and the library create once and
+ * keep must exist before: see `options.warmUp`, which runs outside the count, once for all tests that have it.
  */
 export function leakTest(
   name: string,
@@ -74,8 +74,8 @@ function onceOf(warmUp: () => Promise<void>): Promise<void> {
 }
 
 /**
- * Fails if a body leaves anything behind. The first call of anything keeps what later ones use: where something is left
- * the body runs again, and that time is accounted for. In the long run it always runs twice.
+ * Fails if a body leaves resources behind. The first call of a function may keep resources for later calls, so if
+ * something is left the body runs again, and the second run is counted. In the long run the body always runs twice.
  */
 export async function assertLeavesNothing(body: () => Promise<void> | void): Promise<void> {
   const before = countResources();
@@ -86,8 +86,10 @@ export async function assertLeavesNothing(body: () => Promise<void> | void): Pro
   await assertNothingLeft(again);
 }
 
-/** Says what differs from what was counted before and stays so: an empty string when that is nothing, at once or soon. */
-async function findLeft(before: Resources, milliseconds: number = patience): Promise<string> {
+/**
+ * Describes a difference from an earlier count that persists; an empty string if there is none, immediately or soon.
+ */
+async function findLeft(before: Resources, milliseconds: number = closingTimeout): Promise<string> {
   const deadline = performance.now() + milliseconds;
   for (;;) {
     const left = difference(before, countResources());
@@ -96,7 +98,7 @@ async function findLeft(before: Resources, milliseconds: number = patience): Pro
   }
 }
 
-/** Counts once the runtime has finished with what was closed before. */
+/** Counts once the runtime has finished releasing closed resources. */
 async function countAtRest(): Promise<Resources> {
   for (;;) {
     const counted = countResources();
@@ -112,7 +114,7 @@ function descriptorKinds(): string[] {
     try {
       target = readlinkSync(`/proc/self/fd/${name}`);
     } catch {
-      continue; // The descriptor that the folder was read through.
+      continue; // The descriptor through which the folder was read.
     }
     kinds.push(kindOf(target));
   }
@@ -136,7 +138,7 @@ function children(): string[] {
       const parent = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1];
       if (Number(parent) === process.pid) found.push("child process");
     } catch {
-      // It ended while the folder was read.
+      // The process ended while the folder was read.
     }
   }
   return found;

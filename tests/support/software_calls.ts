@@ -1,5 +1,5 @@
 /**
- * Calls of a software driver that several tests make.
+ * Calls of a software driver that several tests share.
  *
  * @module
  */
@@ -8,19 +8,19 @@ import { CudaError } from "../../src/support/errors.ts";
 import type { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { launchFill as launchFillOf } from "../conformance/launch.ts";
 
-/** The code of the error that a call gives. */
+/** Returns the code of the error that a call throws. */
 export function codeOf(call: () => unknown): string {
   return assertThrows(call, CudaError).code;
 }
 
-/** The bytes at an address, once what was given to the default stream of device 0 is done. */
+/** Reads memory behind the work of device 0's default stream. */
 export function readBytes(driver: SoftwareDriver, address: bigint, byteLength: number): Uint8Array {
   const bytes = new Uint8Array(byteLength);
   driver.memcpyDtoHAsync(0, bytes, address, 0n);
   return bytes;
 }
 
-/** Launches a kernel on a device's default stream that writes 5 to every byte. */
+/** Launches a kernel on a device's default stream that fills memory with 5. */
 export function launchFill(
   driver: SoftwareDriver,
   device: number,

@@ -3,15 +3,15 @@ import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { type SkipReason, test } from "./test.ts";
 
-/** What the devices of a test are like. */
+/** The devices of a test. */
 export interface Devices {
   devices?: number;
   peers?: boolean;
-  /** Why it cannot be tested here. */
+  /** Why the test cannot run here. */
   skip?: SkipReason;
 }
 
-/** A test of what can only be arranged on the software device, or that is seen below the public objects. */
+/** Declares a test that needs the software device, or looks below the public objects. */
 export function testSoftware(
   name: string,
   body: (cuda: Cuda, driver: SoftwareDriver) => void | Promise<void>,

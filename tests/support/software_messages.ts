@@ -1,5 +1,5 @@
 /**
- * Calls of a driver between a test and its child: a length, and JSON that has bigints and bytes.
+ * Driver calls between a test and its child process: a length, then JSON extended with bigints and bytes.
  *
  * @module
  */
@@ -9,14 +9,14 @@ import { decodeValue, encodeValue } from "./call_values.ts";
 
 const maxByteLength = 2 ** 20;
 
-/** Sends a value that JSON has, or that has bigints and bytes beside. */
+/** Sends a value of JSON types, bigints and bytes. */
 export async function sendMessage(socket: UnixSocket, value: unknown): Promise<void> {
   const bytes = encodeValue(value);
   await socket.send(new Uint8Array(Uint32Array.of(bytes.length).buffer));
   await socket.send(bytes);
 }
 
-/** What was sent, or undefined where the other side has gone. */
+/** Receives a value, or undefined if the other side has closed. */
 export async function receiveMessage(socket: UnixSocket): Promise<unknown> {
   try {
     const length = new DataView((await socket.receive(4)).bytes.buffer).getUint32(0, true);

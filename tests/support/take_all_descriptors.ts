@@ -1,6 +1,6 @@
 import { duplicateDescriptor } from "../../ffi/shim/descriptors.ts";
 
-/** Opens a descriptor again as often as the process may: none is left then. They are the caller's to close. */
+/** Duplicates a descriptor until the process has none left. The caller must close the duplicates. */
 export function takeAllDescriptors(fd: number): number[] {
   const fds: number[] = [];
   try {

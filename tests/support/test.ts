@@ -1,33 +1,33 @@
 /**
- * `node:test`'s `test`, of which those that cannot run here are reported together: one skipped test of each file and reason,
- * whose name says how many they are and why. Where everything can run, each test has its own name.
+ * `node:test`'s `test`, except that tests which cannot run here are reported together: as one skipped test for each
+ * file and reason, whose name has their number and the reason. If everything can run, each test has its own name.
  *
  * @module
  */
 import { test as nodeTest } from "node:test";
 import process from "node:process";
 
-/** Why a test cannot run here; false or undefined where it can. */
+/** Why a test cannot run here; false or undefined if it can. */
 export type SkipReason = string | false | undefined;
 
 /** `POOLPASS_NAME_SKIPPED=1` reports each skipped test by its own name. */
 const namesSkipped = process.env.POOLPASS_NAME_SKIPPED === "1";
 
-/** Whether each test has all of its cases: without `POOLPASS_LONG=1` it has some of every kind. */
+/** Whether tests run all their cases. Without `POOLPASS_LONG=1` they run some of every kind. */
 export const isLong: boolean = process.env.POOLPASS_LONG === "1";
 
-/** All cases in the long run, else one in so many of them. */
+/** All cases in the long run, otherwise every `step`th. */
 export function someOf<Case>(cases: readonly Case[], step: number): readonly Case[] {
   return isLong ? cases : cases.filter((_, index) => index % step === 0);
 }
 
-/** Why a test that is much like others is skipped; false in the long run. */
+/** Why a test that resembles others is skipped; false in the long run. */
 export const skipUnlessLong: SkipReason = !isLong && "only with POOLPASS_LONG=1";
 
 /** By reason, the names of the tests that this file has skipped so far. */
 const skipped = new Map<string, string[]>();
 
-/** A test, or a skipped one if there is a reason for that. */
+/** Declares a test, or reports it as skipped if there is a reason. */
 export function test(
   name: string,
   ...[options, body]:
@@ -38,7 +38,7 @@ export function test(
   const { skip } = options;
   if (skip === false || skip === undefined) return void nodeTest(name, body!);
   if (namesSkipped) return reportSkipped(name, skip);
-  // A file's tests are all declared before its microtasks run.
+  // A file declares all its tests before its microtasks run.
   if (skipped.size === 0) queueMicrotask(reportGroups);
   const names = skipped.get(skip);
   if (names === undefined) skipped.set(skip, [name]);
@@ -51,11 +51,11 @@ function reportGroups(): void {
 }
 
 function reportSkipped(name: string, reason: string): void {
-  // Bun and Deno print no reason but in the name.
+  // Bun and Deno print the reason only if it is part of the name.
   nodeTest(`${name} (skipped: ${reason})`, { skip: true }, () => {});
 }
 
-/** "17 tests on [cuda]" of tests whose names end with the driver that they are on, "17 tests" of others. */
+/** Returns "17 tests on [cuda]" if all names end with a driver, otherwise "17 tests". */
 function groupName(names: readonly string[]): string {
   if (names.length === 1) return names[0]!;
   const drivers = new Set(names.map((name) => /\[[^\]]*\]$/.exec(name)?.[0]));

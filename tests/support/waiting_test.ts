@@ -2,9 +2,9 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { waitUntil, whenDone } from "../../src/support/waiting/waiting.ts";
 
-/** As long as a turn of the stand-in for the event loop takes. */
+/** Milliseconds that a turn of the fake event loop takes. */
 const turnMilliseconds = 0.25;
-/** Turns in which waits are looked at eagerly: two milliseconds of them. */
+/** Turns in which conditions are polled eagerly: two milliseconds. */
 const eagerTurns = 8;
 
 interface Globals {
@@ -13,7 +13,7 @@ interface Globals {
   clearTimeout(timer: number | undefined): void;
 }
 
-/** Stands in for the event loop and the clock until it is disposed. It goes on when it is told to. */
+/** Replaces the event loop and the clock until it is disposed. It advances only on request. */
 class ManualEventLoop implements Disposable {
   readonly #turns: (() => void)[] = [];
   readonly #timers = new Map<number, { readonly callback: () => void; readonly due: number }>();
@@ -46,8 +46,8 @@ class ManualEventLoop implements Disposable {
     return { turns: this.#turns.length, timers: this.#timers.size };
   }
 
-  /** Takes what is scheduled for the next turn, or else the next timer; fails where there is nothing. */
-  goOn(): void {
+  /** Runs the next turn's callback, or else the next timer's. Throws if nothing is scheduled. */
+  advance(): void {
     const turn = this.#turns.shift();
     if (turn !== undefined) {
       this.#now += turnMilliseconds;
@@ -61,12 +61,12 @@ class ManualEventLoop implements Disposable {
     callback();
   }
 
-  /** Lets waits that are pending grow old, until they are looked at once in a millisecond. */
-  becomePatient(): void {
-    while (this.scheduled.turns > 0) this.goOn();
+  /** Advances until pending conditions are polled only once a millisecond. */
+  advanceToSlowPolling(): void {
+    while (this.scheduled.turns > 0) this.advance();
   }
 
-  /** Everything that was begun must have come to its end. */
+  /** Fails unless everything scheduled has run or was cancelled. */
   [Symbol.dispose](): void {
     this.#stack.dispose();
     assertEquals(this.scheduled, { turns: 0, timers: 0 });
@@ -75,82 +75,83 @@ class ManualEventLoop implements Disposable {
 
 function nothing(): void {}
 
-test("what is done at the first look, or fails there, is told at once, and nothing is scheduled", () => {
+test("a condition met or failed at the first poll is reported immediately, and nothing is scheduled", () => {
   using loop = new ManualEventLoop();
-  const told: unknown[][] = [];
-  const cancel = whenDone(() => true, (...given) => told.push(given));
-  assertEquals(told, [[undefined]]);
+  const notified: unknown[][] = [];
+  const cancel = whenDone(() => true, (...given) => notified.push(given));
+  assertEquals(notified, [[undefined]]);
   const failure = new Error("lost");
   whenDone(() => {
     throw failure;
-  }, (...given) => told.push(given));
-  assertEquals(told[1], [failure]);
+  }, (...given) => notified.push(given));
+  assertEquals(notified[1], [failure]);
   cancel();
-  assertEquals([told.length, loop.scheduled], [2, { turns: 0, timers: 0 }]);
+  assertEquals([notified.length, loop.scheduled], [2, { turns: 0, timers: 0 }]);
 });
 
-test("a wait is looked at in every turn for two milliseconds, and then once in a millisecond", () => {
+test("a condition is polled every turn for two milliseconds, and then once a millisecond", () => {
   using loop = new ManualEventLoop();
-  const looks: number[] = [];
-  let told = 0;
+  const polls: number[] = [];
+  let notified = 0;
   whenDone(() => {
-    looks.push(loop.now);
+    polls.push(loop.now);
     return loop.now >= 5;
-  }, () => told++);
-  for (; told === 0; loop.goOn()) assertEquals(loop.scheduled.turns + loop.scheduled.timers, 1);
+  }, () => notified++);
+  for (; notified === 0; loop.advance()) assertEquals(loop.scheduled.turns + loop.scheduled.timers, 1);
   const eager = Array.from({ length: eagerTurns + 1 }, (_, index) => index * turnMilliseconds);
-  assertEquals(looks, [...eager, 3, 4, 5]);
-  assertEquals(told, 1);
+  assertEquals(polls, [...eager, 3, 4, 5]);
+  assertEquals(notified, 1);
 });
 
-test("one turn or timer looks at all waits, however many there are", () => {
+test("one turn or timer polls all conditions, however many there are", () => {
   using loop = new ManualEventLoop();
   const count = 100;
-  let looks = 0;
+  let polls = 0;
   let isDone = false;
-  let told = 0;
+  let notified = 0;
   for (let index = 0; index < count; index++) {
     whenDone(() => {
-      looks++;
+      polls++;
       return isDone;
-    }, () => told++);
+    }, () => notified++);
   }
-  assertEquals([looks, loop.scheduled], [count, { turns: 1, timers: 0 }]);
-  loop.goOn();
-  assertEquals([looks, loop.scheduled], [2 * count, { turns: 1, timers: 0 }]);
-  loop.becomePatient();
+  assertEquals([polls, loop.scheduled], [count, { turns: 1, timers: 0 }]);
+  loop.advance();
+  assertEquals([polls, loop.scheduled], [2 * count, { turns: 1, timers: 0 }]);
+  loop.advanceToSlowPolling();
   assertEquals(loop.scheduled, { turns: 0, timers: 1 });
-  looks = 0;
+  polls = 0;
   isDone = true;
-  loop.goOn();
-  assertEquals([looks, told, loop.scheduled], [count, count, { turns: 0, timers: 0 }]);
+  loop.advance();
+  assertEquals([polls, notified, loop.scheduled], [count, count, { turns: 0, timers: 0 }]);
 });
 
-test("a wait that begins or ends makes all of them eager again", () => {
+test("a wait that begins or ends makes all others poll eagerly again", () => {
   using loop = new ManualEventLoop();
   const cancelOld = whenDone(() => false, nothing);
-  loop.becomePatient();
+  loop.advanceToSlowPolling();
   let isDone = false;
   whenDone(() => isDone, nothing);
   assertEquals(loop.scheduled, { turns: 1, timers: 0 }, "the turn comes in place of the timer");
   for (let turn = 1; turn <= eagerTurns; turn++) {
     assertEquals(loop.scheduled, { turns: 1, timers: 0 }, `turn ${turn}`);
-    loop.goOn();
+    loop.advance();
   }
   assertEquals(loop.scheduled, { turns: 0, timers: 1 });
   isDone = true;
-  loop.goOn();
+  loop.advance();
   assertEquals(loop.scheduled, { turns: 1, timers: 0 });
-  loop.becomePatient();
+  loop.advanceToSlowPolling();
   cancelOld();
 });
 
-test("a condition that throws ends its own wait alone", () => {
+test("a condition that throws ends only its own wait", () => {
   using loop = new ManualEventLoop();
   const failure = new Error("lost");
   let isDone = false;
-  const told: [string, unknown][] = [];
-  const waitFor = (name: string, condition: () => boolean) => whenDone(condition, (error) => told.push([name, error]));
+  const notified: [string, unknown][] = [];
+  const waitFor = (name: string, condition: () => boolean) =>
+    whenDone(condition, (error) => notified.push([name, error]));
   waitFor("before", () => isDone);
   waitFor("failing", () => {
     if (isDone) throw failure;
@@ -159,106 +160,106 @@ test("a condition that throws ends its own wait alone", () => {
   waitFor("after", () => isDone);
   const cancel = waitFor("pending", () => false);
   isDone = true;
-  loop.goOn();
-  assertEquals(told, [["before", undefined], ["failing", failure], ["after", undefined]]);
+  loop.advance();
+  assertEquals(notified, [["before", undefined], ["failing", failure], ["after", undefined]]);
   assertEquals(loop.scheduled, { turns: 1, timers: 0 });
   cancel();
-  loop.goOn();
+  loop.advance();
 });
 
-test("a callback may begin waits, which are looked at again in the next turn, and cancel others", () => {
+test("a callback may begin waits, which are polled in the next turn, and cancel others", () => {
   using loop = new ManualEventLoop();
   let isDone = false;
   let looksAtNew = 0;
   let looksAtCancelled = 0;
-  let told = 0;
+  let notified = 0;
   whenDone(() => isDone, () => {
-    whenDone(() => ++looksAtNew === 2, () => told++);
+    whenDone(() => ++looksAtNew === 2, () => notified++);
     cancel();
   });
   const cancel = whenDone(() => {
     looksAtCancelled++;
     return isDone;
-  }, () => told++);
+  }, () => notified++);
   isDone = true;
-  loop.goOn();
-  assertEquals([looksAtNew, looksAtCancelled, told], [1, 1, 0]);
-  loop.goOn();
-  assertEquals([looksAtNew, looksAtCancelled, told], [2, 1, 1]);
+  loop.advance();
+  assertEquals([looksAtNew, looksAtCancelled, notified], [1, 1, 0]);
+  loop.advance();
+  assertEquals([looksAtNew, looksAtCancelled, notified], [2, 1, 1]);
 });
 
-test("a callback that throws does so from the event loop, and the other waits go on", () => {
+test("a callback's error is thrown from the event loop, and the other waits continue", () => {
   using loop = new ManualEventLoop();
   let isDone = false;
-  let told = 0;
+  let notified = 0;
   whenDone(() => isDone, () => {
     throw new Error("mistake");
   });
-  whenDone(() => isDone, () => told++);
+  whenDone(() => isDone, () => notified++);
   isDone = true;
-  assertThrows(() => loop.goOn(), Error, "mistake");
-  loop.goOn();
-  assertEquals(told, 1);
+  assertThrows(() => loop.advance(), Error, "mistake");
+  loop.advance();
+  assertEquals(notified, 1);
 });
 
-test("nothing runs when the last wait was cancelled", () => {
+test("nothing runs after the last wait was cancelled", () => {
   using loop = new ManualEventLoop();
-  let looks = 0;
+  let polls = 0;
   const begin = () =>
     whenDone(() => {
-      looks++;
+      polls++;
       return false;
     }, nothing);
   const cancelEarly = begin();
   cancelEarly();
-  loop.goOn();
-  assertEquals([looks, loop.scheduled], [1, { turns: 0, timers: 0 }]);
+  loop.advance();
+  assertEquals([polls, loop.scheduled], [1, { turns: 0, timers: 0 }]);
   const cancelFirst = begin();
   const cancelSecond = begin();
-  loop.becomePatient();
-  looks = 0;
+  loop.advanceToSlowPolling();
+  polls = 0;
   cancelFirst();
   cancelFirst();
   assertEquals(loop.scheduled, { turns: 0, timers: 1 });
   cancelSecond();
-  assertEquals([looks, loop.scheduled], [0, { turns: 0, timers: 0 }]);
+  assertEquals([polls, loop.scheduled], [0, { turns: 0, timers: 0 }]);
 });
 
-test("a promise resolves when it is done, and rejects with what the condition throws", async () => {
+test("a promise resolves when the condition is met, and rejects if it throws", async () => {
   await waitUntil(() => true);
-  let looks = 0;
-  await waitUntil(() => ++looks === 20);
-  assertEquals(looks, 20);
+  let polls = 0;
+  await waitUntil(() => ++polls === 20);
+  assertEquals(polls, 20);
   const failure = new Error("lost");
   const thrower = () => {
-    if (++looks > 30) throw failure;
+    if (++polls > 30) throw failure;
     return false;
   };
   assertEquals(await assertRejects(() => waitUntil(thrower)), failure);
-  assertEquals(looks, 31);
+  assertEquals(polls, 31);
   assertEquals(await assertRejects(() => waitUntil(thrower)), failure);
 });
 
-test("an aborted signal rejects without a look at the condition, or at once, with its reason", async () => {
+test("an aborted signal rejects with its reason, immediately or without polling the condition", async () => {
   const reason = new Error("changed my mind");
-  let looks = 0;
+  let polls = 0;
   const isDone = () => {
-    looks++;
+    polls++;
     return false;
   };
   assertEquals(await assertRejects(() => waitUntil(isDone, { signal: AbortSignal.abort(reason) })), reason);
-  assertEquals(looks, 0);
+  assertEquals(polls, 0);
   using loop = new ManualEventLoop();
   const controller = new AbortController();
   const waiting = waitUntil(isDone, { signal: controller.signal });
-  loop.becomePatient();
-  looks = 0;
+  loop.advanceToSlowPolling();
+  polls = 0;
   controller.abort(reason);
   assertEquals(await assertRejects(() => waiting), reason);
-  assertEquals([looks, loop.scheduled], [0, { turns: 0, timers: 0 }]);
+  assertEquals([polls, loop.scheduled], [0, { turns: 0, timers: 0 }]);
 });
 
-test("a condition that aborts its own wait at the first look rejects it", async () => {
+test("a condition that aborts its own wait at the first poll rejects it", async () => {
   using loop = new ManualEventLoop();
   const reason = new Error("changed my mind");
   const controller = new AbortController();
@@ -267,10 +268,10 @@ test("a condition that aborts its own wait at the first look rejects it", async 
     return false;
   }, { signal: controller.signal });
   assertEquals(await assertRejects(() => waiting), reason);
-  loop.goOn();
+  loop.advance();
 });
 
-test("a wait that is at its end does not listen to its signal any more", async () => {
+test("a finished wait no longer listens to its signal", async () => {
   const { signal } = new AbortController();
   let listeners = 0;
   const { addEventListener, removeEventListener } = signal;
@@ -282,8 +283,8 @@ test("a wait that is at its end does not listen to its signal any more", async (
     listeners--;
     Reflect.apply(removeEventListener, signal, given);
   };
-  let looks = 0;
-  const waiting = waitUntil(() => ++looks === 3, { signal });
+  let polls = 0;
+  const waiting = waitUntil(() => ++polls === 3, { signal });
   assertEquals(listeners, 1);
   await waiting;
   assertEquals(listeners, 0);

@@ -1,5 +1,5 @@
 /**
- * What the runtime and the library make once and keep, made before a test counts what it leaves behind.
+ * Creates what the runtime and the library create once and keep, before a test counts its resources.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 
-/** Sends a byte over a socket to a receiver that waits for it. */
+/** Sends a byte over a socket to a waiting receiver. */
 export async function warmUpSockets(): Promise<void> {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
