@@ -18,13 +18,13 @@ import { joined } from "./protocol/mutations.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 import { isLong, someOf } from "../support/test.ts";
 
-/** Milliseconds in which what a peer did must have had its consequences. */
+/** Milliseconds in which a peer's actions must take effect. */
 const promptly = 1000;
-/** Milliseconds that a child has to start, and for as much as may be sent. */
-const patience = 20_000;
+/** Milliseconds for a child to start, and for long transmissions. */
+const longTimeout = 20_000;
 const slots = 4;
 
-/** The process that keeps no rule. */
+/** The process that breaks the protocol's rules. */
 class AbusivePeer implements AsyncDisposable {
   readonly pid: number;
   readonly #child: ChildProcess;
@@ -40,14 +40,14 @@ class AbusivePeer implements AsyncDisposable {
     await using stack = new AsyncDisposableStack();
     const listener = stack.use(UnixListener.listen(`${folder}/control`));
     const child = stack.use(startScript("children/sharing/abuse_peer.ts", [listener.path]));
-    const control = await listener.accept({ signal: AbortSignal.timeout(patience) });
+    const control = await listener.accept({ signal: AbortSignal.timeout(longTimeout) });
     stack.move();
     const peer = new AbusivePeer(child, control);
     peer.#listener = listener;
     return peer;
   }
 
-  /** Stays, to have sockets connect to it that are no pools. */
+  /** Stays open, so that sockets which are not pools can connect to it. */
   #listener: UnixListener | undefined;
 
   async call<Result>(name: string, ...args: unknown[]): Promise<Result> {
@@ -61,7 +61,7 @@ class AbusivePeer implements AsyncDisposable {
     return this.call("connect", path);
   }
 
-  /** Sends messages one after another, and with the first byte of all descriptors of what has these names. */
+  /** Sends messages in succession. The named descriptors all go with the first byte. */
   async send(
     connection: number,
     messages: readonly (Message | Uint8Array)[],
@@ -71,7 +71,7 @@ class AbusivePeer implements AsyncDisposable {
     await this.call("send", connection, bytes, descriptors);
   }
 
-  /** The types of what comes, until one has or the connection is at its end; of a goodbye, its reason too. */
+  /** The types of the messages received, up to `last` or the end of the connection, with a goodbye's reason. */
   receive(connection: number, last = "goodbye"): Promise<string[]> {
     return this.call("receive", connection, last);
   }
@@ -83,23 +83,23 @@ class AbusivePeer implements AsyncDisposable {
   }
 }
 
-/** An exporter, an importer that does everything right, and a peer that does not. */
+/** An exporter, a well-behaved importer, and an abusive peer. */
 interface Fixture {
   readonly folder: string;
   readonly cuda: Cuda;
   readonly exporter: Exporter;
   readonly peer: AbusivePeer;
-  /** Has no consumers but those that the peer makes. */
+  /** A channel whose only consumers are the peer's. */
   readonly other: ChannelProducer;
-  /** How the next connection ended, promptly unless milliseconds are given. */
+  /** Resolves with the error that ended the next connection, promptly unless `milliseconds` is given. */
   ended(context: string, milliseconds?: number): Promise<SharingError | undefined>;
-  /** How the next connections ended, when so many have. */
+  /** Resolves with the errors of the next connections, when `count` have ended. */
   allEnded(count: number): Promise<(SharingError | undefined)[]>;
-  /** Fails unless the others go on as before. */
+  /** Fails unless the other connections work as before. */
   assertUndisturbed(): Promise<void>;
 }
 
-/** The numbers of what the exporter of a fixture offers. */
+/** The numbers of the offers of a fixture's exporter. */
 const [weights, frames, other] = [1, 2, 3];
 
 async function withFixture(options: ExporterOptions, body: (fixture: Fixture) => Promise<void>): Promise<void> {
@@ -192,7 +192,7 @@ async function within<Result>(promise: Promise<Result>, what: string, millisecon
   return await Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** Where nobody calls back. */
+/** Waits for a condition that has no callback. */
 async function until(isSo: () => boolean, what: string): Promise<void> {
   const deadline = performance.now() + promptly;
   while (!isSo()) {
@@ -207,7 +207,7 @@ function assertCode(error: unknown, code: SharingErrorCode, text: string, contex
   assertStringIncludes((error as Error).message, text, context);
 }
 
-async function assertToldAndClosed(
+async function assertNotifiedAndClosed(
   peer: AbusivePeer,
   connection: number,
   { reason, what }: { reason: string; what: string },
@@ -240,7 +240,7 @@ function header(bodyByteLength: number, type: number, descriptors = 0): Uint8Arr
   return new Uint8Array(view.buffer);
 }
 
-/** What is sent after HELLO, and what the exporter says of it. */
+/** Messages that are sent after HELLO, and the exporter's error. */
 type Violation = readonly [what: string, messages: readonly (Message | Uint8Array)[], text: string];
 
 const pool: Message = {
@@ -269,14 +269,14 @@ fixtureTest("messages that no importer may send end its connection, and no other
   const violations: readonly Violation[] = [
     ["HELLO again", [hello()], 'a message "hello" comes from an importer'],
     ["WELCOME", [{ type: "welcome", version: 1 }], 'a message "welcome" comes from an importer'],
-    ["HELD of what was not offered", [notice("held", 99)], "offer 99 was not made"],
-    ["RELEASED of what was not held", [released(weights)], "offer 1 is released and was not held"],
-    ["RELEASED of what was not offered", [released(99)], "offer 99 was not made"],
+    ["HELD of an offer that was not made", [notice("held", 99)], "offer 99 was not made"],
+    ["RELEASED of an offer that was not held", [released(weights)], "offer 1 is released and was not held"],
+    ["RELEASED of an offer that was not made", [released(99)], "offer 99 was not made"],
     ["RELEASED twice", [notice("held", weights), released(weights), released(weights)], "and was not held"],
-    ["RELEASED with an event of nobody", [notice("held", weights), released(weights, 7)], "event 7 was not announced"],
+    ["RELEASED with an unknown event", [notice("held", weights), released(weights, 7)], "event 7 was not announced"],
     ["EVENT twice", [event(handle), event(handle)], "event 1 is announced twice"],
     [
-      "an event whose handle is none",
+      "an event with an invalid handle",
       [event(garbage), notice("held", weights), released(weights, 1)],
       "Cannot open event 1",
     ],
@@ -286,13 +286,13 @@ fixtureTest("messages that no importer may send end its connection, and no other
       "Cannot open event 1",
     ],
     [
-      "an event that is waited for already",
+      "an event in use by another wait",
       [event(pending), notice("held", weights), notice("held", weights), released(weights, 1), released(weights, 1)],
       "event 1 is used again before EVENT_FREE",
     ],
-    ["WITHDRAWN unasked", [notice("withdrawn", weights)], "answers no WITHDRAW"],
+    ["WITHDRAWN without WITHDRAW", [notice("withdrawn", weights)], "answers no WITHDRAW"],
     ["JOIN of a buffer", [notice("held", weights), notice("join", weights)], "offer 1 is not a channel"],
-    ["JOIN of what is not held", [notice("join", other)], "channel 3 is used and was not held"],
+    ["JOIN of a channel that is not held", [notice("join", other)], "channel 3 is used and was not held"],
     ["JOIN twice", [...joinOther, notice("join", other)], '"other" is joined twice'],
     ["TAKEN without JOIN", [notice("held", other), taken], '"other" was not joined'],
     ["RELEASE_SLOT without JOIN", [notice("held", other), releaseSlot(other, 0, 1)], '"other" was not joined'],
@@ -316,11 +316,11 @@ fixtureTest("messages that no importer may send end its connection, and no other
   for (const [what, messages, text] of violations) {
     const connection = await peer.connect(exporter.path);
     await peer.send(connection, [hello()]);
-    // What it speaks of was offered to it.
+    // The exporter must have sent the offers that the messages refer to.
     await peer.receive(connection, "offer");
     await peer.send(connection, messages);
     assertCode(await fixture.ended(what), "bad-message", text, what);
-    await assertToldAndClosed(peer, connection, { reason: "bad-message", what });
+    await assertNotifiedAndClosed(peer, connection, { reason: "bad-message", what });
   }
   await fixture.assertUndisturbed();
   const connection = await peer.connect(exporter.path);
@@ -335,7 +335,7 @@ fixtureTest("messages that no importer may send end its connection, and no other
   await fixture.assertUndisturbed();
 });
 
-fixtureTest("a peer that keeps no rule of the greeting is not served", async (fixture) => {
+fixtureTest("a peer that violates the handshake is not served", async (fixture) => {
   const { exporter, peer } = fixture;
   const text = new TextEncoder().encode("GET / HTTP/1.1\r\n\r\n");
   const greetings:
@@ -361,9 +361,9 @@ fixtureTest("a peer that keeps no rule of the greeting is not served", async (fi
     const connection = await peer.connect(exporter.path);
     await peer.send(connection, [first]);
     assertCode(await fixture.ended(what), code, text, what);
-    await assertToldAndClosed(peer, connection, { reason: code, what });
+    await assertNotifiedAndClosed(peer, connection, { reason: code, what });
   }
-  // What comes with the greeting is heard when it was answered.
+  // A message sent together with HELLO is handled after the answer.
   const connection = await peer.connect(exporter.path);
   await peer.send(connection, [hello(1, 9), notice("held", weights)]);
   assertEquals(await peer.receive(connection, "welcome"), ["welcome"]);
@@ -371,7 +371,7 @@ fixtureTest("a peer that keeps no rule of the greeting is not served", async (fi
   await fixture.assertUndisturbed();
 });
 
-fixtureTest("descriptors that no message announces end the connection, and are closed", async (fixture) => {
+fixtureTest("unexpected descriptors end the connection and are closed", async (fixture) => {
   const { exporter, peer } = fixture;
   const text = "more descriptors came than they declare";
   const many = (count: number) => Array<string>(count).fill("file");
@@ -391,7 +391,7 @@ fixtureTest("descriptors that no message announces end the connection, and are c
     await peer.receive(connection, "offer");
     await peer.send(connection, [first], descriptors);
     assertCode(await fixture.ended(what), "bad-message", text, what);
-    await assertToldAndClosed(peer, connection, { reason: "bad-message", what });
+    await assertNotifiedAndClosed(peer, connection, { reason: "bad-message", what });
   }
   const connection = await peer.connect(exporter.path);
   await peer.send(connection, [hello()], ["file"]);
@@ -404,11 +404,11 @@ fixtureTest("descriptors that no message announces end the connection, and are c
   }
 });
 
-fixtureTest("a peer that says nothing, or too little, is late", async (fixture) => {
+fixtureTest("a peer that sends nothing, or too slowly, times out", async (fixture) => {
   const { exporter, peer } = fixture;
   const silent = await peer.connect(exporter.path);
   assertCode(await fixture.ended("silence"), "timed-out", "its greeting did not come within 200 ms", "silence");
-  await assertToldAndClosed(peer, silent, { reason: "timed-out", what: "silence" });
+  await assertNotifiedAndClosed(peer, silent, { reason: "timed-out", what: "silence" });
   for (const isGreeted of [false, true]) {
     const what = `byte by byte, ${isGreeted ? "after the greeting" : "from the first"}`;
     const connection = await peer.connect(exporter.path);
@@ -416,19 +416,19 @@ fixtureTest("a peer that says nothing, or too little, is late", async (fixture) 
     const ended = fixture.ended(what);
     let isOver = false;
     void ended.finally(() => isOver = true);
-    // In the middle of a message another byte does not prolong its time.
+    // More bytes of a message do not extend its timeout.
     for (const byte of encodeMessage(isGreeted ? releaseSlot(other, 1, 1) : hello())) {
       await peer.send(connection, [Uint8Array.of(byte)]);
       await new Promise((resolve) => setTimeout(resolve, 20));
       if (isOver) break;
     }
     assertCode(await ended, "timed-out", "within 200 ms", what);
-    await assertToldAndClosed(peer, connection, { reason: "timed-out", what });
+    await assertNotifiedAndClosed(peer, connection, { reason: "timed-out", what });
   }
   await fixture.assertUndisturbed();
 }, { handshakeTimeout: 200, messageTimeout: 200 });
 
-fixtureTest("a connection that is reset is over, wherever it was", async (fixture) => {
+fixtureTest("a reset connection ends, at any point of a message", async (fixture) => {
   const { exporter, peer } = fixture;
   const bytes = encodeMessage(pool);
   for (const length of [0, 1, 8, 20]) {
@@ -436,14 +436,14 @@ fixtureTest("a connection that is reset is over, wherever it was", async (fixtur
     const connection = await peer.connect(exporter.path);
     await peer.send(connection, [hello()]);
     if (length > 0) await peer.send(connection, [bytes.subarray(0, length)], ["memory file"]);
-    // What it was told is not read: so this resets the connection.
+    // Closing with unread data resets the connection.
     await peer.call("close", connection);
     assertCode(await fixture.ended(what), "peer-gone", length > 0 ? "in the middle of a message" : "", what);
   }
   await fixture.assertUndisturbed();
 });
 
-/** Connections one after another, and so many at once. */
+/** Numbers of successive connections by how they end, and of concurrent ones. */
 const connections = isLong ? { perEnd: 2500, atOnce: 500 } : { perEnd: 250, atOnce: 50 };
 
 const inAll = (4 * connections.perEnd).toLocaleString("en");
@@ -473,14 +473,14 @@ fixtureTest(`${inAll} connections, one after another, and ${connections.atOnce} 
   assert(Math.max(...left) < 50, difference(before, countResources()));
 });
 
-/** Memory of the peer's, as an exporter tells of it. */
+/** Memory of the peer, in the fields of an exporter's messages. */
 interface PeerMemory {
   readonly deviceUuid: Uint8Array<ArrayBuffer>;
   readonly exportData: Uint8Array<ArrayBuffer>;
   readonly event: Uint8Array<ArrayBuffer>;
 }
 
-/** What a false exporter may say that is true. */
+/** Valid messages of a false exporter. */
 class Truth {
   readonly #memory: PeerMemory;
 
@@ -488,7 +488,7 @@ class Truth {
     this.#memory = memory;
   }
 
-  /** With which one descriptor is to be sent. */
+  /** Must be sent with one descriptor. */
   pool(number = 1): Message {
     const { deviceUuid } = this.#memory;
     return { type: "pool", pool: number, kind: "device", deviceUuid, handle: undefined as never };
@@ -546,7 +546,7 @@ interface FalseConnection extends AsyncDisposable {
   readonly importer: Importer;
 }
 
-/** The peer listens, and says what is given behind its greeting, with the descriptors. */
+/** The peer listens, and sends these messages and descriptors after its greeting. */
 async function connectToFalse(
   { cuda, folder, peer }: Fixture,
   messages: readonly (Message | Uint8Array)[],
@@ -567,7 +567,7 @@ async function connectToFalse(
   };
 }
 
-/** How the connection ends, promptly unless milliseconds are given, as whoever looks at its offers is told. */
+/** Returns the error that an iteration of the offers ends with, promptly unless `milliseconds` is given. */
 async function endOf(importer: Importer, what: string, milliseconds?: number): Promise<unknown> {
   const ended = (async () => {
     for await (const _offer of importer);
@@ -643,7 +643,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
       [...all, truth.offer({ offer: 3, kind: "channel", name: "3" }), truth.channel({ offer: 3, readyEvents: [1, 9] })],
       "event 9 was not announced",
     ],
-    ["WITHDRAW of nothing", [...all, notice("withdraw", 9)], "offer 9 was not made"],
+    ["WITHDRAW of no offer", [...all, notice("withdraw", 9)], "offer 9 was not made"],
     ["WITHDRAW twice", [...all, notice("withdraw", 1), notice("withdraw", 1)], "offer 1 was not made"],
     ["FORGET of no pool", [...all, forget("pool", 9)], "pool 9 is forgotten and was not announced"],
     ["FORGET of no allocation", [...all, forget("allocation", 9)], "allocation 9 is forgotten and was not announced"],
@@ -655,7 +655,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
       "allocation 1 is forgotten while in use",
     ],
     ["FORGET of a channel's event", [...all, forget("event", 1)], "event 1 is forgotten while in use"],
-    ["EVENT_FREE of nothing", [...all, { type: "event-free", event: 1 }], "event 1 is freed and was not lent"],
+    ["EVENT_FREE of no event", [...all, { type: "event-free", event: 1 }], "event 1 is freed and was not lent"],
     ["FRAME without JOIN", [...all, frame({})], "offer 2 was not joined"],
     ["END without JOIN", [...all, notice("end", 2)], "offer 2 was not joined"],
     ["POOL without a descriptor", [...all, truth.pool(2)], "the descriptor that it declares did not come"],
@@ -669,18 +669,18 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     assertEquals(said.at(-1), "goodbye: bad-message", `${what}: ${said}`);
   }
   const isJoined: readonly Violation[] = [
-    ["FRAME in a slot that is not", [frame({ slot: 2 })], 'slot 2 of "ring" does not exist: it has 2'],
+    ["FRAME in a missing slot", [frame({ slot: 2 })], 'slot 2 of "ring" does not exist: it has 2'],
     ["FRAME that is too long", [frame({ byteLength: 33 })], 'a frame of "ring" has 33 bytes, and a slot 32'],
     ["FRAMEs in the wrong order", [frame({ sequence: 2 }), frame({ slot: 1 })], "comes after frame 2"],
     ["FRAME twice", [frame({}), frame({})], "comes after frame 1"],
     ["FRAME in a slot that was not released", [frame({}), frame({ sequence: 2 })], "was not released"],
     ["FRAME after END", [notice("end", 2), frame({})], 'frame 1 of "ring" comes after its end'],
     [
-      "FORGET of what is mapped",
+      "FORGET of mapped memory",
       [notice("withdraw", 1), forget("allocation", 1)],
       "allocation 1 is forgotten while in use",
     ],
-    ["FORGET of an event that is looked at", [notice("withdraw", 2), forget("event", 1)], "while in use"],
+    ["FORGET of an event that is polled", [notice("withdraw", 2), forget("event", 1)], "while in use"],
   ];
   for (const [what, messages, text] of isJoined) {
     await using false_ = await connectToFalse(fixture, all);
@@ -690,7 +690,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     await peer.receive(connection, "join");
     await peer.send(connection, messages);
     assertCode(await endOf(importer, what), "bad-message", text, what);
-    // What is mapped stays.
+    // Existing mappings stay.
     assertEquals((await buffer.read(Uint8Array)).length, 64);
     const rest = (async () => {
       for await (const slot of consumer) slot.release();
@@ -702,7 +702,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
   await fixture.assertUndisturbed();
 });
 
-fixtureTest("what is said of memory and is not so is told where it is mapped", async (fixture) => {
+fixtureTest("false data of memory are reported when it is mapped", async (fixture) => {
   const { folder, peer } = fixture;
   await peer.call("listen", `${folder}/false`);
   const truth = new Truth(await peer.call("memory"));
@@ -715,7 +715,7 @@ fixtureTest("what is said of memory and is not so is told where it is mapped", a
     await using false_ = await connectToFalse(fixture, [truth.pool(), ...offers], { descriptors: [descriptor] });
     const { importer } = false_;
     const offer = await importer.offer("true");
-    // Again and again: what fails must leave nothing.
+    // Repeatedly, because a failed mapping must leave nothing behind.
     for (let i = 0; i < 3; i++) {
       assertInstanceOf(await assertRejects(() => offer.map()), CudaError, descriptor);
     }
@@ -760,7 +760,7 @@ fixtureTest("what is said of memory and is not so is told where it is mapped", a
   await fixture.assertUndisturbed();
 });
 
-fixtureTest("an exporter that keeps no rule of the greeting, or is silent or slow, is left", async (fixture) => {
+fixtureTest("an exporter that violates the handshake, or is silent or slow, is disconnected", async (fixture) => {
   const { cuda, folder, peer } = fixture;
   await peer.call("listen", `${folder}/false`);
   const truth = new Truth(await peer.call("memory"));
@@ -797,9 +797,9 @@ fixtureTest("an exporter that keeps no rule of the greeting, or is silent or slo
     const connection = await peer.call<number>("accept");
     await peer.send(connection, [first]);
     assertCode(await assertRejects(() => within(connecting, what)), code, text, what);
-    const told = (await peer.receive(connection)).at(-1);
-    // Who said goodbye is told nothing.
-    assertEquals(told, what.startsWith("a farewell") ? "hello" : `goodbye: ${code}`, what);
+    const notified = (await peer.receive(connection)).at(-1);
+    // No goodbye is sent to a peer that sent one.
+    assertEquals(notified, what.startsWith("a farewell") ? "hello" : `goodbye: ${code}`, what);
     await peer.call("close", connection);
   }
   {
@@ -825,7 +825,7 @@ fixtureTest("an exporter that keeps no rule of the greeting, or is silent or slo
   await fixture.assertUndisturbed();
 });
 
-fixtureTest("what a peer may have is counted", async (fixture) => {
+fixtureTest("the resources of a peer are limited", async (fixture) => {
   const { cuda, exporter, folder, peer } = fixture;
   const uuid = parseUuid(cuda.device(0).uuid);
   const truth = new Truth(await peer.call("memory"));
@@ -835,7 +835,7 @@ fixtureTest("what a peer may have is counted", async (fixture) => {
     await peer.send(connection, [hello()]);
     const event: Message = { type: "event", event: 1, deviceUuid: uuid, handle: new Uint8Array(64) };
     const sending = peer.call("flood", connection, encodeMessage(event), { count, at: 8 });
-    const ended = await fixture.ended("events", patience);
+    const ended = await fixture.ended("events", longTimeout);
     assertCode(ended, "bad-message", "more than 65536 events are announced", "events");
     await sending;
     await peer.call("close", connection);
@@ -847,22 +847,22 @@ fixtureTest("what a peer may have is counted", async (fixture) => {
   ] as const;
   for (const [what, messages, message, text] of someOf(numbered, 2)) {
     await using false_ = await connectToFalse(fixture, messages, { descriptors: messages.length > 0 ? ["pool"] : [] });
-    const ended = endOf(false_.importer, what, patience);
-    // One of them is there already.
+    const ended = endOf(false_.importer, what, longTimeout);
+    // One of them exists already.
     await peer.call("flood", false_.connection, encodeMessage(message), { count, at: 8 });
     assertCode(await ended, "bad-message", text, what);
   }
   {
-    // An exporter that never hears the answers.
+    // An exporter that never reads the answers.
     await using false_ = await connectToFalse(fixture, [truth.pool(), truth.allocation()]);
-    const ended = endOf(false_.importer, "answers", patience);
+    const ended = endOf(false_.importer, "answers", longTimeout);
     const cycle = joined([encodeMessage(truth.offer()), encodeMessage(notice("withdraw", 1))]);
     await peer.call("flood", false_.connection, cycle, { count: 200_000 });
     assertCode(await ended, "bad-message", "the answers are not read", "answers");
   }
   {
     await using false_ = await connectToFalse(fixture, [], { descriptors: [] });
-    const ended = endOf(false_.importer, "pools", patience);
+    const ended = endOf(false_.importer, "pools", longTimeout);
     for (let number = 1; number <= 257; number++) await peer.send(false_.connection, [truth.pool(number)], ["pool"]);
     assertCode(await ended, "bad-message", "more than 256 pools are announced", "pools");
   }
@@ -885,70 +885,76 @@ function folderTest(name: string, body: (folder: string, cuda: Cuda) => Promise<
   });
 }
 
-folderTest("an exporter with no descriptor left says so, and goes on when it has some", async (folder, cuda) => {
-  const path = `${folder}/exporter`;
-  await using child = startScript("children/sharing/abuse_few_descriptors.ts", ["export", path], {
-    descriptorLimit: 100,
-  });
-  assertEquals(await child.nextLine(), "ready");
-  await using importer = await Importer.connect(cuda, path, { closeTimeout: 0 });
-  await using go = await UnixSocket.connect(`${path}.go`);
-  const useFirst = async (from: Importer) => {
-    const offer = await from.offer("first");
-    // Two at a time: the second is released with an event that the exporter has not opened yet.
-    using first = await offer.map();
-    using again = await offer.map();
-    for (const each of [first, again]) assertEquals((await each.read(Uint32Array))[0], 0x01010101);
-  };
-  assertEquals(await child.nextLine(), "offer: cudaErrorOperatingSystem");
-  assertEquals(await child.nextLine(), "one is left");
-  const refused = await assertRejects(() =>
-    within(Importer.connect(cuda, path), "The exporter cannot watch a process")
-  );
-  assertCode(refused, "peer-gone", "", "a peer that cannot be watched");
-  await useFirst(importer);
-  await go.send(Uint8Array.of(1));
-  assertEquals(await child.nextLine(), "full");
-  const connecting = Importer.connect(cuda, path, { closeTimeout: 0 });
-  await useFirst(importer);
-  await go.send(Uint8Array.of(1));
-  assertEquals(await child.nextLine(), "offer: nothing");
-  await using late = await within(connecting, "Who waited is not served");
-  for (const each of [importer, late]) {
-    await useFirst(each);
-    using second = await (await each.offer("second")).map();
-    assertEquals(second.byteLength, 16);
-  }
-});
+folderTest(
+  "an exporter without free descriptors fails with the reason, and continues once there are some",
+  async (folder, cuda) => {
+    const path = `${folder}/exporter`;
+    await using child = startScript("children/sharing/abuse_few_descriptors.ts", ["export", path], {
+      descriptorLimit: 100,
+    });
+    assertEquals(await child.nextLine(), "ready");
+    await using importer = await Importer.connect(cuda, path, { closeTimeout: 0 });
+    await using go = await UnixSocket.connect(`${path}.go`);
+    const useFirst = async (from: Importer) => {
+      const offer = await from.offer("first");
+      // Maps it twice: the second mapping is released with an event that the exporter has not opened yet.
+      using first = await offer.map();
+      using again = await offer.map();
+      for (const each of [first, again]) assertEquals((await each.read(Uint32Array))[0], 0x01010101);
+    };
+    assertEquals(await child.nextLine(), "offer: cudaErrorOperatingSystem");
+    assertEquals(await child.nextLine(), "one is left");
+    const refused = await assertRejects(() =>
+      within(Importer.connect(cuda, path), "The exporter cannot watch a process")
+    );
+    assertCode(refused, "peer-gone", "", "a peer that cannot be watched");
+    await useFirst(importer);
+    await go.send(Uint8Array.of(1));
+    assertEquals(await child.nextLine(), "full");
+    const connecting = Importer.connect(cuda, path, { closeTimeout: 0 });
+    await useFirst(importer);
+    await go.send(Uint8Array.of(1));
+    assertEquals(await child.nextLine(), "offer: nothing");
+    await using late = await within(connecting, "Who waited is not served");
+    for (const each of [importer, late]) {
+      await useFirst(each);
+      using second = await (await each.offer("second")).map();
+      assertEquals(second.byteLength, 16);
+    }
+  },
+);
 
-folderTest("an importer with no descriptor left says so, and others have what it cannot take", async (folder, cuda) => {
-  const ends: (SharingError | undefined)[] = [];
-  await using exporter = Exporter.listen(`${folder}/exporter`, {
-    onDisconnect: (_peer, error) => void ends.push(error),
-  });
-  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
-  using weights = pool.allocate(64);
-  exporter.offer("weights", weights);
-  await using child = startScript("children/sharing/abuse_few_descriptors.ts", ["import", exporter.path], {
-    descriptorLimit: 100,
-  });
-  assertStringIncludes((await child.nextLine())!, "map: cudaError");
-  assertEquals(await child.nextLine(), "connect: out-of-descriptors");
-  using another = cuda.device(0).createPool({ handleType: "posix-fd" });
-  using late = another.allocate(32);
-  exporter.offer("late", late);
-  assertEquals(await child.nextLine(), "another pool: out-of-descriptors");
-  assertEquals(await child.nextLine(), "after: 64 32");
-  assertEquals(await child.ended, 0, await child.errors());
-  await until(() => exporter.leases.length === 0 && ends.length === 2, "The leases or connections stay");
-  assertCode(ends[0], "peer-gone", "cannot open more descriptors", "the exporter is told");
-  assertEquals(ends[1], undefined);
-});
+folderTest(
+  "an importer without free descriptors fails with the reason, and other importers can map what it cannot",
+  async (folder, cuda) => {
+    const ends: (SharingError | undefined)[] = [];
+    await using exporter = Exporter.listen(`${folder}/exporter`, {
+      onDisconnect: (_peer, error) => void ends.push(error),
+    });
+    using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+    using weights = pool.allocate(64);
+    exporter.offer("weights", weights);
+    await using child = startScript("children/sharing/abuse_few_descriptors.ts", ["import", exporter.path], {
+      descriptorLimit: 100,
+    });
+    assertStringIncludes((await child.nextLine())!, "map: cudaError");
+    assertEquals(await child.nextLine(), "connect: out-of-descriptors");
+    using another = cuda.device(0).createPool({ handleType: "posix-fd" });
+    using late = another.allocate(32);
+    exporter.offer("late", late);
+    assertEquals(await child.nextLine(), "another pool: out-of-descriptors");
+    assertEquals(await child.nextLine(), "after: 64 32");
+    assertEquals(await child.ended, 0, await child.errors());
+    await until(() => exporter.leases.length === 0 && ends.length === 2, "The leases or connections stay");
+    assertCode(ends[0], "peer-gone", "cannot open more descriptors", "the exporter is notified");
+    assertEquals(ends[1], undefined);
+  },
+);
 
 const noOtherUser = process.geteuid!() === 0 ? undefined : "it takes root to become another user";
 
 folderTest(
-  "a process of a user that is not listed is not served, and one of a listed user is",
+  "a process of an unlisted user is not served, and one of a listed user is",
   async (folder, cuda) => {
     chmodSync(folder, 0o755);
     const ends: (SharingError | undefined)[] = [];
@@ -978,7 +984,7 @@ folderTest(
 );
 
 folderTest(
-  "an exporter of a user that is not listed is not used, and one of a listed user is",
+  "an exporter of an unlisted user is not used, and one of a listed user is",
   async (folder, cuda) => {
     chownSync(folder, 65_534, 65_534);
     const path = `${folder}/exporter`;

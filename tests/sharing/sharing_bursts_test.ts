@@ -55,7 +55,7 @@ async function withStream(body: (stream: MessageStream, far: UnixSocket) => Prom
   }
 }
 
-test("text of any length and with any character goes as it is", () => {
+test("metadata of any length and with any characters arrive unchanged", () => {
   for (let length = 1; length <= 85; length++) {
     for (const character of ["n", "\x01", "\x7f", "\x80", "é", "\uffff"]) {
       for (const position of [0, length >> 1, length - 1]) {
@@ -68,7 +68,7 @@ test("text of any length and with any character goes as it is", () => {
   }
 });
 
-leakTest("messages of all lengths arrive whole and in order, more of them than the socket holds", async () => {
+leakTest("messages of all lengths, more than the socket holds, arrive whole and in order", async () => {
   const messages = Array.from({ length: 400 }, (_, index) => {
     const length = index % 50 === 0 ? 32_000 - index : index * 7 % 300;
     return offerOf({ offer: index + 1, name: `offer ${index}`, metadata: JSON.stringify("m".repeat(length)) });
@@ -81,7 +81,7 @@ leakTest("messages of all lengths arrive whole and in order, more of them than t
   });
 }, { warmUp: warmUpSockets });
 
-leakTest("what makes a write of its own is written at once, and what does not when the run is over", async () => {
+leakTest("a message that fills a write is written immediately, and others when the run ends", async () => {
   await withStream(async (stream, far) => {
     const { fd, pidfd } = takeConnection(far);
     try {
@@ -100,7 +100,7 @@ leakTest("what makes a write of its own is written at once, and what does not wh
   });
 }, { warmUp: warmUpSockets });
 
-leakTest("who sends now and then, and is not answered, is not kept waiting for the next turn", async () => {
+leakTest("an occasional sender without answers is not delayed until the next turn", async () => {
   await withStream(async (stream, far) => {
     const { fd, pidfd } = takeConnection(far);
     const order: string[] = [];
@@ -108,7 +108,7 @@ leakTest("who sends now and then, and is not answered, is not kept waiting for t
       stream.start({ onMessage() {}, onDrain() {}, onEnd() {} });
       const room = new Uint8Array(4096);
       for (let count = 1; count <= 6; count++) {
-        // Nothing wakes the sender but its own timer.
+        // Only the sender's own timer wakes it.
         await new Promise((resolve) => setTimeout(resolve, 5));
         stream.send(offerOf({ name: `offer ${count}` }));
         const turn = nextTurn().then(() => order.push(`turn ${count}`));
@@ -125,7 +125,7 @@ leakTest("who sends now and then, and is not answered, is not kept waiting for t
   });
 }, { warmUp: warmUpSockets });
 
-leakTest("what is sent by one microtask after another arrives whole and in order", async () => {
+leakTest("messages sent in successive microtasks arrive whole and in order", async () => {
   await withStream(async (stream, far) => {
     const messages = Array.from({ length: 100 }, (_, index) => offerOf({ offer: index + 1, name: `offer ${index}` }));
     const expected = joined(messages);
@@ -139,7 +139,7 @@ leakTest("what is sent by one microtask after another arrives whole and in order
   });
 }, { warmUp: warmUpSockets });
 
-sharingTest("a thousand offers of one run ask the driver as often as forty", async ({
+sharingTest("a thousand offers of one run need no more driver calls than forty", async ({
   driver,
   pool,
   stream,
@@ -182,7 +182,7 @@ sharingTest("a thousand offers of one run ask the driver as often as forty", asy
   await peer.call("close", "one");
 });
 
-sharingTest("of a burst, the first offers are readable before what the stream is given behind them", async ({
+sharingTest("the first offers of a burst are readable before later work on the stream is done", async ({
   gpu,
   pool,
   stream,
@@ -203,7 +203,7 @@ sharingTest("of a burst, the first offers are readable before what the stream is
   gate.open();
   await mapping;
 
-  // A stream that goes within the run takes nothing with it.
+  // A stream that is disposed within the run does not affect the other offers.
   using other = gpu.createStream({ nonBlocking: true });
   for (let index = 0; index < 20; index++) {
     exporter.offer(`late ${index}`, buffer.subarray(index, index + 1), { stream: other });
@@ -219,7 +219,7 @@ sharingTest("of a burst, the first offers are readable before what the stream is
   await peer.call("close", "one");
 });
 
-sharingTest("a buffer that is freed takes all its offers back, in whatever order others have gone", async ({
+sharingTest("freeing a buffer withdraws all its offers, in whatever order others ended", async ({
   pool,
   stream,
   path,

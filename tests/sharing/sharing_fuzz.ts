@@ -1,7 +1,7 @@
 /**
- * Streams of messages that keep no rule, each through the parser and into a live end of sharing: half of them into an
- * exporter, half into importers. Nothing may come of them but errors of their types; who does everything right goes on
- * beside them; and when their process has ended, everything is as before.
+ * Sends streams of invalid messages through the parser and into a live end of sharing: half of them into an exporter,
+ * half into importers. They must cause nothing but typed errors, must not disturb a well-behaved bystander, and must
+ * leave no resources once their process has ended.
  *
  * deno run --allow-all --v8-flags=--expose-gc tests/sharing/sharing_fuzz.ts --streams 200000 --seed 1
  *
@@ -20,50 +20,50 @@ import { startScript } from "../support/child_process.ts";
 import { countResources, difference, type Resources } from "../support/resources.ts";
 import { isLegal } from "./protocol/mutations.ts";
 
-/** Options of `fuzz`. */
+/** The options of `fuzz`. */
 export interface FuzzOptions {
   readonly streams: number;
-  /** Of the first stream; each has the next. */
+  /** Seed of the first stream. Each further stream has the next seed. */
   readonly seed: number;
 }
 
-/** What has come of the streams. */
+/** The results of the streams. */
 export interface FuzzSummary {
-  /** How connections to the exporter ended: how many by the code of their error, or "goodbye". */
+  /** Number of connections to the exporter by their end: the code of their error, or "goodbye". */
   readonly exporter: ReadonlyMap<string, number>;
-  /** How connections of importers ended, and what they could not do. */
+  /** Number of ends of importers' connections, and of failed uses of offers, by code. */
   readonly importer: ReadonlyMap<string, number>;
-  /** The numbers of sessions that broke no rule and had to end with "goodbye". */
+  /** Numbers of valid sessions, which must end with "goodbye". */
   readonly legal: { readonly exporter: number; readonly importer: number };
-  /** Frames that went to somebody else beside. */
+  /** Number of frames sent to the bystander meanwhile. */
   readonly frames: number;
   readonly seconds: number;
-  /** MiB of the heap in use after the first batch of streams, and in the end: with garbage, unless gc is exposed. */
+  /** MiB of the heap in use after the first batch of streams, and at the end. Includes garbage unless gc is exposed. */
   readonly megabytes: readonly [early: number, late: number];
 }
 
-/** The number of streams for which one pair of processes is started; half of them go to the exporter. */
+/** Number of streams for which one pair of processes is started. Half of them go to the exporter. */
 const batchSize = 1000;
-/** What a runtime makes when something is first needed, and keeps, it makes in these. */
+/** In these batches a runtime creates what it creates on first use and keeps. */
 const warmUpBatches = 3;
 const warmUpSize = 100;
-/** Milliseconds in which everything that an ended process had must be given back. */
+/** Milliseconds in which all resources of an ended process must be released. */
 const promptly = 1000;
 /** Milliseconds for a batch. */
-const batchPatience = 60_000;
-/** Milliseconds for a slot, beside processes that do nothing but send. */
-const framePatience = 10_000;
-/** Importers at once. */
+const batchTimeout = 60_000;
+/** Milliseconds to wait for a slot, beside processes that send without pause. */
+const frameTimeout = 10_000;
+/** Number of concurrent importers. */
 const importers = 8;
 /**
- * The number of mappings that the test's process may have between batches: those of its pools, of the events in its own
- * use, and of those that the bystander lends it at a time.
+ * Limit on the mappings of the test's process between batches: those of its pools, of its own events, and of the events
+ * that the bystander lends it at a time.
  */
 const maximumMappings = 64;
-/** Milliseconds from one frame of those who do everything right to the next. */
+/** Milliseconds between two frames to the bystander. */
 const framePause = 10;
 
-/** Sends as many streams, and fails on whatever should not come of them. */
+/** Sends the streams, and throws on any unexpected outcome. */
 export async function fuzz({ streams, seed }: FuzzOptions): Promise<FuzzSummary> {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
@@ -100,9 +100,9 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   if (await bystander.nextLine() !== "ready") throw new Error(await bystander.errors());
 
   let frame = 0;
-  /** Sends a frame to who does everything right, and one to who does nothing right. */
+  /** Sends a frame to the bystander, and one to the fuzzers. */
   async function sendFrames(): Promise<void> {
-    const signal = AbortSignal.timeout(framePatience);
+    const signal = AbortSignal.timeout(frameTimeout);
     for (const channel of [frames, dropping]) {
       using slot = channel === frames || channel.freeSlots > 0 ? await channel.reserve({ signal }) : undefined;
       if (slot === undefined) continue;
@@ -110,7 +110,7 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
       channel.send(slot, { metadata: frame });
     }
   }
-  /** Those who do everything right are served, and whoever has ended has nothing left. */
+  /** Checks that the bystander is served, and that ended processes hold nothing. */
   async function checkRest(): Promise<void> {
     await sendFrames();
     await until(() => frames.freeSlots === 4, "A frame was not released");
@@ -144,7 +144,7 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
       }
     })();
     try {
-      await within(batchPatience, [
+      await within(batchTimeout, [
         fuzzExporter(exporter.path, { seed: first, streams: half }),
         fuzzImporter(`${folder}/false`, {
           cuda,
@@ -183,14 +183,14 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   return { ...outcomes, legal, frames: frames.sent, seconds, megabytes: [early, usedMegabytes()] };
 }
 
-/** Half of the streams go to the exporter. */
+/** Sends half of the streams to the exporter. */
 async function fuzzExporter(path: string, { seed, streams }: FuzzOptions): Promise<void> {
   await using child = startFuzzer("importer", path, { seed, streams });
   if (await child.nextLine() !== "done") throw new Error(await child.errors());
   await child.ended;
 }
 
-/** Half of the streams come to importers, several at once. */
+/** Receives half of the streams in several concurrent importers. */
 async function fuzzImporter(
   path: string,
   { cuda, seed, streams, onError }: FuzzOptions & { cuda: Cuda; onError: (error: unknown) => void },
@@ -211,7 +211,7 @@ function startFuzzer(mode: "importer" | "exporter", path: string, { seed, stream
   return startScript("children/sharing/abuse_fuzzer.ts", [mode, path, String(seed), String(streams)], { permissions });
 }
 
-/** Connects, uses whatever is offered, and leaves when the connection is at its end. */
+/** Connects, uses every offer, and disconnects when the connection ends. */
 async function useOnce(cuda: Cuda, path: string, onError: (error: unknown) => void): Promise<void> {
   let importer: Importer;
   try {
@@ -250,7 +250,7 @@ async function use(importer: Importer, offer: RemoteOffer): Promise<void> {
 
 function count(outcomes: Map<string, number>, error: unknown): void {
   const isTyped = error === undefined || error instanceof SharingError || error instanceof CudaError;
-  if (!isTyped) throw new Error("An error has another type than those of sharing", { cause: error });
+  if (!isTyped) throw new Error("An error is neither a SharingError nor a CudaError", { cause: error });
   const code = error === undefined ? "goodbye" : (error as SharingError | CudaError).code;
   outcomes.set(code, (outcomes.get(code) ?? 0) + 1);
 }
@@ -263,7 +263,7 @@ async function within(milliseconds: number, promises: readonly Promise<void>[]):
   await Promise.race([Promise.all(promises), late]).finally(() => clearTimeout(timer));
 }
 
-/** All that is no mapping. */
+/** Counts all resources except mappings. */
 function descriptors(): Resources {
   return new Map([...countResources()].filter(([kind]) => kind !== "mapping"));
 }
@@ -293,6 +293,8 @@ if (import.meta.main) {
   const list = (outcomes: ReadonlyMap<string, number>) => [...outcomes].map(([code, n]) => `${code} ${n}`).join(", ");
   console.log(
     `${streams} streams from seed ${seed} on in ${seconds.toFixed(1)} s; exporter: ${list(exporter)}; ` +
-      `importers: ${list(importer)}; ${frames} frames beside; ${early} MiB of the heap early, ${late} MiB late`,
+      `importers: ${
+        list(importer)
+      }; ${frames} frames to the bystander; ${early} MiB of the heap early, ${late} MiB late`,
   );
 }

@@ -3,15 +3,15 @@ import process from "node:process";
 import { fuzz } from "./sharing_fuzz.ts";
 import { isLong, test } from "../support/test.ts";
 
-/** With fewer not every code comes. */
+/** Fewer streams do not cause every error code. */
 const streamsForAllCodes = 2000;
-/** More may be asked for, from another seed on. */
+/** Environment variables can set more streams and another first seed. */
 const streams = Math.max(isLong ? streamsForAllCodes : 300, Number(process.env.POOLPASS_FUZZ_STREAMS ?? 0));
 const seed = Number(process.env.POOLPASS_FUZZ_SEED ?? 1);
 
-test(`${streams} streams that keep no rule, from seed ${seed} on, cost errors of their types and nothing else`, async () => {
+test(`${streams} invalid streams from seed ${seed} on cause only typed errors`, async () => {
   const { exporter, importer, legal, frames } = await fuzz({ streams, seed });
-  // Each has ended once; what importers could not use of what was offered comes beside.
+  // Each connection has ended once. Failed uses of offers are counted in addition.
   assertEquals(exporter.values().reduce((sum, count) => sum + count, 0), streams / 2);
   assert(importer.values().reduce((sum, count) => sum + count, 0) >= streams / 2);
   for (const [end, outcomes] of [["exporter", exporter], ["importer", importer]] as const) {

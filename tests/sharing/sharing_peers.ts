@@ -1,6 +1,5 @@
 /**
- * Tests of sharing between processes: an exporter or an importer of the test's own, and other processes that do what they
- * are told.
+ * Tests of sharing between processes: an exporter or importer in the test, and other processes that execute its calls.
  *
  * @module
  */
@@ -24,30 +23,30 @@ import { leakTest } from "../support/resources.ts";
 import { Gate } from "../support/gate.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 
-/** Milliseconds after its cause in which a fault must have been noticed. */
+/** Milliseconds in which a fault must be noticed. */
 const promptly = 1000;
-/** Milliseconds in which what has nothing to wait for must have happened, on a machine that has much to do. */
-const patience = 20_000;
+/** Milliseconds in which unblocked work must be done, even on a busy machine. */
+const answerTimeout = 20_000;
 
-/** Another process, and what can be called there. */
+/** Another process, whose functions can be called. */
 export interface CalledPeer<Calls extends Record<keyof Calls, (...args: never[]) => unknown>> extends AsyncDisposable {
   readonly pid: number;
-  /** Calls a function of it. What that throws is thrown as a `PeerError`. */
+  /** Calls one of its functions. An error there is thrown here as a `PeerError`. */
   call<Name extends keyof Calls>(
     name: Name,
     ...args: Parameters<Calls[Name]>
   ): Promise<Awaited<ReturnType<Calls[Name]>>>;
-  /** Sends a signal; one that ends it has done so when this resolves. */
+  /** Sends a signal. If the signal kills the process, resolves when the process has ended. */
   kill(signal?: "SIGKILL" | "SIGSTOP" | "SIGCONT"): Promise<void>;
 }
 
-/** Another process: `children/sharing/sharing_peer.ts`. */
+/** A process that runs `children/sharing/sharing_peer.ts`. */
 export type SharingPeer = CalledPeer<PeerCalls>;
 
-/** What was thrown in another process. */
+/** An error that was thrown in another process. */
 export class PeerError extends Error {
   readonly code: string | undefined;
-  /** The class that it was of there. */
+  /** The name of the error's class there. */
   readonly thrown: string;
 
   constructor({ name, code, message }: PeerFailure) {
@@ -57,31 +56,31 @@ export class PeerError extends Error {
   }
 }
 
-/** What a test begins with. */
+/** The objects that a test starts with. */
 export interface Fixture {
   readonly cuda: Cuda;
   readonly gpu: CudaDevice;
   readonly driver: Driver;
-  /** Opens the driver another time. */
+  /** Opens another driver of the same kind. */
   openDriver(): Driver;
-  /** Created non-blocking. */
+  /** A non-blocking stream. */
   readonly stream: CudaStream;
-  /** Of the device, to be shared. */
+  /** A shareable pool of the device. */
   readonly pool: MemoryPool;
   readonly gate: Gate;
-  /** Where an exporter may listen. */
+  /** A path for an exporter's socket. */
   readonly path: string;
   /** Starts another process, which ends with the test. */
   start(options?: PeerOptions): Promise<SharingPeer>;
 }
 
-/** Options of `Fixture.start`. */
+/** The options of `Fixture.start`. */
 export interface PeerOptions extends StartOptions {
-  /** Whether it opens the devices that its environment says. */
+  /** Whether it opens the devices that its environment selects. */
   readonly byEnvironment?: boolean;
 }
 
-/** What cannot be used as a stream, with the errors that say so; what was made for it goes with `made`. */
+/** Values that cannot be used as a stream, with the expected errors. The caller must dispose of `made`. */
 export function unusableStreams(
   { gpu, openDriver }: Fixture,
   made: DisposableStack,
@@ -96,17 +95,15 @@ export function unusableStreams(
   ];
 }
 
-/** What a test is like. */
+/** The requirements of a test. */
 export interface SharingTestOptions {
-  /** Whether it can be arranged on the software device alone. */
+  /** Whether the test needs the software device. */
   readonly softwareOnly?: boolean;
-  /** Devices; 1 unless given. */
+  /** Number of devices, by default 1. */
   readonly devices?: number;
 }
 
-/**
- * A test on each driver, of which nothing may be left afterwards: descriptors, mappings, processes, or memory of its pool.
- */
+/** Declares a test on each driver. Fails if it leaves descriptors, mappings, processes or memory of its pool behind. */
 export function sharingTest(
   name: string,
   body: (fixture: Fixture) => Promise<void>,
@@ -124,7 +121,7 @@ export function sharingTest(
 
 const warmedUp = new Map<string, Promise<void>>();
 
-/** What a first connection makes once and keeps is made before anything is counted. */
+/** Creates what a first connection creates once and keeps, before anything is counted. */
 function warmUp(driver: DriverUnderTest): Promise<void> {
   let promise = warmedUp.get(driver.name);
   if (promise === undefined) {
@@ -176,8 +173,8 @@ async function withFixture(driverUnderTest: DriverUnderTest, body: (fixture: Fix
         peers.use(await startPeer(driverUnderTest.name, `${folder}/peer${started++}`, options ?? {})),
     });
     await stream.finished();
-    // The end of a process that was killed is seen soon, not at once: its memory stays as long.
-    await soon(() => pool.usage().used === 0, "memory of the pool is given back");
+    // The end of a killed process is noticed soon, not immediately, and its memory is held until then.
+    await soon(() => pool.usage().used === 0, "memory of the pool is freed");
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -193,7 +190,7 @@ async function startPeer(
   const child = stack.use(
     startScript("children/sharing/sharing_peer.ts", [byEnvironment ? "open" : driver, path], options),
   );
-  const socket = stack.use(await listener.accept({ signal: AbortSignal.timeout(patience) }));
+  const socket = stack.use(await listener.accept({ signal: AbortSignal.timeout(answerTimeout) }));
   const pending = new Map<number, { resolve(result: unknown): void; reject(error: unknown): void }>();
   const listening = listen();
   const kept = stack.move();
@@ -233,7 +230,7 @@ async function startPeer(
   };
 }
 
-/** Resolves when something is so; fails where that takes longer than a second. */
+/** Resolves when a condition holds; fails if that takes longer than a second. */
 export async function soon(isSo: () => boolean, what: string): Promise<void> {
   const signal = AbortSignal.timeout(promptly);
   await waitUntil(isSo, { signal }).catch(() => {
@@ -241,7 +238,7 @@ export async function soon(isSo: () => boolean, what: string): Promise<void> {
   });
 }
 
-/** Fails unless a promise rejects with an error of sharing, here or in another process, within a second from now. */
+/** Fails unless a promise rejects within a second with a SharingError, thrown here or in another process. */
 export async function assertFailsSoon(promise: Promise<unknown>, code: SharingErrorCode, text = ""): Promise<void> {
   const error = await assertRejects(() => withinASecond(promise));
   if (!(error instanceof PeerError)) assertInstanceOf(error, SharingError);
@@ -250,7 +247,7 @@ export async function assertFailsSoon(promise: Promise<unknown>, code: SharingEr
   assertStringIncludes(message, text);
 }
 
-/** What a promise resolves with; fails where that takes longer than a second from now. */
+/** Resolves like the promise; fails if that takes longer than a second from now. */
 export async function withinASecond<T>(promise: Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {

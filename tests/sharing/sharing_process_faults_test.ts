@@ -8,28 +8,28 @@ import { Importer } from "../../src/sharing/importer/importer.ts";
 import type { Peer } from "../../src/sharing/transport/unix_socket.ts";
 import { assertFailsSoon, PeerError, type SharingPeer, sharingTest, soon } from "./sharing_peers.ts";
 
-/** Bytes. */
+/** In bytes. */
 const size = 4096;
 
 function uniform(byte: number, length: number = size): Uint8Array {
   return new Uint8Array(length).fill(byte);
 }
 
-/** Who has left, and with what error's code. */
+/** The peers that have left, with the codes of their errors. */
 class Departures {
   readonly #seen: [number, string | undefined][] = [];
   readonly onDisconnect = ({ pid }: Peer, error: SharingError | undefined): void => {
     this.#seen.push([pid, error?.code]);
   };
 
-  /** Resolves when a process has left with an error. */
+  /** Resolves when a process has left with an error of this code. */
   until(pid: number, code: string | undefined): Promise<void> {
     const isSo = () => this.#seen.some((seen) => seen[0] === pid && seen[1] === code);
     return soon(isSo, `process ${pid} leaves (${code}); it was ${JSON.stringify(this.#seen)}`);
   }
 }
 
-/** An importer of another process that goes on whatever happens to its neighbours. */
+/** Starts an importer in another process, which must not be affected by faults of other processes. */
 async function startNeighbour(start: () => Promise<SharingPeer>, path: string, name: string): Promise<SharingPeer> {
   const peer = await start();
   await peer.call("connect", "neighbour", path);
@@ -47,7 +47,7 @@ async function leave(peer: SharingPeer): Promise<void> {
   await peer.call("close", "neighbour");
 }
 
-sharingTest("an exporter is killed: who has mapped reads on and frees, who waits is told", async ({
+sharingTest("an exporter is killed: importers with mappings can read and free them, and waits fail", async ({
   cuda,
   gpu,
   stream,
@@ -79,7 +79,7 @@ sharingTest("an exporter is killed: who has mapped reads on and frees, who waits
     new Promise((resolve) => offer.recalled.addEventListener("abort", resolve)),
     other.call("recalled", "ready"),
   ];
-  // Once it is seen that both are about to be mapped, all of them wait.
+  // Once both mappings are pending, all the waits are in progress.
   while ((await exporter.call("leases")).filter(([name]) => name === "pending").length < 2);
   for (const wait of waits) wait.catch(() => {});
   await exporter.kill();
@@ -95,11 +95,11 @@ sharingTest("an exporter is killed: who has mapped reads on and frees, who waits
   await other.call("free", "ready");
   await Promise.all([importer[Symbol.asyncDispose](), other.call("close", "one")]);
   await gpu.finished();
-  // The path is free for the next.
+  // The path is free for another exporter.
   await using _next = Exporter.listen(path);
 });
 
-sharingTest("an importer is killed while it holds memory, and while its release is under way", async ({
+sharingTest("an importer is killed while it holds memory, and while its release is pending", async ({
   pool,
   stream,
   path,
@@ -129,7 +129,7 @@ sharingTest("an importer is killed while it holds memory, and while its release 
   const { used } = pool.usage();
   assert(used > 0);
   await victim.kill();
-  await soon(() => statesOfVictim().length === 0, "nothing is held by the dead");
+  await soon(() => statesOfVictim().length === 0, "dead importers hold nothing");
   await departures.until(victim.pid, "peer-gone");
   await Promise.all(offers.slice(0, 2).map((offer) => offer.ended({ signal: AbortSignal.timeout(1000) })));
   await stream.finished();
@@ -150,17 +150,17 @@ sharingTest("importers are killed in the middle of the handshake", async ({ pool
   const [neighbour, ...victims] = await Promise.all([startNeighbour(start, path, "buffer"), start(), start()]);
   await victims[0]!.call("say", path, new Uint8Array());
   await victims[0]!.call("say", path, hello.subarray(0, 11));
-  // This one says all, and is killed before it hears anything.
+  // This one sends all its messages, and is killed before it receives any.
   await victims[1]!.call("say", path, hello);
   await Promise.all(victims.map((victim) => victim.kill()));
   for (const victim of victims) await departures.until(victim.pid, "peer-gone");
-  await soon(() => exporter.importers.length === 1, "the dead are gone");
+  await soon(() => exporter.importers.length === 1, "the dead importers are removed");
   await assertUndisturbed(neighbour, 5);
   await leave(neighbour);
   await soon(() => exporter.leases.length === 0, "nothing is held");
 });
 
-sharingTest("an importer is stopped: others go on, and it lets go once it is continued, or killed", async ({
+sharingTest("an importer is stopped: others continue, and it releases memory once it is continued, or killed", async ({
   pool,
   stream,
   path,
@@ -181,7 +181,7 @@ sharingTest("an importer is stopped: others go on, and it lets go once it is con
     await stopped.kill("SIGSTOP");
     const freeing = assertFreed(stopped, end);
     buffer.free();
-    // More than a socket takes is told meanwhile.
+    // Meanwhile the exporter sends more than a socket can hold.
     for (let index = 0; index < 200; index++) {
       exporter.offer(`more ${index}`, shared.subarray(index, index + 1), { metadata: "x".repeat(4000) });
     }
@@ -199,14 +199,14 @@ sharingTest("an importer is stopped: others go on, and it lets go once it is con
   await soon(() => exporter.leases.length === 0, "nothing is held");
 });
 
-/** It is asked to free what it holds while it is stopped. */
+/** Asserts that a buffer is freed whose release was requested while the importer was stopped. */
 async function assertFreed(stopped: SharingPeer, end: "SIGCONT" | "SIGKILL"): Promise<void> {
   const freeing = stopped.call("free", "buffer");
   if (end === "SIGCONT") await freeing;
   else await assertRejects(() => freeing, Error, "The process has ended");
 }
 
-sharingTest("an importer is killed, and a child of its own keeps its socket open", async ({
+sharingTest("an importer is killed, while a child process of it keeps its socket open", async ({
   pool,
   stream,
   path,
@@ -256,7 +256,7 @@ sharingTest("the device of an offer is not visible to an importer", async ({ cud
   await blind.call("close", "one");
 }, { devices: 2 });
 
-sharingTest("there is no memory left, on either side", async ({ gpu, stream, path, start }) => {
+sharingTest("either side has no memory left", async ({ gpu, stream, path, start }) => {
   await using exporter = Exporter.listen(path);
   using pool = gpu.createPool({ handleType: "posix-fd", maxSize: 2 ** 26 });
   using buffer = pool.allocate(2 ** 21, stream);
@@ -274,7 +274,7 @@ sharingTest("there is no memory left, on either side", async ({ gpu, stream, pat
   await poor.call("exhaust");
   const error = await assertRejects(() => poor.call("map", "one", "buffer"), PeerError);
   assertEquals(error.code, "cudaErrorMemoryAllocation");
-  await soon(() => exporter.leases.length === 1, "what could not be mapped is not held");
+  await soon(() => exporter.leases.length === 1, "failed mappings are not held");
   await poor.call("recover");
   await poor.call("map", "one", "buffer");
   assertEquals(await poor.call("read", "buffer", 2 ** 21 - 1, 1), uniform(1, 1));
@@ -285,7 +285,7 @@ sharingTest("there is no memory left, on either side", async ({ gpu, stream, pat
   await offer.ended();
 }, { softwareOnly: true });
 
-sharingTest("an exporter lies about a size, and gives the pointer of another pool", async ({
+sharingTest("an exporter sends a wrong size, and the pointer of another pool", async ({
   cuda,
   path,
   start,
@@ -297,7 +297,7 @@ sharingTest("an exporter lies about a size, and gives the pointer of another poo
   await assertFailsSoon(long!.map(), "size-mismatch", `Cannot import a buffer of ${2 ** 40} bytes`);
   const error = await assertRejects(() => foreign!.map(), CudaError);
   assertEquals(error.code, "cudaErrorInvalidValue");
-  // Neither costs anything else.
+  // Neither affects anything else.
   assert(importer.isConnected);
   const buffer = await honest!.map();
   assertEquals(await buffer.read(Uint8Array), uniform(7));
@@ -305,7 +305,7 @@ sharingTest("an exporter lies about a size, and gives the pointer of another poo
   await liar.kill();
 });
 
-sharingTest("another program takes the place of an exporter's socket", async ({ cuda, pool, stream, path, start }) => {
+sharingTest("another program replaces an exporter's socket", async ({ cuda, pool, stream, path, start }) => {
   const usurper = await start({ permissions: ["--allow-ffi", "--allow-write"] });
   await using exporter = Exporter.listen(path);
   using buffer = pool.allocate(size, stream);
@@ -314,7 +314,7 @@ sharingTest("another program takes the place of an exporter's socket", async ({ 
   const neighbour = await startNeighbour(start, path, "buffer");
   await usurper.call("usurp", path, new TextEncoder().encode("220 mail.example ESMTP ready, and glad of it\r\n"));
   await assertFailsSoon(Importer.connect(cuda, path), "bad-message");
-  // Who was connected goes on, with what is offered now too.
+  // Connected importers continue, and receive new offers.
   exporter.offer("late", buffer.subarray(0, 8));
   assertEquals((await neighbour.call("offer", "neighbour", "late")).byteLength, 8);
   await assertUndisturbed(neighbour, 2);
@@ -339,7 +339,7 @@ sharingTest("an exporter's device faults while importers wait for its work", asy
   while ((await exporter.call("leases")).length < 2);
   mapping.catch(() => {});
   await exporter.call("release");
-  // The driver tells of a fault in its own time.
+  // The driver reports a fault some time later.
   const error = await assertRejects(() => exporter.call("finished"), PeerError);
   assertEquals(error.thrown, "CudaError");
   await assertFailsSoon(mapping, "peer-gone", "the exporter has lost its device");
@@ -347,7 +347,7 @@ sharingTest("an exporter's device faults while importers wait for its work", asy
   assertEquals(await buffer.read(Uint8Array), uniform(3));
   buffer.free();
   await stream.finished();
-  // Who comes later must not wait either.
+  // A later importer must not wait either.
   const late = Importer.connect(cuda, path).then((late) =>
     using(late, () => late.offer("pending").then((p) => p.map()))
   );
@@ -373,7 +373,7 @@ sharingTest("an importer's device faults while it holds memory", async ({ pool, 
   assert(performance.now() - begin < 1000);
   buffer.free();
   const stateOf = ({ pid }: SharingPeer) => exporter.leases.find(({ peer }) => peer.pid === pid)?.state;
-  await soon(() => stateOf(victim) === "quarantined", "the importer has left, and still has it mapped");
+  await soon(() => stateOf(victim) === "quarantined", "the importer has left, but still maps the buffer");
   assertEquals(stateOf(neighbour), "held");
   await assertUndisturbed(neighbour, 3);
   await victim.kill();

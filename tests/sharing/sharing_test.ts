@@ -8,14 +8,14 @@ import type { JsonValue } from "../../src/sharing/protocol/metadata.ts";
 import { UnixListener } from "../../src/sharing/transport/unix_listener.ts";
 import { assertFailsSoon, PeerError, sharingTest, soon, unusableStreams } from "./sharing_peers.ts";
 
-/** Bytes. */
+/** In bytes. */
 const size = 4096;
 
 function uniform(byte: number, length: number = size): Uint8Array {
   return new Uint8Array(length).fill(byte);
 }
 
-sharingTest("what is offered comes by name and as an iterator, with what is said of it", async ({
+sharingTest("offers are found by name and by iteration, with their metadata", async ({
   gpu,
   pool,
   stream,
@@ -99,7 +99,7 @@ sharingTest("a thousand parts of an allocation cost one export and one import", 
   await soon(() => exporter.leases.length === count + 2, "all are held");
   await peer.call("freeMany", "part ", count);
   await peer.call("free", "whole", "again");
-  // Still mapped, by the last.
+  // The last mapping keeps the allocation mapped.
   assertEquals((await peer.call("read", "and again", 7 * 256, 1))[0], 7);
   await soon(() => exporter.leases.length === 1, "the others are released");
   await peer.call("free", "and again");
@@ -109,7 +109,7 @@ sharingTest("a thousand parts of an allocation cost one export and one import", 
   await peer.call("close", "one");
 });
 
-sharingTest("a whole pool is offered, and what it holds is mapped by data that come beside", async ({
+sharingTest("a whole pool is offered, and its memory is mapped by export data sent separately", async ({
   pool,
   stream,
   path,
@@ -136,7 +136,7 @@ sharingTest("a whole pool is offered, and what it holds is mapped by data that c
   await peer.call("close", "one");
 });
 
-sharingTest("sixteen importers at once hold what one exporter has, until each has let go", async ({
+sharingTest("sixteen concurrent importers hold an exporter's memory until each releases it", async ({
   pool,
   stream,
   path,
@@ -166,7 +166,7 @@ sharingTest("sixteen importers at once hold what one exporter has, until each ha
   await soon(() => exporter.importers.length === 0, "all have left");
 });
 
-sharingTest("memory that is freed while it is held stays, and who holds it can be seen", async ({
+sharingTest("memory freed while it is held stays allocated, and its holders are listed", async ({
   pool,
   stream,
   path,
@@ -193,7 +193,7 @@ sharingTest("memory that is freed while it is held stays, and who holds it can b
   assertEquals(exporter.leases.map(({ state }) => state), ["held"]);
   assert(pool.usage().used > size);
   assertEquals(await peer.call("read", "buffer", 0, size), uniform(5));
-  // The name is free, and means something else.
+  // The name is free, and can be used for another buffer.
   exporter.offer("buffer", next);
   await peer.call("map", "one", "buffer", "new");
   assertEquals(await peer.call("read", "new", 0, size), uniform(6));
@@ -205,7 +205,7 @@ sharingTest("memory that is freed while it is held stays, and who holds it can b
   await peer.call("close", "one");
 });
 
-sharingTest("memory that is released in a stream's order is back when the stream has got there", async ({
+sharingTest("memory released in a stream's order is free when the stream reaches the release", async ({
   pool,
   stream,
   path,
@@ -223,7 +223,7 @@ sharingTest("memory that is released in a stream's order is back when the stream
   await peer.call("free", "buffer");
   await soon(() => exporter.leases[0]?.state === "releasing", "it is being released");
   buffer.free();
-  // What is allocated meanwhile must not be the memory that is about to be copied.
+  // New allocations meanwhile must not get the memory that is about to be copied.
   using next = pool.allocate(size, stream);
   next.fill(6);
   await stream.finished();
@@ -239,7 +239,7 @@ sharingTest("memory that is released in a stream's order is back when the stream
 });
 
 sharingTest(
-  "nobody reads what an exporter's stream has not written yet",
+  "no importer reads memory that an exporter's stream has not yet written",
   async ({ pool, stream, gate, path, start }) => {
     const peer = await start();
     await using exporter = Exporter.listen(path);
@@ -265,7 +265,7 @@ sharingTest(
   },
 );
 
-sharingTest("what another device's stream writes is offered once it is written", async ({
+sharingTest("memory written by another device's stream is offered after the write", async ({
   cuda,
   pool,
   path,
@@ -286,7 +286,7 @@ sharingTest("what another device's stream writes is offered once it is written",
   await peer.call("close", "one");
 }, { devices: 2 });
 
-sharingTest("a pool in host memory is shared like any other", async ({ cuda, gpu, stream, path, start }) => {
+sharingTest("a pool in host memory is shared like any other pool", async ({ cuda, gpu, stream, path, start }) => {
   const peer = await start();
   await using exporter = Exporter.listen(path);
   using pool = cuda.createHostPool({ numaNode: 0, handleType: "posix-fd" });
@@ -309,7 +309,7 @@ sharingTest("a pool in host memory is shared like any other", async ({ cuda, gpu
 });
 
 sharingTest(
-  "who holds memory is asked to let go, and cut off if it does not",
+  "holders of memory are asked to release it, and cut off if they do not",
   async ({ pool, stream, path, start }) => {
     const [kind, stubborn] = await Promise.all([start(), start()]);
     const gone: [number, string | undefined][] = [];
@@ -344,7 +344,7 @@ sharingTest(
     assertEquals(gone, [[stubborn.pid, "cut-off"]]);
     assertEquals(exporter.leases.map(({ peer, state }) => [peer.pid, state]), [[stubborn.pid, "quarantined"]]);
     await assertFailsSoon(stubborn.call("offer", "one", "never"), "cut-off", "did not release");
-    // It still reads, and nobody gets the memory.
+    // The holder can still read, and nobody else gets the memory.
     using next = pool.allocate(size, stream);
     next.fill(8);
     await stream.finished();
@@ -358,7 +358,7 @@ sharingTest(
   },
 );
 
-sharingTest("what is withdrawn cannot be mapped, and who has it keeps it", async ({ pool, stream, path, start }) => {
+sharingTest("a withdrawn offer cannot be mapped, but existing mappings stay", async ({ pool, stream, path, start }) => {
   const peer = await start();
   await using exporter = Exporter.listen(path);
   using buffer = pool.allocate(size, stream);
@@ -392,7 +392,7 @@ sharingTest("waits end with the reason of the signal that aborts them", async ({
   assert(await peer.call("aborts", "offer", "one", "never"));
   assert(await peer.call("aborts", "drained offers", "one", "never"));
   {
-    // It lets connect, and says nothing.
+    // It accepts connections, and sends nothing.
     await using silent = UnixListener.listen(`${path} of nobody`);
     assert(await peer.call("aborts", "connect", "one", silent.path));
   }
@@ -404,7 +404,7 @@ sharingTest("waits end with the reason of the signal that aborts them", async ({
   await peer.call("close", "one");
 });
 
-sharingTest("an exporter that is disposed ends what waits for it, and cuts off who does not let go", async ({
+sharingTest("disposing an exporter ends waits for it, and cuts off holders that do not release", async ({
   pool,
   stream,
   path,
@@ -416,7 +416,7 @@ sharingTest("an exporter that is disposed ends what waits for it, and cuts off w
   buffer.fill(1);
   exporter.offer("buffer", buffer);
   for (const peer of [idle, kind, stubborn]) await peer.call("connect", "one", path);
-  // It has the offer before it is taken back: calls are begun in their order.
+  // Calls are executed in order, so it has the offer before the offer is withdrawn.
   await idle.call("offer", "one", "buffer");
   const drained = idle.call("offers", "one", 2);
   const never = assertRejects(() => idle.call("offer", "one", "never"), PeerError);
@@ -441,7 +441,7 @@ sharingTest("an exporter that is disposed ends what waits for it, and cuts off w
   await exporter[Symbol.asyncDispose]();
 });
 
-sharingTest("an importer that is disposed lets go of all, also of what it waits for", async ({
+sharingTest("disposing an importer releases all its memory, including pending mappings", async ({
   pool,
   stream,
   gate,
@@ -469,7 +469,7 @@ sharingTest("an importer that is disposed lets go of all, also of what it waits 
   await soon(() => exporter.leases.length === 0, "all is released");
   const late = await assertRejects(() => peer.call("offer", "one", "ready"), PeerError, "the importer was disposed");
   assertEquals(late.thrown, "ReferenceError");
-  // The other connection of the same process is not touched.
+  // The other connection of the same process is unaffected.
   await peer.call("map", "two", "ready", "third");
   assertEquals(await peer.call("read", "third", 0, size), uniform(1));
   gate.open();
@@ -488,13 +488,13 @@ sharingTest("an importer can be disposed after its devices", async ({ pool, stre
   const leaving = performance.now();
   await peer.call("close", "one");
   assert(performance.now() - leaving < 1000);
-  await soon(() => exporter.leases[0]?.state === "quarantined", "the importer has left, and still has it mapped");
+  await soon(() => exporter.leases[0]?.state === "quarantined", "the importer has left, but still maps the buffer");
   await peer.kill();
-  await soon(() => exporter.leases.length === 0, "the importer is gone");
+  await soon(() => exporter.leases.length === 0, "the importer has ended");
   buffer.free();
 });
 
-// A driver of a GPU keeps the pool's memory, and a descriptor, until its process ends.
+// A GPU's driver keeps the pool's memory, and a descriptor, until its process ends.
 sharingTest("an exporter can be disposed after its devices", async ({ openDriver, path, start }) => {
   const cuda = new Cuda(new Session(openDriver()));
   const exporter = Exporter.listen(path);
@@ -515,7 +515,7 @@ sharingTest("an exporter can be disposed after its devices", async ({ openDriver
   await other.call("release");
 }, { softwareOnly: true });
 
-sharingTest("an exporter that is disposed before its work is done ends the waits for it", async ({
+sharingTest("disposing an exporter before its work is done ends the waits for it", async ({
   pool,
   stream,
   gate,
@@ -529,7 +529,7 @@ sharingTest("an exporter that is disposed before its work is done ends the waits
   exporter.offer("buffer", buffer);
   await peer.call("connect", "one", path);
   const mapping = assertRejects(() => peer.call("map", "one", "buffer"), PeerError);
-  await soon(() => exporter.leases.length === 1, "it is about to be mapped");
+  await soon(() => exporter.leases.length === 1, "the mapping is pending");
   await exporter[Symbol.asyncDispose]();
   assertEquals((await mapping).code, "cut-off");
   gate.open();
@@ -538,7 +538,7 @@ sharingTest("an exporter that is disposed before its work is done ends the waits
   await soon(() => exporter.leases.length === 0, "the quarantine has ended");
 });
 
-sharingTest("a process shares with itself", async ({ cuda, pool, stream, gate, path }) => {
+sharingTest("a process can share with itself", async ({ cuda, pool, stream, gate, path }) => {
   await using exporter = Exporter.listen(path);
   const buffer = pool.allocate(size, stream);
   gate.hold(stream);
@@ -558,7 +558,7 @@ sharingTest("a process shares with itself", async ({ cuda, pool, stream, gate, p
   await offer.ended();
 });
 
-sharingTest("what no offer can be mapped with, or found by, is refused at once", async (fixture) => {
+sharingTest("invalid arguments for mapping or finding an offer are refused immediately", async (fixture) => {
   const { cuda, driver, pool, stream, path } = fixture;
   using made = new DisposableStack();
   const refusals = unusableStreams(fixture, made);

@@ -11,11 +11,11 @@ import { isLong } from "../../support/test.ts";
 
 const slotByteLength = 4096;
 const slots = 4;
-/** Milliseconds in which something that must not happen would have. */
+/** Milliseconds to wait before asserting that something has not happened. */
 const moment = 50;
-/** Ends of processes in turn. */
+/** Number of processes that are killed in turn. */
 const ends = isLong ? 200 : 4;
-/** Processes that are started before they are needed. */
+/** Number of processes that are started before they are needed. */
 const startedAhead = 3;
 
 interface FaultFixture extends Fixture {
@@ -34,7 +34,7 @@ function faultTest(name: string, body: (fixture: FaultFixture) => Promise<void>)
   });
 }
 
-/** Writes and sends frames, as many as given. */
+/** Writes and sends `count` frames. */
 async function produce(channel: ChannelProducer, { kernels, stream }: FaultFixture, count: number): Promise<void> {
   for (let index = 0; index < count; index++) {
     const slot = await channel.reserve();
@@ -43,7 +43,7 @@ async function produce(channel: ChannelProducer, { kernels, stream }: FaultFixtu
   }
 }
 
-/** Reads, checks and releases frames, as many as given or all; and what ends them. */
+/** Reads, checks and releases up to `count` frames, and returns the error that ended the loop. */
 async function consume(
   consumer: ChannelConsumer,
   { kernels, stream }: FaultFixture,
@@ -63,7 +63,7 @@ async function consume(
   return { sequences, error: undefined };
 }
 
-/** A producer in another process, and this process as its consumer. */
+/** Joins a channel of a producer in another process, with a consumer in this process. */
 async function joinPeer(
   fixture: FaultFixture,
   peer: ChannelPeer,
@@ -75,12 +75,12 @@ async function joinPeer(
   return { consumer, [Symbol.asyncDispose]: () => importer[Symbol.asyncDispose]() };
 }
 
-/** Nobody holds anything, and all slots are free. */
+/** Resolves when there are no leases and all slots are free. */
 function soonBack(exporter: Exporter, channel: ChannelProducer): Promise<void> {
   return soon(() => exporter.leases.length === 0 && channel.freeSlots === slots, "the slots are back");
 }
 
-faultTest(`producers and consumers are killed in turn, ${ends} times, and the other side goes on`, async (fixture) => {
+faultTest(`${ends} producers and consumers are killed in turn, and the other side continues`, async (fixture) => {
   const { cuda, folder, kernels, path, pool, stream } = fixture;
   await using exporter = Exporter.listen(path);
   await using channel = exporter.createChannel("frames", {
@@ -105,7 +105,7 @@ faultTest(`producers and consumers are killed in turn, ${ends} times, and the ot
   for (let end = 0; end < ends; end++) {
     await using peer = await ahead.shift()!;
     start();
-    // So that each is killed at another moment.
+    // Kills each process at a different moment.
     const frames = end % 7;
     if (end % 2 === 0) {
       await joinAndWait(peer, path, channel);
@@ -135,7 +135,7 @@ faultTest(`producers and consumers are killed in turn, ${ends} times, and the ot
 });
 
 faultTest(
-  "a consumer is killed with a slot kept, one in use by its kernels, and one that it was sent",
+  "a consumer is killed with one slot kept, one in use by its kernels, and one sent to it",
   async (fixture) => {
     const { path, pool, startPeer, stream } = fixture;
     await using exporter = Exporter.listen(path);
@@ -179,7 +179,7 @@ faultTest("a producer is killed between reserve and send", async (fixture) => {
   assertEquals(await withinASecond(consume(joined.consumer, fixture)), { sequences: [], error: "peer-gone" });
 });
 
-faultTest("a producer is killed with frames that are written, and frames that never will be", async (fixture) => {
+faultTest("a producer is killed with written frames, and frames that will never be written", async (fixture) => {
   const { kernels, startPeer, stream } = fixture;
   const peer = await startPeer();
   await using joined = await joinPeer(fixture, peer);
@@ -193,7 +193,7 @@ faultTest("a producer is killed with frames that are written, and frames that ne
 });
 
 faultTest(
-  "a producer is killed while a consumer reads: what is kept stays readable, and is let go of",
+  "a producer is killed while a consumer reads: kept frames stay readable, and can be released",
   async (fixture) => {
     const { kernels, startPeer, stream } = fixture;
     const peer = await startPeer();
@@ -210,7 +210,7 @@ faultTest(
   },
 );
 
-faultTest("a producer loses its device: its consumer is told, and its own waits end", async (fixture) => {
+faultTest("a producer loses its device: its consumer is notified, and its own waits end", async (fixture) => {
   const peer = await fixture.startPeer();
   await using joined = await joinPeer(fixture, peer);
   const consuming = consume(joined.consumer, fixture);
@@ -219,7 +219,7 @@ faultTest("a producer loses its device: its consumer is told, and its own waits 
   assertEquals([sequences, error], [[1], "peer-gone"]);
 });
 
-faultTest("a consumer loses its device: the producer goes on", async (fixture) => {
+faultTest("a consumer loses its device: the producer continues", async (fixture) => {
   const { path, pool, startPeer, stream } = fixture;
   await using exporter = Exporter.listen(path);
   await using channel = exporter.createChannel("frames", { pool, slots, slotByteLength, stream, minimumConsumers: 0 });
@@ -233,7 +233,7 @@ faultTest("a consumer loses its device: the producer goes on", async (fixture) =
   const [waiting, releasing, leaving] = await losing;
   for (const code of [waiting, releasing]) assertMatch(code!, /^cudaError/);
   assertEquals(leaving, "nothing");
-  // What it could not unmap is given back by the end of its process alone.
+  // The mappings that it could not unmap are released only by the end of its process.
   await new Promise((resolve) => setTimeout(resolve, moment));
   assertEquals(exporter.leases.map(({ peer: { pid } }) => pid), [peer.pid]);
   await peer.kill();

@@ -1,6 +1,4 @@
-/**
- * Channels as offers: withdrawn, joined again, left while frames are on their way.
- */
+/** Channels as offers: withdrawn, joined again, and left while frames are in flight. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { parseUuid } from "../../../src/support/uuid.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
@@ -15,7 +13,7 @@ import { sharingTest, soon } from "../sharing_peers.ts";
 const byteLength = 4096;
 
 sharingTest(
-  "a channel that is withdrawn ends, and its events are not used for anything else before it is disposed",
+  "a withdrawn channel ends, and its events are not reused before it is disposed",
   async ({
     cuda,
     gpu,
@@ -43,42 +41,45 @@ sharingTest(
     const mapping = importer.offer("buffer").then((offer) => offer.map({ stream }));
     gate.open();
     using mapped = await mapping;
-    assert(slow.query(), "it is given when it is written");
+    assert(slow.query(), "the buffer is mapped only after its write");
     assertEquals(await mapped.read(Uint8Array, { length: 1 }), Uint8Array.of(9));
   },
 );
 
-sharingTest("who has joined a channel stays in it when an earlier hold is released", async ({ pool, stream, path }) => {
-  await using exporter = Exporter.listen(path);
-  await using channel = exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 64, stream });
-  await stream.finished();
-  const importer = new MessageStream(await UnixSocket.connect(path), { messageTimeout: 1000 });
-  await greet(importer, { handshakeTimeout: 1000 });
-  const frames: Message[] = [];
-  const offered = Promise.withResolvers<number>();
-  importer.start({
-    onMessage(message) {
-      if (message.type === "pool") message.handle[Symbol.dispose]();
-      if (message.type === "channel") offered.resolve(message.offer);
-      if (message.type === "frame") frames.push(message);
-    },
-    onDrain() {},
-    onEnd() {},
-  });
-  const offer = await offered.promise;
-  for (const type of ["held", "held", "join"] as const) importer.send({ type, offer });
-  importer.send({ type: "released", offer, event: 0 });
-  await soon(() => channel.consumers.length === 1, "it has joined");
-  channel.send(await channel.reserve(), { byteLength: 0 });
-  await soon(() => frames.length === 1, "it is sent frames");
-  assertEquals(channel.consumers.length, 1);
-  importer.send({ type: "released", offer, event: 0 });
-  await soon(() => channel.consumers.length === 0 && channel.freeSlots === 2, "it has left");
-  importer.end("done");
-  importer.process[Symbol.dispose]();
-});
+sharingTest(
+  "a consumer stays joined when an earlier hold on the channel is released",
+  async ({ pool, stream, path }) => {
+    await using exporter = Exporter.listen(path);
+    await using channel = exporter.createChannel("frames", { pool, slots: 2, slotByteLength: 64, stream });
+    await stream.finished();
+    const importer = new MessageStream(await UnixSocket.connect(path), { messageTimeout: 1000 });
+    await greet(importer, { handshakeTimeout: 1000 });
+    const frames: Message[] = [];
+    const offered = Promise.withResolvers<number>();
+    importer.start({
+      onMessage(message) {
+        if (message.type === "pool") message.handle[Symbol.dispose]();
+        if (message.type === "channel") offered.resolve(message.offer);
+        if (message.type === "frame") frames.push(message);
+      },
+      onDrain() {},
+      onEnd() {},
+    });
+    const offer = await offered.promise;
+    for (const type of ["held", "held", "join"] as const) importer.send({ type, offer });
+    importer.send({ type: "released", offer, event: 0 });
+    await soon(() => channel.consumers.length === 1, "it has joined");
+    channel.send(await channel.reserve(), { byteLength: 0 });
+    await soon(() => frames.length === 1, "it is sent frames");
+    assertEquals(channel.consumers.length, 1);
+    importer.send({ type: "released", offer, event: 0 });
+    await soon(() => channel.consumers.length === 0 && channel.freeSlots === 2, "it has left");
+    importer.end("done");
+    importer.process[Symbol.dispose]();
+  },
+);
 
-sharingTest("frames of a channel that was left may come late, and cost nothing", async ({
+sharingTest("late frames of a channel that was left are ignored", async ({
   cuda,
   gpu,
   pool,
@@ -89,8 +90,8 @@ sharingTest("frames of a channel that was left may come late, and cost nothing",
   const connecting = Importer.connect(cuda, path);
   const exporter = new MessageStream(await listener.accept(), { messageTimeout: 1000 });
   await answerGreeting(exporter, { handshakeTimeout: 1000 });
-  const told: string[] = [];
-  exporter.start({ onMessage: ({ type }) => void told.push(type), onDrain() {}, onEnd() {} });
+  const received: string[] = [];
+  exporter.start({ onMessage: ({ type }) => void received.push(type), onDrain() {}, onEnd() {} });
   await using importer = await connecting;
 
   using buffer = pool.allocate(byteLength, stream);
@@ -107,25 +108,25 @@ sharingTest("frames of a channel that was left may come late, and cost nothing",
   ];
   for (const message of messages) exporter.send(message);
   const consumer = await importer.channel("frames", { stream }).catch(() => undefined);
-  // A GPU's driver opens no event in the process that made it.
+  // A GPU's driver opens no event in the process that created it.
   if (consumer !== undefined) {
     exporter.send({ type: "withdraw", offer: 1 });
-    await soon(() => told.includes("withdrawn"), "it gives the channel up");
+    await soon(() => received.includes("withdrawn"), "it acknowledges the withdrawal");
     await consumer[Symbol.asyncDispose]();
-    await soon(() => told.includes("released"), "it has left");
+    await soon(() => received.includes("released"), "it has left");
     exporter.send({ type: "frame", offer: 1, slot: 0, sequence: 1, byteLength: 0, hasEvent: false, metadata: "" });
     exporter.send({ type: "end", offer: 1 });
   }
   exporter.send({ ...channel, type: "offer", offer: 2, kind: "buffer", name: "later", byteLength });
   assertEquals((await importer.offer("later")).byteLength, byteLength);
-  // What was never joined has no frames.
+  // A channel that was never joined has no frames.
   exporter.send({ type: "end", offer: 2 });
   await assertRejects(() => importer.offer("never"), Error, "offer 2 was not joined");
   exporter.end("done");
   exporter.process[Symbol.dispose]();
 });
 
-sharingTest("an importer that is disposed waits for its own work, however long its exporter may take", async ({
+sharingTest("disposing an importer waits for its own work, even past its exporter's closeTimeout", async ({
   cuda,
   pool,
   stream,
@@ -141,7 +142,7 @@ sharingTest("an importer that is disposed waits for its own work, however long i
   gate.hold(stream);
   mapped.free();
   const closed = importer[Symbol.asyncDispose]();
-  // The time that the exporter has is over.
+  // The exporter's time has now passed.
   await new Promise((resolve) => setTimeout(resolve, 20));
   gate.open();
   await closed;

@@ -1,5 +1,5 @@
 /**
- * Other processes for tests of channels, which are told what to do by a channel of their own.
+ * Other processes for tests of channels. Each receives its calls through a channel of its own.
  *
  * @module
  */
@@ -12,22 +12,22 @@ import { startScript } from "../../support/child_process.ts";
 import type { ChannelPeerCalls } from "../../children/sharing/channel_peer.ts";
 import { type CalledPeer, PeerError } from "../sharing_peers.ts";
 
-/** Milliseconds in which a call must have been answered, on a machine that has much to do. */
-const patience = 20_000;
+/** Milliseconds in which a call must be answered, even on a busy machine. */
+const answerTimeout = 20_000;
 
-/** Another process: `children/sharing/channel_peer.ts`. */
+/** A process that runs `children/sharing/channel_peer.ts`. */
 export type ChannelPeer = CalledPeer<ChannelPeerCalls>;
 
 let started = 0;
 
-/** Starts a process that uses the same driver. `folder` is where it may be told what to do. */
+/** Starts a process that uses the same driver. `folder` is where the control channel's socket is created. */
 export async function startChannelPeer(cuda: Cuda, folder: string): Promise<ChannelPeer> {
   const path = `${folder}/control-${started++}`;
   await using stack = new AsyncDisposableStack();
   const gpu = cuda.device(0);
   const stream = stack.use(gpu.createStream({ nonBlocking: true }));
   const pool = stack.use(gpu.createPool({ handleType: "posix-fd" }));
-  const exporter = stack.use(Exporter.listen(path, { closeTimeout: patience }));
+  const exporter = stack.use(Exporter.listen(path, { closeTimeout: answerTimeout }));
   const control = stack.use(exporter.createChannel("control", { pool, slots: 4, slotByteLength: 4, stream }));
   const child = stack.use(startScript("children/sharing/channel_peer.ts", [cuda.driver, path]));
   const pending = new Map<number, { resolve(result: unknown): void; reject(error: unknown): void }>();
@@ -57,7 +57,7 @@ export async function startChannelPeer(cuda: Cuda, folder: string): Promise<Chan
     for (const { reject } of pending.values()) reject(error);
   }
 
-  async function tell(message: JsonValue): Promise<void> {
+  async function send(message: JsonValue): Promise<void> {
     control.send(await control.reserve(), { byteLength: 0, metadata: message });
   }
 
@@ -65,13 +65,13 @@ export async function startChannelPeer(cuda: Cuda, folder: string): Promise<Chan
     pid: child.pid,
     call(name, ...args) {
       const number = ++last;
-      // Where the process has ended, the answer says so.
-      sent = sent.then(() => tell([number, name, args as unknown as JsonValue])).catch(() => {});
+      // If the process has ended, the answer's promise reports it.
+      sent = sent.then(() => send([number, name, args as unknown as JsonValue])).catch(() => {});
       const answer = new Promise<never>((resolve, reject) => {
         const timer = setTimeout(async () => {
           child.kill("SIGKILL");
           reject(new Error(`${name} is not answered by ${child.pid}: ${await child.errors()}`));
-        }, patience);
+        }, answerTimeout);
         const settle = () => {
           clearTimeout(timer);
           pending.delete(number);
@@ -81,7 +81,7 @@ export async function startChannelPeer(cuda: Cuda, folder: string): Promise<Chan
           reject: (error) => (settle(), reject(error)),
         });
       });
-      // A test may look at it later, or not at all where the process is killed.
+      // A test may await the answer later, or not at all if the process is killed.
       answer.catch(() => {});
       return answer;
     },
@@ -97,15 +97,15 @@ export async function startChannelPeer(cuda: Cuda, folder: string): Promise<Chan
   };
 }
 
-/** Lets a process join a channel "frames", and waits until frames go there: that it has joined is not answered. */
+/** Makes a process join a channel "frames", and waits until frames reach it: joining itself has no answer. */
 export async function joinAndWait(peer: ChannelPeer, path: string, channel: ChannelProducer): Promise<void> {
   await peer.call("join", path, "frames");
   await waitUntil(() => channel.consumers.some(({ pid }) => pid === peer.pid), {
-    signal: AbortSignal.timeout(patience),
+    signal: AbortSignal.timeout(answerTimeout),
   });
 }
 
-/** Counts how often a driver's methods are called, until it is disposed of. */
+/** Counts the calls of a driver's methods until it is disposed. */
 export function countCalls(driver: object): Disposable & { readonly calls: Record<string, number> } {
   const calls: Record<string, number> = {};
   const own = driver as Record<string, unknown>;

@@ -16,9 +16,9 @@ import { type Fixture, sharingTest, soon, unusableStreams } from "../sharing_pee
 import { indexOfOther } from "../../support/bytes.ts";
 
 const slotByteLength = 16_384;
-/** More than a read gives to its stream at once. */
+/** More bytes than a read gives to its stream at once. */
 const longByteLength = 40 * 2 ** 20;
-/** Milliseconds in which something that must not happen would have. */
+/** Milliseconds to wait before asserting that something has not happened. */
 const moment = 50;
 
 interface ChannelFixture extends Fixture {
@@ -26,13 +26,13 @@ interface ChannelFixture extends Fixture {
   readonly channel: ChannelProducer;
   readonly kernels: FrameKernels;
   startPeer(): Promise<ChannelPeer>;
-  /** Starts a process and lets it join the channel. */
+  /** Starts a process and makes it join the channel. */
   startConsumer(): Promise<ChannelPeer>;
-  /** Writes and sends frames, as many as given. */
+  /** Writes and sends `count` frames. */
   produce(count: number): Promise<void>;
 }
 
-/** A test of a channel "frames" of 3 slots, unless the options say otherwise. */
+/** Declares a test of a channel "frames", with 3 slots unless the options say otherwise. */
 function channelTest(
   name: string,
   options: Partial<ChannelOptions>,
@@ -69,19 +69,19 @@ function channelTest(
   });
 }
 
-/** That no slot can be reserved now, nor in a moment. */
+/** Asserts that no slot can be reserved, now or within a moment. */
 async function assertFull(channel: ChannelProducer): Promise<void> {
   const error = await assertRejects(() => channel.reserve({ signal: AbortSignal.timeout(moment) }), DOMException);
   assertEquals(error.name, "TimeoutError");
 }
 
-/** Numbers from the first to the last. */
+/** Returns the integers from first to last, inclusive. */
 function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }
 
 channelTest(
-  "a consumer's kernels read what the producer's have written, with no call of the driver beyond launches and records",
+  "a consumer's kernels read what the producer's kernels wrote, with no driver calls except launches, records and queries",
   {},
   async ({ channel, driver, kernels, produce, startConsumer, stream }) => {
     const peer = await startConsumer();
@@ -89,7 +89,7 @@ channelTest(
     const draining = peer.call("drain", "frames", { count: warm, delays: true });
     await produce(warm);
     await draining;
-    // What the peer is told are frames of another channel, of four slots.
+    // The peer's calls are frames of another channel, with four slots.
     for (let count = 0; count < 4; count++) await peer.call("driverCalls");
     const counted = peer.call("drain", "frames", { count });
     await peer.call("used");
@@ -103,7 +103,7 @@ channelTest(
       assert(eventQuery! >= count);
     }
     const { eventRecord, launchKernel, ...others } = await peer.call("driverCalls");
-    // Two records more are of the streams that are read from and waited for to look at the counts.
+    // The peer makes two more records, on the streams that it uses to read its counts and to wait for them.
     for (const name of ["mallocFromPoolAsync", "malloc", "eventCreateWithFlags", "ipcOpenEventHandle"]) {
       assertEquals(others[name], undefined, name);
     }
@@ -127,7 +127,7 @@ channelTest(
 );
 
 channelTest(
-  "sixteen consumers in eight processes get every frame",
+  "sixteen consumers in eight processes receive every frame",
   { minimumConsumers: 16, slots: 4 },
   async ({ channel, path, produce, startPeer }) => {
     const count = 30;
@@ -156,13 +156,13 @@ channelTest(
 );
 
 channelTest(
-  "a slot is not written again before the last consumer's work with it is done",
+  "a slot is not reused before the last consumer's work with it is done",
   {},
   async ({ channel, produce, startConsumer }) => {
     const [fast, slow] = [await startConsumer(), await startConsumer()];
     await slow.call("hold");
     const draining = [fast.call("drain", "frames", { count: 6 }), slow.call("drain", "frames", { count: 6 })];
-    // All six cannot have been read: the slow one's kernels have not begun.
+    // The slots cannot be free: the slow consumer's kernels have not started.
     await produce(3);
     await assertFull(channel);
     assertEquals(channel.freeSlots, 0);
@@ -176,7 +176,7 @@ channelTest(
 );
 
 channelTest(
-  "frames come in their order, though a later one was written before",
+  "frames arrive in order, even if a later one was written earlier",
   {},
   async ({ channel, gate, gpu, kernels, startConsumer, stream }) => {
     const peer = await startConsumer();
@@ -197,14 +197,14 @@ channelTest(
 );
 
 channelTest(
-  "a stopped consumer stops the producer that waits, until it goes on or is killed",
+  "a stopped consumer blocks a producer that waits, until it is continued or killed",
   { minimumConsumers: 0 },
   async ({ channel, produce, startConsumer }) => {
     const peer = await startConsumer();
     const draining = peer.call("drain", "frames");
     await produce(5);
     await peer.kill("SIGSTOP");
-    // What it had released before comes first.
+    // Slots that it released before come first.
     const producing = produce(100);
     let sent = 0;
     do {
@@ -222,7 +222,7 @@ channelTest(
 );
 
 channelTest(
-  "a consumer that is killed while it is stopped gives its slots back",
+  "a consumer that is killed while stopped releases its slots",
   { minimumConsumers: 0 },
   async ({ channel, exporter, produce, startConsumer }) => {
     const [peer, other] = [await startConsumer(), await startConsumer()];
@@ -244,7 +244,7 @@ channelTest(
 );
 
 channelTest(
-  "a stopped consumer does not stop the producer that drops, and finds new frames when it goes on",
+  "a stopped consumer does not block a producer that drops, and receives new frames when continued",
   { overflow: "drop-oldest", slots: 8, minimumConsumers: 2 },
   async ({ channel, produce, startConsumer }) => {
     const [peer, other] = [await startConsumer(), await startConsumer()];
@@ -267,24 +267,24 @@ channelTest(
       assertEquals(words, [sequences.length * slotByteLength / 4, 0]);
       assertEquals([sequences.at(-1), error], [203, null]);
     }
-    // What it had taken or been sent when it was stopped, and what the ring had when it went on.
+    // The frames it had taken or been sent before it was stopped, and those in the ring when it continued.
     assert(seen.sequences.length <= 3 + 8 + 1, `${seen.sequences}`);
     assert(seen.sequences.filter((sequence) => sequence > 150).length >= 3, `${seen.sequences}`);
   },
 );
 
 channelTest(
-  "a consumer that keeps frames is sent no more than the window ahead, and those are not dropped",
+  "a consumer that keeps frames is sent no more than the window ahead, and these are not dropped",
   { overflow: "drop-oldest", slots: 6, window: 2, minimumConsumers: 1 },
   async ({ channel, produce, startConsumer }) => {
     const peer = await startConsumer();
     await produce(2);
     for (const sequence of [1, 2]) assertEquals((await peer.call("next", "frames"))!.sequence, sequence);
-    // Its release is known after what it has taken.
+    // Its release is known after the frames that it has taken.
     await peer.call("release");
     await waitUntil(() => channel.freeSlots === 5);
     await produce(100);
-    // One is kept, two are on their way, three wait.
+    // One frame is kept, two are in flight, and three wait.
     assertEquals([channel.dropped, channel.freeSlots], [101 - 6, 0]);
     const following: number[] = [];
     for (let count = 0; count < 5; count++) following.push((await peer.call("next", "frames"))!.sequence);
@@ -297,7 +297,7 @@ channelTest(
 );
 
 channelTest(
-  "frames have a length and metadata of their own",
+  "each frame has its own length and metadata",
   { metadata: { dtype: "uint32", shape: [64, 64] } },
   async (fixture) => {
     const { channel, kernels, startConsumer, stream } = fixture;
@@ -335,14 +335,14 @@ channelTest(
 );
 
 channelTest(
-  "a slot that nobody reads is reserved again only when it is written, on whichever stream",
+  "a slot without consumers is reserved again only after its write, on any stream",
   { slots: 2, minimumConsumers: 0 },
   async ({ channel, gate, gpu, stream }) => {
     using other = gpu.createStream({ nonBlocking: true });
     gate.hold(stream);
     channel.send(await channel.reserve(), { stream });
     assertEquals(channel.freeSlots, 1);
-    // One that is given back may have been written, too.
+    // A slot that is released unsent may have been written, too.
     (await channel.reserve())[Symbol.dispose]();
     assertEquals(channel.freeSlots, 0);
     await assertFull(channel);
@@ -360,14 +360,14 @@ channelTest(
 );
 
 channelTest(
-  "a frame that is still written is dropped only for who waits, and its slot comes when it is written",
+  "a frame whose write is unfinished is dropped only for a waiting reservation, which gets its slot after the write",
   { slots: 2, overflow: "drop-oldest" },
   async ({ channel, gate, produce, startConsumer, stream }) => {
     const peer = await startConsumer();
     await produce(1);
     await peer.call("next", "frames");
     gate.hold(stream);
-    // The first is sent ahead; for the others there is one slot, which the consumer does not give back.
+    // The first is sent ahead. The others share one slot, which the consumer does not release.
     await produce(1);
     await assertFull(channel);
     await peer.call("release");
@@ -378,7 +378,7 @@ channelTest(
 );
 
 channelTest(
-  "slots are given in the order in which they were asked for",
+  "reservations are served in order",
   { minimumConsumers: 0 },
   async ({ channel }) => {
     const held = [await channel.reserve(), await channel.reserve(), await channel.reserve()];
@@ -401,12 +401,12 @@ channelTest(
       Error,
       "before",
     );
-    await soon(() => channel.freeSlots === 3, "what was given back is free");
+    await soon(() => channel.freeSlots === 3, "released slots are free");
   },
 );
 
 channelTest(
-  "after the end nothing is sent, and what was sent is read",
+  "nothing is sent after the end, but frames sent before it are read",
   { minimumConsumers: 1 },
   async ({ channel, produce, startConsumer }) => {
     const peer = await startConsumer();
@@ -425,7 +425,7 @@ channelTest(
 );
 
 channelTest(
-  "the producer is disposed with slots reserved, written and unread: the ring goes when they are",
+  "disposing a producer with slots reserved, written and unread frees the ring once they are released",
   {},
   async ({ channel, exporter, gate, kernels, pool, produce, startConsumer, stream }) => {
     const peer = await startConsumer();
@@ -439,7 +439,7 @@ channelTest(
     assertThrows(() => reserved.buffer.address, ReferenceError);
     reserved[Symbol.dispose]();
     await Promise.all(disposing);
-    // It waits for what the consumer keeps as long as it may.
+    // Disposal waits the full timeout for the slots that the consumer keeps.
     assert(performance.now() - begin > 900);
     assert(pool.usage().used > 0);
     assertEquals(exporter.leases.map(({ name, state }) => [name, state]), [["frames", "held"]]);
@@ -471,7 +471,7 @@ channelTest(
     await leaving;
     await soon(() => channel.consumers.length === 0, "it has left");
     await waitUntil(() => channel.freeSlots === 2);
-    // What is still written is nobody's yet.
+    // Two slots can be reserved. The third is still in use by the kernels of the consumer that left.
     await channel.reserve();
     await channel.reserve();
     await assertFull(channel);
@@ -482,7 +482,7 @@ channelTest(
 );
 
 channelTest(
-  "a consumer that breaks out of its loop goes on with another, and one that comes late sees what is sent from then on",
+  "a consumer that breaks out of its loop continues in another, and a late consumer receives later frames only",
   {},
   async ({ channel, path, produce, startConsumer, startPeer }) => {
     const peer = await startConsumer();
@@ -500,7 +500,7 @@ channelTest(
 );
 
 channelTest(
-  "two channels of one connection know nothing of each other",
+  "two channels of one connection are independent",
   {},
   async ({ channel, exporter, kernels, path, pool, produce, startConsumer, stream }) => {
     const peer = await startConsumer();
@@ -530,7 +530,7 @@ channelTest(
 );
 
 channelTest(
-  "the ring is recalled: who leaves gives it back, who does not is cut off, and keeps it until it ends",
+  "when the ring is recalled, a consumer that leaves releases it, and one that does not is cut off and keeps it until it ends",
   { minimumConsumers: 0 },
   async ({ channel, exporter, produce, startConsumer }) => {
     const [willing, deaf] = [await startConsumer(), await startConsumer()];
@@ -553,7 +553,7 @@ channelTest(
 );
 
 channelTest(
-  "an importer disconnects in the middle, and the exporter goes before its channel",
+  "an importer disconnects early, and the exporter is disposed before its channel",
   { minimumConsumers: 0 },
   async ({ channel, exporter, produce, startConsumer }) => {
     const [first, second] = [await startConsumer(), await startConsumer()];
@@ -575,7 +575,7 @@ channelTest(
 );
 
 sharingTest(
-  "a slot is not given before its ring's stream has got to the allocation, whose memory may be in use till then",
+  "a slot is not reserved before its ring's stream reaches the allocation, whose memory may be in use until then",
   async ({ gate, path, pool, stream }) => {
     await using exporter = Exporter.listen(path);
     const before = pool.allocate(2 * slotByteLength, stream);
@@ -600,7 +600,7 @@ sharingTest(
 
 for (const byteLength of [slotByteLength, longByteLength]) {
   channelTest(
-    `a frame of ${byteLength} bytes that is released while it is read is read to its end`,
+    `a frame of ${byteLength} bytes that is released during a read is read to its end`,
     { slots: 1, slotByteLength: byteLength },
     async ({ channel, startConsumer, stream }) => {
       const peer = await startConsumer();
@@ -621,15 +621,15 @@ for (const byteLength of [slotByteLength, longByteLength]) {
   );
 
   channelTest(
-    `a slot of ${byteLength} bytes that is read while it is sent, given back or disposed of is read to its end`,
+    `a slot of ${byteLength} bytes that is sent, released or disposed during a read is read to its end`,
     { slots: 1, slotByteLength: byteLength, minimumConsumers: 0 },
     async ({ channel, gate, gpu, pool, stream }) => {
       using other = gpu.createStream({ nonBlocking: true });
       // A first read locks pages, for which a driver may wait for all streams.
       using first = await channel.reserve();
       await first.buffer.read(Uint8Array);
-      giveBack(first);
-      for (const [index, end] of [channel.send.bind(channel), giveBack].entries()) {
+      release(first);
+      for (const [index, end] of [channel.send.bind(channel), release].entries()) {
         const slot = await channel.reserve();
         slot.buffer.fill(index, stream);
         await stream.finished();
@@ -640,7 +640,7 @@ for (const byteLength of [slotByteLength, longByteLength]) {
         gate.open();
         const again = await channel.reserve();
         again.buffer.fill(9, stream);
-        giveBack(again);
+        release(again);
         assertEquals(indexOfOther(await reading, index), -1);
       }
       const slot = await channel.reserve();
@@ -661,12 +661,12 @@ for (const byteLength of [slotByteLength, longByteLength]) {
   );
 }
 
-function giveBack(slot: Slot): void {
+function release(slot: Slot): void {
   slot[Symbol.dispose]();
 }
 
 sharingTest(
-  "a slot that another device's stream writes is the channel's when that is done, though the stream is disposed",
+  "a slot written by another device's stream is reused after the write, even if the stream is disposed",
   async ({ cuda, gate, gpu, path }) => {
     const device = cuda.device(1);
     using pool = device.createPool({ handleType: "posix-fd" });
@@ -703,7 +703,7 @@ sharingTest(
   { devices: 2 },
 );
 
-sharingTest("a slot whose stream was disposed is given again when what that has left is done", async (fixture) => {
+sharingTest("a slot whose stream was disposed is reused after the work of that stream", async (fixture) => {
   const { gate, gpu, path, pool, stream } = fixture;
   await using exporter = Exporter.listen(path);
   const options = { pool, slots: 1, slotByteLength, stream, minimumConsumers: 0 };
@@ -716,10 +716,10 @@ sharingTest("a slot whose stream was disposed is given again when what that has 
   slot[Symbol.dispose]();
   await assertFull(channel);
   gate.open();
-  giveBack(await channel.reserve());
+  release(await channel.reserve());
 });
 
-sharingTest("a channel may be disposed after its exporter and its stream", async ({ gpu, path, pool }) => {
+sharingTest("a channel can be disposed after its exporter and its stream", async ({ gpu, path, pool }) => {
   const stream = gpu.createStream({ nonBlocking: true });
   const exporter = Exporter.listen(path);
   const channel = exporter.createChannel("frames", { pool, slots: 1, slotByteLength, stream });
@@ -731,7 +731,7 @@ sharingTest("a channel may be disposed after its exporter and its stream", async
   assertEquals(pool.usage().used, 0);
 });
 
-test("a frame that one connection of a process has released and another holds is done when the process has ended", () => {
+test("a frame released by one connection of a process and held by another is done when the process ends", () => {
   const done: number[] = [];
   const fired: (() => void)[] = [];
   const importer = () =>
@@ -761,7 +761,7 @@ test("a frame that one connection of a process has released and another holds is
   assertEquals(done, [7]);
 });
 
-sharingTest("a stream that cannot be used costs neither a slot nor the channel", async (fixture) => {
+sharingTest("an unusable stream costs neither a slot nor the channel", async (fixture) => {
   const { cuda, path, pool, stream } = fixture;
   using made = new DisposableStack();
   const refusals = unusableStreams(fixture, made);
@@ -796,7 +796,7 @@ sharingTest("a stream that cannot be used costs neither a slot nor the channel",
   await soon(() => channel.freeSlots === 2, "the slot is free");
 });
 
-sharingTest("options that a channel cannot have are refused, and nothing is left of it", async (fixture) => {
+sharingTest("invalid channel options are refused, and leave nothing behind", async (fixture) => {
   const { gpu, path, pool } = fixture;
   await using exporter = Exporter.listen(path);
   const good: ChannelOptions = { pool, slots: 2, slotByteLength: 4 };

@@ -21,18 +21,18 @@ import { warmUpSockets } from "../../support/warm_up.ts";
 import { test } from "../../support/test.ts";
 
 const client = pathOf("../../../examples/python/poolpass_client.py");
-/** What the client finds in place of cuda-bindings: the software device. */
+/** Stands in for cuda-bindings on the client's path: it uses the software device. */
 const softwareBindings = pathOf("python_client");
-/** The interpreter itself: what is called python3 may be a script that takes longer than it. */
+/** The interpreter itself: the python3 on the PATH may be a script, which starts more slowly. */
 const python = outputOf("python3", "import sys; print(sys.executable) if sys.version_info >= (3, 9) else sys.exit(1)");
 const noPython = python === undefined ? "there is no python3, or it is older than 3.9" : false;
 const noBindings = python === undefined || outputOf(python, "import cuda.bindings.runtime") === undefined
   ? "python3 has no cuda-bindings"
   : false;
-/** Bytes after which the client's patterns begin anew. */
+/** The client's patterns repeat after this many bytes. */
 const period = 251;
-/** Milliseconds in which other processes have done what they are to do. */
-const patience = 20_000;
+/** Milliseconds in which other processes must finish their work. */
+const answerTimeout = 20_000;
 
 /** A driver of this process, and what the client needs to use the same devices. */
 interface Setting {
@@ -43,7 +43,7 @@ interface Setting {
 
 const settings: readonly Setting[] = driversUnderTest.flatMap((driver): Setting[] => {
   if (driver.name === "software") {
-    // Long enough for what is announced before it is done to be used too early, if nobody waits.
+    // The delay is long enough that an unsynchronized use of pending work would fail.
     return [{ driver, skip: noPython, env: { PYTHONPATH: softwareBindings, POOLPASS_TEST_DELAY: "0.02" } }];
   }
   return driver.name === "cuda" ? [{ driver, skip: driver.skip || noBindings, env: {} }] : [];
@@ -52,27 +52,27 @@ const settings: readonly Setting[] = driversUnderTest.flatMap((driver): Setting[
 /** A running client. */
 interface Client extends AsyncDisposable {
   readonly pid: number;
-  /** Aborted, with what it wrote to stderr, when it has ended. */
+  /** Aborted, with the client's stderr, when the client ends. */
   readonly whileItRuns: AbortSignal;
   /** Resolves with its next line, or undefined at the end. */
   nextLine(): Promise<string | undefined>;
-  /** Resolves with all lines that are left, when it has ended well. */
+  /** Resolves with all remaining lines, when the client has ended with code 0. */
   succeeds(): Promise<string[]>;
-  /** Resolves with what it wrote to stderr, when it has ended with code 1. */
+  /** Resolves with its stderr, when the client has ended with code 1. */
   fails(): Promise<string>;
   kill(signal: "SIGKILL" | "SIGTERM"): void;
 }
 
 interface Place {
   readonly cuda: Cuda;
-  /** Where a socket may be. */
+  /** A path for a socket. */
   readonly path: string;
   start(...args: string[]): Client;
 }
 
 const warm = new Set<Setting>();
 
-/** A test with clients as other processes, of which nothing may be left. */
+/** Declares a test with clients in other processes. Fails if a resource is left behind. */
 function testClient(
   name: string,
   body: (place: Place) => Promise<void>,
@@ -82,7 +82,7 @@ function testClient(
     if (only !== undefined && setting.driver.name !== only) continue;
     test(`${name} [${setting.driver.name}]`, { skip: setting.skip }, async () => {
       if (!warm.has(setting)) {
-        // What the process makes once and keeps.
+        // Creates what the process creates once and keeps.
         warm.add(setting);
         await warmUpSockets();
         warmUpKernels(setting);
@@ -161,7 +161,7 @@ function startClient(args: readonly string[], env: Readonly<Record<string, strin
       assert(!errors.includes("Traceback"), errors);
       return errors;
     },
-    // What Deno's child.kill is told, it says to have ended the process.
+    // Deno's child.kill reports the requested signal as the one that ended the process.
     kill: (signal) => void process.kill(child.pid!, signal),
     async [Symbol.asyncDispose]() {
       child.kill("SIGKILL");
@@ -171,7 +171,7 @@ function startClient(args: readonly string[], env: Readonly<Record<string, strin
   };
 }
 
-/** What a program in Python prints; undefined where it fails. */
+/** Returns the output of a Python program; undefined if it fails. */
 function outputOf(interpreter: string, text: string): string | undefined {
   try {
     return execFileSync(interpreter, ["-c", text], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
@@ -189,9 +189,9 @@ function patternOf(seed: number, byteLength: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from({ length: byteLength }, (_, index) => (seed + index) % period);
 }
 
-/** Waits until something is so, which comes without a call of this process. */
+/** Waits for a condition that becomes true without a call of this process. */
 async function until(condition: () => boolean): Promise<void> {
-  for (const deadline = performance.now() + patience; !condition();) {
+  for (const deadline = performance.now() + answerTimeout; !condition();) {
     if (performance.now() > deadline) throw new Error(`It never came: ${condition}`);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
@@ -208,7 +208,7 @@ test("the Python client writes and reads every golden message", { skip: noPython
 });
 
 test(
-  "the Python client says what it lacks",
+  "the Python client reports missing requirements",
   { skip: noPython || !noBindings && "there are cuda-bindings" },
   async () => {
     await using importing = startClient(["import", "/nowhere.sock"], {});
@@ -219,7 +219,7 @@ test(
   },
 );
 
-testClient("a Python client lists what is offered, and sees it go", async ({ cuda, path, start }) => {
+testClient("a Python client lists the offers, and is notified when one is withdrawn", async ({ cuda, path, start }) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using buffer = pool.allocate(100_000);
@@ -233,7 +233,7 @@ testClient("a Python client lists what is offered, and sees it go", async ({ cud
   assertEquals(await list.nextLine(), 'offer "ünï \\"x\\"": buffer, 488 bytes');
   part.withdraw();
   assertEquals(await list.nextLine(), 'withdraw "ünï \\"x\\"": buffer, 488 bytes');
-  await part.ended({ signal: AbortSignal.timeout(patience) });
+  await part.ended({ signal: AbortSignal.timeout(answerTimeout) });
   {
     await using _channel = exporter.createChannel("frames", { pool, slots: 4, slotByteLength: 1000 });
     assertEquals(await list.nextLine(), 'offer "frames": channel, 4096 bytes, 4 slots of 1000');
@@ -267,7 +267,7 @@ testClient("a Python client imports a buffer, and a part of one", async ({ cuda,
   assertEquals(exporter.leases, []);
 });
 
-testClient("a Python client waits for a kernel that runs when it is told of its result", async (place) => {
+testClient("a Python client waits for a kernel that still runs when its result is offered", async (place) => {
   const { cuda, path, start } = place;
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
@@ -284,7 +284,7 @@ testClient("a Python client waits for a kernel that runs when it is told of its 
   assertEquals((await importing.succeeds()).slice(-2), ['verified "pi"', 'released "pi"']);
 });
 
-testClient("memory that a Python client holds is freed when it has let go, or is gone", async (place) => {
+testClient("memory held by a Python client is freed when the client releases it or ends", async (place) => {
   const { cuda, path, start } = place;
   using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
   await using exporter = Exporter.listen(path);
@@ -302,7 +302,7 @@ testClient("memory that a Python client holds is freed when it has let go, or is
     }
     if (end === "SIGKILL") holder.kill("SIGKILL");
     else await exporter.leases[0]!.recall({ deadline: 10_000 });
-    await offer.ended({ signal: AbortSignal.timeout(patience) });
+    await offer.ended({ signal: AbortSignal.timeout(answerTimeout) });
     assertEquals(exporter.leases, []);
     if (end === "recall") assertEquals(await holder.succeeds(), ['recalled "held"', 'released "held"']);
   }
@@ -330,7 +330,7 @@ for (const overflow of ["wait", "drop-oldest"] as const) {
     for (let sequence = 1; sequence <= 12; sequence++) {
       const slot = await channel.reserve({ signal: consumer.whileItRuns });
       if (sequence % 6 === 0) {
-        // Keeps the stream busy, so that the frame is sent before it is there.
+        // Keeps the stream busy, so that the frame is sent before it is written.
         module.kernel("fill").launch({ grid: 1, block: 64, stream }, other, other.byteLength, sequence);
       }
       const byteLength = 5000 - sequence;
@@ -358,7 +358,7 @@ testClient("a Python exporter's buffer and parts of it are imported", async ({ c
     assertEquals(importer.peer.pid, exporting.pid);
     const whole = await importer.offer("tensor");
     assertEquals([whole.kind, whole.byteLength, whole.metadata], ["buffer", 300_000, metadata]);
-    // Not before the exporter's copy is done.
+    // The mapping waits for the exporter's copy.
     using buffer = await whole.map({ stream });
     assertEquals(await buffer.read(Uint8Array), patternOf(7, 300_000));
     for (const part of [0, 1, 2]) {
@@ -377,7 +377,7 @@ testClient("a Python exporter's buffer and parts of it are imported", async ({ c
   assertEquals(lines.slice(-2), [`importer ${process.pid} disconnected: done`, "freed 300000 bytes"]);
 });
 
-testClient("a Python exporter frees its memory when its importers have let go, or are gone", async (place) => {
+testClient("a Python exporter frees its memory when its importers release it or end", async (place) => {
   const { cuda, path, start } = place;
   await using exporting = start("export", path, "--bytes", "4096", "--name", "held", "--pattern", "3");
   assertEquals(await exporting.nextLine(), `listening at ${path}`);
@@ -421,12 +421,12 @@ testClient("a Python client and exporter refuse other versions", async ({ path, 
 
 for (
   const [what, hex, message] of [
-    ["a message of no known type", "0400000063000000" + "00000000", "There is no message of type 99"],
+    ["a message of an unknown type", "0400000063000000" + "00000000", "There is no message of type 99"],
     ["a body of 4 GiB", "ffffffff13000000", "offer has a body of 4294967295 bytes"],
     ["a pool without its descriptor", "1800000010000100" + "01000000".repeat(6), "pool has no descriptor"],
     ["an allocation in no pool", "5000000011000000" + "01000000".repeat(20), "There is no pool 1"],
     ["a text that is not UTF-8", "0900000003000000" + "0300010001000000ff", "is not UTF-8"],
-    ["what only importers say", "0400000020000000" + "01000000", "An exporter must not send held"],
+    ["a message that only importers send", "0400000020000000" + "01000000", "An exporter must not send held"],
   ] as const
 ) {
   testClient(`a Python client refuses ${what}`, async ({ path, start }) => {

@@ -27,7 +27,7 @@ interface Finished {
   readonly output: string;
 }
 
-/** Runs one of the programs in C++ of `rmm_peer.cu`. */
+/** Runs one of the C++ programs of `rmm_peer.cu`. */
 function runPeer(program: string, args: readonly string[]): Promise<Finished> {
   return new Promise((resolve) =>
     execFile(
@@ -68,7 +68,7 @@ test("a C++ exporter verifies what our importer wrote", { skip }, () =>
     const path = join(folder, "cpp.sock");
     const exporting = runPeer(program, ["export", "0", String(byteLength), path, String(writers)]);
     await untilFile(path);
-    // The path is there a moment before the C++ program listens.
+    // The path exists a moment before the C++ program listens.
     let importer = startScript("../examples/pool_importer.ts", ["0", "0", "0", "0", path]);
     while (await importer.ended !== 0 && (await importer.errors()).includes("nothing listens")) {
       importer = startScript("../examples/pool_importer.ts", ["0", "0", "0", "0", path]);

@@ -25,12 +25,12 @@ import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
 
-/** Milliseconds in which a dead peer must have been noticed. */
+/** Milliseconds in which a dead peer must be noticed. */
 const promptly = 1000;
 const messageTimeout = 5000;
 const handshakeTimeout = 10_000;
 
-/** Keeps what a stream calls back. */
+/** Records the callbacks of a stream. */
 class Calls implements MessageStreamHandlers {
   readonly messages: Message[] = [];
   readonly ends: (SharingError | undefined)[] = [];
@@ -132,7 +132,7 @@ function pairTest(name: string, body: (near: UnixSocket, far: UnixSocket) => Pro
     }), { warmUp: warmUpSockets });
 }
 
-/** What another process says, over a stream that has been greeted. */
+/** Declares a test with another process on a stream after the handshake. */
 function peerTest(name: string, mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): void {
   leakTest(name, () => withPeer(mode, body), { warmUp: warmUpPeers });
 }
@@ -154,7 +154,7 @@ function warmUpPeers(): Promise<void> {
   });
 }
 
-/** One of the processes that the tests of sockets have, which do not greet. */
+/** Starts one of the processes of the socket tests, which make no handshake. */
 async function withSocketPeer(mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): Promise<void> {
   await withListener(async (listener) => {
     await using child = startScript("children/sharing/socket_peer.ts", [mode, listener.path]);
@@ -205,7 +205,7 @@ function block(milliseconds: number): void {
 }
 
 peerTest(
-  "messages go to another process and come back, with a descriptor",
+  "messages go to another process and back, with a descriptor",
   "echo",
   async (child, { stream, calls }) => {
     stream.start(calls);
@@ -222,7 +222,7 @@ peerTest(
   },
 );
 
-pairTest("messages of one turn go in one write, a descriptor in a write of its own", async (near, far) => {
+pairTest("the messages of one turn are sent in one write, and a descriptor in its own write", async (near, far) => {
   await using end = started(near);
   using handle = memoryFile();
   end.stream.send(taken(1));
@@ -236,7 +236,7 @@ pairTest("messages of one turn go in one write, a descriptor in a write of its o
   await far.receive(encodeMessage(poolMessage(handle)).length - 1 + before / 2);
 });
 
-pairTest("a handle is borrowed: it may go when send has returned", async (near, far) => {
+pairTest("send borrows a handle, which may be disposed after the call", async (near, far) => {
   await using sender = started(near);
   await using receiver = started(far);
   const handle = memoryFile();
@@ -247,7 +247,7 @@ pairTest("a handle is borrowed: it may go when send has returned", async (near, 
   assertEquals(describeDescriptor(received.fd).inode, inode);
 });
 
-pairTest("messages come whole however they were split", async (near, far) => {
+pairTest("messages arrive whole, however they were split", async (near, far) => {
   await using end = started(far);
   using handle = memoryFile();
   const messages = [taken(1), poolMessage(handle), { type: "end", offer: 9 } as const, poolMessage(handle, 2)];
@@ -265,7 +265,7 @@ pairTest("messages come whole however they were split", async (near, far) => {
   }
 });
 
-pairTest("long messages and short ones come in their order", async (near, far) => {
+pairTest("long and short messages arrive in order", async (near, far) => {
   await using sender = started(near);
   await using receiver = started(far);
   const count = 300;
@@ -290,19 +290,19 @@ pairTest("long messages and short ones come in their order", async (near, far) =
 
 for (
   const [name, write, text] of [
-    ["without the descriptor that it announces", (near, handle) => near.send(encodeMessage(poolMessage(handle))), ""],
+    ["without its descriptor", (near, handle) => near.send(encodeMessage(poolMessage(handle))), ""],
     [
-      "with a descriptor that it does not announce",
+      "with a descriptor although it has none",
       (near, handle) => near.send(encodeMessage(taken(1)), { handles: [handle] }),
       "more descriptors",
     ],
     [
-      "with two descriptors where it announces one",
+      "with two descriptors instead of one",
       (near, handle) => near.send(encodeMessage(poolMessage(handle)), { handles: [handle, handle] }),
       "more descriptors",
     ],
     [
-      "with a descriptor in its middle that it does not announce",
+      "with an unexpected descriptor in its middle",
       async (near, handle) => {
         const bytes = encodeMessage(taken(1));
         await near.send(bytes.subarray(0, 9));
@@ -320,19 +320,19 @@ for (
       "more descriptors",
     ],
     [
-      "that says it has 4 GiB",
+      "with a length of 4 GiB",
       (near) => near.send(Uint8Array.of(255, 255, 255, 255, 25, 0, 0, 0)),
       "4294967295",
     ],
-    ["of a type that there is not", (near) => near.send(Uint8Array.of(4, 0, 0, 0, 99, 0, 0, 0)), "99"],
+    ["of an unknown type", (near) => near.send(Uint8Array.of(4, 0, 0, 0, 99, 0, 0, 0)), "99"],
     [
-      "whose body breaks a rule, and has a descriptor",
+      "with an invalid body and a descriptor",
       (near, handle) => near.send(encodeMessage(poolMessage(handle)).fill(0, 8, 12), { handles: [handle] }),
       "pool",
     ],
   ] satisfies [string, (near: UnixSocket, handle: ShareableHandle) => Promise<void>, string][]
 ) {
-  pairTest(`a message ${name} ends the stream, and the peer is told`, async (near, far) => {
+  pairTest(`a message ${name} ends the stream, and the peer is notified`, async (near, far) => {
     await using end = started(far);
     using handle = memoryFile();
     await write(near, handle);
@@ -341,7 +341,7 @@ for (
   });
 }
 
-pairTest("a message before a bad one is called back, none after it", async (near, far) => {
+pairTest("messages before an invalid one are called back, none after it", async (near, far) => {
   await using end = started(far);
   const bad = Uint8Array.of(4, 0, 0, 0, 99, 0, 0, 0);
   await near.send(joined(encodeMessage(taken(1)), bad, encodeMessage(taken(2))));
@@ -349,7 +349,7 @@ pairTest("a message before a bad one is called back, none after it", async (near
   assertEquals(end.calls.messages, [taken(1)]);
 });
 
-pairTest("a message that does not come whole in time ends the stream", async (near, far) => {
+pairTest("a message that is incomplete after the timeout ends the stream", async (near, far) => {
   await using end = started(far, 30);
   using handle = memoryFile();
   await near.send(encodeMessage(poolMessage(handle)).subarray(0, 20), { handles: [handle] });
@@ -357,7 +357,7 @@ pairTest("a message that does not come whole in time ends the stream", async (ne
   await assertGoodbye(near, "timed-out");
 });
 
-pairTest("a byte now and then does not prolong the time of a message", async (near, far) => {
+pairTest("a byte now and then does not extend a message's timeout", async (near, far) => {
   await using end = started(far, 60);
   const bytes = encodeMessage({ type: "event-free", event: 1 });
   const since = performance.now();
@@ -373,13 +373,13 @@ pairTest("a byte now and then does not prolong the time of a message", async (ne
   assert(next < bytes.length - 1 && performance.now() - since >= 55, `${next} bytes`);
 });
 
-pairTest("each message has the time for itself, and silence between them has none", async (near, far) => {
+pairTest("each message has its own timeout, and silence between messages has none", async (near, far) => {
   await using end = started(far, 50);
   for (let i = 1; i <= 5; i++) {
     const bytes = encodeMessage(taken(i));
     await near.send(bytes.subarray(0, 5));
     await new Promise((resolve) => setTimeout(resolve, 20));
-    // Its end, and the beginning of the next one, which is not late yet.
+    // The end of this message, and the beginning of the next one, whose timeout only starts now.
     const following = encodeMessage(taken(i + 100)).subarray(0, 5);
     await near.send(joined(bytes.subarray(5), following));
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -390,7 +390,7 @@ pairTest("each message has the time for itself, and silence between them has non
   assertEquals(end.calls.ends, []);
 });
 
-pairTest("a peer is not late because this process was busy", async (near, far) => {
+pairTest("a peer is not considered late because this process was busy", async (near, far) => {
   await using end = started(far, 30);
   const bytes = encodeMessage(taken(1));
   await near.send(bytes.subarray(0, 5));
@@ -419,7 +419,7 @@ for (const reason of goodbyeReasons) {
   });
 }
 
-pairTest("what a handler throws is told to the peer and ends the stream", async (near, far) => {
+pairTest("a handler's error is sent to the peer and ends the stream", async (near, far) => {
   await using end = streamOf(far);
   const calls = end.calls;
   const error = new SharingError("cut-off", "Cannot wait any longer");
@@ -433,7 +433,7 @@ pairTest("what a handler throws is told to the peer and ends the stream", async 
   await assertGoodbye(near, "cut-off", error.message);
 });
 
-pairTest("an error of a handler that is no sharing error is a bad message", async (near, far) => {
+pairTest("a handler's error that is not a SharingError is sent as a bad message", async (near, far) => {
   await using end = streamOf(far);
   const calls = end.calls;
   const cause = new RangeError("too many");
@@ -446,7 +446,7 @@ pairTest("an error of a handler that is no sharing error is a bad message", asyn
   await assertGoodbye(near, "bad-message", "too many");
 });
 
-pairTest("a peer that reads nothing makes a backlog, and blocks nothing else", async (near, far) => {
+pairTest("a peer that does not read causes a backlog, but blocks nothing else", async (near, far) => {
   await using end = started(near);
   const { stream, calls } = end;
   let sent = 0;
@@ -456,7 +456,7 @@ pairTest("a peer that reads nothing makes a backlog, and blocks nothing else", a
     stream.send(taken(++sent));
     stream.flush();
   }
-  // One that waits in the queue: its handle may go all the same.
+  // This message waits in the queue, but its handle may be closed.
   const handle = memoryFile();
   const { inode } = describeDescriptor(handle.fd);
   stream.send(poolMessage(handle));
@@ -475,7 +475,7 @@ pairTest("a peer that reads nothing makes a backlog, and blocks nothing else", a
   assertEquals(calls.drains, 1);
 });
 
-pairTest("more descriptors than the socket holds at once arrive, each with its message", async (near, far) => {
+pairTest("more descriptors than the socket can hold arrive, each with its message", async (near, far) => {
   await using sender = started(near);
   await using receiver = started(far);
   using handle = memoryFile();
@@ -490,7 +490,7 @@ pairTest("more descriptors than the socket holds at once arrive, each with its m
   }
 });
 
-pairTest("what waits in the queue is dropped with the stream", async (near, far) => {
+pairTest("queued messages are dropped with the stream", async (near, far) => {
   await using end = started(near);
   const { stream } = end;
   using handle = memoryFile();
@@ -504,7 +504,7 @@ pairTest("what waits in the queue is dropped with the stream", async (near, far)
   await far[Symbol.asyncDispose]();
 });
 
-pairTest("after the end nothing is called back", async (near, far) => {
+pairTest("nothing is called back after the end", async (near, far) => {
   await using end = started(far);
   const { stream, calls } = end;
   calls.onMessage = (message) => {
@@ -523,7 +523,7 @@ pairTest("after the end nothing is called back", async (near, far) => {
   assertEquals([calls.messages, calls.ends, calls.drains], [[], [], 0]);
 });
 
-pairTest("what is queued goes before the goodbye", async (near, far) => {
+pairTest("queued messages are sent before the goodbye", async (near, far) => {
   await using end = started(far);
   end.stream.send(taken(1));
   end.stream.end("done", "Enough");
@@ -531,7 +531,7 @@ pairTest("what is queued goes before the goodbye", async (near, far) => {
   await assertGoodbye(near, "done", "Enough");
 });
 
-pairTest("the connection's end is a peer that is gone, whose process goes on", async (near, far) => {
+pairTest("the end of a connection is reported as peer-gone, although the peer's process runs", async (near, far) => {
   await using end = started(far);
   await near.send(encodeMessage(taken(1)));
   await near[Symbol.asyncDispose]();
@@ -540,7 +540,7 @@ pairTest("the connection's end is a peer that is gone, whose process goes on", a
   assert(!end.stream.process.hasEnded);
 });
 
-pairTest("a connection that ends in a message says so, and keeps no descriptor", async (near, far) => {
+pairTest("a connection that ends within a message is reported as such, and keeps no descriptor", async (near, far) => {
   await using end = started(far);
   using handle = memoryFile();
   await near.send(encodeMessage(poolMessage(handle)).subarray(0, 9), { handles: [handle] });
@@ -548,19 +548,22 @@ pairTest("a connection that ends in a message says so, and keeps no descriptor",
   await end.calls.endsWith("peer-gone", "in the middle of a message");
 });
 
-pairTest("what a peer said before it closed is heard, though nothing can be sent to it", async (near, far) => {
-  await using end = streamOf(far);
-  await near.send(
-    encodeMessage({ type: "goodbye", reason: "full", lowestVersion: 1, highestVersion: 1, text: "No room" }),
-  );
-  await near[Symbol.asyncDispose]();
-  end.stream.send(taken(1));
-  end.stream.flush();
-  end.stream.start(end.calls);
-  await end.calls.endsWith("not-permitted", "No room");
-});
+pairTest(
+  "messages sent by a peer before it closed are received, although nothing can be sent to it",
+  async (near, far) => {
+    await using end = streamOf(far);
+    await near.send(
+      encodeMessage({ type: "goodbye", reason: "full", lowestVersion: 1, highestVersion: 1, text: "No room" }),
+    );
+    await near[Symbol.asyncDispose]();
+    end.stream.send(taken(1));
+    end.stream.flush();
+    end.stream.start(end.calls);
+    await end.calls.endsWith("not-permitted", "No room");
+  },
+);
 
-pairTest("who sends to a peer that is gone learns it", async (near, far) => {
+pairTest("sending to a closed peer reports that it is gone", async (near, far) => {
   await using end = started(far);
   await near[Symbol.asyncDispose]();
   for (let i = 0; i < 3; i++) end.stream.send(taken(1));
@@ -570,7 +573,7 @@ pairTest("who sends to a peer that is gone learns it", async (near, far) => {
 });
 
 for (const when of ["at once", "when it is started"]) {
-  pairTest(`who sends a handle that cannot go learns it ${when}, and what follows is not lost unheard`, async (
+  pairTest(`sending a closed handle is reported ${when}, and later messages are not lost silently`, async (
     near,
     far,
   ) => {
@@ -579,7 +582,7 @@ for (const when of ["at once", "when it is started"]) {
     if (when === "at once") stream.start(calls);
     stream.send(taken(1));
     await far.send(encodeMessage(taken(2)));
-    // What was sent before has been written: nothing but the handle is left to go wrong.
+    // Earlier messages were written, so only the handle can fail.
     assertEquals(await receiveMessage(far), taken(1));
     const closed = memoryFile();
     closeDescriptor(closed.fd);
@@ -591,7 +594,7 @@ for (const when of ["at once", "when it is started"]) {
       stream.start(calls);
     }
     await calls.endsWith("peer-gone", "sendmsg failed: EBADF");
-    // It is told once, behind what the peer has said.
+    // It is reported once, after the peer's messages.
     stream.send(taken(4));
     stream.flush();
     await nextTurn();
@@ -601,7 +604,7 @@ for (const when of ["at once", "when it is started"]) {
   });
 }
 
-pairTest("a pause keeps what comes, and the end, for who starts again", async (near, far) => {
+pairTest("a pause keeps messages, and the end, until the next start", async (near, far) => {
   await using end = started(far);
   const { stream, calls } = end;
   const second = new Calls();
@@ -622,7 +625,7 @@ pairTest("a pause keeps what comes, and the end, for who starts again", async (n
   assertEquals(calls.ends, []);
 });
 
-pairTest("a socket that was taken over counts as disposed", async (near, far) => {
+pairTest("a socket that a stream has taken over counts as disposed", async (near, far) => {
   const received = far.receive(1);
   await using _end = started(far);
   assertInstanceOf(await assertRejects(() => received), ReferenceError);
@@ -632,7 +635,7 @@ pairTest("a socket that was taken over counts as disposed", async (near, far) =>
   assertEquals(await _end.calls.next(), taken(1));
 });
 
-pairTest("who sends until there is a backlog stops where nothing can be sent any more", async (near, far) => {
+pairTest("a sender that fills the backlog stops when nothing can be sent any more", async (near, far) => {
   await using end = started(near);
   const flood = (): number => {
     let sent = 0;
@@ -646,7 +649,7 @@ pairTest("who sends until there is a backlog stops where nothing can be sent any
   assertEquals(flood(), 0);
 });
 
-peerTest("a peer that sends without end does not keep the event loop from turning", "flood", async (child, end) => {
+peerTest("a peer that sends endlessly does not block the event loop", "flood", async (child, end) => {
   let turns = 0;
   const timer = setInterval(() => turns++, 1);
   let count = 0;
@@ -662,7 +665,7 @@ peerTest("a peer that sends without end does not keep the event loop from turnin
   assert(turns > 3 && count > 1000, `${turns} turns, ${count} messages`);
 });
 
-peerTest("a peer that is killed is gone, and so is its process", "echo", async (child, { stream, calls }) => {
+peerTest("a killed peer is reported as gone, and so is its process", "echo", async (child, { stream, calls }) => {
   stream.start(calls);
   stream.send(taken(1));
   await calls.next();
@@ -676,7 +679,7 @@ peerTest("a peer that is killed is gone, and so is its process", "echo", async (
   assert(performance.now() - since < promptly);
 });
 
-peerTest("what a peer said before it died is heard first", "last words", async (child, { stream, calls }) => {
+peerTest("the last messages of a dead peer are received first", "last words", async (child, { stream, calls }) => {
   await child.ended;
   assert(stream.process.hasEnded);
   stream.start(calls);
@@ -687,8 +690,8 @@ peerTest("what a peer said before it died is heard first", "last words", async (
 });
 
 for (const others of [0, 150]) {
-  const name = "a killed peer is gone though a grandchild holds its socket open" +
-    (others > 0 ? `, beside ${others} connections` : "");
+  const name = "a killed peer is reported as gone although a grandchild holds its socket open" +
+    (others > 0 ? `, with ${others} other connections` : "");
   leakTest(name, () =>
     withListener(async (listener) => {
       await using stack = new AsyncDisposableStack();
@@ -720,7 +723,7 @@ for (const others of [0, 150]) {
   });
 }
 
-pairTest("many connections are served, whichever of them speak", async () => {
+pairTest("many connections are served, in any order of activity", async () => {
   await withListener(async (listener) => {
     await using stack = new AsyncDisposableStack();
     const ends: { near: UnixSocket; far: Started }[] = [];
@@ -729,7 +732,7 @@ pairTest("many connections are served, whichever of them speak", async () => {
       ends.push({ near: stack.use(near), far: stack.use(started(far)) });
     }
     for (let round = 1; round <= 3; round++) {
-      // Some of them often, then all, then those that are left when others have gone.
+      // Some peers send several times, then all do, then those that remain.
       for (const i of [199, 3, 120, 199, 64]) await speak(i, round);
       await Promise.all(ends.map((_, i) => speak(i, round)));
       for (const { far } of ends.splice(round * 10, 40)) await far[Symbol.asyncDispose]();
@@ -742,22 +745,26 @@ pairTest("many connections are served, whichever of them speak", async () => {
   });
 });
 
-leakTest("a process with no descriptor left says so and ends the stream", () =>
-  withListener(async (listener) => {
-    const args = ["few descriptors", listener.path];
-    await using child = startScript("children/sharing/message_peer.ts", args, { descriptorLimit: 100 });
-    await using end = streamOf(await listener.accept({ signal: AbortSignal.timeout(20_000) }));
-    await answerGreeting(end.stream, { handshakeTimeout });
-    end.stream.start(end.calls);
-    assertEquals(await child.nextLine(), "ready");
-    using handle = memoryFile();
-    end.stream.send(poolMessage(handle));
-    assertEquals(await child.nextLine(), "out-of-descriptors");
-    await end.calls.endsWith("peer-gone", "cannot open more descriptors");
-    assertEquals(await child.ended, 0);
-  }), { warmUp: warmUpSockets });
+leakTest(
+  "a process without free descriptors fails with the reason and ends the stream",
+  () =>
+    withListener(async (listener) => {
+      const args = ["few descriptors", listener.path];
+      await using child = startScript("children/sharing/message_peer.ts", args, { descriptorLimit: 100 });
+      await using end = streamOf(await listener.accept({ signal: AbortSignal.timeout(20_000) }));
+      await answerGreeting(end.stream, { handshakeTimeout });
+      end.stream.start(end.calls);
+      assertEquals(await child.nextLine(), "ready");
+      using handle = memoryFile();
+      end.stream.send(poolMessage(handle));
+      assertEquals(await child.nextLine(), "out-of-descriptors");
+      await end.calls.endsWith("peer-gone", "cannot open more descriptors");
+      assertEquals(await child.ended, 0);
+    }),
+  { warmUp: warmUpSockets },
+);
 
-peerTest("who waits quietly for a process does not stay for it", "quiet", async (child, { stream, calls }) => {
+peerTest("watching a process quietly does not keep this process running", "quiet", async (child, { stream, calls }) => {
   stream.start(calls);
   assertEquals(await calls.end(), undefined);
   assertEquals(await child.nextLine(), "ready");
@@ -766,20 +773,24 @@ peerTest("who waits quietly for a process does not stay for it", "quiet", async 
   clearTimeout(timer);
 });
 
-peerTest("who waits for a process stays, and need not be connected", "loud", async (child, { stream, calls }) => {
-  stream.start(calls);
-  assertEquals(await calls.end(), undefined);
-  assertEquals(await child.nextLine(), "ready");
-  // It is this process that the child waits for.
-  const isStaying = await Promise.race([
-    child.ended.then(() => false),
-    new Promise<true>((resolve) => setTimeout(() => resolve(true), 200)),
-  ]);
-  assert(isStaying);
-});
+peerTest(
+  "watching a process keeps this process running, even without a connection",
+  "loud",
+  async (child, { stream, calls }) => {
+    stream.start(calls);
+    assertEquals(await calls.end(), undefined);
+    assertEquals(await child.nextLine(), "ready");
+    // The child waits for this process.
+    const isStaying = await Promise.race([
+      child.ended.then(() => false),
+      new Promise<true>((resolve) => setTimeout(() => resolve(true), 200)),
+    ]);
+    assert(isStaying);
+  },
+);
 
 for (const keepsAlive of [true, false]) {
-  const name = `a process that ends is told of once, ${keepsAlive ? "watched" : "looked at quietly"}`;
+  const name = `the end of a process is reported once, ${keepsAlive ? "watched" : "watched quietly"}`;
   peerTest(name, "echo", async (child, { stream }) => {
     stream.process.keepAlive(keepsAlive);
     let count = 0;
@@ -793,16 +804,16 @@ for (const keepsAlive of [true, false]) {
     await ended;
     clearTimeout(timer);
     assertEquals(count, 2);
-    // Of what has ended already, too, and not before the call has returned.
+    // An end in the past is reported, too, but only after the call has returned.
     let late = false;
-    const told = new Promise<void>((resolve) =>
+    const notified = new Promise<void>((resolve) =>
       stream.process.whenEnded(() => {
         late = true;
         resolve();
       })
     );
     assert(!late);
-    await told;
+    await notified;
     stream.process.whenEnded(() => count += 100);
     stream.process[Symbol.dispose]();
     stream.process[Symbol.dispose]();
@@ -820,7 +831,7 @@ leakTest("a process without a descriptor has ended, or cannot be watched", async
   assertEquals((error as SharingError).code, "not-supported");
 });
 
-pairTest("two that greet each other go on, and nothing that follows is lost", async (near, far) => {
+pairTest("after a handshake both sides continue, and later messages are not lost", async (near, far) => {
   await using importer = streamOf(near);
   await using exporter = streamOf(far);
   const greeted = greet(importer.stream, { handshakeTimeout });
@@ -854,7 +865,7 @@ for (const part of [greet, answerGreeting]) {
     pairTest(`${part.name}: ${name}`, async (near, far) => {
       await using end = streamOf(far);
       await body(near, end);
-      // It has ended: nothing of it is called back.
+      // The stream has ended and must not call back.
       end.stream.start(end.calls);
       await new Promise((resolve) => setTimeout(resolve, 2));
       assertEquals([end.calls.messages, end.calls.ends], [[], []]);
@@ -863,7 +874,7 @@ for (const part of [greet, answerGreeting]) {
     if (isImporter) assertEquals((await receiveMessage(near)).type, "hello");
   };
 
-  handshakeTest("a peer of another version is told so", async (near, { stream }) => {
+  handshakeTest("a peer with another version is notified", async (near, { stream }) => {
     await near.send(isImporter ? welcome(2) : hello(2, 7));
     await assertHandshakeFails(part(stream, { handshakeTimeout }), "version-mismatch", isImporter ? "2" : "2 to 7");
     await skipHello(near);
@@ -878,26 +889,26 @@ for (const part of [greet, answerGreeting]) {
     await assertGoodbye(near, "bad-message", "POOL");
   });
 
-  handshakeTest("what speaks no protocol of ours is refused", async (near, { stream }) => {
+  handshakeTest("other protocols are refused", async (near, { stream }) => {
     await near.send(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     await assertHandshakeFails(part(stream, { handshakeTimeout }), "bad-message");
     await skipHello(near);
     await assertGoodbye(near, "bad-message");
   });
 
-  handshakeTest("a peer that says nothing is late", async (near, { stream }) => {
+  handshakeTest("a silent peer times out", async (near, { stream }) => {
     await assertHandshakeFails(part(stream, { handshakeTimeout: 20 }), "timed-out", "within 20 ms");
     await skipHello(near);
     await assertGoodbye(near, "timed-out");
   });
 
-  handshakeTest("a peer that goes is gone", async (near, { stream }) => {
+  handshakeTest("a closed connection fails with peer-gone", async (near, { stream }) => {
     const failed = assertHandshakeFails(part(stream, { handshakeTimeout }), "peer-gone");
     await near[Symbol.asyncDispose]();
     await failed;
   });
 
-  handshakeTest("a goodbye is the reason", async (near, { stream }) => {
+  handshakeTest("a goodbye is reported with its reason", async (near, { stream }) => {
     const failed = assertHandshakeFails(part(stream, { handshakeTimeout }), "not-permitted", "No room");
     await near.send(
       encodeMessage({ type: "goodbye", reason: "full", lowestVersion: 1, highestVersion: 1, text: "No room" }),
@@ -918,7 +929,7 @@ for (const part of [greet, answerGreeting]) {
     });
   }
 
-  pairTest(`${part.name}: a peer is not late because this process was busy`, async (near, far) => {
+  pairTest(`${part.name}: a peer is not considered late because this process was busy`, async (near, far) => {
     await using end = streamOf(far);
     const handshake = part(end.stream, { handshakeTimeout: 20 });
     await new Promise((resolve) => setTimeout(resolve, 1));

@@ -17,10 +17,10 @@ interface Golden {
   readonly message: Message;
 }
 
-/** In place of a descriptor: what a message is made of does not depend on it. */
+/** Stands in for a descriptor, which does not affect a message's fields. */
 const handle = ShareableHandle.fromBytes(new Uint8Array(64));
 const golden = ["messages.json", "longest_messages.json"].flatMap(readGolden);
-/** With fewer not every rule is met; more may be asked for. */
+/** Fewer streams do not violate every rule. More can be requested by environment variable. */
 const streamsForAllRules = 50_000;
 const fuzzStreams = Math.max(isLong ? streamsForAllRules : 8000, Number(process.env.POOLPASS_FUZZ_STREAMS ?? 0));
 
@@ -46,20 +46,20 @@ function named(name: string): Golden {
   return golden.find((candidate) => candidate.name === name)!;
 }
 
-/** Decodes one message that is all there is. */
+/** Decodes a single message. */
 function decode(bytes: Uint8Array): Message {
   const header = decodeHeader(bytes, 0);
   return decodeMessage(header, bytes.subarray(headerByteLength), header.descriptors > 0 ? handle : undefined);
 }
 
-/** A message of which some bytes of the body are others. */
+/** Replaces some bytes of a message's body. */
 function changed(name: string, at: number, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const message = new Uint8Array(named(name).bytes);
   message.set(bytes, headerByteLength + at);
   return message;
 }
 
-/** A message whose body is longer or shorter. */
+/** Changes the length of a message's body. */
 function resized(name: string, byteLength: number): Uint8Array<ArrayBuffer> {
   const message = new Uint8Array(headerByteLength + byteLength);
   message.set(named(name).bytes.subarray(0, message.length));
@@ -83,7 +83,7 @@ function utf8(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** What is said of a message whose name begins with its type. */
+/** The error for a message whose name begins with its type. */
 function refusalOf(name: string, refusal: string): string {
   return `Cannot accept the message ${name.split(" ")[0]}: its ${refusal}`;
 }
@@ -101,7 +101,7 @@ test("every golden message is decoded, and encoded to the same bytes", () => {
   }
 });
 
-test("each type and each reason is among the golden messages", () => {
+test("the golden messages include each type and each reason", () => {
   const numbers = [1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 36, 37];
   const found = new Set(golden.map(({ bytes }) => decodeHeader(bytes, 0).type));
   assertEquals([...found].sort((one, other) => one - other), numbers);
@@ -109,7 +109,7 @@ test("each type and each reason is among the golden messages", () => {
   assertEquals(new Set(reasons), new Set(goodbyeReasons));
 });
 
-test("messages are decoded where they lie among others", () => {
+test("messages are decoded at any position among others", () => {
   const bytes = joined(golden.map((each) => each.bytes));
   let position = 0;
   for (const { message } of golden) {
@@ -121,7 +121,7 @@ test("messages are decoded where they lie among others", () => {
   assertEquals(position, bytes.length);
 });
 
-test("a message does not change with the bytes that it came in", () => {
+test("a decoded message does not change with the bytes that it was decoded from", () => {
   for (const { name, bytes, message } of golden) {
     // A Buffer's slices share its memory, unlike those of other arrays.
     const copy = Buffer.from(bytes);
@@ -131,7 +131,7 @@ test("a message does not change with the bytes that it came in", () => {
   }
 });
 
-test("the handle of a POOL is that which came, and stays the caller's where the message is refused", () => {
+test("a decoded POOL has the given handle, which stays the caller's if the message is refused", () => {
   const { bytes } = named("POOL of a device");
   using own = ShareableHandle.fromBytes(new Uint8Array(64));
   const decoded = decodeMessage(decodeHeader(bytes, 0), bytes.subarray(headerByteLength), own);
@@ -141,7 +141,7 @@ test("the handle of a POOL is that which came, and stays the caller's where the 
   assertEquals(own.bytes.length, 64);
 });
 
-test("a reason that is not known is taken as bad-message, with its text", () => {
+test("an unknown reason is decoded as bad-message, with its text", () => {
   for (const reason of [8, 65535]) {
     assertEquals(decode(changed("GOODBYE full", 0, u16(reason))), {
       type: "goodbye",
@@ -153,7 +153,7 @@ test("a reason that is not known is taken as bad-message, with its text", () => 
   }
 });
 
-test("metadata may be nested as deep as their length lets them", () => {
+test("metadata may be nested as deeply as their length allows", () => {
   const metadata = "[".repeat(16_384) + "]".repeat(16_384);
   const message: Message = {
     type: "frame",
@@ -167,7 +167,7 @@ test("metadata may be nested as deep as their length lets them", () => {
   assertEquals(decode(encodeMessage(message)), message);
 });
 
-test("a header that no message has is refused before its body comes", () => {
+test("an impossible header is refused before its body arrives", () => {
   const header = (byteLength: number, type: number, descriptors: number) =>
     joined([u32(byteLength), u16(type), u16(descriptors)]);
   for (const type of [0, 4, 15, 27, 31, 38, 65535]) {
@@ -208,7 +208,7 @@ test("a header that no message has is refused before its body comes", () => {
   }
 });
 
-test("a body or a descriptor that is not what the header says is refused", () => {
+test("a body or a descriptor that contradicts the header is refused", () => {
   const [held, pool] = [named("HELD").bytes, named("POOL of a device").bytes];
   const refusal = (bytes: Uint8Array, byteLength: number, given: ShareableHandle | undefined) =>
     assertThrows(
@@ -228,7 +228,7 @@ test("a body or a descriptor that is not what the header says is refused", () =>
   );
 });
 
-/** The golden message, where in its body, what is there instead, and what is said of it. */
+/** The golden message, the offset in its body, the bytes to write there, and the error. */
 type Violation = readonly [name: string, at: number, bytes: Uint8Array, refusal: string];
 
 const identifierRange = "it takes 1 to 4294967295";
@@ -355,13 +355,13 @@ const violations: readonly Violation[] = [
   ["RELEASE_SLOT", 8, u64(pastSafe), `sequence number is ${pastSafe}; ${sizeRange}`],
 ];
 
-test("a field that breaks a rule is refused, and named with its value", () => {
+test("a field that violates a rule is refused, and the error has its value", () => {
   for (const [name, at, bytes, refusal] of violations) {
     assertRefused(changed(name, at, bytes), refusalOf(name, refusal));
   }
 });
 
-test("a body that ends before or after what its fields say is refused", () => {
+test("a body that is shorter or longer than its fields declare is refused", () => {
   for (const name of ["OFFER of a buffer", "FRAME"]) {
     const { bytes } = named(name);
     const byteLength = bytes.length - headerByteLength;
@@ -372,7 +372,7 @@ test("a body that ends before or after what its fields say is refused", () => {
   }
 });
 
-test("text that a peer sent is not quoted at length", () => {
+test("errors quote a peer's strings only in part", () => {
   const { bytes } = named("OFFER with the longest name and metadata");
   const refused = new Uint8Array(bytes);
   refused.fill("x".charCodeAt(0), headerByteLength + 40 + 255);
@@ -381,7 +381,7 @@ test("text that a peer sent is not quoted at length", () => {
   assertRefused(refused, `Cannot accept the message OFFER: its metadata is ${"ff".repeat(40)}; it takes UTF-8`);
 });
 
-test("what has no place in its field is not encoded", () => {
+test("a value that does not fit its field is not encoded", () => {
   const channel = named("CHANNEL").message as Extract<Message, { type: "channel" }>;
   const refusals: readonly (readonly [Message, string])[] = [
     [{ type: "held", offer: -1 }, "HELD: its offer is -1; it takes 0 to 4294967295"],
@@ -423,7 +423,7 @@ test("what has no place in its field is not encoded", () => {
   assertEquals(encodeMessage(offer).toHex(), named("OFFER of a buffer").bytes.toHex());
 });
 
-test("the text of a GOODBYE is made to fit", () => {
+test("the text of a GOODBYE is shortened to fit", () => {
   const sent = (text: string) => {
     const message = decode(
       encodeMessage({ type: "goodbye", reason: "bad-message", lowestVersion: 1, highestVersion: 1, text }),
@@ -435,7 +435,7 @@ test("the text of a GOODBYE is made to fit", () => {
   assertEquals(sent("a\0b\ud800"), "a b\ufffd");
 });
 
-/** Bytes that a message holds beside its numbers; each of its arrays has memory for itself alone. */
+/** The bytes that a message holds besides its numbers. Each of its arrays must have its own memory. */
 function contentByteLength(message: Message): number {
   let sum = 0;
   for (const [field, value] of Object.entries(message) as [string, unknown][]) {
@@ -446,12 +446,12 @@ function contentByteLength(message: Message): number {
   return sum;
 }
 
-/** What a refusal is about, whatever value it had. */
+/** The field that an error names, without the value. */
 function refusedField(refusal: string): string {
   return refusal.replace(/ is .*/s, "").replaceAll(/\d+/g, "");
 }
 
-test(`${fuzzStreams} spoilt streams are decoded, or refused as bad messages`, () => {
+test(`${fuzzStreams} invalid streams are decoded, or refused as bad messages`, () => {
   const messages = golden.map(({ bytes }) => bytes);
   const taken = new Set<string>();
   const refused = new Set<string>();
@@ -478,7 +478,7 @@ test(`${fuzzStreams} spoilt streams are decoded, or refused as bad messages`, ()
     }
   }
   assertEquals(taken, new Set(golden.map(({ message }) => message.type)));
-  // The streams get as far as the last rule, and no rule is for nothing.
+  // The streams reach every rule, so each rule is needed.
   const missed = violations.map(([name, , , refusal]) => refusedField(refusalOf(name, refusal)))
     .filter((field) => !refused.has(field));
   assert(missed.length <= (fuzzStreams < streamsForAllRules ? violations.length / 4 : 0), missed.join(", "));

@@ -1,25 +1,25 @@
 /**
- * What a peer might send that keeps no rule: streams of messages that were spoilt somewhere, and streams of random bytes.
- * Some of them are still well-formed.
+ * Invalid input from a peer: streams of messages with mutations, and streams of random bytes. Some of the results are
+ * still valid.
  *
  * @module
  */
 import { type Random, randomFor } from "../../support/ptx_mutations.ts";
 
-/** What would be sent one after another. The same seed and messages give the same stream. */
+/** Bytes to send in succession. The same seed and messages give the same stream. */
 export interface SpoiltStream {
-  /** The messages that it was made of, each changed or not: one descriptor would go with each that announces it. */
+  /** The messages of the stream, mutated or not. A descriptor is to be sent with each message that declares one. */
   readonly pieces: readonly Uint8Array<ArrayBuffer>[];
-  /** What was done, for the message of a test that fails. */
+  /** The mutations that were applied, for the message of a failed test. */
   readonly applied: readonly string[];
 }
 
-/** Whether the stream of a seed is none of these: a whole session that the protocol allows, and GOODBYE. */
+/** Whether the stream of a seed is instead a valid session that ends with GOODBYE. */
 export function isLegal(seed: number): boolean {
   return seed % 64 === 0;
 }
 
-/** A stream of up to four of the messages, changed once to three times; now and then random bytes instead. */
+/** Returns a stream of up to four of the messages with one to three mutations, or occasionally random bytes. */
 export function spoiltStream(messages: readonly Uint8Array[], seed: number): SpoiltStream {
   const random = randomFor(`stream ${seed}`);
   if (random.below(16) === 0) return { pieces: [randomBytes(random, random.below(200))], applied: ["random bytes"] };
@@ -33,7 +33,7 @@ export function spoiltStream(messages: readonly Uint8Array[], seed: number): Spo
   return { pieces, applied };
 }
 
-/** The bytes of all pieces. */
+/** Concatenates the pieces. */
 export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let position = 0;
@@ -44,14 +44,14 @@ export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Changes the pieces in place. `messages` are those of which there is one to take. */
+/** Changes the pieces in place. `messages` has the messages to take others from. */
 type Mutation = (
   pieces: Uint8Array<ArrayBuffer>[],
   options: { readonly random: Random; readonly messages: readonly Uint8Array[] },
 ) => void;
 
 const headerByteLength = 8;
-/** At the edges of what a field may have, of each width. */
+/** Values at the limits of fields, of each width. */
 const numbers = [
   0n,
   1n,
@@ -77,7 +77,7 @@ const numbers = [
   2n ** 63n,
   2n ** 64n - 1n,
 ];
-/** That are no UTF-8, no JSON, or neither. */
+/** Strings that are not valid UTF-8 or not valid JSON. */
 const texts = [
   "\0",
   "{",
@@ -94,7 +94,7 @@ const texts = [
   Uint8Array.of(0xe2, 0x82),
 ]);
 
-/** By name, for the message of a test that fails. */
+/** By name, for the message of a failed test. */
 const mutations: Readonly<Record<string, Mutation>> = {
   "a bit": (pieces, { random }) => {
     changePlace(pieces, random, (piece, at) => piece[at]! ^= 1 << random.below(8));
@@ -185,7 +185,7 @@ function changePlace(
   change: (piece: Uint8Array<ArrayBuffer>, at: number) => void,
 ): void {
   const piece = random.pick(pieces);
-  // Among the first bytes are the fields; what follows is text for the most part.
+  // The first bytes are fields; the rest is mostly text.
   const limit = random.below(2) === 0 ? piece.length : Math.min(piece.length, 64);
   if (limit > 0) change(piece, random.below(limit));
 }
@@ -199,7 +199,7 @@ function replaceOne(
   pieces[at] = by(pieces[at]!);
 }
 
-/** Writes as many bytes of the number as a field of some width has, where they have room. */
+/** Writes a number in the width of some field, if it fits. */
 function setNumber(piece: Uint8Array, random: Random, at: number): void {
   const bytes = new Uint8Array(BigUint64Array.of(random.pick(numbers)).buffer, 0, random.pick([2, 4, 8]));
   if (at + bytes.length <= piece.length) piece.set(bytes, at);

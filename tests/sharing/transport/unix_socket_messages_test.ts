@@ -10,7 +10,7 @@ import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { leakTest } from "../../support/resources.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
 
-/** Two ends of a connection, for as long as the body runs. */
+/** Runs `body` with two ends of a connection. */
 async function connected(body: (near: UnixSocket, far: UnixSocket) => Promise<void>): Promise<void> {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
@@ -68,7 +68,7 @@ messageTest("a descriptor arrives as another of the same file, and the sender ke
   assertEquals(textOf(sent, 8), "the pool");
 });
 
-messageTest("as many descriptors as a message carries, in their order", async (near, far) => {
+messageTest("a message carries up to the maximum number of descriptors, in order", async (near, far) => {
   using first = memoryFile("first");
   using other = memoryFile("other");
   await near.send(Uint8Array.of(0), { handles: [first, ...new Array(251).fill(other), first] });
@@ -94,7 +94,7 @@ messageTest("a receive takes its bytes and descriptors, and none of the next mes
   assertEquals(text, ["1111/1", "111111", "2222222222/2", "3333333333"]);
 });
 
-messageTest("one receive may span several sends, wherever the descriptor was among them", async (near, far) => {
+messageTest("one receive may span several sends, and get a descriptor from any of them", async (near, far) => {
   using handle = memoryFile("x");
   await near.send(new Uint8Array(12));
   await near.send(new Uint8Array(1), { handles: [handle] });
@@ -105,18 +105,18 @@ messageTest("one receive may span several sends, wherever the descriptor was amo
   assertEquals(textOf(received, 1), "x");
 });
 
-messageTest("more than the socket holds at once arrives whole", async (near, far) => {
+messageTest("more bytes than the socket holds arrive whole", async (near, far) => {
   const sent = Uint8Array.from({ length: 5_000_011 }, (_, i) => i * 7 + (i >> 8));
   const expected = sent.slice();
   const sending = near.send(sent);
-  // What was given to send has been taken: this does not arrive.
+  // send() has copied its argument, so these zeros must not arrive.
   sent.fill(0);
   const { bytes } = await far.receive(expected.length);
   await sending;
   assert(bytes.every((byte, i) => byte === expected[i]));
 });
 
-messageTest("sends and receives are served in their order", async (near, far) => {
+messageTest("sends and receives are served in order", async (near, far) => {
   const sizes = [300_000, 1, 200_000, 3];
   const receives = Promise.all(sizes.map((size) => far.receive(size)));
   await Promise.all(sizes.map((size, i) => near.send(new Uint8Array(size).fill(i))));
@@ -126,7 +126,7 @@ messageTest("sends and receives are served in their order", async (near, far) =>
   }
 });
 
-messageTest("a truncated message is a peer that is gone, and says how much came", async (near, far) => {
+messageTest("a truncated message fails with peer-gone, and the number of bytes received", async (near, far) => {
   using handle = memoryFile();
   await near.send(new Uint8Array(3), { handles: [handle] });
   await near[Symbol.asyncDispose]();
@@ -134,21 +134,21 @@ messageTest("a truncated message is a peer that is gone, and says how much came"
   await assertFails(far.receive(1), "peer-gone");
 });
 
-messageTest("the end of the stream is a peer that is gone", async (near, far) => {
+messageTest("the end of the stream fails with peer-gone", async (near, far) => {
   const received = far.receive(8);
   await near[Symbol.asyncDispose]();
   await assertFails(received, "peer-gone", "after 0 of them");
   await assertFails(far.send(Uint8Array.of(1)), "peer-gone");
 });
 
-messageTest("a connection that was closed unread is a peer that is gone", async (near, far) => {
+messageTest("a connection closed with unread data fails with peer-gone", async (near, far) => {
   await far.send(Uint8Array.of(1));
   await near[Symbol.asyncDispose]();
   await assertFails(far.receive(1), "peer-gone");
   await assertFails(far.receive(1), "peer-gone");
 });
 
-messageTest("a peer that reads no more ends a send that waits", async (near, far) => {
+messageTest("a peer that stops reading and closes ends a waiting send", async (near, far) => {
   const sending = near.send(new Uint8Array(10_000_000));
   await far.receive(1_000_000);
   await far[Symbol.asyncDispose]();
@@ -162,31 +162,31 @@ messageTest("a message without its descriptor is refused", async (near, far) => 
   await assertFails(far.receive(8), "bad-message", "connect again");
 });
 
-messageTest("two descriptors where one belongs are refused and closed", async (near, far) => {
+messageTest("two descriptors are refused and closed if one is expected", async (near, far) => {
   using handle = memoryFile();
   await near.send(new Uint8Array(8), { handles: [handle, handle] });
   await assertFails(far.receive(8, { handles: 1 }), "bad-message", "2 descriptors came with them, expected 1");
 });
 
-messageTest("one more descriptor in the middle of a message is refused, and the first closed", async (near, far) => {
+messageTest("a second descriptor in the middle of a message is refused, and the first closed", async (near, far) => {
   using handle = memoryFile();
   await near.send(new Uint8Array(4), { handles: [handle] });
   await near.send(new Uint8Array(4), { handles: [handle] });
   await assertFails(far.receive(8, { handles: 1 }), "bad-message", "2 descriptors");
 });
 
-messageTest("a descriptor where none belongs is refused and closed", async (near, far) => {
+messageTest("an unexpected descriptor is refused and closed", async (near, far) => {
   using handle = memoryFile();
   await near.send(new Uint8Array(8), { handles: [handle] });
   await assertFails(far.receive(8), "bad-message", "1 descriptors came with them, expected 0");
 });
 
-messageTest("descriptors that nobody reads are closed with the connection", async (near) => {
+messageTest("unread descriptors are closed with the connection", async (near) => {
   using handle = memoryFile();
   for (let i = 0; i < 20; i++) await near.send(Uint8Array.of(1), { handles: [handle, handle, handle] });
 });
 
-messageTest("an abort between messages does no harm", async (near, far) => {
+messageTest("an abort between messages has no effect on later ones", async (near, far) => {
   const controller = new AbortController();
   const received = far.receive(4, { signal: controller.signal });
   const reason = new Error("enough");
@@ -196,20 +196,23 @@ messageTest("an abort between messages does no harm", async (near, far) => {
   assertEquals([...(await far.receive(4)).bytes], [1, 2, 3, 4]);
 });
 
-messageTest("an abort in the middle of a message closes what came, and later receives say so", async (near, far) => {
-  using handle = memoryFile();
-  const controller = new AbortController();
-  const received = far.receive(4, { handles: 1, signal: controller.signal });
-  await near.send(Uint8Array.of(1, 2), { handles: [handle] });
-  setTimeout(() => controller.abort(), 5);
-  assertEquals((await assertRejects(() => received) as Error).name, "AbortError");
-  await near.send(Uint8Array.of(3, 4));
-  await assertFails(far.receive(2), "bad-message", "an earlier call failed in the middle of a message");
-  await far.send(Uint8Array.of(5));
-  assertEquals([...(await near.receive(1)).bytes], [5]);
-});
+messageTest(
+  "an abort in the middle of a message closes its descriptors, and later receives fail with the reason",
+  async (near, far) => {
+    using handle = memoryFile();
+    const controller = new AbortController();
+    const received = far.receive(4, { handles: 1, signal: controller.signal });
+    await near.send(Uint8Array.of(1, 2), { handles: [handle] });
+    setTimeout(() => controller.abort(), 5);
+    assertEquals((await assertRejects(() => received) as Error).name, "AbortError");
+    await near.send(Uint8Array.of(3, 4));
+    await assertFails(far.receive(2), "bad-message", "an earlier call failed in the middle of a message");
+    await far.send(Uint8Array.of(5));
+    assertEquals([...(await near.receive(1)).bytes], [5]);
+  },
+);
 
-messageTest("an aborted receive that waits for its turn lets the others go on", async (near, far) => {
+messageTest("aborting a queued receive does not affect the others", async (near, far) => {
   const controller = new AbortController();
   const first = far.receive(1);
   const second = far.receive(1, { signal: controller.signal });
@@ -220,14 +223,14 @@ messageTest("an aborted receive that waits for its turn lets the others go on", 
   assertEquals([(await first).bytes[0], (await third).bytes[0]], [1, 3]);
 });
 
-messageTest("a signal that is aborted already is not waited for", async (near, far) => {
+messageTest("a signal that is already aborted rejects immediately", async (near, far) => {
   const signal = AbortSignal.abort(new Error("before"));
   for (const call of [() => far.receive(1, { signal }), () => near.send(Uint8Array.of(1), { signal })]) {
     assertEquals((await assertRejects(call) as Error).message, "before");
   }
 });
 
-messageTest("disposing rejects what waits, and everything after", async (near, far) => {
+messageTest("disposing rejects waiting calls, and later ones", async (near, far) => {
   const received = [far.receive(1), far.receive(1)];
   const sending = far.send(new Uint8Array(10_000_000));
   const disposed = far[Symbol.asyncDispose]();
@@ -239,12 +242,12 @@ messageTest("disposing rejects what waits, and everything after", async (near, f
   await assertRejects(() => near.receive(20_000_000), SharingError);
 });
 
-messageTest("nothing is nothing: no bytes are sent and received at once", async (near, far) => {
+messageTest("zero bytes are sent and received immediately", async (near, far) => {
   await near.send(new Uint8Array(0));
   assertEquals((await far.receive(0)).bytes.length, 0);
 });
 
-messageTest("wrong arguments are refused before anything is sent", async (near, far) => {
+messageTest("invalid arguments are refused before anything is sent", async (near, far) => {
   using handle = memoryFile();
   using fabric = ShareableHandle.fromBytes(new Uint8Array(64));
   const disposed = memoryFile();
@@ -263,7 +266,7 @@ messageTest("wrong arguments are refused before anything is sent", async (near, 
   await assertRejects(() => far.receive(0, { handles: 1 }), TypeError);
 });
 
-messageTest("a great length takes no memory before its bytes come", async (near, far) => {
+messageTest("a large length uses no memory before its bytes arrive", async (near, far) => {
   const before = process.memoryUsage.rss();
   const received = far.receive(2 ** 30);
   await near.send(Uint8Array.of(1));
@@ -272,7 +275,7 @@ messageTest("a great length takes no memory before its bytes come", async (near,
   await assertFails(received, "peer-gone", "after 1 of them");
 });
 
-messageTest("a peer that always has something to say does not keep the event loop from turning", async (near, far) => {
+messageTest("a peer that sends constantly does not block the event loop", async (near, far) => {
   await near.send(new Uint8Array(50_000));
   let turned = false;
   setTimeout(() => turned = true, 0);
@@ -280,7 +283,7 @@ messageTest("a peer that always has something to say does not keep the event loo
   assert(turned);
 });
 
-messageTest("many connections wait at once", async () => {
+messageTest("many connections wait concurrently", async () => {
   const folder = mkdtempSync("/tmp/poolpass-test-");
   try {
     await using listener = UnixListener.listen(`${folder}/socket`);
@@ -299,10 +302,10 @@ messageTest("many connections wait at once", async () => {
   }
 });
 
-messageTest("a descriptor that is no socket is not taken over", async () => {
+messageTest("a descriptor that is not a socket is not taken over", async () => {
   const fd = createMemoryFile("poolpass-test", 1);
   await assertRejects(async () => await Promise.resolve(UnixSocket.fromFd(fd)), TypeError, "not a connected socket");
-  // The runtimes would make descriptors of these.
+  // The runtimes would convert these to valid descriptors.
   assertThrows(() => UnixSocket.fromFd(fd + 0.5), TypeError, "it is not an integer");
   assertThrows(() => UnixSocket.fromFd(BigInt(fd) as never), TypeError, "it is not an integer");
   assertThrows(() => UnixSocket.fromFd(2 ** 32 + fd), RangeError, "it is out of range");

@@ -57,28 +57,31 @@ async function assertConnectFails(path: string, code: SharingErrorCode, text: st
   assertCode(await assertRejects(() => UnixSocket.connect(path)), code, text);
 }
 
-/** A socket's file with nobody behind it. */
+/** Leaves a socket's file without a listener. */
 async function leaveStale(path: string): Promise<void> {
   await using listener = UnixListener.listen(`${path}-first`);
   renameSync(listener.path, path);
 }
 
-pathTest("the socket's file is the owner's alone, whatever the umask, and goes with the listener", async (folder) => {
-  const umask = process.umask(0);
-  try {
-    await using listener = UnixListener.listen(`${folder}/socket`);
-    assertEquals(lstatSync(listener.path).mode & 0o777, 0o600);
-    assertEquals(readdirSync(folder), ["socket"]);
-    process.umask(0o077);
-    await using open = UnixListener.listen(`${folder}/open`, { mode: 0o666 });
-    assertEquals(lstatSync(open.path).mode & 0o777, 0o666);
-  } finally {
-    process.umask(umask);
-  }
-  assertEquals(readdirSync(folder), []);
-});
+pathTest(
+  "only the owner can access the socket's file, whatever the umask, and the listener removes it",
+  async (folder) => {
+    const umask = process.umask(0);
+    try {
+      await using listener = UnixListener.listen(`${folder}/socket`);
+      assertEquals(lstatSync(listener.path).mode & 0o777, 0o600);
+      assertEquals(readdirSync(folder), ["socket"]);
+      process.umask(0o077);
+      await using open = UnixListener.listen(`${folder}/open`, { mode: 0o666 });
+      assertEquals(lstatSync(open.path).mode & 0o777, 0o666);
+    } finally {
+      process.umask(umask);
+    }
+    assertEquals(readdirSync(folder), []);
+  },
+);
 
-pathTest("a live socket is not stolen", async (folder) => {
+pathTest("a live socket is not replaced", async (folder) => {
   await using listener = UnixListener.listen(`${folder}/socket`);
   assertListenFails(listener.path, "address-in-use", "another process listens there");
   const accepted = listener.accept();
@@ -107,7 +110,7 @@ pathTest("the socket of a killed process is replaced", async (folder) => {
   await exchange(folder);
 });
 
-pathTest("a listener removes no file but its own", async (folder) => {
+pathTest("a listener removes only its own file", async (folder) => {
   const path = `${folder}/socket`;
   await using first = UnixListener.listen(path);
   renameSync(path, `${path}-moved`);
@@ -116,7 +119,7 @@ pathTest("a listener removes no file but its own", async (folder) => {
   assertEquals(readdirSync(folder).sort(), ["socket", "socket-moved"]);
 });
 
-pathTest("a file that is no socket is left alone", async (folder) => {
+pathTest("a file that is not a socket is left alone", async (folder) => {
   const path = `${folder}/file`;
   writeFileSync(path, "precious");
   assertListenFails(path, "address-in-use", "is not a socket and was left alone");
@@ -127,7 +130,7 @@ pathTest("a file that is no socket is left alone", async (folder) => {
   assertEquals(readdirSync(folder).sort(), ["file", "link"]);
 });
 
-pathTest("a missing folder is named", async (folder) => {
+pathTest("the error for a missing folder names it", async (folder) => {
   assertListenFails(`${folder}/none/socket`, "not-found", `there is no folder ${folder}/none`);
   await assertConnectFails(`${folder}/none/socket`, "not-found", "no such file");
   await assertConnectFails(`${folder}/none`, "not-found", "start the process that listens there");
@@ -135,7 +138,7 @@ pathTest("a missing folder is named", async (folder) => {
   assertListenFails(`${folder}/file/socket`, "not-found", `${folder}/file is not a folder`);
 });
 
-pathTest("a path has at most 107 bytes, and all of them can be used", async (folder) => {
+pathTest("a path has at most 107 bytes, all of which can be used", async (folder) => {
   const deep = `${folder}/${"d".repeat(60)}`;
   mkdirSync(deep);
   for (const start of [deep, folder]) {
@@ -153,7 +156,7 @@ pathTest("a path has at most 107 bytes, and all of them can be used", async (fol
   }
 });
 
-pathTest("what can be no path is refused", async () => {
+pathTest("invalid paths are refused", async () => {
   for (const path of ["", "\0abstract", "a\0b", "/tmp/", 7 as unknown as string]) {
     assertThrows(() => UnixListener.listen(path), TypeError);
     await assertRejects(() => UnixSocket.connect(path), TypeError);
@@ -163,7 +166,7 @@ pathTest("what can be no path is refused", async () => {
   }
 });
 
-pathTest("a relative path is in the working folder", async (folder) => {
+pathTest("a relative path is relative to the working folder", async (folder) => {
   const before = process.cwd();
   process.chdir(folder);
   try {
@@ -174,23 +177,26 @@ pathTest("a relative path is in the working folder", async (folder) => {
   }
 });
 
-pathTest("pending accepts are served in order, aborted alone, and rejected when the listener goes", async (folder) => {
-  await using listener = UnixListener.listen(`${folder}/socket`);
-  const controller = new AbortController();
-  const first = listener.accept();
-  const second = listener.accept({ signal: controller.signal });
-  const third = listener.accept();
-  const fourth = listener.accept();
-  controller.abort(new Error("second"));
-  assertEquals((await assertRejects(() => second) as Error).message, "second");
-  await using _a = await UnixSocket.connect(listener.path);
-  await using _b = await first;
-  await using _c = await UnixSocket.connect(listener.path);
-  await using _d = await third;
-  await listener[Symbol.asyncDispose]();
-  assertInstanceOf(await assertRejects(() => fourth), ReferenceError);
-  assertInstanceOf(await assertRejects(() => listener.accept()), ReferenceError);
-});
+pathTest(
+  "pending accepts are served in order, aborted individually, and rejected when the listener is disposed",
+  async (folder) => {
+    await using listener = UnixListener.listen(`${folder}/socket`);
+    const controller = new AbortController();
+    const first = listener.accept();
+    const second = listener.accept({ signal: controller.signal });
+    const third = listener.accept();
+    const fourth = listener.accept();
+    controller.abort(new Error("second"));
+    assertEquals((await assertRejects(() => second) as Error).message, "second");
+    await using _a = await UnixSocket.connect(listener.path);
+    await using _b = await first;
+    await using _c = await UnixSocket.connect(listener.path);
+    await using _d = await third;
+    await listener[Symbol.asyncDispose]();
+    assertInstanceOf(await assertRejects(() => fourth), ReferenceError);
+    assertInstanceOf(await assertRejects(() => listener.accept()), ReferenceError);
+  },
+);
 
 const isRoot = process.getuid?.() === 0;
 const noOtherUser = isRoot ? undefined : "it takes root to become another user";

@@ -10,7 +10,7 @@ import type { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
 
-/** Milliseconds in which a dead peer must have been noticed. */
+/** Milliseconds in which a dead peer must be noticed. */
 const promptly = 1000;
 
 function peerTest(name: string, mode: string, body: (child: ChildProcess, socket: UnixSocket) => Promise<void>): void {
@@ -47,7 +47,7 @@ async function assertGone(receiving: Promise<unknown>, since: number, text: stri
   assert(elapsed < promptly, `It took ${elapsed} ms`);
 }
 
-peerTest("the kernel says who the peer is", "connect", async (child, socket) => {
+peerTest("the kernel reports the peer's process", "connect", async (child, socket) => {
   assertEquals(socket.peer.pid, child.pid);
   assertEquals(socket.peer.uid, process.getuid!());
   assertEquals(socket.peer.gid, process.getgid!());
@@ -64,7 +64,7 @@ peerTest("bytes and a descriptor go to another process and come back", "echo", a
   assertEquals(await child.nextLine(), "ready");
 });
 
-peerTest("a peer that is killed is gone", "connect", async (child, socket) => {
+peerTest("a killed peer is reported as gone", "connect", async (child, socket) => {
   assertEquals(await child.nextLine(), "ready");
   const received = socket.receive(8);
   const since = performance.now();
@@ -72,7 +72,7 @@ peerTest("a peer that is killed is gone", "connect", async (child, socket) => {
   await assertGone(received, since, "after 0 of them");
 });
 
-peerTest("a peer that is killed in the middle of a message leaves nothing", "part", async (child, socket) => {
+peerTest("a peer killed in the middle of a message leaves nothing behind", "part", async (child, socket) => {
   assertEquals(await child.nextLine(), "ready");
   const received = socket.receive(8, { handles: 1 });
   const since = performance.now();
@@ -80,7 +80,7 @@ peerTest("a peer that is killed in the middle of a message leaves nothing", "par
   await assertGone(received, since, "after 3 of them");
 });
 
-peerTest("what a peer sent before it was killed can be read", "part", async (child, socket) => {
+peerTest("bytes that a peer sent before it was killed can be received", "part", async (child, socket) => {
   assertEquals(await child.nextLine(), "ready");
   child.kill("SIGKILL");
   await child.ended;
@@ -89,7 +89,7 @@ peerTest("what a peer sent before it was killed can be read", "part", async (chi
   await assertGone(socket.receive(1), performance.now(), "after 0 of them");
 });
 
-peerTest("a peer that is killed while this waits to send is gone", "connect", async (child, socket) => {
+peerTest("a peer killed while a send waits is reported as gone", "connect", async (child, socket) => {
   assertEquals(await child.nextLine(), "ready");
   const sending = socket.send(new Uint8Array(10_000_000));
   const since = performance.now();
@@ -97,7 +97,7 @@ peerTest("a peer that is killed while this waits to send is gone", "connect", as
   await assertGone(sending, since, "Cannot send");
 });
 
-peerTest("a peer that is stopped is waited for, until it is killed", "connect", async (child, socket) => {
+peerTest("a stopped peer is waited for until it is killed", "connect", async (child, socket) => {
   assertEquals(await child.nextLine(), "ready");
   child.kill("SIGSTOP");
   const signal = AbortSignal.timeout(20);
@@ -107,39 +107,46 @@ peerTest("a peer that is stopped is waited for, until it is killed", "connect", 
   await assertGone(socket.receive(1), since, "after 0 of them");
 });
 
-peerTest("a killed peer is gone though a grandchild holds its socket open", "grandchild", async (child, socket) => {
-  const grandchild = Number(await child.nextLine());
-  assertEquals(await child.nextLine(), "ready");
-  try {
-    const received = socket.receive(8);
-    const since = performance.now();
-    child.kill("SIGKILL");
-    await assertGone(received, since, "it ended after 0 of them");
-    await assertGone(socket.receive(8), performance.now(), "it ended after 0 of them");
-    // The connection is still open, and nobody will ever read from it.
-    await assertGone(socket.send(new Uint8Array(1)), performance.now(), "its process has ended");
-  } finally {
-    process.kill(grandchild, "SIGKILL");
-  }
-});
+peerTest(
+  "a killed peer is reported as gone although a grandchild holds its socket open",
+  "grandchild",
+  async (child, socket) => {
+    const grandchild = Number(await child.nextLine());
+    assertEquals(await child.nextLine(), "ready");
+    try {
+      const received = socket.receive(8);
+      const since = performance.now();
+      child.kill("SIGKILL");
+      await assertGone(received, since, "it ended after 0 of them");
+      await assertGone(socket.receive(8), performance.now(), "it ended after 0 of them");
+      // The connection is still open, but no process will ever read from it.
+      await assertGone(socket.send(new Uint8Array(1)), performance.now(), "its process has ended");
+    } finally {
+      process.kill(grandchild, "SIGKILL");
+    }
+  },
+);
 
-leakTest("a process with no descriptor left says so, loses none, and goes on when there are some", async () => {
-  const folder = mkdtempSync("/tmp/poolpass-test-");
-  try {
-    await using child = startScript("children/sharing/few_descriptors.ts", [folder], { descriptorLimit: 100 });
-    const lines: (string | undefined)[] = [];
-    for (let i = 0; i < 7; i++) lines.push(await child.nextLine());
-    assertEquals(await child.ended, 0, await child.errors());
-    assertEquals(lines, [
-      "connect: out-of-descriptors",
-      "listen: out-of-descriptors",
-      "accept: out-of-descriptors",
-      "receive: out-of-descriptors",
-      "receive again: out-of-descriptors",
-      "free meanwhile: 0",
-      "after: 7",
-    ]);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-});
+leakTest(
+  "a process without free descriptors fails with the reason, leaks none, and continues once there are some",
+  async () => {
+    const folder = mkdtempSync("/tmp/poolpass-test-");
+    try {
+      await using child = startScript("children/sharing/few_descriptors.ts", [folder], { descriptorLimit: 100 });
+      const lines: (string | undefined)[] = [];
+      for (let i = 0; i < 7; i++) lines.push(await child.nextLine());
+      assertEquals(await child.ended, 0, await child.errors());
+      assertEquals(lines, [
+        "connect: out-of-descriptors",
+        "listen: out-of-descriptors",
+        "accept: out-of-descriptors",
+        "receive: out-of-descriptors",
+        "receive again: out-of-descriptors",
+        "free meanwhile: 0",
+        "after: 7",
+      ]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);

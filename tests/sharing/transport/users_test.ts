@@ -20,8 +20,8 @@ import { leakTest } from "../../support/resources.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
 
 const nobody = 65534;
-/** Milliseconds that a child has to connect. */
-const patience = 20_000;
+/** Milliseconds in which a child must connect. */
+const answerTimeout = 20_000;
 const own = process.geteuid!();
 const noOtherUser = own === 0 ? undefined : "it takes root to become another user";
 
@@ -66,30 +66,33 @@ function peerOfUser(uid: number): Peer {
   return { pid: 12, uid, gid: 0 };
 }
 
-folderTest("the socket is this user's alone, and open where others are listed, whatever the umask", async (folder) => {
-  const umask = process.umask();
-  try {
-    for (const mask of [0, 0o077, 0o777]) {
-      process.umask(mask);
-      for (const [users, mode] of [[[], 0o600], [[own], 0o600], [[own, nobody - 1], 0o666]] as const) {
-        await using listener = listenFor(`${folder}/socket`, users);
-        assertEquals(lstatSync(listener.path).mode & 0o7777, mode);
-        assertEquals(lstatSync(listener.path).uid, own);
+folderTest(
+  "the socket is accessible only to this user, or to all if others are listed, whatever the umask",
+  async (folder) => {
+    const umask = process.umask();
+    try {
+      for (const mask of [0, 0o077, 0o777]) {
+        process.umask(mask);
+        for (const [users, mode] of [[[], 0o600], [[own], 0o600], [[own, nobody - 1], 0o666]] as const) {
+          await using listener = listenFor(`${folder}/socket`, users);
+          assertEquals(lstatSync(listener.path).mode & 0o7777, mode);
+          assertEquals(lstatSync(listener.path).uid, own);
+        }
       }
+    } finally {
+      process.umask(umask);
     }
-  } finally {
-    process.umask(umask);
-  }
-  assertEquals(readdirSync(folder), []);
-});
+    assertEquals(readdirSync(folder), []);
+  },
+);
 
-folderTest("what can be no path, and an abstract one, is refused", () => {
+folderTest("invalid paths and abstract ones are refused", () => {
   for (const path of ["", "\0abstract", "/tmp/", 7 as unknown as string]) {
     assertThrows(() => listenFor(path, []), TypeError);
   }
 });
 
-folderTest("a folder that others may write to is refused, and one that is sticky is not", async (folder) => {
+folderTest("a folder that others may write to is refused, unless it is sticky", async (folder) => {
   for (const mode of [0o777, 0o770, 0o702, 0o2775]) {
     const open = makeFolder(`${folder}/open`, mode);
     assertRefused(`${open}/socket`, "not-permitted", `the folder ${open} of user ${own} (mode 0${mode.toString(8)})`);
@@ -103,7 +106,7 @@ folderTest("a folder that others may write to is refused, and one that is sticky
   }
 });
 
-folderTest("a folder above counts as well", async (folder) => {
+folderTest("the parent folders are checked as well", async (folder) => {
   const open = makeFolder(`${folder}/open`, 0o777);
   const inner = makeFolder(`${open}/inner`, 0o700);
   assertRefused(`${inner}/socket`, "not-permitted", `the folder ${open} of user`, "(mode 0777)", "chmod go-w");
@@ -112,7 +115,7 @@ folderTest("a folder above counts as well", async (folder) => {
   await assertListens(`${inner}/../../open/./inner//socket`);
 });
 
-folderTest("a link is followed, and what it leads through counts", async (folder) => {
+folderTest("a link is followed, and every folder on its way is checked", async (folder) => {
   const open = makeFolder(`${folder}/open`, 0o777);
   const inner = makeFolder(`${open}/inner`, 0o700);
   const good = makeFolder(`${folder}/good`, 0o700);
@@ -144,7 +147,7 @@ folderTest("a relative path starts in the working folder", async (folder) => {
   }
 });
 
-folderTest("a missing folder, and a file in its place, are named", (folder) => {
+folderTest("errors name a missing folder, and a file in its place", (folder) => {
   assertRefused(`${folder}/none/socket`, "not-found", `there is no folder ${folder}/none`);
   assertRefused(`${folder}/none/inner/socket`, "not-found", `there is no folder ${folder}/none`);
   writeFileSync(`${folder}/file`, "");
@@ -152,7 +155,7 @@ folderTest("a missing folder, and a file in its place, are named", (folder) => {
   assertRefused(`${folder}/file/inner/socket`, "not-found", `${folder}/file is not a folder`);
 });
 
-folderTest("a folder of another user is refused, above and sticky too", (folder) => {
+folderTest("a folder of another user is refused, even as a parent, and even if sticky", (folder) => {
   const theirs = makeFolder(`${folder}/theirs`, 0o755);
   const inner = makeFolder(`${theirs}/inner`, 0o700);
   chownSync(theirs, nobody, nobody);
@@ -179,7 +182,7 @@ folderTest("a link of another user is refused, wherever it leads", (folder) => {
   );
 }, noOtherUser);
 
-leakTest("a peer is let in if it is this user, or listed", () => {
+leakTest("a peer is accepted if it is this user, or listed", () => {
   checkUser("talk", peerOfUser(own), []);
   checkUser("talk", peerOfUser(own), [7]);
   checkUser("talk", peerOfUser(7), [9, 7]);
@@ -194,7 +197,7 @@ leakTest("a peer is let in if it is this user, or listed", () => {
   assertCode(listed, "not-permitted", [`only users ${own}, 4294967294, 7777777 are allowed`]);
 });
 
-folderTest("users are numbers of users", (folder) => {
+folderTest("invalid user ids are refused", (folder) => {
   for (const user of [-1, 1.5, NaN, Infinity, 2 ** 32 - 1]) {
     assertThrows(() => listenFor(`${folder}/socket`, [user]), RangeError, `Cannot use ${user} as a user`);
     assertThrows(() => checkUser("talk", peerOfUser(own), [user]), RangeError);
@@ -206,13 +209,13 @@ folderTest("users are numbers of users", (folder) => {
   assertEquals(readdirSync(folder), []);
 });
 
-folderTest("listening takes no permission but that for FFI", async (folder) => {
+folderTest("listening needs only the permission for FFI", async (folder) => {
   await using child = startScript("children/sharing/sharing_user.ts", ["here", `${folder}/socket`]);
   assertEquals(await child.nextLine(), "listens");
   assertEquals(await child.ended, 0, await child.errors());
 });
 
-folderTest("a process with no descriptor left says so", async (folder) => {
+folderTest("a process without free descriptors fails with the reason", async (folder) => {
   await using child = startScript("children/sharing/sharing_user.ts", ["full", `${folder}/socket`], {
     descriptorLimit: 100,
   });
@@ -220,14 +223,14 @@ folderTest("a process with no descriptor left says so", async (folder) => {
   assertEquals(await child.ended, 0, await child.errors());
 });
 
-folderTest("another user comes to an open socket, and is let in only if listed", async (folder) => {
+folderTest("another user can connect to an open socket, and is accepted only if listed", async (folder) => {
   chmodSync(folder, 0o755);
   await using listener = listenFor(`${folder}/socket`, [nobody - 1]);
   for (const [users, outcome] of [[[nobody - 1], "peer-gone"], [[nobody], "let in"]] as const) {
     await using child = startScript("children/sharing/sharing_user.ts", ["connect", listener.path], {
       permissions: ["-A"],
     });
-    await using socket = await listener.accept({ signal: AbortSignal.timeout(patience) });
+    await using socket = await listener.accept({ signal: AbortSignal.timeout(answerTimeout) });
     assertEquals(socket.peer.uid, nobody);
     assertEquals(socket.peer.pid, child.pid);
     if (outcome === "let in") {
@@ -244,7 +247,7 @@ folderTest("another user comes to an open socket, and is let in only if listed",
   }
 }, noOtherUser);
 
-folderTest("the user in effect counts, not the real one", async (folder) => {
+folderTest("the effective user id is checked, not the real one", async (folder) => {
   chownSync(folder, nobody, nobody);
   await using child = startScript("children/sharing/sharing_user.ts", ["effective", `${folder}/socket`], {
     permissions: ["-A"],

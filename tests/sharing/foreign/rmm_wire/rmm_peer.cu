@@ -1,5 +1,5 @@
-// An exporter and an importer that speak RMM's wire format, in plain CUDA C++: what the programs in examples/ must
-// understand, and be understood by.
+// An exporter and an importer in plain CUDA C++ that use RMM's wire format. The programs in examples/ must interoperate
+// with them.
 //
 //   rmm_peer export <target_gpu> <bytes> <socket_path> <writers>     verifies what the writers wrote
 //   rmm_peer import <target_gpu> <socket_path> <writer_gpu> [...]
@@ -29,7 +29,7 @@ static int open_socket()
 {
   int const fd = socket(AF_UNIX, SOCK_STREAM, 0);
   REQUIRE(fd >= 0);
-  // A peer that says nothing must not hold this program for ever.
+  // A silent peer must not block this program forever.
   timeval const limit{20, 0};
   REQUIRE(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
   return fd;

@@ -1,7 +1,6 @@
-"""As much of cuda-bindings as examples/python/poolpass_client.py calls, over poolpass's software device.
+"""The part of cuda-bindings that examples/python/poolpass_client.py uses, on poolpass's software device.
 
-Found by way of PYTHONPATH, so that the client is tested with real processes, descriptors and contents on a machine
-without a GPU. The formats are those of src/software/memory/pool_file.ts, ipc_handle.ts and interprocess_event.ts. It keeps no
-leases in the pool's file, and memory that is freed is overwritten: only the sharing protocol keeps what an importer has
-mapped.
+PYTHONPATH selects it, so that the client can be tested with real processes, descriptors and contents on a machine
+without a GPU. The formats are those of src/software/memory/pool_file.ts, ipc_handle.ts and interprocess_event.ts. It writes no
+leases to the pool's file, and overwrites freed memory: only the sharing protocol protects an importer's mappings.
 """

@@ -1,4 +1,4 @@
-"""cuda.bindings.runtime: what a stream is given is done on a thread of its own, after POOLPASS_TEST_DELAY seconds."""
+"""cuda.bindings.runtime: each stream runs its work on its own thread, after POOLPASS_TEST_DELAY seconds."""
 from __future__ import annotations
 
 import ctypes
@@ -107,7 +107,7 @@ class Stream:
 
 
 class Event:
-    """Its page has the number of records that were begun, and a ring of those that were reached."""
+    """The event's page has the number of records begun, and a ring of those completed."""
 
     def __init__(self, file: File, descriptor: int | None = None, handle: bytes | None = None):
         self._file = file
@@ -151,7 +151,7 @@ def create_file(name: str, header: bytes, length: int) -> int:
 
 success = cudaError_t.cudaSuccess
 invalid = cudaError_t.cudaErrorInvalidValue
-# By address: what was allocated here, and what is mapped of others.
+# By address: allocations of this process, and mappings of other processes' memory.
 allocated: dict[int, tuple[File, Pool, int]] = {}
 mapped: dict[int, tuple[File, Pool]] = {}
 
