@@ -16,12 +16,12 @@ const fewestRows = 120;
 const { answers } = readRecording();
 const names = new Set(situations.map(({ name }) => name));
 
-test("conformance: the table has enough rows, each with a name of its own", () => {
+test("conformance: the table has enough rows, with unique names", () => {
   assert(situations.length >= fewestRows, `${situations.length} rows`);
   assertEquals(situations.map(({ name }) => name).filter((name, index, all) => all.indexOf(name) !== index), []);
 });
 
-test("conformance: the table has every file of rows", () => {
+test("conformance: the table includes every file of rows", () => {
   const folder = new URL("situations/", import.meta.url);
   const found = readdirSync(folder).filter((file) =>
     /^export const situations/m.test(readFileSync(new URL(file, folder), "utf8"))
@@ -29,19 +29,19 @@ test("conformance: the table has every file of rows", () => {
   assertEquals(found.sort(), files.map((name) => `${name}.ts`).sort());
 });
 
-test("conformance: answers and differences are of rows that there are", () => {
+test("conformance: every recorded answer and difference belongs to a row", () => {
   assertEquals(Object.keys(answers).filter((name) => !names.has(name)), []);
   assertEquals(differences.map(({ situation }) => situation).filter((name) => !names.has(name)), []);
 });
 
-test("conformance: no recorded answer is a crash or a hang, for which the public objects have a refusal", () => {
+test("conformance: no recorded answer is a crash or a hang", () => {
   const unanswered = Object.keys(answers).filter((name) => "crash" in answers[name]! || "hang" in answers[name]!);
   assertEquals(unanswered, []);
 });
 
 for (const driver of driversUnderTest) testOn(driver);
 
-/** A test of each row. Rows run ahead of their tests, several at once. */
+/** Declares a test for each row. Rows run ahead of their tests, several at once. */
 function testOn(driver: DriverUnderTest): void {
   const equipment = driver.skip ? undefined : findEquipment(driver);
   const reasonToSkip = (situation: Situation) =>
@@ -55,7 +55,7 @@ function testOn(driver: DriverUnderTest): void {
     const basis = answers[name] === undefined && expected !== undefined ? ", by documentation" : "";
     test(`conformance: ${name}${basis} [${driver.name}]`, { skip: reasonToSkip(situation) }, async () => {
       let result = await rows.resultOf(situation);
-      // What rows before it left of its devices must not matter.
+      // The result must not depend on state that earlier rows left on its devices.
       if (driver.rowsShareDevices && expected !== undefined && !isSame(result, expected)) {
         result = await runInOwnProcess(situation, driver.name);
       }

@@ -6,7 +6,7 @@ import { testCorpus } from "./corpus_tests.ts";
 
 testCorpus("corpus", nvccCorpus);
 
-test("PTX has defined bits where nothing in it may be fused and nothing is approximate", () => {
+test("PTX has defined bits if nothing may be fused and nothing is approximate", () => {
   const withBody = (body: string) => `.version 7.0\n.target sm_60\n.address_size 64\n.entry test() {\n${body}\nret;\n}`;
   for (const body of ["add.rn.f32 %f1, %f2, %f3;", "add.s32 %r1, %r2, %r3;", "div.rn.f32 %f1, %f2, %f3;"]) {
     assertEquals(hasDefinedBits(withBody(body)), true, body);

@@ -1,5 +1,5 @@
 /**
- * The same kernels give the same bits on the software device and on a GPU, whose answers are stored: see
+ * The same kernels must give the same bits on the software device as on a GPU, whose results are stored: see
  * `differential/record.ts`.
  *
  * @module
@@ -17,17 +17,20 @@ import { operationAnswer, programAnswer, questionOf } from "./trial.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { isLong, someOf, test } from "../support/test.ts";
 
-/** How many programs are run, from seed 0 on, beside those that once differed; on the software device the long run has all. */
+/**
+ * Number of programs to run, from seed 0 on, besides those that once differed. On the software device, the long run
+ * runs all.
+ */
 const programs = { software: isLong ? Infinity : 24, cuda: 200 } as const;
-/** One in so many of those that once differed. */
+/** Runs every nth of the programs that once differed. */
 const regressionsStep = { software: 4, cuda: 1 } as const;
-/** One in so many operations; on a GPU, whose compiler takes its time, always. */
+/** Runs every nth operation. On a GPU, whose compiler is slow, even the long run does so. */
 const operationsStep = { software: isLong ? 1 : 6, cuda: 10 } as const;
-/** How much a failure shows. */
+/** The most differences that a failure prints. */
 const mostShown = 40;
 const howToRecord = "run tests/differential/record.ts where there is a GPU";
 
-test("every instruction that is known is tried or left out for a reason", () => {
+test("every known instruction is tested or excluded for a reason", () => {
   assertEquals(
     untriedForms(),
     [],
@@ -36,14 +39,14 @@ test("every instruction that is known is tried or left out for a reason", () => 
   );
 });
 
-test("every exclusion is of an instruction that is known", () => {
+test("every exclusion names a known instruction", () => {
   assertEquals(staleExclusions(), [], "Remove them from tests/differential/exclusions.ts");
 });
 
 for (const { name, skip, open } of driversUnderTest) {
   if (name !== "software" && name !== "cuda") continue;
 
-  test(`single operations give what a GPU gave [${name}]`, { skip }, () => {
+  test(`single operations give the results of a GPU [${name}]`, { skip }, () => {
     using cuda = new Cuda(new Session(open()));
     const recorded = readOperations();
     if (recorded === undefined) throw new Error(`No answers are stored: ${howToRecord}`);
@@ -67,7 +70,7 @@ for (const { name, skip, open } of driversUnderTest) {
     assertNone(problems);
   });
 
-  test(`random programs give what a GPU gave [${name}]`, { skip }, () => {
+  test(`random programs give the results of a GPU [${name}]`, { skip }, () => {
     using cuda = new Cuda(new Session(open()));
     const recorded = readPrograms();
     if (recorded === undefined) throw new Error(`No answers are stored: ${howToRecord}`);
