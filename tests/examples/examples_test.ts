@@ -129,12 +129,12 @@ testPrograms("the exporter detects a region that was not written", async ({ sock
 for (
   const [what, args, message] of [
     ["no arguments", [], "Two or three arguments are needed"],
-    ["a device that is not there", ["99", "64"], "Cannot find device 99"],
+    ["a missing device", ["99", "64"], "Cannot find device 99"],
     ["0 bytes", ["0", "0"], 'Cannot use "0" as a number of bytes'],
     ["negative bytes", ["0", "-5"], "Cannot use -5: it must not be negative"],
-    ["bytes that are no number", ["0", "many"], 'Cannot use "many" as a number of bytes'],
+    ["bytes that are not a number", ["0", "many"], 'Cannot use "many" as a number of bytes'],
     ["more bytes than the device has", ["0", String(2 ** 50)], "Cannot allocate 1125899906842624 bytes: device 0 has"],
-    ["a path too long", ["0", "64", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
+    ["a path that is too long", ["0", "64", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
     ["a folder that does not exist", ["0", "64", "/nonexistent/pool.sock"], "there is no folder /nonexistent"],
     ["an unknown option", ["0", "64", "--colour", "red"], "There is no option --colour"],
   ] as const
@@ -146,9 +146,9 @@ for (
   const [what, args, message] of [
     ["no writers", ["0"], "At least one writer GPU must be specified"],
     ["a target that is not a number", ["x", "0"], 'Cannot use "x" as a device\'s number'],
-    ["a writer that is not there", ["0", "77"], "Cannot find device 77"],
-    ["a path where nothing is", ["0", "0", "/nonexistent/pool.sock"], "Cannot connect to /nonexistent/pool.sock"],
-    ["a path too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
+    ["a missing writer", ["0", "77"], "Cannot find device 77"],
+    ["a path without a socket", ["0", "0", "/nonexistent/pool.sock"], "Cannot connect to /nonexistent/pool.sock"],
+    ["a path that is too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
   ] as const
 ) {
   testPrograms(`the importer refuses ${what}`, ({ start }) => assertFails(start(importerPath, args), message));
@@ -257,7 +257,7 @@ const forgeries: readonly Forgery[] = [
     },
   },
   {
-    what: "two descriptors where one belongs",
+    what: "two descriptors instead of one",
     message: /2 descriptors/,
     async speak(socket, numbers, pool) {
       await socket.send(numbers);
@@ -265,7 +265,7 @@ const forgeries: readonly Forgery[] = [
     },
   },
   {
-    what: "a descriptor where none belongs",
+    what: "an unexpected descriptor",
     message: /1 descriptor/,
     speak: (socket, numbers, pool) => socket.send(numbers, { handles: [pool] }),
   },
@@ -278,7 +278,7 @@ const forgeries: readonly Forgery[] = [
     },
   },
   {
-    what: "a descriptor that is no pool",
+    what: "a descriptor of a file that is not a pool",
     message: /Cannot import a pool from the descriptor \d+/,
     async speak(socket, numbers, pool) {
       await socket.send(numbers);

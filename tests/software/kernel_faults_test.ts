@@ -152,7 +152,7 @@ const faults: readonly [what: string, body: string, code: string, message: RegEx
     recursion,
   ],
   [
-    "alloca of more than there is",
+    "alloca of more memory than there is",
     "mov.u64 %rd3, 0xfffffffffffffff8;\nalloca.u64 %rd4, %rd3;\nst.local.u32 [%rd4], 1;",
     "cudaErrorIllegalAddress",
     /need more stack than it has\);/,
