@@ -26,7 +26,7 @@ import {
   TemporaryFolder,
 } from "./scripts.ts";
 import { driversUnderTest } from "../support/drivers.ts";
-import { test } from "../support/test.ts";
+import { skipUnlessLong, test } from "../support/test.ts";
 
 const withoutDeno = "Deno" in globalThis ? false : "only Deno checks types";
 
@@ -81,7 +81,8 @@ test("every example without a run has a reason, and every reason an example", ()
 });
 
 test("all TypeScript blocks, and the expressions in the tables of CUDA's calls, pass the type checker", {
-  skip: withoutDeno,
+  // Takes as much processor time as a hundred tests. .ci/run includes it.
+  skip: withoutDeno || skipUnlessLong,
 }, () => {
   using folder = new TemporaryFolder();
   const tables = columnsOfPage(comingFromCuda, readProjectFile(comingFromCuda), "poolpass");

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { after, before } from "node:test";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { type Outcome, type RunOptions, scriptNamed, serveProject, type UrlServer } from "./url_server.ts";
-import { test } from "../support/test.ts";
+import { type SkipReason, skipUnlessLong, test } from "../support/test.ts";
 
 const skip = "Deno" in globalThis ? false : "only Deno imports from a URL";
 const skipFfi = skip || (shimRefusal() ?? false);
@@ -83,8 +83,13 @@ function assertDone({ code, errors, permissions }: Outcome): void {
   assertEquals([code, permissions], [0, ["ffi", "import"]]);
 }
 
+/** Each script costs a process; .ci/run includes all of them. */
+function unlessTypical(name: string): SkipReason {
+  return !["kernels", "host_pool", "offer"].includes(name) && skipUnlessLong;
+}
+
 for (const [name, { output }] of Object.entries(scripts)) {
-  test(`imported from a URL, ${name} needs only --allow-ffi`, { skip: skipFfi }, async () => {
+  test(`imported from a URL, ${name} needs only --allow-ffi`, { skip: skipFfi || unlessTypical(name) }, async () => {
     const outcome = await run(name, withFfi);
     assertDone(outcome);
     assertMatch(outcome.output.trim(), output);
@@ -115,7 +120,7 @@ for (const [name, expected] of Object.entries(pairs)) {
 for (const [name, { output, refusal }] of Object.entries(scripts)) {
   test(
     `imported from a URL without --allow-ffi, ${name} ${refusal ? "fails with the reason" : "works"}`,
-    { skip },
+    { skip: skip || unlessTypical(name) },
     async () => {
       const outcome = await run(name, withoutFfi);
       assertEquals(outcome.permissions, ["import"]);
@@ -132,7 +137,7 @@ for (const [name, { output, refusal }] of Object.entries(scripts)) {
 for (const [name, { refusals }] of Object.entries(pairs)) {
   test(
     `imported from a URL without --allow-ffi, ${name} fails with the reason in both processes`,
-    { skip },
+    { skip: skip || unlessTypical(name) },
     async () => {
       const text = scriptNamed(name);
       for (const [role, refusal] of Object.entries(refusals)) {
