@@ -62,7 +62,14 @@ const refused: readonly [body: string, message: RegExp][] = [
   ["set.eq.ftz.bf16.f32 %h1, %f1, %f2;", /\.ftz cannot be combined with a \.bf16 result/],
   ["ld.global.f16 %h1, [%rd1];", /"\.f16" is not supported here/],
   ["mov.u32 %r1, 08;", /cannot read "08"/],
-  ["fma.f64 %fd1, %fd2, %fd3, %fd4;", /a modifier or a type is missing/],
+  [
+    "fma.f64 %fd1, %fd2, %fd3, %fd4;",
+    /a modifier or a type is missing at its end, which does not match "fma\.<rounding:rn\|rz\|rm\|rp>\..*<type:f64> d, a, b, c"/,
+  ],
+  [
+    "add.u32 %r1, %r2, %r3.h1;",
+    /cannot use "%r3\.h1" as an operand of "add\.<type:.*> d, a, b": only special registers, such as %tid\.x, have/,
+  ],
   ["fma.rn.sat.f64 %fd1, %fd2, %fd3, %fd4;", /"\.f64" is not supported here/],
   ["bar.sync;", /it has 0 operands/],
   ["bar.sync 16;", /the barriers of a block are 0 to 15/],

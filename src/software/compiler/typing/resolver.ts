@@ -126,6 +126,13 @@ const functionDirectives: ReadonlySet<string> = new Set([
   "abi_preserve_control",
 ]);
 
+/** The scope and the line of an operand, and the syntax of its instruction. */
+interface OperandContext {
+  readonly scope: Scope;
+  readonly line: number;
+  readonly syntax: string;
+}
+
 /** The functions with a body that a function may call. */
 function calledBy({ items }: ResolvedFunction, { addressed }: ModuleScope): FunctionName[] {
   const called: FunctionName[] = [];
@@ -268,48 +275,59 @@ class BodyResolver {
       choices,
       type,
       sourceType: from === undefined ? type : typeNamed(from),
-      operands: instruction.operands.map((operand) => this.#operand(operand, { scope, line })),
+      operands: instruction.operands.map((operand) => this.#operand(operand, { scope, line, syntax: form.syntax })),
       predicate: predicate === undefined ? undefined : {
-        register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, { scope, line }),
+        register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, {
+          scope,
+          line,
+          syntax: form.syntax,
+        }),
         negated: predicate.negated,
       },
       line,
     };
   }
 
-  #operand(operand: Operand, place: { scope: Scope; line: number }): ResolvedOperand {
+  #operand(operand: Operand, where: OperandContext): ResolvedOperand {
     switch (operand.kind) {
       case "name":
-        return this.#name(operand, place);
+        return this.#name(operand, where);
       case "integer":
       case "float":
         return operand;
       case "vector":
-        return { kind: "vector", elements: operand.elements.map((element) => this.#operand(element, place)) };
+        return { kind: "vector", elements: operand.elements.map((element) => this.#operand(element, where)) };
       case "not":
-        return { kind: "not", register: this.#predicate(operand.operand, place) };
+        return { kind: "not", register: this.#predicate(operand.operand, where) };
       case "pair":
         return {
           kind: "pair",
-          first: this.#name(operand.first, place),
-          second: this.#name(operand.second, place),
+          first: this.#name(operand.first, where),
+          second: this.#name(operand.second, where),
         };
       case "sum":
-        return this.#sum(operand, place);
+        return this.#sum(operand, where);
       case "address": {
-        const base = operand.base === undefined ? undefined : this.#name(operand.base, place);
+        const base = operand.base === undefined ? undefined : this.#name(operand.base, where);
         if (base !== undefined && base.kind !== "register" && base.kind !== "variable") {
-          throw new PtxError(place.line, `cannot use "${operand.base!.name}" as an address`);
+          throw new PtxError(where.line, `cannot use "${operand.base!.name}" as an address`);
         }
         return { kind: "address", base, offset: operand.offset };
       }
       case "list":
-        return { kind: "list", elements: operand.elements.map((element) => this.#operand(element, place)) };
+        return { kind: "list", elements: operand.elements.map((element) => this.#operand(element, where)) };
     }
   }
 
-  #name({ name, component }: NameOperand, { scope, line }: { scope: Scope; line: number }): ResolvedOperand {
-    if (component !== undefined) return { kind: "special", name: `${name}.${component}` };
+  #name({ name, component }: NameOperand, { scope, line, syntax }: OperandContext): ResolvedOperand {
+    if (component !== undefined) {
+      if (scope.find(name) === undefined) return { kind: "special", name: `${name}.${component}` };
+      throw new PtxError(
+        line,
+        `cannot use "${name}.${component}" as an operand of "${syntax}": only special registers, such as %tid.x, have ` +
+          "components",
+      );
+    }
     if (name === "_") return { kind: "sink" };
     const named = scope.find(name);
     if (named !== undefined) return named;
@@ -321,10 +339,10 @@ class BodyResolver {
     throw new PtxError(line, `cannot find "${name}": it is not declared`);
   }
 
-  #sum({ name, offset }: SumOperand, place: { scope: Scope; line: number }): ResolvedOperand {
-    const variable = this.#name(name, place);
+  #sum({ name, offset }: SumOperand, where: OperandContext): ResolvedOperand {
+    const variable = this.#name(name, where);
     if (variable.kind === "variable") return { kind: "sum", variable, offset };
-    throw new PtxError(place.line, `cannot add to "${name.name}": only the address of a variable can have an offset`);
+    throw new PtxError(where.line, `cannot add to "${name.name}": only the address of a variable can have an offset`);
   }
 
   #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
@@ -335,10 +353,10 @@ class BodyResolver {
     throw new PtxError(line, `cannot use "${name}": this module declares it but does not define it`);
   }
 
-  #predicate(operand: NameOperand, place: { scope: Scope; line: number }): Register {
-    const register = this.#name(operand, place);
+  #predicate(operand: NameOperand, where: OperandContext): Register {
+    const register = this.#name(operand, where);
     if (register.kind !== "register" || register.type.kind !== "predicate") {
-      throw new PtxError(place.line, `cannot use "${operand.name}" as a predicate`);
+      throw new PtxError(where.line, `cannot use "${operand.name}" as a predicate`);
     }
     return register;
   }
@@ -357,11 +375,14 @@ function findForm(
     );
   }
   let furthest = 0;
+  let nearest: InstructionForm | undefined;
   let wrongCount: InstructionForm | undefined;
   for (const form of forms) {
     const match = matchForm(form, modifiers);
     if (!match.matched) {
-      furthest = Math.max(furthest, match.at);
+      if (form.refusedFor !== undefined || (nearest !== undefined && match.at <= furthest)) continue;
+      furthest = match.at;
+      nearest = form;
     } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
       wrongCount = form;
     } else {
@@ -376,7 +397,7 @@ function findForm(
   }
   const modifier = modifiers[furthest];
   const reason = modifier === undefined
-    ? "a modifier or a type is missing at its end"
+    ? `a modifier or a type is missing at its end, which does not match "${nearest?.syntax}"`
     : `".${modifier}" is not supported here`;
   throw new PtxError(line, `cannot compile "${text}": ${reason}`);
 }
