@@ -66,7 +66,7 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "fence.mbarrier_init.release.cluster;",
     "membar.proxy.alias;",
   ],
-  "video instructions are not supported": [
+  "video instructions of this kind are not supported": [
     "vadd.s32.u32.u32 %r1, %r2, %r3;",
     "vadd4.u32.u32.u32 %r1, %r2, %r3, %r4;",
     "vabsdiff4.s32.u32.u32 %r1, %r2, %r3, %r4;",

@@ -1,6 +1,9 @@
 /**
  * Instructions and functions that PTX and GPUs have and the software device does not, with the reasons.
  *
+ * The rows of supported instructions come first: a reason for an opcode is given only if the opcode has no row, and one
+ * for a modifier only if no row before fits. What is supported is stated by those rows alone, not in the reasons.
+ *
  * @module
  */
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
@@ -11,7 +14,7 @@ const noClusters = "there are no clusters of blocks";
 const noBulkCopies = "bulk and tensor copies run asynchronously, which is not supported";
 const noMemoryBarriers = "barriers in memory wait for asynchronous copies, which are not supported";
 const noCachePolicies = "there are no caches, and cache policies are not supported: leave the policy out";
-const noVideo = "video instructions are not supported, except vabsdiff2 and vabsdiff4 of .u32 without masks";
+const noVideo = "video instructions of this kind are not supported";
 const noLargeNumbers = "128-bit numbers are not supported: use two 64-bit numbers";
 const noWarpsInStep = "it is for devices before sm_70, whose warps run in lockstep";
 const noProxies = "it orders kinds of accesses that do not exist here";
@@ -64,13 +67,13 @@ export const refusedForms: readonly InstructionForm[] = [
   ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
     opcodes.split(" ").flatMap((opcode) =>
       modifiers.split(" ").map((modifier) =>
-        instructionForm(`${opcode}.${modifier}`, section, { meaning: (e) => e.fail(reason), refusedFor: modifier })
+        instructionForm(`${opcode}.${modifier}`, section, { lowering: (e) => e.fail(reason), refusedFor: modifier })
       )
     )
   ),
   ...withoutSync.map(([syntax, section]) =>
     instructionForm(syntax, section, {
-      meaning: (e, { form: { opcode } }) =>
+      lowering: (e, { form: { opcode } }) =>
         e.fail(`${noWarpsInStep}: use ${opcode}.sync, with the mask of the participating lanes as its last operand`),
     })
   ),
