@@ -134,7 +134,7 @@ for (
     ["negative bytes", ["0", "-5"], "Cannot use -5: it must not be negative"],
     ["bytes that are not a number", ["0", "many"], 'Cannot use "many" as a number of bytes'],
     ["more bytes than the device has", ["0", String(2 ** 50)], "Cannot allocate 1125899906842624 bytes: device 0 has"],
-    ["a path that is too long", ["0", "64", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
+    ["a path too long", ["0", "64", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
     ["a folder that does not exist", ["0", "64", "/nonexistent/pool.sock"], "there is no folder /nonexistent"],
     ["an unknown option", ["0", "64", "--colour", "red"], "There is no option --colour"],
   ] as const
@@ -148,7 +148,7 @@ for (
     ["a target that is not a number", ["x", "0"], 'Cannot use "x" as a device\'s number'],
     ["a missing writer", ["0", "77"], "Cannot find device 77"],
     ["a path without a socket", ["0", "0", "/nonexistent/pool.sock"], "Cannot connect to /nonexistent/pool.sock"],
-    ["a path that is too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
+    ["a path too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
   ] as const
 ) {
   testPrograms(`the importer refuses ${what}`, ({ start }) => assertFails(start(importerPath, args), message));

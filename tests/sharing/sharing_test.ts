@@ -393,7 +393,7 @@ sharingTest("waits end with the reason of the signal that aborts them", async ({
   assert(await peer.call("aborts", "drained offers", "one", "never"));
   {
     // It accepts connections, and sends nothing.
-    await using silent = UnixListener.listen(`${path} of nobody`);
+    await using silent = UnixListener.listen(`${path} of a silent listener`);
     assert(await peer.call("aborts", "connect", "one", silent.path));
   }
   await soon(() => exporter.leases.length === 0, "the map that was aborted is undone");
