@@ -126,11 +126,11 @@ const functionDirectives: ReadonlySet<string> = new Set([
   "abi_preserve_control",
 ]);
 
-/** The scope and the line of an operand, and the syntax of its instruction. */
+/** The scope and the line of an operand, and the form of its instruction. */
 interface OperandContext {
   readonly scope: Scope;
   readonly line: number;
-  readonly syntax: string;
+  readonly form: InstructionForm;
 }
 
 /** The functions with a body that a function may call. */
@@ -275,12 +275,12 @@ class BodyResolver {
       choices,
       type,
       sourceType: from === undefined ? type : typeNamed(from),
-      operands: instruction.operands.map((operand) => this.#operand(operand, { scope, line, syntax: form.syntax })),
+      operands: instruction.operands.map((operand) => this.#operand(operand, { scope, line, form })),
       predicate: predicate === undefined ? undefined : {
         register: this.#predicate({ kind: "name", name: predicate.name, component: undefined }, {
           scope,
           line,
-          syntax: form.syntax,
+          form,
         }),
         negated: predicate.negated,
       },
@@ -319,7 +319,7 @@ class BodyResolver {
     }
   }
 
-  #name({ name, component }: NameOperand, { scope, line, syntax }: OperandContext): ResolvedOperand {
+  #name({ name, component }: NameOperand, { scope, line, form: { syntax } }: OperandContext): ResolvedOperand {
     if (component !== undefined) {
       if (scope.find(name) === undefined) return { kind: "special", name: `${name}.${component}` };
       throw new PtxError(
