@@ -31,7 +31,7 @@ import { exited, type Suspension, threadRecord } from "../launch_record.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
 import type { FunctionName, Register } from "../typing/names.ts";
 import { makeReducible } from "../control_flow/reducible_loops.ts";
-import { resumeBlocksAt } from "./divergence_points.ts";
+import { resumeBlocksAt } from "../control_flow/divergence_points.ts";
 import { emitSuspendableThreads, emitWholeBlocks } from "./thread_loops.ts";
 import { stackDepth } from "../typing/stack_depth.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";

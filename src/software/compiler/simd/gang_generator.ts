@@ -26,7 +26,7 @@ import { instructionsOf, type ResolvedKernel } from "../typing/resolver.ts";
 import { emitBlocks, joined, switchOnResumeIndex, usesOf } from "../codegen/block_code.ts";
 import { launchFieldOffset } from "../launch_record.ts";
 import { liveRegisters } from "../control_flow/liveness.ts";
-import { branchesOf, type BranchingBlock, splitAt } from "../codegen/divergence_points.ts";
+import { branchesOf, type BranchingBlock, splitAt } from "../control_flow/divergence_points.ts";
 import type { Register } from "../typing/names.ts";
 import { reconvergeFunction, type ScalarExit, scalarExitFunction } from "./scalar_exits.ts";
 import { GangEmitter } from "./gang_emitter.ts";

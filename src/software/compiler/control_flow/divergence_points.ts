@@ -3,14 +3,8 @@
  *
  * @module
  */
-import { postorder, successors } from "../control_flow/control_flow_graph.ts";
-import {
-  blockBefore,
-  type DivergencePoint,
-  type FlowBlock,
-  type FunctionFlow,
-  splitBefore,
-} from "../control_flow/function_flow.ts";
+import { postorder, successors } from "./control_flow_graph.ts";
+import { blockBefore, type DivergencePoint, type FlowBlock, type FunctionFlow, splitBefore } from "./function_flow.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
 /** A block that ends with a branch, and its branch. */
