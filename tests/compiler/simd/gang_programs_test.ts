@@ -15,11 +15,11 @@ import { differences, loadProgram, runProgram } from "../../corpus/corpus.ts";
 import { isLong, someOf, test } from "../../support/test.ts";
 
 /** How many random programs to run. */
-const programCount = isLong ? 300 : 24;
+const programCount = isLong ? 300 : 12;
 /** One in this many compiled programs is run, in one of its variants. */
-const corpusStep = 10;
+const corpusStep = 20;
 /** One in this many operations is run. */
-const operationStep = isLong ? 1 : 24;
+const operationStep = isLong ? 1 : 48;
 
 function open(gangs: false | "always"): Cuda {
   return new Cuda(new Session(new SoftwareDriver({ devices: 2, peers: true, gangs })));
