@@ -10,7 +10,7 @@ import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../support/resources.ts";
 import { warmUpSockets } from "../support/warm_up.ts";
-import { test } from "../support/test.ts";
+import { skipUnlessLong, test } from "../support/test.ts";
 
 /** The drivers that a program's environment can select. */
 const programDrivers = driversUnderTest.filter(({ name }) => name === "software" || name === "cuda");
@@ -27,11 +27,11 @@ interface Place {
 function testPrograms(
   name: string,
   body: (place: Place) => Promise<void>,
-  { only, env = {} }: { only?: "software"; env?: Record<string, string> } = {},
+  { only, env = {}, long = false }: { only?: "software"; env?: Record<string, string>; long?: boolean } = {},
 ): void {
   for (const driver of programDrivers) {
     if (only !== undefined && driver.name !== only) continue;
-    test(`${name} [${driver.name}]`, { skip: driver.skip }, async () => {
+    test(`${name} [${driver.name}]`, { skip: driver.skip || (long && skipUnlessLong) }, async () => {
       await warmUp();
       const before = countResources();
       const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
@@ -115,7 +115,7 @@ for (const [byteLength, writers] of [[2 ** 22, 1], [1_000_003, 3], [3, 5]] as co
       const pattern = `0x${String(writer % 4 + 1).repeat(8)}`;
       assertEquals(line, `writer ${writer}: offset ${writer * slice}, ${length} bytes, pattern ${pattern}, verified`);
     }
-  });
+  }, { long: writers !== 3 });
 }
 
 testPrograms("the exporter detects a region that was not written", async ({ socketPath, start }) => {
@@ -139,7 +139,9 @@ for (
     ["an unknown option", ["0", "64", "--colour", "red"], "There is no option --colour"],
   ] as const
 ) {
-  testPrograms(`the exporter refuses ${what}`, ({ start }) => assertFails(start(exporterPath, args), message));
+  testPrograms(`the exporter refuses ${what}`, ({ start }) => assertFails(start(exporterPath, args), message), {
+    long: !["a device that is not there", "an unknown option"].includes(what),
+  });
 }
 
 for (
@@ -151,7 +153,9 @@ for (
     ["a path too long", ["0", "0", `/tmp/${"x".repeat(200)}`], /it has 205 bytes, and a socket's path at most 107/],
   ] as const
 ) {
-  testPrograms(`the importer refuses ${what}`, ({ start }) => assertFails(start(importerPath, args), message));
+  testPrograms(`the importer refuses ${what}`, ({ start }) => assertFails(start(importerPath, args), message), {
+    long: what !== "a path where nothing is",
+  });
 }
 
 testPrograms(
@@ -193,7 +197,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
     exporter.kill(signal);
     assertEquals(await exporter.ended, 130);
     assertStringIncludes(await exporter.errors(), "Interrupted");
-  });
+  }, { long: signal === "SIGINT" });
 }
 
 testPrograms("if an importer disappears, the exporter fails within a second", async ({ socketPath, start }) => {
@@ -308,7 +312,7 @@ for (const { what, message, speak } of forgeries) {
     const numbers = Uint8Array.of(0, 0, 0, 0, 64, 0, 0, 0, 0, 0, 0, 0);
     await speak(socket, numbers, pool);
     await assertFails(importer, message);
-  });
+  }, { long: !["garbage", "a descriptor that is no pool"].includes(what) });
 }
 
 testPrograms(

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
-import { test } from "../support/test.ts";
+import { skipUnlessLong, test } from "../support/test.ts";
 
 /** A running program. */
 interface Program extends Pick<ChildProcess, "pid" | "kill"> {
@@ -27,11 +27,11 @@ interface Place {
 function testPrograms(
   name: string,
   body: (place: Place) => Promise<void>,
-  { only }: { only?: "software" } = {},
+  { only, long = false }: { only?: "software"; long?: boolean } = {},
 ): void {
   for (const driver of driversUnderTest) {
     if (driver.name !== "software" && (driver.name !== "cuda" || only !== undefined)) continue;
-    test(`${name} [${driver.name}]`, { skip: driver.skip }, async () => {
+    test(`${name} [${driver.name}]`, { skip: driver.skip || (long && skipUnlessLong) }, async () => {
       const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
       try {
         await using children = new AsyncDisposableStack();
@@ -158,6 +158,7 @@ for (const overflow of ["wait", "drop-oldest"] as const) {
         assert(parseInt(line!) >= 40 - dropped, `${line}, and ${dropped} were dropped`);
       }
     },
+    { long: overflow === "drop-oldest" },
   );
 }
 
@@ -189,5 +190,5 @@ for (
     const { lines, errors } = await run(program, ...args).ends(1);
     assertEquals(lines, []);
     assertStringIncludes(errors, message);
-  }, { only: "software" });
+  }, { only: "software", long: what === "no path" || what.startsWith("0") });
 }

@@ -18,7 +18,7 @@ import { watchSockets } from "../../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../../support/resources.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
-import { test } from "../../support/test.ts";
+import { skipUnlessLong, test } from "../../support/test.ts";
 
 const client = pathOf("../../../examples/python/poolpass_client.py");
 /** Stands in for cuda-bindings on the client's path: it uses the software device. */
@@ -76,11 +76,11 @@ const warm = new Set<Setting>();
 function testClient(
   name: string,
   body: (place: Place) => Promise<void>,
-  { only }: { only?: "software" } = {},
+  { only, long = false }: { only?: "software"; long?: boolean } = {},
 ): void {
   for (const setting of settings) {
     if (only !== undefined && setting.driver.name !== only) continue;
-    test(`${name} [${setting.driver.name}]`, { skip: setting.skip }, async () => {
+    test(`${name} [${setting.driver.name}]`, { skip: setting.skip || (long && skipUnlessLong) }, async () => {
       if (!warm.has(setting)) {
         // Creates what the process creates once and keeps.
         warm.add(setting);
@@ -342,7 +342,7 @@ for (const overflow of ["wait", "drop-oldest"] as const) {
     const frames = 12 - channel.dropped;
     assertEquals(last, `verified ${frames} frames`);
     if (overflow === "wait") assertEquals(frames, 12);
-  });
+  }, { long: overflow === "drop-oldest" });
 }
 
 testClient("a Python exporter's buffer and parts of it are imported", async ({ cuda, path, start }) => {
@@ -439,7 +439,7 @@ for (
     const { bytes } = await socket.receive(16);
     const view = new DataView(bytes.buffer);
     assertEquals([view.getUint16(4, true), view.getUint16(8, true)], [3, 3]);
-  }, { only: "software" });
+  }, { only: "software", long: what !== "a message of no known type" });
 }
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
