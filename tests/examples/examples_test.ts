@@ -154,7 +154,7 @@ for (
   ] as const
 ) {
   testPrograms(`the importer refuses ${what}`, ({ start }) => assertFails(start(importerPath, args), message), {
-    long: what !== "a path where nothing is",
+    long: what !== "a path without a socket",
   });
 }
 

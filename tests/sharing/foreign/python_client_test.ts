@@ -439,7 +439,7 @@ for (
     const { bytes } = await socket.receive(16);
     const view = new DataView(bytes.buffer);
     assertEquals([view.getUint16(4, true), view.getUint16(8, true)], [3, 3]);
-  }, { only: "software", long: what !== "a message of no known type" });
+  }, { only: "software", long: what !== "a message of an unknown type" });
 }
 
 function fromHex(hex: string): Uint8Array<ArrayBuffer> {
