@@ -15,7 +15,7 @@ export interface EventOptions {
   interprocess?: boolean;
 }
 
-/** Throws unless `event` is an event of the session's `Cuda` object. */
+/** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
 
 /**

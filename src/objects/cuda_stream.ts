@@ -21,7 +21,7 @@ export interface StreamOptions {
 /** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
 
-/** Throws unless `stream` is a stream of the session's `Cuda` object. */
+/** Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to. */
 export let checkStream: (stream: CudaStream, session: Session) => void;
 
 /**

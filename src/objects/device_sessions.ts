@@ -15,7 +15,7 @@ export function registerDevice(device: CudaDevice, session: Session): void {
   sessions.set(device, session);
 }
 
-/** Throws unless `device` is a device of the session's `Cuda` object. */
+/** Throws unless `device` is a device of the `Cuda` object that `session` belongs to. */
 export function checkDevice(device: CudaDevice, session: Session): void {
   const own = sessions.get(device);
   if (own === session) return;
