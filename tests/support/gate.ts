@@ -4,6 +4,7 @@ import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
 import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import type { CudaStream } from "../../src/objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
+import { type Awaited, Scheduler } from "../../src/software/execution/streams.ts";
 
 const ptx = `.version 7.0
 .target sm_60
@@ -32,16 +33,19 @@ end:
 }
 `;
 
-/**
- * The launches that hold a stream until the flag is set. A GPU's kernel polls without end. A software device does
- * nothing else while a block runs, so there each of many blocks polls for a moment, for a minute in all.
- */
-const launches = { cuda: { grid: 1, polls: 2n ** 63n }, software: { grid: 100_000, polls: 100_000n } } as const;
+/** How often the kernel of a GPU polls: without end. */
+const polls = 2n ** 63n;
 
-/** Holds streams of the first device until it is opened: work queued behind it runs only afterwards. */
+/**
+ * Holds streams of the first device until it is opened: work queued behind it runs only afterwards. A GPU's stream is
+ * held by a kernel; a stream of the software device by work that waits as if for another process, because a kernel would
+ * take the processor from what runs meanwhile.
+ */
 export class Gate implements Disposable {
   readonly #device: CudaDevice;
-  readonly #launch: { readonly grid: number; readonly polls: bigint };
+  readonly #isSoftware: boolean;
+  /** What streams of the software device wait for. */
+  #held = { done: true };
   #loaded: { readonly module: CudaModule; readonly hold: CudaKernel; readonly fail: CudaKernel } | undefined;
   readonly #flag: DeviceBuffer;
   /** A stream that waits for no other. */
@@ -51,9 +55,8 @@ export class Gate implements Disposable {
   constructor(cuda: Cuda) {
     const device = cuda.device(0);
     this.#device = device;
-    this.#launch = launches[cuda.driver];
-    // On the software device, loading waits for nothing, and most gates are never used.
-    if (cuda.driver === "cuda") this.#load();
+    this.#isSoftware = cuda.driver === "software";
+    if (!this.#isSoftware) this.#load();
     this.#flag = device.allocate(4);
     this.#opener = device.createStream({ nonBlocking: true });
     this.#flag.stream = this.#opener;
@@ -66,15 +69,21 @@ export class Gate implements Disposable {
 
   /** Holds a stream, which must be non-blocking. */
   hold(stream: CudaStream): void {
+    if (this.#isSoftware) {
+      if (this.#held.done) this.#held = { done: false };
+      using event = this.#device.createEvent();
+      giveWork(() => stream.record(event), this.#held);
+      return;
+    }
     this.#flag.fill(0);
     this.#opener.synchronize();
-    const { grid, polls } = this.#launch;
-    this.#load().hold.launch({ grid, block: 1, stream }, this.#flag, polls);
+    this.#load().hold.launch({ grid: 1, block: 1, stream }, this.#flag, polls);
   }
 
   /** Releases all held streams. */
   open(): void {
-    this.#flag.fill(1);
+    this.#held.done = true;
+    if (!this.#isSoftware) this.#flag.fill(1);
   }
 
   [Symbol.dispose](): void {
@@ -91,5 +100,18 @@ export class Gate implements Disposable {
       this.#loaded = { module, hold, fail };
     }
     return this.#loaded;
+  }
+}
+
+/** Lets the work that is given to a stream of the software device come after something. */
+function giveWork(give: () => void, after: Awaited): void {
+  const { enqueue } = Scheduler.prototype;
+  Scheduler.prototype.enqueue = function (stream, run, options) {
+    return enqueue.call(this, stream, run, { ...options, after: [...options?.after ?? [], after] });
+  };
+  try {
+    give();
+  } finally {
+    Scheduler.prototype.enqueue = enqueue;
   }
 }
