@@ -22,6 +22,7 @@ import { driversUnderTest, type DriverUnderTest, tooFewDevices } from "../suppor
 import { leakTest } from "../support/resources.ts";
 import { Gate } from "../support/gate.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
+import { skipUnlessLong } from "../support/test.ts";
 
 /** Milliseconds in which a fault must be noticed. */
 const promptly = 1000;
@@ -101,17 +102,19 @@ export interface SharingTestOptions {
   readonly softwareOnly?: boolean;
   /** Number of devices, by default 1. */
   readonly devices?: number;
+  /** Whether the test is a variant of another one, which only the long run includes. */
+  readonly long?: boolean;
 }
 
 /** Declares a test on each driver. Fails if it leaves descriptors, mappings, processes or memory of its pool behind. */
 export function sharingTest(
   name: string,
   body: (fixture: Fixture) => Promise<void>,
-  { softwareOnly = false, devices = 1 }: SharingTestOptions = {},
+  { softwareOnly = false, devices = 1, long = false }: SharingTestOptions = {},
 ): void {
   for (const driver of driversUnderTest) {
     if (softwareOnly && driver.name !== "software") continue;
-    const skip = driver.skip || shimRefusal() || tooFewDevices(driver, devices);
+    const skip = driver.skip || shimRefusal() || tooFewDevices(driver, devices) || (long && skipUnlessLong);
     leakTest(`${name} [${driver.name}]`, () => withFixture(driver, body), {
       skip,
       warmUp: () => warmUp(driver),

@@ -10,7 +10,7 @@ import { CudaUnavailableError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { assertLeavesNothing } from "./resources.ts";
-import { test } from "./test.ts";
+import { skipUnlessLong, test } from "./test.ts";
 
 /** A driver that tests run on. */
 export interface DriverUnderTest {
@@ -43,6 +43,8 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
 export interface TestNeeds {
   /** Number of devices, by default 1. */
   devices?: number;
+  /** Whether it is much like others: then only the long run has it. */
+  long?: boolean;
 }
 
 /**
@@ -51,14 +53,14 @@ export interface TestNeeds {
 export function testOnEachDriver(
   name: string,
   body: (cuda: Cuda, driver: DriverUnderTest) => void | Promise<void>,
-  { devices = 1 }: TestNeeds = {},
+  { devices = 1, long = false }: TestNeeds = {},
 ): void {
   for (const driver of driversUnderTest) {
     const run = async () => {
       using cuda = new Cuda(new Session(driver.open()));
       await body(cuda, driver);
     };
-    const skip = driver.skip || tooFewDevices(driver, devices);
+    const skip = driver.skip || tooFewDevices(driver, devices) || (long && skipUnlessLong);
     test(`${name} [${driver.name}]`, { skip }, () => assertLeavesNothing(run));
   }
 }

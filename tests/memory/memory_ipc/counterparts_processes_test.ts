@@ -130,6 +130,7 @@ for (const poolCount of [1, 3]) {
       }
       for (const importer of importers) await importer.end();
     },
+    { long: poolCount > 1 },
   );
 }
 
@@ -160,6 +161,7 @@ for (const place of ["device", "host"] as const) {
       await ask(again, { do: "end" });
       assertEquals(await last.child.ended, 0, await last.child.errors());
     },
+    { long: place === "host" },
   );
 
   testOnEachDriver(
@@ -195,6 +197,7 @@ for (const place of ["device", "host"] as const) {
       assertEquals(await buffer.read(Uint8Array, { stream }), new Uint8Array(byteLength).fill(2));
       await importer.end();
     },
+    { long: place === "host" },
   );
 }
 
@@ -227,6 +230,6 @@ for (const isGivenFirst of [false, true]) {
       await stream.finished();
       assertEquals(await buffer.read(Uint8Array), new Uint8Array(byteLength).fill(11));
     },
-    { devices: 2 },
+    { devices: 2, long: isGivenFirst },
   );
 }

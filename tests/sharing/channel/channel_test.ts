@@ -12,7 +12,7 @@ import type { Slot } from "../../../src/sharing/channel/slot.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
 import { type ChannelPeer, countCalls, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "../../children/sharing/channel_kernels.ts";
-import { type Fixture, sharingTest, soon, unusableStreams } from "../sharing_peers.ts";
+import { type Fixture, sharingTest, type SharingTestOptions, soon, unusableStreams } from "../sharing_peers.ts";
 import { indexOfOther } from "../../support/bytes.ts";
 import { isLong } from "../../support/test.ts";
 
@@ -38,6 +38,7 @@ function channelTest(
   name: string,
   options: Partial<ChannelOptions>,
   body: (fixture: ChannelFixture) => Promise<void>,
+  needs: SharingTestOptions = {},
 ): void {
   sharingTest(name, async (fixture) => {
     const { cuda, path, pool, stream } = fixture;
@@ -67,7 +68,7 @@ function channelTest(
     });
     fixture.gate.open();
     await peers.disposeAsync();
-  });
+  }, needs);
 }
 
 /** Asserts that no slot can be reserved, now or within a moment. */
@@ -622,6 +623,7 @@ for (const byteLength of [slotByteLength, longByteLength]) {
       await peer.call("leaveWhileRead", "frames");
       assertEquals(await peer.call("bytesRead", 4), [byteLength, 0]);
     },
+    { long: byteLength === longByteLength },
   );
 
   channelTest(
