@@ -87,7 +87,9 @@ second:
   }
 });
 
-test("thousands of conditions, loops and exits can follow each other", () => {
+const followingSteps = isLong ? 3000 : 900;
+
+test(`${followingSteps} conditions, loops or exits can follow each other`, () => {
   const steps = {
     condition: (index: number) => `
   setp.eq.u32 %p1, %r1, ${index};
@@ -107,14 +109,18 @@ L${index}:
   setp.eq.u32 %p1, %r1, ${index};
   @%p1 exit;`,
   };
-  const expected = { condition: 2999, loop: 6000, exit: 2001 };
+  const expected = { condition: followingSteps - 1, loop: 2 * followingSteps, exit: followingSteps / 2 + 1 };
   for (const [kind, step] of Object.entries(steps)) {
     const body = `
   mov.u32 %r2, 0;
   ld.global.u32 %r1, [%rd1];
-${Array.from({ length: 3000 }, (_, index) => step(index)).join("")}
+${Array.from({ length: followingSteps }, (_, index) => step(index)).join("")}
   st.global.u32 [%rd0], %r2;`;
-    assertEquals(runBody(body, words(2000), 4).getUint32(0, true), expected[kind as keyof typeof expected], kind);
+    assertEquals(
+      runBody(body, words(followingSteps / 2), 4).getUint32(0, true),
+      expected[kind as keyof typeof expected],
+      kind,
+    );
   }
 });
 

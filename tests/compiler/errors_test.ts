@@ -175,7 +175,7 @@ test("a kernel that requires a block size states it", () => {
   assertThrows(() => compilePtx(headed('.pragma "nounroll"')), PtxError, '";" was expected');
 });
 
-test("a kernel with more registers than engines allow is refused", () => {
+test("a kernel with more registers than engines allow is refused", { long: true }, () => {
   const moves = (count: number) =>
     `${Array.from({ length: count }, (_, index) => `mov.u32 %q${index}, 1;`).join("\n")}`;
   const body = (count: number) => testModule(`.reg .b32 %q<60000>;\n${moves(count)}`);
@@ -210,7 +210,7 @@ L${index}:`;
   assert(performance.now() - start < 2000);
 });
 
-test("control flow that nests too deeply is refused and does not crash", () => {
+test("control flow that nests too deeply is refused and does not crash", { long: true }, () => {
   const step = (index: number) => `
 L${index}:
   add.u32 %r1, %r1, 1;

@@ -13,7 +13,7 @@ import { mutate, randomFor, wordsOf } from "../support/ptx_mutations.ts";
 import { isLong, someOf, test } from "../support/test.ts";
 
 /** The total length of the mutations of each module. */
-const mutatedLength = isLong ? 50_000 : 18_000;
+const mutatedLength = isLong ? 50_000 : 12_000;
 
 interface Source {
   readonly name: string;
@@ -215,7 +215,7 @@ const repeated = [
 test("too much of anything, anywhere, loads or is refused with a line", () => {
   for (const [place, textAround] of Object.entries(places)) {
     for (const part of repeated) {
-      const count = Math.ceil((isLong ? 20_000 : 5000) / part.length);
+      const count = Math.ceil((isLong ? 20_000 : 2500) / part.length);
       loads(textAround(part.repeat(count)), `${count} times ${JSON.stringify(part)} ${place}`);
     }
   }
@@ -298,6 +298,6 @@ const large: Readonly<Record<string, string>> = {
   ),
 };
 
-test("large PTX loads in a few seconds, or is refused with a line", () => {
+test("large PTX loads in a few seconds, or is refused with a line", { long: true }, () => {
   for (const [name, text] of Object.entries(large)) loads(text, `too many ${name}`);
 });

@@ -11,7 +11,7 @@ import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
 import { type Corpus, programNames, readPtx } from "./nvcc/build.ts";
 import { differences, hasDefinedBits, loadProgram, runProgram } from "./corpus.ts";
 import type { Buffers, CorpusProgram } from "./corpus_program.ts";
-import { skipUnlessLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 const software = driverNamed("software");
 const gpu = driverNamed("cuda");
@@ -30,8 +30,8 @@ export function testCorpus(label: string, corpus: Corpus): void {
 
   for (const [index, name] of programNames(corpus).entries()) {
     for (const [place, variant] of corpus.variants.entries()) {
-      const skip = place !== index % corpus.variants.length && skipUnlessLong;
-      test(`${label}: ${name} (${variant.name}) [software]`, { skip }, async () => {
+      const long = place !== index % corpus.variants.length;
+      test(`${label}: ${name} (${variant.name}) [software]`, { long }, async () => {
         const program = await loadProgram(corpus, name);
         assertExpected(program, await runOn(software, program, readPtx(corpus, name, variant)));
       });

@@ -26,7 +26,7 @@ import {
   TemporaryFolder,
 } from "./scripts.ts";
 import { driversUnderTest } from "../support/drivers.ts";
-import { skipUnlessLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 const withoutDeno = "Deno" in globalThis ? false : "only Deno checks types";
 
@@ -43,21 +43,29 @@ const notRun: Readonly<Record<string, string>> = {
   "src/sharing/transport/unix_socket.ts": "connects to another process",
 };
 const isRun = (block: Block) => !(isFragment(block) && block.file in notRun);
+/** Each script costs a process; .ci/run includes all of them. */
+function isVariant(run: readonly Block[]): boolean {
+  return run.every(({ file }) => file !== "README.md");
+}
 
 for (const run of [...scriptGroups(blocks), ...scriptGroups(examples.filter(isRun))]) {
   for (const { name: driver, skip } of driversUnderTest.filter(({ name }) => name === "software" || name === "cuda")) {
-    test(`${run.map(nameOf).join(" and ")}: prints what it shows [${driver}]`, { skip }, async () => {
-      for (const [index, { lines, errors, ended }] of (await runTogether(run, driver)).entries()) {
-        const script = run[index]!;
-        assertEquals([ended, errors], [0, ""], nameOf(script));
-        assert(lines.length > 0 || isFragment(script), `${nameOf(script)} prints nothing`);
-        assertEquals(
-          firstMissing(lines, shownOutput(script)),
-          undefined,
-          `${nameOf(script)} printed ${lines.join("\n")}`,
-        );
-      }
-    });
+    test(
+      `${run.map(nameOf).join(" and ")}: prints what it shows [${driver}]`,
+      { skip, long: isVariant(run) },
+      async () => {
+        for (const [index, { lines, errors, ended }] of (await runTogether(run, driver)).entries()) {
+          const script = run[index]!;
+          assertEquals([ended, errors], [0, ""], nameOf(script));
+          assert(lines.length > 0 || isFragment(script), `${nameOf(script)} prints nothing`);
+          assertEquals(
+            firstMissing(lines, shownOutput(script)),
+            undefined,
+            `${nameOf(script)} printed ${lines.join("\n")}`,
+          );
+        }
+      },
+    );
   }
 }
 
@@ -82,7 +90,8 @@ test("every example without a run has a reason, and every reason an example", ()
 
 test("all TypeScript blocks, and the expressions in the tables of CUDA's calls, pass the type checker", {
   // Takes as much processor time as a hundred tests. .ci/run includes it.
-  skip: withoutDeno || skipUnlessLong,
+  skip: withoutDeno,
+  long: true,
 }, () => {
   using folder = new TemporaryFolder();
   const tables = columnsOfPage(comingFromCuda, readProjectFile(comingFromCuda), "poolpass");

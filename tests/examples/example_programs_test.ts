@@ -6,7 +6,7 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
-import { test } from "../support/test.ts";
+import { test, type TestOptions } from "../support/test.ts";
 
 interface Run {
   readonly code: number | string;
@@ -26,14 +26,14 @@ interface Setting {
 function testPrograms(
   name: string,
   body: (setting: Setting) => Promise<void>,
-  { only }: { only?: "software" } = {},
+  { only, long }: TestOptions & { only?: "software" } = {},
 ): void {
   for (const driver of driversUnderTest) {
     if (driver.name !== "software" && (driver.name !== "cuda" || only !== undefined)) continue;
     const own = { POOLPASS_DRIVER: driver.name, POOLPASS_SOFTWARE_DEVICES: "2" };
     test(
       `${name} [${driver.name}]`,
-      { skip: driver.skip },
+      { skip: driver.skip, long },
       () => body({ driver, run: (program, args = [], env = {}) => runProgram(program, args, { ...own, ...env }) }),
     );
   }
@@ -113,7 +113,7 @@ testPrograms("device_query prints why there are no peers", async ({ run }) => {
   assertEquals(strangers.get("peers"), Array(2).fill("no: it cannot access another device's memory"));
   const alone = rowsOf((await run("device_query", [], { POOLPASS_SOFTWARE_DEVICES: "1" })).lines);
   assertEquals(alone.get("peers"), ["no: there is no other device"]);
-}, { only: "software" });
+}, { only: "software", long: true });
 
 testPrograms(
   "reuse_policies prints results for each policy alone, for no policies, and for reuse that needs none",
@@ -167,7 +167,7 @@ testPrograms("release_threshold refuses invalid sizes", async ({ run }) => {
   assertEquals(code, 1);
   assertStringIncludes(errors, 'Cannot use "plenty" as a number of bytes');
   assertStringIncludes(errors, "Usage: release_threshold [--bytes 64MiB]");
-}, { only: "software" });
+}, { only: "software", long: true });
 
 testPrograms("caching_allocator prints how much it holds, and releases it", async ({ run }) => {
   const { code, lines, errors } = await run("caching_allocator", ["--steps", "20", "--streams", "2"]);
@@ -207,7 +207,7 @@ testPrograms("programs without parameters refuse arguments", async ({ run }) => 
     assertStringIncludes(errors, `[${program}] Error: Unexpected argument "surplus"`);
     assertMatch(errors, new RegExp(`Usage: ${program}`));
   }
-}, { only: "software" });
+}, { only: "software", long: true });
 
 /** The attributes that a support query may ask for, with the driver version that introduced each. */
 const knownSince: Readonly<Record<string, number>> = {

@@ -10,7 +10,7 @@ import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../support/resources.ts";
 import { warmUpSockets } from "../support/warm_up.ts";
-import { skipUnlessLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 /** The drivers that a program's environment can select. */
 const programDrivers = driversUnderTest.filter(({ name }) => name === "software" || name === "cuda");
@@ -31,7 +31,7 @@ function testPrograms(
 ): void {
   for (const driver of programDrivers) {
     if (only !== undefined && driver.name !== only) continue;
-    test(`${name} [${driver.name}]`, { skip: driver.skip || (long && skipUnlessLong) }, async () => {
+    test(`${name} [${driver.name}]`, { skip: driver.skip, long }, async () => {
       await warmUp();
       const before = countResources();
       const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
@@ -124,7 +124,7 @@ testPrograms("the exporter detects a region that was not written", async ({ sock
   const importer = start(importerPath, ["0", "0", "0", socketPath]);
   assertEquals(await importer.ended, 0, await importer.errors());
   await assertFails(exporter, "2 of 3 regions do not hold what was written");
-});
+}, { long: true });
 
 for (
   const [what, args, message] of [
@@ -222,7 +222,7 @@ testPrograms("if an exporter disappears, the importer fails within a second", as
   await socket[Symbol.asyncDispose]();
   await assertFails(importer, /5 of/);
   assert(performance.now() - gone < 1000, "It took the importer more than a second");
-});
+}, { long: true });
 
 testPrograms("if an importer answers anything but D, the exporter fails", async ({ socketPath, start }) => {
   const exporter = start(exporterPath, ["0", "64", socketPath]);
@@ -230,14 +230,14 @@ testPrograms("if an importer answers anything but D, the exporter fails", async 
   await using socket = await UnixSocket.connect(socketPath);
   await socket.send(new TextEncoder().encode("X"));
   await assertFails(exporter, /it sent the byte 88, not "D"/);
-});
+}, { long: true });
 
 testPrograms("if an importer sends nothing, the exporter fails after its time limit", async ({ socketPath, start }) => {
   const exporter = start(exporterPath, ["0", "64", socketPath, "--timeout", "1"]);
   await untilFile(socketPath, exporter);
   await using _socket = await UnixSocket.connect(socketPath);
   await assertFails(exporter, "waited 1 s for the importer");
-});
+}, { long: true });
 
 interface Forgery {
   readonly what: string;

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, rmSync } from "node:fs";
 import process from "node:process";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../support/drivers.ts";
-import { skipUnlessLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 const permissions = ["--allow-ffi", "--allow-run"];
 const visibleDeviceCounts = new Map(driversUnderTest.map((driver) => [driver.name, countDevices(driver)]));
@@ -26,7 +26,7 @@ function testPrograms(
     if (driver.name !== "software" && (driver.name !== "cuda" || only !== undefined)) continue;
     const deviceCount = driver.name === "software" ? devices : visibleDeviceCounts.get(driver.name)!;
     const env = { POOLPASS_DRIVER: driver.name, POOLPASS_SOFTWARE_DEVICES: String(devices) };
-    test(`${name} [${driver.name}]`, { skip: driver.skip || (long && skipUnlessLong) }, async () => {
+    test(`${name} [${driver.name}]`, { skip: driver.skip, long }, async () => {
       const started: ChildProcess[] = [];
       await using children = new AsyncDisposableStack();
       const start = (program: string, args: readonly string[] = []) => {
@@ -65,7 +65,7 @@ testPrograms("stream_ordered_allocation_ipc: the children may see the devices in
   assertEquals(code, 0, errors);
   assert(lines.includes("Child 0 on device 1: every byte is right"), lines.join("\n"));
   assert(lines.includes("Child 2 on device 0: every byte is right"), lines.join("\n"));
-}, { devices: 3, only: "software" });
+}, { devices: 3, only: "software", long: true });
 
 testPrograms("stream_ordered_allocation_ipc: a child that does not see a device names it", async (start) => {
   const { code, errors } = await finish(start("stream_ordered_allocation_ipc", ["--children-see", "0"]));
@@ -76,7 +76,7 @@ testPrograms("stream_ordered_allocation_ipc: a child that does not see a device 
     new RegExp(`\\[child \\d\\] Error: Cannot take part: this process does not see the group's device 1, ${uuid}`),
   );
   assertStringIncludes(errors, "[parent] Error: ");
-}, { only: "software" });
+}, { only: "software", long: true });
 
 for (const program of ["stream_ordered_allocation_ipc", "simple_ipc"]) {
   for (const milliseconds of [0, 150, 400, 900]) {
@@ -104,7 +104,7 @@ testPrograms("ready_event: when the producer dies, the consumer ends", async (st
   while (isRunning(consumer!)) await new Promise((resolve) => setTimeout(resolve, 5));
   // A producer that is killed leaves the socket's file behind.
   rmSync(`/tmp/poolpass-ready-${producer.pid}.sock`, { force: true });
-}, { only: "software" });
+}, { only: "software", long: true });
 
 testPrograms("ready_event: the consumer's stream waits for the producer's", async (start) => {
   const { code, errors } = await finish(start("ready_event"));
@@ -130,7 +130,7 @@ testPrograms("programs name the arguments that they cannot use", async (start) =
     assertStringIncludes(errors, message);
     assertStringIncludes(errors, "Usage: simple_ipc");
   }
-}, { only: "software" });
+}, { only: "software", long: true });
 
 async function finish(child: ChildProcess): Promise<Run> {
   const lines: string[] = [];

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
-import { skipUnlessLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 /** A running program. */
 interface Program extends Pick<ChildProcess, "pid" | "kill"> {
@@ -31,7 +31,7 @@ function testPrograms(
 ): void {
   for (const driver of driversUnderTest) {
     if (driver.name !== "software" && (driver.name !== "cuda" || only !== undefined)) continue;
-    test(`${name} [${driver.name}]`, { skip: driver.skip || (long && skipUnlessLong) }, async () => {
+    test(`${name} [${driver.name}]`, { skip: driver.skip, long }, async () => {
       const folder = mkdtempSync(join(tmpdir(), "poolpass-"));
       try {
         await using children = new AsyncDisposableStack();
@@ -126,7 +126,7 @@ testPrograms("an importer without names takes every layer until the exporter clo
       return `layer${layer} {"dtype":"float32","shape":[1]}: times 2.5 is ${product} to ${product}`;
     }),
   );
-});
+}, { long: true });
 
 testPrograms("an interrupted exporter waits until its layers are released", async ({ socketPath, serve, run }) => {
   const exporter = await serve("weights_exporter", "--layers", "1", "--bytes", "4KiB");
@@ -136,7 +136,7 @@ testPrograms("an interrupted exporter waits until its layers are released", asyn
   const { errors } = await exporter.ends(130);
   assertMatch(errors, new RegExp(`Process ${holder.pid} has held layer1 since 20\\S+Z; recalling it`));
   assertStringIncludes((await holder.ends()).errors, "[importer] Asked to release layer1");
-});
+}, { long: true });
 
 for (const overflow of ["wait", "drop-oldest"] as const) {
   testPrograms(
@@ -169,7 +169,7 @@ testPrograms("a producer continues when a consumer leaves", async ({ socketPath,
   const second = await run("frame_consumer", socketPath).ends();
   assertMatch(second.lines[0]!, /^\d+ frames are right, the last of them frame 30$/);
   assertStringIncludes((await producer.ends()).errors, "Sent 30 frames, 0 of them dropped");
-});
+}, { long: true });
 
 for (
   const [program, what, args, message] of [

@@ -72,7 +72,10 @@ for (const machine of machines) {
 
 const [onAarch64] = machines as [Machine];
 
-test("the C program detects a shim that passes the caller's bytes instead of a copy", { skip: onAarch64.skip }, () => {
+test("the C program detects a shim that passes the caller's bytes instead of a copy", {
+  skip: onAarch64.skip,
+  long: true,
+}, () => {
   inFolder((folder) => {
     // By this processor's calling convention, a large struct is passed as the address of a copy, which the callee owns.
     const broken = readSource("../../ffi/shim/shim.c")

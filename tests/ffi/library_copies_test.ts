@@ -55,20 +55,24 @@ test(
   },
 );
 
-test("another version of poolpass in the same process calls its own library", { skip: withoutCompiler }, async () => {
-  using folder = new TemporaryFolder().copyLibrary();
-  const own = `${folder.path}/ffi/shim`;
-  const source = readFileSync(`${own}/shim.c`, "utf8");
-  writeFileSync(`${own}/shim.c`, source.replace(/(EXPORT int poolpass_getpid\(void\)).*/, "$1 { return 42; }"));
-  const { buildModule } = await import(`${own}/build.ts`) as typeof import("../../ffi/shim/build.ts");
-  writeFileSync(`${own}/x86_64.ts`, buildModule(target));
-  assertEquals(shim().poolpass_getpid(), process.pid);
-  const other = await import(`${own}/shim.ts`) as typeof import("../../ffi/shim/shim.ts");
-  assertEquals(other.shim().poolpass_getpid(), 42);
-  assertEquals(shim().poolpass_getpid(), process.pid);
-});
+test(
+  "another version of poolpass in the same process calls its own library",
+  { skip: withoutCompiler, long: true },
+  async () => {
+    using folder = new TemporaryFolder().copyLibrary();
+    const own = `${folder.path}/ffi/shim`;
+    const source = readFileSync(`${own}/shim.c`, "utf8");
+    writeFileSync(`${own}/shim.c`, source.replace(/(EXPORT int poolpass_getpid\(void\)).*/, "$1 { return 42; }"));
+    const { buildModule } = await import(`${own}/build.ts`) as typeof import("../../ffi/shim/build.ts");
+    writeFileSync(`${own}/x86_64.ts`, buildModule(target));
+    assertEquals(shim().poolpass_getpid(), process.pid);
+    const other = await import(`${own}/shim.ts`) as typeof import("../../ffi/shim/shim.ts");
+    assertEquals(other.shim().poolpass_getpid(), 42);
+    assertEquals(shim().poolpass_getpid(), process.pid);
+  },
+);
 
-test("a kernel cannot access memory of another copy's software device", { skip }, async () => {
+test("a kernel cannot access memory of another copy's software device", { skip, long: true }, async () => {
   using folder = new TemporaryFolder().copyLibrary();
   const { open: openOther } = await import(`${folder.path}/src/open.ts`) as typeof import("../../src/open.ts");
   using cuda = open({ driver: "software" });

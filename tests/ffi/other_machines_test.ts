@@ -22,7 +22,7 @@ import {
   noCompiler,
   settingsOf,
 } from "./other_machines/machines.ts";
-import { test } from "../support/test.ts";
+import { test, type TestOptions } from "../support/test.ts";
 
 type Outcomes = Record<string, string>;
 type Environment = Readonly<Record<string, string>>;
@@ -54,8 +54,12 @@ const everything: Outcomes = {
   "host pool": "works",
 };
 
-function simulationTest(name: string, body: () => Promise<void> | void, skip: string | undefined = noCompiler): void {
-  test(name, { skip }, body);
+function simulationTest(
+  name: string,
+  body: () => Promise<void> | void,
+  { skip = noCompiler, long }: TestOptions = {},
+): void {
+  test(name, { skip, long }, body);
 }
 
 /** Returns the outcomes of a process on each of the machines. The process finds these libraries first. */
@@ -107,7 +111,7 @@ simulationTest("minimumVersions agrees with CUDA's header", () => {
     const version = (name.endsWith("_v2") ? second : first) ?? NaN;
     assertEquals(minimumVersions[name] ?? 0, version <= 10000 ? 0 : version, name);
   }
-}, noHeader);
+}, { skip: noHeader });
 
 simulationTest("with drivers for CUDA 11.4, 12 and 13, all features work except later ones", async () => {
   using libraries = new Libraries().addDriver(11040);
@@ -124,7 +128,7 @@ simulationTest("with a driver for CUDA 11.2, all features work except later ones
   using libraries = new Libraries().addDriver(11020);
   const [outcome] = await outcomesOn(libraries, [machine({ version: 11020 })]);
   assertEquals(outcome, { ...everything, open: "CUDA 11020, libcudart undefined", ...withoutPoolOptions("11.2") });
-});
+}, { long: true });
 
 simulationTest("with a driver for CUDA 11.0, all features work except pools", async () => {
   using libraries = new Libraries().addDriver(11000);
@@ -160,7 +164,7 @@ simulationTest("a future driver without a function only disables its feature", a
     "default pool": "CudaError: Cannot get the pool of device 0: the installed library for CUDA 15.1 has no " +
       "cuDeviceGetDefaultMemPool; see CudaDevice.attribute for what the device supports",
   });
-});
+}, { long: true });
 
 simulationTest("an older libcudart is used if one is newer than the driver", async () => {
   using libraries = new Libraries().addDriver(12040)
@@ -177,7 +181,7 @@ simulationTest("no libcudart is used if all are newer than the driver", async ()
     .addRuntime("libcudart.so", { version: 14000, result: 35 });
   const [outcome] = await outcomesOn(libraries, [machine({ version: 12040 })]);
   assertEquals(outcome, { ...everything, open: "CUDA 12040, libcudart undefined" });
-});
+}, { long: true });
 
 simulationTest(
   "a libcudart of an unknown version is found by its unversioned name",
@@ -199,7 +203,7 @@ simulationTest("an older libcudart on a newer driver disables later features", a
     "host pool":
       `CudaError: Cannot create a pool with handleType "none" on NUMA node 0: a pool in host memory ${needs}`,
   });
-});
+}, { long: true });
 
 simulationTest(
   "if cuInit fails, open throws with a suggestion and does not fall back to the software device",
@@ -241,31 +245,39 @@ const forbidsDeviceFiles = forbiddenDeviceFile() === undefined
   ? undefined
   : "device files exist here but cannot be opened";
 
-simulationTest("if the driver reports no device, open uses the software device", async () => {
-  using libraries = new Libraries().addDriver(13000);
-  const software = { open: "the software device" };
-  const wanted = { POOLPASS_DRIVER: "cuda", CUDA_VISIBLE_DEVICES: "-1" };
-  const none =
-    'CudaUnavailableError: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide ' +
-    "devices";
-  const [outcomes, refusals] = await Promise.all([
-    outcomesOn(libraries, noDevice),
-    outcomesOn(libraries, noDevice, wanted),
-  ]);
-  assertEquals(outcomes, [software, software]);
-  assertEquals(refusals, [{ open: none }, { open: none }]);
-}, noCompiler ?? forbidsDeviceFiles);
+simulationTest(
+  "if the driver reports no device, open uses the software device",
+  async () => {
+    using libraries = new Libraries().addDriver(13000);
+    const software = { open: "the software device" };
+    const wanted = { POOLPASS_DRIVER: "cuda", CUDA_VISIBLE_DEVICES: "-1" };
+    const none =
+      'CudaUnavailableError: Cannot use CUDA: the driver reports no device, and CUDA_VISIBLE_DEVICES="-1" may hide ' +
+      "devices";
+    const [outcomes, refusals] = await Promise.all([
+      outcomesOn(libraries, noDevice),
+      outcomesOn(libraries, noDevice, wanted),
+    ]);
+    assertEquals(outcomes, [software, software]);
+    assertEquals(refusals, [{ open: none }, { open: none }]);
+  },
+  { skip: noCompiler ?? forbidsDeviceFiles, long: true },
+);
 
 const hasDriver = driversUnderTest.find(({ name }) => name === "cuda")!.skip === false;
 
-simulationTest("without libcuda, open with driver cuda says where to get one", async () => {
-  using libraries = new Libraries();
-  const [outcome] = await outcomesOn(libraries, ["as it is"], { POOLPASS_DRIVER: "cuda" });
-  assertEquals(outcome, {
-    open: "CudaUnavailableError: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or add its " +
-      "folder to LD_LIBRARY_PATH (/usr/lib/wsl/lib under WSL 2)",
-  });
-}, hasDriver ? "a driver is installed" : undefined);
+simulationTest(
+  "without libcuda, open with driver cuda says where to get one",
+  async () => {
+    using libraries = new Libraries();
+    const [outcome] = await outcomesOn(libraries, ["as it is"], { POOLPASS_DRIVER: "cuda" });
+    assertEquals(outcome, {
+      open: "CudaUnavailableError: Cannot use CUDA: no libcuda.so.1 was found; install the NVIDIA driver, or add its " +
+        "folder to LD_LIBRARY_PATH (/usr/lib/wsl/lib under WSL 2)",
+    });
+  },
+  { skip: hasDriver ? "a driver is installed" : undefined, long: true },
+);
 
 simulationTest(
   "if libcuda exists but does not load, open throws and does not fall back to the software device",
@@ -323,7 +335,7 @@ simulationTest("if device files cannot be opened, open throws although libcuda r
       "CudaError: Cannot use CUDA: the driver reports no device, and this process may not open /dev/nvidiactl; give " +
       `its user permission to read and write /dev/nvidia*, ${instead}`,
   });
-}, noCompiler ?? noNamespace);
+}, { skip: noCompiler ?? noNamespace });
 
 const cannotShare =
   'CudaError: Cannot create a pool with handleType "posix-fd" on device 0: cudaMemPoolCreate failed: ' +
@@ -341,7 +353,7 @@ simulationTest("under WSL 2, pools cannot be shared whatever the device reports"
       'cudaErrorNotSupported (801); attribute("ipcEventSupport") is 1 if other processes can open it',
   };
   for (const outcome of await outcomesOn(libraries, machines)) assertEquals(outcome, { ...everything, ...off });
-});
+}, { long: true });
 
 simulationTest("device_query prints what a machine lacks, and why", async () => {
   using libraries = new Libraries().addDriver(13000);
@@ -365,7 +377,7 @@ simulationTest("device_query prints what a machine lacks, and why", async () => 
   assertEquals(old["memory pools"], "yes");
   assertEquals(old["pools shared as posix-fd"], "not asked: needs CUDA 11.3");
   assertEquals(old["host pools"], "not asked: needs CUDA 13.0");
-});
+}, { long: true });
 
 simulationTest("MIG instances of one GPU have different UUIDs, as in nvidia-smi", async () => {
   const machines = [0, 1, 2].map((migInstance) => machine({ migInstance }));
@@ -384,7 +396,7 @@ simulationTest("MIG instances of one GPU have different UUIDs, as in nvidia-smi"
   });
   // Before CUDA 11.4, all MIG instances of a GPU have the same UUID.
   assertEquals(olderOutcomes.map(({ device }) => device), [everything.device, instance("a0"), instance("a0")]);
-});
+}, { long: true });
 
 test("UUIDs with the prefixes GPU and MIG compare equal", () => {
   const uuid = Uint8Array.from({ length: 16 }, (_, index) => index);

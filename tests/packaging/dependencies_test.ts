@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { test } from "node:test";
+import { test } from "../support/test.ts";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
@@ -69,7 +69,7 @@ test("tasks pass the import map exactly if they need it", { skip }, async () => 
   }
 });
 
-test("deno task demo downloads nothing", { skip }, async () => {
+test("deno task demo downloads nothing", { skip, long: true }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "poolpass-first-"));
   try {
     const unreachable = "http://127.0.0.1:9/";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { after, before } from "node:test";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { type Outcome, type RunOptions, scriptNamed, serveProject, type UrlServer } from "./url_server.ts";
-import { type SkipReason, skipUnlessLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 const skip = "Deno" in globalThis ? false : "only Deno imports from a URL";
 const skipFfi = skip || (shimRefusal() ?? false);
@@ -84,12 +84,12 @@ function assertDone({ code, errors, permissions }: Outcome): void {
 }
 
 /** Each script costs a process; .ci/run includes all of them. */
-function unlessTypical(name: string): SkipReason {
-  return !["kernels", "host_pool", "offer"].includes(name) && skipUnlessLong;
+function isVariant(name: string): boolean {
+  return !["kernels", "host_pool", "offer"].includes(name);
 }
 
 for (const [name, { output }] of Object.entries(scripts)) {
-  test(`imported from a URL, ${name} needs only --allow-ffi`, { skip: skipFfi || unlessTypical(name) }, async () => {
+  test(`imported from a URL, ${name} needs only --allow-ffi`, { skip: skipFfi, long: isVariant(name) }, async () => {
     const outcome = await run(name, withFfi);
     assertDone(outcome);
     assertMatch(outcome.output.trim(), output);
@@ -99,7 +99,7 @@ for (const [name, { output }] of Object.entries(scripts)) {
 for (const [name, expected] of Object.entries(pairs)) {
   test(
     `imported from a URL, ${name} shares between two processes with only --allow-ffi`,
-    { skip: skipFfi || unlessTypical(name) },
+    { skip: skipFfi, long: isVariant(name) },
     async () => {
       const text = scriptNamed(name);
       const path = join(server.folder, `${name}.sock`);
@@ -120,7 +120,7 @@ for (const [name, expected] of Object.entries(pairs)) {
 for (const [name, { output, refusal }] of Object.entries(scripts)) {
   test(
     `imported from a URL without --allow-ffi, ${name} ${refusal ? "fails with the reason" : "works"}`,
-    { skip: skip || unlessTypical(name) },
+    { skip, long: isVariant(name) },
     async () => {
       const outcome = await run(name, withoutFfi);
       assertEquals(outcome.permissions, ["import"]);
@@ -137,7 +137,7 @@ for (const [name, { output, refusal }] of Object.entries(scripts)) {
 for (const [name, { refusals }] of Object.entries(pairs)) {
   test(
     `imported from a URL without --allow-ffi, ${name} fails with the reason in both processes`,
-    { skip: skip || unlessTypical(name) },
+    { skip, long: isVariant(name) },
     async () => {
       const text = scriptNamed(name);
       for (const [role, refusal] of Object.entries(refusals)) {
@@ -156,7 +156,7 @@ function assertRefused({ code, errors, permissions }: Outcome, refusal: RegExp):
   assertMatch(errors, /FFI is not permitted; run with --allow-ffi/);
 }
 
-test("other permissions that a script requests are recorded and denied", { skip }, async () => {
+test("other permissions that a script requests are recorded and denied", { skip, long: true }, async () => {
   const script = `import { open } from "../../mod.ts";
 open({ driver: "software" });
 for (const ask of [() => Deno.readTextFileSync("/etc/hostname"), () => Deno.hostname(), () => Deno.env.get("HOME")]) {

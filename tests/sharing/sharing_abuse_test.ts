@@ -16,7 +16,7 @@ import { type ChildProcess, startScript } from "../support/child_process.ts";
 import { countResources, difference, leakTest } from "../support/resources.ts";
 import { joined } from "./protocol/mutations.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
-import { isLong, someOf } from "../support/test.ts";
+import { isLong, someOf, type TestOptions } from "../support/test.ts";
 
 /** Milliseconds in which a peer's actions must take effect. */
 const promptly = 1000;
@@ -176,8 +176,12 @@ async function withFixture(options: ExporterOptions, body: (fixture: Fixture) =>
   }
 }
 
-function fixtureTest(name: string, body: (fixture: Fixture) => Promise<void>, options: ExporterOptions = {}): void {
-  leakTest(name, () => withFixture(options, body), { warmUp });
+function fixtureTest(
+  name: string,
+  body: (fixture: Fixture) => Promise<void>,
+  { long, ...options }: ExporterOptions & TestOptions = {},
+): void {
+  leakTest(name, () => withFixture(options, body), { long, warmUp });
 }
 
 function warmUp(): Promise<void> {
@@ -313,7 +317,7 @@ fixtureTest("messages that no importer may send end its connection, and no other
     ["65,535 announced descriptors", [header(24, 16, 65_535)], "its count of descriptors is 65535; it takes 1"],
     ["text", [new TextEncoder().encode("GET / HTTP/1.1\r\n\r\n")], "the protocol has no such type"],
   ];
-  for (const [what, messages, text] of violations) {
+  for (const [what, messages, text] of someOf(violations, 2)) {
     const connection = await peer.connect(exporter.path);
     await peer.send(connection, [hello()]);
     // The exporter must have sent the offers that the messages refer to.
@@ -402,7 +406,7 @@ fixtureTest("unexpected descriptors end the connection and are closed", async (f
   for (const kind of ["file", "pipe", "socket", "memfd", "device"]) {
     assertEquals(after.get(kind), before.get(kind), kind);
   }
-});
+}, { long: true });
 
 fixtureTest("a peer that sends nothing, or too slowly, times out", async (fixture) => {
   const { exporter, peer } = fixture;
@@ -441,10 +445,10 @@ fixtureTest("a reset connection ends, at any point of a message", async (fixture
     assertCode(await fixture.ended(what), "peer-gone", length > 0 ? "in the middle of a message" : "", what);
   }
   await fixture.assertUndisturbed();
-});
+}, { long: true });
 
 /** Numbers of successive connections by how they end, and of concurrent ones. */
-const connections = isLong ? { perEnd: 2500, atOnce: 500 } : { perEnd: 250, atOnce: 50 };
+const connections = isLong ? { perEnd: 2500, atOnce: 500 } : { perEnd: 100, atOnce: 50 };
 
 const inAll = (4 * connections.perEnd).toLocaleString("en");
 
@@ -662,7 +666,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     ["a length of 4 GiB", [...all, header(2 ** 32 - 1, 19)], "its length is 4294967295; it takes"],
     ["an unknown type", [...all, header(0, 99)], "message of type 99: the protocol has no such type"],
   ];
-  for (const [what, messages, text] of violations) {
+  for (const [what, messages, text] of someOf(violations, 2)) {
     await using false_ = await connectToFalse(fixture, messages);
     assertCode(await endOf(false_.importer, what), "bad-message", text, what);
     const said = await peer.receive(false_.connection);
@@ -758,7 +762,7 @@ fixtureTest("false data of memory are reported when it is mapped", async (fixtur
     assert(importer.isConnected);
   }
   await fixture.assertUndisturbed();
-});
+}, { long: true });
 
 fixtureTest("an exporter that violates the handshake, or is silent or slow, is disconnected", async (fixture) => {
   const { cuda, folder, peer } = fixture;
@@ -823,7 +827,7 @@ fixtureTest("an exporter that violates the handshake, or is silent or slow, is d
     await peer.connect(`${folder}/control`);
   }
   await fixture.assertUndisturbed();
-});
+}, { long: true });
 
 fixtureTest("the resources of a peer are limited", async (fixture) => {
   const { cuda, exporter, folder, peer } = fixture;

@@ -22,7 +22,6 @@ import { driversUnderTest, type DriverUnderTest, tooFewDevices } from "../suppor
 import { leakTest } from "../support/resources.ts";
 import { Gate } from "../support/gate.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
-import { skipUnlessLong } from "../support/test.ts";
 
 /** Milliseconds in which a fault must be noticed. */
 const promptly = 1000;
@@ -114,9 +113,10 @@ export function sharingTest(
 ): void {
   for (const driver of driversUnderTest) {
     if (softwareOnly && driver.name !== "software") continue;
-    const skip = driver.skip || shimRefusal() || tooFewDevices(driver, devices) || (long && skipUnlessLong);
+    const skip = driver.skip || shimRefusal() || tooFewDevices(driver, devices);
     leakTest(`${name} [${driver.name}]`, () => withFixture(driver, body), {
       skip,
+      long,
       warmUp: () => warmUp(driver),
     });
   }

@@ -158,7 +158,7 @@ sharingTest("importers are killed in the middle of the handshake", async ({ pool
   await assertUndisturbed(neighbour, 5);
   await leave(neighbour);
   await soon(() => exporter.leases.length === 0, "nothing is held");
-});
+}, { long: true });
 
 sharingTest("an importer is stopped: others continue, and it releases memory once it is continued, or killed", async ({
   pool,
@@ -232,7 +232,7 @@ sharingTest("an importer is killed, while a child process of it keeps its socket
   } finally {
     process.kill(grandchild, "SIGKILL");
   }
-});
+}, { long: true });
 
 sharingTest("the device of an offer is not visible to an importer", async ({ cuda, pool, stream, path, start }) => {
   await using exporter = Exporter.listen(path);
@@ -254,7 +254,7 @@ sharingTest("the device of an offer is not visible to an importer", async ({ cud
   for (const offer of [whole, part]) offer.withdraw();
   await Promise.all([whole.ended(), part.ended()]);
   await blind.call("close", "one");
-}, { devices: 2 });
+}, { devices: 2, long: true });
 
 sharingTest("either side has no memory left", async ({ gpu, stream, path, start }) => {
   await using exporter = Exporter.listen(path);
@@ -283,7 +283,7 @@ sharingTest("either side has no memory left", async ({ gpu, stream, path, start 
   await leave(neighbour);
   offer.withdraw();
   await offer.ended();
-}, { softwareOnly: true });
+}, { softwareOnly: true, long: true });
 
 sharingTest("an exporter sends a wrong size, and the pointer of another pool", async ({
   cuda,
@@ -303,7 +303,7 @@ sharingTest("an exporter sends a wrong size, and the pointer of another pool", a
   assertEquals(await buffer.read(Uint8Array), uniform(7));
   buffer.free();
   await liar.kill();
-});
+}, { long: true });
 
 sharingTest("another program replaces an exporter's socket", async ({ cuda, pool, stream, path, start }) => {
   const usurper = await start({ permissions: ["--allow-ffi", "--allow-write"] });
@@ -323,7 +323,7 @@ sharingTest("another program replaces an exporter's socket", async ({ cuda, pool
   await offer.ended();
   await exporter[Symbol.asyncDispose]();
   assert(existsSync(path), "the file of the other is left alone");
-});
+}, { long: true });
 
 sharingTest("an exporter's device faults while importers wait for its work", async ({ cuda, stream, path, start }) => {
   const exporter = await start();
@@ -380,7 +380,7 @@ sharingTest("an importer's device faults while it holds memory", async ({ pool, 
   await soon(() => exporter.leases.length === 1, "the quarantine has ended");
   await leave(neighbour);
   await offer.ended();
-});
+}, { long: true });
 
 async function using<T>(resource: AsyncDisposable, body: () => Promise<T>): Promise<T> {
   await using _resource = resource;

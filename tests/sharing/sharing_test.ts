@@ -61,7 +61,7 @@ sharingTest("offers are found by name and by iteration, with their metadata", as
   }
   assertEquals(exporter.offers.length, 3);
   await peer.call("close", "one");
-});
+}, { long: true });
 
 sharingTest("a thousand parts of an allocation cost one export and one import", async ({
   driver,
@@ -107,7 +107,7 @@ sharingTest("a thousand parts of an allocation cost one export and one import", 
   await peer.call("map", "one", "whole");
   assertEquals(await peer.call("imports"), [1, 2]);
   await peer.call("close", "one");
-});
+}, { long: true });
 
 sharingTest("a whole pool is offered, and its memory is mapped by export data sent separately", async ({
   pool,
@@ -164,7 +164,7 @@ sharingTest("sixteen concurrent importers hold an exporter's memory until each r
   assertEquals([pool.usage().used, exporter.leases.length], [0, 0]);
   await Promise.all(importers.map(({ peer, name }) => peer.call("close", name)));
   await soon(() => exporter.importers.length === 0, "all have left");
-});
+}, { long: true });
 
 sharingTest("memory freed while it is held stays allocated, and its holders are listed", async ({
   pool,
@@ -284,7 +284,7 @@ sharingTest("memory written by another device's stream is offered after the writ
   await peer.call("map", "one", "buffer");
   assertEquals(await peer.call("read", "buffer", 0, size), uniform(100));
   await peer.call("close", "one");
-}, { devices: 2 });
+}, { devices: 2, long: true });
 
 sharingTest("a pool in host memory is shared like any other pool", async ({ cuda, gpu, stream, path, start }) => {
   const peer = await start();
@@ -306,7 +306,7 @@ sharingTest("a pool in host memory is shared like any other pool", async ({ cuda
   await offer.ended();
   assertEquals(await peer.call("read", "copy", 0, size), uniform(8));
   await peer.call("close", "one");
-});
+}, { long: true });
 
 sharingTest(
   "holders of memory are asked to release it, and cut off if they do not",
@@ -492,7 +492,7 @@ sharingTest("an importer can be disposed after its devices", async ({ pool, stre
   await peer.kill();
   await soon(() => exporter.leases.length === 0, "the importer has ended");
   buffer.free();
-});
+}, { long: true });
 
 // A GPU's driver keeps the pool's memory, and a descriptor, until its process ends.
 sharingTest("an exporter can be disposed after its devices", async ({ openDriver, path, start }) => {
@@ -513,7 +513,7 @@ sharingTest("an exporter can be disposed after its devices", async ({ openDriver
   await exporter[Symbol.asyncDispose]();
   assert(performance.now() - closing < 1000);
   await other.call("release");
-}, { softwareOnly: true });
+}, { softwareOnly: true, long: true });
 
 sharingTest("disposing an exporter before its work is done ends the waits for it", async ({
   pool,
@@ -536,7 +536,7 @@ sharingTest("disposing an exporter before its work is done ends the waits for it
   await peer.call("close", "one");
   await peer.kill();
   await soon(() => exporter.leases.length === 0, "the quarantine has ended");
-});
+}, { long: true });
 
 sharingTest("a process can share with itself", async ({ cuda, pool, stream, gate, path }) => {
   await using exporter = Exporter.listen(path);

@@ -73,7 +73,7 @@ testWithPeer("both sides can record an event and wait for it", async (driver, pe
   driver.eventRecord(0, event, 0n);
   await peer.call("eventSynchronize", theirs);
   assertEquals(driver.eventQuery(event), true);
-});
+}, { long: true });
 
 testWithPeer("a wait ends with the record that it waits for, not with a later one", async (driver, peer) => {
   using held = heldEvent();
@@ -104,7 +104,7 @@ testWithPeer("a wait ends when either side destroys the event", async (driver, p
   assertEquals(driver.streamQuery(0, 0n), false);
   complete();
   await finished(driver, 0n);
-});
+}, { long: true });
 
 testWithPeer(
   "a wait for a killed process never completes, but the waiting process continues and can exit",
@@ -178,7 +178,7 @@ testWithPeer("a waiting stream is not polled without pause", async (_, peer) => 
   assert(used < 200, `${used} ms of 400`);
   complete();
   await peer.call("deviceSynchronize", 0);
-});
+}, { long: true });
 
 testWithPeer("only interprocess events have handles, and only other processes open them", async (driver, peer) => {
   using held = heldEvent();

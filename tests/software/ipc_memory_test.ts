@@ -49,7 +49,7 @@ testWithPeer("a handle opened again is the same mapping, which the last close un
   driver.free(0, ballast);
   assertEquals(driver.ipcOpenMemHandle(0, handle), address);
   assertEquals(free - driver.memGetInfo(0).free, tables);
-});
+}, { long: true });
 
 testWithPeer("memory is opened on its own device and on peers, but on no other device", async (driver, peer) => {
   const { handle } = await allocate(peer, 0, 4096);
@@ -78,7 +78,7 @@ testWithPeer("opened memory stays when its process is killed, but cannot be open
   assertEquals(readBytes(driver, address, 4096), new Uint8Array(4096).fill(1));
   driver.ipcCloseMemHandle(0, address);
   assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, handle)), "cudaErrorInvalidResourceHandle");
-});
+}, { long: true });
 
 testWithPeer("freed memory cannot be opened, even if its descriptor's number was reused", async (driver, peer) => {
   const { address, handle } = await allocate(peer, 0, 4096);

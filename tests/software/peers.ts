@@ -12,6 +12,7 @@ import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
+import type { TestOptions } from "../support/test.ts";
 
 /** The second process. */
 export interface SoftwarePeer extends AsyncDisposable {
@@ -52,6 +53,7 @@ export async function startSoftwarePeer(): Promise<SoftwarePeer> {
 export function testWithPeer(
   name: string,
   body: (driver: SoftwareDriver, peer: SoftwarePeer) => void | Promise<void>,
+  { long = false }: TestOptions = {},
 ): void {
   const run = async (body: (driver: SoftwareDriver, peer: SoftwarePeer) => void | Promise<void>) => {
     await using peer = await startSoftwarePeer();
@@ -64,6 +66,7 @@ export function testWithPeer(
   };
   leakTest(name, () => run(body), {
     skip: shimRefusal(),
+    long,
     // Resources that sockets and children take once are created before the count.
     warmUp: async () => {
       warmedUp ??= run(() => {});

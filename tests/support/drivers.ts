@@ -10,7 +10,7 @@ import { CudaUnavailableError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { assertLeavesNothing } from "./resources.ts";
-import { skipUnlessLong, test } from "./test.ts";
+import { test } from "./test.ts";
 
 /** A driver that tests run on. */
 export interface DriverUnderTest {
@@ -60,8 +60,8 @@ export function testOnEachDriver(
       using cuda = new Cuda(new Session(driver.open()));
       await body(cuda, driver);
     };
-    const skip = driver.skip || tooFewDevices(driver, devices) || (long && skipUnlessLong);
-    test(`${name} [${driver.name}]`, { skip }, () => assertLeavesNothing(run));
+    const skip = driver.skip || tooFewDevices(driver, devices);
+    test(`${name} [${driver.name}]`, { skip, long }, () => assertLeavesNothing(run));
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
-import { isLong, type SkipReason, test } from "./test.ts";
+import { isLong, test, type TestOptions } from "./test.ts";
 
 /** The number of resources of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
 export type Resources = ReadonlyMap<string, number>;
@@ -51,9 +51,9 @@ function refuseLeft(left: string): void {
 export function leakTest(
   name: string,
   body: () => Promise<void> | void,
-  options: { readonly skip?: SkipReason; readonly warmUp?: () => Promise<void> } = {},
+  options: TestOptions & { readonly warmUp?: () => Promise<void> } = {},
 ): void {
-  test(name, { skip: options.skip }, async () => {
+  test(name, options, async () => {
     if (options.warmUp !== undefined) await onceOf(options.warmUp);
     const before = await countAtRest();
     await body();

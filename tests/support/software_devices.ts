@@ -1,23 +1,21 @@
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { type SkipReason, test } from "./test.ts";
+import { test, type TestOptions } from "./test.ts";
 
-/** The devices of a test. */
-export interface Devices {
-  devices?: number;
-  peers?: boolean;
-  /** Why the test cannot run here. */
-  skip?: SkipReason;
+/** When a test runs, and its devices. */
+export interface SoftwareTestOptions extends TestOptions {
+  readonly devices?: number;
+  readonly peers?: boolean;
 }
 
 /** Declares a test that needs the software device, or looks below the public objects. */
 export function testSoftware(
   name: string,
   body: (cuda: Cuda, driver: SoftwareDriver) => void | Promise<void>,
-  { devices = 2, peers = true, skip = false }: Devices = {},
+  { devices = 2, peers = true, ...options }: SoftwareTestOptions = {},
 ): void {
-  test(name, { skip }, async () => {
+  test(name, options, async () => {
     const driver = new SoftwareDriver({ devices, peers });
     using cuda = new Cuda(new Session(driver));
     await body(cuda, driver);

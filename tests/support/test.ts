@@ -21,8 +21,13 @@ export function someOf<Case>(cases: readonly Case[], step: number): readonly Cas
   return isLong ? cases : cases.filter((_, index) => index % step === 0);
 }
 
-/** Why a test that resembles others is skipped; false in the long run. */
-export const skipUnlessLong: SkipReason = !isLong && "only with POOLPASS_LONG=1";
+/** When a test runs. */
+export interface TestOptions {
+  /** Why it cannot run here. */
+  readonly skip?: SkipReason;
+  /** Whether it is left to the long run, because it resembles others or takes long. */
+  readonly long?: boolean;
+}
 
 /** By reason, the names of the tests that this file has skipped so far. */
 const skipped = new Map<string, string[]>();
@@ -32,10 +37,10 @@ export function test(
   name: string,
   ...[options, body]:
     | [body: () => void | Promise<void>]
-    | [options: { readonly skip: SkipReason }, body: () => void | Promise<void>]
+    | [options: TestOptions, body: () => void | Promise<void>]
 ): void {
   if (typeof options === "function") return void nodeTest(name, options);
-  const { skip } = options;
+  const skip = options.skip || (options.long && !isLong && "only with POOLPASS_LONG=1");
   if (skip === false || skip === undefined) return void nodeTest(name, body!);
   if (namesSkipped) return reportSkipped(name, skip);
   // A file declares all its tests before its microtasks run.

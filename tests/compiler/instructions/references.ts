@@ -681,15 +681,15 @@ export function operandsFor({ types, cases: more = [] }: Operation): bigint[][] 
   if (lists.length === 2) {
     lists[0]!.forEach((a, at) => {
       lists[1]!.forEach((b, index) => {
-        if (isLong || (at + index) % 4 === 0) cases.push([a, b]);
+        if (isLong || (at + index) % 8 === 0) cases.push([a, b]);
       });
     });
   }
-  if (lists.length === 3) { for (let count = 0; count < (isLong ? 1600 : 400); count++) cases.push(lists.map(pick)); }
+  if (lists.length === 3) { for (let count = 0; count < (isLong ? 1600 : 160); count++) cases.push(lists.map(pick)); }
   for (let count = 0; count < (isLong ? 200 : 100); count++) {
     cases.push(lists.map((list) => list.length === 2 ? pick(list) : random()));
   }
-  cases.push(...someOf(more, more.length > 100 ? 4 : 1).map((operands) => [...operands]));
+  cases.push(...someOf(more, more.length > 100 ? 8 : 1).map((operands) => [...operands]));
   return cases.map((operands) => operands.map((operand, index) => unsigned(operand, width(types[index + 1]!))));
 }
 

@@ -15,11 +15,11 @@ import { differences, loadProgram, runProgram } from "../../corpus/corpus.ts";
 import { isLong, someOf, test } from "../../support/test.ts";
 
 /** How many random programs to run. */
-const programCount = isLong ? 300 : 12;
+const programCount = isLong ? 300 : 8;
 /** One in this many compiled programs is run, in one of its variants. */
 const corpusStep = 20;
 /** One in this many operations is run. */
-const operationStep = isLong ? 1 : 48;
+const operationStep = isLong ? 1 : 64;
 
 function open(gangs: false | "always"): Cuda {
   return new Cuda(new Session(new SoftwareDriver({ devices: 2, peers: true, gangs })));

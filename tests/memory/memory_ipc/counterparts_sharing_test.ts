@@ -236,7 +236,7 @@ testOnEachDriver("memory reallocated at the same address is imported with its ne
   }
   assert(addresses.size < 6, "Addresses come again");
   await workshop.end("first");
-});
+}, { long: true });
 
 testOnEachDriver("a buffer offered during a write is read after the write", async (cuda, driver) => {
   await using workshop = new Workshop(cuda, driver);
@@ -276,7 +276,7 @@ testOnEachDriver("a process killed while it holds an offer leaves nothing behind
   await Promise.all(offers.map((offer) => offer.ended()));
   cuda.device(0).synchronize();
   assertEquals([pool.usage().used, workshop.exporter.leases, workshop.exporter.importers], [0, [], []]);
-});
+}, { long: true });
 
 testOnEachDriver(
   "a refused offer leaves nothing: its name stays free, and no importer receives it",

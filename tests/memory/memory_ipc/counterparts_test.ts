@@ -24,7 +24,7 @@ import { startScript } from "../../support/child_process.ts";
 import { driversUnderTest, testOnEachDriver } from "../../support/drivers.ts";
 import { countResources, difference, type Resources } from "../../support/resources.ts";
 import { testSoftware } from "../../support/software_devices.ts";
-import { skipUnlessLong, test } from "../../support/test.ts";
+import { test } from "../../support/test.ts";
 
 const byteLength = 10_000;
 const places = ["device", "host"] as const;
@@ -459,7 +459,7 @@ for (const place of places) {
       }
       assertEquals(difference(before, countSharing()), "");
     },
-    { skip: place === "host" && skipUnlessLong },
+    { long: place === "host" },
   );
 }
 

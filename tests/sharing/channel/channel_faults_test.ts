@@ -6,7 +6,7 @@ import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { type ChannelPeer, joinAndWait, startChannelPeer } from "./channel_peers.ts";
 import { FrameKernels } from "../../children/sharing/channel_kernels.ts";
-import { type Fixture, sharingTest, soon, withinASecond } from "../sharing_peers.ts";
+import { type Fixture, sharingTest, type SharingTestOptions, soon, withinASecond } from "../sharing_peers.ts";
 import { isLong } from "../../support/test.ts";
 
 const slotByteLength = 4096;
@@ -24,14 +24,18 @@ interface FaultFixture extends Fixture {
   startPeer(): Promise<ChannelPeer>;
 }
 
-function faultTest(name: string, body: (fixture: FaultFixture) => Promise<void>): void {
+function faultTest(
+  name: string,
+  body: (fixture: FaultFixture) => Promise<void>,
+  options: SharingTestOptions = {},
+): void {
   sharingTest(name, async (fixture) => {
     const folder = dirname(fixture.path);
     await using peers = new AsyncDisposableStack();
     using kernels = new FrameKernels(fixture.cuda);
     const startPeer = async () => peers.use(await startChannelPeer(fixture.cuda, folder));
     await body({ ...fixture, kernels, folder, startPeer });
-  });
+  }, options);
 }
 
 /** Writes and sends `count` frames. */
@@ -190,7 +194,7 @@ faultTest("a producer is killed with written frames, and frames that will never 
   await peer.kill();
   assertEquals(await withinASecond(consume(joined.consumer, fixture)), { sequences: [1, 2], error: "peer-gone" });
   assertEquals(await kernels.counts(stream), [2 * slotByteLength / 4, 0]);
-});
+}, { long: true });
 
 faultTest(
   "a producer is killed while a consumer reads: kept frames stay readable, and can be released",
@@ -217,7 +221,7 @@ faultTest("a producer loses its device: its consumer is notified, and its own wa
   for (const code of await peer.call("loseProducer", slots)) assertMatch(code!, /^cudaError/);
   const { sequences, error } = await withinASecond(consuming);
   assertEquals([sequences, error], [[1], "peer-gone"]);
-});
+}, { long: true });
 
 faultTest("a consumer loses its device: the producer continues", async (fixture) => {
   const { path, pool, startPeer, stream } = fixture;

@@ -199,6 +199,7 @@ channelTest(
     const { sequences, words } = await draining;
     assertEquals([sequences, words], [[1, 2], [2 * slotByteLength / 4, 0]]);
   },
+  { long: true },
 );
 
 channelTest(
@@ -380,6 +381,7 @@ channelTest(
     gate.open();
     (await reserving)[Symbol.dispose]();
   },
+  { long: true },
 );
 
 channelTest(
@@ -427,6 +429,7 @@ channelTest(
     assertEquals((await late.call("drain", "frames")).sequences, []);
     assertEquals((await peer.call("drain", "frames")).sequences, [1, 2]);
   },
+  { long: true },
 );
 
 channelTest(
@@ -456,6 +459,7 @@ channelTest(
     await stream.finished();
     assertEquals(pool.usage().used, 0);
   },
+  { long: true },
 );
 
 channelTest(
@@ -502,6 +506,7 @@ channelTest(
     assertEquals((await peer.call("drain", "frames")).sequences, [3, 4]);
     assertEquals((await late.call("drain", "frames")).sequences, [4]);
   },
+  { long: true },
 );
 
 channelTest(
@@ -532,6 +537,7 @@ channelTest(
       ],
     );
   },
+  { long: true },
 );
 
 channelTest(
@@ -555,6 +561,7 @@ channelTest(
     await deaf.kill();
     await soon(() => exporter.leases.length === 0 && channel.freeSlots === 3, "the ring is back");
   },
+  { long: true },
 );
 
 channelTest(
@@ -577,6 +584,7 @@ channelTest(
     assertThrows(() => channel.send(reserved), ReferenceError, "has ended");
     await assertRejects(() => channel.reserve(), ReferenceError, "has ended");
   },
+  { long: true },
 );
 
 sharingTest(

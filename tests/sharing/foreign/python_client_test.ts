@@ -18,7 +18,7 @@ import { watchSockets } from "../../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../../support/drivers.ts";
 import { assertNothingLeft, countResources } from "../../support/resources.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
-import { skipUnlessLong, test } from "../../support/test.ts";
+import { test } from "../../support/test.ts";
 
 const client = pathOf("../../../examples/python/poolpass_client.py");
 /** Stands in for cuda-bindings on the client's path: it uses the software device. */
@@ -80,7 +80,7 @@ function testClient(
 ): void {
   for (const setting of settings) {
     if (only !== undefined && setting.driver.name !== only) continue;
-    test(`${name} [${setting.driver.name}]`, { skip: setting.skip || (long && skipUnlessLong) }, async () => {
+    test(`${name} [${setting.driver.name}]`, { skip: setting.skip, long }, async () => {
       if (!warm.has(setting)) {
         // Creates what the process creates once and keeps.
         warm.add(setting);
@@ -241,7 +241,7 @@ testClient("a Python client lists the offers, and is notified when one is withdr
   assertEquals(await list.nextLine(), 'withdraw "frames": channel, 4096 bytes, 4 slots of 1000');
   await exporter[Symbol.asyncDispose]();
   assertEquals((await list.succeeds()).at(-1), "the exporter has closed");
-}, { only: "software" });
+}, { only: "software", long: true });
 
 testClient("a Python client imports a buffer, and a part of one", async ({ cuda, path, start }) => {
   const gpu = cuda.device(0);
@@ -282,7 +282,7 @@ testClient("a Python client waits for a kernel that still runs when its result i
   }
   exporter.offer("pi", buffer);
   assertEquals((await importing.succeeds()).slice(-2), ['verified "pi"', 'released "pi"']);
-});
+}, { long: true });
 
 testClient("memory held by a Python client is freed when the client releases it or ends", async (place) => {
   const { cuda, path, start } = place;
@@ -397,7 +397,7 @@ testClient("a Python exporter frees its memory when its importers release it or 
   await assertRejects(() => offer.map(), SharingError, "withdrawn");
   buffer.free();
   assertEquals(await exporting.succeeds(), [`released "held" by ${process.pid}`, "freed 4096 bytes"]);
-});
+}, { long: true });
 
 testClient("a Python client and exporter refuse other versions", async ({ path, start }) => {
   {
@@ -417,7 +417,7 @@ testClient("a Python client and exporter refuse other versions", async ({ path, 
   await socket.receive(24);
   await socket.send(fromHex("1000000002000000706f6f6c706173730900000000000000"));
   assertStringIncludes(await list.fails(), "The exporter speaks version 9");
-}, { only: "software" });
+}, { only: "software", long: true });
 
 for (
   const [what, hex, message] of [

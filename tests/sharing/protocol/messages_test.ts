@@ -22,7 +22,7 @@ const handle = ShareableHandle.fromBytes(new Uint8Array(64));
 const golden = ["messages.json", "longest_messages.json"].flatMap(readGolden);
 /** Fewer streams do not violate every rule. More can be requested by environment variable. */
 const streamsForAllRules = 50_000;
-const fuzzStreams = Math.max(isLong ? streamsForAllRules : 8000, Number(process.env.POOLPASS_FUZZ_STREAMS ?? 0));
+const fuzzStreams = Math.max(isLong ? streamsForAllRules : 4000, Number(process.env.POOLPASS_FUZZ_STREAMS ?? 0));
 
 function readGolden(file: string): Golden[] {
   const list = JSON.parse(readFileSync(new URL(`golden_messages/${file}`, import.meta.url), "utf8")) as {
