@@ -150,3 +150,13 @@ leakTest(
     }
   },
 );
+
+leakTest("signals that interrupt its calls do not disturb a process", async () => {
+  const folder = mkdtempSync("/tmp/poolpass-test-");
+  try {
+    await using child = startScript("children/sharing/interrupted_calls.ts", [`${folder}/socket`]);
+    assertEquals([await child.nextLine(), await child.errors(), await child.ended], ["all received", "", 0]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}, { warmUp });
