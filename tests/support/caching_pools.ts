@@ -2,7 +2,8 @@
  * A mode of the tests in which every `MemoryPool` allocates from its own caching allocator: `deno task test:caching` loads
  * this module before the tests, and before the scripts that they start as processes.
  *
- * The few tests that cannot pass in this mode are skipped by name. The others show that the properties of a pool's buffers
+ * The few tests that cannot pass in this mode are skipped by name, and the examples of the documentation, which show
+ * what pools do, by their folder. The others show that the properties of a pool's buffers
  * hold for an allocator's buffers too.
  *
  * @module
@@ -171,7 +172,10 @@ function skipTests(): void {
     fn() {
       const gone = Object.keys(skipped).filter((file) => !existsSync(new URL(`../${file}`, import.meta.url)));
       if (gone.length > 0) throw new Error(`There is no file ${gone.join(", ")}`);
-      if (unseen.size > 0) throw new Error(`There is no test with the name ${[...unseen].join(", ")}`);
+      // Without POOLPASS_LONG=1 some are skipped for their length already, and have other names.
+      if (process.env.POOLPASS_LONG === "1" && unseen.size > 0) {
+        throw new Error(`There is no test with the name ${[...unseen].join(", ")}`);
+      }
     },
   });
 }
