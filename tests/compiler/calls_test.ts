@@ -572,7 +572,7 @@ test("accesses to parameters stay within their variables", () => {
 });
 
 test("call chains may be as long as a module has functions", () => {
-  const count = isLong ? 12_000 : 1000;
+  const count = isLong ? 12_000 : 500;
   const functions = upTo(
     count,
     (index) =>

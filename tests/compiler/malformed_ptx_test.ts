@@ -13,7 +13,7 @@ import { mutate, randomFor, wordsOf } from "../support/ptx_mutations.ts";
 import { isLong, someOf, test } from "../support/test.ts";
 
 /** The total length of the mutations of each module. */
-const mutatedLength = isLong ? 50_000 : 12_000;
+const mutatedLength = isLong ? 50_000 : 8000;
 
 interface Source {
   readonly name: string;
@@ -176,7 +176,7 @@ test("mutated PTX loads and runs, or is refused with a line", () => {
     }
   }
   cuda[Symbol.dispose]();
-  const [refused, run] = isLong ? [1000, 20] : [100, 2];
+  const [refused, run] = isLong ? [1000, 20] : [50, 1];
   assert(outcomes.refused > refused && outcomes.ended > run && outcomes.failed > run, JSON.stringify(outcomes));
 });
 

@@ -124,7 +124,7 @@ const troubleshooting = readProjectFile("docs/troubleshooting.md");
 
 const withoutNvcc = spawnSync("nvcc", ["--version"]).status === 0 ? false : "there is no nvcc";
 
-test("the nvcc command on the pages builds PTX", { skip: withoutNvcc }, () => {
+test("the nvcc command on the pages builds PTX", { skip: withoutNvcc, long: true }, () => {
   using folder = new TemporaryFolder();
   const [line] = blocks.filter(isShell).flatMap(commandsOf).filter((command) => command.startsWith("nvcc "));
   const ptx = `${folder.path}/saxpy.ptx`;

@@ -197,7 +197,7 @@ testPrograms("pool_properties prints each attempt and its result", async ({ driv
     assertMatch(fabric!, /^CudaError: .*cudaErrorNotPermitted.* software devices have no/);
   }
   assertMatch(plain!, /^TypeError: .*created with handleType "none"; create it with "posix-fd"$/);
-});
+}, { long: true });
 
 testPrograms("programs without parameters refuse arguments", async ({ run }) => {
   const programs = ["device_query", "reuse_policies", "release_threshold", "pool_properties"];

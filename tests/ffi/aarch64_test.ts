@@ -56,9 +56,12 @@ function hasProgram(name: string): boolean {
   return spawnSync(name, ["--version"]).status === 0;
 }
 
+const [onAarch64] = machines as [Machine];
+
 for (const machine of machines) {
   test(`a C program calls every function of the shim, including structs by value: ${machine.name}`, {
     skip: machine.skip,
+    long: machine === onAarch64,
   }, () => {
     inFolder((folder) => {
       const { status, stdout, stderr } = callShim(machine, Buffer.from(machine.library, "base64"), folder);
@@ -69,8 +72,6 @@ for (const machine of machines) {
     });
   });
 }
-
-const [onAarch64] = machines as [Machine];
 
 test("the C program detects a shim that passes the caller's bytes instead of a copy", {
   skip: onAarch64.skip,

@@ -172,7 +172,7 @@ simulationTest("an older libcudart is used if one is newer than the driver", asy
     .addRuntime("libcudart.so.12", { version: 12060 });
   const [outcome] = await outcomesOn(libraries, [machine({ version: 12040 })]);
   assertEquals(outcome, { ...everything, open: "CUDA 12040, libcudart 12060" });
-});
+}, { long: true });
 
 simulationTest("no libcudart is used if all are newer than the driver", async () => {
   using libraries = new Libraries().addDriver(12040)
@@ -190,6 +190,7 @@ simulationTest(
     const [outcome] = await outcomesOn(libraries, [machine({ version: 15010 })]);
     assertEquals(outcome, { ...everything, open: "CUDA 15010, libcudart 15010" });
   },
+  { long: true },
 );
 
 simulationTest("an older libcudart on a newer driver disables later features", async () => {
@@ -335,7 +336,7 @@ simulationTest("if device files cannot be opened, open throws although libcuda r
       "CudaError: Cannot use CUDA: the driver reports no device, and this process may not open /dev/nvidiactl; give " +
       `its user permission to read and write /dev/nvidia*, ${instead}`,
   });
-}, { skip: noCompiler ?? noNamespace });
+}, { skip: noCompiler ?? noNamespace, long: true });
 
 const cannotShare =
   'CudaError: Cannot create a pool with handleType "posix-fd" on device 0: cudaMemPoolCreate failed: ' +

@@ -22,7 +22,7 @@ function reasonToSkip(target: Target): string | undefined {
 for (const target of targets) {
   const skip = reasonToSkip(target);
   const name = `the stored ${target.architecture} shim equals a build of shim.c, byte for byte`;
-  test(name, { skip }, () => {
+  test(name, { skip, long: true }, () => {
     assertEquals(buildModule(target), readModule(target));
   });
 }
@@ -34,7 +34,7 @@ test("shim.c stays small", () => {
 
 const noCompiler = compilerVersion("gcc") === undefined ? "gcc is not installed" : undefined;
 
-test("shim.c compiles without warnings and has no state", { skip: noCompiler }, () => {
+test("shim.c compiles without warnings and has no state", { skip: noCompiler, long: true }, () => {
   const source = fileURLToPath(new URL("../../ffi/shim/shim.c", import.meta.url));
   const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"];
   const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;

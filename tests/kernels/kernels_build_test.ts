@@ -42,7 +42,7 @@ for (const [name, ptx] of exported) {
     : !("Deno" in globalThis)
     ? "only Deno runs nvcc"
     : `it was built by nvcc ${recorded}, and ${installed ?? "none"} is installed`;
-  test(`nvcc builds ${name}.ptx from ${name}.cu`, { skip }, async () => {
+  test(`nvcc builds ${name}.ptx from ${name}.cu`, { skip, long: true }, async () => {
     assertEquals(await buildKernel(name), { ptx, module });
   });
 }

@@ -17,6 +17,7 @@ for (const driver of driversUnderTest) {
   for (const kind of ["cubin", "fatbin"]) {
     test(`a ${kind} is loaded, and its kernels take the declared parameters [${driver.name}]`, {
       skip: withoutCompiler || driver.skip,
+      long: kind === "fatbin",
     }, async () => {
       using cuda = new Cuda(new Session(driver.open()));
       const gpu = cuda.device(0);

@@ -704,7 +704,7 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     else assertCode(outcome, "bad-message", text, what);
   }
   await fixture.assertUndisturbed();
-});
+}, { long: true });
 
 fixtureTest("false data of memory are reported when it is mapped", async (fixture) => {
   const { folder, peer } = fixture;
@@ -871,7 +871,7 @@ fixtureTest("the resources of a peer are limited", async (fixture) => {
     assertCode(await ended, "bad-message", "more than 256 pools are announced", "pools");
   }
   await fixture.assertUndisturbed();
-});
+}, { long: true });
 
 function folderTest(name: string, body: (folder: string, cuda: Cuda) => Promise<void>, skip?: string): void {
   const inFolder = async () => {
@@ -926,6 +926,7 @@ folderTest(
       assertEquals(second.byteLength, 16);
     }
   },
+  { long: true },
 );
 
 folderTest(

@@ -353,7 +353,7 @@ sharingTest("an exporter's device faults while importers wait for its work", asy
   );
   await assertFailsSoon(late, "peer-gone");
   await exporter.call("closeExporter");
-});
+}, { long: true });
 
 sharingTest("an importer's device faults while it holds memory", async ({ pool, stream, path, start }) => {
   await using exporter = Exporter.listen(path);

@@ -356,6 +356,7 @@ sharingTest(
     assertEquals(await kind.call("isConnected", "one"), true);
     await kind.call("close", "one");
   },
+  { long: true },
 );
 
 sharingTest("a withdrawn offer cannot be mapped, but existing mappings stay", async ({ pool, stream, path, start }) => {
@@ -379,7 +380,7 @@ sharingTest("a withdrawn offer cannot be mapped, but existing mappings stay", as
   await held.ended();
   assertEquals(await buffer.read(Uint8Array), uniform(2));
   await peer.call("close", "one");
-});
+}, { long: true });
 
 sharingTest("waits end with the reason of the signal that aborts them", async ({ pool, stream, gate, path, start }) => {
   const peer = await start();
@@ -402,7 +403,7 @@ sharingTest("waits end with the reason of the signal that aborts them", async ({
   await offer.ended();
   gate.open();
   await peer.call("close", "one");
-});
+}, { long: true });
 
 sharingTest("disposing an exporter ends waits for it, and cuts off holders that do not release", async ({
   pool,
@@ -475,7 +476,7 @@ sharingTest("disposing an importer releases all its memory, including pending ma
   gate.open();
   await peer.call("close", "two");
   await soon(() => exporter.importers.length === 0, "both have left");
-});
+}, { long: true });
 
 sharingTest("an importer can be disposed after its devices", async ({ pool, stream, path, start }) => {
   const peer = await start();

@@ -137,7 +137,7 @@ testWithPeer("a process exits although one of its streams waits for another proc
   held.beginRecord();
   await using waiter = startScript("children/software/software_waiter.ts", [held.handle().toHex()]);
   assertEquals([await waiter.nextLine(), await waiter.ended, await waiter.errors()], ["waiting", 0, ""]);
-});
+}, { long: true });
 
 testWithPeer("a process that cannot open files does not take another for dead", async () => {
   using held = heldEvent();
@@ -166,7 +166,7 @@ testWithPeer("a process that blocks on another's work yields the processor", asy
     const used = await peer.call("processorTime") as number - before;
     assert(used < 200, `${call} used ${used} ms of 400`);
   }
-});
+}, { long: true });
 
 testWithPeer("a waiting stream is not polled without pause", async (_, peer) => {
   using held = heldEvent();
@@ -226,4 +226,4 @@ testWithPeer("destroyed events release all their resources, used or not", async 
   for (let round = 0; round < 20; round++) driver.eventDestroy(0, driver.ipcOpenEventHandle(0, handle));
   await finished(driver, 0n);
   await waitUntil(() => driver.memGetInfo(0).free === free);
-});
+}, { long: true });

@@ -69,7 +69,7 @@ testWithPeer("memory is opened on its own device and on peers, but on no other d
     assertEquals(codeOf(() => other.ipcOpenMemHandle(other.getDeviceCount() - 1, handle)), code);
     other.close();
   }
-});
+}, { long: true });
 
 testWithPeer("opened memory stays when its process is killed, but cannot be opened again", async (driver, peer) => {
   const { handle } = await allocate(peer, 0, 4096);

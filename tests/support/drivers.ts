@@ -31,7 +31,7 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
   {
     name: "software",
     skip: false,
-    rowsTogether: Infinity,
+    rowsTogether: 100,
     rowsShareDevices: false,
     open: () => new SoftwareDriver({ devices: 2, peers: true }),
   },

@@ -11,7 +11,7 @@ import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 const realTime = 0;
 /** In microseconds. Shorter than a turn of the event loop, so that signals arrive during calls. */
 const interval = 100n;
-const leastMessages = 200;
+const leastMessages = 20;
 const byteLength = 300_000;
 /** The fewest interrupted calls that prove anything. */
 const leastInterruptions = 5;

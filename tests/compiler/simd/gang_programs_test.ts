@@ -17,7 +17,7 @@ import { isLong, someOf, test } from "../../support/test.ts";
 /** How many random programs to run. */
 const programCount = isLong ? 300 : 8;
 /** One in this many compiled programs is run, in one of its variants. */
-const corpusStep = 20;
+const corpusStep = isLong ? 20 : 40;
 /** One in this many operations is run. */
 const operationStep = isLong ? 1 : 64;
 

@@ -280,7 +280,7 @@ taken${index}_${side}:`)
   }
 });
 
-test("a 32-bit number that wraps around within a gang is extended as in single threads", () => {
+test("a 32-bit number that wraps around within a gang is extended as in single threads", { long: true }, () => {
   for (
     const extend of [
       "mul.wide.u32 %rd2, %r2, 4",

@@ -181,7 +181,7 @@ faultTest("a producer is killed between reserve and send", async (fixture) => {
   await peer.kill();
   assertEquals(await withinASecond(consuming), { sequences: [], error: "peer-gone" });
   assertEquals(await withinASecond(consume(joined.consumer, fixture)), { sequences: [], error: "peer-gone" });
-});
+}, { long: true });
 
 faultTest("a producer is killed with written frames, and frames that will never be written", async (fixture) => {
   const { kernels, startPeer, stream } = fixture;

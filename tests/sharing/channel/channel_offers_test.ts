@@ -44,6 +44,7 @@ sharingTest(
     assert(slow.query(), "the buffer is mapped only after its write");
     assertEquals(await mapped.read(Uint8Array, { length: 1 }), Uint8Array.of(9));
   },
+  { long: true },
 );
 
 sharingTest(
@@ -77,6 +78,7 @@ sharingTest(
     importer.end("done");
     importer.process[Symbol.dispose]();
   },
+  { long: true },
 );
 
 sharingTest("late frames of a channel that was left are ignored", async ({

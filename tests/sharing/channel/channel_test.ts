@@ -126,6 +126,7 @@ channelTest(
     assertEquals(error, null);
     assertEquals(await peer.call("next", "frames"), null);
   },
+  { long: true },
 );
 
 /** Each process has two consumers. */
@@ -247,6 +248,7 @@ channelTest(
       "",
     );
   },
+  { long: true },
 );
 
 channelTest(
@@ -277,6 +279,7 @@ channelTest(
     assert(seen.sequences.length <= 3 + 8 + 1, `${seen.sequences}`);
     assert(seen.sequences.filter((sequence) => sequence > 150).length >= 3, `${seen.sequences}`);
   },
+  { long: true },
 );
 
 channelTest(
@@ -338,6 +341,7 @@ channelTest(
     assertEquals((await peer.call("next", "frames"))!.sequence, sent.length + 1);
     assertEquals(await peer.call("misuse"), ["ReferenceError", "ReferenceError", "ReferenceError"]);
   },
+  { long: true },
 );
 
 channelTest(
@@ -488,6 +492,7 @@ channelTest(
     await waitUntil(() => channel.freeSlots === 2);
     await soon(() => exporter.leases.length === 0, "the lease ends");
   },
+  { long: true },
 );
 
 channelTest(

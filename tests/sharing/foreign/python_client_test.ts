@@ -307,7 +307,7 @@ testClient("memory held by a Python client is freed when the client releases it 
     if (end === "recall") assertEquals(await holder.succeeds(), ['recalled "held"', 'released "held"']);
   }
   await until(() => pool.usage().used === 0);
-});
+}, { long: true });
 
 for (const overflow of ["wait", "drop-oldest"] as const) {
   testClient(`a Python client reads the frames of a channel, overflow "${overflow}"`, async (place) => {
@@ -375,7 +375,7 @@ testClient("a Python exporter's buffer and parts of it are imported", async ({ c
   assertEquals(lines.filter((line) => line.startsWith("held")).length, 4);
   assertEquals(lines.filter((line) => line.startsWith("released")).length, 4);
   assertEquals(lines.slice(-2), [`importer ${process.pid} disconnected: done`, "freed 300000 bytes"]);
-});
+}, { long: true });
 
 testClient("a Python exporter frees its memory when its importers release it or end", async (place) => {
   const { cuda, path, start } = place;

@@ -23,6 +23,7 @@ import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { nextTurn } from "../../../src/support/waiting/turn.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
+import type { TestOptions } from "../../support/test.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
 
 /** Milliseconds in which a dead peer must be noticed. */
@@ -133,8 +134,13 @@ function pairTest(name: string, body: (near: UnixSocket, far: UnixSocket) => Pro
 }
 
 /** Declares a test with another process on a stream after the handshake. */
-function peerTest(name: string, mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): void {
-  leakTest(name, () => withPeer(mode, body), { warmUp: warmUpPeers });
+function peerTest(
+  name: string,
+  mode: string,
+  body: (child: ChildProcess, end: Started) => Promise<void>,
+  { long }: TestOptions = {},
+): void {
+  leakTest(name, () => withPeer(mode, body), { long, warmUp: warmUpPeers });
 }
 
 async function withPeer(mode: string, body: (child: ChildProcess, end: Started) => Promise<void>): Promise<void> {
@@ -220,6 +226,7 @@ peerTest(
     assertEquals(describeDescriptor(returned.fd).inode, describeDescriptor(handle.fd).inode);
     assertEquals(await calls.next(), { type: "held", offer: 3 });
   },
+  { long: true },
 );
 
 pairTest("the messages of one turn are sent in one write, and a descriptor in its own write", async (near, far) => {
@@ -687,7 +694,7 @@ peerTest("the last messages of a dead peer are received first", "last words", as
   const { length } = calls.messages;
   assert(length > 1000);
   assertEquals(calls.messages.at(-1), taken(length));
-});
+}, { long: true });
 
 for (const others of [0, 150]) {
   const name = "a killed peer is reported as gone although a grandchild holds its socket open" +
@@ -771,7 +778,7 @@ peerTest("watching a process quietly does not keep this process running", "quiet
   const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
   assertEquals(await child.ended, 0, await child.errors());
   clearTimeout(timer);
-});
+}, { long: true });
 
 peerTest(
   "watching a process keeps this process running, even without a connection",

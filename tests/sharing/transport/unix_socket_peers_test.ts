@@ -9,12 +9,18 @@ import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import type { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { type ChildProcess, startScript } from "../../support/child_process.ts";
 import { leakTest } from "../../support/resources.ts";
+import type { TestOptions } from "../../support/test.ts";
 
 /** Milliseconds in which a dead peer must be noticed. */
 const promptly = 1000;
 
-function peerTest(name: string, mode: string, body: (child: ChildProcess, socket: UnixSocket) => Promise<void>): void {
-  leakTest(name, () => withPeer(mode, body), { warmUp });
+function peerTest(
+  name: string,
+  mode: string,
+  body: (child: ChildProcess, socket: UnixSocket) => Promise<void>,
+  { long }: TestOptions = {},
+): void {
+  leakTest(name, () => withPeer(mode, body), { long, warmUp });
 }
 
 function warmUp(): Promise<void> {
@@ -52,7 +58,7 @@ peerTest("the kernel reports the peer's process", "connect", async (child, socke
   assertEquals(socket.peer.uid, process.getuid!());
   assertEquals(socket.peer.gid, process.getgid!());
   assertEquals(await child.nextLine(), "ready");
-});
+}, { long: true });
 
 peerTest("bytes and a descriptor go to another process and come back", "echo", async (child, socket) => {
   using handle = ShareableHandle.fromFd(createMemoryFile("poolpass-test", 12345));
@@ -87,7 +93,7 @@ peerTest("bytes that a peer sent before it was killed can be received", "part", 
   const { handles } = await socket.receive(3, { handles: 1 });
   handles[0]![Symbol.dispose]();
   await assertGone(socket.receive(1), performance.now(), "after 0 of them");
-});
+}, { long: true });
 
 peerTest("a peer killed while a send waits is reported as gone", "connect", async (child, socket) => {
   assertEquals(await child.nextLine(), "ready");
@@ -95,7 +101,7 @@ peerTest("a peer killed while a send waits is reported as gone", "connect", asyn
   const since = performance.now();
   child.kill("SIGKILL");
   await assertGone(sending, since, "Cannot send");
-});
+}, { long: true });
 
 peerTest("a stopped peer is waited for until it is killed", "connect", async (child, socket) => {
   assertEquals(await child.nextLine(), "ready");
@@ -105,7 +111,7 @@ peerTest("a stopped peer is waited for until it is killed", "connect", async (ch
   const since = performance.now();
   child.kill("SIGKILL");
   await assertGone(socket.receive(1), since, "after 0 of them");
-});
+}, { long: true });
 
 peerTest(
   "a killed peer is reported as gone although a grandchild holds its socket open",
