@@ -1,6 +1,7 @@
 import type { Result } from "./outcome.ts";
 import { runInOwnProcess, runTogether } from "./run_in_own_process.ts";
 import type { Situation } from "./situation.ts";
+import { fileOf } from "./table.ts";
 
 /** More processes would only wait for each other to create contexts. */
 const maxProcesses = 16;
@@ -19,7 +20,7 @@ export class RowsAhead {
   /**
    * Prepares rows for a driver. No row starts yet.
    *
-   * @param options.together The number of rows that run in one process, one after the other.
+   * @param options.together The number of rows of a file that run in one process, one after the other.
    */
   constructor(situations: readonly Situation[], driverName: string, { together }: { together: number }) {
     this.#batches = batchesOf(situations, together);
@@ -76,7 +77,7 @@ function batchesOf(situations: readonly Situation[], most: number): Situation[][
   const batches: Situation[][] = [];
   for (const situation of situations) {
     const last = batches.at(-1);
-    if (last !== undefined && last.length < most) last.push(situation);
+    if (last !== undefined && last.length < most && fileOf(last[0]!) === fileOf(situation)) last.push(situation);
     else batches.push([situation]);
   }
   return batches;

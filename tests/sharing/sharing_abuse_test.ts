@@ -926,7 +926,6 @@ folderTest(
       assertEquals(second.byteLength, 16);
     }
   },
-  { long: true },
 );
 
 folderTest(

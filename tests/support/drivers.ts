@@ -31,7 +31,7 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
   {
     name: "software",
     skip: false,
-    rowsTogether: 100,
+    rowsTogether: Infinity,
     rowsShareDevices: false,
     open: () => new SoftwareDriver({ devices: 2, peers: true }),
   },
