@@ -4,7 +4,7 @@ import { compilePtx, faultKind } from "../../src/software/compiler/compile.ts";
 import { allocate, Fault, firstBodyLine, load, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/references.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";
-import { isLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 const few = { block: [3, 1, 1] } as const;
 
@@ -20,8 +20,8 @@ function faultOf(body: string, declarations: string): Fault {
   return assertThrows(() => runThreads(body, { ...few, declarations }), Fault) as Fault;
 }
 
-test("structures of any size are passed and returned by value", () => {
-  for (let size = 1; size <= 40; size += isLong ? 1 : 8) {
+test("structures of any size are passed and returned by value", { long: true }, () => {
+  for (let size = 1; size <= 40; size++) {
     for (const alignment of [1, 2, 4, 8, 16]) {
       const declarations = `
 .func (.param .align ${alignment} .b8 result[${size}]) turn(.param .b32 before, .param .align ${alignment} .b8 s[${size}], .param .b8 behind) {
@@ -571,8 +571,8 @@ test("accesses to parameters stay within their variables", () => {
   assertEquals([fault.kind, fault.address], [faultKind.misalignedAddress, 0x7a02_0000_0002n]);
 });
 
-test("call chains may be as long as a module has functions", () => {
-  const count = isLong ? 12_000 : 500;
+test("call chains may be as long as a module has functions", { long: true }, () => {
+  const count = 12_000;
   const functions = upTo(
     count,
     (index) =>

@@ -87,9 +87,9 @@ second:
   }
 });
 
-const followingSteps = isLong ? 3000 : 900;
+const followingSteps = 3000;
 
-test(`${followingSteps} conditions, loops or exits can follow each other`, () => {
+test("thousands of conditions, loops and exits can follow each other", { long: true }, () => {
   const steps = {
     condition: (index: number) => `
   setp.eq.u32 %p1, %r1, ${index};

@@ -7,7 +7,7 @@ import { compilePtx, PtxVersionError } from "../../src/software/compiler/compile
 import { instructions } from "../../src/software/compiler/instructions/instructions.ts";
 import { firstBodyLine, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/references.ts";
-import { isLong, test } from "../support/test.ts";
+import { test } from "../support/test.ts";
 
 const refused: readonly [body: string, message: RegExp][] = [
   ["frobnicate.u32 %r1, %r2;", /"frobnicate\.u32": the instruction "frobnicate" is not known/],
@@ -292,9 +292,9 @@ function mutate(text: string, random: () => bigint): string {
   return words.join("");
 }
 
-test("mutated PTX compiles to valid WebAssembly or is refused with its line", () => {
+test("mutated PTX compiles to valid WebAssembly or is refused with its line", { long: true }, () => {
   const random = randomNumbers(0x2545_f491_4f6c_dd1dn);
-  const mutations = isLong ? 3000 : 600;
+  const mutations = 3000;
   const outcomes = { compiled: 0, refused: 0 };
   for (let count = 0; count < mutations; count++) {
     const text = mutate(mutationSources[count % mutationSources.length]!, random);

@@ -13,7 +13,7 @@ import { mutate, randomFor, wordsOf } from "../support/ptx_mutations.ts";
 import { isLong, someOf, test } from "../support/test.ts";
 
 /** The total length of the mutations of each module. */
-const mutatedLength = isLong ? 50_000 : 8000;
+const mutatedLength = 50_000;
 
 interface Source {
   readonly name: string;
@@ -151,7 +151,7 @@ function runLoaded(text: string, { cuda, name }: { cuda: Cuda; name: string }): 
 
 const openDevice = (): Cuda => new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, stepLimit })));
 
-test("mutated PTX loads and runs, or is refused with a line", () => {
+test("mutated PTX loads and runs, or is refused with a line", { long: true }, () => {
   const sources = [...programs, ...someOf(files, 10)];
   const words = sources.map(({ text }) => wordsOf(text));
   const vocabulary = [...new Set(words.flat())];
@@ -176,7 +176,7 @@ test("mutated PTX loads and runs, or is refused with a line", () => {
     }
   }
   cuda[Symbol.dispose]();
-  const [refused, run] = isLong ? [1000, 20] : [50, 1];
+  const [refused, run] = [1000, 20];
   assert(outcomes.refused > refused && outcomes.ended > run && outcomes.failed > run, JSON.stringify(outcomes));
 });
 
@@ -212,10 +212,10 @@ const repeated = [
   ],
 ];
 
-test("too much of anything, anywhere, loads or is refused with a line", () => {
+test("too much of anything, anywhere, loads or is refused with a line", { long: true }, () => {
   for (const [place, textAround] of Object.entries(places)) {
     for (const part of repeated) {
-      const count = Math.ceil((isLong ? 20_000 : 2500) / part.length);
+      const count = Math.ceil(20_000 / part.length);
       loads(textAround(part.repeat(count)), `${count} times ${JSON.stringify(part)} ${place}`);
     }
   }

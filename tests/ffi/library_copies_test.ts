@@ -44,7 +44,7 @@ test("the library stays loaded when it is closed, because a thread may be inside
 
 test(
   "Workers that end while they wait do not affect other threads, and one library stays loaded",
-  { skip },
+  { skip, long: true },
   async () => {
     using folder = new TemporaryFolder();
     await using child = startScript("children/ended_worker.ts", [`${folder.path}/socket`], {

@@ -122,7 +122,7 @@ simulationTest("with drivers for CUDA 11.4, 12 and 13, all features work except 
     const open = `CUDA ${version}, libcudart undefined`;
     assertEquals(outcomes[index], { ...everything, open, ...expected[index] });
   }
-});
+}, { long: true });
 
 simulationTest("with a driver for CUDA 11.2, all features work except later ones", async () => {
   using libraries = new Libraries().addDriver(11020);

@@ -12,12 +12,10 @@ import { forEachOutcome, type Subject } from "../../differential/subjects.ts";
 import { nvccCorpus, programNames, readPtx } from "../../corpus/nvcc/build.ts";
 import { clangCorpus } from "../../corpus/clang/build.ts";
 import { differences, loadProgram, runProgram } from "../../corpus/corpus.ts";
-import { isLong, someOf, test } from "../../support/test.ts";
+import { isLong, test } from "../../support/test.ts";
 
 /** How many random programs to run. */
 const programCount = isLong ? 300 : 8;
-/** One in this many compiled programs is run, in one of its variants. */
-const corpusStep = isLong ? 20 : 40;
 /** One in this many operations is run. */
 const operationStep = isLong ? 1 : 64;
 
@@ -26,10 +24,10 @@ function open(gangs: false | "always"): Cuda {
 }
 
 for (const [label, corpus] of [["nvcc", nvccCorpus], ["clang", clangCorpus]] as const) {
-  test(`PTX from ${label} gives the expected results in gangs`, async () => {
-    for (const [index, name] of someOf(programNames(corpus), corpusStep).entries()) {
+  test(`PTX from ${label} gives the expected results in gangs`, { long: true }, async () => {
+    for (const name of programNames(corpus)) {
       const program = await loadProgram(corpus, name);
-      for (const variant of isLong ? corpus.variants : [corpus.variants[index % corpus.variants.length]!]) {
+      for (const variant of corpus.variants) {
         using cuda = open("always");
         const actual = await runProgram(cuda, program, readPtx(corpus, name, variant));
         const found = differences(program.expected(program.buffers()), actual, program.bounds);

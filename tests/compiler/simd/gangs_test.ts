@@ -742,7 +742,7 @@ test("an endless loop is stopped in gangs too", () => {
   assertThrows(() => device.synchronize(), Error, "steps");
 });
 
-test("launches of any shape give the same results with and without gangs", () => {
+test("launches of any shape give the same results with and without gangs", { long: true }, () => {
   const results = ([false, true, "always"] as const).map((gangs) => {
     using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, gangs })));
     const device = cuda.device(0);

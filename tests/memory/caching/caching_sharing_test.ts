@@ -64,7 +64,7 @@ sharingTest("a thousand buffers of one slab cost one export and one import", asy
   await stream.finished();
   assertEquals(pool.usage().used, 0);
   await peer.call("close", "one");
-});
+}, { long: true });
 
 sharingTest(
   "memory freed while an importer holds it is not reused until it is released, but its neighbours are",

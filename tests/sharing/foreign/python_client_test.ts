@@ -265,7 +265,7 @@ testClient("a Python client imports a buffer, and a part of one", async ({ cuda,
   await until(() => disconnects.length === 3);
   assertEquals(disconnects, [undefined, undefined, undefined]);
   assertEquals(exporter.leases, []);
-});
+}, { long: true });
 
 testClient("a Python client waits for a kernel that still runs when its result is offered", async (place) => {
   const { cuda, path, start } = place;
