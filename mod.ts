@@ -34,7 +34,8 @@ export { CudaKernel, type Dim3, type LaunchOptions } from "./src/objects/cuda_ke
 export { CudaModule } from "./src/objects/cuda_module.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/cuda_stream.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
-export { type CopyOptions, DeviceBuffer, type ReadOptions, type SlabPart } from "./src/memory/device_buffer.ts";
+export { type CopyOptions, DeviceBuffer, type ReadOptions } from "./src/memory/device_buffer.ts";
+export { type SlabPart } from "./src/memory/allocation.ts";
 export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/support/errors.ts";
 export { HostBuffer } from "./src/memory/host_buffer.ts";
 export { ImportedMemoryPool } from "./src/memory/imported_memory_pool.ts";

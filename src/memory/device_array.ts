@@ -1,5 +1,7 @@
 import { nameClass } from "../support/printing.ts";
-import { DeviceBuffer, type DeviceBufferParameters, type ReadOptions, viewArguments } from "./device_buffer.ts";
+import type { CudaStream } from "../objects/cuda_stream.ts";
+import type { Allocation } from "./allocation.ts";
+import { allocationOf, type AllocationRange, DeviceBuffer, type ReadOptions } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 
 /**
@@ -21,9 +23,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    *
    * @ignore
    */
-  constructor(type: TypedArrayConstructor<T>, ...parts: DeviceBufferParameters) {
-    const [session, owner, pool, address, byteLength, stream, whole] = parts;
-    super(session, owner, pool, address, byteLength, stream, whole);
+  constructor(type: TypedArrayConstructor<T>, allocation: Allocation, stream: CudaStream, part?: AllocationRange) {
+    super(allocation, stream, part);
     this.type = type;
     this.length = this.byteLength / type.BYTES_PER_ELEMENT;
   }
@@ -41,9 +42,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
-    const part = new DeviceArray(this.type, ...viewArguments(this, begin * size, end * size));
-    part.stream = this.stream;
-    return part;
+    const part = { address: this.address + BigInt(begin * size), byteLength: (end - begin) * size };
+    return new DeviceArray(this.type, allocationOf(this), this.stream, part);
   }
 
   /**

@@ -1,13 +1,13 @@
 import { countOf, placeOf, printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
-import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
+import { type Allocation, freedError } from "./allocation.ts";
+import { copyBetween, copyFromHost, copyToHost, type Place } from "./copies.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
-import type { Session } from "../session.ts";
-import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
+import { readBytes, readBytesSync } from "./reads.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
 import {
   bytesOf,
@@ -17,11 +17,8 @@ import {
   errorOfAnotherCuda,
   whatIs,
 } from "../support/validation.ts";
-import { nextTurn } from "../support/waiting/turn.ts";
-import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import { throwIfAborted, type WaitOptions } from "../support/waiting/waiting.ts";
 
-/** Pieces of a read that are enqueued before the first one is waited for. */
-const maximumPiecesInFlight = 4;
 /** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions = {};
 const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
@@ -42,117 +39,15 @@ export interface ReadOptions extends WaitOptions {
   length?: number;
 }
 
-/** The position of an allocator's buffer in the slab that it was cut from. */
-export interface SlabPart {
-  /** The slab: an allocation of the pool, which the allocator frees. */
-  readonly slab: DeviceBuffer;
-  /** Offset of the buffer in the slab, in bytes. */
-  readonly byteOffset: number;
+/** A part of an allocation. */
+export interface AllocationRange {
+  readonly address: bigint;
+  /** Size in bytes. */
+  readonly byteLength: number;
 }
 
-/** The owner of a buffer's memory, which frees it. The optional members describe the memory. */
-export interface BufferOwner {
-  /** Frees the memory in stream order. */
-  release(address: bigint, byteLength: number, stream: CudaStream): void;
-  /** Called when a buffer is freed while its memory has holders. `release` follows when the last holder lets go. */
-  awaitRelease?(address: bigint, byteLength: number): void;
-  /** Whether the memory is from a pool in host memory. */
-  readonly isHostMemory?: boolean;
-  /** Returns the bytes by which another process opens the memory. Only for memory that is not from a pool. */
-  exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
-  /**
-   * Why the user may not free the buffer; undefined if the user may. If there is a reason but no `awaitRelease`, the
-   * memory cannot be held by `keepMemory` either.
-   */
-  readonly freeRefusal?: string;
-  /** The position in the slab, for a buffer that is part of one. */
-  readonly part?: SlabPart;
-}
-
-/** The constructor's parameters. */
-export type DeviceBufferParameters = ConstructorParameters<typeof DeviceBuffer>;
-
-/**
- * Returns the constructor arguments of a view of the buffer's bytes from `byteBegin` to `byteEnd`, for subclasses. The
- * stream among them is the device's default stream, so the caller must set the view's stream afterwards.
- */
-export let viewArguments: (buffer: DeviceBuffer, byteBegin: number, byteEnd: number) => DeviceBufferParameters;
-
-/** Invalidates the buffer of a module's global, whose memory is unloaded with the module: pending reads fail. */
-export let markUnloaded: (buffer: DeviceBuffer) => void;
-
-/**
- * Makes a buffer unusable without freeing its memory. Pending reads continue, so the memory must stay until
- * `isBeingRead` is false.
- */
-export let endUse: (buffer: DeviceBuffer) => void;
-
-/**
- * Whether a read of the buffer or of its parts has copies that are still to be enqueued or not known to be complete.
- * Also true while `keepMemory` holds the memory.
- */
-export let isBeingRead: (buffer: DeviceBuffer) => boolean;
-
-/**
- * Makes a stream wait for the copies that reads of the buffer and of its parts have enqueued. Returns false if a read
- * still has copies to enqueue; when all of them are complete, `isBeingRead` is false.
- */
-export let awaitCopies: (buffer: DeviceBuffer, stream: CudaStream) => boolean;
-
-/**
- * Holds the memory of the whole buffer, of which `buffer` may be a part, until the returned function is called. Calling
- * that function again does nothing.
- *
- * If the buffer is freed before that, it becomes unusable at once and `onFree` is called, but the driver frees the
- * memory only after the last holder has let go. It frees the memory on the stream that was passed to `free` or, if that
- * stream was disposed, on the device's default stream after the work that preceded the free.
- *
- * @throws {ReferenceError} If the buffer was freed
- * @throws {TypeError} If the buffer is a module's global, which is unloaded with its module, or a slot of a channel
- */
-export let keepMemory: (buffer: DeviceBuffer, onFree: () => void) => () => void;
-
-/** Frees a buffer despite its `freeRefusal`. For the object that allocated it, such as the allocator of a slab. */
-export let freeAsOwner: (buffer: DeviceBuffer, stream: CudaStream) => void;
-
-/** The position of a buffer, or of a part of one, in its slab; undefined if its memory does not come from a slab. */
-export let slabPartOf: (buffer: DeviceBuffer) => SlabPart | undefined;
-
-/** Returns the whole buffer that `buffer` is a part of, or `buffer` itself, and the part's offset in it, in bytes. */
-export let wholeOf: (buffer: DeviceBuffer) => { whole: DeviceBuffer; byteOffset: number };
-
-/** The session that a buffer belongs to. */
-export let sessionOfBuffer: (buffer: DeviceBuffer) => Session;
-
-/**
- * A holder of a buffer's memory, which is not released before all holders let go. `onFree` is called if the user frees
- * the buffer before that.
- */
-interface MemoryHolder {
-  readonly onFree: (() => void) | undefined;
-}
-
-/** The release of freed memory, deferred until its last holder lets go. */
-interface DeferredRelease {
-  readonly stream: CudaStream;
-  /** An event recorded on the stream when the buffer was freed, in case the stream is disposed before the release. */
-  readonly marker: bigint | undefined;
-}
-
-/** State that few buffers have. */
-interface RareData {
-  /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
-  isUnloaded?: boolean;
-  /** The result of `hostView`, once it was called. */
-  hostView?: ArrayBuffer;
-  /** The host views of this buffer and of its parts. */
-  hostViews?: ArrayBuffer[] | undefined;
-  /** Copies of reads that are not known to be complete. */
-  copies?: Set<StagingBuffer>;
-  /** Holders of the memory: reads with copies still to enqueue, and callers of `keepMemory`. */
-  holders?: Set<MemoryHolder>;
-  deferredRelease?: DeferredRelease | undefined;
-}
+/** Returns the allocation that a buffer is a view of. For the modules of this library; a buffer does not show it. */
+export let allocationOf: (buffer: DeviceBuffer) => Allocation;
 
 /**
  * A buffer of device memory. Methods enqueue work on a stream and return at once, unless documented otherwise. Buffers
@@ -173,63 +68,23 @@ interface RareData {
 export class DeviceBuffer implements Disposable {
   /** Size in bytes. */
   readonly byteLength: number;
-  /** The pool that the memory is from; undefined if it is not from a pool. */
-  readonly pool: MemoryPool | ImportedMemoryPool | undefined;
-  /**
-   * The device that the memory is on. For a buffer of a pool in host memory: the device of the stream it was allocated
-   * on, or the device through which it was imported.
-   */
-  readonly device: CudaDevice;
-  #stream: CudaStream;
-  readonly #session: Session;
-  readonly #owner: BufferOwner;
+  readonly #allocation: Allocation;
   readonly #address: bigint;
-  /** The buffer that this is a part of, or this buffer itself. */
-  readonly #whole: DeviceBuffer;
-  #isFreed = false;
-  /** Allocated on first use, so that most buffers stay small. */
-  #rareData: RareData | undefined;
+  /** Whether this is a view that `subarray` has returned. Such a view cannot be freed, even of all bytes. */
+  readonly #isPart: boolean;
+  #stream: CudaStream;
 
   static {
-    sessionOfBuffer = (buffer) => buffer.#session;
-    viewArguments = (buffer, byteBegin, byteEnd) => buffer.#viewArguments(byteBegin, byteEnd);
-    markUnloaded = (buffer) => {
-      buffer.#allocatedRareData.isUnloaded = true;
-      buffer.#markFreed();
-    };
-    endUse = (buffer) => buffer.#markFreed();
-    isBeingRead = (buffer) => buffer.#whole.#hasHolders || (buffer.#whole.#rareData?.copies?.size ?? 0) > 0;
-    awaitCopies = (buffer, stream) => {
-      buffer.#whole.#awaitCopies(stream);
-      return !buffer.#whole.#hasHolders;
-    };
-    keepMemory = (buffer, onFree) => {
-      void buffer.address;
-      const { freeRefusal, awaitRelease } = buffer.#owner;
-      if (freeRefusal !== undefined && awaitRelease === undefined) {
-        throw new TypeError(`Cannot keep the buffer: ${freeRefusal}`);
-      }
-      return buffer.#whole.#hold(onFree);
-    };
-    freeAsOwner = (buffer, stream) => buffer.#free(stream);
-    slabPartOf = (buffer) => {
-      const { part } = buffer.#owner;
-      if (part === undefined) return undefined;
-      return { slab: part.slab, byteOffset: part.byteOffset + Number(buffer.#address - buffer.#whole.#address) };
-    };
-    wholeOf = (buffer) => {
-      const whole = buffer.#whole;
-      return { whole, byteOffset: Number(buffer.#address - whole.#address) };
-    };
+    allocationOf = (buffer) => buffer.#allocation;
     printAs(this, "DeviceBuffer", (buffer) => {
-      const whole = buffer.#whole;
-      const freed = whole.#rareData?.deferredRelease === undefined ? "freed" : "freed, still kept";
-      const live = buffer.#session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
-      const place = placeOf(buffer.#owner.isHostMemory ? undefined : buffer.device);
+      const allocation = buffer.#allocation;
+      const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
+      const live = allocation.session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
+      const place = placeOf(allocation.owner.isHostMemory ? undefined : buffer.device);
       // Properties of DeviceArray, a subclass.
       const { length, type } = buffer as { readonly length?: number; readonly type?: { readonly name: string } };
       const elements = type === undefined ? "" : `${type.name}(${length}), `;
-      const state = whole.#isFreed ? freed : live;
+      const state = allocation.isFreed ? freed : live;
       // Not the constructor's name: a bundler may have changed it.
       const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
       return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
@@ -241,23 +96,25 @@ export class DeviceBuffer implements Disposable {
    *
    * @ignore
    */
-  constructor(
-    session: Session,
-    owner: BufferOwner,
-    pool: MemoryPool | ImportedMemoryPool | undefined,
-    address: bigint,
-    byteLength: number,
-    stream: CudaStream,
-    whole?: DeviceBuffer,
-  ) {
-    this.#session = session;
-    this.#owner = owner;
-    this.#address = address;
-    this.#whole = whole ?? this;
-    this.pool = pool;
-    this.byteLength = byteLength;
+  constructor(allocation: Allocation, stream: CudaStream, part?: AllocationRange) {
+    this.#allocation = allocation;
+    this.#address = part === undefined ? allocation.address : part.address;
+    this.#isPart = part !== undefined;
+    this.byteLength = part === undefined ? allocation.byteLength : part.byteLength;
     this.#stream = stream;
-    this.device = pool?.device ?? stream.device;
+  }
+
+  /** The pool that the memory is from; undefined if it is not from a pool. */
+  get pool(): MemoryPool | ImportedMemoryPool | undefined {
+    return this.#allocation.pool;
+  }
+
+  /**
+   * The device that the memory is on. For a buffer of a pool in host memory: the device of the stream it was allocated
+   * on, or the device through which it was imported.
+   */
+  get device(): CudaDevice {
+    return this.#allocation.device;
   }
 
   /**
@@ -272,7 +129,7 @@ export class DeviceBuffer implements Disposable {
   }
 
   set stream(stream: CudaStream) {
-    checkStream(stream, this.#session);
+    checkStream(stream, this.#allocation.session);
     this.#stream = stream;
   }
 
@@ -282,9 +139,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed
    */
   get address(): bigint {
-    if (this.#whole.#isFreed) {
-      throw new ReferenceError(`Cannot use the buffer of ${this.byteLength} bytes: it was freed`);
-    }
+    if (this.#allocation.isFreed) throw freedError(this.byteLength);
     return this.#address;
   }
 
@@ -308,7 +163,7 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions = noOptions,
   ): void {
-    if (stream !== this.#stream) checkStream(stream, this.#session);
+    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "copyFrom");
     const { byteOffset = 0 } = options;
     if (!ArrayBuffer.isView(source)) this.#checkSource(source);
@@ -317,12 +172,9 @@ export class DeviceBuffer implements Disposable {
     const destination = this.address + BigInt(byteOffset);
     if (length === 0) return;
     try {
-      if (source instanceof DeviceBuffer) {
-        this.#copyBetween(source, this, { to: destination, from: source.address, length, stream });
-      } else {
-        const bytes = bytesOf(source instanceof HostBuffer ? source.buffer : source);
-        this.#session.driver.memcpyHtoDAsync(this.#deviceForHostCopy(stream), destination, bytes, stream.unsafeHandle);
-      }
+      const target = { allocation: this.#allocation, address: destination };
+      if (source instanceof DeviceBuffer) copyBetween(source.#place(), target, { byteLength: length, stream });
+      else copyFromHost(target, bytesOf(source instanceof HostBuffer ? source.buffer : source), stream);
     } catch (error) {
       throw cannot(`copy ${length} bytes to the buffer on device ${this.device.ordinal}`, error);
     }
@@ -345,7 +197,7 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions = noOptions,
   ): void {
-    if (stream !== this.#stream) checkStream(stream, this.#session);
+    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "copyTo");
     const { byteOffset = 0 } = options;
     this.#checkTarget(target);
@@ -357,12 +209,9 @@ export class DeviceBuffer implements Disposable {
     const source = this.address + BigInt(byteOffset);
     if (length === 0) return;
     try {
-      if (target instanceof DeviceBuffer) {
-        this.#copyBetween(this, target, { to: target.address, from: source, length, stream });
-      } else {
-        const bytes = new Uint8Array(target.buffer, 0, length);
-        this.#session.driver.memcpyDtoHAsync(this.#deviceForHostCopy(stream), bytes, source, stream.unsafeHandle);
-      }
+      const place = { allocation: this.#allocation, address: source };
+      if (target instanceof DeviceBuffer) copyBetween(place, target.#place(), { byteLength: length, stream });
+      else copyToHost(place, new Uint8Array(target.buffer, 0, length), stream);
     } catch (error) {
       throw cannot(`copy ${length} bytes from the buffer on device ${this.device.ordinal}`, error);
     }
@@ -384,7 +233,7 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions & { byteLength?: number } = noOptions,
   ): void {
-    if (stream !== this.#stream) checkStream(stream, this.#session);
+    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "fill");
     const { byteOffset = 0 } = options;
     checkNumber(byte, "a byte to fill with");
@@ -398,7 +247,8 @@ export class DeviceBuffer implements Disposable {
     const address = this.address + BigInt(byteOffset);
     if (byteLength === 0) return;
     try {
-      this.#session.driver.memsetAsync(stream.device.ordinal, address, byte, byteLength, stream.unsafeHandle);
+      const { driver } = this.#allocation.session;
+      driver.memsetAsync(stream.device.ordinal, address, byte, byteLength, stream.unsafeHandle);
     } catch (error) {
       throw cannot(`fill ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
     }
@@ -419,34 +269,14 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
-    const { stream, byteOffset, byteLength } = this.#readRange(type, options);
+    const { stream, place, byteLength } = this.#readRange(type, options);
     throwIfAborted(options.signal);
-    const result = new Uint8Array(byteLength);
-    const pieces = piecesOf(byteLength);
-    const inFlight: { begin: number; length: number; staging: StagingBuffer }[] = [];
-    const endHold = this.#whole.#hold();
     try {
-      for (let next = 0, taken = 0; taken < pieces.length; taken++) {
-        for (; next < pieces.length && next < taken + maximumPiecesInFlight; next++) {
-          const { begin, length } = pieces[next]!;
-          inFlight.push({ begin, length, staging: this.#enqueuePiece(byteOffset + begin, length, stream) });
-        }
-        if (next === pieces.length) endHold();
-        const { begin, length, staging } = inFlight[0]!;
-        await waitUntil(() => this.#session.driver.eventQuery(staging.event), options);
-        result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
-        inFlight.shift();
-        this.#releaseStaging(staging);
-        // Yields to the event loop between pieces, even if the device is so fast that the host never waits for it.
-        if (taken + 1 < pieces.length) await nextTurn();
-      }
+      const bytes = await readBytes(place, byteLength, { ...options, stream });
+      return new type(bytes.buffer);
     } catch (error) {
       throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
-    } finally {
-      this.#releaseStagingWhenDone(inFlight.map(({ staging }) => staging));
-      endHold();
     }
-    return new type(result.buffer);
   }
 
   /**
@@ -459,22 +289,12 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
   readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options: Omit<ReadOptions, "signal"> = {}): T {
-    const { stream, byteOffset, byteLength } = this.#readRange(type, options);
-    const result = new Uint8Array(byteLength);
+    const { stream, place, byteLength } = this.#readRange(type, options);
     try {
-      for (const { begin, length } of piecesOf(byteLength)) {
-        const staging = this.#enqueuePiece(byteOffset + begin, length, stream);
-        try {
-          this.#session.driver.eventSynchronize(staging.event);
-          result.set(new Uint8Array(staging.allocation.buffer, 0, length), begin);
-        } finally {
-          this.#releaseStaging(staging);
-        }
-      }
+      return new type(readBytesSync(place, byteLength, stream).buffer);
     } catch (error) {
       throw cannot(`read ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
     }
-    return new type(result.buffer);
   }
 
   /**
@@ -493,9 +313,8 @@ export class DeviceBuffer implements Disposable {
       throw new RangeError(`Cannot view bytes ${byteBegin} to ${byteEnd} of the buffer: the end is before the start`);
     }
     this.#checkRange(byteBegin, byteEnd - byteBegin);
-    const part = new DeviceBuffer(...this.#viewArguments(byteBegin, byteEnd));
-    part.#stream = this.#stream;
-    return part;
+    const address = this.address + BigInt(byteBegin);
+    return new DeviceBuffer(this.#allocation, this.#stream, { address, byteLength: byteEnd - byteBegin });
   }
 
   /**
@@ -513,11 +332,7 @@ export class DeviceBuffer implements Disposable {
         "Cannot export a pointer to memory that is not from a pool: allocate it from one, or use exportHandle",
       );
     }
-    try {
-      return this.#session.driver.memPoolExportPointer(this.address);
-    } catch (error) {
-      throw cannot(`export the buffer on device ${this.device.ordinal}`, error, this.#exportHint());
-    }
+    return this.#allocation.exportPointer();
   }
 
   /**
@@ -528,7 +343,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {TypeError} If the buffer is part of another buffer, or its memory is not from `CudaDevice.allocate`
    */
   exportHandle(): Uint8Array<ArrayBuffer> {
-    const { exportHandle } = this.#owner;
+    const { exportHandle } = this.#allocation.owner;
     if (exportHandle === undefined) {
       throw new TypeError(
         "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; use exportPointer for " +
@@ -552,19 +367,7 @@ export class DeviceBuffer implements Disposable {
    * foreign memory
    */
   hostView(): ArrayBuffer {
-    const { address } = this;
-    const rareData = this.#allocatedRareData;
-    if (rareData.hostView !== undefined && !rareData.hostView.detached) return rareData.hostView;
-    try {
-      rareData.hostView = this.#session.hostView(address, this.byteLength);
-    } catch (error) {
-      const hint = error instanceof CudaError && error.code === "cudaErrorInvalidValue"
-        ? "only memory of a pool from Cuda.createHostPool can be viewed in place; use read to copy other memory"
-        : "use read to copy the memory";
-      throw cannot(`view the buffer of ${this.byteLength} bytes on the host`, error, hint);
-    }
-    (this.#whole.#allocatedRareData.hostViews ??= []).push(rareData.hostView);
-    return rareData.hostView;
+    return this.#allocation.hostView(this.address, this.byteLength);
   }
 
   /**
@@ -578,47 +381,25 @@ export class DeviceBuffer implements Disposable {
    * the same `Cuda` object
    */
   free(stream: CudaStream = this.stream): void {
-    if (stream !== this.#stream) checkStream(stream, this.#session);
-    if (this.#whole !== this) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
-    if (this.#owner.freeRefusal !== undefined) {
-      throw new TypeError(`Cannot free the buffer: ${this.#owner.freeRefusal}`);
+    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
+    if (this.#isPart) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
+    const { freeRefusal } = this.#allocation.owner;
+    if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
+    if (this.#allocation.isFreed) {
+      throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
     }
-    if (this.#isFreed) throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
-    this.#free(stream);
+    this.#allocation.free(stream);
   }
 
   /** Frees the buffer on its stream. Does nothing if it was freed already, or is part of another buffer. */
   [Symbol.dispose](): void {
-    if (this.#isFreed || this.#whole !== this || this.#owner.freeRefusal !== undefined) return;
+    const { isFreed, owner } = this.#allocation;
+    if (isFreed || this.#isPart || owner.freeRefusal !== undefined) return;
     ignoreLoss(() => this.free());
   }
 
-  #free(stream: CudaStream): void {
-    // Throws for a disposed stream before anything changes: the memory could not be freed later.
-    void stream.unsafeHandle;
-    if (!this.#hasHolders) {
-      this.#release(stream);
-      this.#markFreed();
-      return;
-    }
-    this.#rareData!.deferredRelease = { stream, marker: this.#recordFreeMarker(stream) };
-    this.#owner.awaitRelease?.(this.#address, this.byteLength);
-    this.#markFreed();
-    for (const { onFree } of this.#rareData!.holders!) onFree?.();
-  }
-
-  #exportHint(): string {
-    if (!("handleType" in this.pool!)) {
-      return "only the process that allocated it can: forward its pool's handle and the 64 bytes that it was imported " +
-        "from";
-    }
-    return this.pool.handleType === "none"
-      ? 'allocate it from a pool created with handleType "posix-fd"'
-      : "export its pool first, with exportHandle";
-  }
-
   #checkIsWhole(what: string): void {
-    if (this.#owner.part !== undefined) {
+    if (this.#allocation.owner.part !== undefined) {
       // If the buffer was freed, throws that error instead.
       void this.address;
       throw new TypeError(
@@ -626,17 +407,10 @@ export class DeviceBuffer implements Disposable {
           "allocator's slabOf returns, and send the offset with it",
       );
     }
-    if (this.#whole === this) return;
+    if (!this.#isPart) return;
     throw new TypeError(
       `Cannot ${what} a part of a buffer: ${what} the whole buffer, and send the part's offset with it`,
     );
-  }
-
-  #markFreed(): void {
-    this.#isFreed = true;
-    if (this.#rareData?.hostViews === undefined) return;
-    for (const view of this.#rareData.hostViews) this.#session.detach(view);
-    this.#rareData.hostViews = undefined;
   }
 
   /** Throws unless the range is in the buffer. `length` is a whole number. */
@@ -673,78 +447,23 @@ export class DeviceBuffer implements Disposable {
   }
 
   #checkSameCuda(other: DeviceBuffer): void {
-    if (other.#session === this.#session) return;
+    if (other.#allocation.session === this.#allocation.session) return;
     throw errorOfAnotherCuda("copy to or from a buffer");
   }
 
-  #viewArguments(byteBegin: number, byteEnd: number): DeviceBufferParameters {
-    const address = this.address + BigInt(byteBegin);
-    // The view takes its device from this stream. The caller then sets the view's own stream, which may be on another
-    // device.
-    const { defaultStream } = this.device;
-    return [this.#session, this.#owner, this.pool, address, byteEnd - byteBegin, defaultStream, this.#whole];
-  }
-
-  get #allocatedRareData(): RareData {
-    return this.#rareData ??= {};
-  }
-
-  get #hasHolders(): boolean {
-    return this.#rareData?.holders !== undefined && this.#rareData.holders.size > 0;
-  }
-
-  #awaitCopies(stream: CudaStream): void {
-    if (this.#rareData?.copies === undefined) return;
-    for (const { event, stream: readStream } of this.#rareData.copies) {
-      if (readStream !== stream) {
-        this.#session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
-      }
-    }
-  }
-
-  #release(stream: CudaStream): void {
-    try {
-      this.#awaitCopies(stream);
-      this.#owner.release(this.#address, this.byteLength, stream);
-    } catch (error) {
-      throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
-    }
-  }
-
-  #copyBetween(
-    source: DeviceBuffer,
-    target: DeviceBuffer,
-    { to, from, length, stream }: { to: bigint; from: bigint; length: number; stream: CudaStream },
-  ): void {
-    const { driver } = this.#session;
-    const { ordinal } = stream.device;
-    const handle = stream.unsafeHandle;
-    if (source.#owner.isHostMemory || target.#owner.isHostMemory) {
-      const onDevice = source.#owner.isHostMemory ? target : source;
-      driver.memcpyAsync(onDevice.#deviceForHostCopy(stream), to, from, length, handle);
-    } else {
-      driver.memcpyPeerAsync(ordinal, to, target.device.ordinal, from, source.device.ordinal, length, handle);
-    }
-  }
-
-  /**
-   * The device to make current for a copy to or from the host: the buffer's own, which needs no access rights to its
-   * memory. For a default stream it is the stream's device, because its handle means the default stream of the current
-   * device.
-   */
-  #deviceForHostCopy(stream: CudaStream): number {
-    return stream === stream.device.defaultStream ? stream.device.ordinal : this.device.ordinal;
+  #place(): Place {
+    return { allocation: this.#allocation, address: this.address };
   }
 
   #readRange<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions): {
     stream: CudaStream;
-    byteOffset: number;
+    place: Place;
     byteLength: number;
   } {
     checkArrayType(type);
     checkOptions(options, "a read");
     const { stream = this.stream, byteOffset = 0, length } = options;
-    if (stream !== this.#stream) checkStream(stream, this.#session);
+    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
     this.#checkRange(byteOffset, 0);
     const size = type.BYTES_PER_ELEMENT;
     if (length === undefined && (this.byteLength - byteOffset) % size !== 0) {
@@ -757,96 +476,7 @@ export class DeviceBuffer implements Disposable {
       throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
     }
     this.#checkRange(byteOffset, elements * size);
-    // Throws if the buffer was freed.
-    void this.address;
-    return { stream, byteOffset, byteLength: elements * size };
+    const place = { allocation: this.#allocation, address: this.address + BigInt(byteOffset) };
+    return { stream, place, byteLength: elements * size };
   }
-
-  /** Enqueues the copy of one piece to page-locked memory. */
-  #enqueuePiece(byteOffset: number, length: number, stream: CudaStream): StagingBuffer {
-    if (this.#whole.#rareData?.isUnloaded) {
-      throw new ReferenceError("Cannot finish the read of the buffer: its module was disposed");
-    }
-    const { driver, staging } = this.#session;
-    const { ordinal } = stream.device;
-    const handle = stream.unsafeHandle;
-    const buffer = staging.acquire(stream, length);
-    try {
-      const target = new Uint8Array(buffer.allocation.buffer, 0, length);
-      driver.memcpyDtoHAsync(this.#deviceForHostCopy(stream), target, this.#address + BigInt(byteOffset), handle);
-      driver.eventRecord(ordinal, buffer.event, handle);
-    } catch (error) {
-      staging.release(buffer);
-      throw error;
-    }
-    (this.#whole.#allocatedRareData.copies ??= new Set()).add(buffer);
-    return buffer;
-  }
-
-  #releaseStaging(staging: StagingBuffer): void {
-    this.#whole.#rareData?.copies?.delete(staging);
-    this.#session.staging.release(staging);
-  }
-
-  /**
-   * Releases the staging buffers of an abandoned read when their copies are complete: until then the device may write
-   * to them.
-   */
-  #releaseStagingWhenDone(buffers: readonly StagingBuffer[]): void {
-    for (const staging of buffers) {
-      waitUntil(() => this.#session.driver.eventQuery(staging.event)).then(
-        () => this.#releaseStaging(staging),
-        // If the device was lost or the session has ended, the memory is gone too, and nothing is being read.
-        () => this.#whole.#rareData?.copies?.delete(staging),
-      );
-    }
-  }
-
-  /** Adds a holder of the memory until the returned function is called. */
-  #hold(onFree?: () => void): () => void {
-    const holder = { onFree };
-    const rareData = this.#allocatedRareData;
-    const holders = rareData.holders ??= new Set();
-    holders.add(holder);
-    return () => {
-      if (!holders.delete(holder) || holders.size > 0 || rareData.deferredRelease === undefined) return;
-      const deferred = rareData.deferredRelease;
-      rareData.deferredRelease = undefined;
-      ignoreLoss(() => this.#releaseDeferred(deferred));
-    };
-  }
-
-  /**
-   * Records an event after the work that precedes a free. Returns undefined for a default stream, which is never
-   * disposed, and if the context is lost, which leaves no work to wait for.
-   */
-  #recordFreeMarker(stream: CudaStream): bigint | undefined {
-    if (stream === stream.device.defaultStream) return undefined;
-    let marker: bigint | undefined;
-    ignoreLoss(() => {
-      marker = this.#session.createMarker(stream.device.ordinal);
-      this.#session.driver.eventRecord(stream.device.ordinal, marker, stream.unsafeHandle);
-    });
-    return marker;
-  }
-
-  #releaseDeferred({ stream, marker }: DeferredRelease): void {
-    try {
-      if (!stream.disposed) return this.#release(stream);
-      const { defaultStream } = this.device;
-      if (marker !== undefined) {
-        this.#session.driver.streamWaitEvent(this.device.ordinal, defaultStream.unsafeHandle, marker);
-      }
-      this.#release(defaultStream);
-    } finally {
-      if (marker !== undefined) this.#session.destroyMarker(marker);
-    }
-  }
-}
-
-function piecesOf(byteLength: number): { begin: number; length: number }[] {
-  return Array.from({ length: Math.ceil(byteLength / stagingPieceByteLength) }, (_, index) => {
-    const begin = index * stagingPieceByteLength;
-    return { begin, length: Math.min(stagingPieceByteLength, byteLength - begin) };
-  });
 }

@@ -1,7 +1,8 @@
 import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
-import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
+import { Allocation, type AllocationOwner } from "./allocation.ts";
+import { DeviceBuffer } from "./device_buffer.ts";
 import { exportDataByteLength } from "../driver.ts";
 import { SharingError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
@@ -31,7 +32,7 @@ export class ImportedMemoryPool implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #mappings: ImportedMappings;
-  readonly #owner: BufferOwner;
+  readonly #owner: AllocationOwner;
   #handle: bigint | undefined;
   #onDispose: (() => void) | undefined;
   /** Buffers that were mapped through this object and are not freed. */
@@ -125,7 +126,8 @@ export class ImportedMemoryPool implements Disposable {
     mapping.bufferCount++;
     this.#liveCount++;
     const { address } = mapping;
-    return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, this.device.defaultStream);
+    const allocation = new Allocation(this.#session, this.#owner, this, address, byteLength, this.device);
+    return new DeviceBuffer(allocation, this.device.defaultStream);
   }
 
   /**

@@ -3,7 +3,8 @@ import { countOf, placeOf, printAs, printObjectAs, stateOf } from "../support/pr
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
-import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
+import { Allocation, type AllocationOwner } from "./allocation.ts";
+import { DeviceBuffer } from "./device_buffer.ts";
 import { memHandleType, memPoolAttribute } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss, isLoss } from "../support/driver_errors.ts";
@@ -88,7 +89,7 @@ export class MemoryPool implements Disposable {
   readonly handleType: PoolHandleType;
   readonly #session: Session;
   readonly #isOwned: boolean;
-  readonly #owner: BufferOwner;
+  readonly #owner: AllocationOwner;
   /** Where each buffer was allocated, by address; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<bigint, string> | undefined;
   #handle: bigint | undefined;
@@ -188,8 +189,7 @@ export class MemoryPool implements Disposable {
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
     const allocationStream = this.#allocationStream(stream);
     checkStream(allocationStream, this.#session);
-    const address = this.#allocate(byteLength, allocationStream);
-    return new DeviceBuffer(this.#session, this.#owner, this, address, byteLength, allocationStream);
+    return new DeviceBuffer(this.#allocate(byteLength, allocationStream), allocationStream);
   }
 
   /**
@@ -209,8 +209,7 @@ export class MemoryPool implements Disposable {
     const allocationStream = this.#allocationStream(stream);
     checkStream(allocationStream, this.#session);
     const byteLength = byteLengthOfArray(type, length);
-    const address = this.#allocate(byteLength, allocationStream);
-    return new DeviceArray(type, this.#session, this.#owner, this, address, byteLength, allocationStream);
+    return new DeviceArray(type, this.#allocate(byteLength, allocationStream), allocationStream);
   }
 
   /**
@@ -402,7 +401,7 @@ export class MemoryPool implements Disposable {
     });
   }
 
-  #allocate(byteLength: number, stream: CudaStream): bigint {
+  #allocate(byteLength: number, stream: CudaStream, owner: AllocationOwner = this.#owner): Allocation {
     checkByteLength(byteLength, "an allocation's size", 1);
     const { driver } = this.#session;
     let address: bigint;
@@ -414,7 +413,7 @@ export class MemoryPool implements Disposable {
     this.#liveCount++;
     this.#liveBytes += byteLength;
     this.#origins?.set(address, originOf(byteLength));
-    return address;
+    return new Allocation(this.#session, owner, this, address, byteLength, this.device ?? stream.device);
   }
 
   #free(address: bigint, byteLength: number, stream: CudaStream): void {
@@ -447,10 +446,10 @@ export class MemoryPool implements Disposable {
   }
 
   #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
-    const address = this.#allocate(byteLength, stream);
-    this.#notLeaked.set(address, byteLength);
     const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
-    return new DeviceBuffer(this.#session, owner, this, address, byteLength, stream);
+    const allocation = this.#allocate(byteLength, stream, owner);
+    this.#notLeaked.set(allocation.address, byteLength);
+    return new DeviceBuffer(allocation, stream);
   }
 
   #allocationStream(stream: CudaStream | undefined): CudaStream {

@@ -6,7 +6,8 @@
  */
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
-import { type BufferOwner, DeviceBuffer } from "./device_buffer.ts";
+import { Allocation, type AllocationOwner } from "./allocation.ts";
+import { DeviceBuffer } from "./device_buffer.ts";
 import { SharingError } from "../support/errors.ts";
 import { cannot, isLoss, openingHint } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
@@ -22,7 +23,7 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
   } catch (error) {
     throw cannot(`allocate ${byteLength} bytes on device ${ordinal}`, error);
   }
-  const owner: BufferOwner = {
+  const owner: AllocationOwner = {
     ...unpooledOwner(session, byteLength, (stream) => {
       // cudaFree waits only for the work of its own device.
       if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
@@ -30,7 +31,8 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
     }),
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
   };
-  return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
+  const allocation = new Allocation(session, owner, undefined, address, byteLength, device);
+  return new DeviceBuffer(allocation, device.defaultStream);
 }
 
 /** Opens memory of another process by `cudaIpcOpenMemHandle`, and checks that it has at least `byteLength` bytes. */
@@ -66,14 +68,15 @@ export function openMemory(
     session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
     session.driver.ipcCloseMemHandle(ordinal, address);
   });
-  return new DeviceBuffer(session, owner, undefined, address, byteLength, device.defaultStream);
+  const allocation = new Allocation(session, owner, undefined, address, byteLength, device);
+  return new DeviceBuffer(allocation, device.defaultStream);
 }
 
 /**
  * Returns an owner of memory that the session reports as leaked if it is not freed. If the context is lost, the memory
  * is gone and not reported.
  */
-function unpooledOwner(session: Session, byteLength: number, free: (stream: CudaStream) => void): BufferOwner {
+function unpooledOwner(session: Session, byteLength: number, free: (stream: CudaStream) => void): AllocationOwner {
   const memory = { byteLength };
   session.unpooledMemory.add(memory);
   return {

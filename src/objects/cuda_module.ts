@@ -1,14 +1,15 @@
 import { listOf, printAs } from "../support/printing.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { type BufferOwner, DeviceBuffer, markUnloaded } from "../memory/device_buffer.ts";
+import { Allocation, type AllocationOwner } from "../memory/allocation.ts";
+import { allocationOf, DeviceBuffer } from "../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { signatureFromTypes } from "./parameter_types.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
 import { checkOptions, whatIs } from "../support/validation.ts";
 
-const ownerOfGlobals: BufferOwner = {
+const ownerOfGlobals: AllocationOwner = {
   release() {},
   freeRefusal: "it is a module's variable, which is unloaded with its module",
 };
@@ -110,8 +111,9 @@ export class CudaModule implements Disposable {
     if (global === undefined) {
       try {
         const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, name);
-        const stream = this.#device.defaultStream;
-        global = new DeviceBuffer(this.#session, ownerOfGlobals, undefined, address, byteLength, stream);
+        const device = this.#device;
+        const allocation = new Allocation(this.#session, ownerOfGlobals, undefined, address, byteLength, device);
+        global = new DeviceBuffer(allocation, device.defaultStream);
       } catch (error) {
         throw cannot(`find the variable "${name}" in the module`, error, manglingHint);
       }
@@ -125,7 +127,7 @@ export class CudaModule implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
-    for (const global of this.#globals.values()) markUnloaded(global);
+    for (const global of this.#globals.values()) allocationOf(global).unload();
     ignoreLoss(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
   }
 }

@@ -1,5 +1,6 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
-import type { BufferOwner, DeviceBuffer, SlabPart } from "../device_buffer.ts";
+import type { AllocationOwner, SlabPart } from "../allocation.ts";
+import type { DeviceBuffer } from "../device_buffer.ts";
 import type { FreeList } from "./free_list.ts";
 
 /** An allocation of the pool, from which buffers are cut. */
@@ -23,7 +24,7 @@ export interface BlockOwner {
 /**
  * A piece of a slab, free or used by a buffer. The block itself is the buffer's owner, so that a free needs no lookup.
  */
-export class Block implements BufferOwner {
+export class Block implements AllocationOwner {
   readonly slab: Slab;
   readonly address: bigint;
   /** Offset in the slab, in bytes. */

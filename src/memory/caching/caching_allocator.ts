@@ -6,7 +6,8 @@ import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
 import { DeviceArray } from "../device_array.ts";
-import { DeviceBuffer, freeAsOwner, type SlabPart, slabPartOf } from "../device_buffer.ts";
+import { Allocation, type SlabPart } from "../allocation.ts";
+import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
 import { CudaError } from "../../support/errors.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
@@ -209,8 +210,7 @@ export class CachingAllocator implements Disposable {
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
     const allocationStream = this.#source.allocationStream(stream);
-    const block = this.#take(byteLength, allocationStream);
-    return new DeviceBuffer(this.#session, block, this.pool, block.address, byteLength, allocationStream);
+    return new DeviceBuffer(this.#allocate(byteLength, allocationStream), allocationStream);
   }
 
   /**
@@ -229,8 +229,7 @@ export class CachingAllocator implements Disposable {
   ): DeviceArray<T> {
     const allocationStream = this.#source.allocationStream(stream);
     const byteLength = byteLengthOfArray(type, length);
-    const block = this.#take(byteLength, allocationStream);
-    return new DeviceArray(type, this.#session, block, this.pool, block.address, byteLength, allocationStream);
+    return new DeviceArray(type, this.#allocate(byteLength, allocationStream), allocationStream);
   }
 
   /** Returns how much memory the allocator holds, and how much of it buffers use. */
@@ -294,9 +293,12 @@ export class CachingAllocator implements Disposable {
     if (!(buffer instanceof DeviceBuffer)) {
       throw new TypeError(`Cannot find the slab of ${whatIs(buffer)}: give a buffer of this allocator`);
     }
-    void buffer.address;
-    const part = slabPartOf(buffer);
-    for (const { buffer: slab } of this.#slabs) if (slab === part?.slab) return part;
+    const { address } = buffer;
+    const { owner, address: begin } = allocationOf(buffer);
+    for (const { buffer: slab } of this.#slabs) {
+      if (slab !== owner.part?.slab) continue;
+      return { slab, byteOffset: owner.part.byteOffset + Number(address - begin) };
+    }
     throw new TypeError("Cannot find the slab of the buffer: it was not allocated from this allocator");
   }
 
@@ -338,7 +340,7 @@ export class CachingAllocator implements Disposable {
     });
   }
 
-  #take(byteLength: number, stream: CudaStream): Block {
+  #allocate(byteLength: number, stream: CudaStream): Allocation {
     if (!Number.isSafeInteger(byteLength) || byteLength < 1) checkByteLength(byteLength, "an allocation's size", 1);
     if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
     const list = stream === this.#lastStream ? this.#lastList! : this.#listOf(stream);
@@ -351,7 +353,7 @@ export class CachingAllocator implements Disposable {
     this.#used += size;
     if (this.#used > this.#usedHigh) this.#usedHigh = this.#used;
     this.#origins?.set(block, originOf(byteLength));
-    return block;
+    return new Allocation(this.#session, block, this.pool, block.address, byteLength, this.device ?? stream.device);
   }
 
   #release(block: Block, stream: CudaStream): void {
@@ -595,7 +597,7 @@ export class CachingAllocator implements Disposable {
     const { stream: own, device } = slab.buffer;
     const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
     for (const freeList of freeLists) if (freeList.stream !== stream) freeList.makeStreamWait(stream);
-    freeAsOwner(slab.buffer, stream);
+    allocationOf(slab.buffer).free(stream);
     this.#refusedByteLength = Infinity;
     for (const block of [...blocksOf(slab)]) block.freeList!.remove(block);
     this.#slabs.delete(slab);

@@ -1,7 +1,7 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
-import { awaitCopies, type DeviceBuffer, endUse, isBeingRead, sessionOfBuffer } from "../../memory/device_buffer.ts";
+import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { checkOptions } from "../../support/validation.ts";
@@ -114,7 +114,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     this.#drops = window < readyEvents.length;
     this.#events = readyEvents.map((event) => parts.openEvent(event));
     this.#slotOwner = {
-      session: sessionOfBuffer(parts.whole),
+      session: allocationOf(parts.whole).session,
       isHeld: (slot) => this.#held.has(slot),
       release: (slot, stream) => this.#release(slot, stream),
     };
@@ -231,7 +231,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const sendRelease = (event: number): void => {
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
-    if (awaitCopies(slot.buffer, stream)) release(stream, index, sendRelease);
+    if (allocationOf(slot.buffer).awaitCopies(stream)) release(stream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
     else void Promise.allSettled([stream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
     this.#freedOn.add(stream);
@@ -241,8 +241,9 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   }
 
   #endUse(buffer: DeviceBuffer): void {
-    endUse(buffer);
-    if (!isBeingRead(buffer)) return;
+    const allocation = allocationOf(buffer);
+    allocation.endUse();
+    if (!allocation.isBeingRead) return;
     this.#beingRead.add(buffer);
     void readsDone(buffer).then(() => this.#beingRead.delete(buffer));
   }
@@ -348,7 +349,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
 
 /** Resolves once a buffer is no longer being read. */
 function readsDone(buffer: DeviceBuffer): Promise<void> {
-  return waitUntil(() => !isBeingRead(buffer));
+  return waitUntil(() => !allocationOf(buffer).isBeingRead);
 }
 
 const slotFreeRefusal = "it belongs to a channel; release its slot";

@@ -1,6 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
-import { type DeviceBuffer, endUse, isBeingRead, sessionOfBuffer } from "../../memory/device_buffer.ts";
+import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import { type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
@@ -50,7 +50,7 @@ export class ChannelSlots {
   constructor(parts: ChannelSlotsParts) {
     this.#parts = parts;
     const { ring, ring: { stream }, events } = parts;
-    this.#session = sessionOfBuffer(ring);
+    this.#session = allocationOf(ring).session;
     // Until the stream has reached the ring's allocation, its memory may belong to another buffer.
     const isAllocated = stream.query() ? () => true : workDone(stream).isDone;
     for (const index of events.keys()) this.#settle(index, isAllocated);
@@ -106,7 +106,7 @@ export class ChannelSlots {
   async freeRing(): Promise<void> {
     const { ring } = this.#parts;
     await Promise.all(this.#writing);
-    await waitUntil(() => [...this.#beingRead.values()].every((buffer) => !isBeingRead(buffer)));
+    await waitUntil(() => [...this.#beingRead.values()].every((buffer) => !allocationOf(buffer).isBeingRead));
     if (ring.stream.disposed) {
       // The default stream does not wait for the work of the ring's stream, nor for the writes.
       await workDone(ring.stream.device).done;
@@ -180,15 +180,15 @@ export class ChannelSlots {
 
   #endReservation({ index, buffer }: Slot): void {
     this.#reserved.delete(index);
-    endUse(buffer);
-    if (isBeingRead(buffer)) this.#beingRead.set(index, buffer);
+    allocationOf(buffer).endUse();
+    if (allocationOf(buffer).isBeingRead) this.#beingRead.set(index, buffer);
   }
 
   #settle(index: number, isWritten: () => boolean): void {
     const buffer = this.#beingRead.get(index);
     let isOver = false;
     // Frees the slot in case of an error, too: if the device is lost, nothing is written any more.
-    const cancel = whenDone(() => (buffer === undefined || !isBeingRead(buffer)) && isWritten(), () => {
+    const cancel = whenDone(() => (buffer === undefined || !allocationOf(buffer).isBeingRead) && isWritten(), () => {
       isOver = true;
       this.#settling.delete(index);
       this.#beingRead.delete(index);

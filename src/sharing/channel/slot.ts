@@ -1,6 +1,7 @@
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
-import { DeviceBuffer, viewArguments } from "../../memory/device_buffer.ts";
+import { Allocation } from "../../memory/allocation.ts";
+import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import type { JsonValue } from "../protocol/metadata.ts";
@@ -126,14 +127,9 @@ export function bufferOfSlot(
     freeRefusal: string;
   },
 ): DeviceBuffer {
-  const [session, owner, pool, address] = viewArguments(ring, begin, begin + byteLength);
+  const { session, owner, pool, device } = allocationOf(ring);
+  const address = ring.address + BigInt(begin);
   // Its use ends without a free that could be awaited: a holder of its memory keeps the whole ring.
-  return new DeviceBuffer(
-    session,
-    { ...owner, freeRefusal, awaitRelease: undefined },
-    pool,
-    address,
-    byteLength,
-    stream,
-  );
+  const ownerOfSlot = { ...owner, freeRefusal, awaitRelease: undefined };
+  return new DeviceBuffer(new Allocation(session, ownerOfSlot, pool, address, byteLength, device), stream);
 }

@@ -1,4 +1,5 @@
-import { type DeviceBuffer, keepMemory, slabPartOf } from "../../memory/device_buffer.ts";
+import type { Allocation } from "../../memory/allocation.ts";
+import { allocationOf } from "../../memory/device_buffer.ts";
 import { MemoryPool, whenPoolDisposed } from "../../memory/memory_pool.ts";
 import type { ShareableHandle } from "../../memory/shareable_handle.ts";
 import { isSameUuid, parseUuid } from "../../support/uuid.ts";
@@ -40,7 +41,7 @@ export interface ExportedAllocation {
  * moment already: freeing kept memory takes an event, whereas exporting it again costs nothing.
  */
 export interface ExportedBuffer {
-  readonly whole: DeviceBuffer;
+  readonly memory: Allocation;
   readonly isPart: boolean;
   readonly allocation: ExportedAllocation;
   /** Its offset in the allocation in bytes. */
@@ -55,8 +56,8 @@ export interface ExportedBuffer {
 /** The pools, allocations and buffers that an exporter has exported. */
 export class ExportedMemory {
   readonly #pools = new Map<MemoryPool, ExportedPool>();
-  readonly #allocations = new Map<DeviceBuffer, ExportedAllocation>();
-  readonly #buffers = new Map<DeviceBuffer, ExportedBuffer>();
+  readonly #allocations = new Map<Allocation, ExportedAllocation>();
+  readonly #buffers = new Map<Allocation, ExportedBuffer>();
   readonly #onForget: (message: ForgetMessage) => void;
   readonly #onFree: (buffer: ExportedBuffer) => void;
   readonly #onPoolDisposed: (pool: ExportedPool) => void;
@@ -93,8 +94,8 @@ export class ExportedMemory {
   }
 
   /** Exports a buffer for an offer of it or of a part of it. The caller then calls `addOffer`. */
-  exportBuffer(whole: DeviceBuffer): ExportedBuffer {
-    return this.#buffers.get(whole) ?? this.#exportBuffer(whole);
+  exportBuffer(memory: Allocation): ExportedBuffer {
+    return this.#buffers.get(memory) ?? this.#exportBuffer(memory);
   }
 
   /** Adds an offer of a buffer. */
@@ -111,7 +112,7 @@ export class ExportedMemory {
       last.index = offer.index;
     }
     if (offers.length > 0) return;
-    if (exported.isPart && !exported.isFreed) this.#buffers.delete(exported.whole);
+    if (exported.isPart && !exported.isFreed) this.#buffers.delete(exported.memory);
     if (exported.isPart || exported.isFreed) this.#unexportBuffer(exported);
   }
 
@@ -168,58 +169,58 @@ export class ExportedMemory {
     return exported;
   }
 
-  #exportBuffer(whole: DeviceBuffer): ExportedBuffer {
-    const part = slabPartOf(whole);
-    const { slab, byteOffset } = part ?? { slab: whole, byteOffset: 0 };
+  #exportBuffer(memory: Allocation): ExportedBuffer {
+    const { part } = memory.owner;
+    const slab = part === undefined ? memory : allocationOf(part.slab);
     const allocation = this.#allocations.get(slab) ?? this.#exportAllocation(slab);
     const exported: ExportedBuffer = {
-      whole,
+      memory,
       isPart: part !== undefined,
       allocation,
-      byteOffset,
+      byteOffset: part?.byteOffset ?? 0,
       offers: [],
       isFreed: false,
-      releaseMemory: keepMemory(whole, () => {
+      releaseMemory: memory.keep(() => {
         exported.isFreed = true;
-        this.#buffers.delete(whole);
+        this.#buffers.delete(memory);
         if (exported.offers.length === 0) this.#unexportBuffer(exported);
         else this.#onFree(exported);
       }),
     };
     allocation.users++;
-    this.#buffers.set(whole, exported);
+    this.#buffers.set(memory, exported);
     return exported;
   }
 
-  #exportAllocation(whole: DeviceBuffer): ExportedAllocation {
-    if (!(whole.pool instanceof MemoryPool)) {
+  #exportAllocation(memory: Allocation): ExportedAllocation {
+    if (!(memory.pool instanceof MemoryPool)) {
       throw new TypeError(
-        whole.pool === undefined
+        memory.pool === undefined
           ? 'Cannot offer memory that belongs to no pool: allocate it from one created with handleType "posix-fd"'
           : "Cannot offer memory that was imported: only the process that allocated it can",
       );
     }
-    const pool = this.retainPool(whole.pool);
+    const pool = this.retainPool(memory.pool);
     try {
-      const exportData = whole.exportPointer();
+      const exportData = memory.exportPointer();
       const exported: ExportedAllocation = {
         pool,
         message: {
           type: "allocation",
           allocation: this.#allocationIdentifiers.take(),
           pool: pool.message.pool,
-          byteLength: whole.byteLength,
+          byteLength: memory.byteLength,
           exportData,
         },
         users: 0,
         isFreed: false,
-        releaseMemory: keepMemory(whole, () => {
+        releaseMemory: memory.keep(() => {
           exported.isFreed = true;
-          this.#allocations.delete(whole);
+          this.#allocations.delete(memory);
           if (exported.users === 0) this.#unexportAllocation(exported);
         }),
       };
-      this.#allocations.set(whole, exported);
+      this.#allocations.set(memory, exported);
       return exported;
     } catch (error) {
       this.releasePool(pool);

@@ -1,7 +1,7 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
-import { DeviceBuffer, sessionOfBuffer, wholeOf } from "../../memory/device_buffer.ts";
+import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
 import { SharingError } from "../../support/errors.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
@@ -210,7 +210,7 @@ export class Exporter implements AsyncDisposable {
     }
     const record = this.#recordOfBuffer(name, source, { metadata, kind: "buffer" });
     try {
-      if (options.stream !== undefined) checkStream(options.stream, sessionOfBuffer(source));
+      if (options.stream !== undefined) checkStream(options.stream, allocationOf(source).session);
       this.#publish(record, options.stream ?? source.stream);
     } catch (error) {
       this.#releaseResources(record);
@@ -326,8 +326,9 @@ export class Exporter implements AsyncDisposable {
         } as "${name}": it must be a DeviceBuffer or a MemoryPool`,
       );
     }
-    const { whole, byteOffset } = wholeOf(buffer);
-    const exported = this.#memory.exportBuffer(whole);
+    const allocation = allocationOf(buffer);
+    const byteOffset = Number(buffer.address - allocation.address);
+    const exported = this.#memory.exportBuffer(allocation);
     const record = new OfferRecord({
       identifier: this.#identifiers.take(),
       name,

@@ -1,7 +1,8 @@
 import { Cuda } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
-import { DeviceBuffer, viewArguments } from "../../memory/device_buffer.ts";
+import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
+import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
@@ -449,32 +450,28 @@ export class Importer implements AsyncDisposable {
     stream: CudaStream = whole.device.defaultStream,
   ): DeviceBuffer {
     const { byteOffset, byteLength, pool: poolIdentifier } = state.message;
-    const [session, owner, , address] = viewArguments(whole, byteOffset, byteOffset + byteLength);
+    const { session, owner, device } = allocationOf(whole);
     const isHostMemory = this.#memory.isHostMemory(poolIdentifier);
-    const buffer = new DeviceBuffer(
-      session,
-      {
-        isHostMemory: owner.isHostMemory ?? false,
-        release: (_address, _byteLength, onto) => {
-          this.#mapped.delete(buffer);
-          try {
-            whole.free(onto);
-            this.#freedOn.add(onto);
-            const canExporterQuery = onto.device === pool.device && !isHostMemory;
-            this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
-          } catch (error) {
-            // No release is sent: the memory stays mapped until this process ends.
-            this.#isStuck = true;
-            throw error;
-          }
-          this.#condition.notify();
-        },
+    const ownerOfOffer: AllocationOwner = {
+      isHostMemory: owner.isHostMemory ?? false,
+      release: (_address, _byteLength, onto) => {
+        this.#mapped.delete(buffer);
+        try {
+          whole.free(onto);
+          this.#freedOn.add(onto);
+          const canExporterQuery = onto.device === pool.device && !isHostMemory;
+          this.#release({ stream: onto, canExporterQuery }, (event) => this.#offers.release(state, event));
+        } catch (error) {
+          // No release is sent: the memory stays mapped until this process ends.
+          this.#isStuck = true;
+          throw error;
+        }
+        this.#condition.notify();
       },
-      pool,
-      address,
-      byteLength,
-      stream,
-    );
+    };
+    const address = whole.address + BigInt(byteOffset);
+    const allocation = new Allocation(session, ownerOfOffer, pool, address, byteLength, device);
+    const buffer = new DeviceBuffer(allocation, stream);
     this.#mapped.add(buffer);
     return buffer;
   }

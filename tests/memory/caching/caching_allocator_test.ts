@@ -5,7 +5,7 @@ import { ptx } from "../../../kernels/fill.ts";
 import type { CachingAllocator, CachingAllocatorOptions } from "../../../src/memory/caching/caching_allocator.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
-import { keepMemory } from "../../../src/memory/device_buffer.ts";
+import { allocationOf } from "../../../src/memory/device_buffer.ts";
 import { CudaError } from "../../../src/support/errors.ts";
 import type { MemoryPool } from "../../../src/memory/memory_pool.ts";
 import { Session } from "../../../src/session.ts";
@@ -463,7 +463,7 @@ testOnEachDriver("kept memory is not reused, but its neighbours are", (cuda) => 
   const [kept, neighbour] = [allocator.allocate(mebibytes, stream), allocator.allocate(mebibytes, stream)];
   const { address } = kept;
   let notified = 0;
-  const letGo = keepMemory(kept, () => notified++);
+  const letGo = allocationOf(kept).keep(() => notified++);
   kept.free();
   assertEquals(notified, 1);
   assertThrows(() => kept.address, ReferenceError, "it was freed");
@@ -479,7 +479,7 @@ testOnEachDriver("kept memory is not reused, but its neighbours are", (cuda) => 
   using next = allocator.allocate(mebibytes, stream);
   assertEquals(next.address, address);
   again.free();
-  const letGoNext = keepMemory(next, () => {});
+  const letGoNext = allocationOf(next).keep(() => {});
   next.free();
   allocator[Symbol.dispose]();
   assertEquals(recorded.warnings, [], "freed buffers are not leaked");
@@ -753,7 +753,7 @@ testOnEachDriver("in debug mode, an allocator reports where leaked buffers were 
   allocator.allocate(500).free();
   const leaked = allocator.allocate(1000);
   const kept = allocator.allocate(300);
-  const letGo = keepMemory(kept, () => {});
+  const letGo = allocationOf(kept).keep(() => {});
   kept.free();
   allocator[Symbol.dispose]();
   assertEquals(recorded.warnings.length, 1);

@@ -4,7 +4,7 @@ import type { Cuda } from "../../../src/objects/cuda.ts";
 import type { CudaEvent } from "../../../src/objects/cuda_event.ts";
 import type { CudaKernel } from "../../../src/objects/cuda_kernel.ts";
 import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
-import { type DeviceBuffer, keepMemory } from "../../../src/memory/device_buffer.ts";
+import { allocationOf, type DeviceBuffer } from "../../../src/memory/device_buffer.ts";
 import { CudaError } from "../../../src/support/errors.ts";
 import type { MemoryPool } from "../../../src/memory/memory_pool.ts";
 import type { FakeDriver } from "./caching_fake_driver.ts";
@@ -412,7 +412,7 @@ export class Trace implements TraceState {
 
   #keep(id: number): void {
     const entry = this.#usable(id);
-    entry?.letGo.push(keepMemory(entry.buffer, () => entry.onFreeCalls++));
+    entry?.letGo.push(allocationOf(entry.buffer).keep(() => entry.onFreeCalls++));
   }
 
   #letGo(id: number): void {

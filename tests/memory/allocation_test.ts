@@ -2,7 +2,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { inspect } from "node:util";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
-import { keepMemory, wholeOf } from "../../src/memory/device_buffer.ts";
+import { allocationOf } from "../../src/memory/device_buffer.ts";
 import type { Driver } from "../../src/driver.ts";
 import { whenPoolDisposed } from "../../src/memory/memory_pool.ts";
 import { Session } from "../../src/session.ts";
@@ -54,13 +54,13 @@ testOnEachDriver("memory that is freed while it is kept stays allocated until it
   const buffer = pool.allocate(1000, stream);
   const state: [freed: number, isFreed: boolean][] = [];
   let freed = 0;
-  const letGo = keepMemory(buffer, () => state.push([++freed, inspect(buffer).endsWith("freed, still kept }")]));
+  const letGo = allocationOf(buffer).keep(() => state.push([++freed, inspect(buffer).endsWith("freed, still kept }")]));
   assertEquals(state, []);
   buffer.free();
   assertEquals(state, [[1, true]], "onFree is called once, when the buffer is freed already");
   assertThrows(() => buffer.address, ReferenceError, "it was freed");
   assertThrows(() => buffer.free(), ReferenceError, "it was freed");
-  assertThrows(() => keepMemory(buffer, nothing), ReferenceError, "it was freed");
+  assertThrows(() => allocationOf(buffer).keep(nothing), ReferenceError, "it was freed");
   buffer[Symbol.dispose]();
   stream.synchronize();
   assert(pool.usage().used >= 1000);
@@ -81,7 +81,7 @@ testOnEachDriver("memory that is no longer kept is freed immediately", (cuda) =>
   using pool = gpu.createPool();
   const buffer = pool.allocate(1000);
   let freed = 0;
-  const letGo = keepMemory(buffer, () => freed++);
+  const letGo = allocationOf(buffer).keep(() => freed++);
   letGo();
   assertMatch(inspect(buffer), /0x[0-9a-f]+ }$/);
   buffer.free();
@@ -98,12 +98,12 @@ testOnEachDriver(
     using pool = gpu.createPool();
     const buffer = pool.allocate(1000);
     const notified: string[] = [];
-    const letGoFirst = keepMemory(buffer, () => {
+    const letGoFirst = allocationOf(buffer).keep(() => {
       notified.push("first");
       letGoThird();
     });
-    const letGoSecond = keepMemory(buffer, () => notified.push("second"));
-    const letGoThird = keepMemory(buffer, () => notified.push("third"));
+    const letGoSecond = allocationOf(buffer).keep(() => notified.push("second"));
+    const letGoThird = allocationOf(buffer).keep(() => notified.push("third"));
     buffer.free();
     assertEquals(notified, ["first", "second"], "a holder that released is not notified");
     letGoFirst();
@@ -120,23 +120,21 @@ testOnEachDriver("a holder may release memory in its onFree callback", (cuda) =>
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   const buffer = pool.allocate(1000);
-  const letGo = keepMemory(buffer, () => letGo());
+  const letGo = allocationOf(buffer).keep(() => letGo());
   buffer.free();
   gpu.synchronize();
   assertEquals(pool.usage().used, 0);
 });
 
-testOnEachDriver("keeping part of a buffer keeps the whole, and reports the part's offset", (cuda) => {
+testOnEachDriver("a part of a buffer has the allocation of the whole, and keeping it keeps the whole", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
   using array = pool.allocateArray(Float32Array, 1000);
   const part = array.subarray(100, 200).subarray(10, 20);
-  const found = wholeOf(part);
-  assert(found.whole === array);
-  assertEquals(found.byteOffset, 440);
-  assertEquals(wholeOf(array), { whole: array, byteOffset: 0 });
+  assert(allocationOf(part) === allocationOf(array));
+  assertEquals([allocationOf(part).address, part.address], [array.address, array.address + 440n]);
   let freed = 0;
-  const letGo = keepMemory(part, () => freed++);
+  const letGo = allocationOf(part).keep(() => freed++);
   array.free();
   assertEquals(freed, 1);
   assertMatch(inspect(part), /freed, still kept }$/);
@@ -157,7 +155,7 @@ testOnEachDriver("kept memory is freed on the stream that was passed to free", (
   const buffer = pool.allocate(1000, allocating);
   const { address } = buffer;
   const frees = () => calls.filter(({ name }) => name === "freeAsync").map((call) => call.arguments);
-  const letGo = keepMemory(buffer, nothing);
+  const letGo = allocationOf(buffer).keep(nothing);
   buffer.free(freeing);
   assertEquals(frees(), []);
   letGo();
@@ -175,7 +173,7 @@ testOnEachDriver("kept memory whose stream was destroyed is freed behind the wor
   const { address } = buffer;
   // One thread writes half of it. If the buffer were freed immediately, the next owner would see the writes.
   module.kernel("fill").launch({ grid: 1, block: 1, stream }, buffer, byteLength / 2, 1);
-  const letGo = keepMemory(buffer, nothing);
+  const letGo = allocationOf(buffer).keep(nothing);
   buffer.free();
   stream[Symbol.dispose]();
   letGo();
@@ -192,7 +190,7 @@ testOnEachDriver("kept memory is not freed on a stream that was already destroye
   const stream = gpu.createStream();
   const buffer = pool.allocate(1000, stream);
   let freed = 0;
-  const letGo = keepMemory(buffer, () => freed++);
+  const letGo = allocationOf(buffer).keep(() => freed++);
   stream[Symbol.dispose]();
   assertThrows(() => buffer.free(), ReferenceError, "stream of device 0: it was disposed");
   assertEquals(freed, 0);
@@ -213,7 +211,7 @@ testOnEachDriver("reads and holders keep the same memory, and the last of them f
     const buffer = pool.allocate(byteLength, stream);
     buffer.fill(3);
     await stream.finished();
-    const letGo = keepMemory(buffer, nothing);
+    const letGo = allocationOf(buffer).keep(nothing);
     const reading = buffer.read(Uint8Array, { stream: reader });
     buffer.free();
     if (letsGoFirst) letGo();
@@ -238,7 +236,7 @@ testOnEachDriver("a pool outlives its kept memory, and does not report it as lea
   const handle = pool.unsafeHandle;
   const destroys = () => calls.filter(({ name }) => name === "memPoolDestroy").map((call) => call.arguments);
   const buffer = pool.allocate(1000);
-  const letGo = keepMemory(buffer, nothing);
+  const letGo = allocationOf(buffer).keep(nothing);
   buffer.free();
   pool[Symbol.dispose]();
   assertEquals(destroys(), []);
@@ -253,8 +251,8 @@ testOnEachDriver("a pool reports kept memory only if it was never freed", (cuda)
   const pool = gpu.createPool();
   const leaked = pool.allocate(24);
   const freed = pool.allocate(1000);
-  const letGoLeaked = keepMemory(leaked, nothing);
-  const letGo = keepMemory(freed, nothing);
+  const letGoLeaked = allocationOf(leaked).keep(nothing);
+  const letGo = allocationOf(freed).keep(nothing);
   freed.free();
   pool[Symbol.dispose]();
   assertEquals(recorded.warnings.length, 1);
@@ -272,7 +270,7 @@ testOnEachDriver("holders of a pool's memory are notified when the pool is dispo
   const handle = pool.unsafeHandle;
   gpu.currentPool = pool;
   const buffer = pool.allocate(1000);
-  const letGo = keepMemory(buffer, nothing);
+  const letGo = allocationOf(buffer).keep(nothing);
   buffer.free();
   const notified: string[] = [];
   whenPoolDisposed(pool, () => {
@@ -309,7 +307,7 @@ testOnEachDriver("memory without a pool can be kept, and is not reported once it
   const letGo = (() => {
     using other = new Cuda(new Session(driver.open()));
     const buffer = other.device(0).allocate(1000);
-    const letGo = keepMemory(buffer, nothing);
+    const letGo = allocationOf(buffer).keep(nothing);
     buffer.free();
     return letGo;
   })();
@@ -319,7 +317,7 @@ testOnEachDriver("memory without a pool can be kept, and is not reported once it
   const calls: string[] = [];
   const buffer = gpu.allocate(1000);
   buffer.fill(6);
-  const held = keepMemory(buffer, () => calls.push("freed"));
+  const held = allocationOf(buffer).keep(() => calls.push("freed"));
   buffer.free();
   assertEquals(calls, ["freed"]);
   held();
@@ -334,9 +332,9 @@ testOnEachDriver("disposing a Cuda object also frees kept memory", (_, driver) =
   const pool = gpu.createPool();
   const freed = pool.allocate(1000, stream);
   const unfreed = pool.allocate(1000, stream);
-  const letGoFreed = keepMemory(freed, nothing);
-  const letGoUnfreed = keepMemory(unfreed, nothing);
-  const letGoLater = keepMemory(unfreed, nothing);
+  const letGoFreed = allocationOf(freed).keep(nothing);
+  const letGoUnfreed = allocationOf(unfreed).keep(nothing);
+  const letGoLater = allocationOf(unfreed).keep(nothing);
   freed.free();
   cuda[Symbol.dispose]();
   letGoFreed();
@@ -351,5 +349,9 @@ testOnEachDriver("disposing a Cuda object also frees kept memory", (_, driver) =
 testOnEachDriver("a module's variable is freed with its module, and cannot be kept", (cuda) => {
   using module = cuda.device(0).loadModule(modulePtx);
   const variable = module.getGlobal("counter");
-  assertThrows(() => keepMemory(variable, nothing), TypeError, "Cannot keep the buffer: it is a module's variable");
+  assertThrows(
+    () => allocationOf(variable).keep(nothing),
+    TypeError,
+    "Cannot keep the buffer: it is a module's variable",
+  );
 });

@@ -1,0 +1,302 @@
+import type { CudaDevice } from "../objects/cuda_device.ts";
+import type { CudaStream } from "../objects/cuda_stream.ts";
+import { CudaError } from "../support/errors.ts";
+import { cannot, ignoreLoss } from "../support/driver_errors.ts";
+import type { DeviceBuffer } from "./device_buffer.ts";
+import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
+import type { MemoryPool } from "./memory_pool.ts";
+import type { Session } from "../session.ts";
+import type { StagingBuffer } from "./staging.ts";
+
+/** The position of an allocator's buffer in the slab that it was cut from. */
+export interface SlabPart {
+  /** The slab: an allocation of the pool, which the allocator frees. */
+  readonly slab: DeviceBuffer;
+  /** Offset of the buffer in the slab, in bytes. */
+  readonly byteOffset: number;
+}
+
+/** The owner of an allocation, which frees its memory. The optional members describe the memory. */
+export interface AllocationOwner {
+  /** Frees the memory in stream order. */
+  release(address: bigint, byteLength: number, stream: CudaStream): void;
+  /** Called when an allocation is freed while it has holders. `release` follows when the last holder lets go. */
+  awaitRelease?(address: bigint, byteLength: number): void;
+  /** Whether the memory is from a pool in host memory. */
+  readonly isHostMemory?: boolean;
+  /** Returns the bytes by which another process opens the memory. Only for memory that is not from a pool. */
+  exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
+  /**
+   * Why the user may not free the memory; undefined if the user may. If there is a reason but no `awaitRelease`, the
+   * memory cannot be kept by `Allocation.keep` either.
+   */
+  readonly freeRefusal?: string;
+  /** The position in the slab, for memory that is part of one. */
+  readonly part?: SlabPart;
+}
+
+/** A holder of an allocation, which is not released before all holders let go. */
+interface Holder {
+  /** Called if the user frees the allocation before the holder lets go. */
+  readonly onFree: (() => void) | undefined;
+}
+
+/** The release of a freed allocation, deferred until its last holder lets go. */
+interface DeferredRelease {
+  readonly stream: CudaStream;
+  /** An event recorded on the stream at the free, in case the stream is disposed before the release. */
+  readonly marker: bigint | undefined;
+}
+
+/** State that few allocations have. */
+interface RareData {
+  /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
+  isUnloaded?: boolean;
+  /** The host views of the allocation, by the range that they show. */
+  hostViews?: Map<string, ArrayBuffer> | undefined;
+  /** Copies of reads that are not known to be complete. */
+  copies?: Set<StagingBuffer>;
+  /** Reads with copies still to enqueue, and callers of `keep`. */
+  holders?: Set<Holder>;
+  deferredRelease?: DeferredRelease | undefined;
+}
+
+/**
+ * Memory that is allocated, imported or opened: where it is, who frees it, and what still uses it. A `DeviceBuffer` is a
+ * view of one, or of a part of one.
+ */
+export class Allocation {
+  readonly session: Session;
+  readonly owner: AllocationOwner;
+  /** The pool that the memory is from; undefined if it is not from a pool. */
+  readonly pool: MemoryPool | ImportedMemoryPool | undefined;
+  /** The device that the memory is on, or the device of the stream that memory of a host pool was allocated on. */
+  readonly device: CudaDevice;
+  readonly address: bigint;
+  /** Size in bytes. */
+  readonly byteLength: number;
+  #isFreed = false;
+  /** Created on first use, so that most allocations stay small. */
+  #rareData: RareData | undefined;
+
+  constructor(
+    session: Session,
+    owner: AllocationOwner,
+    pool: MemoryPool | ImportedMemoryPool | undefined,
+    address: bigint,
+    byteLength: number,
+    device: CudaDevice,
+  ) {
+    this.session = session;
+    this.owner = owner;
+    this.pool = pool;
+    this.address = address;
+    this.byteLength = byteLength;
+    this.device = device;
+  }
+
+  /** Whether it was freed or its use has ended: its address is not valid for new work. */
+  get isFreed(): boolean {
+    return this.#isFreed;
+  }
+
+  /** Whether it was freed, and its memory stays until its holders let go. */
+  get isReleaseDeferred(): boolean {
+    return this.#rareData?.deferredRelease !== undefined;
+  }
+
+  /** Whether it was unloaded with its module. */
+  get isUnloaded(): boolean {
+    return this.#rareData?.isUnloaded ?? false;
+  }
+
+  /**
+   * Whether a read has copies that are still to be enqueued or not known to be complete. Also true while `keep` holds
+   * the memory.
+   */
+  get isBeingRead(): boolean {
+    return this.#hasHolders || (this.#rareData?.copies?.size ?? 0) > 0;
+  }
+
+  /**
+   * Frees the memory in stream order, or defers that until the last holder lets go. For the user, who must not free
+   * memory with a `freeRefusal`, and for the owner, who may.
+   *
+   * @throws {ReferenceError} If the stream was disposed; nothing has changed then
+   */
+  free(stream: CudaStream): void {
+    // Throws for a disposed stream before anything changes: the memory could not be freed later.
+    void stream.unsafeHandle;
+    if (!this.#hasHolders) {
+      this.#release(stream);
+      this.endUse();
+      return;
+    }
+    this.#rareData!.deferredRelease = { stream, marker: this.#recordFreeMarker(stream) };
+    this.owner.awaitRelease?.(this.address, this.byteLength);
+    this.endUse();
+    for (const { onFree } of this.#rareData!.holders!) onFree?.();
+  }
+
+  /**
+   * Makes the allocation unusable without freeing its memory. Pending reads continue, so the memory must stay until
+   * `isBeingRead` is false.
+   */
+  endUse(): void {
+    this.#isFreed = true;
+    if (this.#rareData?.hostViews === undefined) return;
+    for (const view of this.#rareData.hostViews.values()) this.session.detach(view);
+    this.#rareData.hostViews = undefined;
+  }
+
+  /** Ends the use of a module's variable, whose memory is unloaded with the module: pending reads fail. */
+  unload(): void {
+    this.#createdRareData.isUnloaded = true;
+    this.endUse();
+  }
+
+  /**
+   * Keeps the memory until the returned function is called. Calling that function again does nothing.
+   *
+   * If the allocation is freed before that, it becomes unusable at once and `onFree` is called, but the driver frees the
+   * memory only after the last holder has let go. It frees the memory on the stream that was passed to `free` or, if
+   * that stream was disposed, on the device's default stream after the work that preceded the free.
+   *
+   * @throws {ReferenceError} If the allocation was freed
+   * @throws {TypeError} If the memory is a module's variable, which is unloaded with its module, or a slot of a channel
+   */
+  keep(onFree: () => void): () => void {
+    if (this.#isFreed) throw freedError(this.byteLength);
+    const { freeRefusal, awaitRelease } = this.owner;
+    if (freeRefusal !== undefined && awaitRelease === undefined) {
+      throw new TypeError(`Cannot keep the buffer: ${freeRefusal}`);
+    }
+    return this.hold(onFree);
+  }
+
+  /** Keeps the memory like `keep`, for a read, which a module's variable allows too. */
+  hold(onFree?: () => void): () => void {
+    const holder = { onFree };
+    const rareData = this.#createdRareData;
+    const holders = rareData.holders ??= new Set();
+    holders.add(holder);
+    return () => {
+      if (!holders.delete(holder) || holders.size > 0 || rareData.deferredRelease === undefined) return;
+      const deferred = rareData.deferredRelease;
+      rareData.deferredRelease = undefined;
+      ignoreLoss(() => this.#releaseDeferred(deferred));
+    };
+  }
+
+  /** Notes a copy of a read that has been enqueued. A free on another stream waits for it. */
+  addCopy(copy: StagingBuffer): void {
+    (this.#createdRareData.copies ??= new Set()).add(copy);
+  }
+
+  /** Forgets a copy that is complete, or whose device is lost. */
+  deleteCopy(copy: StagingBuffer): void {
+    this.#rareData?.copies?.delete(copy);
+  }
+
+  /**
+   * Makes a stream wait for the copies that reads have enqueued. Returns false if a read still has copies to enqueue;
+   * when all of them are complete, `isBeingRead` is false.
+   */
+  awaitCopies(stream: CudaStream): boolean {
+    const copies = this.#rareData?.copies;
+    if (copies === undefined) return !this.#hasHolders;
+    for (const { event, stream: readStream } of copies) {
+      if (readStream !== stream) {
+        this.session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
+      }
+    }
+    return !this.#hasHolders;
+  }
+
+  /** Returns a view of a range of a host pool's memory, until the free. */
+  hostView(address: bigint, byteLength: number): ArrayBuffer {
+    const range = `${address} ${byteLength}`;
+    const known = this.#rareData?.hostViews?.get(range);
+    if (known !== undefined && !known.detached) return known;
+    let view: ArrayBuffer;
+    try {
+      view = this.session.hostView(address, byteLength);
+    } catch (error) {
+      const hint = error instanceof CudaError && error.code === "cudaErrorInvalidValue"
+        ? "only memory of a pool from Cuda.createHostPool can be viewed in place; use read to copy other memory"
+        : "use read to copy the memory";
+      throw cannot(`view the buffer of ${byteLength} bytes on the host`, error, hint);
+    }
+    (this.#createdRareData.hostViews ??= new Map()).set(range, view);
+    return view;
+  }
+
+  /** Returns 64 bytes of export data, by which another process that has imported the pool maps the memory. */
+  exportPointer(): Uint8Array<ArrayBuffer> {
+    if (this.#isFreed) throw freedError(this.byteLength);
+    try {
+      return this.session.driver.memPoolExportPointer(this.address);
+    } catch (error) {
+      throw cannot(`export the buffer on device ${this.device.ordinal}`, error, this.#exportHint());
+    }
+  }
+
+  #exportHint(): string {
+    if (!("handleType" in this.pool!)) {
+      return "only the process that allocated it can: forward its pool's handle and the 64 bytes that it was imported " +
+        "from";
+    }
+    return this.pool.handleType === "none"
+      ? 'allocate it from a pool created with handleType "posix-fd"'
+      : "export its pool first, with exportHandle";
+  }
+
+  get #createdRareData(): RareData {
+    return this.#rareData ??= {};
+  }
+
+  get #hasHolders(): boolean {
+    return this.#rareData?.holders !== undefined && this.#rareData.holders.size > 0;
+  }
+
+  #release(stream: CudaStream): void {
+    try {
+      if (this.#rareData !== undefined) this.awaitCopies(stream);
+      this.owner.release(this.address, this.byteLength, stream);
+    } catch (error) {
+      throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
+    }
+  }
+
+  /**
+   * Records an event after the work that precedes a free. Returns undefined for a default stream, which is never
+   * disposed, and if the context is lost, which leaves no work to wait for.
+   */
+  #recordFreeMarker(stream: CudaStream): bigint | undefined {
+    if (stream === stream.device.defaultStream) return undefined;
+    let marker: bigint | undefined;
+    ignoreLoss(() => {
+      marker = this.session.createMarker(stream.device.ordinal);
+      this.session.driver.eventRecord(stream.device.ordinal, marker, stream.unsafeHandle);
+    });
+    return marker;
+  }
+
+  #releaseDeferred({ stream, marker }: DeferredRelease): void {
+    try {
+      if (!stream.disposed) return this.#release(stream);
+      const { defaultStream } = this.device;
+      if (marker !== undefined) {
+        this.session.driver.streamWaitEvent(this.device.ordinal, defaultStream.unsafeHandle, marker);
+      }
+      this.#release(defaultStream);
+    } finally {
+      if (marker !== undefined) this.session.destroyMarker(marker);
+    }
+  }
+}
+
+/** The error for the use of a buffer that was freed. */
+export function freedError(byteLength: number): ReferenceError {
+  return new ReferenceError(`Cannot use the buffer of ${byteLength} bytes: it was freed`);
+}

@@ -1,0 +1,112 @@
+/**
+ * Reads of device memory to the host, through page-locked memory, in pieces.
+ *
+ * @module
+ */
+import type { CudaStream } from "../objects/cuda_stream.ts";
+import { nextTurn } from "../support/waiting/turn.ts";
+import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import { copyToHost, type Place } from "./copies.ts";
+import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
+
+/** Pieces of a read that are enqueued before the first one is waited for. */
+const maximumPiecesInFlight = 4;
+
+interface Piece {
+  /** Offset in the bytes that are read. */
+  readonly begin: number;
+  readonly byteLength: number;
+}
+
+/** Reads `byteLength` bytes in stream order, without blocking the event loop. The memory stays until it is done. */
+export async function readBytes(
+  place: Place,
+  byteLength: number,
+  { stream, ...waitOptions }: WaitOptions & { readonly stream: CudaStream },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const { allocation } = place;
+  const result = new Uint8Array(byteLength);
+  const pieces = piecesOf(byteLength);
+  const inFlight: { piece: Piece; staging: StagingBuffer }[] = [];
+  const letGo = allocation.hold();
+  try {
+    for (let next = 0, taken = 0; taken < pieces.length; taken++) {
+      for (; next < pieces.length && next < taken + maximumPiecesInFlight; next++) {
+        const piece = pieces[next]!;
+        inFlight.push({ piece, staging: enqueue(place, piece, stream) });
+      }
+      if (next === pieces.length) letGo();
+      const { piece, staging } = inFlight[0]!;
+      await waitUntil(() => allocation.session.driver.eventQuery(staging.event), waitOptions);
+      result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
+      inFlight.shift();
+      release(place, staging);
+      // Yields to the event loop between pieces, even if the device is so fast that the host never waits for it.
+      if (taken + 1 < pieces.length) await nextTurn();
+    }
+  } finally {
+    releaseWhenDone(place, inFlight.map(({ staging }) => staging));
+    letGo();
+  }
+  return result;
+}
+
+/** Reads `byteLength` bytes in stream order, and blocks until that is done. */
+export function readBytesSync(place: Place, byteLength: number, stream: CudaStream): Uint8Array<ArrayBuffer> {
+  const result = new Uint8Array(byteLength);
+  for (const piece of piecesOf(byteLength)) {
+    const staging = enqueue(place, piece, stream);
+    try {
+      place.allocation.session.driver.eventSynchronize(staging.event);
+      result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
+    } finally {
+      release(place, staging);
+    }
+  }
+  return result;
+}
+
+/** Enqueues the copy of one piece to page-locked memory. */
+function enqueue({ allocation, address }: Place, { begin, byteLength }: Piece, stream: CudaStream): StagingBuffer {
+  if (allocation.isUnloaded) {
+    throw new ReferenceError("Cannot finish the read of the buffer: its module was disposed");
+  }
+  const { driver, staging } = allocation.session;
+  const copy = staging.acquire(stream, byteLength);
+  try {
+    const target = new Uint8Array(copy.allocation.buffer, 0, byteLength);
+    copyToHost({ allocation, address: address + BigInt(begin) }, target, stream);
+    driver.eventRecord(stream.device.ordinal, copy.event, stream.unsafeHandle);
+  } catch (error) {
+    staging.release(copy);
+    throw error;
+  }
+  allocation.addCopy(copy);
+  return copy;
+}
+
+function release({ allocation }: Place, copy: StagingBuffer): void {
+  allocation.deleteCopy(copy);
+  allocation.session.staging.release(copy);
+}
+
+/**
+ * Releases the staging buffers of an abandoned read when their copies are complete: until then the device may write to
+ * them.
+ */
+function releaseWhenDone(place: Place, copies: readonly StagingBuffer[]): void {
+  for (const copy of copies) {
+    waitUntil(() => place.allocation.session.driver.eventQuery(copy.event)).then(
+      () => release(place, copy),
+      // If the device was lost or the session has ended, the memory is gone too, and nothing is being read.
+      () => place.allocation.deleteCopy(copy),
+    );
+  }
+}
+
+function piecesOf(byteLength: number): Piece[] {
+  return Array.from({ length: Math.ceil(byteLength / stagingPieceByteLength) }, (_, index) => {
+    const begin = index * stagingPieceByteLength;
+    return { begin, byteLength: Math.min(stagingPieceByteLength, byteLength - begin) };
+  });
+}
