@@ -1,6 +1,7 @@
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
 import { EndedError, ignoreLoss } from "./support/driver_errors.ts";
 import { reportLeak } from "./support/leaks.ts";
+import { CompletedEvents } from "./memory/completed_events.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
 import { Staging } from "./memory/staging.ts";
@@ -18,6 +19,8 @@ export class Session {
   driver: Driver;
   /** Page-locked memory for copies from a device to pageable memory. */
   readonly staging: Staging;
+  /** What the program has found complete without a synchronization. */
+  readonly completed: CompletedEvents;
   /** Whether pools record where each buffer was allocated. */
   readonly debug: boolean;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
@@ -33,6 +36,7 @@ export class Session {
   constructor(driver: Driver, { debug = false }: { debug?: boolean } = {}) {
     this.driver = driver;
     this.staging = new Staging(this);
+    this.completed = new CompletedEvents(this);
     this.debug = debug;
   }
 
@@ -72,6 +76,7 @@ export class Session {
     const device = this.#markers.get(marker);
     if (device === undefined) return;
     this.#markers.delete(marker);
+    this.completed.deleteMarker(marker);
     ignoreLoss(() => this.driver.eventDestroy(device, marker));
   }
 

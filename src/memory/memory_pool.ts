@@ -275,6 +275,7 @@ export class MemoryPool implements Disposable {
 
   /** Returns how many bytes the pool has reserved and how many of those are allocated. */
   usage(): PoolUsage {
+    this.#session.completed.synchronize();
     return {
       reserved: Number(this.#getAttribute(memPoolAttribute.reservedMemCurrent)),
       reservedHigh: Number(this.#getAttribute(memPoolAttribute.reservedMemHigh)),
@@ -291,6 +292,8 @@ export class MemoryPool implements Disposable {
 
   /**
    * Releases unused memory to the system, until only `byteLength` bytes are reserved or nothing more can be released.
+   * Memory that was freed is unused once its free has completed and the program has found that out, by a wait of any
+   * kind or by a `query`.
    *
    * @param byteLength Bytes to keep; 0 releases everything that can be released.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
@@ -299,6 +302,7 @@ export class MemoryPool implements Disposable {
    */
   trimTo(byteLength: number): void {
     checkByteLength(byteLength, "the bytes to keep");
+    this.#session.completed.synchronize();
     try {
       this.#session.driver.memPoolTrimTo(this.unsafeHandle, BigInt(byteLength));
     } catch (error) {
@@ -403,10 +407,9 @@ export class MemoryPool implements Disposable {
 
   #allocate(byteLength: number, stream: CudaStream, owner: AllocationOwner = this.#owner): Allocation {
     checkByteLength(byteLength, "an allocation's size", 1);
-    const { driver } = this.#session;
     let address: bigint;
     try {
-      address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
+      address = this.#malloc(byteLength, stream);
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error);
     }
@@ -414,6 +417,19 @@ export class MemoryPool implements Disposable {
     this.#liveBytes += byteLength;
     this.#origins?.set(address, originOf(byteLength));
     return new Allocation(this.#session, owner, this, address, byteLength, this.device ?? stream.device);
+  }
+
+  /** Allocates memory. If none is left, counts what the program has seen complete as free, and tries again. */
+  #malloc(byteLength: number, stream: CudaStream): bigint {
+    const { driver, completed } = this.#session;
+    const { ordinal } = stream.device;
+    try {
+      return driver.mallocFromPoolAsync(ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
+    } catch (error) {
+      const isOutOfMemory = error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
+      if (!isOutOfMemory || !completed.synchronize()) throw error;
+      return driver.mallocFromPoolAsync(ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
+    }
   }
 
   #free(address: bigint, byteLength: number, stream: CudaStream): void {

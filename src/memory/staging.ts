@@ -41,6 +41,7 @@ export class Staging {
     if (index >= 0) {
       const buffer = this.#idle.splice(index, 1)[0]!;
       buffer.stream = stream;
+      this.#session.completed.deleteMarker(buffer.event);
       return buffer;
     }
     const rounded = Math.max(minimumByteLength, 2 ** Math.ceil(Math.log2(byteLength)));
@@ -54,7 +55,9 @@ export class Staging {
     }
   }
 
+  /** Makes a buffer available again. Its copy is complete, or was never enqueued. */
   release(buffer: StagingBuffer): void {
+    this.#session.completed.addMarker(buffer.event);
     const idleByteLength = this.#idle.reduce((sum, { allocation }) => sum + allocation.buffer.byteLength, 0);
     if (idleByteLength + buffer.allocation.buffer.byteLength <= maximumIdleByteLength) this.#idle.push(buffer);
     else this.#free(buffer);

@@ -67,7 +67,9 @@ export class CudaEvent implements Disposable {
   /** Whether the work before the event's latest record is done. True if the event was never recorded. */
   query(): boolean {
     try {
-      return this.#session.driver.eventQuery(this.unsafeHandle);
+      const isComplete = this.#session.driver.eventQuery(this.unsafeHandle);
+      if (isComplete) this.#session.completed.add(this);
+      return isComplete;
     } catch (error) {
       throw cannot(`query an event of device ${this.device.ordinal}`, error);
     }
@@ -135,6 +137,7 @@ export class CudaEvent implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
+    this.#session.completed.delete(this);
     ignoreLoss(() => this.#session.driver.eventDestroy(this.device.ordinal, handle));
   }
 }

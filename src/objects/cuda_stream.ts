@@ -36,6 +36,8 @@ export class CudaStream implements Disposable {
   readonly #onDispose: ((handle: bigint) => void) | undefined;
   /** Events that `finished` has created and can use again. */
   readonly #idleMarkers: bigint[] = [];
+  /** The event of the latest `finished` that was found complete. Not used again before a later one is. */
+  #completedMarker: bigint | undefined;
   #handle: bigint | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
@@ -141,7 +143,9 @@ export class CudaStream implements Disposable {
    */
   query(): boolean {
     try {
-      return this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
+      const isComplete = this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
+      if (isComplete) this.#session.completed.add(this);
+      return isComplete;
     } catch (error) {
       throw cannot(`query a stream of device ${this.device.ordinal}`, error);
     }
@@ -162,7 +166,7 @@ export class CudaStream implements Disposable {
 
   /**
    * Resolves when all work enqueued so far is done. Unlike `synchronize`, it does not make pools release memory to the
-   * system.
+   * system; but a later `trimTo` or `usage` of a pool counts the work as done.
    *
    * @throws {CudaError} The work's error, if it has failed
    */
@@ -175,13 +179,23 @@ export class CudaStream implements Disposable {
       try {
         driver.eventRecord(ordinal, marker, handle);
         await waitUntil(() => this.#session.driver.eventQuery(marker), options);
-      } finally {
-        if (this.disposed) this.#session.destroyMarker(marker);
-        else this.#idleMarkers.push(marker);
+      } catch (error) {
+        this.#releaseMarker(marker);
+        throw error;
       }
+      if (this.#completedMarker !== undefined) this.#releaseMarker(this.#completedMarker);
+      this.#completedMarker = marker;
+      this.#session.completed.addMarker(marker);
     } catch (error) {
       throw cannot(`wait for a stream of device ${ordinal}`, error);
     }
+  }
+
+  /** Makes an event of `finished` available for another one. */
+  #releaseMarker(marker: bigint): void {
+    this.#session.completed.deleteMarker(marker);
+    if (this.disposed) this.#session.destroyMarker(marker);
+    else this.#idleMarkers.push(marker);
   }
 
   /** Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. */
@@ -191,6 +205,12 @@ export class CudaStream implements Disposable {
     for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
     this.#handle = undefined;
     const { driver } = this.#session;
+    this.#session.completed.delete(this);
+    const completed = this.#completedMarker;
+    if (completed !== undefined) {
+      ignoreLoss(() => driver.eventSynchronize(completed));
+      this.#session.destroyMarker(completed);
+    }
     for (const marker of this.#idleMarkers.splice(0)) this.#session.destroyMarker(marker);
     try {
       ignoreLoss(() => this.#onDispose?.(handle));

@@ -92,7 +92,8 @@ testOnEachDriver("a long-lived mapping keeps events only of destroyed streams wi
   using last = gpu.createStream({ nonBlocking: true });
   using staying = imported.importPointer(exportData, 1024);
   using gate = new Gate(cuda);
-  // Streams keep the events that made other streams wait for them.
+  // Streams keep the events that made other streams wait for them, and those of their latest two waits.
+  await gpu.finished();
   await gpu.finished();
   using counted = countCalls(driver);
   const kept = () => (counted.calls.eventCreateWithFlags ?? 0) - (counted.calls.eventDestroy ?? 0);

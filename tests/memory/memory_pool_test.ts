@@ -1,9 +1,13 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
+import type { CudaEvent } from "../../src/objects/cuda_event.ts";
+import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
+import { Gate } from "../support/gate.ts";
 
 testOnEachDriver("a pool allocates in stream order and counts its allocations", (cuda) => {
   const gpu = cuda.device(0);
@@ -275,4 +279,88 @@ testOnEachDriver("a buffer that is freed during a read is not reported as leaked
     console.warn = warn;
   }
   assertEquals(warnings, []);
+});
+
+const unit = 32 * 2 ** 20;
+
+/** Every way in which a program can find out that work is done without blocking. */
+const waits: Readonly<Record<string, (place: WaitPlace) => Promise<void>>> = {
+  "stream.finished()": ({ stream }) => stream.finished(),
+  "stream.finished() twice": async ({ stream }) => {
+    await stream.finished();
+    await stream.finished();
+  },
+  "concurrent stream.finished()": async ({ stream }) => {
+    await Promise.all([stream.finished(), stream.finished(), stream.finished()]);
+  },
+  "stream.query()": ({ stream }) => untilTrue(() => stream.query()),
+  "event.finished()": ({ event }) => event.finished(),
+  "event.query()": ({ event }) => untilTrue(() => event.query()),
+  "device.finished()": ({ stream }) => stream.device.finished(),
+  "read()": async ({ other }) => void await other.read(Uint8Array),
+};
+
+interface WaitPlace {
+  readonly stream: CudaStream;
+  /** Recorded after the free. */
+  readonly event: CudaEvent;
+  /** Another buffer of the stream. */
+  readonly other: DeviceBuffer;
+}
+
+async function untilTrue(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 1));
+}
+
+for (const [name, wait] of Object.entries(waits)) {
+  testOnEachDriver(`after await ${name}, memory freed before counts as free`, async (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using event = gpu.createEvent();
+    using otherPool = gpu.createPool();
+    using other = otherPool.allocate(64, stream);
+    using pool = gpu.createPool({ releaseThreshold: Infinity, maxSize: 2 * unit });
+    for (let round = 0; round < 2; round++) {
+      const buffer = pool.allocate(2 * unit, stream);
+      buffer.fill(round);
+      buffer.free();
+      stream.record(event);
+      await wait({ stream, event, other });
+      assertEquals(pool.usage(), { reserved: 2 * unit, reservedHigh: 2 * unit, used: 0, usedHigh: 2 * unit });
+      pool.trimTo(0);
+      assertEquals(pool.usage().reserved, 0);
+    }
+    // At its limit, on another stream, without any reuse policy.
+    Object.assign(pool.reuse, {
+      followEventDependencies: false,
+      allowOpportunistic: false,
+      allowInternalDependencies: false,
+    });
+    pool.allocate(2 * unit, stream).free();
+    stream.record(event);
+    await wait({ stream, event, other });
+    using elsewhere = gpu.createStream({ nonBlocking: true });
+    using again = pool.allocate(2 * unit, elsewhere);
+    assertEquals(again.byteLength, 2 * unit);
+  });
+}
+
+testOnEachDriver("without a wait, memory freed behind running work stays reserved, and trimming does not block", async (
+  cuda,
+) => {
+  const gpu = cuda.device(0);
+  using gate = new Gate(cuda);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  await stream.finished();
+  gate.hold(stream);
+  pool.allocate(unit, stream).free();
+  // The earlier wait says nothing of this work.
+  assertEquals(stream.query(), false);
+  pool.trimTo(0);
+  assertEquals(pool.usage().reserved, unit);
+  gate.open();
+  await stream.finished();
+  pool.trimTo(0);
+  assertEquals(pool.usage().reserved, 0);
 });
