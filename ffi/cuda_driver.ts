@@ -567,6 +567,15 @@ export class CudaDriver implements Driver {
     return { address: this.#handleOut[0]!, byteLength: Number(this.#handleOut[1]) };
   }
 
+  funcGetAttribute(kernel: bigint, attribute: number): number {
+    this.#check(this.#driver.cuFuncGetAttribute(this.#out, attribute, kernel), "cuFuncGetAttribute");
+    return this.#intOut[0]!;
+  }
+
+  funcSetAttribute(kernel: bigint, attribute: number, value: number): void {
+    this.#check(this.#driver.cuFuncSetAttribute(kernel, attribute, value), "cuFuncSetAttribute");
+  }
+
   createKernelParameters(byteLength: number): KernelParameters {
     // One buffer holds the parameters and, after them, their size. `extra` has the address of each.
     const sizeOffset = Math.ceil(byteLength / 8) * 8;

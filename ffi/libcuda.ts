@@ -99,6 +99,14 @@ export const libcuda = {
     parameters: ["buffer", /* CUfunction *hfunc */ "u64", /* CUmodule hmod */ "buffer" /* const char *name */],
     result: "i32",
   },
+  cuFuncGetAttribute: {
+    parameters: ["buffer", /* int *pi */ "i32", /* CUfunction_attribute attrib */ "u64" /* CUfunction hfunc */],
+    result: "i32",
+  },
+  cuFuncSetAttribute: {
+    parameters: ["u64", /* CUfunction hfunc */ "i32", /* CUfunction_attribute attrib */ "i32" /* int value */],
+    result: "i32",
+  },
   cuLaunchKernel: {
     parameters: [
       "u64", // CUfunction f

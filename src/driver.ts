@@ -31,6 +31,9 @@ export const memPoolAttribute = {
   usedMemHigh: 8,
 } as const;
 
+/** `CUfunction_attribute`, as far as the library uses it. The values are bytes of shared memory per block. */
+export const functionAttribute = { sharedSizeBytes: 1, maxDynamicSharedSizeBytes: 8 } as const;
+
 /** The flags of `cudaStreamCreateWithPriority`. */
 export const streamFlags = { default: 0, nonBlocking: 1 } as const;
 
@@ -184,6 +187,10 @@ export interface Driver {
   moduleUnload(device: number, module: bigint): void;
   moduleGetFunction(module: bigint, name: string): bigint;
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
+  /** `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
+  funcGetAttribute(kernel: bigint, attribute: number): number;
+  /** `cuFuncSetAttribute`; only `maxDynamicSharedSizeBytes` can be set. */
+  funcSetAttribute(kernel: bigint, attribute: number, value: number): void;
   /** `byteLength` is the size of all parameters together. */
   createKernelParameters(byteLength: number): KernelParameters;
   launchKernel(

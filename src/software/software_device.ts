@@ -7,7 +7,7 @@ export const launchLimits = {
   maxBlockDim: [1024, 1024, 64],
   maxGridDim: [2147483647, 65535, 65535],
   maxSharedMemoryPerBlock: 49152,
-  /** The limit for kernels that declare more than `maxSharedMemoryPerBlock` bytes of shared memory. */
+  /** The limit for kernels that opt in, or that declare more than `maxSharedMemoryPerBlock` bytes of shared memory. */
   maxSharedMemoryPerBlockOptin: 232448,
 } as const;
 
@@ -53,10 +53,14 @@ export function softwareAttribute(number: number, { sharing }: { sharing: boolea
   return entry === undefined ? undefined : attributeValues(sharing)[entry[0] as DeviceAttributeName] ?? 0;
 }
 
-/** Returns the largest shared memory, in bytes, of a block whose kernel declares `declaredBytes` of it statically. */
-export function maxSharedMemoryOf(declaredBytes: number): number {
+/**
+ * Returns the largest dynamic shared memory, in bytes, of a block whose kernel declares `staticBytes` of shared memory
+ * and has not opted in to more.
+ */
+export function defaultDynamicSharedBytes(staticBytes: number): number {
   const { maxSharedMemoryPerBlock, maxSharedMemoryPerBlockOptin } = launchLimits;
-  return declaredBytes <= maxSharedMemoryPerBlock ? maxSharedMemoryPerBlock : maxSharedMemoryPerBlockOptin;
+  return (staticBytes <= maxSharedMemoryPerBlock ? maxSharedMemoryPerBlock : maxSharedMemoryPerBlockOptin) -
+    staticBytes;
 }
 
 /** Returns how many blocks of `blockSize` threads fit on one multiprocessor. */

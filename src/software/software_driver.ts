@@ -32,8 +32,7 @@ import { poolAttribute, setPoolAttribute } from "./memory/pool_attributes.ts";
 import { createPoolId, decodeExportData, encodeExportData } from "./memory/pool_file.ts";
 import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { softwareAttribute } from "./software_device.ts";
-import type { SoftwareKernel } from "./execution/kernel_launch.ts";
-import { launchOf, occupancyOf } from "./execution/launches.ts";
+import { kernelAttribute, launchOf, LoadedKernel, occupancyOf, setKernelAttribute } from "./execution/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/loaded_module.ts";
 import { type PoolBlock, SoftwarePool } from "./memory/software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
@@ -70,12 +69,6 @@ type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
 
 /** Anything that contains device addresses. */
 type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory;
-
-/** A kernel and the device that its module was loaded for. */
-interface LoadedKernel {
-  readonly device: number;
-  readonly kernel: SoftwareKernel;
-}
 
 /** The stream priorities of an H200. The software device treats all priorities alike. */
 const streamPriorities = { least: 0, greatest: -5 } as const;
@@ -748,7 +741,9 @@ export class SoftwareDriver implements Driver {
     if (name === "") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const kernel = kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     let handle = functions.get(name);
-    if (handle === undefined) functions.set(name, handle = this.#register(this.#kernels, { device, kernel }));
+    if (handle === undefined) {
+      functions.set(name, handle = this.#register(this.#kernels, new LoadedKernel(device, kernel)));
+    }
     return handle;
   }
 
@@ -758,6 +753,18 @@ export class SoftwareDriver implements Driver {
     if (name === "" || kernels.has(name)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const { begin, byteLength } = variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     return { address: addressOfOffset(begin), byteLength };
+  }
+
+  funcGetAttribute(kernel: bigint, attribute: number): number {
+    const call = "cuFuncGetAttribute";
+    this.#devices.checkAlive(call);
+    return kernelAttribute(this.#kernel(kernel, call), attribute);
+  }
+
+  funcSetAttribute(kernel: bigint, attribute: number, value: number): void {
+    const call = "cuFuncSetAttribute";
+    this.#devices.checkAlive(call);
+    setKernelAttribute(this.#kernel(kernel, call), attribute, value);
   }
 
   createKernelParameters(byteLength: number): KernelParameters {
@@ -779,24 +786,23 @@ export class SoftwareDriver implements Driver {
   ): void {
     const call = "cuLaunchKernel";
     const target = this.#stream(device, stream, call);
-    const { device: loadedFor, kernel: found } = this.#kernel(kernel, call);
+    const found = this.#kernel(kernel, call);
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
-    if (target.device !== loadedFor) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-    this.#ensureBoundsTable(loadedFor, call);
+    if (target.device !== found.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    this.#ensureBoundsTable(found.device, call);
     const { run, release } = launchOf(found, {
       grid: [gridX, gridY, gridZ],
       block: [blockX, blockY, blockZ],
       sharedMemoryBytes,
       parameters: new Uint8Array(view.buffer),
-    }, { linearMemory: this.#linearMemory, device: loadedFor });
+    }, { linearMemory: this.#linearMemory });
     this.#scheduler.enqueue(target, run, { release });
   }
 
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
     const call = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
     this.#devices.checkAlive(call);
-    const found = this.#kernel(kernel, call);
-    return occupancyOf(found.kernel, { blockSize, sharedMemoryBytes });
+    return occupancyOf(this.#kernel(kernel, call), { blockSize, sharedMemoryBytes });
   }
 
   #newHandle(): bigint {

@@ -4,11 +4,27 @@
  * @module
  */
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
+import { functionAttribute } from "../../driver.ts";
 import { fail } from "../failure.ts";
-import { activeBlocks, launchLimits, maxSharedMemoryOf } from "../software_device.ts";
+import { activeBlocks, defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
 import { launchInSlices, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
 import type { Geometry } from "./gang_versions.ts";
 import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
+
+/** A kernel of a loaded module. */
+export class LoadedKernel {
+  /** The device that the module was loaded for. */
+  readonly device: number;
+  readonly kernel: SoftwareKernel;
+  /** The largest dynamic shared memory that a launch may have, in bytes. */
+  maxDynamicSharedBytes: number;
+
+  constructor(device: number, kernel: SoftwareKernel) {
+    this.device = device;
+    this.kernel = kernel;
+    this.maxDynamicSharedBytes = defaultDynamicSharedBytes(kernel.compiled.sharedBytes);
+  }
+}
 
 /** The configuration of a launch. */
 export interface LaunchConfiguration extends Geometry {
@@ -25,20 +41,20 @@ export interface LaunchWork {
   readonly release?: () => void;
 }
 
-/** A launch as work for a stream of the device. Throws the error of `cuLaunchKernel`. */
+/** A launch as work for a stream of the kernel's device. Throws the error of `cuLaunchKernel`. */
 export function launchOf(
-  kernel: SoftwareKernel,
+  { device, kernel, maxDynamicSharedBytes }: LoadedKernel,
   { grid, block, sharedMemoryBytes, parameters }: LaunchConfiguration,
-  { linearMemory, device }: { linearMemory: LinearMemory; device: number },
+  { linearMemory }: { linearMemory: LinearMemory },
 ): LaunchWork {
   const call = "cuLaunchKernel";
   const { cudaErrorInvalidValue, cudaErrorLaunchOutOfResources } = cudaErrorNumbers;
-  const { maxThreadsPerBlock, requiredThreads, sharedBytes, parameterBytes } = kernel.compiled;
+  const { maxThreadsPerBlock, requiredThreads, parameterBytes } = kernel.compiled;
   const fits = grid.every((blocks, axis) => blocks >= 1 && blocks <= launchLimits.maxGridDim[axis]!) &&
     block.every((threads, axis) => threads >= 1 && threads <= launchLimits.maxBlockDim[axis]!) &&
     block[0] * block[1] * block[2] <= (maxThreadsPerBlock ?? launchLimits.maxThreadsPerBlock) &&
     block.every((threads, axis) => threads === (requiredThreads?.[axis] ?? threads)) &&
-    sharedBytes + sharedMemoryBytes <= maxSharedMemoryOf(sharedBytes);
+    sharedMemoryBytes <= maxDynamicSharedBytes;
   if (!fits) fail(cudaErrorInvalidValue, call);
   if (parameters.byteLength > parameterBytes) fail(cudaErrorLaunchOutOfResources, call);
   // CUDA accepts fewer bytes than the kernel's parameters have, but not none. Missing bytes are 0 here.
@@ -58,11 +74,25 @@ export function launchOf(
 
 /** `cuOccupancyMaxActiveBlocksPerMultiprocessor`. */
 export function occupancyOf(
-  { compiled }: SoftwareKernel,
+  { kernel, maxDynamicSharedBytes }: LoadedKernel,
   { blockSize, sharedMemoryBytes }: { blockSize: number; sharedMemoryBytes: number },
 ): number {
   if (blockSize < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-  const { sharedBytes } = compiled;
-  if (sharedBytes + sharedMemoryBytes > maxSharedMemoryOf(sharedBytes)) return 0;
-  return activeBlocks(blockSize, sharedBytes + sharedMemoryBytes);
+  if (sharedMemoryBytes > maxDynamicSharedBytes) return 0;
+  return activeBlocks(blockSize, kernel.compiled.sharedBytes + sharedMemoryBytes);
+}
+
+/** `cuFuncGetAttribute`. */
+export function kernelAttribute({ kernel, maxDynamicSharedBytes }: LoadedKernel, attribute: number): number {
+  if (attribute === functionAttribute.sharedSizeBytes) return kernel.compiled.sharedBytes;
+  if (attribute === functionAttribute.maxDynamicSharedSizeBytes) return maxDynamicSharedBytes;
+  return fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuFuncGetAttribute");
+}
+
+/** `cuFuncSetAttribute`. */
+export function setKernelAttribute(loaded: LoadedKernel, attribute: number, value: number): void {
+  const maximum = launchLimits.maxSharedMemoryPerBlockOptin - loaded.kernel.compiled.sharedBytes;
+  const isValid = attribute === functionAttribute.maxDynamicSharedSizeBytes && value >= 0 && value <= maximum;
+  if (!isValid) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuFuncSetAttribute");
+  loaded.maxDynamicSharedBytes = value;
 }

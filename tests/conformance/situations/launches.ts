@@ -1,4 +1,5 @@
-import { defaultStream, type Driver, memHandleType } from "../../../src/driver.ts";
+import { defaultStream, type Driver, functionAttribute, memHandleType } from "../../../src/driver.ts";
+import { deviceAttributes } from "../../../src/support/device_attributes.ts";
 import { CudaError } from "../../../src/support/errors.ts";
 import { attemptEach } from "../attempts.ts";
 import { type Launch, launch, loadKernel } from "../kernels.ts";
@@ -8,6 +9,12 @@ import { allocate, createPool, createShareablePool, onDevice } from "../pools.ts
 import type { Fixture, Situation } from "../situation.ts";
 
 const kibibyte = 2 ** 10;
+const { sharedSizeBytes, maxDynamicSharedSizeBytes } = functionAttribute;
+/** The bytes of shared memory that the kernel `share` declares. */
+const declaredBytes = 16;
+/** Why the rows about the attributes of functions have a documented answer. */
+const because = "no GPU was available when the row was added; the answer is that of cuFuncSetAttribute's and " +
+  "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES's documentation";
 /** An address where no device has an allocation. */
 const farAddress = 0x0060_0000_0000n;
 
@@ -24,6 +31,11 @@ function launchInShapes(shapes: Readonly<Record<string, Launch>>, kernelName = "
       ),
     );
   };
+}
+
+/** Returns `maxSharedMemoryPerBlockOptin` of device 0. */
+function maxSharedMemory(driver: Driver): number {
+  return driver.deviceGetAttribute(0, deviceAttributes.maxSharedMemoryPerBlockOptin);
 }
 
 /** Launches a kernel that should fail. Returns the results of the launch and of two synchronizations after it. */
@@ -458,6 +470,153 @@ export const situations: readonly Situation[] = [
     run({ driver }) {
       driver.deviceSynchronize(0);
       return driver.occupancyMaxActiveBlocksPerMultiprocessor(0n, 32, 0);
+    },
+  },
+  {
+    name: "the static shared memory of kernels, and their largest dynamic shared memory by default",
+    documented: {
+      answer: {
+        "nothing: static": 0,
+        "nothing: dynamic": 48 * kibibyte,
+        "share: static": declaredBytes,
+        "share: dynamic": 48 * kibibyte - declaredBytes,
+      },
+      because,
+    },
+    run({ driver }) {
+      const valueOf = (name: string, attribute: number) => () =>
+        driver.funcGetAttribute(loadKernel(driver, 0, name).handle, attribute);
+      return attemptEach({
+        "nothing: static": valueOf("nothing", sharedSizeBytes),
+        "nothing: dynamic": valueOf("nothing", maxDynamicSharedSizeBytes),
+        "share: static": valueOf("share", sharedSizeBytes),
+        "share: dynamic": valueOf("share", maxDynamicSharedSizeBytes),
+      });
+    },
+  },
+  {
+    name: "the largest dynamic shared memory of a kernel set to what the device allows, and to more",
+    documented: {
+      answer: { all: "done", "a byte more": "cudaErrorInvalidValue", "is as set first": true },
+      because,
+    },
+    run({ driver }) {
+      const { handle } = loadKernel(driver, 0, "nothing");
+      const maximum = maxSharedMemory(driver);
+      const set = (bytes: number) => () => driver.funcSetAttribute(handle, maxDynamicSharedSizeBytes, bytes);
+      return attemptEach({
+        all: set(maximum),
+        "a byte more": set(maximum + 1),
+        "is as set first": () => driver.funcGetAttribute(handle, maxDynamicSharedSizeBytes) === maximum,
+      });
+    },
+  },
+  {
+    name: "the largest dynamic shared memory of a kernel that declares some set to what the device allows, and to more",
+    documented: { answer: { "all together": "done", "a byte more": "cudaErrorInvalidValue" }, because },
+    run({ driver }) {
+      const { handle } = loadKernel(driver, 0, "share");
+      const maximum = maxSharedMemory(driver) - declaredBytes;
+      const set = (bytes: number) => () => driver.funcSetAttribute(handle, maxDynamicSharedSizeBytes, bytes);
+      return attemptEach({ "all together": set(maximum), "a byte more": set(maximum + 1) });
+    },
+  },
+  {
+    name: "the largest dynamic shared memory of a kernel set to less than none",
+    documented: { answer: { error: "cudaErrorInvalidValue" }, because },
+    run: ({ driver }) =>
+      driver.funcSetAttribute(loadKernel(driver, 0, "nothing").handle, maxDynamicSharedSizeBytes, -1),
+  },
+  {
+    name: "the static shared memory of a kernel set",
+    documented: { answer: { error: "cudaErrorInvalidValue" }, because },
+    run: ({ driver }) => driver.funcSetAttribute(loadKernel(driver, 0, "nothing").handle, sharedSizeBytes, 0),
+  },
+  {
+    name: "attributes of the null kernel",
+    documented: {
+      answer: { get: "cudaErrorInvalidResourceHandle", set: "cudaErrorInvalidResourceHandle" },
+      because,
+    },
+    run({ driver }) {
+      driver.deviceSynchronize(0);
+      return attemptEach({
+        get: () => driver.funcGetAttribute(0n, maxDynamicSharedSizeBytes),
+        set: () => driver.funcSetAttribute(0n, maxDynamicSharedSizeBytes, 1024),
+      });
+    },
+  },
+  {
+    name: "launches with as much dynamic shared memory as was set, and a byte more",
+    documented: {
+      answer: {
+        "64 KiB set": "done",
+        "64 KiB": "done",
+        "64 KiB and a byte": "cudaErrorInvalidValue",
+        "all set": "done",
+        all: "done",
+        "all and a byte": "cudaErrorInvalidValue",
+        "1 KiB set": "done",
+        "1 KiB": "done",
+        "1 KiB and a byte": "cudaErrorInvalidValue",
+        synchronize: "done",
+      },
+      because,
+    },
+    run({ driver }) {
+      const kernel = loadKernel(driver, 0, "nothing");
+      const maximum = maxSharedMemory(driver);
+      const set = (bytes: number) => () => driver.funcSetAttribute(kernel.handle, maxDynamicSharedSizeBytes, bytes);
+      const start = (sharedMemoryBytes: number) => () => launch(driver, kernel, { sharedMemoryBytes });
+      return attemptEach({
+        "64 KiB set": set(64 * kibibyte),
+        "64 KiB": start(64 * kibibyte),
+        "64 KiB and a byte": start(64 * kibibyte + 1),
+        "all set": set(maximum),
+        all: start(maximum),
+        "all and a byte": start(maximum + 1),
+        "1 KiB set": set(kibibyte),
+        "1 KiB": start(kibibyte),
+        "1 KiB and a byte": start(kibibyte + 1),
+        synchronize: () => driver.deviceSynchronize(0),
+      });
+    },
+  },
+  {
+    name: "launches with all shared memory of the device, the kernel's own and dynamic, and a byte more",
+    documented: {
+      answer: { set: "done", "all together": "done", "a byte more": "cudaErrorInvalidValue", synchronize: "done" },
+      because,
+    },
+    run({ driver }) {
+      const kernel = loadKernel(driver, 0, "share");
+      const maximum = maxSharedMemory(driver) - declaredBytes;
+      const parameters = [driver.malloc(0, 4), 0];
+      return attemptEach({
+        set: () => driver.funcSetAttribute(kernel.handle, maxDynamicSharedSizeBytes, maximum),
+        "all together": () => launch(driver, kernel, { parameters, sharedMemoryBytes: maximum }),
+        "a byte more": () => launch(driver, kernel, { parameters, sharedMemoryBytes: maximum + 1 }),
+        synchronize: () => driver.deviceSynchronize(0),
+      });
+    },
+  },
+  {
+    name: "blocks that fit on a multiprocessor, by shared memory of a block, after more was allowed",
+    documented: {
+      answer: { before: false, set: "done", "48 KiB and a byte": true, all: true, "all and a byte": false },
+      because,
+    },
+    run({ driver }) {
+      const { handle } = loadKernel(driver, 0, "nothing");
+      const maximum = maxSharedMemory(driver);
+      const fits = (bytes: number) => () => driver.occupancyMaxActiveBlocksPerMultiprocessor(handle, 32, bytes) >= 1;
+      return attemptEach({
+        before: fits(48 * kibibyte + 1),
+        set: () => driver.funcSetAttribute(handle, maxDynamicSharedSizeBytes, maximum),
+        "48 KiB and a byte": fits(48 * kibibyte + 1),
+        all: fits(maximum),
+        "all and a byte": fits(maximum + 1),
+      });
     },
   },
 ];

@@ -80,6 +80,7 @@ static int put_since(int first, int *out, int value) {
 
 int cuDeviceGetAttribute(int *out, int attribute, int device) {
   switch (attribute) {
+    case 97: return put(out, 232448);
     case 75: return put(out, 8);
     case 76: return put(out, 0);
     case 115: return put_since(11020, out, 1);
@@ -134,6 +135,10 @@ int cuMemPoolTrimTo(void *pool, size_t kept) { return success; }
 int cuMemPoolSetAccess(void *pool, const void *descriptions, size_t count) { return success; }
 int cuPointerGetAttribute(void *out, int attribute, uint64_t address) { return put(out, 2); }
 int cuModuleGetGlobal_v2(void *address, size_t *size, void *module, const char *name) { return put_handle(address); }
+int cuFuncGetAttribute(int *out, int attribute, void *function) { return put(out, attribute == 8 ? 49152 : 0); }
+int cuFuncSetAttribute(void *function, int attribute, int value) {
+  return attribute == 8 && value <= 232448 ? success : invalid_value;
+}
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, void *function, int size, size_t memory) { return put(out, 1); }
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t count, void *stream) { return success; }
 int cuMemcpyPeerAsync(uint64_t to, void *a, uint64_t from, void *b, size_t count, void *stream) { return success; }
