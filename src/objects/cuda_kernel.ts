@@ -1,7 +1,7 @@
 import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { checkStream, type CudaStream } from "./cuda_stream.ts";
-import type { KernelParameters } from "../driver.ts";
+import { functionAttribute, type KernelParameters } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
@@ -25,7 +25,11 @@ export interface LaunchOptions {
   block: Dim3;
   /** The stream to launch on. Defaults to the device's default stream. */
   stream?: CudaStream;
-  /** Bytes of dynamic shared memory per block. Defaults to 0. */
+  /**
+   * Bytes of dynamic shared memory per block. Together with the static shared memory that the kernel declares, at most
+   * the device's `attribute("maxSharedMemoryPerBlockOptin")`. CUDA's opt-in to more than 48 KiB is not needed: the
+   * kernel opts in by itself. Defaults to 0.
+   */
   sharedMemoryBytes?: number;
 }
 
@@ -40,6 +44,8 @@ export class CudaKernel {
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
   readonly #parameters: KernelParameters;
+  /** The largest dynamic shared memory that a block may have, in bytes, as far as it was needed yet. */
+  #sharedMemoryLimit = 0;
 
   static {
     printAs(this, "CudaKernel", (kernel) => {
@@ -85,10 +91,10 @@ export class CudaKernel {
    * @param options How many blocks of how many threads to run, and on which stream.
    * @param args One argument for each parameter, in order.
    * @throws {TypeError} If the number of arguments is wrong, or an argument does not fit its parameter's type
-   * @throws {RangeError} If a number is out of its parameter's range, or an extent is not valid
+   * @throws {RangeError} If a number is out of its parameter's range, an extent is not valid, or a block needs more
+   * shared memory than the device supports
    * @throws {ReferenceError} If the module or the stream was disposed, or a buffer was freed
-   * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks, threads or bytes of shared memory than
-   * the device supports
+   * @throws {CudaError} `cudaErrorInvalidValue` if the launch has more blocks or threads than the device supports
    */
   launch(options: LaunchOptions, ...args: readonly KernelArgument[]): void {
     if (!options) {
@@ -114,8 +120,8 @@ export class CudaKernel {
     const blockY = extentOf(block, 1);
     const blockZ = extentOf(block, 2);
     if (gridX * gridY * gridZ * blockX * blockY * blockZ === 0) refuseShape(name, options);
-    if (sharedMemoryBytes !== 0) checkSharedMemory(sharedMemoryBytes);
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${name}: its module was disposed`);
+    if (sharedMemoryBytes !== 0) this.#prepareSharedMemory(sharedMemoryBytes);
     const { view } = this.#parameters;
     for (let index = 0; index < writers.length; index++) {
       const refusal = writers[index]!(view, args[index]!);
@@ -146,8 +152,8 @@ export class CudaKernel {
   }
 
   /**
-   * Returns how many blocks can be active on one multiprocessor at a time. Multiplied by the number of multiprocessors,
-   * this is the size of a grid that fills the device.
+   * Returns how many blocks can be active on one multiprocessor at a time: 0 if the device does not support such a
+   * block. Multiplied by the number of multiprocessors, this is the size of a grid that fills the device.
    *
    * @param blockSize Number of threads per block.
    * @param sharedMemoryBytes Bytes of dynamic shared memory per block.
@@ -165,10 +171,52 @@ export class CudaKernel {
     }
     const { driver } = this.#session;
     try {
+      if (sharedMemoryBytes > this.#sharedMemoryLimit) this.#canHaveSharedMemory(sharedMemoryBytes);
       return driver.occupancyMaxActiveBlocksPerMultiprocessor(this.#handle, blockSize, sharedMemoryBytes);
     } catch (error) {
       throw cannot(`compute how many blocks of ${blockSize} threads of ${this.name} fit`, error);
     }
+  }
+
+  /** Throws unless the blocks of a launch can have this much dynamic shared memory. */
+  #prepareSharedMemory(byteLength: number): void {
+    checkSharedMemory(byteLength);
+    if (byteLength <= this.#sharedMemoryLimit) return;
+    try {
+      if (!this.#canHaveSharedMemory(byteLength)) this.#refuseSharedMemory(byteLength);
+    } catch (error) {
+      throw cannot(`launch ${this.name} with ${byteLength} bytes of shared memory for each block`, error);
+    }
+  }
+
+  /**
+   * Whether a block can have this much dynamic shared memory. If the device supports it but CUDA's default for the
+   * kernel is less, the kernel opts in to as much as the device supports.
+   */
+  #canHaveSharedMemory(byteLength: number): boolean {
+    const { driver } = this.#session;
+    const { maxDynamicSharedSizeBytes } = functionAttribute;
+    this.#sharedMemoryLimit = driver.funcGetAttribute(this.#handle, maxDynamicSharedSizeBytes);
+    if (byteLength <= this.#sharedMemoryLimit) return true;
+    const supported = this.#device.attribute("maxSharedMemoryPerBlockOptin") - this.#staticSharedMemory();
+    if (byteLength > supported) return false;
+    driver.funcSetAttribute(this.#handle, maxDynamicSharedSizeBytes, supported);
+    this.#sharedMemoryLimit = supported;
+    return true;
+  }
+
+  #staticSharedMemory(): number {
+    return this.#session.driver.funcGetAttribute(this.#handle, functionAttribute.sharedSizeBytes);
+  }
+
+  #refuseSharedMemory(byteLength: number): never {
+    const staticBytes = this.#staticSharedMemory();
+    const beside = staticBytes === 0 ? "" : ` beside the ${staticBytes} bytes that the kernel declares`;
+    const maximum = this.#device.attribute("maxSharedMemoryPerBlockOptin");
+    throw new RangeError(
+      `Cannot launch ${this.name} with ${byteLength} bytes of shared memory for each block${beside}: ` +
+        `the device's attribute("maxSharedMemoryPerBlockOptin") is ${maximum}`,
+    );
   }
 
   /** Advice for a launch that the driver refused: the limit of the device that it exceeds. */

@@ -63,7 +63,7 @@ export function formatShape(dimensions: Dim3): string {
 /** Describes the limit of the device that a launch exceeds; undefined if it exceeds none. */
 export function exceededLimit(
   device: CudaDevice,
-  { grid, block, sharedMemoryBytes = 0 }: LaunchOptions,
+  { grid, block }: LaunchOptions,
 ): string | undefined {
   const [blocks, threads] = [extentsOf(grid), extentsOf(block)];
   const sizes: [DeviceAttributeName, number][] = [
@@ -74,7 +74,6 @@ export function exceededLimit(
     ["maxGridDimX", blocks[0]],
     ["maxGridDimY", blocks[1]],
     ["maxGridDimZ", blocks[2]],
-    ["maxSharedMemoryPerBlock", sharedMemoryBytes],
   ];
   const exceeded = sizes.find(([name, size]) => size > device.attribute(name));
   return exceeded && `the device's attribute("${exceeded[0]}") is ${device.attribute(exceeded[0])}`;

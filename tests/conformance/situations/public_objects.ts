@@ -9,6 +9,7 @@ import type { CudaDevice } from "../../../src/objects/cuda_device.ts";
 import type { CudaKernel, LaunchOptions } from "../../../src/objects/cuda_kernel.ts";
 import type { KernelArgument } from "../../../src/objects/kernel_arguments.ts";
 import { Session } from "../../../src/session.ts";
+import { deviceAttributes } from "../../../src/support/device_attributes.ts";
 import { attemptEach, attemptEachAsync, type Attempts } from "../attempts.ts";
 import type { Fixture, Situation } from "../situation.ts";
 
@@ -235,6 +236,21 @@ export const situations: readonly Situation[] = [
         "half a byte of shared memory": { ...oneWarp, sharedMemoryBytes: 0.5 },
         "1024 threads": { grid: 1, block: 1024 },
       }),
+  },
+  {
+    name: "launches with more than 48 KiB of shared memory, through the objects",
+    documented: {
+      answer: { "48 KiB and a byte": "done", all: "done", "a byte more": "RangeError" },
+      because: "no GPU was available when the row was added; the objects opt in, as cuFuncSetAttribute documents",
+    },
+    run(fixture) {
+      const maximum = fixture.driver.deviceGetAttribute(0, deviceAttributes.maxSharedMemoryPerBlockOptin);
+      return launchInShapes(fixture, {
+        "48 KiB and a byte": { ...oneWarp, sharedMemoryBytes: 48 * 2 ** 10 + 1 },
+        all: { ...oneWarp, sharedMemoryBytes: maximum },
+        "a byte more": { ...oneWarp, sharedMemoryBytes: maximum + 1 },
+      });
+    },
   },
   {
     name: "a kernel launched on a stream of another device, through the objects",

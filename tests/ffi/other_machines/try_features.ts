@@ -97,6 +97,11 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
       module.kernel("saxpy").launch({ grid: 1, block: 32, stream }, 256, 2, buffer, buffer);
       stream.synchronize();
     },
+    "more shared memory"() {
+      using module = gpu.loadModule(ptx);
+      module.kernel("saxpy").launch({ grid: 1, block: 32, sharedMemoryBytes: 100_000 }, 0, 2, 0n, 0n);
+      gpu.synchronize();
+    },
     "interprocess event"() {
       using event = gpu.createEvent({ interprocess: true });
       event.exportHandle();
