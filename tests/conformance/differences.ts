@@ -12,23 +12,6 @@ export interface Difference {
 
 /** Every row for which a driver must give another answer, and why. */
 export const differences: readonly Difference[] = [
-  ...["software", "cuda", "cuda without libcudart"].map((driver) => ({
-    situation: "launches with more blocks, threads and shared memory than there can be, through the objects",
-    driver,
-    outcome: {
-      answer: {
-        "65536 blocks in y": "cudaErrorInvalidValue",
-        "1025 threads": "cudaErrorInvalidValue",
-        "33 x 32 threads": "cudaErrorInvalidValue",
-        "65 threads in z": "cudaErrorInvalidValue",
-        "1 MiB": "RangeError",
-        "less than no shared memory": "RangeError",
-        "half a byte of shared memory": "RangeError",
-        "1024 threads": "done",
-      },
-    },
-    because: "since the row was recorded, the objects refuse too much shared memory before the driver is called",
-  })),
   {
     situation: "after a kernel failed: calls about memory",
     driver: "cuda without libcudart",

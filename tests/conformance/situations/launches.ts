@@ -12,9 +12,6 @@ const kibibyte = 2 ** 10;
 const { sharedSizeBytes, maxDynamicSharedSizeBytes } = functionAttribute;
 /** The bytes of shared memory that the kernel `share` declares. */
 const declaredBytes = 16;
-/** Why the rows about the attributes of functions have a documented answer. */
-const because = "no GPU was available when the row was added; the answer is that of cuFuncSetAttribute's and " +
-  "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES's documentation";
 /** An address where no device has an allocation. */
 const farAddress = 0x0060_0000_0000n;
 
@@ -474,15 +471,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the static shared memory of kernels, and their largest dynamic shared memory by default",
-    documented: {
-      answer: {
-        "nothing: static": 0,
-        "nothing: dynamic": 48 * kibibyte,
-        "share: static": declaredBytes,
-        "share: dynamic": 48 * kibibyte - declaredBytes,
-      },
-      because,
-    },
     run({ driver }) {
       const valueOf = (name: string, attribute: number) => () =>
         driver.funcGetAttribute(loadKernel(driver, 0, name).handle, attribute);
@@ -496,10 +484,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the largest dynamic shared memory of a kernel set to what the device allows, and to more",
-    documented: {
-      answer: { all: "done", "a byte more": "cudaErrorInvalidValue", "is as set first": true },
-      because,
-    },
     run({ driver }) {
       const { handle } = loadKernel(driver, 0, "nothing");
       const maximum = maxSharedMemory(driver);
@@ -513,7 +497,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the largest dynamic shared memory of a kernel that declares some set to what the device allows, and to more",
-    documented: { answer: { "all together": "done", "a byte more": "cudaErrorInvalidValue" }, because },
     run({ driver }) {
       const { handle } = loadKernel(driver, 0, "share");
       const maximum = maxSharedMemory(driver) - declaredBytes;
@@ -523,21 +506,15 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "the largest dynamic shared memory of a kernel set to less than none",
-    documented: { answer: { error: "cudaErrorInvalidValue" }, because },
     run: ({ driver }) =>
       driver.funcSetAttribute(loadKernel(driver, 0, "nothing").handle, maxDynamicSharedSizeBytes, -1),
   },
   {
     name: "the static shared memory of a kernel set",
-    documented: { answer: { error: "cudaErrorInvalidValue" }, because },
     run: ({ driver }) => driver.funcSetAttribute(loadKernel(driver, 0, "nothing").handle, sharedSizeBytes, 0),
   },
   {
     name: "attributes of the null kernel",
-    documented: {
-      answer: { get: "cudaErrorInvalidResourceHandle", set: "cudaErrorInvalidResourceHandle" },
-      because,
-    },
     run({ driver }) {
       driver.deviceSynchronize(0);
       return attemptEach({
@@ -548,21 +525,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with as much dynamic shared memory as was set, and a byte more",
-    documented: {
-      answer: {
-        "64 KiB set": "done",
-        "64 KiB": "done",
-        "64 KiB and a byte": "cudaErrorInvalidValue",
-        "all set": "done",
-        all: "done",
-        "all and a byte": "cudaErrorInvalidValue",
-        "1 KiB set": "done",
-        "1 KiB": "done",
-        "1 KiB and a byte": "cudaErrorInvalidValue",
-        synchronize: "done",
-      },
-      because,
-    },
     run({ driver }) {
       const kernel = loadKernel(driver, 0, "nothing");
       const maximum = maxSharedMemory(driver);
@@ -584,10 +546,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with all shared memory of the device, the kernel's own and dynamic, and a byte more",
-    documented: {
-      answer: { set: "done", "all together": "done", "a byte more": "cudaErrorInvalidValue", synchronize: "done" },
-      because,
-    },
     run({ driver }) {
       const kernel = loadKernel(driver, 0, "share");
       const maximum = maxSharedMemory(driver) - declaredBytes;
@@ -602,10 +560,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "blocks that fit on a multiprocessor, by shared memory of a block, after more was allowed",
-    documented: {
-      answer: { before: false, set: "done", "48 KiB and a byte": true, all: true, "all and a byte": false },
-      because,
-    },
     run({ driver }) {
       const { handle } = loadKernel(driver, 0, "nothing");
       const maximum = maxSharedMemory(driver);

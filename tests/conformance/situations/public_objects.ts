@@ -239,10 +239,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "launches with more than 48 KiB of shared memory, through the objects",
-    documented: {
-      answer: { "48 KiB and a byte": "done", all: "done", "a byte more": "RangeError" },
-      because: "no GPU was available when the row was added; the objects opt in, as cuFuncSetAttribute documents",
-    },
     run(fixture) {
       const maximum = fixture.driver.deviceGetAttribute(0, deviceAttributes.maxSharedMemoryPerBlockOptin);
       return launchInShapes(fixture, {
