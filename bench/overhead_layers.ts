@@ -18,6 +18,7 @@ import process from "node:process";
 import { CudaDriver } from "../ffi/cuda_driver.ts";
 import { loadCudaLibraries } from "../ffi/cuda_libraries.ts";
 import { addressOf } from "../ffi/host.ts";
+import type { CachingAllocator } from "../src/memory/caching/caching_allocator.ts";
 import { Cuda } from "../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../src/memory/device_buffer.ts";
 import { Session } from "../src/session.ts";
@@ -39,6 +40,8 @@ type Operation = Readonly<Record<Layer, Loop>>;
 const warmUpRounds = 5;
 const byteLength = 2 ** 20;
 const smallByteLength = 2 ** 16;
+/** Random sizes that an allocator gets are below this. */
+const randomByteLength = 2 ** 25;
 
 const parametersOf = (name: string, types: readonly string[]): string =>
   types.map((type, index) => `.param .${type} ${name}_${index}`).join(", ");
@@ -67,6 +70,8 @@ using buffer = pool.allocate(byteLength, stream);
 using four = pool.allocate(4, stream);
 const smallBuffers = Array.from({ length: 1000 }, () => pool.allocate(smallByteLength, stream));
 using hostBuffer = cuda.allocateHost(4);
+using oneSizeAllocator = pool.createCachingAllocator();
+using randomSizesAllocator = pool.createCachingAllocator();
 
 if (job === "pairs") allocateAndFree().objects(operations);
 else measureAll();
@@ -105,6 +110,8 @@ function measureAll(): void {
 
   const cases: Record<string, Operation> = {
     "allocate and free": allocateAndFree(),
+    "allocator, one size": allocateCached(oneSizeAllocator, [byteLength]),
+    "allocator, 64 random sizes": allocateCached(randomSizesAllocator, randomSizes(64)),
     "record an event": recordEvent(),
     "wait for an event": waitForEvent(),
     "query an event": queryEvent(),
@@ -263,6 +270,41 @@ function allocateAndFree(): Operation {
     objects(count) {
       for (let done = 0; done < count; done++) pool.allocate(byteLength, stream).free();
     },
+  };
+}
+
+/**
+ * Allocates from an allocator and frees at once, in a random order of the sizes. The other layers allocate from the
+ * pool, for comparison.
+ */
+function allocateCached(allocator: CachingAllocator, sizes: readonly number[]): Operation {
+  const random = xorshift();
+  const order = Array.from({ length: 2 ** 16 }, () => sizes[random() % sizes.length]!);
+  let next = 0;
+  return {
+    ...allocateAndFree(),
+    objects(count) {
+      for (let done = 0; done < count; done++) {
+        allocator.allocate(order[next]!, stream).free();
+        next = (next + 1) % order.length;
+      }
+    },
+  };
+}
+
+function randomSizes(count: number): number[] {
+  const random = xorshift();
+  return Array.from({ length: count }, () => 1 + random() % (randomByteLength - 1));
+}
+
+/** Returns a generator of the same pseudorandom 32-bit integers in each run. */
+function xorshift(): () => number {
+  let state = 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state >>> 0;
   };
 }
 

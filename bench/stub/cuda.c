@@ -65,6 +65,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
 int cuCtxSetCurrent(void *context) { return 0; }
 int cuStreamCreateWithPriority(void *stream, unsigned flags, int priority) { return create_handle(stream); }
 int cuStreamDestroy_v2(void *stream) { return 0; }
+int cuStreamQuery(void *stream) { return 0; }
 int cuStreamSynchronize(void *stream) { return 0; }
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
 int cuEventCreate(void *event, unsigned flags) { return create_handle(event); }
