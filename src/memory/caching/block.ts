@@ -5,12 +5,15 @@ import type { FreeList } from "./free_list.ts";
 
 /** An allocation of the pool, from which buffers are cut. */
 export interface Slab {
+  readonly owner: BlockOwner;
   readonly buffer: DeviceBuffer;
+  readonly address: bigint;
+  readonly isHostMemory: boolean;
   /** The block at its start. */
   readonly first: Block;
 }
 
-/** The allocator that hands out a block. */
+/** The allocator that hands out the blocks of a slab. */
 export interface BlockOwner {
   /**
    * Called when the buffer that uses the block is freed: work that is enqueued on `stream` from now on may use the
@@ -26,10 +29,8 @@ export interface BlockOwner {
  */
 export class Block implements AllocationOwner {
   readonly slab: Slab;
-  readonly address: bigint;
   /** Offset in the slab, in bytes. */
   readonly byteOffset: number;
-  readonly isHostMemory: boolean;
   byteLength: number;
   /** The adjacent blocks in the slab. */
   before: Block | undefined = undefined;
@@ -42,23 +43,46 @@ export class Block implements AllocationOwner {
   isUnmerged = false;
   /** The epoch of its free list when the block was freed. */
   epoch = 0;
+  /** Its class in `SizeClasses`. Valid only while the block is there. */
+  sizeClass = 0;
   /** Links of the list of free blocks that the block is in. */
   next: Block | undefined = undefined;
   previous: Block | undefined = undefined;
-  readonly #owner: BlockOwner;
+  #address: bigint | undefined = undefined;
 
-  constructor(owner: BlockOwner, parts: { slab: DeviceBuffer | Slab; byteOffset: number; byteLength: number }) {
-    const { slab, byteOffset, byteLength } = parts;
-    this.#owner = owner;
-    this.slab = "first" in slab ? slab : { buffer: slab, first: this };
-    this.address = this.slab.buffer.address + BigInt(byteOffset);
+  /** @param slab The slab, or what a new one is made of. */
+  private constructor(
+    slab: Slab | { owner: BlockOwner; buffer: DeviceBuffer },
+    byteOffset: number,
+    byteLength: number,
+  ) {
     this.byteOffset = byteOffset;
     this.byteLength = byteLength;
-    this.isHostMemory = this.slab.buffer.pool?.device === undefined;
+    this.slab = "first" in slab ? slab : {
+      owner: slab.owner,
+      buffer: slab.buffer,
+      address: slab.buffer.address,
+      isHostMemory: slab.buffer.pool?.device === undefined,
+      first: this,
+    };
+  }
+
+  /** Returns the only block of a new slab. */
+  static ofSlab(owner: BlockOwner, buffer: DeviceBuffer): Block {
+    return new Block({ owner, buffer }, 0, buffer.byteLength);
+  }
+
+  /** Computed on first use: many blocks are merged before a buffer uses them. */
+  get address(): bigint {
+    return this.#address ??= this.slab.address + BigInt(this.byteOffset);
+  }
+
+  get isHostMemory(): boolean {
+    return this.slab.isHostMemory;
   }
 
   release(_address: bigint, _byteLength: number, stream: CudaStream): void {
-    this.#owner.release(this, stream);
+    this.slab.owner.release(this, stream);
   }
 
   get part(): SlabPart {
@@ -66,17 +90,13 @@ export class Block implements AllocationOwner {
   }
 
   awaitRelease(): void {
-    this.#owner.awaitRelease(this);
+    this.slab.owner.awaitRelease(this);
   }
 
   /** Splits the block after `byteLength` bytes and returns the second part. */
   split(byteLength: number): Block {
     const { slab, after } = this;
-    const rest = new Block(this.#owner, {
-      slab,
-      byteOffset: this.byteOffset + byteLength,
-      byteLength: this.byteLength - byteLength,
-    });
+    const rest = new Block(slab, this.byteOffset + byteLength, this.byteLength - byteLength);
     this.byteLength = byteLength;
     rest.before = this;
     rest.after = after;

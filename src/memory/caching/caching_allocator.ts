@@ -1,6 +1,6 @@
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
-import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
+import { blockAlignment, blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
@@ -344,7 +344,7 @@ export class CachingAllocator implements Disposable {
     if (!Number.isSafeInteger(byteLength) || byteLength < 1) checkByteLength(byteLength, "an allocation's size", 1);
     if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
     const list = stream === this.#lastStream ? this.#lastList! : this.#listOf(stream);
-    const size = roundUp(byteLength, blockAlignment);
+    const size = blockByteLengthFor(byteLength);
     const block = list.takeUnmerged(size) ?? this.#search(size, list);
     block.usedBy = list;
     list.used += size;
@@ -539,7 +539,7 @@ export class CachingAllocator implements Disposable {
     for (const size of new Set(sizes)) {
       try {
         const slab = this.#source.allocateSlab(size, list.stream!);
-        const block = new Block(this.#blockOwner, { slab, byteOffset: 0, byteLength: size });
+        const block = Block.ofSlab(this.#blockOwner, slab);
         this.#slabs.add(block.slab);
         this.#reserved += size;
         this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
@@ -634,6 +634,5 @@ function isOutOfMemory(error: unknown): error is CudaError {
 }
 
 function roundUp(byteLength: number, alignment: number): number {
-  const rest = byteLength % alignment;
-  return rest === 0 ? byteLength : byteLength + alignment - rest;
+  return Math.ceil(byteLength / alignment) * alignment;
 }

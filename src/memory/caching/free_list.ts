@@ -2,10 +2,8 @@ import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
 import type { Block } from "./block.ts";
-import { blockAlignment, SizeClasses } from "./size_classes.ts";
-
-/** Unmerged blocks of up to this many bytes are found by indexing an array. */
-const smallByteLength = 256 * 1024;
+import { SizeClasses } from "./size_classes.ts";
+import { UnmergedBlocks } from "./unmerged_blocks.ts";
 
 /**
  * The free blocks of one stream, which may use them at once. Without a stream, the work that used the blocks is known
@@ -24,13 +22,8 @@ export class FreeList {
   /** How often the stream has taken memory that others have freed. */
   takenFromOthers = 0;
   readonly #session: Session;
-  /** Unmerged blocks by size, in units of `blockAlignment`: linked lists that start with the block freed last. */
-  readonly #small: (Block | undefined)[] = new Array<Block | undefined>(smallByteLength / blockAlignment + 1)
-    .fill(undefined);
-  /** Unmerged blocks by size, in bytes. Empty lists stay until all blocks are merged. */
-  readonly #large = new Map<number, { last: Block | undefined }>();
+  readonly #unmerged = new UnmergedBlocks();
   readonly #merged = new SizeClasses();
-  #hasUnmerged = false;
   /** How often the marker was recorded. Frees between two records belong to one epoch. */
   #epoch = 0;
   /** An event that is recorded after frees. */
@@ -48,42 +41,18 @@ export class FreeList {
 
   /** Adds a block that a buffer has released. */
   add(block: Block): void {
-    const { byteLength } = block;
     block.freeList = this;
     block.isUnmerged = true;
     block.epoch = this.#epoch;
-    this.#hasUnmerged = true;
-    if (byteLength <= smallByteLength) {
-      const units = byteLength / blockAlignment;
-      block.next = this.#small[units];
-      this.#small[units] = block;
-    } else {
-      const list = this.#large.get(byteLength);
-      if (list === undefined) this.#large.set(byteLength, { last: block });
-      else {
-        block.next = list.last;
-        list.last = block;
-      }
-    }
+    this.#unmerged.add(block);
   }
 
   /** Takes a block of exactly `byteLength` bytes that was freed here and was not merged. */
   takeUnmerged(byteLength: number): Block | undefined {
-    let block: Block | undefined;
-    if (byteLength <= smallByteLength) {
-      const units = byteLength / blockAlignment;
-      block = this.#small[units];
-      if (block === undefined) return undefined;
-      this.#small[units] = block.next;
-    } else {
-      const list = this.#large.get(byteLength);
-      block = list?.last;
-      if (block === undefined) return undefined;
-      list!.last = block.next;
-    }
+    const block = this.#unmerged.take(byteLength);
+    if (block === undefined) return undefined;
     block.freeList = undefined;
     block.isUnmerged = false;
-    block.next = undefined;
     return block;
   }
 
@@ -121,16 +90,9 @@ export class FreeList {
 
   /** Merges adjacent free blocks. */
   mergeAll(): void {
-    if (!this.#hasUnmerged) return;
-    this.#hasUnmerged = false;
-    for (let units = 1; units < this.#small.length; units++) {
-      const last = this.#small[units];
-      if (last === undefined) continue;
-      this.#small[units] = undefined;
-      for (const block of chainOf(last)) this.#insert(block, block.epoch);
+    for (let block = this.#unmerged.takeAny(); block !== undefined; block = this.#unmerged.takeAny()) {
+      this.#insert(block, block.epoch);
     }
-    for (const { last } of this.#large.values()) for (const block of chainOf(last)) this.#insert(block, block.epoch);
-    this.#large.clear();
   }
 
   /** Moves all blocks to another list. None of them may be unmerged. */
@@ -193,14 +155,19 @@ export class FreeList {
 
   #bestFit(byteLength: number): Block | undefined {
     const block = this.#merged.bestFit(byteLength);
-    if (block !== undefined || !this.#hasUnmerged) return block;
+    if (block !== undefined || this.#unmerged.isUnused) return block;
     this.mergeAll();
     return this.#merged.bestFit(byteLength);
   }
 
   #cut(block: Block, byteLength: number): void {
     this.remove(block);
-    if (block.byteLength > byteLength) this.#insert(block.split(byteLength), block.epoch);
+    if (block.byteLength === byteLength) return;
+    const rest = block.split(byteLength);
+    rest.freeList = this;
+    rest.epoch = block.epoch;
+    // The next block is not a merged one of this list: it would have been merged with the whole block.
+    this.#merged.add(rest);
   }
 
   #makeStreamWait(stream: CudaStream, epoch: number): void {
@@ -237,13 +204,5 @@ export class FreeList {
 
   #isMerged(block: Block | undefined): boolean {
     return block !== undefined && block.freeList === this && !block.isUnmerged;
-  }
-}
-
-function* chainOf(last: Block | undefined): Generator<Block> {
-  let next: Block | undefined;
-  for (let block = last; block !== undefined; block = next) {
-    next = block.next;
-    yield block;
   }
 }

@@ -11,6 +11,13 @@ const classCount = 28 * classesPerDoubling;
 /** Size of the largest possible block: 512 GiB. */
 export const maximumBlockByteLength: number = 2 ** 31 * blockAlignment - blockAlignment;
 
+/** Returns the size of a block for a buffer of `byteLength` bytes. */
+export function blockByteLengthFor(byteLength: number): number {
+  return byteLength < 2 ** 31 - blockAlignment
+    ? (byteLength + blockAlignment - 1) & -blockAlignment
+    : Math.ceil(byteLength / blockAlignment) * blockAlignment;
+}
+
 /**
  * Free blocks by size, for best-fit searches: a list for each class of similar sizes, and a bitmap of the lists that
  * are not empty.
@@ -24,6 +31,7 @@ export class SizeClasses {
   add(block: Block): void {
     const index = classOf(block.byteLength);
     const head = this.#lists[index];
+    block.sizeClass = index;
     block.previous = undefined;
     block.next = head;
     if (head === undefined) this.#isFilled[index >>> 5]! |= 1 << (index & 31);
@@ -37,7 +45,7 @@ export class SizeClasses {
     if (previous !== undefined) {
       previous.next = next;
     } else {
-      const index = classOf(block.byteLength);
+      const index = block.sizeClass;
       this.#lists[index] = next;
       if (next === undefined) this.#isFilled[index >>> 5]! &= ~(1 << (index & 31));
     }
@@ -51,8 +59,9 @@ export class SizeClasses {
 
   /** Returns a block of at least `byteLength` bytes: the smallest of those that are examined. */
   bestFit(byteLength: number): Block | undefined {
-    const list = this.#lists[classOf(byteLength)];
-    const larger = this.#lists[this.#filledAfter(classOf(byteLength))];
+    const index = classOf(byteLength);
+    const list = this.#lists[index];
+    const larger = this.#lists[this.#filledAfter(index)];
     return smallestOf(list, byteLength, larger === undefined ? Infinity : searchLimit) ??
       smallestOf(larger, byteLength, searchLimit);
   }
@@ -89,7 +98,7 @@ function smallestOf(list: Block | undefined, byteLength: number, limit: number):
 }
 
 function classOf(byteLength: number): number {
-  const units = byteLength / blockAlignment;
+  const units = byteLength / blockAlignment | 0;
   if (units < classesPerDoubling) return units;
   const exponent = 31 - Math.clz32(units);
   return (exponent - 3) * classesPerDoubling + (units >>> (exponent - 4)) - classesPerDoubling;

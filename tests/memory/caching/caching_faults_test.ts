@@ -7,6 +7,7 @@ import { assert, assertEquals, AssertionError, assertStrictEquals, assertThrows 
 import { test } from "node:test";
 import type { Block } from "../../../src/memory/caching/block.ts";
 import { blockAlignment, SizeClasses } from "../../../src/memory/caching/size_classes.ts";
+import { UnmergedBlocks } from "../../../src/memory/caching/unmerged_blocks.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { cudaErrorNumbers } from "../../../src/support/cuda_error_codes.ts";
 import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
@@ -387,13 +388,14 @@ testOnFakeDriver("streams with small allocations get small slabs", (cuda) => {
   assertEquals(allocator.usage().reserved, count * 2 * mebibytes);
 });
 
-/** The part of a free block that size classes use. It reports each read of its size. */
+/** The part of a free block that searches use. It reports each read of its size. */
 function countedBlock(byteLength: number, onRead: () => void): Block {
-  const block: Pick<Block, "byteLength" | "next" | "previous"> = {
+  const block: Pick<Block, "byteLength" | "sizeClass" | "next" | "previous"> = {
     get byteLength() {
       onRead();
       return byteLength;
     },
+    sizeClass: 0,
     next: undefined,
     previous: undefined,
   };
@@ -422,4 +424,53 @@ test("the search for a free block reads few of many blocks of similar size", () 
     assert(found! >= byteLength);
     assert(reads < 300, `${reads} reads`);
   }
+});
+
+test("unmerged blocks are found by size, and all of them are taken", () => {
+  const unmerged = new UnmergedBlocks();
+  let reads = 0;
+  const added = new Set<Block>();
+  const add = (units: number) => {
+    const block = countedBlock(units * blockAlignment, () => reads++);
+    unmerged.add(block);
+    added.add(block);
+    return block;
+  };
+  assert(unmerged.isUnused);
+  assertEquals(unmerged.takeAny(), undefined);
+  // More sizes than buckets.
+  const count = 5000;
+  for (let units = 1; units <= count; units++) for (const _ of [1, 2]) add(units);
+  for (const units of [1, 2, 1023, 1024, count, 2 ** 20, 2 ** 31 - 1]) {
+    const last = add(units);
+    assertStrictEquals(unmerged.take(units * blockAlignment), last, "the block added last is taken first");
+    added.delete(last);
+  }
+  let found = 0;
+  for (let units = 1; units <= count; units++) {
+    const block = unmerged.take(units * blockAlignment);
+    if (block === undefined) continue;
+    found++;
+    assertEquals(block.byteLength, units * blockAlignment);
+    assert(added.delete(block), "a block is taken once");
+  }
+  assert(found > count / 2, `${found} found`);
+  assertEquals([2 ** 20, 2 ** 31 - 1, 2 ** 40].map((units) => unmerged.take(units * blockAlignment)), [
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  assert(!unmerged.isUnused);
+  for (let block = unmerged.takeAny(); block !== undefined; block = unmerged.takeAny()) {
+    assert(added.delete(block), "a block is taken once");
+    assertEquals(block.next, undefined);
+  }
+  assertEquals(added.size, 0);
+  assert(unmerged.isUnused);
+
+  for (let block = 0; block < count; block++) add(2000);
+  reads = 0;
+  assertEquals(unmerged.take(count * blockAlignment), undefined);
+  for (let units = count; units < 2 * count; units++) unmerged.take(units * blockAlignment);
+  assert(reads < 20 * count, `${reads} reads`);
 });
