@@ -1,4 +1,5 @@
-import { CachingAllocator, type CachingAllocatorOptions, type SlabSource } from "./caching/caching_allocator.ts";
+import { CachingAllocator, type CachingAllocatorOptions } from "./caching/caching_allocator.ts";
+import type { SlabSource } from "./caching/slabs.ts";
 import { countOf, placeOf, printAs, printObjectAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";

@@ -1,14 +1,13 @@
-import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
-import { FreeList } from "./free_list.ts";
-import { blockAlignment, blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
+import type { Block } from "./block.ts";
+import type { FreeList } from "./free_list.ts";
+import { blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
+import { isOutOfMemory, Slabs, type SlabSource } from "./slabs.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
+import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
 import { DeviceArray } from "../device_array.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
-import { CudaError } from "../../support/errors.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
 import type { MemoryPool } from "../memory_pool.ts";
@@ -53,28 +52,7 @@ export interface CachingAllocatorUsage {
   fragmentation: number;
 }
 
-/** What an allocator needs from its pool. It is an interface, because the pool's module imports this one. */
-export interface SlabSource {
-  readonly pool: MemoryPool;
-  /** Allocates memory that only `freeAsOwner` frees, and that the pool does not report as leaked. */
-  allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
-  /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
-  allocationStream(stream: CudaStream | undefined): CudaStream;
-  /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */
-  whenDisposed(callback: () => void): () => void;
-}
-
 const defaultSlabByteLength = 32 * 2 ** 20;
-/** How often a stream may take memory that others have freed before it gets a slab of its own. */
-const maximumTakesFromOthers = 8;
-/**
- * After the pool has refused memory, it is not asked again for this many allocations, unless memory goes back to it.
- */
-const skippedRequests = 64;
-/** How long to wait for a stream on which a slab was freed to become idle. */
-const idleTimeoutMilliseconds = 2;
-/** Slab sizes are multiples of this if there is room, because CUDA maps memory in such units. */
-const slabAlignment = 2 * 2 ** 20;
 
 /**
  * Hands out parts of large allocations of a pool, called slabs, and reuses freed memory: once the allocator has memory,
@@ -115,42 +93,19 @@ export class CachingAllocator implements Disposable {
   readonly pool: MemoryPool;
   readonly #session: Session;
   readonly #source: SlabSource;
-  readonly #slabByteLength: number;
-  /** Whether slabs may be smaller than `#slabByteLength` while little memory is needed. */
-  readonly #isSlabSizeAdaptive: boolean;
-  readonly #maxSize: number;
-  readonly #slabs = new Set<Slab>();
-  readonly #blockOwner: BlockOwner;
-  /** The free blocks of each stream that is not disposed. */
-  readonly #listByStream = new Map<CudaStream, FreeList>();
-  /** The free blocks of disposed streams whose work may not be complete. */
-  readonly #disposedLists = new Set<FreeList>();
-  readonly #cancelByStream = new Map<CudaStream, () => void>();
-  /** Blocks that are free for all streams, because the work that used them is complete. */
-  readonly #completed: FreeList;
-  #lastStream: CudaStream | undefined;
-  #lastList: FreeList | undefined;
-  #reserved = 0;
-  #reservedHigh = 0;
-  #used = 0;
+  readonly #slabs: Slabs;
   #usedHigh = 0;
   #bufferCount = 0;
   /** Blocks whose buffers were freed while holders keep their memory. */
   readonly #awaitingRelease = new Set<Block>();
   /** Where each buffer was allocated; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<Block, string> | undefined;
-  /**
-   * Size of the buffer for which the pool last refused a slab; Infinity if it has granted one or got memory back since.
-   */
-  #refusedByteLength = Infinity;
-  /** How many more allocations go without asking the pool again. */
-  #requestsToSkip = 0;
   readonly #stopWatchingPool: () => void;
   #isDisposed = false;
 
   static {
     printAs(this, "CachingAllocator", (allocator) => {
-      const bytes = `${allocator.#used} of ${allocator.#reserved} bytes`;
+      const bytes = `${allocator.#slabs.used} of ${allocator.#slabs.reserved} bytes`;
       const state = allocator.#isDisposed
         ? "disposed"
         : `${countOf(allocator.#bufferCount, "buffer")}, ${bytes} in use`;
@@ -179,14 +134,16 @@ export class CachingAllocator implements Disposable {
     this.#session = session;
     this.pool = source.pool;
     this.#source = source;
-    this.#slabByteLength = roundUp(slabByteLength, blockAlignment);
-    this.#isSlabSizeAdaptive = options.slabByteLength === undefined;
-    this.#maxSize = maxSize === 0 ? Infinity : maxSize;
-    this.#completed = new FreeList(session, undefined);
-    this.#blockOwner = {
-      release: (block, stream) => this.#release(block, stream),
-      awaitRelease: (block) => this.#awaitingRelease.add(block),
-    };
+    this.#slabs = new Slabs(session, {
+      source,
+      slabByteLength: blockByteLengthFor(slabByteLength),
+      isSlabSizeAdaptive: options.slabByteLength === undefined,
+      maxSize: maxSize === 0 ? Infinity : maxSize,
+      blockOwner: {
+        release: (block, stream) => this.#release(block, stream),
+        awaitRelease: (block) => this.#awaitingRelease.add(block),
+      },
+    });
     if (session.debug) this.#origins = new Map();
     this.#stopWatchingPool = source.whenDisposed(() => this[Symbol.dispose]());
   }
@@ -234,22 +191,15 @@ export class CachingAllocator implements Disposable {
 
   /** Returns how much memory the allocator holds, and how much of it buffers use. */
   usage(): CachingAllocatorUsage {
-    let largestFree = 0;
-    for (const slab of this.#slabs) {
-      let free = 0;
-      for (const block of blocksOf(slab)) {
-        free = block.freeList === undefined ? 0 : free + block.byteLength;
-        largestFree = Math.max(largestFree, free);
-      }
-    }
-    const free = this.#reserved - this.#used;
+    const { reserved, reservedHigh, used, largestFree } = this.#slabs;
+    const free = reserved - used;
     return {
-      reserved: this.#reserved,
-      reservedHigh: this.#reservedHigh,
-      used: this.#used,
+      reserved,
+      reservedHigh,
+      used,
       usedHigh: this.#usedHigh,
       buffers: this.#bufferCount,
-      slabs: this.#slabs.size,
+      slabs: this.#slabs.count,
       largestFree,
       fragmentation: free === 0 ? 0 : 1 - largestFree / free,
     };
@@ -257,8 +207,8 @@ export class CachingAllocator implements Disposable {
 
   /** Resets `reservedHigh` and `usedHigh` to the current values. */
   resetHigh(): void {
-    this.#reservedHigh = this.#reserved;
-    this.#usedHigh = this.#used;
+    this.#slabs.reservedHigh = this.#slabs.reserved;
+    this.#usedHigh = this.#slabs.used;
   }
 
   /**
@@ -274,8 +224,7 @@ export class CachingAllocator implements Disposable {
     checkByteLength(byteLength, "the bytes to keep");
     this.#checkUsable();
     try {
-      this.#releaseSlabs(byteLength);
-      for (const list of this.#listByStream.values()) list.usedHigh = list.used;
+      this.#slabs.trimTo(byteLength);
     } catch (error) {
       throw cannot(`trim ${this.#name}`, driverErrorOf(error));
     }
@@ -314,8 +263,8 @@ export class CachingAllocator implements Disposable {
     }
     // If a release fails, a later call continues here.
     if (this.#session.hasEnded) return;
-    ignoreLoss(() => this.#releaseSlabs(0));
-    this.#closeIfUnused();
+    ignoreLoss(() => this.#slabs.releaseAll());
+    this.#slabs.closeIfEmpty();
   }
 
   get #name(): string {
@@ -333,7 +282,7 @@ export class CachingAllocator implements Disposable {
     const freed = [...this.#awaitingRelease];
     reportLeak({
       count: this.#bufferCount - freed.length,
-      byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#used),
+      byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#slabs.used),
       before: `${this.#name} was disposed`,
       origins: [...this.#origins ?? []].filter(([block]) => !this.#awaitingRelease.has(block))
         .map(([, origin]) => origin),
@@ -343,15 +292,16 @@ export class CachingAllocator implements Disposable {
   #allocate(byteLength: number, stream: CudaStream): Allocation {
     if (!Number.isSafeInteger(byteLength) || byteLength < 1) checkByteLength(byteLength, "an allocation's size", 1);
     if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
-    const list = stream === this.#lastStream ? this.#lastList! : this.#listOf(stream);
+    const slabs = this.#slabs;
+    const list = slabs.listOf(stream);
     const size = blockByteLengthFor(byteLength);
     const block = list.takeUnmerged(size) ?? this.#search(size, list);
     block.usedBy = list;
     list.used += size;
     if (list.used > list.usedHigh) list.usedHigh = list.used;
     this.#bufferCount++;
-    this.#used += size;
-    if (this.#used > this.#usedHigh) this.#usedHigh = this.#used;
+    slabs.used += size;
+    if (slabs.used > this.#usedHigh) this.#usedHigh = slabs.used;
     this.#origins?.set(block, originOf(byteLength));
     return new Allocation(this.#session, block, this.pool, block.address, byteLength, this.device ?? stream.device);
   }
@@ -361,278 +311,28 @@ export class CachingAllocator implements Disposable {
     if (this.#session.hasEnded) void this.#session.driver.freeAsync;
     // The block is free already if an earlier call has freed it and then failed to release the slab.
     if (block.freeList === undefined) {
-      const list = stream === this.#lastStream ? this.#lastList! : this.#listOf(stream);
-      list.add(block);
+      this.#slabs.listOf(stream).add(block);
       block.usedBy!.used -= block.byteLength;
       this.#bufferCount--;
-      this.#used -= block.byteLength;
+      this.#slabs.used -= block.byteLength;
       if (this.#awaitingRelease.size > 0) this.#awaitingRelease.delete(block);
       this.#origins?.delete(block);
     }
     if (!this.#isDisposed) return;
-    ignoreLoss(() => this.#releaseSlab(block.slab));
-    this.#closeIfUnused();
-  }
-
-  #listOf(stream: CudaStream): FreeList {
-    checkStream(stream, this.#session);
-    void stream.unsafeHandle;
-    let list = this.#listByStream.get(stream);
-    if (list === undefined) {
-      list = new FreeList(this.#session, stream);
-      this.#listByStream.set(stream, list);
-      this.#cancelByStream.set(stream, whenStreamDisposed(stream, () => this.#onStreamDisposed(stream)));
-    }
-    this.#lastStream = stream;
-    this.#lastList = list;
-    return list;
-  }
-
-  /** Detaches the free list of a stream that is about to be destroyed. */
-  #onStreamDisposed(stream: CudaStream): void {
-    const list = this.#listByStream.get(stream)!;
-    list.detachStream();
-    this.#cancelByStream.get(stream)!();
-    this.#cancelByStream.delete(stream);
-    this.#listByStream.delete(stream);
-    this.#lastStream = this.#lastList = undefined;
-    this.#disposedLists.add(list);
-    // A program may use a new stream for each task: each disposal collects older lists too, so that they do not pile
-    // up.
-    for (const oldest of [...this.#disposedLists.values().take(2), list]) this.#collectDisposed(oldest);
+    ignoreLoss(() => this.#slabs.release(block.slab));
+    this.#slabs.closeIfEmpty();
   }
 
   /** Returns a block when the stream has no unmerged block of the size. */
   #search(byteLength: number, list: FreeList): Block {
     try {
-      if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
-      if (byteLength > maximumBlockByteLength) {
-        throw outOfMemory(`a buffer has ${maximumBlockByteLength} bytes at most`);
-      }
-      return list.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, list) ??
-        this.#takeNew(byteLength, list);
+      return this.#slabs.search(byteLength, list);
     } catch (error) {
+      const { reserved, used } = this.#slabs;
       const hint = isOutOfMemory(error)
-        ? `it holds ${this.#reserved} bytes, of which ${this.#used} are in use; free memory or ask for less`
+        ? `it holds ${reserved} bytes, of which ${used} are in use; free memory or ask for less`
         : undefined;
       throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
     }
   }
-
-  /** Takes a block whose work on other streams is complete, unless the stream should get a slab of its own. */
-  #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
-    // The bound matters if buffers are always freed on other streams than the one that allocates: without it, the
-    // stream would get new slabs forever.
-    const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
-      this.#reserved < 2 * this.#neededFor(byteLength, list);
-    if (needsOwn) return undefined;
-    const block = this.#takeCompleted(byteLength, list);
-    if (block !== undefined) list.takenFromOthers++;
-    return block;
-  }
-
-  /** Takes a block that other streams have freed and whose work is complete. */
-  #takeCompleted(byteLength: number, list: FreeList): Block | undefined {
-    const block = this.#completed.takeBestFit(byteLength);
-    if (block !== undefined) return block;
-    this.#collectCompleted(list);
-    return this.#completed.takeBestFit(byteLength);
-  }
-
-  /** Moves blocks whose work is known to be complete to `#completed`, where all streams find them. */
-  #collectCompleted(except?: FreeList): void {
-    for (const list of this.#listByStream.values()) {
-      // If another device is lost, the calls that use it report so.
-      if (list !== except) ignoreLoss(() => list.moveCompletedTo(this.#completed));
-    }
-    for (const list of [...this.#disposedLists]) this.#collectDisposed(list);
-  }
-
-  #collectDisposed(list: FreeList): void {
-    this.#disposedLists.delete(list);
-    ignoreLoss(() => list.moveCompletedTo(this.#completed));
-    if (list.isEmpty) list.close();
-    else this.#disposedLists.add(list);
-  }
-
-  /** Returns how many bytes the streams would need if each had memory of its own. */
-  #neededFor(byteLength: number, list: FreeList): number {
-    let needed = Math.max(0, list.used + byteLength - list.usedHigh);
-    for (const { usedHigh } of this.#listByStream.values()) needed += usedHigh;
-    // Buffers that were allocated on disposed streams count, too.
-    return Math.max(needed, this.#used + byteLength);
-  }
-
-  /**
-   * Takes a block of a new slab. If the pool refuses one, takes a block that another stream has freed, even if its work
-   * with the block is pending.
-   */
-  #takeNew(byteLength: number, list: FreeList): Block {
-    list.takenFromOthers = 0;
-    this.#releaseSurplus(byteLength, list);
-    const wasJustRefused = this.#wasJustRefused(byteLength);
-    if (!wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
-    const block = this.#takeCompleted(byteLength, list) ?? this.#takePending(byteLength, list);
-    if (block !== undefined) return block;
-    if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
-    // Releasing smaller slabs may make room for a larger one: at once, or when the pool learns that their frees are
-    // complete.
-    const streams = this.#releaseSlabs(0);
-    let lastRefusal = this.#grow(byteLength, list);
-    if (lastRefusal !== undefined && streams.size > 0) {
-      const deadline = performance.now() + idleTimeoutMilliseconds;
-      for (const stream of streams) if (becomesIdle(stream, deadline)) stream.synchronize();
-      lastRefusal = this.#grow(byteLength, list);
-    }
-    if (lastRefusal !== undefined) throw lastRefusal;
-    return list.takeBestFit(byteLength)!;
-  }
-
-  /** Bounds the memory of all slabs: buffers that grow leave slabs behind that are too small for later ones. */
-  #releaseSurplus(byteLength: number, list: FreeList): void {
-    if (byteLength <= this.#slabByteLength) return;
-    const bound = 4 * this.#neededFor(byteLength, list);
-    if (this.#reserved + byteLength > bound) this.#releaseIdle(bound - byteLength);
-  }
-
-  /**
-   * Whether the pool has recently refused as many bytes and got none back since: asking it again is expensive. Uses up
-   * one of `#requestsToSkip`.
-   */
-  #wasJustRefused(byteLength: number): boolean {
-    return byteLength >= this.#refusedByteLength && this.#requestsToSkip-- > 0;
-  }
-
-  /** Takes a block for which another stream's work is pending, and makes the list's stream wait for that work. */
-  #takePending(byteLength: number, list: FreeList): Block | undefined {
-    const stream = list.stream!;
-    const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
-    for (const other of others) {
-      let block: Block | undefined;
-      ignoreLoss(() => block = other.takeBestFitFor(stream, byteLength));
-      if (block !== undefined) return block;
-    }
-    if (this.usage().largestFree < byteLength) return undefined;
-    // Adjacent free blocks of different lists are large enough together: collect them in one list.
-    this.#completed.moveTo(list);
-    for (const other of others) {
-      const block = list.takeBestFit(byteLength);
-      if (block !== undefined) return block;
-      if (other.isEmpty) continue;
-      ignoreLoss(() => {
-        other.makeStreamWait(stream);
-        other.moveTo(list);
-      });
-    }
-    return list.takeBestFit(byteLength);
-  }
-
-  /** Takes a slab from the pool. Returns the pool's error if there is too little memory. */
-  #grow(byteLength: number, list: FreeList): CudaError | undefined {
-    const room = this.#maxSize - this.#reserved;
-    if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
-    const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
-    const most = Math.min(room, maximumBlockByteLength);
-    const sizes = [Math.max(aligned, this.#slabSizeFor(byteLength, list)), aligned, byteLength]
-      .map((size) => Math.min(size, most - most % blockAlignment));
-    let refusal: CudaError | undefined;
-    for (const size of new Set(sizes)) {
-      try {
-        const slab = this.#source.allocateSlab(size, list.stream!);
-        const block = Block.ofSlab(this.#blockOwner, slab);
-        this.#slabs.add(block.slab);
-        this.#reserved += size;
-        this.#reservedHigh = Math.max(this.#reservedHigh, this.#reserved);
-        list.insert(block);
-        this.#refusedByteLength = Infinity;
-        return undefined;
-      } catch (error) {
-        if (!isOutOfMemory(error)) throw error;
-        refusal = error;
-      }
-    }
-    this.#refusedByteLength = byteLength;
-    this.#requestsToSkip = skippedRequests;
-    return refusal;
-  }
-
-  /** Returns the size of a slab for small buffers, which is smaller while little memory is needed. */
-  #slabSizeFor(byteLength: number, list: FreeList): number {
-    if (!this.#isSlabSizeAdaptive) return this.#slabByteLength;
-    const needed = roundUp(2 * this.#neededFor(byteLength, list), slabAlignment);
-    return Math.min(needed, this.#slabByteLength);
-  }
-
-  /**
-   * Releases slabs without used blocks until at most `byteLength` bytes are held. Returns the streams that free them.
-   */
-  #releaseSlabs(byteLength: number): Set<CudaStream> {
-    this.#collectCompleted();
-    return this.#releaseIdle(byteLength);
-  }
-
-  #releaseIdle(byteLength: number): Set<CudaStream> {
-    const streams = new Set<CudaStream>();
-    for (const slab of [...this.#slabs].reverse()) {
-      if (this.#reserved <= byteLength) break;
-      // A slab that was used on a lost device stays.
-      ignoreLoss(() => {
-        const stream = this.#releaseSlab(slab);
-        if (stream !== undefined) streams.add(stream);
-      });
-    }
-    return streams;
-  }
-
-  /** Releases a slab after all work with it, unless one of its blocks is used. Returns the stream that frees it. */
-  #releaseSlab(slab: Slab): CudaStream | undefined {
-    const freeLists = new Set<FreeList>();
-    for (const { freeList } of blocksOf(slab)) {
-      if (freeList === undefined) return undefined;
-      freeLists.add(freeList);
-    }
-    for (const freeList of freeLists) freeList.mergeAll();
-    freeLists.delete(this.#completed);
-    const streams = [...freeLists].map(({ stream }) => stream).filter((stream) => stream !== undefined);
-    const { stream: own, device } = slab.buffer;
-    const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
-    for (const freeList of freeLists) if (freeList.stream !== stream) freeList.makeStreamWait(stream);
-    allocationOf(slab.buffer).free(stream);
-    this.#refusedByteLength = Infinity;
-    for (const block of [...blocksOf(slab)]) block.freeList!.remove(block);
-    this.#slabs.delete(slab);
-    this.#reserved -= slab.buffer.byteLength;
-    return stream;
-  }
-
-  /** Releases the resources of a disposed allocator when it has no slabs left. */
-  #closeIfUnused(): void {
-    if (this.#slabs.size > 0) return;
-    for (const cancel of this.#cancelByStream.values()) cancel();
-    for (const list of [...this.#listByStream.values(), ...this.#disposedLists]) list.close();
-    this.#cancelByStream.clear();
-    this.#listByStream.clear();
-    this.#disposedLists.clear();
-    this.#lastStream = this.#lastList = undefined;
-  }
-}
-
-/** Waits until the deadline for a stream to become idle. Returns whether it did. */
-function becomesIdle(stream: CudaStream, deadline: number): boolean {
-  do {
-    if (stream.query()) return true;
-  } while (performance.now() < deadline);
-  return false;
-}
-
-function outOfMemory(why: string): CudaError {
-  return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
-}
-
-function isOutOfMemory(error: unknown): error is CudaError {
-  return error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
-}
-
-function roundUp(byteLength: number, alignment: number): number {
-  return Math.ceil(byteLength / alignment) * alignment;
 }

@@ -1,0 +1,378 @@
+import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
+import { FreeList } from "./free_list.ts";
+import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
+import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
+import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
+import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
+import { CudaError } from "../../support/errors.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
+import type { MemoryPool } from "../memory_pool.ts";
+import type { Session } from "../../session.ts";
+
+/** What an allocator needs from its pool. It is an interface, because the pool's module imports this one. */
+export interface SlabSource {
+  readonly pool: MemoryPool;
+  /** Allocates memory that its user may not free, and that the pool does not report as leaked. */
+  allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
+  /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
+  allocationStream(stream: CudaStream | undefined): CudaStream;
+  /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */
+  whenDisposed(callback: () => void): () => void;
+}
+
+/** What the slabs of an allocator are made from. */
+export interface SlabsOptions {
+  readonly source: SlabSource;
+  /** The usual size of a slab, a multiple of `blockAlignment`. */
+  readonly slabByteLength: number;
+  /** Whether slabs may be smaller than `slabByteLength` while little memory is needed. */
+  readonly isSlabSizeAdaptive: boolean;
+  /** Maximum number of bytes of all slabs; Infinity for no maximum. */
+  readonly maxSize: number;
+  readonly blockOwner: BlockOwner;
+}
+
+/** How often a stream may take memory that others have freed before it gets a slab of its own. */
+const maximumTakesFromOthers = 8;
+/**
+ * After the pool has refused memory, it is not asked again for this many allocations, unless memory goes back to it.
+ */
+const skippedRequests = 64;
+/** How long to wait for a stream on which a slab was freed to become idle. */
+const idleTimeoutMilliseconds = 2;
+/** Slab sizes are multiples of this if there is room, because CUDA maps memory in such units. */
+const slabAlignment = 2 * 2 ** 20;
+
+/** The slabs of an allocator, and the search for free blocks in them. */
+export class Slabs {
+  /** Bytes of all slabs, and the maximum of that. */
+  reserved = 0;
+  reservedHigh = 0;
+  /** Bytes of the blocks that buffers use. */
+  used = 0;
+  readonly #session: Session;
+  readonly #source: SlabSource;
+  readonly #slabByteLength: number;
+  readonly #isSlabSizeAdaptive: boolean;
+  readonly #maxSize: number;
+  readonly #blockOwner: BlockOwner;
+  readonly #slabs = new Set<Slab>();
+  /** The free blocks of each stream that is not disposed. */
+  readonly #listByStream = new Map<CudaStream, FreeList>();
+  /** The free blocks of disposed streams whose work may not be complete. */
+  readonly #disposedLists = new Set<FreeList>();
+  readonly #cancelByStream = new Map<CudaStream, () => void>();
+  /** Blocks that are free for all streams, because the work that used them is complete. */
+  readonly #completed: FreeList;
+  #lastStream: CudaStream | undefined;
+  #lastList: FreeList | undefined;
+  /**
+   * Size of the buffer for which the pool last refused a slab; Infinity if it has granted one or got memory back since.
+   */
+  #refusedByteLength = Infinity;
+  /** How many more allocations go without asking the pool again. */
+  #requestsToSkip = 0;
+
+  constructor(session: Session, options: SlabsOptions) {
+    this.#session = session;
+    this.#source = options.source;
+    this.#slabByteLength = options.slabByteLength;
+    this.#isSlabSizeAdaptive = options.isSlabSizeAdaptive;
+    this.#maxSize = options.maxSize;
+    this.#blockOwner = options.blockOwner;
+    this.#completed = new FreeList(session, undefined);
+  }
+
+  get count(): number {
+    return this.#slabs.size;
+  }
+
+  [Symbol.iterator](): Iterator<Slab> {
+    return this.#slabs.values();
+  }
+
+  /** Size in bytes of the largest free piece of a slab, whichever lists its blocks are in. */
+  get largestFree(): number {
+    let largestFree = 0;
+    for (const slab of this.#slabs) {
+      let free = 0;
+      for (const block of blocksOf(slab)) {
+        free = block.freeList === undefined ? 0 : free + block.byteLength;
+        largestFree = Math.max(largestFree, free);
+      }
+    }
+    return largestFree;
+  }
+
+  /** Returns the free list of a stream. */
+  listOf(stream: CudaStream): FreeList {
+    return stream === this.#lastStream ? this.#lastList! : this.#otherListOf(stream);
+  }
+
+  /**
+   * Returns a block when the list, a stream's own, has no unmerged block of the size.
+   *
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the slabs nor the pool have enough memory left
+   */
+  search(byteLength: number, list: FreeList): Block {
+    if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
+    if (byteLength > maximumBlockByteLength) {
+      throw outOfMemory(`a buffer has ${maximumBlockByteLength} bytes at most`);
+    }
+    return list.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, list) ?? this.#takeNew(byteLength, list);
+  }
+
+  /** Releases slabs until at most `byteLength` bytes are held, and resets how much memory each stream needs. */
+  trimTo(byteLength: number): void {
+    this.#collectCompleted();
+    this.#releaseIdle(byteLength);
+    for (const list of this.#listByStream.values()) list.usedHigh = list.used;
+  }
+
+  /** Releases all slabs without used blocks. Returns the streams that free them. */
+  releaseAll(): Set<CudaStream> {
+    this.#collectCompleted();
+    return this.#releaseIdle(0);
+  }
+
+  /** Releases a slab after all work with it, unless one of its blocks is used. Returns the stream that frees it. */
+  release(slab: Slab): CudaStream | undefined {
+    const freeLists = new Set<FreeList>();
+    for (const { freeList } of blocksOf(slab)) {
+      if (freeList === undefined) return undefined;
+      freeLists.add(freeList);
+    }
+    for (const freeList of freeLists) freeList.mergeAll();
+    freeLists.delete(this.#completed);
+    const streams = [...freeLists].map(({ stream }) => stream).filter((stream) => stream !== undefined);
+    const { stream: own, device } = slab.buffer;
+    const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
+    for (const freeList of freeLists) if (freeList.stream !== stream) freeList.makeStreamWait(stream);
+    allocationOf(slab.buffer).free(stream);
+    this.#refusedByteLength = Infinity;
+    for (const block of [...blocksOf(slab)]) block.freeList!.remove(block);
+    this.#slabs.delete(slab);
+    this.reserved -= slab.buffer.byteLength;
+    return stream;
+  }
+
+  /** Releases the resources of a disposed allocator when it has no slabs left. */
+  closeIfEmpty(): void {
+    if (this.#slabs.size > 0) return;
+    for (const cancel of this.#cancelByStream.values()) cancel();
+    for (const list of [...this.#listByStream.values(), ...this.#disposedLists]) list.close();
+    this.#cancelByStream.clear();
+    this.#listByStream.clear();
+    this.#disposedLists.clear();
+    this.#lastStream = this.#lastList = undefined;
+  }
+
+  #otherListOf(stream: CudaStream): FreeList {
+    checkStream(stream, this.#session);
+    void stream.unsafeHandle;
+    let list = this.#listByStream.get(stream);
+    if (list === undefined) {
+      list = new FreeList(this.#session, stream);
+      this.#listByStream.set(stream, list);
+      this.#cancelByStream.set(stream, whenStreamDisposed(stream, () => this.#onStreamDisposed(stream)));
+    }
+    this.#lastStream = stream;
+    this.#lastList = list;
+    return list;
+  }
+
+  /** Detaches the free list of a stream that is about to be destroyed. */
+  #onStreamDisposed(stream: CudaStream): void {
+    const list = this.#listByStream.get(stream)!;
+    list.detachStream();
+    this.#cancelByStream.get(stream)!();
+    this.#cancelByStream.delete(stream);
+    this.#listByStream.delete(stream);
+    this.#lastStream = this.#lastList = undefined;
+    this.#disposedLists.add(list);
+    // A program may use a new stream for each task: each disposal collects older lists too, so that they do not pile
+    // up.
+    for (const oldest of [...this.#disposedLists.values().take(2), list]) this.#collectDisposed(oldest);
+  }
+
+  /** Takes a block whose work on other streams is complete, unless the stream should get a slab of its own. */
+  #takeFromOthers(byteLength: number, list: FreeList): Block | undefined {
+    // The bound matters if buffers are always freed on other streams than the one that allocates: without it, the
+    // stream would get new slabs forever.
+    const needsOwn = list.takenFromOthers >= maximumTakesFromOthers &&
+      this.reserved < 2 * this.#neededFor(byteLength, list);
+    if (needsOwn) return undefined;
+    const block = this.#takeCompleted(byteLength, list);
+    if (block !== undefined) list.takenFromOthers++;
+    return block;
+  }
+
+  /** Takes a block that other streams have freed and whose work is complete. */
+  #takeCompleted(byteLength: number, list: FreeList): Block | undefined {
+    const block = this.#completed.takeBestFit(byteLength);
+    if (block !== undefined) return block;
+    this.#collectCompleted(list);
+    return this.#completed.takeBestFit(byteLength);
+  }
+
+  /** Moves blocks whose work is known to be complete to `#completed`, where all streams find them. */
+  #collectCompleted(except?: FreeList): void {
+    for (const list of this.#listByStream.values()) {
+      // If another device is lost, the calls that use it report so.
+      if (list !== except) ignoreLoss(() => list.moveCompletedTo(this.#completed));
+    }
+    for (const list of [...this.#disposedLists]) this.#collectDisposed(list);
+  }
+
+  #collectDisposed(list: FreeList): void {
+    this.#disposedLists.delete(list);
+    ignoreLoss(() => list.moveCompletedTo(this.#completed));
+    if (list.isEmpty) list.close();
+    else this.#disposedLists.add(list);
+  }
+
+  /** Returns how many bytes the streams would need if each had memory of its own. */
+  #neededFor(byteLength: number, list: FreeList): number {
+    let needed = Math.max(0, list.used + byteLength - list.usedHigh);
+    for (const { usedHigh } of this.#listByStream.values()) needed += usedHigh;
+    // Buffers that were allocated on disposed streams count, too.
+    return Math.max(needed, this.used + byteLength);
+  }
+
+  /**
+   * Takes a block of a new slab. If the pool refuses one, takes a block that another stream has freed, even if its work
+   * with the block is pending.
+   */
+  #takeNew(byteLength: number, list: FreeList): Block {
+    list.takenFromOthers = 0;
+    this.#releaseSurplus(byteLength, list);
+    const wasJustRefused = this.#wasJustRefused(byteLength);
+    if (!wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
+    const block = this.#takeCompleted(byteLength, list) ?? this.#takePending(byteLength, list);
+    if (block !== undefined) return block;
+    if (wasJustRefused && this.#grow(byteLength, list) === undefined) return list.takeBestFit(byteLength)!;
+    // Releasing smaller slabs may make room for a larger one: at once, or when the pool learns that their frees are
+    // complete.
+    const streams = this.releaseAll();
+    let lastRefusal = this.#grow(byteLength, list);
+    if (lastRefusal !== undefined && streams.size > 0) {
+      const deadline = performance.now() + idleTimeoutMilliseconds;
+      for (const stream of streams) if (becomesIdle(stream, deadline)) stream.synchronize();
+      lastRefusal = this.#grow(byteLength, list);
+    }
+    if (lastRefusal !== undefined) throw lastRefusal;
+    return list.takeBestFit(byteLength)!;
+  }
+
+  /** Bounds the memory of all slabs: buffers that grow leave slabs behind that are too small for later ones. */
+  #releaseSurplus(byteLength: number, list: FreeList): void {
+    if (byteLength <= this.#slabByteLength) return;
+    const bound = 4 * this.#neededFor(byteLength, list);
+    if (this.reserved + byteLength > bound) this.#releaseIdle(bound - byteLength);
+  }
+
+  /**
+   * Whether the pool has recently refused as many bytes and got none back since: asking it again is expensive. Uses up
+   * one of `#requestsToSkip`.
+   */
+  #wasJustRefused(byteLength: number): boolean {
+    return byteLength >= this.#refusedByteLength && this.#requestsToSkip-- > 0;
+  }
+
+  /** Takes a block for which another stream's work is pending, and makes the list's stream wait for that work. */
+  #takePending(byteLength: number, list: FreeList): Block | undefined {
+    const stream = list.stream!;
+    const others = [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
+    for (const other of others) {
+      let block: Block | undefined;
+      ignoreLoss(() => block = other.takeBestFitFor(stream, byteLength));
+      if (block !== undefined) return block;
+    }
+    if (this.largestFree < byteLength) return undefined;
+    // Adjacent free blocks of different lists are large enough together: collect them in one list.
+    this.#completed.moveTo(list);
+    for (const other of others) {
+      const block = list.takeBestFit(byteLength);
+      if (block !== undefined) return block;
+      if (other.isEmpty) continue;
+      ignoreLoss(() => {
+        other.makeStreamWait(stream);
+        other.moveTo(list);
+      });
+    }
+    return list.takeBestFit(byteLength);
+  }
+
+  /** Takes a slab from the pool. Returns the pool's error if there is too little memory. */
+  #grow(byteLength: number, list: FreeList): CudaError | undefined {
+    const room = this.#maxSize - this.reserved;
+    if (byteLength > room) return outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
+    const aligned = roundUp(byteLength, Math.min(slabAlignment, this.#slabByteLength));
+    const most = Math.min(room, maximumBlockByteLength);
+    const sizes = [Math.max(aligned, this.#slabSizeFor(byteLength, list)), aligned, byteLength]
+      .map((size) => Math.min(size, most - most % blockAlignment));
+    let refusal: CudaError | undefined;
+    for (const size of new Set(sizes)) {
+      try {
+        const slab = this.#source.allocateSlab(size, list.stream!);
+        const block = Block.ofSlab(this.#blockOwner, slab);
+        this.#slabs.add(block.slab);
+        this.reserved += size;
+        this.reservedHigh = Math.max(this.reservedHigh, this.reserved);
+        list.insert(block);
+        this.#refusedByteLength = Infinity;
+        return undefined;
+      } catch (error) {
+        if (!isOutOfMemory(error)) throw error;
+        refusal = error;
+      }
+    }
+    this.#refusedByteLength = byteLength;
+    this.#requestsToSkip = skippedRequests;
+    return refusal;
+  }
+
+  /** Returns the size of a slab for small buffers, which is smaller while little memory is needed. */
+  #slabSizeFor(byteLength: number, list: FreeList): number {
+    if (!this.#isSlabSizeAdaptive) return this.#slabByteLength;
+    const needed = roundUp(2 * this.#neededFor(byteLength, list), slabAlignment);
+    return Math.min(needed, this.#slabByteLength);
+  }
+
+  /**
+   * Releases slabs without used blocks until at most `byteLength` bytes are held. Returns the streams that free them.
+   */
+  #releaseIdle(byteLength: number): Set<CudaStream> {
+    const streams = new Set<CudaStream>();
+    for (const slab of [...this.#slabs].reverse()) {
+      if (this.reserved <= byteLength) break;
+      // A slab that was used on a lost device stays.
+      ignoreLoss(() => {
+        const stream = this.release(slab);
+        if (stream !== undefined) streams.add(stream);
+      });
+    }
+    return streams;
+  }
+}
+
+/** Waits until the deadline for a stream to become idle. Returns whether it did. */
+function becomesIdle(stream: CudaStream, deadline: number): boolean {
+  do {
+    if (stream.query()) return true;
+  } while (performance.now() < deadline);
+  return false;
+}
+
+function outOfMemory(why: string): CudaError {
+  return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
+}
+
+/** Whether an error says that there is too little memory. */
+export function isOutOfMemory(error: unknown): error is CudaError {
+  return error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
+}
+
+function roundUp(byteLength: number, alignment: number): number {
+  return Math.ceil(byteLength / alignment) * alignment;
+}
