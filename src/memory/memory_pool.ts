@@ -406,11 +406,23 @@ export class MemoryPool implements Disposable {
     });
   }
 
-  #allocate(byteLength: number, stream: CudaStream, owner: AllocationOwner = this.#owner): Allocation {
+  #allocate(byteLength: number, stream: CudaStream): Allocation {
     checkByteLength(byteLength, "an allocation's size", 1);
+    try {
+      return this.#malloc(byteLength, stream, this.#owner);
+    } catch (error) {
+      const isOutOfMemory = error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
+      // What the program has seen complete may count as free from now on.
+      if (!isOutOfMemory || !this.#session.completed.synchronize()) throw error;
+      return this.#malloc(byteLength, stream, this.#owner);
+    }
+  }
+
+  #malloc(byteLength: number, stream: CudaStream, owner: AllocationOwner): Allocation {
+    const { driver } = this.#session;
     let address: bigint;
     try {
-      address = this.#malloc(byteLength, stream);
+      address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error);
     }
@@ -418,19 +430,6 @@ export class MemoryPool implements Disposable {
     this.#liveBytes += byteLength;
     this.#origins?.set(address, originOf(byteLength));
     return new Allocation(this.#session, owner, this, address, byteLength, this.device ?? stream.device);
-  }
-
-  /** Allocates memory. If none is left, counts what the program has seen complete as free, and tries again. */
-  #malloc(byteLength: number, stream: CudaStream): bigint {
-    const { driver, completed } = this.#session;
-    const { ordinal } = stream.device;
-    try {
-      return driver.mallocFromPoolAsync(ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
-    } catch (error) {
-      const isOutOfMemory = error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
-      if (!isOutOfMemory || !completed.synchronize()) throw error;
-      return driver.mallocFromPoolAsync(ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
-    }
   }
 
   #free(address: bigint, byteLength: number, stream: CudaStream): void {
@@ -464,7 +463,7 @@ export class MemoryPool implements Disposable {
 
   #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
     const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
-    const allocation = this.#allocate(byteLength, stream, owner);
+    const allocation = this.#malloc(byteLength, stream, owner);
     this.#notLeaked.set(allocation.address, byteLength);
     return new DeviceBuffer(allocation, stream);
   }

@@ -260,6 +260,8 @@ export class Slabs {
       for (const stream of streams) if (becomesIdle(stream, deadline)) stream.synchronize();
       lastRefusal = this.#grow(byteLength, list);
     }
+    // Memory of the pool that others have freed may count as free now.
+    if (lastRefusal !== undefined && this.#session.completed.synchronize()) lastRefusal = this.#grow(byteLength, list);
     if (lastRefusal !== undefined) throw lastRefusal;
     return list.takeBestFit(byteLength)!;
   }
