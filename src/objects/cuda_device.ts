@@ -226,7 +226,7 @@ export class CudaDevice {
       (interprocess ? eventFlags.interprocess : 0);
     try {
       const handle = this.#session.driver.eventCreateWithFlags(this.ordinal, flags);
-      return new CudaEvent(this.#session, { device: this, handle });
+      return new CudaEvent(this.#session, { device: this, handle, isInterprocess: interprocess });
     } catch (error) {
       const hint = interprocess ? 'attribute("ipcEventSupport") is 1 if other processes can open it' : undefined;
       throw cannot(`create an event on device ${this.ordinal}`, error, hint);
@@ -425,7 +425,7 @@ export class CudaDevice {
     checkIpcHandle(handle, "an event");
     try {
       const opened = this.#session.driver.ipcOpenEventHandle(this.ordinal, handle);
-      return new CudaEvent(this.#session, { device: this, handle: opened });
+      return new CudaEvent(this.#session, { device: this, handle: opened, isInterprocess: true });
     } catch (error) {
       const hint = openingHint(error, "event");
       throw cannot(`open an event of another process on device ${this.ordinal}`, error, hint);

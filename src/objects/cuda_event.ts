@@ -28,6 +28,8 @@ export class CudaEvent implements Disposable {
   /** The device that the event belongs to. */
   readonly device: CudaDevice;
   readonly #session: Session;
+  /** Another process may record it again at any time, and never complete the work: never synchronized unasked. */
+  readonly #isInterprocess: boolean;
   #handle: bigint | undefined;
 
   static {
@@ -52,10 +54,14 @@ export class CudaEvent implements Disposable {
    *
    * @ignore
    */
-  constructor(session: Session, { device, handle }: { device: CudaDevice; handle: bigint }) {
+  constructor(
+    session: Session,
+    { device, handle, isInterprocess }: { device: CudaDevice; handle: bigint; isInterprocess: boolean },
+  ) {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
+    this.#isInterprocess = isInterprocess;
   }
 
   /** The `cudaEvent_t`, for CUDA calls that this library does not make. */
@@ -68,7 +74,7 @@ export class CudaEvent implements Disposable {
   query(): boolean {
     try {
       const isComplete = this.#session.driver.eventQuery(this.unsafeHandle);
-      if (isComplete) this.#session.completed.add(this);
+      if (isComplete && !this.#isInterprocess) this.#session.completed.add(this);
       return isComplete;
     } catch (error) {
       throw cannot(`query an event of device ${this.device.ordinal}`, error);
