@@ -183,6 +183,8 @@ export class CudaStream implements Disposable {
         this.#releaseMarker(marker);
         throw error;
       }
+      // A stream that was disposed meanwhile keeps no events.
+      if (this.disposed) return this.#releaseMarker(marker);
       if (this.#completedMarker !== undefined) this.#releaseMarker(this.#completedMarker);
       this.#completedMarker = marker;
       this.#session.completed.addMarker(marker);
