@@ -87,10 +87,11 @@ function measureAll(): void {
   const kernels = { none: module.kernel("none"), three: module.kernel("three"), twelve: module.kernel("twelve") };
 
   const launches = (layers: Pick<Operation, "objects"> & { byteLength: number; handle: bigint }): Operation => {
-    const parameters = driver.createKernelParameters(layers.byteLength);
-    const extra = (parameters as unknown as { extra: Uint8Array }).extra;
     const { handle } = layers;
     const streamHandle = stream.unsafeHandle;
+    const launch = driver.createKernelLaunch(0, handle, layers.byteLength);
+    Object.assign(launch, { blockX: 32, stream: streamHandle });
+    const extra = (launch as unknown as { extra: Uint8Array }).extra;
     return {
       raw(count) {
         for (let done = 0; done < count; done++) {
@@ -99,7 +100,7 @@ function measureAll(): void {
       },
       driver(count) {
         for (let done = 0; done < count; done++) {
-          driver.launchKernel(0, handle, 1, 1, 1, 32, 1, 1, 0, streamHandle, parameters);
+          driver.launchKernel(launch);
         }
       },
       objects: layers.objects,

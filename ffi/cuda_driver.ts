@@ -14,13 +14,14 @@
 import type {
   Driver,
   HostAllocation,
-  KernelParameters,
+  KernelLaunch,
   MemAccessDesc,
   MemLocation,
+  MemoryRange,
   MemPoolProps,
   OsHandle,
 } from "../src/driver.ts";
-import { memHandleType, memLocationType } from "../src/driver.ts";
+import { memHandleType, memLocationType, oneThread } from "../src/driver.ts";
 import { cudaErrorNumbers } from "../src/support/cuda_error_codes.ts";
 import { sharedAmongCopies } from "../src/support/library_copies.ts";
 import { CudaError, explainedError } from "../src/support/errors.ts";
@@ -54,8 +55,8 @@ const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
  */
 const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ device: -1 }));
 
-/** Packed parameters, and the `extra` array that tells `cuLaunchKernel` where they are. */
-interface CudaKernelParameters extends KernelParameters {
+/** A launch, and the `extra` array that tells `cuLaunchKernel` where its packed parameters are. */
+interface CudaKernelLaunch extends KernelLaunch {
   readonly extra: Uint8Array;
 }
 
@@ -576,12 +577,17 @@ export class CudaDriver implements Driver {
     this.#check(this.#driver.cuFuncSetAttribute(kernel, attribute, value), "cuFuncSetAttribute");
   }
 
-  createKernelParameters(byteLength: number): KernelParameters {
+  createKernelLaunch(
+    device: number,
+    kernel: bigint,
+    parameterBytes: number,
+    buffers: readonly (MemoryRange | undefined)[] = [],
+  ): KernelLaunch {
     // One buffer holds the parameters and, after them, their size. `extra` has the address of each.
-    const sizeOffset = Math.ceil(byteLength / 8) * 8;
-    const view = new DataView(new ArrayBuffer(sizeOffset + 8));
-    view.setBigUint64(sizeOffset, BigInt(byteLength), true);
-    const address = addressOf(view);
+    const sizeOffset = Math.ceil(parameterBytes / 8) * 8;
+    const parameters = new DataView(new ArrayBuffer(sizeOffset + 8));
+    parameters.setBigUint64(sizeOffset, BigInt(parameterBytes), true);
+    const address = addressOf(parameters);
     const extra = new Uint8Array(
       new BigUint64Array([
         launchParam.bufferPointer,
@@ -591,36 +597,24 @@ export class CudaDriver implements Driver {
         launchParam.end,
       ]).buffer,
     );
-    const parameters: CudaKernelParameters = { view, extra };
-    return parameters;
+    const launch: CudaKernelLaunch = { ...oneThread(device, kernel), parameters, buffers, extra };
+    return launch;
   }
 
-  launchKernel(
-    device: number,
-    kernel: bigint,
-    gridX: number,
-    gridY: number,
-    gridZ: number,
-    blockX: number,
-    blockY: number,
-    blockZ: number,
-    sharedMemoryBytes: number,
-    stream: bigint,
-    parameters: KernelParameters,
-  ): void {
-    this.#makeCurrent(device);
+  launchKernel(launch: KernelLaunch): void {
+    this.#makeCurrent(launch.device);
     const result = this.#driver.cuLaunchKernel(
-      kernel,
-      gridX,
-      gridY,
-      gridZ,
-      blockX,
-      blockY,
-      blockZ,
-      withoutSign(sharedMemoryBytes),
-      stream,
+      launch.kernel,
+      launch.gridX,
+      launch.gridY,
+      launch.gridZ,
+      launch.blockX,
+      launch.blockY,
+      launch.blockZ,
+      withoutSign(launch.sharedMemoryBytes),
+      launch.stream,
       0n,
-      (parameters as CudaKernelParameters).extra,
+      (launch as CudaKernelLaunch).extra,
     );
     this.#check(result, "cuLaunchKernel");
   }

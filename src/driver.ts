@@ -73,15 +73,55 @@ export interface MemAccessDesc {
 /** A pool's handle for another process: a file descriptor, or a 64-byte fabric handle. */
 export type OsHandle = number | Uint8Array;
 
-/** A kernel's arguments, packed with the layout of its parameters, in a buffer that the driver reads without a copy. */
-export interface KernelParameters {
-  readonly view: DataView<ArrayBuffer>;
+/** A range of memory. */
+export interface MemoryRange {
+  readonly address: bigint;
+  /** Size in bytes. */
+  readonly byteLength: number;
+}
+
+/**
+ * A launch of a kernel, which is filled in and launched any number of times. A launch captures it: it may be changed
+ * when `launchKernel` returns.
+ */
+export interface KernelLaunch {
+  readonly device: number;
+  readonly kernel: bigint;
+  gridX: number;
+  gridY: number;
+  gridZ: number;
+  blockX: number;
+  blockY: number;
+  blockZ: number;
+  /** Dynamic shared memory of a block, in bytes. */
+  sharedMemoryBytes: number;
+  stream: bigint;
+  /** The arguments, packed with the layout of the parameters. */
+  readonly parameters: DataView<ArrayBuffer>;
+  /** The memory of the buffers among the arguments, by the parameter's index; undefined for other arguments. */
+  readonly buffers: readonly (MemoryRange | undefined)[];
 }
 
 /** Page-locked host memory: its address for the driver, and its buffer for JavaScript. */
 export interface HostAllocation {
   readonly address: bigint;
   readonly buffer: ArrayBuffer;
+}
+
+/** Returns the shape of a launch of one thread on the default stream, for `Driver.createKernelLaunch`. */
+export function oneThread(device: number, kernel: bigint): Omit<KernelLaunch, "parameters" | "buffers"> {
+  return {
+    device,
+    kernel,
+    gridX: 1,
+    gridY: 1,
+    gridZ: 1,
+    blockX: 1,
+    blockY: 1,
+    blockZ: 1,
+    sharedMemoryBytes: 0,
+    stream: defaultStream,
+  };
 }
 
 /** A CUDA driver; the module's documentation has its rules. Every method throws `CudaError` if its call fails. */
@@ -191,20 +231,17 @@ export interface Driver {
   funcGetAttribute(kernel: bigint, attribute: number): number;
   /** `cuFuncSetAttribute`; only `maxDynamicSharedSizeBytes` can be set. */
   funcSetAttribute(kernel: bigint, attribute: number, value: number): void;
-  /** `byteLength` is the size of all parameters together. */
-  createKernelParameters(byteLength: number): KernelParameters;
-  launchKernel(
+  /**
+   * Creates a launch of one thread on the default stream, without calling CUDA. `parameterBytes` is the size of all
+   * parameters together; `buffers` is an array that the caller fills in.
+   */
+  createKernelLaunch(
     device: number,
     kernel: bigint,
-    gridX: number,
-    gridY: number,
-    gridZ: number,
-    blockX: number,
-    blockY: number,
-    blockZ: number,
-    sharedMemoryBytes: number,
-    stream: bigint,
-    parameters: KernelParameters,
-  ): void;
+    parameterBytes: number,
+    buffers?: readonly (MemoryRange | undefined)[],
+  ): KernelLaunch;
+  /** `launch` comes from this driver's `createKernelLaunch`. */
+  launchKernel(launch: KernelLaunch): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;
 }

@@ -4,6 +4,7 @@ import { reportLeak } from "./support/leaks.ts";
 import { CompletedEvents } from "./memory/completed_events.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
+import { ReleaseStreams } from "./memory/release_streams.ts";
 import { Staging } from "./memory/staging.ts";
 
 /**
@@ -21,6 +22,8 @@ export class Session {
   readonly staging: Staging;
   /** What the program has found complete without a synchronization. */
   readonly completed: CompletedEvents;
+  /** The streams on which memory that several streams have used is freed. */
+  readonly releaseStreams: ReleaseStreams;
   /** Whether pools record where each buffer was allocated. */
   readonly debug: boolean;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
@@ -37,6 +40,7 @@ export class Session {
     this.driver = driver;
     this.staging = new Staging(this);
     this.completed = new CompletedEvents(this);
+    this.releaseStreams = new ReleaseStreams(this);
     this.debug = debug;
   }
 
@@ -121,6 +125,7 @@ export class Session {
     const { driver } = this;
     this.#reportUnpooledMemory();
     try {
+      ignoreLoss(() => this.releaseStreams.close());
       // Runs the last deferred release first, and the others even if one fails.
       using releases = new DisposableStack();
       for (const marker of this.#markers.keys()) releases.defer(() => this.destroyMarker(marker));

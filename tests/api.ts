@@ -259,6 +259,8 @@ export declare class DeviceBuffer implements Disposable {
   readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: Omit<ReadOptions, "signal">): T;
   /** A view of a part; freeing is the whole buffer's alone. */
   subarray(byteBegin: number, byteEnd?: number): DeviceBuffer;
+  /** The buffer is used by what was given to this stream: its memory is not reused before that is done. */
+  usedOn(stream: CudaStream): void;
   /** 64 bytes for another process's importPointer. */
   exportPointer(): Uint8Array<ArrayBuffer>;
   /** 64 bytes for another process's openMemory; memory from CudaDevice.allocate only. */

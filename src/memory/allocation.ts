@@ -1,5 +1,5 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import type { CudaStream } from "../objects/cuda_stream.ts";
+import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
@@ -52,6 +52,8 @@ interface DeferredRelease {
 interface RareData {
   /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
   isUnloaded?: boolean;
+  /** The streams other than the allocation's own that have used it, each with the position of its last use. */
+  otherStreams?: Map<CudaStream, number>;
   /** The host views of the allocation, by the range that they show. */
   hostViews?: Map<string, ArrayBuffer> | undefined;
   /** Copies of reads that are not known to be complete. */
@@ -75,6 +77,8 @@ export class Allocation {
   readonly address: bigint;
   /** Size in bytes. */
   readonly byteLength: number;
+  /** The stream whose work with the memory comes before a free. `noteUse` notes the others. */
+  stream: CudaStream;
   #isFreed = false;
   /** Created on first use, so that most allocations stay small. */
   #rareData: RareData | undefined;
@@ -86,6 +90,7 @@ export class Allocation {
     address: bigint,
     byteLength: number,
     device: CudaDevice,
+    stream: CudaStream,
   ) {
     this.session = session;
     this.owner = owner;
@@ -93,6 +98,7 @@ export class Allocation {
     this.address = address;
     this.byteLength = byteLength;
     this.device = device;
+    this.stream = stream;
   }
 
   /** Whether it was freed or its use has ended: its address is not valid for new work. */
@@ -115,7 +121,7 @@ export class Allocation {
    * the memory.
    */
   get isBeingRead(): boolean {
-    return this.#hasHolders || (this.#rareData?.copies?.size ?? 0) > 0;
+    return this.hasHolders || (this.#rareData?.copies?.size ?? 0) > 0;
   }
 
   /**
@@ -127,7 +133,7 @@ export class Allocation {
   free(stream: CudaStream): void {
     // Throws for a disposed stream before anything changes: the memory could not be freed later.
     void stream.unsafeHandle;
-    if (!this.#hasHolders) {
+    if (!this.hasHolders) {
       this.#release(stream);
       this.endUse();
       return;
@@ -188,7 +194,30 @@ export class Allocation {
     };
   }
 
-  /** Notes a copy of a read that has been enqueued. A free on another stream waits for it. */
+  /** Notes that work which a stream was just given uses the memory. A free on another stream comes after that work. */
+  noteUse(stream: CudaStream): void {
+    if (stream !== this.stream) this.noteUseBefore(stream, progressOf(stream).position);
+  }
+
+  /** Notes that work which a stream is given up to a position of its progress uses the memory. */
+  noteUseBefore(stream: CudaStream, position: number): void {
+    (this.#createdRareData.otherStreams ??= new Map()).set(stream, position);
+    this.session.releaseStreams.watch(stream);
+  }
+
+  /**
+   * Returns a stream that runs its next work after all uses of the memory that come before the next work of `stream` or
+   * that were noted: `stream` itself, or one of the library's own.
+   */
+  releaseStream(stream: CudaStream): CudaStream {
+    const otherStreams = this.#rareData?.otherStreams;
+    if (otherStreams === undefined) return stream;
+    // CUDA frees memory in stream order, but an allocator reuses a part of a slab as soon as the stream's work is done.
+    const isStreamOrdered = this.owner.part === undefined;
+    return this.session.releaseStreams.join(stream, otherStreams, { isStreamOrdered });
+  }
+
+  /** Notes a copy of a read that has been enqueued. */
   addCopy(copy: StagingBuffer): void {
     (this.#createdRareData.copies ??= new Set()).add(copy);
   }
@@ -196,21 +225,6 @@ export class Allocation {
   /** Forgets a copy that is complete, or whose device is lost. */
   deleteCopy(copy: StagingBuffer): void {
     this.#rareData?.copies?.delete(copy);
-  }
-
-  /**
-   * Makes a stream wait for the copies that reads have enqueued. Returns false if a read still has copies to enqueue;
-   * when all of them are complete, `isBeingRead` is false.
-   */
-  awaitCopies(stream: CudaStream): boolean {
-    const copies = this.#rareData?.copies;
-    if (copies === undefined) return !this.#hasHolders;
-    for (const { event, stream: readStream } of copies) {
-      if (readStream !== stream) {
-        this.session.driver.streamWaitEvent(stream.device.ordinal, stream.unsafeHandle, event);
-      }
-    }
-    return !this.#hasHolders;
   }
 
   /** Returns a view of a range of a host pool's memory, until the free. */
@@ -255,14 +269,15 @@ export class Allocation {
     return this.#rareData ??= {};
   }
 
-  get #hasHolders(): boolean {
+  /** Whether a read has copies that are still to be enqueued. Also true while `keep` holds the memory. */
+  get hasHolders(): boolean {
     return this.#rareData?.holders !== undefined && this.#rareData.holders.size > 0;
   }
 
   #release(stream: CudaStream): void {
     try {
-      if (this.#rareData !== undefined) this.awaitCopies(stream);
-      this.owner.release(this.address, this.byteLength, stream);
+      const releaseStream = this.#rareData === undefined ? stream : this.releaseStream(stream);
+      this.owner.release(this.address, this.byteLength, releaseStream);
     } catch (error) {
       throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
     }

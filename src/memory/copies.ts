@@ -16,12 +16,14 @@ export interface Place {
 export function copyFromHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
   const device = deviceForHostCopy(allocation, stream);
   allocation.session.driver.memcpyHtoDAsync(device, address, bytes, stream.unsafeHandle);
+  allocation.noteUse(stream);
 }
 
 /** Enqueues a copy to host memory. */
 export function copyToHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
   const device = deviceForHostCopy(allocation, stream);
   allocation.session.driver.memcpyDtoHAsync(device, bytes, address, stream.unsafeHandle);
+  allocation.noteUse(stream);
 }
 
 /** Enqueues a copy between two allocations, on any devices or in host pools. */
@@ -40,6 +42,8 @@ export function copyBetween(
     const [from, to] = [source.allocation.device.ordinal, target.allocation.device.ordinal];
     driver.memcpyPeerAsync(stream.device.ordinal, target.address, to, source.address, from, byteLength, handle);
   }
+  source.allocation.noteUse(stream);
+  target.allocation.noteUse(stream);
 }
 
 /**

@@ -1,7 +1,6 @@
 import { nameClass } from "../support/printing.ts";
-import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Allocation } from "./allocation.ts";
-import { allocationOf, type AllocationRange, DeviceBuffer, type ReadOptions } from "./device_buffer.ts";
+import { allocationOf, type AllocationPart, DeviceBuffer, type ReadOptions } from "./device_buffer.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 
 /**
@@ -23,8 +22,8 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    *
    * @ignore
    */
-  constructor(type: TypedArrayConstructor<T>, allocation: Allocation, stream: CudaStream, part?: AllocationRange) {
-    super(allocation, stream, part);
+  constructor(type: TypedArrayConstructor<T>, allocation: Allocation, part?: AllocationPart) {
+    super(allocation, part);
     this.type = type;
     this.length = this.byteLength / type.BYTES_PER_ELEMENT;
   }
@@ -42,8 +41,9 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
-    const part = { address: this.address + BigInt(begin * size), byteLength: (end - begin) * size };
-    return new DeviceArray(this.type, allocationOf(this), this.stream, part);
+    const address = this.address + BigInt(begin * size);
+    const part = { address, byteLength: (end - begin) * size, stream: this.stream };
+    return new DeviceArray(this.type, allocationOf(this), part);
   }
 
   /**

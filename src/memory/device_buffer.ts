@@ -1,5 +1,6 @@
 import { countOf, placeOf, printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
+import type { MemoryRange } from "../driver.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { type Allocation, freedError } from "./allocation.ts";
@@ -39,15 +40,17 @@ export interface ReadOptions extends WaitOptions {
   length?: number;
 }
 
-/** A part of an allocation. */
-export interface AllocationRange {
-  readonly address: bigint;
-  /** Size in bytes. */
-  readonly byteLength: number;
+/** A part of an allocation, for a view of it. */
+export interface AllocationPart extends MemoryRange {
+  /** The stream that the view's methods use by default. */
+  readonly stream: CudaStream;
 }
 
 /** Returns the allocation that a buffer is a view of. For the modules of this library; a buffer does not show it. */
 export let allocationOf: (buffer: DeviceBuffer) => Allocation;
+
+/** Returns the allocation that an argument of a kernel is a view of; undefined unless it is a buffer. */
+export let allocationOfArgument: (argument: unknown) => Allocation | undefined;
 
 /**
  * A buffer of device memory. Methods enqueue work on a stream and return at once, unless documented otherwise. Buffers
@@ -70,12 +73,16 @@ export class DeviceBuffer implements Disposable {
   readonly byteLength: number;
   readonly #allocation: Allocation;
   readonly #address: bigint;
-  /** Whether this is a view that `subarray` has returned. Such a view cannot be freed, even of all bytes. */
-  readonly #isPart: boolean;
-  #stream: CudaStream;
+  /**
+   * The own stream of a view that `subarray` has returned, which cannot be freed, even if it has all bytes. The stream of
+   * a whole buffer is the allocation's.
+   */
+  #partStream: CudaStream | undefined;
 
   static {
     allocationOf = (buffer) => buffer.#allocation;
+    allocationOfArgument = (argument) =>
+      typeof argument === "object" && argument !== null && #allocation in argument ? argument.#allocation : undefined;
     printAs(this, "DeviceBuffer", (buffer) => {
       const allocation = buffer.#allocation;
       const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
@@ -96,12 +103,11 @@ export class DeviceBuffer implements Disposable {
    *
    * @ignore
    */
-  constructor(allocation: Allocation, stream: CudaStream, part?: AllocationRange) {
+  constructor(allocation: Allocation, part?: AllocationPart) {
     this.#allocation = allocation;
     this.#address = part === undefined ? allocation.address : part.address;
-    this.#isPart = part !== undefined;
+    this.#partStream = part === undefined ? undefined : part.stream;
     this.byteLength = part === undefined ? allocation.byteLength : part.byteLength;
-    this.#stream = stream;
   }
 
   /** The pool that the memory is from; undefined if it is not from a pool. */
@@ -125,12 +131,13 @@ export class DeviceBuffer implements Disposable {
    * @throws {TypeError} If it is set to a value that is not a stream of the same `Cuda` object
    */
   get stream(): CudaStream {
-    return this.#stream;
+    return this.#partStream ?? this.#allocation.stream;
   }
 
   set stream(stream: CudaStream) {
     checkStream(stream, this.#allocation.session);
-    this.#stream = stream;
+    if (this.#partStream === undefined) this.#allocation.stream = stream;
+    else this.#partStream = stream;
   }
 
   /**
@@ -163,7 +170,7 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions = noOptions,
   ): void {
-    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "copyFrom");
     const { byteOffset = 0 } = options;
     if (!ArrayBuffer.isView(source)) this.#checkSource(source);
@@ -197,7 +204,7 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions = noOptions,
   ): void {
-    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "copyTo");
     const { byteOffset = 0 } = options;
     this.#checkTarget(target);
@@ -233,7 +240,7 @@ export class DeviceBuffer implements Disposable {
     stream: CudaStream = this.stream,
     options: CopyOptions & { byteLength?: number } = noOptions,
   ): void {
-    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "fill");
     const { byteOffset = 0 } = options;
     checkNumber(byte, "a byte to fill with");
@@ -249,6 +256,7 @@ export class DeviceBuffer implements Disposable {
     try {
       const { driver } = this.#allocation.session;
       driver.memsetAsync(stream.device.ordinal, address, byte, byteLength, stream.unsafeHandle);
+      this.#allocation.noteUse(stream);
     } catch (error) {
       throw cannot(`fill ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
     }
@@ -314,7 +322,24 @@ export class DeviceBuffer implements Disposable {
     }
     this.#checkRange(byteBegin, byteEnd - byteBegin);
     const address = this.address + BigInt(byteBegin);
-    return new DeviceBuffer(this.#allocation, this.#stream, { address, byteLength: byteEnd - byteBegin });
+    return new DeviceBuffer(this.#allocation, { address, byteLength: byteEnd - byteBegin, stream: this.stream });
+  }
+
+  /**
+   * Declares that work on `stream` uses the buffer: its free will wait for all work that the stream has been given by
+   * then. Only needed for work on another stream than the buffer's own that this library cannot see: work that other
+   * libraries enqueue, and kernels that get the address as a bigint or read it from memory. Copies, and launches with the
+   * buffer as an argument, declare it by themselves.
+   *
+   * @param stream The stream that uses the buffer.
+   * @throws {TypeError} If `stream` is not a stream of the same `Cuda` object
+   * @throws {ReferenceError} If the buffer was freed or the stream was disposed
+   */
+  usedOn(stream: CudaStream): void {
+    checkStream(stream, this.#allocation.session);
+    void stream.unsafeHandle;
+    void this.address;
+    if (stream !== this.#allocation.stream) this.#allocation.noteUseBefore(stream, Infinity);
   }
 
   /**
@@ -371,18 +396,21 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Frees the memory in stream order: work that was enqueued before may still use it. Memory that is not from a pool is
-   * not stream-ordered: freeing it blocks until that work is done. If the memory is still being read, or is lent to
+   * Frees the memory in stream order: work that was enqueued before may still use it. Work on other streams than the
+   * buffer's own may, too, if it was enqueued by methods of this library or declared by `usedOn`: if the stream is not
+   * known to come after it, the memory is freed on a stream of the library's own, which waits for all of them. Memory
+   * that is not from a pool is not stream-ordered: freeing it blocks until the stream's work is done. If the memory is still being read, or is lent to
    * other processes, it is freed when the reads and the other processes are done with it.
    *
-   * @param stream The stream to free on. Defaults to the buffer's own stream.
+   * @param stream The stream to free on. Defaults to the buffer's own stream. Another stream must come after the work on
+   * the buffer's own stream: make it wait for an event.
    * @throws {ReferenceError} If the buffer was freed already
    * @throws {TypeError} If the buffer is part of another buffer or a module's global, or `stream` is not a stream of
    * the same `Cuda` object
    */
   free(stream: CudaStream = this.stream): void {
-    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
-    if (this.#isPart) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
+    if (this.#partStream !== undefined) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
     const { freeRefusal } = this.#allocation.owner;
     if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
     if (this.#allocation.isFreed) {
@@ -394,7 +422,7 @@ export class DeviceBuffer implements Disposable {
   /** Frees the buffer on its stream. Does nothing if it was freed already, or is part of another buffer. */
   [Symbol.dispose](): void {
     const { isFreed, owner } = this.#allocation;
-    if (isFreed || this.#isPart || owner.freeRefusal !== undefined) return;
+    if (isFreed || this.#partStream !== undefined || owner.freeRefusal !== undefined) return;
     ignoreLoss(() => this.free());
   }
 
@@ -407,7 +435,7 @@ export class DeviceBuffer implements Disposable {
           "allocator's slabOf returns, and send the offset with it",
       );
     }
-    if (!this.#isPart) return;
+    if (this.#partStream === undefined) return;
     throw new TypeError(
       `Cannot ${what} a part of a buffer: ${what} the whole buffer, and send the part's offset with it`,
     );
@@ -463,7 +491,7 @@ export class DeviceBuffer implements Disposable {
     checkArrayType(type);
     checkOptions(options, "a read");
     const { stream = this.stream, byteOffset = 0, length } = options;
-    if (stream !== this.#stream) checkStream(stream, this.#allocation.session);
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     this.#checkRange(byteOffset, 0);
     const size = type.BYTES_PER_ELEMENT;
     if (length === undefined && (this.byteLength - byteOffset) % size !== 0) {

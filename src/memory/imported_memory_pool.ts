@@ -126,8 +126,10 @@ export class ImportedMemoryPool implements Disposable {
     mapping.bufferCount++;
     this.#liveCount++;
     const { address } = mapping;
-    const allocation = new Allocation(this.#session, this.#owner, this, address, byteLength, this.device);
-    return new DeviceBuffer(allocation, this.device.defaultStream);
+    const { device, device: { defaultStream } } = this;
+    return new DeviceBuffer(
+      new Allocation(this.#session, this.#owner, this, address, byteLength, device, defaultStream),
+    );
   }
 
   /**

@@ -190,7 +190,7 @@ export class MemoryPool implements Disposable {
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
     const allocationStream = this.#allocationStream(stream);
     checkStream(allocationStream, this.#session);
-    return new DeviceBuffer(this.#allocate(byteLength, allocationStream), allocationStream);
+    return new DeviceBuffer(this.#allocate(byteLength, allocationStream));
   }
 
   /**
@@ -210,7 +210,7 @@ export class MemoryPool implements Disposable {
     const allocationStream = this.#allocationStream(stream);
     checkStream(allocationStream, this.#session);
     const byteLength = byteLengthOfArray(type, length);
-    return new DeviceArray(type, this.#allocate(byteLength, allocationStream), allocationStream);
+    return new DeviceArray(type, this.#allocate(byteLength, allocationStream));
   }
 
   /**
@@ -429,7 +429,7 @@ export class MemoryPool implements Disposable {
     this.#liveCount++;
     this.#liveBytes += byteLength;
     this.#origins?.set(address, originOf(byteLength));
-    return new Allocation(this.#session, owner, this, address, byteLength, this.device ?? stream.device);
+    return new Allocation(this.#session, owner, this, address, byteLength, this.device ?? stream.device, stream);
   }
 
   #free(address: bigint, byteLength: number, stream: CudaStream): void {
@@ -465,7 +465,7 @@ export class MemoryPool implements Disposable {
     const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
     const allocation = this.#malloc(byteLength, stream, owner);
     this.#notLeaked.set(allocation.address, byteLength);
-    return new DeviceBuffer(allocation, stream);
+    return new DeviceBuffer(allocation);
   }
 
   #allocationStream(stream: CudaStream | undefined): CudaStream {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CudaStream } from "../objects/cuda_stream.ts";
+import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
 import { nextTurn } from "../support/waiting/turn.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 import { copyToHost, type Place } from "./copies.ts";
@@ -38,6 +38,7 @@ export async function readBytes(
       if (next === pieces.length) letGo();
       const { piece, staging } = inFlight[0]!;
       await waitUntil(() => allocation.session.driver.eventQuery(staging.event), waitOptions);
+      progressOf(stream).complete(staging.position);
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
       inFlight.shift();
       release(place, staging);
@@ -58,6 +59,7 @@ export function readBytesSync(place: Place, byteLength: number, stream: CudaStre
     const staging = enqueue(place, piece, stream);
     try {
       place.allocation.session.driver.eventSynchronize(staging.event);
+      progressOf(stream).complete(staging.position);
       result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
     } finally {
       release(place, staging);
@@ -76,7 +78,10 @@ function enqueue({ allocation, address }: Place, { begin, byteLength }: Piece, s
   try {
     const target = new Uint8Array(copy.allocation.buffer, 0, byteLength);
     copyToHost({ allocation, address: address + BigInt(begin) }, target, stream);
+    // A free on another stream waits for reads on the allocation's own stream, too.
+    allocation.noteUseBefore(stream, progressOf(stream).position);
     driver.eventRecord(stream.device.ordinal, copy.event, stream.unsafeHandle);
+    copy.position = progressOf(stream).record();
   } catch (error) {
     staging.release(copy);
     throw error;

@@ -21,6 +21,8 @@ export interface StagingBuffer {
   readonly device: number;
   /** The stream of the copy. */
   stream: CudaStream;
+  /** The position of the event in the stream's progress. */
+  position: number;
 }
 
 /** A cache of page-locked memory for copies: locking pages is slow. */
@@ -48,7 +50,7 @@ export class Staging {
     const allocation = this.#session.allocateHost(rounded);
     try {
       const event = this.#session.createMarker(device);
-      return { allocation, event, device, stream };
+      return { allocation, event, device, stream, position: 0 };
     } catch (error) {
       this.#session.freeHost(allocation);
       throw error;

@@ -31,8 +31,8 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
     }),
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
   };
-  const allocation = new Allocation(session, owner, undefined, address, byteLength, device);
-  return new DeviceBuffer(allocation, device.defaultStream);
+  const allocation = new Allocation(session, owner, undefined, address, byteLength, device, device.defaultStream);
+  return new DeviceBuffer(allocation);
 }
 
 /** Opens memory of another process by `cudaIpcOpenMemHandle`, and checks that it has at least `byteLength` bytes. */
@@ -68,8 +68,8 @@ export function openMemory(
     session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
     session.driver.ipcCloseMemHandle(ordinal, address);
   });
-  const allocation = new Allocation(session, owner, undefined, address, byteLength, device);
-  return new DeviceBuffer(allocation, device.defaultStream);
+  const allocation = new Allocation(session, owner, undefined, address, byteLength, device, device.defaultStream);
+  return new DeviceBuffer(allocation);
 }
 
 /**

@@ -186,6 +186,7 @@ export class CudaDevice {
     const stream = new CudaStream(this.#session, {
       device: this,
       handle,
+      isNonBlocking: true,
       onDispose: () => this.#markDisposedStream(handle),
     });
     this.#independentStreams.set(handle, stream);

@@ -2,6 +2,7 @@ import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
+import type { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
@@ -18,6 +19,12 @@ export interface EventOptions {
 /** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
 
+/** Notes that a stream was made to record the event. */
+export let noteRecord: (event: CudaEvent, stream: StreamProgress) => void;
+
+/** Notes that a stream was made to wait for the event's latest record. */
+export let noteWait: (event: CudaEvent, stream: StreamProgress) => void;
+
 /**
  * A point in a stream's work, which the host and other streams can wait for. Comes from `CudaDevice.createEvent` or
  * `CudaDevice.openEvent`.
@@ -31,8 +38,19 @@ export class CudaEvent implements Disposable {
   /** Another process may record it again at any time, and never complete the work: never synchronized unasked. */
   readonly #isInterprocess: boolean;
   #handle: bigint | undefined;
+  /** The stream of the latest record, and the record's position in it. Not known for an interprocess event. */
+  #recordedBy: StreamProgress | undefined;
+  #position = 0;
 
   static {
+    noteRecord = (event, stream) => {
+      if (event.#isInterprocess) return;
+      event.#recordedBy = stream;
+      event.#position = stream.record();
+    };
+    noteWait = (event, stream) => {
+      if (event.#recordedBy !== undefined) stream.waitFor(event.#recordedBy, event.#position);
+    };
     checkEvent = (event, session) => {
       if (!(event instanceof CudaEvent)) {
         throw new TypeError(
@@ -74,7 +92,10 @@ export class CudaEvent implements Disposable {
   query(): boolean {
     try {
       const isComplete = this.#session.driver.eventQuery(this.unsafeHandle);
-      if (isComplete && !this.#isInterprocess) this.#session.completed.add(this);
+      if (isComplete && !this.#isInterprocess) {
+        this.#session.completed.add(this);
+        this.#recordedBy?.complete(this.#position);
+      }
       return isComplete;
     } catch (error) {
       throw cannot(`query an event of device ${this.device.ordinal}`, error);
@@ -89,6 +110,7 @@ export class CudaEvent implements Disposable {
   synchronize(): void {
     try {
       this.#session.driver.eventSynchronize(this.unsafeHandle);
+      this.#recordedBy?.complete(this.#position);
     } catch (error) {
       throw cannot(`wait for an event of device ${this.device.ordinal}`, error);
     }

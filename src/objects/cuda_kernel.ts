@@ -1,7 +1,9 @@
 import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { checkStream, type CudaStream } from "./cuda_stream.ts";
-import { functionAttribute, type KernelParameters } from "../driver.ts";
+import { functionAttribute, type KernelLaunch } from "../driver.ts";
+import type { Allocation } from "../memory/allocation.ts";
+import { allocationOfArgument } from "../memory/device_buffer.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/driver_errors.ts";
 import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
@@ -43,7 +45,10 @@ export class CudaKernel {
   readonly #isLoaded: () => boolean;
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
-  readonly #parameters: KernelParameters;
+  /** Filled in for each launch. */
+  readonly #launch: KernelLaunch;
+  /** The allocations of the buffers among the arguments of the latest launch, by the parameter's index. */
+  readonly #buffers: (Allocation | undefined)[];
   /** The largest dynamic shared memory that a block may have, in bytes, as far as it was needed yet. */
   #sharedMemoryLimit = 0;
 
@@ -76,7 +81,9 @@ export class CudaKernel {
     this.name = signature.name;
     this.#types = signature.parameters.map(({ type }) => type);
     this.#writers = signature.parameters.map(({ type, offset }) => writerOf(type, offset));
-    this.#parameters = session.driver.createKernelParameters(signature.parameterBytes);
+    this.#buffers = this.#writers.map(() => undefined);
+    const { ordinal } = device;
+    this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
   }
 
   /** The types of the kernel's parameters, in order. */
@@ -113,34 +120,28 @@ export class CudaKernel {
       throw new TypeError(`Cannot launch ${this.name} of ${devices}: load its module there`);
     }
     const { name } = this;
-    const gridX = extentOf(grid, 0);
-    const gridY = extentOf(grid, 1);
-    const gridZ = extentOf(grid, 2);
-    const blockX = extentOf(block, 0);
-    const blockY = extentOf(block, 1);
-    const blockZ = extentOf(block, 2);
+    const launch = this.#launch;
+    const gridX = launch.gridX = extentOf(grid, 0);
+    const gridY = launch.gridY = extentOf(grid, 1);
+    const gridZ = launch.gridZ = extentOf(grid, 2);
+    const blockX = launch.blockX = extentOf(block, 0);
+    const blockY = launch.blockY = extentOf(block, 1);
+    const blockZ = launch.blockZ = extentOf(block, 2);
     if (gridX * gridY * gridZ * blockX * blockY * blockZ === 0) refuseShape(name, options);
     if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${name}: its module was disposed`);
     if (sharedMemoryBytes !== 0) this.#prepareSharedMemory(sharedMemoryBytes);
-    const { view } = this.#parameters;
+    launch.sharedMemoryBytes = sharedMemoryBytes;
+    const { parameters } = launch;
+    const buffers = this.#buffers;
     for (let index = 0; index < writers.length; index++) {
-      const refusal = writers[index]!(view, args[index]!);
-      if (refusal !== undefined) this.#refuse(index, args[index]!, refusal);
+      const argument = args[index]!;
+      const refusal = writers[index]!(parameters, argument);
+      if (refusal !== undefined) this.#refuse(index, argument, refusal);
+      buffers[index] = allocationOfArgument(argument);
     }
     try {
-      this.#session.driver.launchKernel(
-        this.#device.ordinal,
-        this.#handle,
-        gridX,
-        gridY,
-        gridZ,
-        blockX,
-        blockY,
-        blockZ,
-        sharedMemoryBytes,
-        stream.unsafeHandle,
-        this.#parameters,
-      );
+      launch.stream = stream.unsafeHandle;
+      this.#session.driver.launchKernel(launch);
     } catch (error) {
       const shared = sharedMemoryBytes === 0 ? "" : ` and ${sharedMemoryBytes} bytes of shared memory each`;
       throw cannot(
@@ -149,6 +150,7 @@ export class CudaKernel {
         this.#hintOf(error, options),
       );
     }
+    for (let index = 0; index < buffers.length; index++) buffers[index]?.noteUse(stream);
   }
 
   /**

@@ -112,8 +112,16 @@ export class CudaModule implements Disposable {
       try {
         const { address, byteLength } = this.#session.driver.moduleGetGlobal(this.#handle, name);
         const device = this.#device;
-        const allocation = new Allocation(this.#session, ownerOfGlobals, undefined, address, byteLength, device);
-        global = new DeviceBuffer(allocation, device.defaultStream);
+        const allocation = new Allocation(
+          this.#session,
+          ownerOfGlobals,
+          undefined,
+          address,
+          byteLength,
+          device,
+          device.defaultStream,
+        );
+        global = new DeviceBuffer(allocation);
       } catch (error) {
         throw cannot(`find the variable "${name}" in the module`, error, manglingHint);
       }

@@ -1,9 +1,10 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { checkEvent, type CudaEvent } from "./cuda_event.ts";
+import { checkEvent, type CudaEvent, noteRecord, noteWait } from "./cuda_event.ts";
 import { defaultStream } from "../driver.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { Session } from "../session.ts";
+import { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
 
@@ -21,8 +22,17 @@ export interface StreamOptions {
 /** Calls back when the stream is disposed, before it is destroyed. Returns a function that cancels the callback. */
 export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () => void;
 
+/** Returns how far a stream has got. */
+export let progressOf: (stream: CudaStream) => StreamProgress;
+
 /** Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to. */
 export let checkStream: (stream: CudaStream, session: Session) => void;
+
+/**
+ * Whether CUDA orders the work of two streams as it is enqueued, because one of them is the default stream of a device
+ * and the other is a stream of that device that is not nonblocking.
+ */
+export let isOrderedByDefaultStream: (a: CudaStream, b: CudaStream) => boolean;
 
 /**
  * A queue of work for a device, which executes it in order. Comes from `CudaDevice.createStream`.
@@ -34,6 +44,8 @@ export class CudaStream implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #onDispose: ((handle: bigint) => void) | undefined;
+  readonly #isNonBlocking: boolean;
+  readonly #progress = new StreamProgress();
   /** Events that `finished` has created and can use again. */
   readonly #idleMarkers: bigint[] = [];
   /** The event of the latest `finished` that was found complete. Not used again before a later one is. */
@@ -56,6 +68,10 @@ export class CudaStream implements Disposable {
       }
       if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
     };
+    progressOf = (stream) => stream.#progress;
+    isOrderedByDefaultStream = (a, b) =>
+      a.device === b.device && !a.#isNonBlocking && !b.#isNonBlocking &&
+      (a.#handle === defaultStream || b.#handle === defaultStream) && !a.disposed && !b.disposed;
     printAs(this, "CudaStream", (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : "";
       const state = stream.disposed || stream.#session.hasEnded ? "disposed" : stateOf(() => {
@@ -73,15 +89,17 @@ export class CudaStream implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, onDispose }: {
+    { device, handle, isNonBlocking = false, onDispose }: {
       device: CudaDevice;
       handle: bigint;
+      isNonBlocking?: boolean;
       onDispose?: (handle: bigint) => void;
     },
   ) {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
+    this.#isNonBlocking = isNonBlocking;
     this.#onDispose = onDispose;
   }
 
@@ -111,6 +129,7 @@ export class CudaStream implements Disposable {
     checkEvent(event, this.#session);
     try {
       this.#session.driver.eventRecord(this.device.ordinal, event.unsafeHandle, this.unsafeHandle);
+      noteRecord(event, this.#progress);
     } catch (error) {
       const own = this.device.ordinal;
       const hint = event.device === this.device
@@ -131,6 +150,7 @@ export class CudaStream implements Disposable {
     checkEvent(event, this.#session);
     try {
       this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, event.unsafeHandle);
+      noteWait(event, this.#progress);
     } catch (error) {
       throw cannot(`make a stream of device ${this.device.ordinal} wait for an event`, error);
     }
@@ -144,7 +164,10 @@ export class CudaStream implements Disposable {
   query(): boolean {
     try {
       const isComplete = this.#session.driver.streamQuery(this.device.ordinal, this.unsafeHandle);
-      if (isComplete) this.#session.completed.add(this);
+      if (isComplete) {
+        this.#session.completed.add(this);
+        this.#progress.completeAll();
+      }
       return isComplete;
     } catch (error) {
       throw cannot(`query a stream of device ${this.device.ordinal}`, error);
@@ -159,6 +182,7 @@ export class CudaStream implements Disposable {
   synchronize(): void {
     try {
       this.#session.driver.streamSynchronize(this.device.ordinal, this.unsafeHandle);
+      this.#progress.completeAll();
     } catch (error) {
       throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);
     }
@@ -178,7 +202,9 @@ export class CudaStream implements Disposable {
       const marker = this.#idleMarkers.pop() ?? this.#session.createMarker(ordinal);
       try {
         driver.eventRecord(ordinal, marker, handle);
+        const position = this.#progress.record();
         await waitUntil(() => this.#session.driver.eventQuery(marker), options);
+        this.#progress.complete(position);
       } catch (error) {
         this.#releaseMarker(marker);
         throw error;

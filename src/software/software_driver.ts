@@ -9,13 +9,15 @@ import {
   type Driver,
   eventFlags,
   type HostAllocation,
-  type KernelParameters,
+  type KernelLaunch,
   type MemAccessDesc,
   memAccessFlags,
   memHandleType,
   type MemLocation,
   memLocationType,
+  type MemoryRange,
   type MemPoolProps,
+  oneThread,
   type OsHandle,
   streamFlags,
 } from "../driver.ts";
@@ -767,34 +769,27 @@ export class SoftwareDriver implements Driver {
     setKernelAttribute(this.#kernel(kernel, call), attribute, value);
   }
 
-  createKernelParameters(byteLength: number): KernelParameters {
-    return { view: new DataView(new ArrayBuffer(byteLength)) };
-  }
-
-  launchKernel(
+  createKernelLaunch(
     device: number,
     kernel: bigint,
-    gridX: number,
-    gridY: number,
-    gridZ: number,
-    blockX: number,
-    blockY: number,
-    blockZ: number,
-    sharedMemoryBytes: number,
-    stream: bigint,
-    { view }: KernelParameters,
-  ): void {
+    parameterBytes: number,
+    buffers: readonly (MemoryRange | undefined)[] = [],
+  ): KernelLaunch {
+    return { ...oneThread(device, kernel), parameters: new DataView(new ArrayBuffer(parameterBytes)), buffers };
+  }
+
+  launchKernel(launch: KernelLaunch): void {
     const call = "cuLaunchKernel";
-    const target = this.#stream(device, stream, call);
-    const found = this.#kernel(kernel, call);
+    const target = this.#stream(launch.device, launch.stream, call);
+    const found = this.#kernel(launch.kernel, call);
     // A stream of any device takes copies and waits. A kernel runs only on a stream of the device it was loaded for.
     if (target.device !== found.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     this.#ensureBoundsTable(found.device, call);
     const { run, release } = launchOf(found, {
-      grid: [gridX, gridY, gridZ],
-      block: [blockX, blockY, blockZ],
-      sharedMemoryBytes,
-      parameters: new Uint8Array(view.buffer),
+      grid: [launch.gridX, launch.gridY, launch.gridZ],
+      block: [launch.blockX, launch.blockY, launch.blockZ],
+      sharedMemoryBytes: launch.sharedMemoryBytes,
+      parameters: new Uint8Array(launch.parameters.buffer),
     }, { linearMemory: this.#linearMemory });
     this.#scheduler.enqueue(target, run, { release });
   }

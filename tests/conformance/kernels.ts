@@ -106,24 +106,13 @@ export function launch(
   }: Launch = {},
 ): void {
   const sizes = parameters.map((parameter) => typeof parameter === "bigint" ? 8 : 4);
-  const packed = driver.createKernelParameters(sizes.reduce((sum, size) => sum + size, 0));
+  const kernelLaunch = driver.createKernelLaunch(device, handle, sizes.reduce((sum, size) => sum + size, 0));
   let offset = 0;
   for (const [index, parameter] of parameters.entries()) {
-    if (typeof parameter === "bigint") packed.view.setBigUint64(offset, parameter, true);
-    else packed.view.setUint32(offset, parameter, true);
+    if (typeof parameter === "bigint") kernelLaunch.parameters.setBigUint64(offset, parameter, true);
+    else kernelLaunch.parameters.setUint32(offset, parameter, true);
     offset += sizes[index]!;
   }
-  driver.launchKernel(
-    device,
-    handle,
-    gridX,
-    gridY,
-    gridZ,
-    blockX,
-    blockY,
-    blockZ,
-    sharedMemoryBytes,
-    stream,
-    packed,
-  );
+  Object.assign(kernelLaunch, { gridX, gridY, gridZ, blockX, blockY, blockZ, sharedMemoryBytes, stream });
+  driver.launchKernel(kernelLaunch);
 }

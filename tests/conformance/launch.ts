@@ -4,7 +4,7 @@
  * @module
  */
 import { ptx } from "../../kernels/fill.ts";
-import { defaultStream, type Driver, type KernelParameters } from "../../src/driver.ts";
+import { defaultStream, type Driver, type KernelLaunch } from "../../src/driver.ts";
 
 const fillParameterBytes = 20;
 
@@ -27,20 +27,22 @@ export function loadFill(driver: Driver, device: number): bigint {
   return driver.moduleGetFunction(driver.moduleLoadData(device, ptx), "fill");
 }
 
-/** Returns the packed parameters of `fill`. */
-export function fillParameters(driver: Driver, { address, byteLength, pattern = 0x01010101 }: Fill): KernelParameters {
-  const parameters = driver.createKernelParameters(fillParameterBytes);
-  parameters.view.setBigUint64(0, address, true);
-  parameters.view.setBigUint64(8, BigInt(byteLength), true);
-  parameters.view.setUint32(16, pattern, true);
-  return parameters;
+/** Returns a launch of `fill`, a kernel from `loadFill`. */
+export function fillLaunch(
+  driver: Driver,
+  { device, kernel }: { readonly device: number; readonly kernel: bigint },
+  { address, byteLength, pattern = 0x01010101, stream = defaultStream, grid = 1, block = 32 }: Fill,
+): KernelLaunch {
+  const launch = driver.createKernelLaunch(device, kernel, fillParameterBytes);
+  launch.parameters.setBigUint64(0, address, true);
+  launch.parameters.setBigUint64(8, BigInt(byteLength), true);
+  launch.parameters.setUint32(16, pattern, true);
+  return Object.assign(launch, { stream, gridX: grid, blockX: block });
 }
 
 /** Launches `fill` without waiting for it. */
 export function launchFill(driver: Driver, device: number, fill: Fill): void {
-  const { stream = defaultStream, grid = 1, block = 32 } = fill;
-  const kernel = loadFill(driver, device);
-  driver.launchKernel(device, kernel, grid, 1, 1, block, 1, 1, 0, stream, fillParameters(driver, fill));
+  driver.launchKernel(fillLaunch(driver, { device, kernel: loadFill(driver, device) }, fill));
 }
 
 /** Returns the first bytes of memory, after synchronizing the default stream of the device. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { defaultStream, type Driver } from "../../src/driver.ts";
-import { fillParameters, loadFill } from "./launch.ts";
+import { fillLaunch, loadFill } from "./launch.ts";
 
 /**
  * Bytes that one launch fills: about a millisecond for one warp on any GPU. A software device executes one launch each
@@ -40,8 +40,11 @@ export function prepareLongWork(
   const fillByteLength = fillByteLengths[driver.kind][observed];
   const address = driver.malloc(device, fillByteLength);
   const kernel = loadFill(driver, device);
-  const parameters = fillParameters(driver, { address, byteLength: fillByteLength });
-  const launch = (stream: bigint) => driver.launchKernel(device, kernel, 1, 1, 1, threads, 1, 1, 0, stream, parameters);
+  const fill = fillLaunch(driver, { device, kernel }, { address, byteLength: fillByteLength, block: threads });
+  const launch = (stream: bigint) => {
+    fill.stream = stream;
+    driver.launchKernel(fill);
+  };
   launch(defaultStream);
   driver.deviceSynchronize(device);
   return {

@@ -71,7 +71,7 @@ testSoftware("a wait for another process fails when the devices are lost", (_cud
   const module = driver.moduleLoadData(0, trapPtx);
   const kernel = driver.moduleGetFunction(module, "stop");
   setCount(7n);
-  driver.launchKernel(0, kernel, 1, 1, 1, 1, 1, 1, 0, 0n, driver.createKernelParameters(0));
+  driver.launchKernel(driver.createKernelLaunch(0, kernel, 0));
   const error = assertThrows(() => driver.eventSynchronize(event), CudaError);
   assertEquals(error.code, "cudaErrorLaunchFailure");
   assertThrows(() => driver.eventSynchronize(event), CudaError, "cudaErrorLaunchFailure");

@@ -140,8 +140,7 @@ testSoftware("resources destroyed before the devices were lost are released", (_
   const mappings = () => countResources().get("mapping");
   const before = mappings();
   const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming | eventFlags.interprocess);
-  const parameters = driver.createKernelParameters(0);
-  driver.launchKernel(0, driver.moduleGetFunction(stop, "stop"), 1, 1, 1, 1, 1, 1, 0, 0n, parameters);
+  driver.launchKernel(driver.createKernelLaunch(0, driver.moduleGetFunction(stop, "stop"), 0));
   driver.eventRecord(0, event, 0n);
   driver.eventDestroy(0, event);
   assertEquals(codeOf(() => driver.deviceSynchronize(0)), "cudaErrorLaunchFailure");
@@ -191,11 +190,13 @@ testSoftware("kernels with large static shared memory are launched", (_, driver)
     }`;
     return driver.moduleGetFunction(driver.moduleLoadData(0, ptx), "large");
   };
-  const parameters = driver.createKernelParameters(8);
   const address = driver.malloc(0, 4);
-  parameters.view.setBigUint64(0, address, true);
-  const launch = (kernel: bigint, added: number) =>
-    driver.launchKernel(0, kernel, 1, 1, 1, 1, 1, 1, added, 0n, parameters);
+  const launch = (kernel: bigint, added: number) => {
+    const kernelLaunch = driver.createKernelLaunch(0, kernel, 8);
+    kernelLaunch.parameters.setBigUint64(0, address, true);
+    kernelLaunch.sharedMemoryBytes = added;
+    driver.launchKernel(kernelLaunch);
+  };
   for (const [byteLength, blocks] of [[49152, 4], [49156, 4], [65536, 3], [102400, 2], [232448, 1]] as const) {
     const kernel = kernelOf(byteLength);
     launch(kernel, 0);

@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
+import { fillLaunch } from "../conformance/launch.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Event, Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { testSoftware } from "../support/software_devices.ts";
@@ -55,11 +56,10 @@ testSoftware("a kernel runs only on streams of its own device, but copies and wa
   const module = driver.moduleLoadData(0, fillPtx);
   const fill = driver.moduleGetFunction(module, "fill");
   const launch = (device: number, handle: bigint) => {
-    const parameters = driver.createKernelParameters(20);
-    parameters.view.setBigUint64(0, buffer.address, true);
-    parameters.view.setBigUint64(8, 64n, true);
-    parameters.view.setUint32(16, 0x03030303, true);
-    driver.launchKernel(device, fill, 1, 1, 1, 32, 1, 1, 0, handle, parameters);
+    const { address } = buffer;
+    driver.launchKernel(
+      fillLaunch(driver, { device, kernel: fill }, { address, byteLength: 64, pattern: 0x03030303, stream: handle }),
+    );
   };
   for (const [device, handle] of [[0, peerStream.unsafeHandle], [1, peerStream.unsafeHandle], [1, 0n]] as const) {
     assertEquals(assertThrows(() => launch(device, handle), CudaError).code, "cudaErrorInvalidResourceHandle");

@@ -167,7 +167,7 @@ export class CachingAllocator implements Disposable {
    */
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
     const allocationStream = this.#source.allocationStream(stream);
-    return new DeviceBuffer(this.#allocate(byteLength, allocationStream), allocationStream);
+    return new DeviceBuffer(this.#allocate(byteLength, allocationStream));
   }
 
   /**
@@ -186,7 +186,7 @@ export class CachingAllocator implements Disposable {
   ): DeviceArray<T> {
     const allocationStream = this.#source.allocationStream(stream);
     const byteLength = byteLengthOfArray(type, length);
-    return new DeviceArray(type, this.#allocate(byteLength, allocationStream), allocationStream);
+    return new DeviceArray(type, this.#allocate(byteLength, allocationStream));
   }
 
   /** Returns how much memory the allocator holds, and how much of it buffers use. */
@@ -303,7 +303,8 @@ export class CachingAllocator implements Disposable {
     slabs.used += size;
     if (slabs.used > this.#usedHigh) this.#usedHigh = slabs.used;
     this.#origins?.set(block, originOf(byteLength));
-    return new Allocation(this.#session, block, this.pool, block.address, byteLength, this.device ?? stream.device);
+    const device = this.device ?? stream.device;
+    return new Allocation(this.#session, block, this.pool, block.address, byteLength, device, stream);
   }
 
   #release(block: Block, stream: CudaStream): void {

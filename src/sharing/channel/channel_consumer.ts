@@ -231,7 +231,8 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const sendRelease = (event: number): void => {
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
-    if (allocationOf(slot.buffer).awaitCopies(stream)) release(stream, index, sendRelease);
+    const allocation = allocationOf(slot.buffer);
+    if (!allocation.hasHolders) release(allocation.releaseStream(stream), index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
     else void Promise.allSettled([stream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
     this.#freedOn.add(stream);

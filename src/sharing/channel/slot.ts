@@ -131,5 +131,5 @@ export function bufferOfSlot(
   const address = ring.address + BigInt(begin);
   // Its use ends without a free that could be awaited: a holder of its memory keeps the whole ring.
   const ownerOfSlot = { ...owner, freeRefusal, awaitRelease: undefined };
-  return new DeviceBuffer(new Allocation(session, ownerOfSlot, pool, address, byteLength, device), stream);
+  return new DeviceBuffer(new Allocation(session, ownerOfSlot, pool, address, byteLength, device, stream));
 }

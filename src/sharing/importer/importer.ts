@@ -470,8 +470,8 @@ export class Importer implements AsyncDisposable {
       },
     };
     const address = whole.address + BigInt(byteOffset);
-    const allocation = new Allocation(session, ownerOfOffer, pool, address, byteLength, device);
-    const buffer = new DeviceBuffer(allocation, stream);
+    const allocation = new Allocation(session, ownerOfOffer, pool, address, byteLength, device, stream);
+    const buffer = new DeviceBuffer(allocation);
     this.#mapped.add(buffer);
     return buffer;
   }

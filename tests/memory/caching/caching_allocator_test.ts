@@ -509,9 +509,9 @@ testOnEachDriver("memory freed during a read is reused only after the read", asy
     const isKept = byteLength > 32 * mebibytes;
     if (!isKept) {
       using next = allocator.allocate(byteLength, stream);
-      assertEquals(next.address, address);
+      assert(next.address !== address);
       next.fill(4);
-      assertWaits(stream);
+      await stream.finished();
     }
     assertEquals(allocator.usage().buffers, isKept ? 1 : 0);
     gate.open();

@@ -62,6 +62,8 @@ export interface ModelledAllocator {
   usedHigh: number;
   count: number;
   isDisposed: boolean;
+  /** Whether the pool has ever refused it memory. */
+  wasRefused: boolean;
   /** How many times each stream may have been given memory that others freed. */
   readonly borrowed: Map<OrderedStream, number>;
 }
@@ -113,6 +115,7 @@ export class AllocatorModel {
       usedHigh: 0,
       count: 0,
       isDisposed: false,
+      wasRefused: false,
       borrowed: new Map(),
     };
   }
@@ -171,7 +174,9 @@ export class AllocatorModel {
     if (predicted !== undefined && this.#calls.length > 0) {
       this.fail(`the driver was called for ${name}, which fits in what is free ${predicted}: ${this.#calls}`);
     }
-    if (predicted === undefined && this.#wasRefused) this.#becomeRefused();
+    // After a refusal, an allocator does not ask its pool every time.
+    const mayBeRefused = this.#wasRefused || (allocator!.wasRefused && !this.#hasGrown);
+    if (predicted === undefined && mayBeRefused) this.#becomeRefused();
     if (predicted !== "of the stream" && !this.#hasGrown) {
       allocator!.borrowed.set(stream, (allocator!.borrowed.get(stream) ?? 0) + 1);
     }
@@ -216,8 +221,10 @@ export class AllocatorModel {
     const { slab, begin, end } = buffer;
     const freed = this.#order.now(stream);
     const uses = [buffer.allocated, ...pointsOf(buffer.uses), ...pointsOf(buffer.reads), freed];
-    const piece: Piece = { begin, end, uses, home: stream, freed };
-    this.#checkIsBehind(piece, stream, `${buffer.name} is freed`);
+    // If the driver was called, the memory may be free in the order of a stream of the library.
+    const home = this.#calls.length > 0 ? undefined : stream;
+    const piece: Piece = { begin, end, uses, home, freed };
+    if (home !== undefined) this.#checkIsBehind(piece, stream, `${buffer.name} is freed`);
     slab.buffers.delete(buffer);
     slab.allocator.count--;
     slab.allocator.used -= end - begin;
@@ -256,6 +263,7 @@ export class AllocatorModel {
 
   refusedToGrow(): void {
     this.#wasRefused = true;
+    if (this.#step.allocator !== undefined) this.#step.allocator.wasRefused = true;
   }
 
   grown(address: bigint, byteLength: number, stream: OrderedStream): void {
@@ -301,6 +309,8 @@ export class AllocatorModel {
 
   /** Records that the stream was found done: memory free in its order is now free for all. */
   sawStream(stream: OrderedStream): void {
+    // A free asks about other streams for itself alone.
+    if (this.#step.kind === "free") return;
     for (const piece of this.#piecesOf(stream)) piece.home = "all";
   }
 
@@ -308,6 +318,7 @@ export class AllocatorModel {
    * Records that the point was found reached. The allocator may conclude that memory freed before it is free for all.
    */
   sawPoint(point: Point): void {
+    if (this.#step.kind === "free") return;
     for (const piece of this.#piecesOf(point.stream)) {
       // Nothing more is freed on a destroyed stream, and only the event at its end is queried.
       if (piece.freed.position <= point.position) piece.home = point.stream.isGone ? "all" : undefined;

@@ -102,9 +102,9 @@ export function observed(driver: Driver, observers: Observers): Driver {
       use(destination, byteLength, [device, handle]);
       use(source, byteLength, [device, handle]);
     },
-    launchKernel(...given) {
-      driver.launchKernel(...given);
-      order.give(order.stream(given[0], given[9]));
+    launchKernel(launch) {
+      driver.launchKernel(launch);
+      order.give(order.stream(launch.device, launch.stream));
     },
     memsetAsync(device, address, byte, byteLength, handle) {
       driver.memsetAsync(device, address, byte, byteLength, handle);

@@ -18,7 +18,7 @@ export type Operation =
   | { do: "read"; buffer: number; stream: number }
   | { do: "keep"; buffer: number }
   | { do: "let go"; buffer: number }
-  | { do: "free"; buffer: number; stream: number; byDispose: boolean }
+  | { do: "free"; buffer: number; stream: number; byDispose: boolean; isUnordered: boolean }
   | { do: "create stream"; stream: number; device: number }
   | { do: "dispose stream"; stream: number }
   | { do: "delay"; stream: number; works: number }
@@ -211,7 +211,8 @@ export class OperationSource {
         return kept.length === 0 ? undefined : { do: kind, buffer: random.pick(kept) };
       case "free": {
         const on = random.below(100) < this.#freesElsewhere ? random.pick(streams) : buffer?.stream ?? stream;
-        return buffer && { do: kind, buffer: buffer.id, stream: on, byDispose: random.below(6) === 0 };
+        const byDispose = random.below(6) === 0;
+        return buffer && { do: kind, buffer: buffer.id, stream: on, byDispose, isUnordered: random.below(3) === 0 };
       }
       case "create stream":
         return streams.length < 6 ? this.#createStream() : undefined;

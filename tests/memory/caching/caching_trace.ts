@@ -296,6 +296,10 @@ export class Trace implements TraceState {
     return buffer?.freedOn === undefined ? buffer : undefined;
   }
 
+  #orderedOf(stream: CudaStream): OrderedStream {
+    return [...this.#streams.values(), ...this.#goneStreams].find((other) => other.stream === stream)!.ordered;
+  }
+
   /** Makes a stream wait for points of other streams, as a program must. */
   #orderBehind({ stream, ordered }: Stream, points: readonly Point[]): void {
     const { order } = this.#bench.observers;
@@ -432,13 +436,16 @@ export class Trace implements TraceState {
     this.#removeBuffer(entry);
   }
 
-  #free({ buffer: id, stream: streamId, byDispose }: Operation & { do: "free" }): void {
+  #free({ buffer: id, stream: streamId, byDispose, isUnordered }: Operation & { do: "free" }): void {
     const entry = this.#usable(id);
     const stream = this.#streams.get(streamId);
     if (entry === undefined || stream === undefined) return;
     const { buffer, modelled, allocator, letGo } = entry;
-    this.#orderBehind(stream, [modelled.allocated, ...pointsOf(modelled.uses)]);
-    if (entry.bytes !== undefined) this.#read(entry, stream);
+    // The library waits for uses on other streams than the buffer's own, unless the free is on another one, too.
+    const own = this.#orderedOf(buffer.stream);
+    const uses = pointsOf(modelled.uses).filter((point) => !isUnordered || point.stream === own);
+    this.#orderBehind(stream, [modelled.allocated, ...uses]);
+    if (entry.bytes !== undefined && !isUnordered) this.#read(entry, stream);
     this.#model.begin({ kind: "free", allocator: allocator.modelled });
     if (byDispose) {
       buffer.stream = stream.stream;
@@ -453,8 +460,9 @@ export class Trace implements TraceState {
       assertEquals(entry.onFreeCalls, letGo.length);
       return;
     }
-    const isReadElsewhere = [...modelled.reads.keys()].some((reader) => reader !== stream.ordered);
-    const mustBeSilent = !isReadElsewhere && !allocator.modelled.isDisposed;
+    const users = [...[...modelled.uses.keys()].filter((user) => user !== own), ...modelled.reads.keys()];
+    const isUsedElsewhere = users.some((user) => user !== stream.ordered);
+    const mustBeSilent = !isUsedElsewhere && !allocator.modelled.isDisposed;
     this.#model.released(modelled, stream.ordered, { mustBeSilent });
     this.#removeBuffer(entry);
   }
@@ -556,7 +564,7 @@ export class Trace implements TraceState {
 
   #freeCompletely({ id, stream }: Buffer): void {
     const on = this.#streams.has(stream) ? stream : 0;
-    this.do({ do: "free", buffer: id, stream: on, byDispose: false });
+    this.do({ do: "free", buffer: id, stream: on, byDispose: false, isUnordered: false });
     while (this.#buffers.has(id)) this.do({ do: "let go", buffer: id });
   }
 
@@ -585,5 +593,5 @@ export class Trace implements TraceState {
 
 /** Whether an event belongs to the library and stays until the session ends. */
 function isKept(kind: string): boolean {
-  return kind === "read" || kind === "departure";
+  return kind === "read" || kind === "departure" || kind === "disposeStream" || kind === "free";
 }

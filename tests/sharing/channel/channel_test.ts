@@ -100,7 +100,7 @@ channelTest(
       await produce(count);
       await counted;
       await waitUntil(() => channel.freeSlots === 3);
-      const { eventRecord, launchKernel, eventQuery, createKernelParameters: _, ...others } = counter.calls;
+      const { eventRecord, launchKernel, eventQuery, createKernelLaunch: _, ...others } = counter.calls;
       assertEquals({ eventRecord, launchKernel, others }, { eventRecord: count, launchKernel: count, others: {} });
       assert(eventQuery! >= count);
     }

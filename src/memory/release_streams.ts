@@ -1,0 +1,119 @@
+import { isOrderedByDefaultStream, progressOf, whenStreamDisposed } from "../objects/cuda_stream.ts";
+import type { CudaStream } from "../objects/cuda_stream.ts";
+import type { Session } from "../session.ts";
+
+/**
+ * Streams of the library's own, on which it frees memory that several streams have used. They wait for those streams, so
+ * that no stream of the application has to.
+ *
+ * Each stream of the application whose work a free must wait for has a release stream: work that never completes delays
+ * only the frees of memory that it uses.
+ */
+export class ReleaseStreams {
+  readonly #session: Session;
+  readonly #byStream = new Map<CudaStream, CudaStream>();
+  /** Release streams whose stream was disposed. */
+  readonly #idle: CudaStream[] = [];
+  readonly #watched = new WeakSet<CudaStream>();
+  /** Events recorded at the end of disposed streams, as long as they are not known to be complete. */
+  readonly #ends = new Map<CudaStream, bigint>();
+  /** An event for each device, recorded anew for each wait. */
+  readonly #events = new Map<number, bigint>();
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** Remembers the end of a stream's work when the stream is disposed, for later calls of `join`. */
+  watch(stream: CudaStream): void {
+    if (this.#watched.has(stream)) return;
+    this.#watched.add(stream);
+    whenStreamDisposed(stream, () => this.#onDisposed(stream));
+  }
+
+  /**
+   * Returns a stream whose next work runs after the work so far of `stream`, and after that of `others` up to the given
+   * positions: `stream` itself if that is so already, otherwise a release stream. Each of `others` was passed to `watch`.
+   *
+   * @param options.isStreamOrdered Whether it suffices that CUDA runs the next work on the stream after theirs, as the
+   * default stream does without waiting for an event.
+   */
+  join(
+    stream: CudaStream,
+    others: ReadonlyMap<CudaStream, number>,
+    { isStreamOrdered }: { readonly isStreamOrdered: boolean },
+  ): CudaStream {
+    let busy: CudaStream[] | undefined;
+    for (const [other, position] of others) {
+      if (other === stream || progressOf(stream).isAfter(progressOf(other), position)) continue;
+      if (isStreamOrdered && isOrderedByDefaultStream(other, stream)) continue;
+      if (this.#isBusy(other)) (busy ??= []).push(other);
+    }
+    if (busy === undefined) return stream;
+    const release = this.#streamFor(busy.find(({ disposed }) => !disposed) ?? stream);
+    for (const each of [stream, ...busy]) this.#makeWait(release, each);
+    return release;
+  }
+
+  /** Destroys the release streams. Work that is already enqueued still runs. */
+  close(): void {
+    for (const stream of [...this.#byStream.values(), ...this.#idle]) stream[Symbol.dispose]();
+    this.#byStream.clear();
+    this.#idle.length = 0;
+  }
+
+  #isBusy(stream: CudaStream): boolean {
+    const { driver } = this.#session;
+    if (!stream.disposed) return !driver.streamQuery(stream.device.ordinal, stream.unsafeHandle);
+    const end = this.#ends.get(stream);
+    if (end === undefined) return false;
+    if (!driver.eventQuery(end)) return true;
+    this.#ends.delete(stream);
+    this.#session.destroyMarker(end);
+    return false;
+  }
+
+  #makeWait(release: CudaStream, stream: CudaStream): void {
+    const { driver } = this.#session;
+    const event = stream.disposed ? this.#ends.get(stream)! : this.#eventOf(stream.device.ordinal);
+    if (!stream.disposed) driver.eventRecord(stream.device.ordinal, event, stream.unsafeHandle);
+    driver.streamWaitEvent(release.device.ordinal, release.unsafeHandle, event);
+  }
+
+  #eventOf(device: number): bigint {
+    let event = this.#events.get(device);
+    if (event === undefined) {
+      event = this.#session.createMarker(device);
+      this.#events.set(device, event);
+    }
+    return event;
+  }
+
+  #streamFor(stream: CudaStream): CudaStream {
+    let release = this.#byStream.get(stream);
+    if (release === undefined) {
+      release = this.#takeIdle(stream.device.ordinal) ?? stream.device.createStream({ nonBlocking: true });
+      this.#byStream.set(stream, release);
+      this.watch(stream);
+    }
+    return release;
+  }
+
+  #takeIdle(device: number): CudaStream | undefined {
+    const index = this.#idle.findIndex((idle) => idle.device.ordinal === device && !this.#isBusy(idle));
+    return index < 0 ? undefined : this.#idle.splice(index, 1)[0];
+  }
+
+  #onDisposed(stream: CudaStream): void {
+    const release = this.#byStream.get(stream);
+    this.#byStream.delete(stream);
+    if (release !== undefined) this.#idle.push(release);
+    for (const earlier of [...this.#ends.keys()]) this.#isBusy(earlier);
+    const { driver } = this.#session;
+    const { device: { ordinal }, unsafeHandle } = stream;
+    if (driver.streamQuery(ordinal, unsafeHandle)) return;
+    const end = this.#session.createMarker(ordinal);
+    this.#ends.set(stream, end);
+    driver.eventRecord(ordinal, end, unsafeHandle);
+  }
+}

@@ -1,0 +1,265 @@
+/**
+ * Memory that several streams use: a free waits for all of them, on no stream of the program's.
+ *
+ * @module
+ */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { ptx } from "../../kernels/fill.ts";
+import { allocationOf, type DeviceBuffer } from "../../src/memory/device_buffer.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
+import type { CudaStream } from "../../src/objects/cuda_stream.ts";
+import { Session } from "../../src/session.ts";
+import { countCalls } from "../sharing/channel/channel_peers.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+import { Gate } from "../support/gate.ts";
+
+const byteLength = 2 ** 20;
+
+/** What a test allocates from, and the two streams that use the memory. */
+interface Fixture {
+  readonly cuda: Cuda;
+  readonly own: CudaStream;
+  readonly other: CudaStream;
+  readonly gate: Gate;
+  readonly fill: CudaKernel;
+  allocate(stream: CudaStream): DeviceBuffer;
+}
+
+/** Runs a body with a pool, and with a caching allocator that has memory left for one more buffer. */
+function testWithBothAllocators(name: string, body: (fixture: Fixture) => Promise<void>): void {
+  for (const isCached of [false, true]) {
+    testOnEachDriver(`${name}, ${isCached ? "from a caching allocator" : "from a pool"}`, async (cuda) => {
+      const gpu = cuda.device(0);
+      using own = gpu.createStream({ nonBlocking: true });
+      using other = gpu.createStream({ nonBlocking: true });
+      using pool = gpu.createPool({ releaseThreshold: Infinity });
+      // A stream then waits for no other to get memory from the pool.
+      pool.reuse.allowInternalDependencies = false;
+      using allocator = pool.createCachingAllocator({ slabByteLength: 4 * byteLength });
+      using module = gpu.loadModule(ptx);
+      const fill = module.kernel("fill");
+      const allocate = (stream: CudaStream) => (isCached ? allocator : pool).allocate(byteLength, stream);
+      using gate = new Gate(cuda);
+      await body({ cuda, own, other, gate, fill, allocate });
+      gate.open();
+      gpu.synchronize();
+    });
+  }
+}
+
+/** Allocates and overwrites memory on a stream until it has had all memory that is free. */
+async function overwrite({ allocate }: Fixture, stream: CudaStream): Promise<void> {
+  const buffers = Array.from({ length: 6 }, () => allocate(stream));
+  for (const buffer of buffers) buffer.fill(9);
+  // Resolves although the gate holds the other stream.
+  await stream.finished();
+  for (const buffer of buffers) buffer.free();
+}
+
+testWithBothAllocators("a copy to host memory on another stream is complete before a reuse", async (fixture) => {
+  const { cuda, own, other, gate, allocate } = fixture;
+  using pinned = cuda.allocateHost(byteLength);
+  const buffer = allocate(own);
+  buffer.fill(7);
+  await own.finished();
+  gate.hold(other);
+  buffer.copyTo(pinned, other);
+  buffer.free();
+  await overwrite(fixture, own);
+  gate.open();
+  await other.finished();
+  assert(new Uint8Array(pinned.buffer).every((byte) => byte === 7));
+});
+
+testWithBothAllocators("a kernel on another stream writes before a reuse", async (fixture) => {
+  const { own, other, gate, fill, allocate } = fixture;
+  const buffer = allocate(own);
+  await own.finished();
+  gate.hold(other);
+  fill.launch({ grid: 64, block: 64, stream: other }, buffer, byteLength, 0x07070707);
+  buffer.free();
+  const next = Array.from({ length: 6 }, () => allocate(own));
+  for (const each of next) each.fill(9);
+  await own.finished();
+  gate.open();
+  await other.finished();
+  for (const each of next) {
+    assert((await each.read(Uint8Array)).every((byte) => byte === 9));
+    each.free();
+  }
+});
+
+testWithBothAllocators("copies between buffers and fills on another stream come before a reuse", async (fixture) => {
+  const { own, other, gate, allocate } = fixture;
+  const from = allocate(own);
+  const to = allocate(other);
+  const filled = allocate(own);
+  from.fill(7);
+  await own.finished();
+  gate.hold(other);
+  to.copyFrom(from, other);
+  filled.subarray(0, 100).fill(1, other);
+  from.free();
+  filled.free();
+  await overwrite(fixture, own);
+  gate.open();
+  assert((await to.read(Uint8Array, { stream: other })).every((byte) => byte === 7));
+  to.free();
+});
+
+testWithBothAllocators("a view whose stream is another one marks the whole buffer", async (fixture) => {
+  const { cuda, own, other, gate, allocate } = fixture;
+  using pinned = cuda.allocateHost(100);
+  const buffer = allocate(own);
+  buffer.fill(7);
+  await own.finished();
+  gate.hold(other);
+  const view = buffer.subarray(byteLength - 100);
+  view.stream = other;
+  view.copyTo(pinned);
+  buffer.free();
+  await overwrite(fixture, own);
+  gate.open();
+  await other.finished();
+  assertEquals(new Uint8Array(pinned.buffer), new Uint8Array(100).fill(7));
+});
+
+testWithBothAllocators("usedOn covers work that the library cannot see", async (fixture) => {
+  const { own, other, gate, fill, allocate } = fixture;
+  const buffer = allocate(own);
+  const { address } = buffer;
+  await own.finished();
+  gate.hold(other);
+  buffer.usedOn(other);
+  fill.launch({ grid: 64, block: 64, stream: other }, address, byteLength, 0x07070707);
+  buffer.free();
+  const next = Array.from({ length: 6 }, () => allocate(own));
+  for (const each of next) each.fill(9);
+  await own.finished();
+  gate.open();
+  await other.finished();
+  for (const each of next) {
+    assert((await each.read(Uint8Array)).every((byte) => byte === 9));
+    each.free();
+  }
+  assertThrows(() => buffer.usedOn(other), ReferenceError, "it was freed");
+});
+
+testWithBothAllocators("the other stream may be disposed before the free", async (fixture) => {
+  const { cuda, own, gate, allocate } = fixture;
+  using pinned = cuda.allocateHost(byteLength);
+  const buffer = allocate(own);
+  buffer.fill(7);
+  await own.finished();
+  {
+    using other = own.device.createStream({ nonBlocking: true });
+    gate.hold(other);
+    buffer.copyTo(pinned, other);
+  }
+  buffer.free();
+  await overwrite(fixture, own);
+  gate.open();
+  await own.device.finished();
+  assert(new Uint8Array(pinned.buffer).every((byte) => byte === 7));
+});
+
+testWithBothAllocators("memory comes back when the other stream is done", async (fixture) => {
+  const { own, other, gate, allocate } = fixture;
+  const addresses = new Set<bigint>();
+  for (let round = 0; round < 20; round++) {
+    const buffer = allocate(own);
+    addresses.add(buffer.address);
+    gate.hold(other);
+    buffer.fill(round, other);
+    buffer.free();
+    gate.open();
+    await other.finished();
+  }
+  assert(addresses.size <= 4, `${addresses.size} addresses were used for one buffer at a time`);
+});
+
+testWithBothAllocators("a free waits for nothing if an event has ordered the streams", async (fixture) => {
+  const { own, other, gate, allocate } = fixture;
+  using event = own.device.createEvent();
+  const buffer = allocate(own);
+  buffer.fill(1);
+  await own.finished();
+  gate.hold(other);
+  buffer.fill(2, other);
+  other.record(event);
+  own.wait(event);
+  assertEquals(allocationOf(buffer).releaseStream(own), own);
+  // Work after the event is not covered by it.
+  buffer.fill(3, other);
+  assert(allocationOf(buffer).releaseStream(own) !== own);
+  gate.open();
+  await other.finished();
+  assertEquals(allocationOf(buffer).releaseStream(own), own);
+  buffer.free();
+});
+
+testOnEachDriver("a program that uses one stream, or orders its streams, makes no further calls", (_, { open }) => {
+  const driver = open();
+  using cuda = new Cuda(new Session(driver));
+  const gpu = cuda.device(0);
+  using own = gpu.createStream();
+  using other = gpu.createStream();
+  using event = gpu.createEvent();
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(ptx);
+  const fill = module.kernel("fill");
+  const launch = (stream: CudaStream, buffer: DeviceBuffer) =>
+    fill.launch({ grid: 1, block: 32, stream }, buffer, 64, 1);
+  const callsOf = (body: () => void) => {
+    using counter = countCalls(driver);
+    body();
+    return counter.calls;
+  };
+  assertEquals(
+    callsOf(() => {
+      const buffer = pool.allocate(64, own);
+      launch(own, buffer);
+      buffer.free();
+    }),
+    { mallocFromPoolAsync: 1, launchKernel: 1, freeAsync: 1 },
+  );
+  assertEquals(
+    callsOf(() => {
+      const buffer = pool.allocate(64, own);
+      own.record(event);
+      other.wait(event);
+      launch(other, buffer);
+      other.record(event);
+      own.wait(event);
+      buffer.free();
+    }),
+    { mallocFromPoolAsync: 1, eventRecord: 2, streamWaitEvent: 2, launchKernel: 1, freeAsync: 1 },
+  );
+  gpu.synchronize();
+});
+
+testOnEachDriver("streams and events that frees need do not pile up", async (_, { open }) => {
+  const driver = open();
+  using cuda = new Cuda(new Session(driver));
+  const gpu = cuda.device(0);
+  using own = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using gate = new Gate(cuda);
+  using counter = countCalls(driver);
+  for (let round = 0; round < 40; round++) {
+    using other = gpu.createStream({ nonBlocking: true });
+    const buffer = pool.allocate(64, own);
+    await own.finished();
+    gate.hold(other);
+    buffer.fill(1, other);
+    buffer.free();
+    gate.open();
+    await other.finished();
+  }
+  const { streamCreateWithPriority = 0, streamDestroy = 0, eventCreateWithFlags = 0, eventDestroy = 0 } = counter.calls;
+  const streams = streamCreateWithPriority - streamDestroy;
+  const events = eventCreateWithFlags - eventDestroy;
+  assert(streams <= 4 && events <= 8, `${streams} streams and ${events} events are left`);
+  gpu.synchronize();
+});
