@@ -5,6 +5,7 @@
  */
 import type { CudaStream, DeviceBuffer } from "../../mod.ts";
 import { numberOf, type Request } from "../sharing/contract.ts";
+import { type AllocationTrace, allocationTrace } from "./allocation_trace.ts";
 import type { Fixture, Workloads } from "./fixture.ts";
 import { timeBatches } from "./timing.ts";
 
@@ -35,6 +36,27 @@ export function callWorkloads({ device, pool, streams, stream, synchronize }: Fi
     return timeBatches(request, { run, settle: synchronize });
   }
 
+  /** Plays a trace again and again. All memory exists after the first time, which is not timed. */
+  function timeRandomAllocations(request: Request, allocator: Allocator): number[] {
+    const trace = requestedTrace(request);
+    const live: (DeviceBuffer | undefined)[] = [];
+    let step = 0;
+    const run = (operations: number) => {
+      for (let i = 0; i < operations; i++) {
+        const slot = trace.slots[step]!;
+        live[slot]?.free();
+        live[slot] = allocator.allocate(trace.byteLengths[step]!, streams[trace.streams[step]!]!);
+        step = (step + 1) % trace.slots.length;
+      }
+    };
+    run(trace.slots.length);
+    synchronize();
+    const times = timeBatches(request, { run, settle: synchronize });
+    for (const buffer of live) buffer?.free();
+    synchronize();
+    return times;
+  }
+
   const empty0 = module.kernel("empty_0");
   const empty3 = module.kernel("empty_3");
   const empty12 = module.kernel("empty_12");
@@ -46,6 +68,15 @@ export function callWorkloads({ device, pool, streams, stream, synchronize }: Fi
       const times = timeAllocations(request, allocator);
       allocator.trimTo(0);
       return times;
+    },
+    "allocate-free-random": (request) => {
+      using ownPool = device.createPool({ releaseThreshold: Infinity });
+      return timeRandomAllocations(request, ownPool);
+    },
+    "allocate-free-random-cached": (request) => {
+      using ownPool = device.createPool({ releaseThreshold: Infinity });
+      using ownAllocator = ownPool.createCachingAllocator();
+      return timeRandomAllocations(request, ownAllocator);
     },
     "launch-0": (request) => timeCalls(request, () => empty0.launch({ grid: 1, block: 1, stream })),
     "launch-3": (request) => timeCalls(request, () => empty3.launch({ grid: 1, block: 1, stream }, x, 2.5, 1024)),
@@ -59,4 +90,16 @@ export function callWorkloads({ device, pool, streams, stream, synchronize }: Fi
       return timeCalls(request, () => stream.wait(event));
     },
   };
+}
+
+function requestedTrace(request: Request): AllocationTrace {
+  const trace = allocationTrace({
+    steps: numberOf(request, "steps", 1),
+    slots: numberOf(request, "slots", 1),
+    streams: numberOf(request, "streams", 1),
+    leastByteLength: numberOf(request, "leastByteLength", 1),
+    octaves: numberOf(request, "octaves", 1),
+  });
+  if (trace.checksum !== request.checksum) throw new Error("The trace is not the requested one");
+  return trace;
 }

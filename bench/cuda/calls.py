@@ -3,8 +3,9 @@
 import json
 import sys
 import time
+from itertools import cycle, islice
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 PTX = Path(__file__).with_name("kernels.ptx")
 BLOCK = 256
@@ -78,6 +79,65 @@ class TimedCalls:
             self.finish()
 
         return time_batches(request, run)
+
+
+def allocation_trace(request: Request) -> list[tuple[int, int, int]]:
+    """Returns the slot, the stream and the size of each step. allocation_trace.ts explains the trace."""
+    state, checksum = 1, 0
+
+    def random():
+        nonlocal state
+        state ^= state << 13 & 0xFFFFFFFF
+        state ^= state >> 17
+        state ^= state << 5 & 0xFFFFFFFF
+        return state
+
+    steps = []
+    for _ in range(request["steps"]):
+        slot = random() % request["slots"]
+        stream = random() % request["streams"]
+        octave = request["leastByteLength"] << random() % request["octaves"]
+        size = octave + random() % octave
+        steps.append((slot, stream, size))
+        for number in steps[-1]:
+            checksum = (checksum * 31 + number) & 0xFFFFFFFF
+    if checksum != request["checksum"]:
+        raise RuntimeError("The trace is not the requested one")
+    return steps
+
+
+def time_random_allocations(
+    request: Request,
+    streams: list,
+    *,
+    allocate: Callable[[int, Any], Any],
+    free: Callable[[Any], None],
+    settle: Callable[[], None],
+) -> list[float]:
+    """
+    Plays a trace again and again. All memory exists after the first time, which is not timed. A buffer has no more
+    references after `free`.
+    """
+    steps = [(slot, streams[stream], size) for slot, stream, size in allocation_trace(request)]
+    live = [None] * request["slots"]
+    rest = cycle(steps)
+
+    def run(operations):
+        for slot, stream, size in islice(rest, operations):
+            if live[slot] is not None:
+                free(live[slot])
+                live[slot] = None
+            live[slot] = allocate(size, stream)
+
+    try:
+        run(len(steps))
+        settle()
+        return time_batches(request, run, settle=settle)
+    finally:
+        for buffer in live:
+            if buffer is not None:
+                free(buffer)
+        settle()
 
 
 def format_uuid(digits: bytes) -> str:

@@ -13,6 +13,7 @@ from calls import (
     format_uuid,
     report_missing_package,
     time_batches,
+    time_random_allocations,
 )
 
 try:
@@ -67,6 +68,7 @@ class Bench(TimedCalls):
     def works(self):
         return {
             "allocate-free": self.allocate_free,
+            "allocate-free-random": self.allocate_free_random,
             "launch-0": lambda request: self.launch(request, "empty_0", ()),
             "launch-3": lambda request: self.launch(request, "empty_3", self.numbers(1)),
             "launch-12": lambda request: self.launch(request, "empty_12", self.numbers(4)),
@@ -99,6 +101,17 @@ class Bench(TimedCalls):
                 allocate(size, stream=streams[i % count]).close()
 
         return time_batches(request, run, settle=self.synchronize)
+
+    def allocate_free_random(self, request):
+        allocate = self.pool.allocate
+        return time_random_allocations(
+            request,
+            self.streams,
+            allocate=lambda size, stream: allocate(size, stream=stream),
+            # By default, close() frees on the stream of the allocation.
+            free=lambda buffer: buffer.close(),
+            settle=self.synchronize,
+        )
 
     def numbers(self, count):
         """Returns arguments for the kernels: `count` addresses, floats and integers each."""

@@ -12,6 +12,7 @@ from calls import (
     format_uuid,
     report_missing_package,
     time_batches,
+    time_random_allocations,
 )
 
 try:
@@ -37,6 +38,8 @@ class Bench(TimedCalls):
         return {
             "allocate-free": lambda request: self.allocate_free(request, self.pool.malloc),
             "allocate-free-cached": lambda request: self.allocate_free(request, self.cache.malloc),
+            "allocate-free-random": lambda request: self.allocate_free_random(request, self.pool.malloc),
+            "allocate-free-random-cached": lambda request: self.allocate_free_random(request, self.cache.malloc),
             "launch-0": lambda request: self.launch(request, "empty_0", ()),
             "launch-3": lambda request: self.launch(request, "empty_3", self.numbers(1)),
             "launch-12": lambda request: self.launch(request, "empty_12", self.numbers(4)),
@@ -70,6 +73,24 @@ class Bench(TimedCalls):
 
         try:
             return time_batches(request, run_on_one if len(streams) == 1 else run_on_all, settle=self.synchronize)
+        finally:
+            self.stream.use()
+            self.cache.free_all_blocks()
+
+    def allocate_free_random(self, request, allocate):
+        def allocate_on(size, stream):
+            stream.use()
+            return allocate(size)
+
+        try:
+            return time_random_allocations(
+                request,
+                self.streams,
+                allocate=allocate_on,
+                # Both pools free memory on the stream of its allocation when it has no more references.
+                free=lambda buffer: None,
+                settle=self.synchronize,
+            )
         finally:
             self.stream.use()
             self.cache.free_all_blocks()

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "allocation_trace.h"
 #include "kernels.cu"
 
 namespace {
@@ -81,15 +82,14 @@ Times timeBatches(const Request &request, Prepare prepare, Run run, Settle settl
   return times;
 }
 
-cudaMemPool_t createPool(int device, cudaMemAllocationHandleType handleType) {
+cudaMemPool_t createPool(int device, cudaMemAllocationHandleType handleType, uint64_t releaseThreshold = UINT64_MAX) {
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.handleTypes = handleType;
   properties.location = {cudaMemLocationTypeDevice, device};
   cudaMemPool_t pool;
   CHECK(cudaMemPoolCreate(&pool, &properties));
-  uint64_t threshold = UINT64_MAX;
-  CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+  CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &releaseThreshold));
   return pool;
 }
 
@@ -139,6 +139,13 @@ public:
     for (auto &stream : streams) stream = createStream();
     works = {
         {"allocate-free", [this](const Request &request) { return allocateFree(request); }},
+        {"allocate-free-random", [this](const Request &request) { return allocateFreeRandom(request); }},
+        {"await-loop-querying", [this](const Request &request) {
+           return awaitLoop(request, [this] { waitByQuerying(streams[0]); });
+         }},
+        {"await-loop-synchronizing", [this](const Request &request) {
+           return awaitLoop(request, [this] { CHECK(cudaStreamSynchronize(streams[0])); });
+         }},
         {"launch-0", [this](const Request &request) {
            return timeCalls(request, [this] { empty_0<<<1, 1, 0, streams[0]>>>(); });
          }},
@@ -207,6 +214,69 @@ private:
           }
         },
         [this] { synchronize(); });
+  }
+
+  // Plays a trace again and again. All memory exists after the first time, which is not timed.
+  Times allocateFreeRandom(const Request &request) {
+    AllocationTrace trace(request.number("steps", 1), request.number("slots", 1), request.number("streams", 1),
+                          request.number("leastByteLength", 1), request.number("octaves", 1));
+    if (trace.checksum != request.number("checksum", 0)) {
+      throw std::runtime_error("The trace is not the requested one");
+    }
+    struct Slot {
+      void *address = nullptr;
+      cudaStream_t stream;
+    };
+    cudaMemPool_t ownPool = createPool(0, cudaMemHandleTypeNone);
+    std::vector<Slot> slots(request.number("slots", 1));
+    size_t next = 0;
+    auto run = [&](size_t count) {
+      for (size_t i = 0; i < count; i++) {
+        const TraceStep &step = trace.steps[next];
+        Slot &slot = slots[step.slot];
+        if (slot.address != nullptr) CHECK(cudaFreeAsync(slot.address, slot.stream));
+        slot.stream = streams[step.stream];
+        CHECK(cudaMallocFromPoolAsync(&slot.address, step.byteLength, ownPool, slot.stream));
+        next = (next + 1) % trace.steps.size();
+      }
+    };
+    run(trace.steps.size());
+    synchronize();
+    Times times = timeBatches(request, [](size_t) {}, run, [this] { synchronize(); });
+    for (const Slot &slot : slots) {
+      if (slot.address != nullptr) CHECK(cudaFreeAsync(slot.address, slot.stream));
+    }
+    synchronize();
+    CHECK(cudaMemPoolDestroy(ownPool));
+    return times;
+  }
+
+  static void waitByQuerying(cudaStream_t stream) {
+    cudaError_t status;
+    while ((status = cudaStreamQuery(stream)) == cudaErrorNotReady) {
+    }
+    CHECK(status);
+  }
+
+  template <typename Wait> Times awaitLoop(const Request &request, Wait wait) {
+    size_t size = request.number("byteLength", 1);
+    uint64_t threshold = request.string("releaseThreshold") == "Infinity" ? UINT64_MAX : 0;
+    cudaMemPool_t ownPool = createPool(0, cudaMemHandleTypeNone, threshold);
+    Times times = timeBatches(
+        request, [](size_t) {},
+        [&](size_t batch) {
+          for (size_t i = 0; i < batch; i++) {
+            {
+              Buffer buffer(ownPool, size, streams[0]);
+              CHECK(cudaMemsetAsync(buffer.as<void>(), 7, size, streams[0]));
+            }
+            wait();
+          }
+        },
+        [] {});
+    synchronize();
+    CHECK(cudaMemPoolDestroy(ownPool));
+    return times;
   }
 
   Times launch3(const Request &request) {

@@ -4,6 +4,7 @@
  * @module
  */
 import { answerRequests, type Workload } from "../sharing/contract.ts";
+import { awaitWorkloads } from "./await_workloads.ts";
 import { callWorkloads } from "./call_workloads.ts";
 import { copyWorkloads } from "./copy_workloads.ts";
 import { pointerWorkloads } from "./pointer_workloads.ts";
@@ -11,7 +12,12 @@ import { openFixture } from "./fixture.ts";
 
 const fixture = openFixture();
 const { cuda, device } = fixture;
-const workloads = { ...callWorkloads(fixture), ...copyWorkloads(fixture), ...pointerWorkloads(fixture) };
+const workloads = {
+  ...callWorkloads(fixture),
+  ...awaitWorkloads(fixture),
+  ...copyWorkloads(fixture),
+  ...pointerWorkloads(fixture),
+};
 await answerRequests(
   {
     name: "poolpass",

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { allocationTrace } from "./allocation_trace.ts";
+
 /** The contenders, in the order of the table. All are compared with the first. */
 export const contenderNames = ["C++", "poolpass", "cuda.core", "CuPy", "PyTorch"] as const;
 
@@ -65,6 +67,8 @@ export function allRows({ isSoftware }: { isSoftware: boolean }): readonly Row[]
     start("process start to first allocation", "first-allocation"),
     start("process start to first allocation, one file", "first-allocation-bundled"),
     ...allocationRows(sizes),
+    ...randomAllocationRows(),
+    ...awaitRows(largest),
     ...callRows(),
     ...pointerRows(isSoftware ? 2 ** 16 : 2 ** 20),
     ...copyRows(4, largest),
@@ -110,6 +114,43 @@ function allocationRows(sizes: readonly number[]): Row[] {
         return { ...row, nativeWork: "allocate-free", parameters: { ...parameters, byteLength, streams }, goal };
       })
     )
+  );
+}
+
+/** Returns the rows of random sizes, lifetimes and streams. */
+function randomAllocationRows(): Row[] {
+  // Sizes from 256 bytes to below 32 MiB.
+  const trace = { steps: 4096, slots: 64, streams: 4, leastByteLength: 256, octaves: 17 };
+  const { checksum } = allocationTrace(trace);
+  const row = (name: string, work: string): Row => ({
+    name: `${name}, random sizes, lifetimes and streams`,
+    purpose: "calls",
+    work,
+    nativeWork: "allocate-free-random",
+    // Steps differ more than the calls of other rows, so a sample has about as many of them as the trace.
+    parameters: { batch: 256, warmUpTime, sampleTime: 10 * sampleTime, ...trace, checksum },
+    repetitions: 5,
+  });
+  return [
+    row("allocate + free", "allocate-free-random"),
+    { ...row("sub-allocator", "allocate-free-random-cached"), goal: { ofNative: 0.4 } },
+  ];
+}
+
+/** Returns the rows of a loop that awaits its stream in each step, next to the two ways of waiting in C++. */
+function awaitRows(byteLength: number): Row[] {
+  return ["0", "Infinity"].flatMap((releaseThreshold) =>
+    [
+      { waits: "queries", nativeWork: "await-loop-querying" },
+      { waits: "synchronizes", nativeWork: "await-loop-synchronizing" },
+    ].map(({ waits, nativeWork }): Row => ({
+      name: `await ${formatBytes(byteLength)}, threshold ${releaseThreshold}, C++ ${waits}`,
+      purpose: "calls",
+      work: "await-loop",
+      nativeWork,
+      parameters: { batch: 5, warmUpTime, sampleTime: 10 * sampleTime, byteLength, releaseThreshold },
+      repetitions: 5,
+    }))
   );
 }
 

@@ -45,3 +45,27 @@ export function timeBatches(request: Request, { prepare, run, settle }: Batch): 
   }
   return times;
 }
+
+/** Does the same as `timeBatches` with operations that are awaited one by one. */
+export async function timeAwaited(request: Request, operation: () => Promise<void>): Promise<number[]> {
+  const operations = numberOf(request, "batch", 1);
+  const warmUpTime = Number(request.warmUpTime ?? 0);
+  const sampleTime = Number(request.sampleTime ?? 0);
+  const timeBatch = async () => {
+    const start = performance.now();
+    for (let i = 0; i < operations; i++) await operation();
+    return performance.now() - start;
+  };
+  const warmUpStart = performance.now();
+  while (performance.now() - warmUpStart < warmUpTime) await timeBatch();
+  const times: number[] = [];
+  for (let sample = 0; sample < request.repetitions; sample++) {
+    let [elapsed, batches] = [0, 0];
+    do {
+      elapsed += await timeBatch();
+      batches++;
+    } while (elapsed < sampleTime);
+    times.push(elapsed * 1e6 / (batches * operations));
+  }
+  return times;
+}

@@ -6,7 +6,14 @@ Measures calls with PyTorch. Its memory comes from a pool of CUDA if PYTORCH_CUD
 import os
 import platform
 
-from calls import STREAMS, TimedCalls, answer_requests, report_missing_package, time_batches
+from calls import (
+    STREAMS,
+    TimedCalls,
+    answer_requests,
+    report_missing_package,
+    time_batches,
+    time_random_allocations,
+)
 
 try:
     import torch
@@ -24,9 +31,13 @@ class Bench(TimedCalls):
 
     def works(self):
         if not self.uses_pool:
-            return {"allocate-free-cached": self.allocate_free}
+            return {
+                "allocate-free-cached": self.allocate_free,
+                "allocate-free-random-cached": self.allocate_free_random,
+            }
         works = {
             "allocate-free": self.allocate_free,
+            "allocate-free-random": self.allocate_free_random,
             "event-record": self.event_record,
             "stream-wait": self.stream_wait,
             "copy-to-device": self.copy_to_device,
@@ -60,6 +71,21 @@ class Bench(TimedCalls):
             return time_batches(request, run_on_one if len(streams) == 1 else run_on_all, settle=self.synchronize)
         finally:
             set_stream(self.stream)
+            if not self.uses_pool:
+                torch.cuda.empty_cache()
+
+    def allocate_free_random(self, request):
+        allocate = torch.cuda.caching_allocator_alloc
+        try:
+            return time_random_allocations(
+                request,
+                # Handles, so that the allocator need not look them up in each call.
+                [stream.cuda_stream for stream in self.streams],
+                allocate=lambda size, stream: allocate(size, 0, stream),
+                free=torch.cuda.caching_allocator_delete,
+                settle=self.synchronize,
+            )
+        finally:
             if not self.uses_pool:
                 torch.cuda.empty_cache()
 
