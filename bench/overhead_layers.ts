@@ -21,7 +21,9 @@ import { addressOf } from "../ffi/host.ts";
 import type { CachingAllocator } from "../src/memory/caching/caching_allocator.ts";
 import { Cuda } from "../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../src/memory/device_buffer.ts";
+import type { MemoryPool } from "../src/memory/memory_pool.ts";
 import { Session } from "../src/session.ts";
+import { allocationTrace, xorshift } from "./cuda/allocation_trace.ts";
 
 /** The layer at which a call is made. */
 export type Layer = "raw" | "driver" | "objects";
@@ -42,6 +44,8 @@ const byteLength = 2 ** 20;
 const smallByteLength = 2 ** 16;
 /** Random sizes that an allocator gets are below this. */
 const randomByteLength = 2 ** 25;
+/** Sizes from 256 bytes to below 32 MiB. */
+const trace = allocationTrace({ steps: 4096, slots: 64, streams: 2, leastByteLength: 256, octaves: 17 });
 
 const parametersOf = (name: string, types: readonly string[]): string =>
   types.map((type, index) => `.param .${type} ${name}_${index}`).join(", ");
@@ -72,10 +76,12 @@ const smallBuffers = Array.from({ length: 1000 }, () => pool.allocate(smallByteL
 using hostBuffer = cuda.allocateHost(4);
 using oneSizeAllocator = pool.createCachingAllocator();
 using randomSizesAllocator = pool.createCachingAllocator();
+using traceAllocator = pool.createCachingAllocator();
+const traceBuffers: (DeviceBuffer | undefined)[] = [];
 
 if (job === "pairs") allocateAndFree().objects(operations);
 else measureAll();
-for (const each of smallBuffers) each.free();
+for (const each of [...smallBuffers, ...traceBuffers]) each?.free();
 
 function measureAll(): void {
   using module = gpu.loadModule(ptx);
@@ -109,10 +115,47 @@ function measureAll(): void {
   const moduleHandle = driver.moduleLoadData(0, ptx);
   const functionNamed = (name: string) => driver.moduleGetFunction(moduleHandle, name);
 
+  /**
+   * Allocates on one stream, launches on another and frees on the first. The other layers do not order the free after
+   * the launch.
+   */
+  const useOnSecondStream = (source: MemoryPool | CachingAllocator): Operation => {
+    const { out, handleOut } = outParameters();
+    const parameters = driver.createKernelParameters(16);
+    const extra = (parameters as unknown as { extra: Uint8Array }).extra;
+    const handle = functionNamed("three");
+    const poolHandle = pool.unsafeHandle;
+    const [own, second] = [stream.unsafeHandle, other.unsafeHandle];
+    return {
+      raw(count) {
+        for (let done = 0; done < count; done++) {
+          native.cuMemAllocFromPoolAsync(out, 1048576n, poolHandle, own);
+          native.cuLaunchKernel(handle, 1, 1, 1, 32, 1, 1, 0, second, 0n, extra);
+          native.cuMemFreeAsync(handleOut[0]!, own);
+        }
+      },
+      driver(count) {
+        for (let done = 0; done < count; done++) {
+          const address = driver.mallocFromPoolAsync(0, byteLength, poolHandle, own);
+          driver.launchKernel(0, handle, 1, 1, 1, 32, 1, 1, 0, second, parameters);
+          driver.freeAsync(0, address, own);
+        }
+      },
+      objects(count) {
+        for (let done = 0; done < count; done++) {
+          const allocated = source.allocate(byteLength, stream);
+          kernels.three.launch({ grid: 1, block: 32, stream: other }, allocated, 2.5, done);
+          allocated.free();
+        }
+      },
+    };
+  };
+
   const cases: Record<string, Operation> = {
     "allocate and free": allocateAndFree(),
     "allocator, one size": allocateCached(oneSizeAllocator, [byteLength]),
     "allocator, 64 random sizes": allocateCached(randomSizesAllocator, randomSizes(64)),
+    "allocator, random lifetimes": playTrace(),
     "record an event": recordEvent(),
     "wait for an event": waitForEvent(),
     "query an event": queryEvent(),
@@ -145,10 +188,13 @@ function measureAll(): void {
         }
       },
     }),
+    "allocate, launch on a second stream, free": useOnSecondStream(pool),
+    "allocator, launch on a second stream": useOnSecondStream(oneSizeAllocator),
     "import and free": importAndFree(1),
     "import many and free": importAndFree(Math.min(smallBuffers.length, operations)),
     "import again and free": importAgainAndFree(),
-    "copy 4 bytes": copyFourBytes(),
+    "copy 4 bytes": copyFrom(4),
+    "copy 4 KiB": copyFrom(4096),
     "copy 4 bytes to the host": copyFourBytesToHost(),
   };
   console.log(JSON.stringify(job === "garbage" ? garbageOf(cases) : timesOf(cases)));
@@ -298,14 +344,23 @@ function randomSizes(count: number): number[] {
   return Array.from({ length: count }, () => 1 + random() % (randomByteLength - 1));
 }
 
-/** Returns a generator of the same pseudorandom 32-bit integers in each run. */
-function xorshift(): () => number {
-  let state = 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return state >>> 0;
+/**
+ * Frees the buffer in a random slot and allocates another of a random size on one of two streams. The other layers
+ * allocate one size from the pool, for comparison.
+ */
+function playTrace(): Operation {
+  const streams = [stream, other];
+  let step = 0;
+  return {
+    ...allocateAndFree(),
+    objects(count) {
+      for (let done = 0; done < count; done++) {
+        const slot = trace.slots[step]!;
+        traceBuffers[slot]?.free();
+        traceBuffers[slot] = traceAllocator.allocate(trace.byteLengths[step]!, streams[trace.streams[step]!]!);
+        step = (step + 1) % trace.slots.length;
+      }
+    },
   };
 }
 
@@ -356,13 +411,14 @@ function queryEvent(): Operation {
   };
 }
 
-function copyFourBytes(): Operation {
-  const source = new Uint8Array(new Float32Array([2.5]).buffer);
+function copyFrom(byteLength: number): Operation {
+  const source = new Uint8Array(byteLength).fill(1);
+  const byteCount = BigInt(byteLength);
   const { address } = buffer;
   const streamHandle = stream.unsafeHandle;
   return {
     raw(count) {
-      for (let done = 0; done < count; done++) native.cuMemcpyHtoDAsync_v2(address, source, 4n, streamHandle);
+      for (let done = 0; done < count; done++) native.cuMemcpyHtoDAsync_v2(address, source, byteCount, streamHandle);
     },
     driver(count) {
       for (let done = 0; done < count; done++) driver.memcpyHtoDAsync(0, address, source, streamHandle);
