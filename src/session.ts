@@ -6,6 +6,7 @@ import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
 import { ReleaseStreams } from "./memory/release_streams.ts";
 import { Staging } from "./memory/staging.ts";
+import { Uploads } from "./memory/uploads.ts";
 
 /**
  * Memory that is not freed yet and belongs to no pool. The session reports it if it leaks, as a pool does for its own.
@@ -18,8 +19,10 @@ export interface UnpooledMemory {
 export class Session {
   /** The driver. Once the session has ended, any use of it throws a `ReferenceError`. */
   driver: Driver;
-  /** Page-locked memory for copies from a device to pageable memory. */
+  /** Page-locked memory for copies between devices and pageable memory. */
   readonly staging: Staging;
+  /** Copies of pageable memory through page-locked memory. */
+  readonly uploads: Uploads;
   /** What the program has found complete without a synchronization. */
   readonly completed: CompletedEvents;
   /** The streams on which memory that several streams have used is freed. */
@@ -30,7 +33,7 @@ export class Session {
   readonly pools: Map<bigint, MemoryPool> = new Map();
   /** Memory that belongs to no pool. `end` reports what has not been freed. */
   readonly unpooledMemory: Set<UnpooledMemory> = new Set();
-  readonly #hostAllocations = new Set<HostAllocation>();
+  readonly #hostAllocations = new Map<ArrayBufferLike, HostAllocation>();
   readonly #hostViews = new Set<ArrayBuffer>();
   /** Events that the library itself waits for, each with its device. */
   readonly #markers = new Map<bigint, number>();
@@ -39,6 +42,7 @@ export class Session {
   constructor(driver: Driver, { debug = false }: { debug?: boolean } = {}) {
     this.driver = driver;
     this.staging = new Staging(this);
+    this.uploads = new Uploads(this);
     this.completed = new CompletedEvents(this);
     this.releaseStreams = new ReleaseStreams(this);
     this.debug = debug;
@@ -51,12 +55,12 @@ export class Session {
   /** Allocates page-locked memory. The session frees it at its end unless it has been freed before. */
   allocateHost(byteLength: number): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);
-    this.#hostAllocations.add(allocation);
+    this.#hostAllocations.set(allocation.buffer, allocation);
     return allocation;
   }
 
   freeHost(allocation: HostAllocation): void {
-    if (!this.#hostAllocations.delete(allocation)) return;
+    if (!this.#hostAllocations.delete(allocation.buffer)) return;
     // Detach the buffer even if freeing fails: it must not show memory that is gone.
     const { buffer } = allocation;
     try {
@@ -64,6 +68,11 @@ export class Session {
     } finally {
       this.detach(buffer);
     }
+  }
+
+  /** Whether a buffer shows page-locked memory of this session, which copies read and write in the stream's order. */
+  isPageLocked(buffer: ArrayBufferLike): boolean {
+    return this.#hostAllocations.has(buffer) || this.#hostViews.has(buffer as ArrayBuffer);
   }
 
   /**
@@ -130,7 +139,9 @@ export class Session {
       using releases = new DisposableStack();
       for (const marker of this.#markers.keys()) releases.defer(() => this.destroyMarker(marker));
       for (const view of this.#hostViews) releases.defer(() => this.detach(view));
-      for (const allocation of this.#hostAllocations) releases.defer(() => ignoreLoss(() => this.freeHost(allocation)));
+      for (const allocation of this.#hostAllocations.values()) {
+        releases.defer(() => ignoreLoss(() => this.freeHost(allocation)));
+      }
       releases.defer(() => ignoreLoss(() => this.staging.close()));
     } finally {
       this.driver = endedDriver;

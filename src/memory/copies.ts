@@ -4,6 +4,7 @@
  * @module
  */
 import type { CudaStream } from "../objects/cuda_stream.ts";
+import type { Session } from "../session.ts";
 import type { Allocation } from "./allocation.ts";
 
 /** A place in an allocation. */
@@ -12,8 +13,50 @@ export interface Place {
   readonly address: bigint;
 }
 
-/** Enqueues a copy from host memory. */
+/** Size of the largest copy whose bytes CUDA captures at once, however busy the stream is. */
+const maximumAtOnceByteLength = 64 * 2 ** 10;
+
+/**
+ * Enqueues a copy from host memory. Pageable memory has been captured when this returns. It is copied through
+ * page-locked memory if CUDA would read it later, or would first wait for earlier work of the stream.
+ */
 export function copyFromHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
+  const isReadLater = allocation.session.uploads.readsPageableMemory(stream.device);
+  // The fast path, small so that engines inline it.
+  if (isReadLater || bytes.byteLength > maximumAtOnceByteLength) {
+    return stageUnlessReadInPlace(allocation, address, bytes, stream);
+  }
+  const device = deviceForHostCopy(allocation, stream);
+  allocation.session.driver.memcpyHtoDAsync(device, address, bytes, stream.unsafeHandle);
+}
+
+function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: Uint8Array, stream: CudaStream): void {
+  const { session } = allocation;
+  const target = { allocation, address };
+  if (isReadInPlace(target, bytes) || !session.uploads.readsPageableMemory(stream.device) && isIdle(stream, session)) {
+    enqueueFromHost(target, bytes, stream);
+  } else {
+    session.uploads.copy(target, bytes, stream);
+  }
+}
+
+/**
+ * Whether a copy is never staged: page-locked memory is read in the stream's order, and a copy to a host pool is made by
+ * the host before the call returns.
+ */
+function isReadInPlace({ allocation }: Place, { buffer }: Uint8Array): boolean {
+  return allocation.owner.isHostMemory === true || allocation.session.isPageLocked(buffer);
+}
+
+/** Whether a stream has no work to wait for: neither its own, nor that of streams that it may be a barrier for. */
+function isIdle(stream: CudaStream, { driver }: Session): boolean {
+  const { ordinal, defaultStream } = stream.device;
+  return driver.streamQuery(ordinal, stream.unsafeHandle, { peek: true }) &&
+    (stream === defaultStream || driver.streamQuery(ordinal, defaultStream.unsafeHandle, { peek: true }));
+}
+
+/** Enqueues a copy from host memory as CUDA makes it. */
+export function enqueueFromHost({ allocation, address }: Place, bytes: Uint8Array, stream: CudaStream): void {
   const device = deviceForHostCopy(allocation, stream);
   allocation.session.driver.memcpyHtoDAsync(device, address, bytes, stream.unsafeHandle);
   allocation.noteUse(stream);

@@ -168,6 +168,36 @@ export const situations: readonly Situation[] = [
     },
   },
   {
+    name: "64 KiB of pageable memory copied by a busy stream: which bytes arrive, and whether it is done at the return",
+    documented: {
+      answer: { isDone: false, bytes: [1, 1, 1, 1] },
+      because: "a copy of pageable memory of 64 KiB or less is asynchronous to the host",
+    },
+    run({ driver }) {
+      const { keepBusy } = prepareLongWork(driver, 0);
+      const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
+      const address = driver.malloc(0, 65536);
+      const source = new Uint8Array(65536).fill(1);
+      keepBusy(stream);
+      driver.memcpyHtoDAsync(0, address, source, stream);
+      source.fill(2);
+      const isDone = driver.streamQuery(0, stream);
+      driver.streamSynchronize(0, stream);
+      return { isDone, bytes: readBytes(driver, 0, address + 65532n, 4) };
+    },
+  },
+  {
+    name: "page-locked memory allocated while a stream is busy: whether the stream is done then",
+    documented: { answer: false, because: "CUDA's documentation does not say that cudaHostAlloc waits for streams" },
+    run({ driver }) {
+      const { keepBusy } = prepareLongWork(driver, 0);
+      const stream = driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0);
+      keepBusy(stream);
+      driver.hostAlloc(8 * mebibyte);
+      return driver.streamQuery(0, stream);
+    },
+  },
+  {
     name: "page-locked memory changed after a copy from it was given to a busy stream: which bytes arrive",
     run({ driver }) {
       const { keepBusy } = prepareLongWork(driver, 0);
