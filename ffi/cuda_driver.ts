@@ -109,7 +109,9 @@ export class CudaDriver implements Driver {
     throw noDeviceError();
   }
 
-  close(): void {
+  close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
+    // Without the runtime library, this would release the contexts, which own all memory.
+    if (keepMemory) return;
     this.#libraries.close();
     // Without the runtime library, closing has released the context that was current.
     current.device = -1;

@@ -131,8 +131,11 @@ export interface Driver {
   readonly runtimeVersion: number | undefined;
   /** Why pools cannot be shared with other processes here; undefined if they can. */
   readonly sharingRefusal: string | undefined;
-  /** Releases what the driver itself holds. No method may be called afterwards. */
-  close(): void;
+  /**
+   * Releases what the driver itself holds. No method may be called afterwards. With `keepMemory`, host memory that was
+   * not freed stays accessible until the process ends.
+   */
+  close(options?: { readonly keepMemory: boolean }): void;
 
   driverGetVersion(): number;
   getDeviceCount(): number;

@@ -33,8 +33,15 @@ export class Session {
   readonly pools: Map<bigint, MemoryPool> = new Map();
   /** Memory that belongs to no pool. `end` reports what has not been freed. */
   readonly unpooledMemory: Set<UnpooledMemory> = new Set();
-  readonly #hostAllocations = new Map<ArrayBufferLike, HostAllocation>();
-  readonly #hostViews = new Set<ArrayBuffer>();
+  /**
+   * Memory that stays although it was freed, because somebody has transferred an ArrayBuffer of it and may still access
+   * it. `end` reports it.
+   */
+  readonly transferredMemory: Set<{ readonly byteLength: number }> = new Set();
+  /** Page-locked memory by its buffer, with its size, which a detached buffer does not show. */
+  readonly #hostAllocations = new Map<ArrayBufferLike, { allocation: HostAllocation; byteLength: number }>();
+  /** The size of each view. */
+  readonly #hostViews = new Map<ArrayBuffer, number>();
   /** Events that the library itself waits for, each with its device. */
   readonly #markers = new Map<bigint, number>();
   readonly #importedMappings = new Map<bigint, ImportedMappings>();
@@ -55,14 +62,18 @@ export class Session {
   /** Allocates page-locked memory. The session frees it at its end unless it has been freed before. */
   allocateHost(byteLength: number): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);
-    this.#hostAllocations.set(allocation.buffer, allocation);
+    this.#hostAllocations.set(allocation.buffer, { allocation, byteLength });
     return allocation;
   }
 
+  /** Frees page-locked memory, unless its buffer was transferred. */
   freeHost(allocation: HostAllocation): void {
-    if (!this.#hostAllocations.delete(allocation.buffer)) return;
-    // Detach the buffer even if freeing fails: it must not show memory that is gone.
     const { buffer } = allocation;
+    const found = this.#hostAllocations.get(buffer);
+    if (found === undefined) return;
+    this.#hostAllocations.delete(buffer);
+    if (isTransferred(buffer, found.byteLength)) return void this.transferredMemory.add(found);
+    // Detach the buffer even if freeing fails: it must not show memory that is gone.
     try {
       this.driver.freeHost(allocation);
     } finally {
@@ -96,7 +107,7 @@ export class Session {
   /** A view of a host pool's memory, without a copy, until `detach`. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const view = this.driver.hostView(address, byteLength);
-    this.#hostViews.add(view);
+    this.#hostViews.set(view, byteLength);
     return view;
   }
 
@@ -123,8 +134,17 @@ export class Session {
   #reportUnpooledMemory(): void {
     reportLeak({
       count: this.unpooledMemory.size,
-      byteLength: [...this.unpooledMemory].reduce((sum, { byteLength }) => sum + byteLength, 0),
+      byteLength: totalOf(this.unpooledMemory),
       before: "the Cuda object was disposed (memory outside any pool)",
+    });
+  }
+
+  #reportTransferredMemory(): void {
+    reportLeak({
+      count: this.transferredMemory.size,
+      byteLength: totalOf(this.transferredMemory),
+      before: "the Cuda object was disposed, because an ArrayBuffer of the memory was transferred",
+      advice: "transfer a copy of the bytes instead, such as buffer.slice()",
     });
   }
 
@@ -138,16 +158,31 @@ export class Session {
       // Runs the last deferred release first, and the others even if one fails.
       using releases = new DisposableStack();
       for (const marker of this.#markers.keys()) releases.defer(() => this.destroyMarker(marker));
-      for (const view of this.#hostViews) releases.defer(() => this.detach(view));
-      for (const allocation of this.#hostAllocations.values()) {
+      for (const [view, byteLength] of this.#hostViews) {
+        if (isTransferred(view, byteLength)) this.transferredMemory.add({ byteLength });
+        else releases.defer(() => this.detach(view));
+      }
+      for (const { allocation } of this.#hostAllocations.values()) {
         releases.defer(() => ignoreLoss(() => this.freeHost(allocation)));
       }
       releases.defer(() => ignoreLoss(() => this.staging.close()));
     } finally {
       this.driver = endedDriver;
-      driver.close();
+      this.#reportTransferredMemory();
+      driver.close({ keepMemory: this.transferredMemory.size > 0 });
     }
   }
+}
+
+/** Whether somebody else has detached the buffer of memory that has `byteLength` bytes. */
+function isTransferred(buffer: ArrayBuffer, byteLength: number): boolean {
+  return byteLength > 0 && buffer.detached;
+}
+
+function totalOf(memory: Iterable<{ readonly byteLength: number }>): number {
+  let total = 0;
+  for (const { byteLength } of memory) total += byteLength;
+  return total;
 }
 
 const endedDriver = new Proxy({} as Driver, {

@@ -133,6 +133,7 @@ export class Allocation {
   free(stream: CudaStream): void {
     // Throws for a disposed stream before anything changes: the memory could not be freed later.
     void stream.unsafeHandle;
+    if (this.#rareData?.hostViews !== undefined) this.#keepTransferred(this.#rareData.hostViews.values());
     if (!this.hasHolders) {
       this.#release(stream);
       this.endUse();
@@ -231,7 +232,11 @@ export class Allocation {
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const range = `${address} ${byteLength}`;
     const known = this.#rareData?.hostViews?.get(range);
-    if (known !== undefined && !known.detached) return known;
+    if (known !== undefined) {
+      if (!known.detached) return known;
+      this.session.transferredMemory.add(this);
+      this.session.detach(known);
+    }
     let view: ArrayBuffer;
     try {
       view = this.session.hostView(address, byteLength);
@@ -263,6 +268,13 @@ export class Allocation {
     return this.pool.handleType === "none"
       ? 'allocate it from a pool created with handleType "posix-fd"'
       : "export its pool first, with exportHandle";
+  }
+
+  /** Keeps the memory for good if a view of it was transferred: somebody may still access it. */
+  #keepTransferred(views: Iterable<ArrayBuffer>): void {
+    const { transferredMemory } = this.session;
+    for (const view of views) if (view.detached) transferredMemory.add(this);
+    if (transferredMemory.has(this)) this.hold();
   }
 
   get #createdRareData(): RareData {

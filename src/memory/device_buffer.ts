@@ -386,8 +386,8 @@ export class DeviceBuffer implements Disposable {
 
   /**
    * Returns the memory of a buffer from a pool in host memory, without copying it. The ArrayBuffer is detached when the
-   * buffer is freed: views of it then have no elements. Before reading what a stream's work writes, wait for the
-   * stream.
+   * buffer is freed: views of it then have no elements. Do not transfer it: memory whose view was transferred is not
+   * freed before the process ends. Before reading what a stream's work writes, wait for the stream.
    *
    * @throws {CudaError} `cudaErrorInvalidValue` for device memory, `cudaErrorNotSupported` if the runtime cannot access
    * foreign memory

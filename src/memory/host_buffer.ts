@@ -36,11 +36,20 @@ export class HostBuffer implements Disposable {
   /**
    * The memory itself, not a copy. It is detached when the HostBuffer is disposed: views of it then have no elements.
    *
-   * @throws {ReferenceError} If the buffer was disposed
+   * Do not transfer it, neither by `transfer()` nor to a worker: whoever has it then could access the memory after it
+   * is freed. Memory that was transferred is therefore not freed before the process ends, and the `Cuda` object reports
+   * it when it is disposed.
+   *
+   * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred
    */
   get buffer(): ArrayBuffer {
     if (this.#isDisposed || this.#session.hasEnded) {
       throw new ReferenceError("Cannot use the host buffer: it was disposed");
+    }
+    if (this.#allocation.buffer.detached) {
+      throw new ReferenceError(
+        "Cannot use the host buffer: its ArrayBuffer was transferred; transfer a copy instead, such as buffer.slice()",
+      );
     }
     return this.#allocation.buffer;
   }

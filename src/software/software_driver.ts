@@ -78,6 +78,9 @@ const streamPriorities = { least: 0, greatest: -5 } as const;
 /** An infinite loop takes a minute or two to reach this limit. */
 const defaultStepLimit = 2 ** 36;
 
+/** The memory of closed drivers that stays accessible until the process ends. */
+const keptMemories: LinearMemory[] = [];
+
 /** A `Driver` that runs on the CPU. */
 export class SoftwareDriver implements Driver {
   readonly kind = "software";
@@ -125,14 +128,15 @@ export class SoftwareDriver implements Driver {
     for (const stream of this.#defaultStreams) this.#scheduler.addStream(stream);
   }
 
-  close(): void {
+  close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
     this.#scheduler.close();
     for (const pool of [...this.#openImports, ...this.#openPools]) pool.close();
     this.#openImports.clear();
     this.#openPools.clear();
     this.#pools.clear();
     this.#legacyMemory.close();
-    this.#hostMemory.close();
+    if (keepMemory) keptMemories.push(this.#linearMemory);
+    else this.#hostMemory.close();
     for (const module of this.#modules.values()) module.release();
     this.#modules.clear();
     for (const event of this.#interprocessEvents) event.close();

@@ -6,14 +6,17 @@ export interface Leak {
   readonly before: string;
   /** Where each buffer was allocated, if that was recorded. */
   readonly origins?: readonly string[];
+  /** What to do instead. */
+  readonly advice?: string;
 }
 
 /** Warns of buffers that can no longer be freed, or whose users seem to have forgotten to free them. */
-export function reportLeak({ count, byteLength, before, origins = [] }: Leak): void {
+export function reportLeak({ count, byteLength, before, origins = [], advice }: Leak): void {
   if (count === 0) return;
   const buffers = count === 1 ? "1 buffer was" : `${count} buffers were`;
   const lines = origins.map((origin) => `\n${origin}`).join("");
-  console.warn(`poolpass: ${buffers} not freed before ${before}, ${byteLength} bytes${lines}`);
+  const end = advice === undefined ? "" : `; ${advice}`;
+  console.warn(`poolpass: ${buffers} not freed before ${before}, ${byteLength} bytes${end}${lines}`);
 }
 
 /** The call stack of an allocation, for the leak report. */
