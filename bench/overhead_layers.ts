@@ -121,11 +121,12 @@ function measureAll(): void {
    */
   const useOnSecondStream = (source: MemoryPool | CachingAllocator): Operation => {
     const { out, handleOut } = outParameters();
-    const parameters = driver.createKernelParameters(16);
-    const extra = (parameters as unknown as { extra: Uint8Array }).extra;
     const handle = functionNamed("three");
     const poolHandle = pool.unsafeHandle;
     const [own, second] = [stream.unsafeHandle, other.unsafeHandle];
+    const launch = driver.createKernelLaunch(0, handle, 16);
+    Object.assign(launch, { blockX: 32, stream: second });
+    const extra = (launch as unknown as { extra: Uint8Array }).extra;
     return {
       raw(count) {
         for (let done = 0; done < count; done++) {
@@ -137,7 +138,7 @@ function measureAll(): void {
       driver(count) {
         for (let done = 0; done < count; done++) {
           const address = driver.mallocFromPoolAsync(0, byteLength, poolHandle, own);
-          driver.launchKernel(0, handle, 1, 1, 1, 32, 1, 1, 0, second, parameters);
+          driver.launchKernel(launch);
           driver.freeAsync(0, address, own);
         }
       },

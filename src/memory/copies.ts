@@ -28,6 +28,7 @@ export function copyFromHost({ allocation, address }: Place, bytes: Uint8Array, 
   }
   const device = deviceForHostCopy(allocation, stream);
   allocation.session.driver.memcpyHtoDAsync(device, address, bytes, stream.unsafeHandle);
+  allocation.noteUse(stream);
 }
 
 function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: Uint8Array, stream: CudaStream): void {

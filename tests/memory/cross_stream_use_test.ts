@@ -95,11 +95,18 @@ testWithBothAllocators("copies between buffers and fills on another stream come 
   const from = allocate(own);
   const to = allocate(other);
   const filled = allocate(own);
+  const written = [allocate(own), allocate(own)];
   from.fill(7);
   await own.finished();
   gate.hold(other);
   to.copyFrom(from, other);
   filled.subarray(0, 100).fill(1, other);
+  written[0]!.copyFrom(new Uint8Array(100), other);
+  written[1]!.copyFrom(new Uint8Array(100_000), other);
+  for (const buffer of written) {
+    assert(allocationOf(buffer).releaseStream(own) !== own);
+    buffer.free();
+  }
   from.free();
   filled.free();
   await overwrite(fixture, own);
