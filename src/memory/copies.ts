@@ -5,6 +5,7 @@
  */
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
+import { CudaError } from "../support/errors.ts";
 import type { Allocation } from "./allocation.ts";
 
 /** A place in an allocation. */
@@ -91,9 +92,24 @@ export function copyBetween(
 }
 
 /**
- * The device to make current for a copy to or from the host: the allocation's own, which needs no access rights to its
- * memory. For a default stream it is the stream's device, because its handle means the default stream of the current
- * device.
+ * Advice for work that the driver refuses because the stream's device has no access to the memory: a fill, and a copy on
+ * a default stream.
+ */
+export function accessHint(error: unknown, { device, pool }: Allocation, stream: CudaStream): string | undefined {
+  const isRefused = error instanceof CudaError && error.code === "cudaErrorInvalidValue" && stream.device !== device;
+  if (!isRefused) return undefined;
+  const { ordinal } = stream.device;
+  const access = pool === undefined
+    ? `call enablePeerAccess on device ${ordinal}`
+    : `call the pool's setAccess for device ${ordinal}`;
+  return `the stream is one of device ${ordinal}, which needs access to the memory: ${access}, or use a stream of ` +
+    `device ${device.ordinal}`;
+}
+
+/**
+ * The device to make current for a copy to or from the host: the allocation's own, with which a stream of another device
+ * needs no access to the memory. For a default stream it is the stream's device, because its handle means the default
+ * stream of the current device.
  */
 function deviceForHostCopy(allocation: Allocation, stream: CudaStream): number {
   return stream === stream.device.defaultStream ? stream.device.ordinal : allocation.device.ordinal;

@@ -4,7 +4,7 @@ import type { MemoryRange } from "../driver.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { type Allocation, freedError } from "./allocation.ts";
-import { copyBetween, copyFromHost, copyToHost, type Place } from "./copies.ts";
+import { accessHint, copyBetween, copyFromHost, copyToHost, type Place } from "./copies.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
@@ -184,7 +184,11 @@ export class DeviceBuffer implements Disposable {
       if (source instanceof DeviceBuffer) copyBetween(source.#place(), target, { byteLength: length, stream });
       else copyFromHost(target, bytesOf(source instanceof HostBuffer ? source.buffer : source), stream);
     } catch (error) {
-      throw cannot(`copy ${length} bytes to the buffer on device ${this.device.ordinal}`, error);
+      throw cannot(
+        `copy ${length} bytes to the buffer on device ${this.device.ordinal}`,
+        error,
+        accessHint(error, this.#allocation, stream),
+      );
     }
   }
 
@@ -221,7 +225,11 @@ export class DeviceBuffer implements Disposable {
       if (target instanceof DeviceBuffer) copyBetween(place, target.#place(), { byteLength: length, stream });
       else copyToHost(place, new Uint8Array(target.buffer, 0, length), stream);
     } catch (error) {
-      throw cannot(`copy ${length} bytes from the buffer on device ${this.device.ordinal}`, error);
+      throw cannot(
+        `copy ${length} bytes from the buffer on device ${this.device.ordinal}`,
+        error,
+        accessHint(error, this.#allocation, stream),
+      );
     }
   }
 
@@ -259,7 +267,11 @@ export class DeviceBuffer implements Disposable {
       driver.memsetAsync(stream.device.ordinal, address, byte, byteLength, stream.unsafeHandle);
       this.#allocation.noteUse(stream);
     } catch (error) {
-      throw cannot(`fill ${byteLength} bytes of the buffer on device ${this.device.ordinal}`, error);
+      throw cannot(
+        `fill ${byteLength} bytes of the buffer on device ${this.device.ordinal}`,
+        error,
+        accessHint(error, this.#allocation, stream),
+      );
     }
   }
 

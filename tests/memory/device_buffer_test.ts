@@ -4,6 +4,7 @@ import { runInNewContext } from "node:vm";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
+import { CudaError } from "../../src/support/errors.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { Gate } from "../support/gate.ts";
 import { indexOfOther } from "../support/bytes.ts";
@@ -338,3 +339,26 @@ testOnEachDriver("buffers and images from another realm are accepted", async (cu
   using module = cuda.device(0).loadModule(image);
   assertEquals(module.kernelNames, ["saxpy"]);
 });
+
+testOnEachDriver("work on another device's stream either runs or says which access it needs", async (cuda) => {
+  const [gpu, peer] = [cuda.device(0), cuda.device(1)];
+  using pool = gpu.createPool();
+  using stream = gpu.createStream();
+  using peerStream = peer.createStream();
+  using buffer = pool.allocate(4, stream);
+  using pinned = cuda.allocateHost(4);
+  await stream.finished();
+  buffer.copyFrom(Uint8Array.of(1, 2, 3, 4), peerStream);
+  buffer.copyTo(pinned, peerStream);
+  await peerStream.finished();
+  assertEquals(new Uint8Array(pinned.buffer), Uint8Array.of(1, 2, 3, 4));
+  const hint = "setAccess for device 1, or use a stream of device 0";
+  assertThrows(() => buffer.fill(5, peerStream), CudaError, hint);
+  assertThrows(() => buffer.copyFrom(Uint8Array.of(5, 5, 5, 5), peer.defaultStream), CudaError, hint);
+  assertThrows(() => buffer.copyTo(pinned, peer.defaultStream), CudaError, hint);
+  pool.setAccess(peer, "read-write");
+  buffer.fill(5, peerStream);
+  buffer.copyTo(pinned, peer.defaultStream);
+  await peer.finished();
+  assertEquals(new Uint8Array(pinned.buffer), new Uint8Array(4).fill(5));
+}, { devices: 2 });
