@@ -98,7 +98,7 @@ export interface KernelLaunch {
   stream: bigint;
   /** The arguments, packed with the layout of the parameters. */
   readonly parameters: DataView<ArrayBuffer>;
-  /** The memory of the buffers among the arguments, by the parameter's index; undefined for other arguments. */
+  /** The memory of the buffers among the arguments. Elements that are undefined mean nothing. */
   readonly buffers: readonly (MemoryRange | undefined)[];
 }
 

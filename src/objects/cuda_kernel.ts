@@ -3,10 +3,9 @@ import type { CudaDevice } from "./cuda_device.ts";
 import { checkStream, type CudaStream } from "./cuda_stream.ts";
 import { functionAttribute, type KernelLaunch } from "../driver.ts";
 import type { Allocation } from "../memory/allocation.ts";
-import { allocationOfArgument } from "../memory/device_buffer.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot } from "../support/driver_errors.ts";
-import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writerOf } from "./kernel_arguments.ts";
+import { type ArgumentRefusal, type KernelArgument, type ParameterWriter, writersOf } from "./kernel_arguments.ts";
 import { formatParameterType } from "./parameter_types.ts";
 import { exceededLimit, extentOf, formatShape, refuseShape } from "./launch_shape.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
@@ -47,8 +46,8 @@ export class CudaKernel {
   readonly #writers: readonly ParameterWriter[];
   /** Filled in for each launch. */
   readonly #launch: KernelLaunch;
-  /** The allocations of the buffers among the arguments of the latest launch, by the parameter's index. */
-  readonly #buffers: (Allocation | undefined)[];
+  /** The allocations of the buffers among the arguments of the latest launch; see `writersOf`. */
+  readonly #buffers: (Allocation | undefined)[] = [];
   /** The largest dynamic shared memory that a block may have, in bytes, as far as it was needed yet. */
   #sharedMemoryLimit = 0;
 
@@ -80,8 +79,7 @@ export class CudaKernel {
     this.#isLoaded = isLoaded;
     this.name = signature.name;
     this.#types = signature.parameters.map(({ type }) => type);
-    this.#writers = signature.parameters.map(({ type, offset }) => writerOf(type, offset));
-    this.#buffers = this.#writers.map(() => undefined);
+    this.#writers = writersOf(signature.parameters, this.#buffers);
     const { ordinal } = device;
     this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
   }
@@ -132,12 +130,10 @@ export class CudaKernel {
     if (sharedMemoryBytes !== 0) this.#prepareSharedMemory(sharedMemoryBytes);
     launch.sharedMemoryBytes = sharedMemoryBytes;
     const { parameters } = launch;
-    const buffers = this.#buffers;
     for (let index = 0; index < writers.length; index++) {
       const argument = args[index]!;
       const refusal = writers[index]!(parameters, argument);
       if (refusal !== undefined) this.#refuse(index, argument, refusal);
-      buffers[index] = allocationOfArgument(argument);
     }
     try {
       launch.stream = stream.unsafeHandle;
@@ -150,7 +146,11 @@ export class CudaKernel {
         this.#hintOf(error, options),
       );
     }
-    for (let index = 0; index < buffers.length; index++) buffers[index]?.noteUse(stream);
+    const buffers = this.#buffers;
+    for (let index = 0; index < buffers.length; index++) {
+      const allocation = buffers[index];
+      if (allocation !== undefined) allocation.noteUse(stream);
+    }
   }
 
   /**

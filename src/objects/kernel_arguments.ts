@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { Allocation } from "../memory/allocation.ts";
+import { allocationOfArgument, type DeviceBuffer } from "../memory/device_buffer.ts";
 import type { ParameterType } from "../ptx/kernel_signature.ts";
 
 /**
@@ -22,12 +24,27 @@ export interface ArgumentRefusal {
 /** Writes an argument to its place among the packed parameters. Returns what is wrong if it cannot. */
 export type ParameterWriter = (view: DataView, argument: KernelArgument) => ArgumentRefusal | undefined;
 
-/** Returns the writer of a parameter that starts `offset` bytes into the packed parameters. */
-export function writerOf(type: ParameterType, offset: number): ParameterWriter {
-  if (typeof type === "object") return aggregateWriter(type.byteLength, offset);
-  const bits = Number(type.slice(1));
-  if (type.startsWith("f")) return floatWriter(bits, offset);
-  return bits === 64 ? wordWriter(offset) : integerWriter(bits, offset);
+/** A parameter of a kernel. */
+export interface Parameter {
+  readonly type: ParameterType;
+  /** Its offset in the packed parameters, in bytes. */
+  readonly offset: number;
+}
+
+/**
+ * Returns the writers of a kernel's parameters. `buffers` has an element for each parameter that can take a buffer: the
+ * writers put the allocation of the argument there, or undefined if it is no buffer.
+ */
+export function writersOf(
+  parameters: readonly Parameter[],
+  buffers: (Allocation | undefined)[],
+): readonly ParameterWriter[] {
+  return parameters.map(({ type, offset }) => {
+    if (typeof type === "object") return aggregateWriter(type.byteLength, offset);
+    const bits = Number(type.slice(1));
+    if (type.startsWith("f")) return floatWriter(bits, offset);
+    return bits === 64 ? wordWriter(offset, buffers) : integerWriter(bits, offset);
+  });
 }
 
 function wrongKind(reason: string): ArgumentRefusal {
@@ -77,9 +94,15 @@ const minimumWord = -(2n ** 63n);
 const maximumWord = 2n ** 64n - 1n;
 
 /** Writes 64 bits: a pointer or an integer. */
-function wordWriter(offset: number): ParameterWriter {
+function wordWriter(offset: number, buffers: (Allocation | undefined)[]): ParameterWriter {
+  const index = buffers.push(undefined) - 1;
   return (view, argument) => {
-    if (typeof argument === "object" && argument !== null && "address" in argument) {
+    const allocation = allocationOfArgument(argument);
+    buffers[index] = allocation;
+    if (allocation !== undefined) {
+      // The driver's own address needs no check.
+      view.setBigUint64(offset, (argument as DeviceBuffer).address, true);
+    } else if (typeof argument === "object" && argument !== null && "address" in argument) {
       const { address } = argument;
       if (typeof address !== "bigint") return wrongKind("its address is not a bigint");
       if (BigInt.asUintN(64, address) !== address) return outOfRange("its address does not fit 64 bits");
