@@ -44,6 +44,7 @@ const cudaIpcMemLazyEnablePeerAccess = 1;
 const cudaMemcpyDefault = 4;
 const cuPointerAttribute = { memoryType: 2, rangeSize: 12 } as const;
 const cuMemoryTypeHost = 1;
+const cuStreamCaptureStatusNone = 0;
 const maxDeviceNameBytes = 256;
 const jitErrorLogBytes = 8192;
 const jitOption = { errorLogBuffer: 5, errorLogBufferSizeBytes: 6 } as const;
@@ -65,6 +66,7 @@ export class CudaDriver implements Driver {
   readonly kind = "cuda";
   readonly runtimeVersion: number | undefined;
   readonly sharingRefusal: undefined = undefined;
+  readonly hasContextEvents: boolean;
   readonly #libraries: CudaLibraries;
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
@@ -104,6 +106,7 @@ export class CudaDriver implements Driver {
     this.#outAddress = addressOf(this.#handleOut);
     this.#secondOutAddress = this.#outAddress + 8n;
     this.runtimeVersion = this.#libraries.runtimeVersion;
+    this.hasContextEvents = !this.#libraries.lacks("cuCtxRecordEvent");
     if (this.getDeviceCount() > 0) return;
     this.#libraries.close();
     throw noDeviceError();
@@ -211,6 +214,15 @@ export class CudaDriver implements Driver {
     this.#check(this.#driver.cuStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
   }
 
+  streamIsCapturing(device: number, stream: bigint): boolean {
+    this.#makeCurrent(device);
+    const result = this.#driver.cuStreamIsCapturing(stream, this.#out);
+    // For the default stream, the answer that a blocking stream is being captured.
+    if (result === cudaErrorNumbers.cudaErrorStreamCaptureImplicit) return true;
+    this.#check(result, "cudaStreamIsCapturing");
+    return this.#intOut[0] !== cuStreamCaptureStatusNone;
+  }
+
   eventCreateWithFlags(device: number, flags: number): bigint {
     this.#makeCurrent(device);
     this.#check(this.#runtime.cudaEventCreateWithFlags(this.#out, flags), "cudaEventCreateWithFlags");
@@ -225,6 +237,12 @@ export class CudaDriver implements Driver {
   eventRecord(device: number, event: bigint, stream: bigint): void {
     this.#makeCurrent(device);
     this.#check(this.#driver.cuEventRecord(event, stream), "cudaEventRecord");
+  }
+
+  ctxRecordEvent(device: number, event: bigint): void {
+    this.#makeCurrent(device);
+    this.#check(this.#driver.cuCtxGetCurrent(this.#out), "cuCtxGetCurrent");
+    this.#check(this.#driver.cuCtxRecordEvent(this.#handleOut[0]!, event), "cuCtxRecordEvent");
   }
 
   eventQuery(event: bigint): boolean {

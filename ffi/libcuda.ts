@@ -51,9 +51,15 @@ export const libcuda = {
     result: "i32",
   },
   cuEventRecord: { parameters: ["u64", /* CUevent hEvent */ "u64" /* CUstream hStream */], result: "i32" },
+  cuCtxRecordEvent: { parameters: ["u64", /* CUcontext hCtx */ "u64" /* CUevent hEvent */], result: "i32" },
+  cuCtxGetCurrent: { parameters: ["buffer" /* CUcontext *pctx */], result: "i32" },
   cuEventQuery: { parameters: ["u64" /* CUevent hEvent */], result: "i32" },
   cuStreamWaitEvent: {
     parameters: ["u64", /* CUstream hStream */ "u64", /* CUevent hEvent */ "u32" /* unsigned int Flags */],
+    result: "i32",
+  },
+  cuStreamIsCapturing: {
+    parameters: ["u64", /* CUstream hStream */ "buffer" /* CUstreamCaptureStatus *captureStatus */],
     result: "i32",
   },
   cuMemcpyHtoDAsync_v2: {

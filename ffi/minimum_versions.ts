@@ -32,6 +32,8 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuMemPoolImportPointer: 11020,
 
   cuDeviceGetUuid_v2: 11040,
+
+  cuCtxRecordEvent: 12050,
 };
 
 /** The first version whose pool properties struct has `maxSize` and locations other than a device. */

@@ -131,6 +131,8 @@ export interface Driver {
   readonly runtimeVersion: number | undefined;
   /** Why pools cannot be shared with other processes here; undefined if they can. */
   readonly sharingRefusal: string | undefined;
+  /** Whether there is `ctxRecordEvent`. */
+  readonly hasContextEvents: boolean;
   /**
    * Releases what the driver itself holds. No method may be called afterwards. With `keepMemory`, host memory that was
    * not freed stays accessible until the process ends.
@@ -157,10 +159,21 @@ export interface Driver {
   streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean;
   streamSynchronize(device: number, stream: bigint): void;
   streamWaitEvent(device: number, stream: bigint, event: bigint): void;
+  /**
+   * Whether the stream is being captured into a graph. For the default stream, whether any blocking stream of the device
+   * is, other libraries' included. Does not invalidate the capture.
+   */
+  streamIsCapturing(device: number, stream: bigint): boolean;
 
   eventCreateWithFlags(device: number, flags: number): bigint;
   eventDestroy(device: number, event: bigint): void;
   eventRecord(device: number, event: bigint, stream: bigint): void;
+  /**
+   * `cuCtxRecordEvent`: records an event after the work so far of all streams of the device, including those of other
+   * libraries and those that were destroyed. No stream waits for it. Fails with `cudaErrorCallRequiresNewerDriver`
+   * before CUDA 12.5; during a capture, fails with `cudaErrorStreamCaptureUnsupported` and invalidates the capture.
+   */
+  ctxRecordEvent(device: number, event: bigint): void;
   /** With `peek`, reports without making progress: runs no queued work. */
   eventQuery(event: bigint, options?: { peek: boolean }): boolean;
   eventSynchronize(event: bigint): void;

@@ -63,15 +63,19 @@ int cuDeviceGetCount(int *count) { return store_int(count, 1); }
 int cuDevicePrimaryCtxRetain(void *context, int device) { return create_handle(context); }
 int cuDevicePrimaryCtxRelease_v2(int device) { return 0; }
 int cuCtxSetCurrent(void *context) { return 0; }
+int cuCtxGetCurrent(void *context) { return create_handle(context); }
+int cuCtxRecordEvent(void *context, void *event) { return 0; }
 int cuStreamCreateWithPriority(void *stream, unsigned flags, int priority) { return create_handle(stream); }
 int cuStreamDestroy_v2(void *stream) { return 0; }
 int cuStreamQuery(void *stream) { return 0; }
+int cuStreamIsCapturing(void *stream, int *status) { return store_int(status, 0); }
 int cuStreamSynchronize(void *stream) { return 0; }
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
 int cuEventCreate(void *event, unsigned flags) { return create_handle(event); }
 int cuEventDestroy_v2(void *event) { return 0; }
 int cuEventRecord(void *event, void *stream) { return 0; }
 int cuEventQuery(void *event) { return 0; }
+int cuEventSynchronize(void *event) { return 0; }
 int cuMemPoolCreate(void *pool, const void *props) { return create_handle(pool); }
 int cuMemPoolDestroy(void *pool) { return 0; }
 int cuMemPoolSetAttribute(void *pool, int attribute, void *value) { return 0; }

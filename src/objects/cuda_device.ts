@@ -1,7 +1,7 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
-import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
+import { CudaStream, progressOf, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
@@ -16,7 +16,8 @@ import {
 } from "../driver.ts";
 import { createPool } from "../memory/create_pool.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, openingHint } from "../support/driver_errors.ts";
+import { cannot, driverErrorOf, ignoreLoss, openingHint } from "../support/driver_errors.ts";
+import { type Marker, Markers } from "./markers.ts";
 import { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
@@ -41,10 +42,14 @@ export class CudaDevice {
   /** The stream that is used if no other is given. */
   readonly defaultStream: CudaStream;
   readonly #session: Session;
-  /** Nonblocking streams, for which the default stream does not wait, by handle. */
-  readonly #independentStreams = new Map<bigint, CudaStream>();
-  /** Events recorded after the work of nonblocking streams that were disposed. */
+  /** The streams that `createStream` has created and that are not disposed. */
+  readonly #streams = new Set<CudaStream>();
+  /** Events recorded after the work of streams that were disposed while busy, if the driver has no context events. */
   readonly #disposedStreamMarkers = new Set<bigint>();
+  /** The events of `finished`. */
+  readonly #markers: Markers;
+  /** The events of `finished` for the default stream alone. */
+  readonly #defaultStreamMarkers: Markers;
   readonly #attributes = new Map<number, number>();
   #uuid: string | undefined;
   #name: string | undefined;
@@ -66,6 +71,8 @@ export class CudaDevice {
     this.#session = session;
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
+    this.#markers = new Markers(session, ordinal);
+    this.#defaultStreamMarkers = new Markers(session, ordinal);
     registerDevice(this, session);
   }
 
@@ -182,24 +189,28 @@ export class CudaDevice {
     } catch (error) {
       throw cannot(`create a stream on device ${this.ordinal}`, error);
     }
-    if (!nonBlocking) return new CudaStream(this.#session, { device: this, handle });
-    const stream = new CudaStream(this.#session, {
+    const stream: CudaStream = new CudaStream(this.#session, {
       device: this,
       handle,
-      isNonBlocking: true,
-      onDispose: () => this.#markDisposedStream(handle),
+      isNonBlocking: nonBlocking,
+      onDispose: () => {
+        this.#streams.delete(stream);
+        if (!this.#session.driver.hasContextEvents) this.#markDisposedStream(handle);
+      },
     });
-    this.#independentStreams.set(handle, stream);
+    this.#streams.add(stream);
     return stream;
   }
 
-  /** Records an event after the work of a stream that is being disposed, for `finished` to wait for. */
+  /** Records an event after the work of a busy stream that is being disposed, for `finished` to wait for. */
   #markDisposedStream(stream: bigint): void {
     const { driver } = this.#session;
-    this.#independentStreams.delete(stream);
     for (const event of this.#disposedStreamMarkers) {
       if (driver.eventQuery(event)) this.#destroyDisposedStreamMarker(event);
     }
+    // A stream that is being captured can neither be queried nor be waited for.
+    const isCapturing = driver.streamIsCapturing(this.ordinal, stream);
+    if (isCapturing || driver.streamQuery(this.ordinal, stream, { peek: true })) return;
     const event = this.#session.createMarker(this.ordinal);
     this.#disposedStreamMarkers.add(event);
     driver.eventRecord(this.ordinal, event, stream);
@@ -518,26 +529,95 @@ export class CudaDevice {
   }
 
   /**
-   * Resolves when all work enqueued on the device's streams so far is done. Unlike `synchronize`, it does not make
-   * pools release memory to the system.
+   * Resolves when all work enqueued on the device's streams so far is done, including streams of other libraries and
+   * disposed ones. Streams do not wait for each other because of it. Unlike `synchronize`, it does not make pools release
+   * memory to the system; but a later `trimTo` or `usage` of a pool counts the work as done.
    *
+   * Before CUDA 12.5, and while a stream is being captured into a graph, waits only for streams of the same `Cuda`
+   * object, and not for those that are being captured. During a capture, it does not wait for disposed streams either.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
    * @throws {CudaError} The work's error, if it has failed
    */
   async finished(options?: WaitOptions): Promise<void> {
-    // The default stream waits for all streams except the nonblocking ones.
-    const streams = [this.defaultStream, ...this.#independentStreams.values()];
-    const disposedStreams = [...this.#disposedStreamMarkers].map(async (event) => {
-      try {
-        await waitUntil(
-          () => !this.#disposedStreamMarkers.has(event) || this.#session.driver.eventQuery(event),
-          options,
-        );
-      } catch (error) {
-        throw cannot(`wait for device ${this.ordinal}`, error);
-      }
-      this.#destroyDisposedStreamMarker(event);
+    try {
+      const marker = this.#recordAllStreams();
+      if (marker === undefined) return await this.#knownStreamsFinished(options);
+      const records = [this.defaultStream, ...this.#streams].map((stream) => {
+        const progress = progressOf(stream);
+        return { progress, position: progress.record() };
+      });
+      await this.#markers.wait(marker, options);
+      for (const { progress, position } of records) progress.complete(position);
+    } catch (error) {
+      throw cannot(`wait for device ${this.ordinal}`, driverErrorOf(error));
+    }
+  }
+
+  /** Records an event after the work of all streams. Returns undefined if the driver cannot do that now. */
+  #recordAllStreams(): Marker | undefined {
+    const { driver } = this.#session;
+    if (!driver.hasContextEvents || this.#isCapturing()) return undefined;
+    try {
+      return this.#markers.record((event) => driver.ctxRecordEvent(this.ordinal, event));
+    } catch (error) {
+      // A stream that this object does not know is being captured.
+      if (error instanceof CudaError && error.code === "cudaErrorStreamCaptureUnsupported") return undefined;
+      throw error;
+    }
+  }
+
+  /** Whether a capture is known that recording an event for all streams would invalidate. */
+  #isCapturing(): boolean {
+    const { driver } = this.#session;
+    for (const { unsafeHandle } of [this.defaultStream, ...this.#streams]) {
+      if (driver.streamIsCapturing(this.ordinal, unsafeHandle)) return true;
+    }
+    return false;
+  }
+
+  /** Resolves when all work enqueued so far on the streams that this object knows is done. */
+  async #knownStreamsFinished(options?: WaitOptions): Promise<void> {
+    const { driver } = this.#session;
+    const streams = [...this.#streams].filter(({ unsafeHandle }) => {
+      return !driver.streamIsCapturing(this.ordinal, unsafeHandle);
     });
-    await Promise.all([...streams.map((stream) => stream.finished(options)), ...disposedStreams]);
+    await Promise.all([
+      this.#defaultStreamFinished(options),
+      ...streams.map((stream) => stream.finished(options)),
+      ...[...this.#disposedStreamMarkers].map((marker) => this.#disposedStreamFinished(marker, options)),
+    ]);
+  }
+
+  /**
+   * Resolves when the default stream's work so far is done. A record on the default stream itself would make blocking
+   * streams wait for each other. So this records on a new blocking stream, which waits for the default stream only.
+   */
+  async #defaultStreamFinished(options?: WaitOptions): Promise<void> {
+    const { driver } = this.#session;
+    const marker = this.#defaultStreamMarkers.record((event) => {
+      const stream = driver.streamCreateWithPriority(this.ordinal, streamFlags.default, 0);
+      try {
+        driver.eventRecord(this.ordinal, event, stream);
+      } finally {
+        driver.streamDestroy(this.ordinal, stream);
+      }
+    });
+    const progress = progressOf(this.defaultStream);
+    const position = progress.record();
+    await this.#defaultStreamMarkers.wait(marker, options);
+    progress.complete(position);
+  }
+
+  async #disposedStreamFinished(marker: bigint, options?: WaitOptions): Promise<void> {
+    await waitUntil(
+      () => !this.#disposedStreamMarkers.has(marker) || this.#session.driver.eventQuery(marker),
+      options,
+    );
+    if (!this.#disposedStreamMarkers.has(marker)) return;
+    // Pools count the work as done only after a synchronization.
+    ignoreLoss(() => this.#session.driver.eventSynchronize(marker));
+    this.#destroyDisposedStreamMarker(marker);
   }
 }
 

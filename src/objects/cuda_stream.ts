@@ -3,10 +3,11 @@ import type { CudaDevice } from "./cuda_device.ts";
 import { checkEvent, type CudaEvent, noteRecord, noteWait } from "./cuda_event.ts";
 import { defaultStream } from "../driver.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
+import { Markers } from "./markers.ts";
 import type { Session } from "../session.ts";
 import { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
-import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import type { WaitOptions } from "../support/waiting/waiting.ts";
 
 /** Options of a new stream. */
 export interface StreamOptions {
@@ -46,10 +47,8 @@ export class CudaStream implements Disposable {
   readonly #onDispose: ((handle: bigint) => void) | undefined;
   readonly #isNonBlocking: boolean;
   readonly #progress = new StreamProgress();
-  /** Events that `finished` has created and can use again. */
-  readonly #idleMarkers: bigint[] = [];
-  /** The event of the latest `finished` that was found complete. Not used again before a later one is. */
-  #completedMarker: bigint | undefined;
+  /** The events of `finished`. */
+  readonly #markers: Markers;
   #handle: bigint | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
@@ -101,6 +100,7 @@ export class CudaStream implements Disposable {
     this.#handle = handle;
     this.#isNonBlocking = isNonBlocking;
     this.#onDispose = onDispose;
+    this.#markers = new Markers(session, device.ordinal);
   }
 
   /** The `cudaStream_t`, for CUDA calls that this library does not make; 0 for the default stream. */
@@ -195,35 +195,16 @@ export class CudaStream implements Disposable {
    * @throws {CudaError} The work's error, if it has failed
    */
   async finished(options?: WaitOptions): Promise<void> {
-    const { driver } = this.#session;
     const { ordinal } = this.device;
     const handle = this.unsafeHandle;
     try {
-      const marker = this.#idleMarkers.pop() ?? this.#session.createMarker(ordinal);
-      try {
-        driver.eventRecord(ordinal, marker, handle);
-        const position = this.#progress.record();
-        await waitUntil(() => this.#session.driver.eventQuery(marker), options);
-        this.#progress.complete(position);
-      } catch (error) {
-        this.#releaseMarker(marker);
-        throw error;
-      }
-      // A stream that was disposed meanwhile keeps no events.
-      if (this.disposed) return this.#releaseMarker(marker);
-      if (this.#completedMarker !== undefined) this.#releaseMarker(this.#completedMarker);
-      this.#completedMarker = marker;
-      this.#session.completed.addMarker(marker);
+      const marker = this.#markers.record((event) => this.#session.driver.eventRecord(ordinal, event, handle));
+      const position = this.#progress.record();
+      await this.#markers.wait(marker, options);
+      this.#progress.complete(position);
     } catch (error) {
       throw cannot(`wait for a stream of device ${ordinal}`, error);
     }
-  }
-
-  /** Makes an event of `finished` available for another one. */
-  #releaseMarker(marker: bigint): void {
-    this.#session.completed.deleteMarker(marker);
-    if (this.disposed) this.#session.destroyMarker(marker);
-    else this.#idleMarkers.push(marker);
   }
 
   /** Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. */
@@ -234,12 +215,7 @@ export class CudaStream implements Disposable {
     this.#handle = undefined;
     const { driver } = this.#session;
     this.#session.completed.delete(this);
-    const completed = this.#completedMarker;
-    if (completed !== undefined) {
-      ignoreLoss(() => driver.eventSynchronize(completed));
-      this.#session.destroyMarker(completed);
-    }
-    for (const marker of this.#idleMarkers.splice(0)) this.#session.destroyMarker(marker);
+    this.#markers[Symbol.dispose]();
     try {
       ignoreLoss(() => this.#onDispose?.(handle));
     } finally {

@@ -86,6 +86,7 @@ export class SoftwareDriver implements Driver {
   readonly kind = "software";
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
+  readonly hasContextEvents: boolean = true;
   readonly #linearMemory = new LinearMemory();
   readonly #devices: VisibleDevices;
   readonly #scheduler = new Scheduler((device, cause) => this.#devices.lose(device, cause));
@@ -252,6 +253,12 @@ export class SoftwareDriver implements Driver {
     if (work !== undefined && found instanceof InterprocessEvent) found.uses.add(work);
   }
 
+  /** Always false: the software device has no graphs. */
+  streamIsCapturing(device: number, stream: bigint): boolean {
+    this.#stream(device, stream, "cudaStreamIsCapturing");
+    return false;
+  }
+
   eventCreateWithFlags(device: number, flags: number): bigint {
     const call = "cudaEventCreateWithFlags";
     this.#devices.check(device, call);
@@ -287,6 +294,15 @@ export class SoftwareDriver implements Driver {
     const target = this.#stream(device, stream, call);
     if (found.device !== target.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     const work = this.#scheduler.record(found, target);
+    if (found instanceof InterprocessEvent) found.uses.add(work);
+  }
+
+  ctxRecordEvent(device: number, event: bigint): void {
+    const call = "cuCtxRecordEvent";
+    this.#devices.check(device, call);
+    const found = this.#event(event, call);
+    if (found.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    const work = this.#scheduler.recordDevice(found);
     if (found instanceof InterprocessEvent) found.uses.add(work);
   }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { situations as allocations } from "./situations/allocations.ts";
+import { situations as contextEvents } from "./situations/context_events.ts";
 import { situations as copies } from "./situations/copies.ts";
 import { situations as defaultPools } from "./situations/default_pools.ts";
 import { situations as devices } from "./situations/devices.ts";
@@ -45,6 +46,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   pools_between_processes: poolsBetweenProcesses,
   streams,
   events,
+  context_events: contextEvents,
   launches,
   modules,
   copies,

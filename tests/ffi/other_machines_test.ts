@@ -42,6 +42,7 @@ const everything: Outcomes = {
   "stream priorities": "0 to -5",
   allocate: "works",
   launch: "works",
+  "wait for a device": "works",
   "more shared memory": "works",
   "interprocess event": "works",
   pool: "works",

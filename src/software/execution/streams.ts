@@ -264,7 +264,8 @@ export class Scheduler {
     return work;
   }
 
-  record(event: Event, stream: Stream): Work {
+  /** Records an event on a stream. With `after`, the record waits for that work too. */
+  record(event: Event, stream: Stream, after?: readonly Work[]): Work {
     event.time = undefined;
     const complete = event.beginRecord();
     const work = this.enqueue(stream, () => {
@@ -272,9 +273,27 @@ export class Scheduler {
       if (event.recorded === work) event.time = performance.now();
       complete?.();
       event.reached();
-    });
+    }, { after });
     event.recorded = work;
     event.cameAfter = stream.cameAfter();
+    return work;
+  }
+
+  /**
+   * Records an event after the work so far of all streams of its device. The record is the only work of a stream of its
+   * own, so that no other stream waits for it.
+   */
+  recordDevice(event: Event): Work {
+    const others = [...this.#streams.get(event.device)!];
+    const stream = new Stream(event.device, { nonBlocking: true });
+    this.addStream(stream);
+    const unfinished: Work[] = [];
+    for (const other of others) {
+      stream.comeAfterAllOf(other);
+      if (other.last?.done === false) unfinished.push(other.last);
+    }
+    const work = this.record(event, stream, unfinished);
+    this.removeStream(stream);
     return work;
   }
 

@@ -33,6 +33,51 @@ const waits: Readonly<Record<string, (driver: Driver, stream: bigint) => void>> 
   },
 };
 
+type Wait = (driver: Driver, event: bigint, stream: bigint) => void;
+
+const untilEvent: Wait = (driver, event) => {
+  while (!driver.eventQuery(event));
+};
+const untilStream: Wait = (driver, _event, stream) => {
+  while (!driver.streamQuery(0, stream));
+};
+const recordLater: Wait = (driver, event, stream) => {
+  driver.eventRecord(0, event, stream);
+  untilEvent(driver, event, stream);
+};
+const recordForDevice: Wait = (driver, event, stream) => {
+  driver.ctxRecordEvent(0, event);
+  untilEvent(driver, event, stream);
+};
+const synchronizeEvent: Wait = (driver, event) => driver.eventSynchronize(event);
+
+/** What the host does after a free and the record of an event, and how many bytes a pool keeps when it is trimmed then. */
+const observations: Readonly<Record<string, { readonly waits: readonly Wait[]; readonly kept: number }>> = {
+  "its event is queried until it is done": { waits: [untilEvent], kept: 64 * mebibyte },
+  "its stream is queried until it is done": { waits: [untilStream], kept: 64 * mebibyte },
+  "its event is queried until it is done, and synchronized": { waits: [untilEvent, synchronizeEvent], kept: 0 },
+  "its stream is queried until it is done, and its event is synchronized": {
+    waits: [untilStream, synchronizeEvent],
+    kept: 0,
+  },
+  "its stream is queried until it is done, and synchronized": {
+    waits: [untilStream, (driver, _event, stream) => driver.streamSynchronize(0, stream)],
+    kept: 0,
+  },
+  "its event is queried until it is done, recorded again, queried and synchronized": {
+    waits: [untilEvent, recordLater, synchronizeEvent],
+    kept: 0,
+  },
+  "its stream is synchronized": { waits: [(driver, _event, stream) => driver.streamSynchronize(0, stream)], kept: 0 },
+  "its device is synchronized": { waits: [(driver) => driver.deviceSynchronize(0)], kept: 0 },
+  "its event is synchronized": { waits: [synchronizeEvent], kept: 0 },
+  "an event for the device is queried until it is done": { waits: [recordForDevice], kept: 64 * mebibyte },
+  "an event for the device is queried until it is done, and synchronized": {
+    waits: [recordForDevice, synchronizeEvent],
+    kept: 0,
+  },
+};
+
 /** The rows of this file. */
 export const situations: readonly Situation[] = [
   ...sizes.map((byteLength): Situation => ({
@@ -181,6 +226,23 @@ export const situations: readonly Situation[] = [
       return { isBusy: !driver.streamQuery(0, stream), after };
     },
   },
+  ...Object.entries(observations).map(([name, { waits, kept }]): Situation => ({
+    name: `reserved after memory was freed, ${name}, and the pool is trimmed to 0`,
+    documented: { answer: kept, because: "no GPU was at hand; the answer is that of the rows without trimming" },
+    run({ driver }) {
+      const stream = createStream(driver);
+      const event = driver.eventCreateWithFlags(0, eventFlags.disableTiming);
+      const pool = createPool(driver);
+      setAttribute(driver, pool, "releaseThreshold", infinite);
+      const address = allocate(driver, pool, 64 * mebibyte, stream);
+      driver.deviceSynchronize(0);
+      free(driver, address, stream);
+      driver.eventRecord(0, event, stream);
+      for (const wait of waits) wait(driver, event, stream);
+      driver.memPoolTrimTo(pool, 0n);
+      return attributeOf(driver, pool, "reservedMemCurrent");
+    },
+  })),
 ];
 
 /** Returns the reserved and used bytes of a pool, with their high watermarks. */

@@ -125,9 +125,12 @@ int cuIpcCloseMemHandle(uint64_t address) { return success; }
 int cuIpcOpenEventHandle(void *event) { return put_handle(event); }
 int cuIpcOpenMemHandle_v2(void *address) { return put_handle(address); }
 int cuCtxSynchronize(void) { return success; }
+int cuCtxGetCurrent(void *context) { return put_handle(context); }
+int cuCtxRecordEvent(void *context, void *event) { return success; }
 int cuCtxEnablePeerAccess(void *context, unsigned flags) { return success; }
 int cuCtxDisablePeerAccess(void *context) { return success; }
 int cuStreamQuery(void *stream) { return success; }
+int cuStreamIsCapturing(void *stream, int *out) { return put(out, 0); }
 int cuEventSynchronize(void *event) { return success; }
 int cuEventElapsedTime(float *out, void *start, void *end) { return put(out, 0); }
 int cuMemPoolGetAttribute(void *pool, int attribute, void *value) { return put(value, 0); }

@@ -97,6 +97,10 @@ async function use(cuda: Cuda): Promise<Record<string, string>> {
       module.kernel("saxpy").launch({ grid: 1, block: 32, stream }, 256, 2, buffer, buffer);
       stream.synchronize();
     },
+    async "wait for a device"() {
+      using _stream = gpu.createStream();
+      await gpu.finished();
+    },
     "more shared memory"() {
       using module = gpu.loadModule(ptx);
       module.kernel("saxpy").launch({ grid: 1, block: 32, sharedMemoryBytes: 100_000 }, 0, 2, 0n, 0n);

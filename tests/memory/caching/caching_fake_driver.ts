@@ -35,6 +35,7 @@ export class FakeDriver implements Partial<Driver> {
   readonly kind = "software";
   readonly runtimeVersion: undefined = undefined;
   readonly sharingRefusal: undefined = undefined;
+  readonly hasContextEvents: boolean = true;
   late: LateAnswers = "none";
   isClosed = false;
   readonly #devices: number;

@@ -479,10 +479,6 @@ export class Trace implements TraceState {
     this.#model.begin({ kind: "disposeStream" });
     entry.stream[Symbol.dispose]();
     this.#model.end();
-    // The last event is the one by which a device remembers a destroyed stream that its default stream does not wait
-    // for.
-    const { events } = this.#bench.observers;
-    if (id % 3 !== 0) events.set([...events.keys()].at(-1)!, "departure");
     this.#streams.delete(id);
     this.#goneStreams.push(entry);
   }
@@ -593,5 +589,5 @@ export class Trace implements TraceState {
 
 /** Whether an event belongs to the library and stays until the session ends. */
 function isKept(kind: string): boolean {
-  return kind === "read" || kind === "departure" || kind === "disposeStream" || kind === "free";
+  return kind === "read" || kind === "disposeStream" || kind === "free";
 }

@@ -1,0 +1,23 @@
+import type { Driver } from "../../src/driver.ts";
+import { cudaErrorNumbers } from "../../src/support/cuda_error_codes.ts";
+import { CudaError } from "../../src/support/errors.ts";
+
+/** Returns a driver that calls other methods in the place of some of its own. */
+export function adaptedDriver(driver: Driver, methods: Partial<Driver>): Driver {
+  return new Proxy(driver, {
+    get(_, name: keyof Driver) {
+      const value: unknown = methods[name] ?? driver[name];
+      return typeof value === "function" ? value.bind(driver) : value;
+    },
+  });
+}
+
+/** Returns the driver of an installation before CUDA 12.5, which has no `cuCtxRecordEvent`. */
+export function withoutContextEvents(driver: Driver): Driver {
+  return adaptedDriver(driver, {
+    hasContextEvents: false,
+    ctxRecordEvent() {
+      throw new CudaError(cudaErrorNumbers.cudaErrorCallRequiresNewerDriver, "cuCtxRecordEvent");
+    },
+  });
+}
