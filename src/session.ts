@@ -96,6 +96,11 @@ export class Session {
     return marker;
   }
 
+  /** Makes an event of the application a marker when the application disposes it. */
+  adoptMarker(event: bigint, device: number): void {
+    this.#markers.set(event, device);
+  }
+
   destroyMarker(marker: bigint): void {
     const device = this.#markers.get(marker);
     if (device === undefined) return;

@@ -7,6 +7,15 @@ export interface Waitable {
   synchronize(): void;
 }
 
+/** What destroys markers: the session. */
+interface MarkerOwner {
+  readonly driver: Driver;
+  destroyMarker(marker: bigint): void;
+}
+
+/** Once so many events are kept after their disposal, they are synchronized with and destroyed. */
+const maxKeptEvents = 64;
+
 /**
  * What a program has found complete without a synchronization, as `finished`, `read` and `query` do.
  *
@@ -14,15 +23,19 @@ export interface Waitable {
  * synchronization takes mappings apart and releases memory to the system, which takes 0.1 ms and more, so a wait does
  * not make one. Instead, `synchronize` makes up for all of them when it matters: before a pool is trimmed, when its usage
  * is requested, and when it has no memory left.
+ *
+ * A stream that has more work by then, and an event that was recorded again, do not count: they are no longer complete.
  */
 export class CompletedEvents {
-  readonly #session: { readonly driver: Driver };
+  readonly #session: MarkerOwner;
   readonly #markers = new Set<bigint>();
+  /** Complete events of the application that it has disposed. They are markers of the session now. */
+  readonly #keptEvents = new Set<bigint>();
   readonly #waitables = new Set<Waitable>();
   /** The one that was added last, which a loop of queries adds again and again. */
   #last: Waitable | undefined;
 
-  constructor(session: { readonly driver: Driver }) {
+  constructor(session: MarkerOwner) {
     this.#session = session;
   }
 
@@ -34,6 +47,13 @@ export class CompletedEvents {
   /** Removes a marker that is about to be recorded again or destroyed. */
   deleteMarker(marker: bigint): void {
     this.#markers.delete(marker);
+    this.#keptEvents.delete(marker);
+  }
+
+  /** Adds a complete event that the application has disposed, and destroys it later. */
+  keepEvent(event: bigint): void {
+    this.#keptEvents.add(event);
+    if (this.#keptEvents.size === maxKeptEvents) this.synchronize();
   }
 
   /** Adds a stream or an event of the application. */
@@ -43,19 +63,22 @@ export class CompletedEvents {
     this.#waitables.add(waitable);
   }
 
-  /** Removes a stream or an event of the application that is being disposed. */
-  delete(waitable: Waitable): void {
+  /** Removes a stream or an event of the application that is being disposed. Returns whether it was there. */
+  delete(waitable: Waitable): boolean {
     if (waitable === this.#last) this.#last = undefined;
-    this.#waitables.delete(waitable);
+    return this.#waitables.delete(waitable);
   }
 
   /** Synchronizes with all of them that are still complete, which does not block. Returns whether there were any. */
   synchronize(): boolean {
-    if (this.#markers.size === 0 && this.#waitables.size === 0) return false;
+    if (this.#markers.size === 0 && this.#keptEvents.size === 0 && this.#waitables.size === 0) return false;
     ignoreLoss(() => {
-      for (const marker of this.#markers) this.#session.driver.eventSynchronize(marker);
+      const { driver } = this.#session;
+      for (const marker of this.#markers) driver.eventSynchronize(marker);
+      for (const event of this.#keptEvents) driver.eventSynchronize(event);
       for (const waitable of this.#waitables) if (waitable.query()) waitable.synchronize();
     });
+    for (const event of this.#keptEvents) this.#session.destroyMarker(event);
     this.#markers.clear();
     this.#waitables.clear();
     this.#last = undefined;

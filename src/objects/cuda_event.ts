@@ -165,7 +165,14 @@ export class CudaEvent implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
-    this.#session.completed.delete(this);
-    ignoreLoss(() => this.#session.driver.eventDestroy(this.device.ordinal, handle));
+    const session = this.#session;
+    ignoreLoss(() => {
+      if (session.completed.delete(this) && session.driver.eventQuery(handle)) {
+        session.adoptMarker(handle, this.device.ordinal);
+        session.completed.keepEvent(handle);
+      } else {
+        session.driver.eventDestroy(this.device.ordinal, handle);
+      }
+    });
   }
 }

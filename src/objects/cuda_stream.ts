@@ -207,6 +207,13 @@ export class CudaStream implements Disposable {
     }
   }
 
+  /** Lets pools count as done what `query` has found done. */
+  #synchronizeIfIdle(handle: bigint): void {
+    const { driver } = this.#session;
+    const { ordinal } = this.device;
+    if (driver.streamQuery(ordinal, handle)) driver.streamSynchronize(ordinal, handle);
+  }
+
   /** Destroys the stream. Work that is already enqueued still runs. Does nothing for a default stream. */
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
@@ -214,7 +221,7 @@ export class CudaStream implements Disposable {
     for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
     this.#handle = undefined;
     const { driver } = this.#session;
-    this.#session.completed.delete(this);
+    if (this.#session.completed.delete(this)) ignoreLoss(() => this.#synchronizeIfIdle(handle));
     this.#markers[Symbol.dispose]();
     try {
       ignoreLoss(() => this.#onDispose?.(handle));

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
+import type { Driver } from "../../src/driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import type { CudaEvent } from "../../src/objects/cuda_event.ts";
@@ -6,6 +7,7 @@ import type { CudaStream } from "../../src/objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
+import { adaptedDriver, withoutContextEvents } from "../support/adapted_driver.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { Gate } from "../support/gate.ts";
 
@@ -295,6 +297,18 @@ const waits: Readonly<Record<string, (place: WaitPlace) => Promise<void>>> = {
   },
   "stream.query()": ({ stream }) => untilTrue(() => stream.query()),
   "event.finished()": ({ event }) => event.finished(),
+  "finished() of an event that is disposed then": async ({ stream }) => {
+    using event = stream.device.createEvent();
+    stream.record(event);
+    await event.finished();
+  },
+  "finished() of many events that are disposed then": async ({ stream }) => {
+    for (let count = 0; count < 100; count++) {
+      using event = stream.device.createEvent();
+      stream.record(event);
+      await event.finished();
+    }
+  },
   "event.query()": ({ event }) => untilTrue(() => event.query()),
   "device.finished()": ({ stream }) => stream.device.finished(),
   "read()": async ({ other }) => void await other.read(Uint8Array),
@@ -344,6 +358,75 @@ for (const [name, wait] of Object.entries(waits)) {
     assertEquals(again.byteLength, 2 * unit);
   });
 }
+
+for (
+  const [name, adapt] of Object.entries({ "": (driver: Driver) => driver, ", before CUDA 12.5": withoutContextEvents })
+) {
+  testOnEachDriver(`gpu.finished() counts for streams that were disposed before it${name}`, async (_, { open }) => {
+    using cuda = new Cuda(new Session(adapt(open())));
+    const gpu = cuda.device(0);
+    using gate = new Gate(cuda);
+    for (const nonBlocking of [false, true]) {
+      using pool = gpu.createPool({ releaseThreshold: Infinity });
+      {
+        using stream = gpu.createStream({ nonBlocking });
+        const buffer = pool.allocate(unit, stream);
+        gate.hold(stream);
+        buffer.free();
+      }
+      const all = gpu.finished();
+      gate.open();
+      await all;
+      pool.trimTo(0);
+      assertEquals(pool.usage().reserved, 0);
+    }
+  });
+}
+
+testOnEachDriver("a query of a stream that is disposed then counts", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool({ releaseThreshold: Infinity });
+  {
+    using stream = gpu.createStream({ nonBlocking: true });
+    pool.allocate(unit, stream).free();
+    await untilTrue(() => stream.query());
+  }
+  pool.trimTo(0);
+  assertEquals(pool.usage().reserved, 0);
+});
+
+testOnEachDriver("of overlapping waits, the latest record counts, whichever is seen first", async (_, { open }) => {
+  const driver = open();
+  const recorded: bigint[] = [];
+  const synchronized: bigint[] = [];
+  using cuda = new Cuda(
+    new Session(adaptedDriver(driver, {
+      eventRecord(device, event, stream) {
+        recorded.push(event);
+        driver.eventRecord(device, event, stream);
+      },
+      eventSynchronize(event) {
+        synchronized.push(event);
+        driver.eventSynchronize(event);
+      },
+    })),
+  );
+  const gpu = cuda.device(0);
+  using gate = new Gate(cuda);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  gate.hold(stream);
+  recorded.length = 0;
+  const first = stream.finished();
+  gate.open();
+  while (!driver.streamQuery(0, stream.unsafeHandle));
+  // On the software device, this one is complete when it is polled first, and the other one only later.
+  const second = stream.finished();
+  await Promise.all([first, second]);
+  pool.trimTo(0);
+  assertEquals(recorded.length, 2);
+  assertEquals(synchronized, [recorded[1]]);
+});
 
 testOnEachDriver("without a wait, memory freed behind running work stays reserved, and trimming does not block", async (
   cuda,
