@@ -27,7 +27,7 @@ export class Session {
   readonly completed: CompletedEvents;
   /** The streams on which memory that several streams have used is freed. */
   readonly releaseStreams: ReleaseStreams;
-  /** Whether pools record where each buffer was allocated. */
+  /** Whether buffers and events record where they were created, for warnings. */
   readonly debug: boolean;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();

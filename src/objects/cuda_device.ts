@@ -437,7 +437,7 @@ export class CudaDevice {
     checkIpcHandle(handle, "an event");
     try {
       const opened = this.#session.driver.ipcOpenEventHandle(this.ordinal, handle);
-      return new CudaEvent(this.#session, { device: this, handle: opened, isInterprocess: true });
+      return new CudaEvent(this.#session, { device: this, handle: opened, isInterprocess: true, isOpened: true });
     } catch (error) {
       const hint = openingHint(error, "event");
       throw cannot(`open an event of another process on device ${this.ordinal}`, error, hint);

@@ -1,6 +1,7 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
+import { callStack, reportUnrecordedEvent } from "../support/leaks.ts";
 import type { Session } from "../session.ts";
 import type { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
@@ -15,6 +16,9 @@ export interface EventOptions {
   /** Whether other processes can open the event. Such an event cannot have timing. Defaults to false. */
   interprocess?: boolean;
 }
+
+/** Returns an event's handle. For the library: `unsafeHandle` counts as a way for others to record the event. */
+export let handleOf: (event: CudaEvent) => bigint;
 
 /** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
@@ -41,15 +45,27 @@ export class CudaEvent implements Disposable {
   /** The stream of the latest record, and the record's position in it. Not known for an interprocess event. */
   #recordedBy: StreamProgress | undefined;
   #position = 0;
+  /**
+   * With POOLPASS_DEBUG=1, where the event was created, until others may have recorded it or a wait for it was reported.
+   */
+  #unrecordedOrigin: string | undefined;
 
   static {
+    handleOf = (event) => {
+      if (event.#handle === undefined) throw new ReferenceError("Cannot use the event: it was disposed");
+      return event.#handle;
+    };
     noteRecord = (event, stream) => {
-      if (event.#isInterprocess) return;
+      if (event.#isInterprocess) {
+        event.#unrecordedOrigin = undefined;
+        return;
+      }
       event.#recordedBy = stream;
       event.#position = stream.record();
     };
     noteWait = (event, stream) => {
       if (event.#recordedBy !== undefined) stream.waitFor(event.#recordedBy, event.#position);
+      else event.#checkRecorded("a stream waits for");
     };
     checkEvent = (event, session) => {
       if (!(event instanceof CudaEvent)) {
@@ -62,7 +78,7 @@ export class CudaEvent implements Disposable {
     printAs(this, "CudaEvent", (event) => {
       const state = event.#handle === undefined || event.#session.hasEnded
         ? "disposed"
-        : stateOf(() => event.#session.driver.eventQuery(event.unsafeHandle, { peek: true }) ? "done" : "pending");
+        : stateOf(() => event.#session.driver.eventQuery(handleOf(event), { peek: true }) ? "done" : "pending");
       return `CudaEvent { device ${event.device.ordinal}, ${state} }`;
     });
   }
@@ -74,24 +90,33 @@ export class CudaEvent implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, isInterprocess }: { device: CudaDevice; handle: bigint; isInterprocess: boolean },
+    { device, handle, isInterprocess, isOpened = false }: {
+      device: CudaDevice;
+      handle: bigint;
+      isInterprocess: boolean;
+      /** Whether it is another process's event. */
+      isOpened?: boolean;
+    },
   ) {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
     this.#isInterprocess = isInterprocess;
+    if (session.debug && !isOpened) this.#unrecordedOrigin = callStack("event created");
   }
 
   /** The `cudaEvent_t`, for CUDA calls that this library does not make. */
   get unsafeHandle(): bigint {
-    if (this.#handle === undefined) throw new ReferenceError("Cannot use the event: it was disposed");
-    return this.#handle;
+    // Whoever has the handle may record the event.
+    this.#unrecordedOrigin = undefined;
+    return handleOf(this);
   }
 
   /** Whether the work before the event's latest record is done. True if the event was never recorded. */
   query(): boolean {
+    if (this.#recordedBy === undefined) this.#checkRecorded("the host queries");
     try {
-      const isComplete = this.#session.driver.eventQuery(this.unsafeHandle);
+      const isComplete = this.#session.driver.eventQuery(handleOf(this));
       if (isComplete && !this.#isInterprocess) {
         this.#session.completed.add(this);
         this.#recordedBy?.complete(this.#position);
@@ -108,8 +133,9 @@ export class CudaEvent implements Disposable {
    * @throws {CudaError} The work's error, if it has failed
    */
   synchronize(): void {
+    if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
     try {
-      this.#session.driver.eventSynchronize(this.unsafeHandle);
+      this.#session.driver.eventSynchronize(handleOf(this));
       this.#recordedBy?.complete(this.#position);
     } catch (error) {
       throw cannot(`wait for an event of device ${this.device.ordinal}`, error);
@@ -123,6 +149,7 @@ export class CudaEvent implements Disposable {
    * @throws {CudaError} The work's error, if it has failed
    */
   finished(options?: WaitOptions): Promise<void> {
+    if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
     return waitUntil(() => this.query(), options);
   }
 
@@ -138,7 +165,7 @@ export class CudaEvent implements Disposable {
   elapsedTime(start: CudaEvent): number {
     checkEvent(start, this.#session);
     try {
-      return this.#session.driver.eventElapsedTime(start.unsafeHandle, this.unsafeHandle);
+      return this.#session.driver.eventElapsedTime(handleOf(start), handleOf(this));
     } catch (error) {
       throw cannot("measure the time between two events", error, "record both, created with timing, and wait for them");
     }
@@ -158,6 +185,14 @@ export class CudaEvent implements Disposable {
       const hint = "create it with { interprocess: true }";
       throw cannot(`export an event of device ${this.device.ordinal}`, error, hint);
     }
+  }
+
+  /** With POOLPASS_DEBUG=1, warns once if the event was never recorded. For events without `#recordedBy`. */
+  #checkRecorded(wait: string): void {
+    const origin = this.#unrecordedOrigin;
+    if (origin === undefined) return;
+    this.#unrecordedOrigin = undefined;
+    if (this.#handle !== undefined) reportUnrecordedEvent(`${wait} an event of device ${this.device.ordinal}`, origin);
   }
 
   /** Destroys the event. Work that already waits for it is not affected. */

@@ -1,6 +1,6 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
-import { checkEvent, type CudaEvent, noteRecord, noteWait } from "./cuda_event.ts";
+import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
 import { defaultStream } from "../driver.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { Markers } from "./markers.ts";
@@ -128,7 +128,7 @@ export class CudaStream implements Disposable {
   record(event: CudaEvent): void {
     checkEvent(event, this.#session);
     try {
-      this.#session.driver.eventRecord(this.device.ordinal, event.unsafeHandle, this.unsafeHandle);
+      this.#session.driver.eventRecord(this.device.ordinal, handleOf(event), this.unsafeHandle);
       noteRecord(event, this.#progress);
     } catch (error) {
       const own = this.device.ordinal;
@@ -149,7 +149,7 @@ export class CudaStream implements Disposable {
   wait(event: CudaEvent): void {
     checkEvent(event, this.#session);
     try {
-      this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, event.unsafeHandle);
+      this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, handleOf(event));
       noteWait(event, this.#progress);
     } catch (error) {
       throw cannot(`make a stream of device ${this.device.ordinal} wait for an event`, error);

@@ -19,7 +19,23 @@ export function reportLeak({ count, byteLength, before, origins = [], advice }: 
   console.warn(`poolpass: ${buffers} not freed before ${before}, ${byteLength} bytes${end}${lines}`);
 }
 
+/**
+ * Warns of a wait for an event that was never recorded: CUDA takes it for complete.
+ *
+ * @param wait Who waits, and for what: "a stream waits for an event of device 0".
+ * @param origin The call stack of the event's creation.
+ */
+export function reportUnrecordedEvent(wait: string, origin: string): void {
+  const stacks = `${callStack("waited for")}\n${origin}`;
+  console.warn(`poolpass: ${wait} that was never recorded, which does not wait for anything\n${stacks}`);
+}
+
 /** The call stack of an allocation, for the leak report. */
 export function originOf(byteLength: number): string {
-  return new Error(`${byteLength} bytes allocated`).stack!.replace(/^Error: /, "");
+  return callStack(`${byteLength} bytes allocated`);
+}
+
+/** The call stack, below a line that says what was called. */
+export function callStack(what: string): string {
+  return new Error(what).stack!.replace(/^Error: /, "");
 }
