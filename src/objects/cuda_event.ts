@@ -42,7 +42,9 @@ export class CudaEvent implements Disposable {
   /** Another process may record it again at any time, and never complete the work: never synchronized unasked. */
   readonly #isInterprocess: boolean;
   #handle: bigint | undefined;
-  /** The stream of the latest record, and the record's position in it. Not known for an interprocess event. */
+  /** Whether others may record it: other processes, or whoever has read `unsafeHandle`. */
+  #mayBeRecordedByOthers: boolean;
+  /** The stream of the latest record, and the record's position in it, unless others may have recorded it since. */
   #recordedBy: StreamProgress | undefined;
   #position = 0;
   /**
@@ -56,7 +58,7 @@ export class CudaEvent implements Disposable {
       return event.#handle;
     };
     noteRecord = (event, stream) => {
-      if (event.#isInterprocess) {
+      if (event.#mayBeRecordedByOthers) {
         event.#unrecordedOrigin = undefined;
         return;
       }
@@ -102,13 +104,15 @@ export class CudaEvent implements Disposable {
     this.device = device;
     this.#handle = handle;
     this.#isInterprocess = isInterprocess;
+    this.#mayBeRecordedByOthers = isInterprocess;
     if (session.debug && !isOpened) this.#unrecordedOrigin = callStack("event created");
   }
 
   /** The `cudaEvent_t`, for CUDA calls that this library does not make. */
   get unsafeHandle(): bigint {
-    // Whoever has the handle may record the event.
     this.#unrecordedOrigin = undefined;
+    this.#mayBeRecordedByOthers = true;
+    this.#recordedBy = undefined;
     return handleOf(this);
   }
 

@@ -206,6 +206,24 @@ testWithBothAllocators("a free waits for nothing if an event has ordered the str
   buffer.free();
 });
 
+testWithBothAllocators(
+  "an event that others may have recorded orders nothing",
+  async ({ own, other, gate, allocate }) => {
+    using event = own.device.createEvent();
+    const buffer = allocate(own);
+    await own.finished();
+    gate.hold(other);
+    buffer.fill(2, other);
+    other.record(event);
+    void event.unsafeHandle;
+    own.wait(event);
+    assert(allocationOf(buffer).releaseStream(own) !== own);
+    gate.open();
+    await other.finished();
+    buffer.free();
+  },
+);
+
 testOnEachDriver("a program that uses one stream, or orders its streams, makes no further calls", (_, { open }) => {
   const driver = open();
   using cuda = new Cuda(new Session(driver));
