@@ -107,18 +107,11 @@ export class CudaDriver implements Driver {
     this.#secondOutAddress = this.#outAddress + 8n;
     this.runtimeVersion = this.#libraries.runtimeVersion;
     this.hasContextEvents = !this.#libraries.lacks("cuCtxRecordEvent");
-    if (this.getDeviceCount() > 0) return;
-    this.#libraries.close();
-    throw noDeviceError();
+    if (this.getDeviceCount() === 0) throw noDeviceError();
   }
 
-  close({ keepMemory = false }: { readonly keepMemory?: boolean } = {}): void {
-    // Without the runtime library, this would release the contexts, which own all memory.
-    if (keepMemory) return;
-    this.#libraries.close();
-    // Without the runtime library, closing has released the context that was current.
-    current.device = -1;
-  }
+  /** Does nothing: the libraries stay loaded, and the devices' contexts stay until the process ends. */
+  close(): void {}
 
   driverGetVersion(): number {
     this.#check(this.#runtime.cudaDriverGetVersion(this.#out), "cudaDriverGetVersion");

@@ -26,7 +26,6 @@ export interface CudaLibraries {
   readonly runtimePath: string | undefined;
   /** Whether the installed driver library lacks a function. */
   lacks(driverFunction: keyof typeof libcuda): boolean;
-  close(): void;
 }
 
 /** The driver library. It is never unloaded, because it runs threads. */
@@ -54,11 +53,10 @@ export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaL
   const found = findRuntime(cudart);
   if (found !== undefined) {
     const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
-    return { runtime, driver, runtimeVersion, runtimePath, lacks, close() {} };
+    return { runtime, driver, runtimeVersion, runtimePath, lacks };
   }
-  const equivalents = driverEquivalentsOf(driver, loadedDriver);
-  const unknown = { runtimeVersion: undefined, runtimePath: undefined };
-  return { runtime: equivalents.functions, driver, ...unknown, lacks, close: equivalents.release };
+  const runtime = driverEquivalentsOf(driver, loadedDriver);
+  return { runtime, driver, runtimeVersion: undefined, runtimePath: undefined, lacks };
 }
 
 const driverName = "libcuda.so.1";

@@ -7,6 +7,7 @@
  */
 import type { libcuda } from "./libcuda.ts";
 import type { libcudart } from "./libcudart.ts";
+import { sharedAmongCopies } from "../src/support/library_copies.ts";
 import type { NativeFunctions } from "./host.ts";
 import { type FunctionAddresses, type IpcFunctions, ipcFunctions } from "./ipc_functions.ts";
 
@@ -15,17 +16,10 @@ export type RuntimeFunctions = NativeFunctions<typeof libcudart> & IpcFunctions;
 /** The functions of libcuda. */
 export type DriverFunctions = NativeFunctions<typeof libcuda>;
 
-/** The driver-API equivalents of libcudart's functions. */
-export interface DriverEquivalents {
-  readonly functions: RuntimeFunctions;
-  /** Releases the contexts that the functions have retained. */
-  release(): void;
-}
-
 /** Builds the runtime's functions from the driver's. `library` is the driver library. */
-export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAddresses): DriverEquivalents {
+export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAddresses): RuntimeFunctions {
   const contexts = new PrimaryContexts(driver);
-  const functions: RuntimeFunctions = {
+  return {
     cudaDriverGetVersion: driver.cuDriverGetVersion,
     cudaRuntimeGetVersion: driver.cuDriverGetVersion,
     cudaGetLastError: () => 0,
@@ -91,13 +85,16 @@ export function driverEquivalentsOf(driver: DriverFunctions, library: FunctionAd
         )),
     cudaMemsetAsync: (address, value, count, stream) => driver.cuMemsetD8Async(address, value & 0xff, count, stream),
   };
-  return { functions, release: () => contexts.release() };
 }
 
-/** The primary contexts of the devices, each retained at its first use as the runtime library would do. */
+/**
+ * The primary contexts of the devices. Each is retained at its first use and until the process ends, as the runtime
+ * library does: a program works the same with and without that library, and opening CUDA again is quick.
+ */
 class PrimaryContexts {
   readonly #driver: DriverFunctions;
-  readonly #contexts = new Map<number, bigint>();
+  /** By device. All copies of this library on the thread share them. */
+  readonly #contexts = sharedAmongCopies("primaryContexts", () => new Map<number, bigint>());
   readonly #out = new BigUint64Array(1);
   readonly #outBytes = new Uint8Array(this.#out.buffer);
 
@@ -117,11 +114,6 @@ class PrimaryContexts {
       this.#contexts.set(device, context);
     }
     return call(context);
-  }
-
-  release(): void {
-    for (const device of this.#contexts.keys()) this.#driver.cuDevicePrimaryCtxRelease_v2(device);
-    this.#contexts.clear();
   }
 }
 
