@@ -64,6 +64,7 @@ interface CudaKernelLaunch extends KernelLaunch {
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
   readonly kind = "cuda";
+  readonly dropsWork = false;
   readonly runtimeVersion: number | undefined;
   readonly sharingRefusal: undefined = undefined;
   readonly hasContextEvents: boolean;

@@ -133,6 +133,8 @@ export interface Driver {
   readonly sharingRefusal: string | undefined;
   /** Whether there is `ctxRecordEvent`. */
   readonly hasContextEvents: boolean;
+  /** Whether `close` drops pending work and releases everything. A GPU's work goes on, and needs what it uses. */
+  readonly dropsWork: boolean;
   /**
    * Releases what the driver itself holds. No method may be called afterwards. With `keepMemory`, host memory that was
    * not freed stays accessible until the process ends.

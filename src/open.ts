@@ -33,8 +33,8 @@ const defaultSoftwareDevices = 2;
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
- * - `POOLPASS_DEBUG`: `1` records where each buffer was allocated, for the report of leaked buffers, and warns of waits
- *   for events that were never recorded
+ * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and warns of
+ *   waits for events that were never recorded
  *
  * @throws {TypeError} if `driver` is not one of the three, or `cudart` is not a string
  * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value

@@ -1,6 +1,10 @@
 import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
-import { EndedError, ignoreLoss } from "./support/driver_errors.ts";
 import { reportLeak } from "./support/leaks.ts";
+import { type CudaStream, pendingWorkOf, streamKind } from "./objects/cuda_stream.ts";
+import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
+import type { PendingWork } from "./objects/pending_work.ts";
+import { EndedError, ignoreLoss } from "./support/driver_errors.ts";
+import { DeferredReleases } from "./support/waiting/deferred_releases.ts";
 import { CompletedEvents } from "./memory/completed_events.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
@@ -8,11 +12,10 @@ import { ReleaseStreams } from "./memory/release_streams.ts";
 import { Staging } from "./memory/staging.ts";
 import { Uploads } from "./memory/uploads.ts";
 
-/**
- * Memory that is not freed yet and belongs to no pool. The session reports it if it leaks, as a pool does for its own.
- */
-export interface UnpooledMemory {
+/** Page-locked memory. Its size is kept here, because a detached buffer does not show it. */
+interface HostMemory {
   readonly byteLength: number;
+  readonly opened: OpenedObject;
 }
 
 /** The state that all objects of one `Cuda` share. */
@@ -31,15 +34,18 @@ export class Session {
   readonly debug: boolean;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
-  /** Memory that belongs to no pool. `end` reports what has not been freed. */
-  readonly unpooledMemory: Set<UnpooledMemory> = new Set();
   /**
    * Memory that stays although it was freed, because somebody has transferred an ArrayBuffer of it and may still access
    * it. `end` reports it.
    */
   readonly transferredMemory: Set<{ readonly byteLength: number }> = new Set();
-  /** Page-locked memory by its buffer, with its size, which a detached buffer does not show. */
-  readonly #hostAllocations = new Map<ArrayBufferLike, { allocation: HostAllocation; byteLength: number }>();
+  /** What the end of the session releases. Buffers of pools are not among it: each pool knows its own. */
+  readonly opened: OpenedObjects;
+  /** The streams that may have work: default streams, open streams, and disposed streams whose work is pending. */
+  readonly streams: Set<CudaStream> = new Set();
+  readonly #deferred = new DeferredReleases();
+  /** Page-locked memory by its buffer. */
+  readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
   /** The size of each view. */
   readonly #hostViews = new Map<ArrayBuffer, number>();
   /** Events that the library itself waits for, each with its device. */
@@ -53,16 +59,26 @@ export class Session {
     this.completed = new CompletedEvents(this);
     this.releaseStreams = new ReleaseStreams(this);
     this.debug = debug;
+    this.opened = new OpenedObjects({ debug });
   }
 
   get hasEnded(): boolean {
     return this.driver === endedDriver;
   }
 
-  /** Allocates page-locked memory. The session frees it at its end unless it has been freed before. */
-  allocateHost(byteLength: number): HostAllocation {
+  /**
+   * Allocates page-locked memory. The session frees it at its end unless it has been freed before.
+   *
+   * @param kind What it is, if the user must free it.
+   */
+  allocateHost(byteLength: number, kind?: string): HostAllocation {
     const allocation = this.driver.hostAlloc(byteLength);
-    this.#hostAllocations.set(allocation.buffer, { allocation, byteLength });
+    const opened: OpenedObject = {
+      unfreed: () => kind === undefined ? undefined : { kind, count: 1, byteLength },
+      release: (driver) => driver.freeHost(allocation),
+    };
+    this.#hostAllocations.set(allocation.buffer, { byteLength, opened });
+    this.opened.add(opened);
     return allocation;
   }
 
@@ -72,6 +88,7 @@ export class Session {
     const found = this.#hostAllocations.get(buffer);
     if (found === undefined) return;
     this.#hostAllocations.delete(buffer);
+    this.opened.delete(found.opened);
     if (isTransferred(buffer, found.byteLength)) return void this.transferredMemory.add(found);
     // Detach the buffer even if freeing fails: it must not show memory that is gone.
     try {
@@ -103,7 +120,8 @@ export class Session {
 
   destroyMarker(marker: bigint): void {
     const device = this.#markers.get(marker);
-    if (device === undefined) return;
+    // The end of the session destroys all markers that are left.
+    if (device === undefined || this.hasEnded) return;
     this.#markers.delete(marker);
     this.completed.deleteMarker(marker);
     ignoreLoss(() => this.driver.eventDestroy(device, marker));
@@ -133,61 +151,97 @@ export class Session {
   }
 
   /**
-   * Reports the memory and does not free it: freeing waits for all work of its device, and that work may be waiting for
-   * a process that has ended.
+   * Calls back when the work that was enqueued on the streams so far is complete: now, if it is complete already, and
+   * otherwise later, without blocking and without keeping the process alive. Not if the session ends before that.
    */
-  #reportUnpooledMemory(): void {
-    reportLeak({
-      count: this.unpooledMemory.size,
-      byteLength: totalOf(this.unpooledMemory),
-      before: "the Cuda object was disposed (memory outside any pool)",
-    });
+  afterWork(streams: Iterable<CudaStream>, release: () => void): void {
+    const work = this.#pendingWork(streams);
+    if (work.length === 0) release();
+    else this.#deferred.add(work, release);
+  }
+
+  /** Makes up at once for what `afterWork` has put off until work that is complete by now. */
+  releaseCompleted(): void {
+    this.#deferred.poll();
+  }
+
+  /**
+   * Releases everything that the session has opened, in the reverse order, and reports memory that was not freed.
+   *
+   * Never blocks behind work, which may wait for a process that has died: if work is pending, and the driver cannot
+   * drop it, everything is released once the work is complete, if the process lives that long.
+   */
+  end(): void {
+    if (this.hasEnded) return;
+    const { driver } = this;
+    this.releaseCompleted();
+    this.#detachAll();
+    this.opened.reportLeaks();
+    let work: readonly PendingWork[] = [];
+    try {
+      ignoreLoss(() => work = this.#pendingWork(this.streams));
+    } finally {
+      this.#deferred.clear();
+      this.driver = endedDriver;
+      this.#reportTransferredMemory();
+      // What is disposed of from now on is still released by the session.
+      const opened = [...this.opened];
+      if (work.length === 0) this.#releaseAll(driver, opened);
+      else if (driver.dropsWork) this.#close(driver);
+      else new DeferredReleases().add(work, () => this.#releaseAll(driver, opened));
+    }
+  }
+
+  /** Detaches the buffers of host memory. What was transferred is kept instead. */
+  #detachAll(): void {
+    for (const [view, byteLength] of this.#hostViews) {
+      if (isTransferred(view, byteLength)) this.transferredMemory.add({ byteLength });
+    }
+    for (const [buffer, { byteLength, opened }] of this.#hostAllocations) {
+      if (!isTransferred(buffer as ArrayBuffer, byteLength)) continue;
+      this.transferredMemory.add({ byteLength });
+      this.opened.delete(opened);
+    }
+    for (const buffer of [...this.#hostViews.keys(), ...this.#hostAllocations.keys()]) {
+      this.detach(buffer as ArrayBuffer);
+    }
   }
 
   #reportTransferredMemory(): void {
+    let byteLength = 0;
+    for (const memory of this.transferredMemory) byteLength += memory.byteLength;
     reportLeak({
       count: this.transferredMemory.size,
-      byteLength: totalOf(this.transferredMemory),
+      byteLength,
       before: "the Cuda object was disposed, because an ArrayBuffer of the memory was transferred",
       advice: "transfer a copy of the bytes instead, such as buffer.slice()",
     });
   }
 
-  /** Releases what the session itself holds. */
-  end(): void {
-    if (this.hasEnded) return;
-    const { driver } = this;
-    this.#reportUnpooledMemory();
-    try {
-      ignoreLoss(() => this.releaseStreams.close());
-      // Runs the last deferred release first, and the others even if one fails.
-      using releases = new DisposableStack();
-      for (const marker of this.#markers.keys()) releases.defer(() => this.destroyMarker(marker));
-      for (const [view, byteLength] of this.#hostViews) {
-        if (isTransferred(view, byteLength)) this.transferredMemory.add({ byteLength });
-        else releases.defer(() => this.detach(view));
-      }
-      for (const { allocation } of this.#hostAllocations.values()) {
-        releases.defer(() => ignoreLoss(() => this.freeHost(allocation)));
-      }
-      releases.defer(() => ignoreLoss(() => this.staging.close()));
-    } finally {
-      this.driver = endedDriver;
-      this.#reportTransferredMemory();
-      driver.close({ keepMemory: this.transferredMemory.size > 0 });
-    }
+  #close(driver: Driver): void {
+    driver.close({ keepMemory: this.transferredMemory.size > 0 });
+  }
+
+  #pendingWork(streams: Iterable<CudaStream>): PendingWork[] {
+    return [...streams].map(pendingWorkOf).filter((work) => work !== undefined);
+  }
+
+  #releaseAll(driver: Driver, opened: readonly OpenedObject[]): void {
+    // Runs the last release first, and the others even if one fails.
+    using releases = new DisposableStack();
+    releases.defer(() => this.#close(driver));
+    const later = (release: () => void) => releases.defer(() => ignoreLoss(release));
+    for (const [marker, device] of this.#markers) later(() => driver.eventDestroy(device, marker));
+    // Pools wait for the streams on which their memory was freed.
+    const streams = opened.filter(({ kind }) => kind === streamKind);
+    for (const stream of streams) later(() => stream.release(driver));
+    for (const object of opened) if (object.kind !== streamKind) later(() => object.release(driver));
   }
 }
 
 /** Whether somebody else has detached the buffer of memory that has `byteLength` bytes. */
 function isTransferred(buffer: ArrayBuffer, byteLength: number): boolean {
   return byteLength > 0 && buffer.detached;
-}
-
-function totalOf(memory: Iterable<{ readonly byteLength: number }>): number {
-  let total = 0;
-  for (const { byteLength } of memory) total += byteLength;
-  return total;
 }
 
 const endedDriver = new Proxy({} as Driver, {

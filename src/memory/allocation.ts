@@ -1,5 +1,5 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
+import { type CudaStream, pendingWorkOf, progressOf } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
@@ -19,7 +19,7 @@ export interface SlabPart {
 /** The owner of an allocation, which frees its memory. The optional members describe the memory. */
 export interface AllocationOwner {
   /** Frees the memory in stream order. */
-  release(address: bigint, byteLength: number, stream: CudaStream): void;
+  release(address: bigint, byteLength: number, stream: CudaStream, allocation: Allocation): void;
   /** Called when an allocation is freed while it has holders. `release` follows when the last holder lets go. */
   awaitRelease?(address: bigint, byteLength: number): void;
   /** Whether the memory is from a pool in host memory. */
@@ -79,6 +79,8 @@ export class Allocation {
   readonly byteLength: number;
   /** The stream whose work with the memory comes before a free. `noteUse` notes the others. */
   stream: CudaStream;
+  /** Its index among the live allocations of a pool of this process. */
+  liveIndex = 0;
   #isFreed = false;
   /** Created on first use, so that most allocations stay small. */
   #rareData: RareData | undefined;
@@ -129,6 +131,7 @@ export class Allocation {
    * memory with a `freeRefusal`, and for the owner, who may.
    *
    * @throws {ReferenceError} If the stream was disposed; nothing has changed then
+   * @see {@linkcode freeAfterDisposed}
    */
   free(stream: CudaStream): void {
     // Throws for a disposed stream before anything changes: the memory could not be freed later.
@@ -143,6 +146,17 @@ export class Allocation {
     this.owner.awaitRelease?.(this.address, this.byteLength);
     this.endUse();
     for (const { onFree } of this.#rareData!.holders!) onFree?.();
+  }
+
+  /** Frees the memory on the device's default stream, after the work that a disposed stream had. */
+  freeAfterDisposed(stream: CudaStream): void {
+    const { defaultStream } = this.device;
+    try {
+      pendingWorkOf(stream)?.precede({ device: this.device.ordinal, stream: defaultStream.unsafeHandle });
+    } catch (error) {
+      throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
+    }
+    this.free(defaultStream);
   }
 
   /**
@@ -289,7 +303,7 @@ export class Allocation {
   #release(stream: CudaStream): void {
     try {
       const releaseStream = this.#rareData === undefined ? stream : this.releaseStream(stream);
-      this.owner.release(this.address, this.byteLength, releaseStream);
+      this.owner.release(this.address, this.byteLength, releaseStream, this);
     } catch (error) {
       throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
     }

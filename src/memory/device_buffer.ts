@@ -416,20 +416,23 @@ export class DeviceBuffer implements Disposable {
    * other processes, it is freed when the reads and the other processes are done with it.
    *
    * @param stream The stream to free on. Defaults to the buffer's own stream. Another stream must come after the work on
-   * the buffer's own stream: make it wait for an event.
-   * @throws {ReferenceError} If the buffer was freed already
+   * the buffer's own stream: make it wait for an event. If the buffer's own stream was disposed, the memory is freed on
+   * the device's default stream, after the work that the disposed stream had.
+   * @throws {ReferenceError} If the buffer was freed already, or a given stream was disposed
    * @throws {TypeError} If the buffer is part of another buffer or a module's global, or `stream` is not a stream of
    * the same `Cuda` object
    */
-  free(stream: CudaStream = this.stream): void {
-    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
+  free(stream?: CudaStream): void {
+    const { stream: own } = this.#allocation;
+    if (stream !== undefined && stream !== own) checkStream(stream, this.#allocation.session);
     if (this.#partStream !== undefined) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
     const { freeRefusal } = this.#allocation.owner;
     if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
     if (this.#allocation.isFreed) {
       throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
     }
-    this.#allocation.free(stream);
+    if (stream === undefined && own.disposed) this.#allocation.freeAfterDisposed(own);
+    else this.#allocation.free(stream ?? own);
   }
 
   /** Frees the buffer on its stream. Does nothing if it was freed already, or is part of another buffer. */

@@ -1,3 +1,4 @@
+import type { Driver } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 
@@ -38,6 +39,13 @@ export class FreedStreams {
     this.#streams.clear();
     this.#devices.clear();
     this.#last = undefined;
+  }
+
+  /** Blocks until the frees are complete, at the end of the session, whose objects cannot be used any more. */
+  synchronizeBy(driver: Driver): void {
+    this.#sweep();
+    for (const { device, unsafeHandle } of this.#streams) driver.streamSynchronize(device.ordinal, unsafeHandle);
+    for (const { ordinal } of this.#devices) driver.deviceSynchronize(ordinal);
   }
 
   #sweep(): void {

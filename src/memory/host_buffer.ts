@@ -29,7 +29,7 @@ export class HostBuffer implements Disposable {
    */
   constructor(session: Session, byteLength: number) {
     this.#session = session;
-    this.#allocation = session.allocateHost(byteLength);
+    this.#allocation = session.allocateHost(byteLength, "host buffer");
     this.byteLength = byteLength;
   }
 

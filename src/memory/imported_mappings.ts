@@ -46,6 +46,8 @@ export class ImportedMappings {
   importers = 0;
   /** Number of imports: the driver expects as many destroys. */
   imports = 0;
+  /** Whether the end of the session has released the pool. */
+  isReleased = false;
   /** The device that the memory is on, determined at the first import: `setAccess` may hide it later. */
   memoryDevice: number | "host" | undefined;
 
@@ -55,6 +57,10 @@ export class ImportedMappings {
 
   get size(): number {
     return this.#byAddress.size;
+  }
+
+  [Symbol.iterator](): Iterator<ImportedMapping> {
+    return this.#byAddress[Symbol.iterator]();
   }
 
   withData(exportData: Uint8Array): ImportedMapping | undefined {

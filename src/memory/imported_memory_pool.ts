@@ -1,9 +1,10 @@
 import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
+import type { OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
-import { exportDataByteLength } from "../driver.ts";
+import { defaultStream, type Driver, exportDataByteLength } from "../driver.ts";
 import { SharingError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { FreedStreams } from "./freed_streams.ts";
@@ -33,10 +34,12 @@ export class ImportedMemoryPool implements Disposable {
   readonly #session: Session;
   readonly #mappings: ImportedMappings;
   readonly #owner: AllocationOwner;
+  readonly #opened: OpenedObject;
   #handle: bigint | undefined;
   #onDispose: (() => void) | undefined;
   /** Buffers that were mapped through this object and are not freed. */
   #liveCount = 0;
+  #liveBytes = 0;
   readonly #freedOn = new FreedStreams();
 
   static {
@@ -62,9 +65,15 @@ export class ImportedMemoryPool implements Disposable {
     this.#mappings = session.importedMappings(handle);
     this.#mappings.addImporter();
     this.#owner = {
-      release: (address, _byteLength, stream) => this.#free(address, stream),
+      release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
       isHostMemory: this.#mappings.memoryDevice === "host",
     };
+    this.#opened = {
+      kind: "imported pool",
+      unfreed: () => ({ kind: "imported buffer", count: this.#liveCount, byteLength: this.#liveBytes }),
+      release: (driver) => this.#releaseAll(driver, handle),
+    };
+    session.opened.add(this.#opened);
   }
 
   /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
@@ -125,6 +134,7 @@ export class ImportedMemoryPool implements Disposable {
     }
     mapping.bufferCount++;
     this.#liveCount++;
+    this.#liveBytes += byteLength;
     const { address } = mapping;
     const { device, device: { defaultStream } } = this;
     return new DeviceBuffer(
@@ -170,6 +180,7 @@ export class ImportedMemoryPool implements Disposable {
     }
     const handle = this.#handle;
     this.#handle = undefined;
+    this.#session.opened.delete(this.#opened);
     try {
       // The driver refuses to destroy the pool while any importer has pointers mapped. So the last importer destroys
       // all imports.
@@ -181,6 +192,20 @@ export class ImportedMemoryPool implements Disposable {
     } finally {
       this.#onDispose?.();
     }
+  }
+
+  /** Unmaps what is still mapped and releases the pool for all its importers, at the end of the session. */
+  #releaseAll(driver: Driver, handle: bigint): void {
+    const mappings = this.#mappings;
+    if (mappings.isReleased) return;
+    mappings.isReleased = true;
+    const { device } = this;
+    for (const { address } of mappings) {
+      driver.freeAsync(device.ordinal, address, defaultStream);
+      mappings.freedOn.add(device.defaultStream);
+    }
+    mappings.freedOn.synchronizeBy(driver);
+    for (let count = 0; count < mappings.imports; count++) driver.memPoolDestroy(handle);
   }
 
   #map(exportData: Uint8Array): ImportedMapping {
@@ -205,12 +230,13 @@ export class ImportedMemoryPool implements Disposable {
     return mapping;
   }
 
-  #free(address: bigint, stream: CudaStream): void {
+  #free(address: bigint, byteLength: number, stream: CudaStream): void {
     const mapping = this.#mappings.at(address)!;
     if (mapping.bufferCount > 1) this.#recordFree(mapping, stream);
     else this.#unmap(mapping, stream);
     mapping.bufferCount--;
     this.#liveCount--;
+    this.#liveBytes -= byteLength;
     this.#freedOn.add(stream);
   }
 

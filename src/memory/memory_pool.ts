@@ -6,12 +6,14 @@ import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { DeviceArray } from "./device_array.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
-import { memHandleType, memPoolAttribute } from "../driver.ts";
+import { defaultStream, type Driver, memHandleType, memPoolAttribute } from "../driver.ts";
 import { CudaError } from "../support/errors.ts";
+import type { OpenedObject, UnfreedMemory } from "../objects/opened_objects.ts";
 import { cannot, ignoreLoss, isLoss } from "../support/driver_errors.ts";
 import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
 import { originOf, reportLeak } from "../support/leaks.ts";
 import { FreedStreams } from "./freed_streams.ts";
+import { LiveAddresses } from "./live_addresses.ts";
 import type { Session } from "../session.ts";
 import { ShareableHandle } from "./shareable_handle.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
@@ -93,6 +95,7 @@ export class MemoryPool implements Disposable {
   readonly #owner: AllocationOwner;
   /** Where each buffer was allocated, by address; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<bigint, string> | undefined;
+  readonly #opened: OpenedObject;
   #handle: bigint | undefined;
   /** The handle of a disposed pool that still has buffers; the last free destroys it. */
   #pendingHandle: bigint | undefined;
@@ -109,7 +112,8 @@ export class MemoryPool implements Disposable {
    * by a read for example.
    */
   readonly #notLeaked = new Map<bigint, number>();
-  #liveCount = 0;
+  /** The allocations that are not freed. */
+  readonly #live = new LiveAddresses();
   #liveBytes = 0;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
@@ -123,8 +127,8 @@ export class MemoryPool implements Disposable {
     };
     printAs(this, "MemoryPool", (pool) => {
       const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
-      const buffers = countOf(pool.#liveCount, "buffer");
-      const disposed = pool.#liveCount === 0 ? "disposed" : `disposed, ${buffers} not freed`;
+      const buffers = countOf(pool.#live.count, "buffer");
+      const disposed = pool.#live.count === 0 ? "disposed" : `disposed, ${buffers} not freed`;
       const state = pool.#handle === undefined || pool.#session.hasEnded ? disposed : `${buffers}, ${
         stateOf(() => {
           const used = pool.#getAttribute(memPoolAttribute.usedMemCurrent);
@@ -156,12 +160,18 @@ export class MemoryPool implements Disposable {
     this.#handle = handle;
     this.#isOwned = isOwned;
     this.#owner = {
-      release: (address, byteLength, stream) => this.#free(address, byteLength, stream),
+      release: (address, byteLength, stream, allocation) => this.#free(address, byteLength, stream, allocation),
       awaitRelease: (address, byteLength) => this.#notLeaked.set(address, byteLength),
       isHostMemory: device === undefined,
     };
     session.pools.set(handle, this);
     if (session.debug) this.#origins = new Map();
+    this.#opened = {
+      ...(isOwned ? { kind: "pool" } : {}),
+      unfreed: () => this.#handle === undefined || this.#isLost ? undefined : this.#unfreed(),
+      release: (driver) => this.#releaseAll(driver, handle),
+    };
+    session.opened.add(this.#opened);
   }
 
   /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
@@ -374,6 +384,7 @@ export class MemoryPool implements Disposable {
     if (!this.#isLost && !this.#session.hasEnded) this.#reportLeaks();
     this.#handle = undefined;
     this.#session.pools.delete(handle);
+    this.#session.opened.markDisposed(this.#opened);
     this.#pendingHandle = handle;
     try {
       // A callback that throws does not keep the others from running.
@@ -381,29 +392,25 @@ export class MemoryPool implements Disposable {
       for (const { callback } of [...this.#disposeCallbacks ?? []].reverse()) callbacks.defer(callback);
     } finally {
       this.#destroyIfUnused();
-      if (this.#pendingHandle !== undefined) ignoreLoss(() => this.#resetCurrentPool(handle));
+      if (this.#pendingHandle !== undefined) {
+        ignoreLoss(() => resetCurrentPool(this.#session.driver, this.device?.ordinal, handle));
+      }
     }
   }
 
-  /**
-   * Resets the device's current pool if it is this one: nothing may be allocated from a pool that only waits for its
-   * last buffers to be freed.
-   */
-  #resetCurrentPool(handle: bigint): void {
-    const { driver } = this.#session;
-    const ordinal = this.device?.ordinal;
-    if (ordinal === undefined || driver.deviceGetMemPool(ordinal) !== handle) return;
-    driver.deviceSetMemPool(ordinal, driver.deviceGetDefaultMemPool(ordinal));
+  #reportLeaks(): void {
+    reportLeak({ ...this.#unfreed(), before: `${this.#name} was disposed` });
   }
 
-  #reportLeaks(): void {
-    reportLeak({
-      count: this.#liveCount - this.#notLeaked.size,
+  /** The buffers that the user has not freed. */
+  #unfreed(): UnfreedMemory {
+    return {
+      kind: "buffer",
+      count: this.#live.count - this.#notLeaked.size,
       byteLength: [...this.#notLeaked.values()].reduce((sum, byteLength) => sum - byteLength, this.#liveBytes),
-      before: `${this.#name} was disposed`,
       origins: [...this.#origins ?? []].filter(([address]) => !this.#notLeaked.has(address))
         .map(([, origin]) => origin),
-    });
+    };
   }
 
   #allocate(byteLength: number, stream: CudaStream): Allocation {
@@ -426,20 +433,22 @@ export class MemoryPool implements Disposable {
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error);
     }
-    this.#liveCount++;
     this.#liveBytes += byteLength;
     this.#origins?.set(address, originOf(byteLength));
-    return new Allocation(this.#session, owner, this, address, byteLength, this.device ?? stream.device, stream);
+    const device = this.device ?? stream.device;
+    const allocation = new Allocation(this.#session, owner, this, address, byteLength, device, stream);
+    allocation.liveIndex = this.#live.add(address);
+    return allocation;
   }
 
-  #free(address: bigint, byteLength: number, stream: CudaStream): void {
+  #free(address: bigint, byteLength: number, stream: CudaStream, allocation: Allocation): void {
     try {
       this.#session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle);
     } catch (error) {
       this.#isLost ||= isLoss(error);
       throw error;
     }
-    this.#liveCount--;
+    this.#live.delete(allocation.liveIndex);
     this.#liveBytes -= byteLength;
     this.#origins?.delete(address);
     if (this.#notLeaked.size > 0) this.#notLeaked.delete(address);
@@ -449,16 +458,33 @@ export class MemoryPool implements Disposable {
 
   /** Destroys the pool if it was disposed and has no buffers left. */
   #destroyIfUnused(): void {
-    if (this.#liveCount > 0 || this.#pendingHandle === undefined) return;
+    if (this.#live.count > 0 || this.#pendingHandle === undefined) return;
     const handle = this.#pendingHandle;
     this.#pendingHandle = undefined;
+    this.#session.opened.delete(this.#opened);
     ignoreLoss(() => {
       this.#freedOn.synchronize();
-      // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process ends.
-      if (!this.#isUndestroyable) return this.#session.driver.memPoolDestroy(handle);
-      this.#resetCurrentPool(handle);
-      this.#session.driver.memPoolTrimTo(handle, 0n);
+      this.#destroy(this.#session.driver, handle);
     });
+  }
+
+  #destroy(driver: Driver, handle: bigint): void {
+    // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process ends.
+    if (!this.#isUndestroyable) return driver.memPoolDestroy(handle);
+    resetCurrentPool(driver, this.device?.ordinal, handle);
+    driver.memPoolTrimTo(handle, 0n);
+  }
+
+  /** Frees the buffers that are left and destroys the pool, at the end of the session. */
+  #releaseAll(driver: Driver, handle: bigint): void {
+    // Somebody may still access host memory whose ArrayBuffer was transferred.
+    if (this.device === undefined && this.#session.transferredMemory.size > 0) return;
+    // Any device may free memory of a pool in host memory.
+    const ordinal = this.device?.ordinal ?? 0;
+    for (const address of this.#live) driver.freeAsync(ordinal, address, defaultStream);
+    if (this.#live.count > 0) driver.streamSynchronize(ordinal, defaultStream);
+    this.#freedOn.synchronizeBy(driver);
+    if (this.#isOwned) this.#destroy(driver, handle);
   }
 
   #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
@@ -491,6 +517,15 @@ export class MemoryPool implements Disposable {
       throw cannot(`set an attribute of ${this.#name}`, error);
     }
   }
+}
+
+/**
+ * Resets a device's current pool if it is this one: nothing may be allocated from a pool that only waits for its last
+ * buffers to be freed.
+ */
+function resetCurrentPool(driver: Driver, device: number | undefined, handle: bigint): void {
+  if (device === undefined || driver.deviceGetMemPool(device) !== handle) return;
+  driver.deviceSetMemPool(device, driver.deviceGetDefaultMemPool(device));
 }
 
 function printPolicies(policies: ReusePolicies): string {

@@ -1,4 +1,5 @@
-import { isOrderedByDefaultStream, progressOf, whenStreamDisposed } from "../objects/cuda_stream.ts";
+import type { CudaDevice } from "../objects/cuda_device.ts";
+import { disownStream, isOrderedByDefaultStream, progressOf, whenStreamDisposed } from "../objects/cuda_stream.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 
@@ -55,13 +56,6 @@ export class ReleaseStreams {
     return release;
   }
 
-  /** Destroys the release streams. Work that is already enqueued still runs. */
-  close(): void {
-    for (const stream of [...this.#byStream.values(), ...this.#idle]) stream[Symbol.dispose]();
-    this.#byStream.clear();
-    this.#idle.length = 0;
-  }
-
   #isBusy(stream: CudaStream): boolean {
     const { driver } = this.#session;
     if (!stream.disposed) return !driver.streamQuery(stream.device.ordinal, stream.unsafeHandle);
@@ -92,10 +86,16 @@ export class ReleaseStreams {
   #streamFor(stream: CudaStream): CudaStream {
     let release = this.#byStream.get(stream);
     if (release === undefined) {
-      release = this.#takeIdle(stream.device.ordinal) ?? stream.device.createStream({ nonBlocking: true });
+      release = this.#takeIdle(stream.device.ordinal) ?? this.#create(stream.device);
       this.#byStream.set(stream, release);
       this.watch(stream);
     }
+    return release;
+  }
+
+  #create(device: CudaDevice): CudaStream {
+    const release = device.createStream({ nonBlocking: true });
+    disownStream(release);
     return release;
   }
 

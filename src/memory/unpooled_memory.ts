@@ -4,6 +4,8 @@
  *
  * @module
  */
+import type { Driver } from "../driver.ts";
+import type { OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
@@ -24,10 +26,12 @@ export function allocateMemory(session: Session, device: CudaDevice, byteLength:
     throw cannot(`allocate ${byteLength} bytes on device ${ordinal}`, error);
   }
   const owner: AllocationOwner = {
-    ...unpooledOwner(session, byteLength, (stream) => {
-      // cudaFree waits only for the work of its own device.
-      if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
-      session.driver.free(ordinal, address);
+    ...unpooledOwner(session, byteLength, {
+      synchronize(stream) {
+        // cudaFree waits only for the work of its own device.
+        if (stream.device !== device) session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
+      },
+      free: (driver) => driver.free(ordinal, address),
     }),
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
   };
@@ -64,31 +68,45 @@ export function openMemory(
     driver.ipcCloseMemHandle(ordinal, address);
     throw cannot(what, error);
   }
-  const owner = unpooledOwner(session, byteLength, (stream) => {
-    session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle);
-    session.driver.ipcCloseMemHandle(ordinal, address);
+  const owner = unpooledOwner(session, byteLength, {
+    synchronize: (stream) => session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle),
+    free: (driver) => driver.ipcCloseMemHandle(ordinal, address),
   });
   const allocation = new Allocation(session, owner, undefined, address, byteLength, device, device.defaultStream);
   return new DeviceBuffer(allocation);
 }
 
+/** How memory outside any pool is freed. */
+interface UnpooledMemory {
+  /** Waits for a stream whose work `free` does not wait for itself. */
+  synchronize(stream: CudaStream): void;
+  free(driver: Driver): void;
+}
+
 /**
- * Returns an owner of memory that the session reports as leaked if it is not freed. If the context is lost, the memory
- * is gone and not reported.
+ * Returns an owner of memory that the session reports as leaked, and frees, if it is not freed. If the context is lost,
+ * the memory is gone and not reported.
  */
-function unpooledOwner(session: Session, byteLength: number, free: (stream: CudaStream) => void): AllocationOwner {
-  const memory = { byteLength };
-  session.unpooledMemory.add(memory);
+function unpooledOwner(session: Session, byteLength: number, { synchronize, free }: UnpooledMemory): AllocationOwner {
+  let isLeak = true;
+  const opened: OpenedObject = {
+    unfreed: () => isLeak ? { kind: "unpooled buffer", count: 1, byteLength } : undefined,
+    release: free,
+  };
+  session.opened.add(opened);
   return {
-    awaitRelease: () => void session.unpooledMemory.delete(memory),
+    awaitRelease() {
+      isLeak = false;
+    },
     release(_address, _byteLength, stream) {
       try {
-        free(stream);
+        synchronize(stream);
+        free(session.driver);
       } catch (error) {
-        if (isLoss(error)) session.unpooledMemory.delete(memory);
+        if (isLoss(error)) session.opened.delete(opened);
         throw error;
       }
-      session.unpooledMemory.delete(memory);
+      session.opened.delete(opened);
     },
   };
 }

@@ -116,7 +116,14 @@ export class Cuda implements Disposable {
     return createPool(this.#session, { location, device: undefined, ...place }, options);
   }
 
-  /** Releases the driver. Objects that came from this one cannot be used any more. */
+  /**
+   * Releases what was opened and not disposed: streams, events, modules, pools, memory. Objects that came from this one
+   * cannot be used any more. Memory that was not freed is reported with `console.warn`; with POOLPASS_DEBUG=1, so is
+   * every object that was not disposed, with the place where it was created.
+   *
+   * Does not block: what pending work of a GPU may still use is released when that work is done. The software device
+   * drops pending work.
+   */
   [Symbol.dispose](): void {
     this.#session.end();
   }

@@ -5,8 +5,10 @@ import { CudaStream, progressOf, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
+import type { OpenedObject } from "./opened_objects.ts";
 import {
   defaultStream,
+  type Driver,
   eventFlags,
   ipcHandleByteLength,
   memAccessFlags,
@@ -50,6 +52,8 @@ export class CudaDevice {
   readonly #markers: Markers;
   /** The events of `finished` for the default stream alone. */
   readonly #defaultStreamMarkers: Markers;
+  /** The peers whose memory the device was given access to. */
+  readonly #peerAccess = new Map<CudaDevice, OpenedObject>();
   readonly #attributes = new Map<number, number>();
   #uuid: string | undefined;
   #name: string | undefined;
@@ -491,6 +495,9 @@ export class CudaDevice {
     checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceEnablePeerAccess(this.ordinal, peer.ordinal);
+      const opened = { release: (driver: Driver) => driver.deviceDisablePeerAccess(this.ordinal, peer.ordinal) };
+      this.#peerAccess.set(peer, opened);
+      this.#session.opened.add(opened);
     } catch (error) {
       const what = `enable access of device ${this.ordinal} to the memory of device ${peer.ordinal}`;
       throw cannot(what, error, peer === this ? "a device has access to its own memory" : peerHint(error));
@@ -508,6 +515,10 @@ export class CudaDevice {
     checkDevice(peer, this.#session);
     try {
       this.#session.driver.deviceDisablePeerAccess(this.ordinal, peer.ordinal);
+      // Opening memory of another process enables access, too.
+      const opened = this.#peerAccess.get(peer);
+      if (opened !== undefined) this.#session.opened.delete(opened);
+      this.#peerAccess.delete(peer);
     } catch (error) {
       const what = `disable access of device ${this.ordinal} to the memory of device ${peer.ordinal}`;
       throw cannot(what, error, peer === this ? "a device has access to its own memory" : peerHint(error));

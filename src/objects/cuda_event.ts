@@ -2,6 +2,7 @@ import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { callStack, reportUnrecordedEvent } from "../support/leaks.ts";
+import type { OpenedObject } from "./opened_objects.ts";
 import type { Session } from "../session.ts";
 import type { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
@@ -41,6 +42,7 @@ export class CudaEvent implements Disposable {
   readonly #session: Session;
   /** Another process may record it again at any time, and never complete the work: never synchronized unasked. */
   readonly #isInterprocess: boolean;
+  readonly #opened: OpenedObject;
   #handle: bigint | undefined;
   /** Whether others may record it: other processes, or whoever has read `unsafeHandle`. */
   #mayBeRecordedByOthers: boolean;
@@ -106,6 +108,8 @@ export class CudaEvent implements Disposable {
     this.#isInterprocess = isInterprocess;
     this.#mayBeRecordedByOthers = isInterprocess;
     if (session.debug && !isOpened) this.#unrecordedOrigin = callStack("event created");
+    this.#opened = { kind: "event", release: (driver) => driver.eventDestroy(device.ordinal, handle) };
+    session.opened.add(this.#opened);
   }
 
   /** The `cudaEvent_t`, for CUDA calls that this library does not make. */
@@ -205,6 +209,7 @@ export class CudaEvent implements Disposable {
     const handle = this.#handle;
     this.#handle = undefined;
     const session = this.#session;
+    session.opened.delete(this.#opened);
     ignoreLoss(() => {
       if (session.completed.delete(this) && session.driver.eventQuery(handle)) {
         session.adoptMarker(handle, this.device.ordinal);

@@ -42,6 +42,9 @@ export class CudaKernel {
   readonly #device: CudaDevice;
   readonly #handle: bigint;
   readonly #isLoaded: () => boolean;
+  readonly #onStream: (stream: CudaStream) => void;
+  /** The stream of the latest launch. */
+  #lastStream: CudaStream | undefined;
   readonly #types: readonly ParameterType[];
   readonly #writers: readonly ParameterWriter[];
   /** Filled in for each launch. */
@@ -66,17 +69,20 @@ export class CudaKernel {
    */
   constructor(
     session: Session,
-    { device, handle, signature, isLoaded }: {
+    { device, handle, signature, isLoaded, onStream }: {
       device: CudaDevice;
       handle: bigint;
       signature: KernelSignature;
       isLoaded: () => boolean;
+      /** Called before a launch on another stream than the last one's. */
+      onStream: (stream: CudaStream) => void;
     },
   ) {
     this.#session = session;
     this.#device = device;
     this.#handle = handle;
     this.#isLoaded = isLoaded;
+    this.#onStream = onStream;
     this.name = signature.name;
     this.#types = signature.parameters.map(({ type }) => type);
     this.#writers = writersOf(signature.parameters, this.#buffers);
@@ -135,6 +141,7 @@ export class CudaKernel {
       const refusal = writers[index]!(parameters, argument);
       if (refusal !== undefined) this.#refuse(index, argument, refusal);
     }
+    if (stream !== this.#lastStream) this.#onStream(this.#lastStream = stream);
     try {
       launch.stream = stream.unsafeHandle;
       this.#session.driver.launchKernel(launch);

@@ -1,6 +1,8 @@
 import { listOf, printAs } from "../support/printing.ts";
 import { CudaKernel } from "./cuda_kernel.ts";
 import type { CudaDevice } from "./cuda_device.ts";
+import { type CudaStream, pendingWorkOf } from "./cuda_stream.ts";
+import type { OpenedObject } from "./opened_objects.ts";
 import { Allocation, type AllocationOwner } from "../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
@@ -13,6 +15,9 @@ const ownerOfGlobals: AllocationOwner = {
   release() {},
   freeRefusal: "it is a module's variable, which is unloaded with its module",
 };
+
+/** Whenever the number of streams of a module's launches reaches a multiple of this, streams that are gone are removed. */
+const sweepSize = 64;
 
 const manglingHint = 'C++ mangles names, unless declared extern "C"';
 
@@ -27,6 +32,9 @@ export class CudaModule implements Disposable {
   readonly #signatures: ReadonlyMap<string, KernelSignature>;
   readonly #kernels = new Map<string, CudaKernel>();
   readonly #globals = new Map<string, DeviceBuffer>();
+  /** The streams on which kernels were launched. */
+  readonly #streams = new Set<CudaStream>();
+  readonly #opened: OpenedObject;
   #handle: bigint | undefined;
 
   static {
@@ -51,6 +59,8 @@ export class CudaModule implements Disposable {
     this.#device = device;
     this.#handle = handle;
     this.#signatures = new Map(signatures.map((signature) => [signature.name, signature]));
+    this.#opened = { kind: "module", release: (driver) => driver.moduleUnload(device.ordinal, handle) };
+    session.opened.add(this.#opened);
   }
 
   /** The names of the kernels in the module's PTX. Empty for a binary image. */
@@ -87,7 +97,8 @@ export class CudaModule implements Disposable {
     try {
       const handle = this.#session.driver.moduleGetFunction(this.#handle, name);
       const isLoaded = () => this.#handle !== undefined;
-      const kernel = new CudaKernel(this.#session, { device: this.#device, handle, signature, isLoaded });
+      const onStream = (stream: CudaStream) => this.#addStream(stream);
+      const kernel = new CudaKernel(this.#session, { device: this.#device, handle, signature, isLoaded, onStream });
       if (options.parameters === undefined) this.#kernels.set(name, kernel);
       return kernel;
     } catch (error) {
@@ -130,13 +141,32 @@ export class CudaModule implements Disposable {
     return global;
   }
 
-  /** Unloads the module. Work that uses its kernels must be done. */
+  /**
+   * Unloads the module. Does not block: kernels that were launched earlier still run, and the module is unloaded when
+   * they are done. If a variable of the module was requested, that is when all streams have done their earlier work.
+   */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
+    const session = this.#session;
     this.#handle = undefined;
     for (const global of this.#globals.values()) allocationOf(global).unload();
-    ignoreLoss(() => this.#session.driver.moduleUnload(this.#device.ordinal, handle));
+    session.opened.markDisposed(this.#opened);
+    ignoreLoss(() =>
+      session.afterWork(this.#globals.size > 0 ? session.streams : this.#streams, () => {
+        session.opened.delete(this.#opened);
+        session.driver.moduleUnload(this.#device.ordinal, handle);
+      })
+    );
+  }
+
+  /** Adds a stream on which a kernel is launched. */
+  #addStream(stream: CudaStream): void {
+    this.#streams.add(stream);
+    if (this.#streams.size % sweepSize !== 0) return;
+    for (const each of this.#streams) {
+      if (each.disposed && pendingWorkOf(each) === undefined) this.#streams.delete(each);
+    }
   }
 }
 

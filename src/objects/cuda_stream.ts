@@ -2,6 +2,8 @@ import { printAs, stateOf } from "../support/printing.ts";
 import type { CudaDevice } from "./cuda_device.ts";
 import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
 import { defaultStream } from "../driver.ts";
+import type { OpenedObject } from "./opened_objects.ts";
+import { PendingWork } from "./pending_work.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { Markers } from "./markers.ts";
 import type { Session } from "../session.ts";
@@ -25,6 +27,14 @@ export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () 
 
 /** Returns how far a stream has got. */
 export let progressOf: (stream: CudaStream) => StreamProgress;
+/** The kind of a stream among the objects that a session has opened. */
+export const streamKind = "stream";
+
+/** The work that was enqueued on a stream so far, or until it was disposed. Undefined if it is complete. */
+export let pendingWorkOf: (stream: CudaStream) => PendingWork | undefined;
+
+/** Makes a stream one of the library's own, which the session disposes of without reporting it. */
+export let disownStream: (stream: CudaStream) => void;
 
 /** Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to. */
 export let checkStream: (stream: CudaStream, session: Session) => void;
@@ -49,7 +59,10 @@ export class CudaStream implements Disposable {
   readonly #progress = new StreamProgress();
   /** The events of `finished`. */
   readonly #markers: Markers;
+  readonly #opened: OpenedObject | undefined;
   #handle: bigint | undefined;
+  /** The work that was pending when the stream was disposed. */
+  #lastWork: PendingWork | undefined;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
   static {
@@ -59,6 +72,12 @@ export class CudaStream implements Disposable {
       entries.add(entry);
       return () => void entries.delete(entry);
     };
+    pendingWorkOf = (stream) => {
+      if (stream.#handle !== undefined) return stream.#pendingWork(stream.#handle);
+      if (stream.#lastWork?.isComplete) stream.#lastWork = undefined;
+      return stream.#lastWork;
+    };
+    disownStream = (stream) => stream.#session.opened.markDisposed(stream.#opened!);
     checkStream = (stream, session) => {
       if (!(stream instanceof CudaStream)) {
         throw new TypeError(
@@ -101,12 +120,22 @@ export class CudaStream implements Disposable {
     this.#isNonBlocking = isNonBlocking;
     this.#onDispose = onDispose;
     this.#markers = new Markers(session, device.ordinal);
+    session.streams.add(this);
+    if (handle === defaultStream) return;
+    this.#opened = {
+      kind: streamKind,
+      release: (driver) => driver.streamDestroy(device.ordinal, handle),
+    };
+    session.opened.add(this.#opened);
   }
 
   /** The `cudaStream_t`, for CUDA calls that this library does not make; 0 for the default stream. */
   get unsafeHandle(): bigint {
     if (this.#handle === undefined) {
-      throw new ReferenceError(`Cannot use the stream of device ${this.device.ordinal}: it was disposed`);
+      throw new ReferenceError(
+        `Cannot use the stream of device ${this.device.ordinal}: it was disposed; pass another stream, or set the ` +
+          "buffer's stream property to one",
+      );
     }
     return this.#handle;
   }
@@ -219,14 +248,22 @@ export class CudaStream implements Disposable {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;
     for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
+    ignoreLoss(() => this.#lastWork = this.#pendingWork(handle));
     this.#handle = undefined;
     const { driver } = this.#session;
     if (this.#session.completed.delete(this)) ignoreLoss(() => this.#synchronizeIfIdle(handle));
     this.#markers[Symbol.dispose]();
+    if (this.#lastWork === undefined) this.#session.streams.delete(this);
+    else this.#session.afterWork([this], () => this.#session.streams.delete(this));
     try {
       ignoreLoss(() => this.#onDispose?.(handle));
     } finally {
+      this.#session.opened.delete(this.#opened!);
       ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
     }
+  }
+
+  #pendingWork(handle: bigint): PendingWork | undefined {
+    return PendingWork.of(this.#session, { device: this.device.ordinal, stream: handle });
   }
 }

@@ -84,6 +84,7 @@ const keptMemories: LinearMemory[] = [];
 /** A `Driver` that runs on the CPU. */
 export class SoftwareDriver implements Driver {
   readonly kind = "software";
+  readonly dropsWork = true;
   readonly runtimeVersion: number = emulatedCudaVersion;
   readonly sharingRefusal: string | undefined = sharedMemoryRefusal();
   readonly hasContextEvents: boolean = true;
@@ -107,6 +108,8 @@ export class SoftwareDriver implements Driver {
   readonly #legacyMemory: LegacyMemory;
   readonly #allocations = new Allocations<AnyAllocation>();
   readonly #modules = new Map<bigint, LoadedModule>();
+  /** Modules that were unloaded and whose memory is not released yet. */
+  readonly #unloadedModules = new Set<LoadedModule>();
   readonly #kernels = new Map<bigint, LoadedKernel>();
   readonly #kernelOptions: Required<Pick<SoftwareDriverOptions, "boundsChecks" | "gangs">> & {
     readonly stepLimit: number;
@@ -138,8 +141,9 @@ export class SoftwareDriver implements Driver {
     this.#legacyMemory.close();
     if (keepMemory) keptMemories.push(this.#linearMemory);
     else this.#hostMemory.close();
-    for (const module of this.#modules.values()) module.release();
+    for (const module of [...this.#modules.values(), ...this.#unloadedModules]) module.release();
     this.#modules.clear();
+    this.#unloadedModules.clear();
     for (const event of this.#interprocessEvents) event.close();
     this.#interprocessEvents.clear();
     this.#linearMemory.close();
@@ -747,24 +751,33 @@ export class SoftwareDriver implements Driver {
     const found = this.#module(module, call);
     for (const handle of found.functions.values()) this.#kernels.delete(handle);
     this.#modules.delete(module);
-    if (found.variables.size === 0) return;
-    // Kernels that were launched earlier still need the variables.
-    this.#scheduler.runUntil(() => this.#scheduler.isIdle(found.device));
     for (const variable of found.variables.values()) {
       this.#allocations.remove(variable);
       this.#legacyMemory.peerAccess.remove(variable);
     }
-    found.release();
+    this.#unloadedModules.add(found);
+    this.#scheduler.runUntil(() => found.pendingLaunches === 0);
+    this.#releaseModules();
+  }
+
+  /** Releases the memory of unloaded modules on idle devices: copies may still use their variables. */
+  #releaseModules(): void {
+    for (const module of this.#unloadedModules) {
+      if (!this.#scheduler.isIdle(module.device)) continue;
+      this.#unloadedModules.delete(module);
+      module.release();
+    }
   }
 
   moduleGetFunction(module: bigint, name: string): bigint {
     const call = "cuModuleGetFunction";
-    const { device, kernels, functions } = this.#module(module, call);
+    const found = this.#module(module, call);
+    const { kernels, functions } = found;
     if (name === "") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const kernel = kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
     let handle = functions.get(name);
     if (handle === undefined) {
-      functions.set(name, handle = this.#register(this.#kernels, new LoadedKernel(device, kernel)));
+      functions.set(name, handle = this.#register(this.#kernels, new LoadedKernel(found, kernel)));
     }
     return handle;
   }
@@ -811,7 +824,13 @@ export class SoftwareDriver implements Driver {
       sharedMemoryBytes: launch.sharedMemoryBytes,
       parameters: new Uint8Array(launch.parameters.buffer),
     }, { linearMemory: this.#linearMemory });
-    this.#scheduler.enqueue(target, run, { release });
+    found.module.pendingLaunches++;
+    this.#scheduler.enqueue(target, run, {
+      release() {
+        found.module.pendingLaunches--;
+        release?.();
+      },
+    });
   }
 
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number {
@@ -933,6 +952,7 @@ export class SoftwareDriver implements Driver {
   #finishSynchronization(device: number, call: string): void {
     this.#reclaimPools();
     this.#closeUnusedEvents();
+    this.#releaseModules();
     this.#devices.check(device, call);
   }
 

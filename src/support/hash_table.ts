@@ -22,6 +22,13 @@ export class HashTable<E extends HashEntry<E>> {
     return this.#size;
   }
 
+  /** All entries, in no order. */
+  *[Symbol.iterator](): Generator<E, void> {
+    for (const first of this.#buckets) {
+      for (let entry = first; entry !== undefined; entry = entry.next) yield entry;
+    }
+  }
+
   /** The first entry of the bucket for a hash. The bucket may also have entries with other hashes. */
   first(hash: number): E | undefined {
     return this.#buckets[hash & (this.#buckets.length - 1)];

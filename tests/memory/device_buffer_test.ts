@@ -296,15 +296,23 @@ testOnEachDriver("an aborted read rejects with the signal's reason and leaves no
   await stream.finished();
 });
 
-testOnEachDriver("freeing a buffer whose stream was disposed names the stream, and works on another stream", (cuda) => {
+testOnEachDriver("a buffer whose stream was disposed is freed, and is used on another stream", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
-  const stream = gpu.createStream();
+  const [stream, another] = [gpu.createStream(), gpu.createStream()];
   const buffer = pool.allocate(64, stream);
   stream[Symbol.dispose]();
-  const error = assertThrows(() => buffer.free(), ReferenceError);
-  assertMatch(error.message, /stream of device 0: it was disposed/);
-  buffer.stream = gpu.defaultStream;
+  const refusal =
+    /stream of device 0: it was disposed; pass another stream, or set the buffer's stream property to one$/;
+  const uses = [() => buffer.fill(1), () => buffer.readSync(Uint8Array), () => buffer.free(stream)];
+  for (const use of uses) assertMatch(assertThrows(use, ReferenceError).message, refusal);
+  assertMatch((await assertRejects(() => buffer.read(Uint8Array), ReferenceError)).message, refusal);
+  buffer.fill(1, gpu.defaultStream);
+  {
+    using other = pool.allocate(64, another);
+    another[Symbol.dispose]();
+    assert(other.stream.disposed);
+  }
   buffer.free();
   gpu.synchronize();
   assertEquals(pool.usage().used, 0);

@@ -118,8 +118,9 @@ testOnEachDriver("a long-lived mapping keeps events only of destroyed streams wi
   for (let query = 0; query < 3; query++) assertEquals(last.query(), false);
   gate.open();
   await gpu.finished();
-  // On a GPU, one remains of the held stream, for the memory that the gate's kernel has polled.
-  assert(kept() <= 1, `${kept()} events are kept`);
+  // A timer destroys the events of the streams that were busy when they were disposed. On a GPU, one remains of the held
+  // stream, for the memory that the gate's kernel has polled.
+  while (kept() > 1) await new Promise((resolve) => setTimeout(resolve, 1));
 });
 
 testOnEachDriver("a thousand buffers can be mapped at once and freed in a different order", (cuda) => {

@@ -138,7 +138,7 @@ testSoftware("leaked memory without a pool is reported", async (cuda) => {
     cuda[Symbol.dispose]();
   });
   assertEquals(warnings, [
-    "poolpass: 1 buffer was not freed before the Cuda object was disposed (memory outside any pool), 1000 bytes",
+    "poolpass: 1 unpooled buffer (1000 bytes) not freed before the Cuda object was disposed",
   ]);
   memory![Symbol.dispose]();
 });

@@ -49,6 +49,7 @@ testWithWarnings("page-locked memory that was transferred stays after its free, 
   cuda[Symbol.dispose]();
   assertEquals(others.map(({ length }) => length), [0, 0, 0]);
   assertEquals(warnings, [
+    "poolpass: 3 host buffers (3145728 bytes) not freed before the Cuda object was disposed",
     "poolpass: 3 buffers were not freed before the Cuda object was disposed, because an ArrayBuffer of the memory was " +
     "transferred, 3145728 bytes; transfer a copy of the bytes instead, such as buffer.slice()",
   ]);

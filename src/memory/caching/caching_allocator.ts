@@ -2,6 +2,7 @@ import type { Block } from "./block.ts";
 import type { FreeList } from "./free_list.ts";
 import { blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
 import { isOutOfMemory, Slabs, type SlabSource } from "./slabs.ts";
+import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
@@ -101,6 +102,7 @@ export class CachingAllocator implements Disposable {
   /** Where each buffer was allocated; undefined without POOLPASS_DEBUG=1. */
   readonly #origins: Map<Block, string> | undefined;
   readonly #stopWatchingPool: () => void;
+  readonly #opened: OpenedObject;
   #isDisposed = false;
 
   static {
@@ -146,6 +148,9 @@ export class CachingAllocator implements Disposable {
     });
     if (session.debug) this.#origins = new Map();
     this.#stopWatchingPool = source.whenDisposed(() => this[Symbol.dispose]());
+    // The pool releases the slabs.
+    this.#opened = { kind: "allocator", unfreed: () => this.#unfreed(), release() {} };
+    session.opened.add(this.#opened);
   }
 
   /** The device that the memory is on; undefined for a pool in host memory. */
@@ -259,6 +264,7 @@ export class CachingAllocator implements Disposable {
     if (!this.#isDisposed) {
       this.#isDisposed = true;
       this.#stopWatchingPool();
+      this.#session.opened.delete(this.#opened);
       if (!this.#session.hasEnded) this.#reportLeaks();
     }
     // If a release fails, a later call continues here.
@@ -279,14 +285,19 @@ export class CachingAllocator implements Disposable {
   }
 
   #reportLeaks(): void {
+    reportLeak({ ...this.#unfreed(), before: `${this.#name} was disposed` });
+  }
+
+  /** The buffers that the user has not freed. */
+  #unfreed(): UnfreedMemory {
     const freed = [...this.#awaitingRelease];
-    reportLeak({
+    return {
+      kind: "buffer",
       count: this.#bufferCount - freed.length,
       byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#slabs.used),
-      before: `${this.#name} was disposed`,
       origins: [...this.#origins ?? []].filter(([block]) => !this.#awaitingRelease.has(block))
         .map(([, origin]) => origin),
-    });
+    };
   }
 
   #allocate(byteLength: number, stream: CudaStream): Allocation {

@@ -7,22 +7,27 @@ import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { functionAttribute } from "../../driver.ts";
 import { fail } from "../failure.ts";
 import { activeBlocks, defaultDynamicSharedBytes, launchLimits } from "../software_device.ts";
+import type { LoadedModule } from "./loaded_module.ts";
 import { launchInSlices, type SoftwareKernel, threadMemoryBytes } from "./kernel_launch.ts";
 import type { Geometry } from "./gang_versions.ts";
 import { type LinearMemory, scratch, wholePages } from "../memory/linear_memory.ts";
 
 /** A kernel of a loaded module. */
 export class LoadedKernel {
-  /** The device that the module was loaded for. */
-  readonly device: number;
+  readonly module: LoadedModule;
   readonly kernel: SoftwareKernel;
   /** The largest dynamic shared memory that a launch may have, in bytes. */
   maxDynamicSharedBytes: number;
 
-  constructor(device: number, kernel: SoftwareKernel) {
-    this.device = device;
+  constructor(module: LoadedModule, kernel: SoftwareKernel) {
+    this.module = module;
     this.kernel = kernel;
     this.maxDynamicSharedBytes = defaultDynamicSharedBytes(kernel.compiled.sharedBytes);
+  }
+
+  /** The device that the module was loaded for. */
+  get device(): number {
+    return this.module.device;
   }
 }
 

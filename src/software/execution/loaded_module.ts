@@ -28,6 +28,8 @@ export class LoadedModule {
   readonly functions: Map<string, bigint> = new Map();
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   readonly variables: ReadonlyMap<string, ModuleVariable>;
+  /** Launches of its kernels that are not done. */
+  pendingLaunches = 0;
   readonly #linearMemory: LinearMemory;
   readonly #memory: SoftwareModule["memory"];
 

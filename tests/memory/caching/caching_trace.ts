@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import type { CachingAllocator } from "../../../src/memory/caching/caching_allocator.ts";
-import type { Cuda } from "../../../src/objects/cuda.ts";
+import { type Cuda, sessionOf } from "../../../src/objects/cuda.ts";
 import type { CudaEvent } from "../../../src/objects/cuda_event.ts";
 import type { CudaKernel } from "../../../src/objects/cuda_kernel.ts";
 import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
@@ -155,6 +155,10 @@ export class Trace implements TraceState {
     await Promise.all(this.#reads);
     for (const id of this.streams) this.do({ do: "dispose stream", stream: id });
     this.#disposeEvents();
+    // Streams that were busy when they were disposed have left events behind their work.
+    for (const device of cuda.devices) device.synchronize();
+    fake?.finish();
+    sessionOf(cuda).releaseCompleted();
     const left = [...observers.events].filter(([event, kind]) => !this.#eventsBefore.has(event) && !isKept(kind));
     assertEquals(left.map(([, kind]) => kind), [], "events were not destroyed");
   }
@@ -543,10 +547,9 @@ export class Trace implements TraceState {
   #expectDisposalWarning(modelled: ModelledAllocator): void {
     if (modelled.isDisposed) return;
     modelled.isDisposed = true;
-    const leaked = [...modelled.slabs].flatMap(({ buffers }) => [...buffers])
-      .filter(({ isAwaitingRelease }) => !isAwaitingRelease);
+    const leaked = leakedBy(modelled);
     if (leaked.length === 0) return;
-    const bytes = leaked.reduce((sum, { begin, end }) => sum + end - begin, 0);
+    const bytes = bytesOf(leaked);
     const buffers = leaked.length === 1 ? "1 buffer was" : `${leaked.length} buffers were`;
     const place = this.#settings.isInHostMemory ? "in host memory" : "on device 0";
     this.#expectedWarnings.push(
@@ -566,10 +569,18 @@ export class Trace implements TraceState {
 
   /** Ends the session first. After that nothing can be used, but disposing and releasing do not throw. */
   async #endSession(): Promise<void> {
-    const { cuda, fake, observers } = this.#bench;
+    const { cuda, fake, observers, scratch } = this.#bench;
     this.#model.begin({ kind: "dispose" });
+    for (const buffer of scratch) buffer.free();
     fake!.finish();
+    const leaked = this.#allocators.filter(({ modelled }) => !modelled.isDisposed)
+      .flatMap(({ modelled }) => leakedBy(modelled));
+    if (leaked.length > 0) {
+      const buffers = `${leaked.length} buffer${leaked.length === 1 ? "" : "s"} (${bytesOf(leaked)} bytes)`;
+      this.#expectedWarnings.push(`poolpass: ${buffers} not freed before the Cuda object was disposed`);
+    }
     cuda[Symbol.dispose]();
+    this.#checkWarnings();
     for (const { buffer, letGo } of this.#buffers.values()) {
       buffer.stream = this.#streams.get(0)!.stream;
       buffer[Symbol.dispose]();
@@ -585,6 +596,15 @@ export class Trace implements TraceState {
     await Promise.allSettled(this.#reads);
     assertEquals(this.#warnings, []);
   }
+}
+
+/** The buffers of an allocator that were not freed. */
+function leakedBy({ slabs }: ModelledAllocator) {
+  return [...slabs].flatMap(({ buffers }) => [...buffers]).filter(({ isAwaitingRelease }) => !isAwaitingRelease);
+}
+
+function bytesOf(buffers: readonly { readonly begin: number; readonly end: number }[]): number {
+  return buffers.reduce((sum, { begin, end }) => sum + end - begin, 0);
 }
 
 /** Whether an event belongs to the library and stays until the session ends. */

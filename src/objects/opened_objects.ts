@@ -1,0 +1,93 @@
+import type { Driver } from "../driver.ts";
+import { countOf } from "../support/printing.ts";
+
+/** Memory that an object holds and that was not freed. */
+export interface UnfreedMemory {
+  /** What it is, in the singular: "host buffer". */
+  readonly kind: string;
+  readonly count: number;
+  readonly byteLength: number;
+  /** Where each piece was allocated, if that was recorded. */
+  readonly origins?: readonly string[];
+}
+
+/** Something that a session has opened and must release. */
+export interface OpenedObject {
+  /** What it is, in the singular: "stream". Undefined if the user does not dispose of it. */
+  readonly kind?: string;
+  /** What it holds of memory that the user should have freed. */
+  unfreed?(): UnfreedMemory | undefined;
+  /** Releases it at the end of the session, when all work is complete. The session's own driver is gone by then. */
+  release(driver: Driver): void;
+}
+
+/**
+ * What a session has opened and not released yet, in the order of opening: whatever was made from an object was opened
+ * after it, so the reverse order releases the parts first.
+ */
+export class OpenedObjects {
+  readonly #objects = new Set<OpenedObject>();
+  /** Where each object was opened; undefined without POOLPASS_DEBUG=1. */
+  readonly #origins: Map<OpenedObject, string> | undefined;
+
+  constructor({ debug }: { debug: boolean }) {
+    if (debug) this.#origins = new Map();
+  }
+
+  add(object: OpenedObject): void {
+    this.#objects.add(object);
+    if (object.kind !== undefined) this.#origins?.set(object, originOf(object.kind));
+  }
+
+  /** Notes that the user has disposed of an object that only waits for its work. It is no leak then. */
+  markDisposed(object: OpenedObject): void {
+    this.#origins?.delete(object);
+  }
+
+  /** Removes an object that has been released. */
+  delete(object: OpenedObject): void {
+    this.#objects.delete(object);
+    this.#origins?.delete(object);
+  }
+
+  /** In the order of opening. */
+  [Symbol.iterator](): Iterator<OpenedObject> {
+    return this.#objects.values();
+  }
+
+  /**
+   * Warns of memory that the user has not freed. With POOLPASS_DEBUG=1, also names the objects that were not disposed,
+   * which the session can release, and says where each was created.
+   */
+  reportLeaks(): void {
+    const unfreed = [...this.#objects].map((object) => object.unfreed?.()).filter((memory) => memory !== undefined);
+    const memory = countKinds(unfreed).map(({ kind, count, byteLength }) =>
+      `${countOf(count, kind)} (${byteLength} bytes)`
+    );
+    const sentences = memory.length === 0 ? [] : [`${memory.join(", ")} not freed`];
+    const origins = unfreed.flatMap(({ origins = [] }) => origins);
+    if (this.#origins !== undefined) {
+      const open = [...this.#origins.keys()].map(({ kind }) => ({ kind: kind!, count: 1, byteLength: 0 }));
+      const objects = countKinds(open).map(({ kind, count }) => countOf(count, kind));
+      if (objects.length > 0) sentences.push(`${objects.join(", ")} not disposed`);
+      origins.push(...this.#origins.values());
+    }
+    if (sentences.length === 0) return;
+    const lines = origins.map((origin) => `\n${origin}`).join("");
+    console.warn(`poolpass: ${sentences.join("; ")} before the Cuda object was disposed${lines}`);
+  }
+}
+
+/** Adds up what is of the same kind. */
+function countKinds(unfreed: readonly UnfreedMemory[]): UnfreedMemory[] {
+  const byKind = new Map<string, UnfreedMemory>();
+  for (const { kind, count, byteLength } of unfreed) {
+    const sum = byKind.get(kind) ?? { kind, count: 0, byteLength: 0 };
+    byKind.set(kind, { kind, count: sum.count + count, byteLength: sum.byteLength + byteLength });
+  }
+  return [...byKind.values()].filter(({ count }) => count > 0);
+}
+
+function originOf(kind: string): string {
+  return new Error(`${kind} created`).stack!.replace(/^Error: /, "");
+}

@@ -1,0 +1,54 @@
+import { ignoreLoss } from "../driver_errors.ts";
+import { UnreferencedTimer } from "./unreferenced_timer.ts";
+
+/** Work of a device that a release waits for. */
+export interface AwaitedWork {
+  /** Whether the work is done, or its device is lost. */
+  readonly isComplete: boolean;
+}
+
+interface DeferredRelease {
+  readonly work: readonly AwaitedWork[];
+  readonly release: () => void;
+}
+
+const pollMilliseconds = 10;
+/** How many others a new release polls, in turn, so that they do not pile up in a program that never waits. */
+const polledByNew = 2;
+
+/**
+ * Releases that wait for a device's work without blocking. They are polled by a timer that does not keep the process
+ * alive, and some of them whenever another one is added.
+ */
+export class DeferredReleases {
+  readonly #releases = new Set<DeferredRelease>();
+  readonly #timer = new UnreferencedTimer(() => this.poll(), pollMilliseconds);
+
+  /** Calls back when all of the work is complete, never before this returns. */
+  add(work: readonly AwaitedWork[], release: () => void): void {
+    this.poll(polledByNew);
+    this.#releases.add({ work, release });
+    this.#timer.start();
+  }
+
+  /** Runs the releases whose work is complete. An error is printed: whoever could catch it has gone on. */
+  poll(limit: number = Infinity): void {
+    for (const deferred of this.#releases.values().take(limit).toArray()) {
+      if (!this.#releases.delete(deferred)) continue;
+      try {
+        if (deferred.work.every(({ isComplete }) => isComplete)) ignoreLoss(deferred.release);
+        else this.#releases.add(deferred);
+      } catch (error) {
+        console.warn("poolpass:", error);
+      }
+    }
+    if (this.#releases.size > 0) this.#timer.start();
+    else this.#timer.stop();
+  }
+
+  /** Drops all releases. */
+  clear(): void {
+    this.#releases.clear();
+    this.#timer.stop();
+  }
+}
