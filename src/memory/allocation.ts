@@ -1,5 +1,5 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { type CudaStream, pendingWorkOf, progressOf } from "../objects/cuda_stream.ts";
+import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
@@ -131,7 +131,6 @@ export class Allocation {
    * memory with a `freeRefusal`, and for the owner, who may.
    *
    * @throws {ReferenceError} If the stream was disposed; nothing has changed then
-   * @see {@linkcode freeAfterDisposed}
    */
   free(stream: CudaStream): void {
     // Throws for a disposed stream before anything changes: the memory could not be freed later.
@@ -150,13 +149,8 @@ export class Allocation {
 
   /** Frees the memory on the device's default stream, after the work that a disposed stream had. */
   freeAfterDisposed(stream: CudaStream): void {
-    const { defaultStream } = this.device;
-    try {
-      pendingWorkOf(stream)?.precede({ device: this.device.ordinal, stream: defaultStream.unsafeHandle });
-    } catch (error) {
-      throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
-    }
-    this.free(defaultStream);
+    this.noteUseBefore(stream, Infinity);
+    this.free(this.device.defaultStream);
   }
 
   /**
@@ -217,7 +211,6 @@ export class Allocation {
   /** Notes that work which a stream is given up to a position of its progress uses the memory. */
   noteUseBefore(stream: CudaStream, position: number): void {
     (this.#createdRareData.otherStreams ??= new Map()).set(stream, position);
-    this.session.releaseStreams.watch(stream);
   }
 
   /**

@@ -1,5 +1,11 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { disownStream, isOrderedByDefaultStream, progressOf, whenStreamDisposed } from "../objects/cuda_stream.ts";
+import {
+  disownStream,
+  isOrderedByDefaultStream,
+  pendingWorkOf,
+  progressOf,
+  whenStreamDisposed,
+} from "../objects/cuda_stream.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 
@@ -15,9 +21,6 @@ export class ReleaseStreams {
   readonly #byStream = new Map<CudaStream, CudaStream>();
   /** Release streams whose stream was disposed. */
   readonly #idle: CudaStream[] = [];
-  readonly #watched = new WeakSet<CudaStream>();
-  /** Events recorded at the end of disposed streams, as long as they are not known to be complete. */
-  readonly #ends = new Map<CudaStream, bigint>();
   /** An event for each device, recorded anew for each wait. */
   readonly #events = new Map<number, bigint>();
 
@@ -25,16 +28,9 @@ export class ReleaseStreams {
     this.#session = session;
   }
 
-  /** Remembers the end of a stream's work when the stream is disposed, for later calls of `join`. */
-  watch(stream: CudaStream): void {
-    if (this.#watched.has(stream)) return;
-    this.#watched.add(stream);
-    whenStreamDisposed(stream, () => this.#onDisposed(stream));
-  }
-
   /**
    * Returns a stream whose next work runs after the work so far of `stream`, and after that of `others` up to the given
-   * positions: `stream` itself if that is so already, otherwise a release stream. Each of `others` was passed to `watch`.
+   * positions: `stream` itself if that is so already, otherwise a release stream.
    *
    * @param options.isStreamOrdered Whether it suffices that CUDA runs the next work on the stream after theirs, as the
    * default stream does without waiting for an event.
@@ -58,20 +54,17 @@ export class ReleaseStreams {
 
   #isBusy(stream: CudaStream): boolean {
     const { driver } = this.#session;
-    if (!stream.disposed) return !driver.streamQuery(stream.device.ordinal, stream.unsafeHandle);
-    const end = this.#ends.get(stream);
-    if (end === undefined) return false;
-    if (!driver.eventQuery(end)) return true;
-    this.#ends.delete(stream);
-    this.#session.destroyMarker(end);
-    return false;
+    if (stream.disposed) return pendingWorkOf(stream) !== undefined;
+    return !driver.streamQuery(stream.device.ordinal, stream.unsafeHandle);
   }
 
   #makeWait(release: CudaStream, stream: CudaStream): void {
+    const { device: { ordinal }, unsafeHandle } = release;
+    if (stream.disposed) return pendingWorkOf(stream)?.precede({ device: ordinal, stream: unsafeHandle });
     const { driver } = this.#session;
-    const event = stream.disposed ? this.#ends.get(stream)! : this.#eventOf(stream.device.ordinal);
-    if (!stream.disposed) driver.eventRecord(stream.device.ordinal, event, stream.unsafeHandle);
-    driver.streamWaitEvent(release.device.ordinal, release.unsafeHandle, event);
+    const event = this.#eventOf(stream.device.ordinal);
+    driver.eventRecord(stream.device.ordinal, event, stream.unsafeHandle);
+    driver.streamWaitEvent(ordinal, unsafeHandle, event);
   }
 
   #eventOf(device: number): bigint {
@@ -88,7 +81,7 @@ export class ReleaseStreams {
     if (release === undefined) {
       release = this.#takeIdle(stream.device.ordinal) ?? this.#create(stream.device);
       this.#byStream.set(stream, release);
-      this.watch(stream);
+      whenStreamDisposed(stream, () => this.#onDisposed(stream));
     }
     return release;
   }
@@ -104,16 +97,9 @@ export class ReleaseStreams {
     return index < 0 ? undefined : this.#idle.splice(index, 1)[0];
   }
 
+  /** Keeps the release stream of a disposed stream for another one. */
   #onDisposed(stream: CudaStream): void {
-    const release = this.#byStream.get(stream);
+    this.#idle.push(this.#byStream.get(stream)!);
     this.#byStream.delete(stream);
-    if (release !== undefined) this.#idle.push(release);
-    for (const earlier of [...this.#ends.keys()]) this.#isBusy(earlier);
-    const { driver } = this.#session;
-    const { device: { ordinal }, unsafeHandle } = stream;
-    if (driver.streamQuery(ordinal, unsafeHandle)) return;
-    const end = this.#session.createMarker(ordinal);
-    this.#ends.set(stream, end);
-    driver.eventRecord(ordinal, end, unsafeHandle);
   }
 }
