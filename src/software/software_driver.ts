@@ -36,7 +36,8 @@ import { SharedFile, sharedMemoryRefusal } from "./memory/shared_file.ts";
 import { softwareAttribute } from "./software_device.ts";
 import { kernelAttribute, launchOf, LoadedKernel, occupancyOf, setKernelAttribute } from "./execution/launches.ts";
 import { LoadedModule, type ModuleVariable } from "./execution/loaded_module.ts";
-import { type PoolBlock, SoftwarePool } from "./memory/software_pool.ts";
+import type { PoolBlock } from "./memory/pool_block.ts";
+import { SoftwarePool } from "./memory/software_pool.ts";
 import { Event, Scheduler, Stream, Work } from "./execution/streams.ts";
 import { type SoftwareDriverOptions, VisibleDevices } from "./visible_devices.ts";
 import {

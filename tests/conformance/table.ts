@@ -26,6 +26,7 @@ import { situations as poolsBetweenProcesses } from "./situations/pools_between_
 import { situations as publicObjects } from "./situations/public_objects.ts";
 import { situations as publicPools } from "./situations/public_pools.ts";
 import { situations as reuse } from "./situations/reuse.ts";
+import { situations as reuseOfPieces } from "./situations/reuse_of_pieces.ts";
 import type { Situation } from "./situation.ts";
 import { situations as streams } from "./situations/streams.ts";
 
@@ -38,6 +39,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   pool_usage: poolUsage,
   allocations,
   reuse,
+  reuse_of_pieces: reuseOfPieces,
   pool_access: poolAccess,
   non_peers: nonPeers,
   host_pools: hostPools,

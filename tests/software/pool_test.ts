@@ -8,6 +8,7 @@ import { memHandleType, streamFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { nextTurn } from "../../src/support/waiting/turn.ts";
+import { Gate } from "../support/gate.ts";
 import { readBytes } from "../support/software_calls.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
@@ -65,6 +66,59 @@ testSoftware("each reuse policy lets another stream reuse memory, and no policy 
     using third = pool.allocate(wholeUnit, stream);
     assertEquals(third.address, address, "After a synchronization any stream may have the memory");
   }
+});
+
+testSoftware(
+  "a full pool serves a large buffer from freed pieces of several units, and waits for their streams",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    using gate = new Gate(cuda);
+    using stream = gpu.createStream({ nonBlocking: true });
+    using other = gpu.createStream({ nonBlocking: true });
+    const freeAfterwards = new Set<number>();
+    for (const handleType of ["none", notShared === undefined ? "posix-fd" : "none"] as const) {
+      using pool = gpu.createPool({ handleType, maxSize: 3 * wholeUnit, releaseThreshold: Infinity });
+      using kept = pool.allocate(wholeUnit / 4, stream);
+      kept.fill(7, stream);
+      const pieces = Array.from({ length: 5 }, (_, index) => pool.allocate(wholeUnit / 2, index < 3 ? stream : other));
+      for (const piece of pieces) piece.fill(1, piece.stream);
+      gpu.synchronize();
+      for (const held of [stream, other]) gate.hold(held);
+      for (const piece of pieces) piece.fill(2, piece.stream);
+      for (const piece of pieces) piece.free(piece.stream);
+      const whole = pool.allocate(2 * wholeUnit, stream);
+      whole.fill(3, stream);
+      assertEquals(pool.usage().reserved, 3 * wholeUnit);
+      assertThrows(() => pool.allocate(wholeUnit, other), CudaError);
+      assertEquals(stream.query(), false);
+      gate.open();
+      assertEquals(await whole.subarray(2 * wholeUnit - 1, 2 * wholeUnit).read(Uint8Array), new Uint8Array([3]));
+      assertEquals((await kept.read(Uint8Array)).every((byte) => byte === 7), true);
+      whole.free(stream);
+      gpu.synchronize();
+      kept.free(stream);
+      gpu.synchronize();
+      pool.trimTo(0);
+      assertEquals(pool.usage().reserved, 0);
+      freeAfterwards.add(gpu.memoryInfo().free);
+    }
+    assertEquals(freeAfterwards.size, 1, "replaced units were released");
+  },
+);
+
+testSoftware("a pool that is disposed right after it replaced units releases them", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  // Creates the device's bounds table.
+  using _first = gpu.defaultPool.allocate(1);
+  const { free } = gpu.memoryInfo();
+  const pool = gpu.createPool({ maxSize: 2 * wholeUnit });
+  const pieces = Array.from({ length: 4 }, () => pool.allocate(wholeUnit / 2, stream));
+  for (const piece of pieces) piece.fill(1, stream);
+  for (const piece of pieces) piece.free(stream);
+  pool.allocate(2 * wholeUnit, stream).free(stream);
+  pool[Symbol.dispose]();
+  assertEquals(gpu.memoryInfo().free, free);
 });
 
 testSoftware("a pool's maxSize is in whole units", (cuda) => {

@@ -3,6 +3,14 @@ import { memPoolAttribute } from "../../driver.ts";
 import { fail } from "../failure.ts";
 import type { SoftwarePool } from "./software_pool.ts";
 
+/** The counters of `cudaMemPoolAttr`, in bytes. */
+export interface PoolCounters {
+  reserved: number;
+  reservedHigh: number;
+  used: number;
+  usedHigh: number;
+}
+
 /** Implements `cudaMemPoolGetAttribute` for pools of this process. */
 export function poolAttribute({ usage, reuse, releaseThreshold }: SoftwarePool, attribute: number): bigint {
   switch (attribute) {

@@ -1,4 +1,17 @@
 import { memAccessFlags } from "../../driver.ts";
+import {
+  byteLengthOf,
+  canMerge,
+  isDone,
+  latestOf,
+  type PoolBlock,
+  roundUp,
+  type Run,
+  runsOf,
+  unitsOf,
+  wholeUnits,
+} from "./pool_block.ts";
+import type { PoolCounters } from "./pool_attributes.ts";
 import { PoolSpace, unitByteLength } from "./pool_space.ts";
 import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
@@ -7,28 +20,6 @@ import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_
 
 /** The cost of reusing a block whose free another stream has yet to reach. Reuse without a wait costs 0. */
 const internalDependency = 1;
-
-/** A part of a pool's reserved memory, in use or free. `previous` and `next` are the adjacent blocks. */
-export interface PoolBlock {
-  readonly begin: number;
-  /** The offset in the pool's space, and thus in its file. */
-  readonly offset: number;
-  /** A multiple of the granule. */
-  byteLength: number;
-  inUse: boolean;
-  /** The work that frees the block. Undefined once a synchronization has found that work done. */
-  freed: Work | undefined;
-  previous: PoolBlock | undefined;
-  next: PoolBlock | undefined;
-}
-
-/** The counters of `cudaMemPoolAttr`, in bytes. */
-export interface PoolCounters {
-  reserved: number;
-  reservedHigh: number;
-  used: number;
-  usedHigh: number;
-}
 
 /** The parts of the driver that a pool uses. */
 export interface PoolServices {
@@ -55,6 +46,8 @@ export class SoftwarePool implements PageHolder {
   readonly #space: PoolSpace;
   readonly #free = new Set<PoolBlock>();
   readonly #inUse = new Set<PoolBlock>();
+  /** Free units that no longer count as reserved, because a reservation replaces them, but that work may still use. */
+  readonly #replaced = new Set<PoolBlock>();
   /**
    * The allocations that their stream has reached, and whose free no stream has reached: requested bytes by start
    * offset.
@@ -80,7 +73,7 @@ export class SoftwarePool implements PageHolder {
     this.device = device;
     this.id = id;
     this.handleTypes = handleTypes;
-    this.#maxByteLength = roundUp(maxByteLength, unitByteLength);
+    this.#maxByteLength = wholeUnits(maxByteLength);
     this.file = file;
     this.#space = new PoolSpace(file);
     this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
@@ -91,7 +84,8 @@ export class SoftwarePool implements PageHolder {
   allocate(byteLength: number, stream: Stream): PoolBlock | undefined {
     const rounded = roundUp(byteLength, granuleByteLength);
     const found = this.#findFree(rounded, stream, 0) ?? this.#reserve(rounded) ??
-      this.#findFree(rounded, stream, internalDependency) ?? this.#reserveAfterReleasing(rounded);
+      this.#combineFree(rounded, stream, 0) ?? this.#findFree(rounded, stream, internalDependency) ??
+      this.#combineFree(rounded, stream, internalDependency);
     if (found === undefined) return undefined;
     const block = this.#claim(found, rounded);
     const { begin, freed } = block;
@@ -144,7 +138,7 @@ export class SoftwarePool implements PageHolder {
       this.#merge(block);
     }
     this.#reduceTo(this.#isDestroyed ? 0 : Number(this.releaseThreshold));
-    if (this.#isDestroyed && this.usage.reserved === 0) this.#close();
+    if (this.#isDestroyed && this.usage.reserved === 0 && this.#replaced.size === 0) this.#close();
   }
 
   /**
@@ -172,6 +166,7 @@ export class SoftwarePool implements PageHolder {
     for (const [begin, byteLength] of this.#live) this.#deny(begin, byteLength);
     this.#live.clear();
     this.#freeAllBlocks();
+    for (const block of [...this.#replaced]) this.#releaseReplaced(block);
     this.#reduceTo(0);
     this.#close();
   }
@@ -279,10 +274,15 @@ export class SoftwarePool implements PageHolder {
     this.#free.delete(next);
   }
 
+  /** How many more bytes the pool may reserve. */
+  get #room(): number {
+    return this.#maxByteLength - this.usage.reserved;
+  }
+
   #reserve(byteLength: number): PoolBlock | undefined {
     const { linearMemory } = this.#services;
-    const length = roundUp(byteLength, unitByteLength);
-    if (length > this.#maxByteLength - this.usage.reserved) return undefined;
+    const length = wholeUnits(byteLength);
+    if (length > this.#room) return undefined;
     const begin = linearMemory.reserve(length);
     if (begin === undefined) return undefined;
     const offset = this.#space.allocate(length);
@@ -300,11 +300,53 @@ export class SoftwarePool implements PageHolder {
     return block;
   }
 
-  /** Retries a reservation after free units, which are too small or scattered for the request, have been released. */
-  #reserveAfterReleasing(byteLength: number): PoolBlock | undefined {
-    const { reserved } = this.usage;
-    this.#reduceTo(0);
-    return this.usage.reserved < reserved ? this.#reserve(byteLength) : undefined;
+  /**
+   * Serves a request for which each free block is too small: by adjacent free blocks, or by a reservation that replaces
+   * free units, as a GPU maps their memory elsewhere. Uses only blocks that cost at most `maxCost` to reuse.
+   */
+  #combineFree(byteLength: number, stream: Stream, maxCost: number): PoolBlock | undefined {
+    const runs = runsOf(this.#free, (block) => this.#reuseCost(block, stream) <= maxCost);
+    const run = runs.find((run) => byteLengthOf(run) >= byteLength);
+    if (run !== undefined) return this.#join(run, stream);
+    const needed = wholeUnits(byteLength);
+    const available = runs.reduce((sum, run) => sum + unitsOf(run), 0);
+    if (available === 0 || needed > this.#room + available) return undefined;
+    // Without a maximum size it is linear memory that is full, which only units without pending work can leave.
+    const isLimited = needed > this.#room;
+    for (const run of runs) {
+      if (isLimited ? needed <= this.#room : !run.every(isDone)) continue;
+      if (unitsOf(run) > 0) this.#replace(this.#join(run, stream), isLimited ? needed - this.#room : Infinity, stream);
+    }
+    this.#space.reclaim();
+    return this.#reserve(byteLength);
+  }
+
+  /** Merges a run of free blocks into one, which the stream may reuse. It waits for other streams' frees if necessary. */
+  #join(run: Run, stream: Stream): PoolBlock {
+    const frees = run.map(({ freed }) => freed).filter((freed) => freed !== undefined);
+    const after = frees.filter((freed) => freed.stream !== stream && !freed.done);
+    const [first, ...rest] = run;
+    for (const block of rest) this.#absorb(first, block);
+    if (after.length > 0) {
+      first.freed = this.#services.scheduler.enqueue(stream, () => {}, { after, outlivesDevice: true });
+    } else if (run.length > 1) first.freed = latestOf(frees.filter((freed) => freed.stream === stream)) ?? frees[0];
+    return first;
+  }
+
+  /** Releases whole units within a free block, at most `byteLength` bytes, once the stream has reached this point. */
+  #replace(block: PoolBlock, byteLength: number, stream: Stream): void {
+    if (isDone(block)) return this.#release(block, byteLength);
+    const detached = this.#detachUnits(block, byteLength)!;
+    this.#replaced.add(detached);
+    this.#services.scheduler.enqueue(stream, () => {
+      this.#releaseReplaced(detached);
+      this.#space.reclaim();
+      if (this.#isDestroyed) this.#reclaimLater();
+    }, { outlivesDevice: true });
+  }
+
+  #releaseReplaced(block: PoolBlock): void {
+    if (this.#replaced.delete(block)) this.#discard(block);
   }
 
   #map(mapping: FileMapping): boolean {
@@ -324,7 +366,7 @@ export class SoftwarePool implements PageHolder {
    */
   #releaseTo(byteLength: number): void {
     for (const block of this.#free) {
-      const surplus = roundUp(this.usage.reserved - byteLength, unitByteLength);
+      const surplus = wholeUnits(this.usage.reserved - byteLength);
       if (surplus <= 0) return;
       if (block.freed === undefined) this.#release(block, surplus);
     }
@@ -332,25 +374,27 @@ export class SoftwarePool implements PageHolder {
 
   /** Releases the whole units within a free block, at most `byteLength` bytes. The rest of the block stays free. */
   #release(block: PoolBlock, byteLength: number): void {
+    const detached = this.#detachUnits(block, byteLength);
+    if (detached !== undefined) this.#discard(detached);
+  }
+
+  /** Splits off the whole units within a free block, at most `byteLength` bytes: they no longer count as reserved. */
+  #detachUnits(block: PoolBlock, byteLength: number): PoolBlock | undefined {
     const { begin, end } = PoolSpace.wholeUnits({ begin: block.offset, end: block.offset + block.byteLength });
     const length = Math.min(end - begin, byteLength);
-    if (length === 0) return;
-    const released = begin > block.offset ? this.#split(block, begin - block.offset) : block;
-    if (released.byteLength > length) this.#split(released, length);
-    this.#free.delete(released);
-    if (released.previous !== undefined) released.previous.next = undefined;
-    if (released.next !== undefined) released.next.previous = undefined;
+    if (length === 0) return undefined;
+    const detached = begin > block.offset ? this.#split(block, begin - block.offset) : block;
+    if (detached.byteLength > length) this.#split(detached, length);
+    this.#free.delete(detached);
+    if (detached.previous !== undefined) detached.previous.next = undefined;
+    if (detached.next !== undefined) detached.next.previous = undefined;
     this.usage.reserved -= length;
-    this.#services.linearMemory.discardAndRelease(released.begin, length, { isShared: this.file !== undefined });
-    this.#space.free({ begin, end: begin + length });
+    return detached;
   }
-}
 
-function canMerge(block: PoolBlock, next: PoolBlock): boolean {
-  if (block.inUse || next.inUse) return false;
-  return block.freed?.stream === next.freed?.stream;
-}
-
-function roundUp(value: number, multiple: number): number {
-  return Math.ceil(value / multiple) * multiple;
+  /** Returns the memory of detached units. */
+  #discard({ begin, offset, byteLength }: PoolBlock): void {
+    this.#services.linearMemory.discardAndRelease(begin, byteLength, { isShared: this.file !== undefined });
+    this.#space.free({ begin: offset, end: offset + byteLength });
+  }
 }

@@ -10,10 +10,12 @@ import { type LongWork, prepareLongWork } from "../long_work.ts";
 import { allocate, createPool, createStream, free, infinite, mebibyte, setAttribute } from "../pools.ts";
 import type { Answer, Situation } from "../situation.ts";
 
-const byteLength = 64 * mebibyte;
+/** The size of the memory that is freed, in bytes. */
+export const byteLength: number = 64 * mebibyte;
 /** Launches of long work: far longer than the calls during which the stream must be busy. */
 const busyLaunches = 48;
-const allPolicies = [
+/** The attributes that are policies. */
+export const allPolicies = [
   "reuseFollowEventDependencies",
   "reuseAllowOpportunistic",
   "reuseAllowInternalDependencies",
@@ -22,12 +24,13 @@ const allPolicies = [
 /**
  * What a row does before the memory is freed on one stream, and between that and the allocation on the other stream.
  */
-interface Approach {
+export interface Approach {
   readonly before: (run: Run) => void;
   readonly after: (run: Run) => void;
 }
 
-interface Run {
+/** What a row has prepared. */
+export interface Run {
   readonly driver: Driver;
   readonly work: LongWork;
   readonly stream: bigint;
@@ -37,7 +40,8 @@ interface Run {
 const keepBusy = ({ work, stream }: Run) => work.keepBusy(stream, busyLaunches);
 const nothing = () => {};
 
-const approaches: Readonly<Record<string, Approach>> = {
+/** Approaches by name. */
+export const approaches: Readonly<Record<string, Approach>> = {
   "while its stream is busy": { before: keepBusy, after: nothing },
   "before an event that the other stream waits for": {
     before: keepBusy,
@@ -59,7 +63,8 @@ const approaches: Readonly<Record<string, Approach>> = {
   },
 };
 
-const choices: Readonly<Record<string, readonly (typeof allPolicies[number])[]>> = {
+/** The policies that rows allow, by name. */
+export const choices: Readonly<Record<string, readonly (typeof allPolicies[number])[]>> = {
   "every policy": allPolicies,
   "no policy": [],
   ...Object.fromEntries(allPolicies.map((policy) => [`${policy} alone`, [policy]])),
@@ -107,11 +112,13 @@ function isReused(
   return answers;
 }
 
-function prepare(driver: Driver): Run {
+/** Prepares long work and two streams. */
+export function prepare(driver: Driver): Run {
   return { driver, work: prepareLongWork(driver, 0), stream: createStream(driver), other: createStream(driver) };
 }
 
-function createPoolWith(
+/** Creates a pool with exactly the given policies. */
+export function createPoolWith(
   driver: Driver,
   { policies, maxSize }: { readonly policies: readonly (typeof allPolicies[number])[]; readonly maxSize: bigint },
 ): bigint {
