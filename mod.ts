@@ -22,11 +22,9 @@
  *
  * @module
  */
-export {
-  CachingAllocator,
-  type CachingAllocatorOptions,
-  type CachingAllocatorUsage,
-} from "./src/memory/caching/caching_allocator.ts";
+export { type CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
+export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
+export { type CachingAllocatorUsage } from "./src/memory/caching/statistics.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";
@@ -40,13 +38,9 @@ export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } 
 export { HostBuffer } from "./src/memory/host_buffer.ts";
 export { ImportedMemoryPool } from "./src/memory/imported_memory_pool.ts";
 export { type KernelArgument } from "./src/objects/kernel_arguments.ts";
-export {
-  MemoryPool,
-  type PoolHandleType,
-  type PoolOptions,
-  type PoolUsage,
-  type ReusePolicies,
-} from "./src/memory/memory_pool.ts";
+export { type AllocateAsyncOptions } from "./src/memory/allocation_queue.ts";
+export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/memory_pool.ts";
+export { type PoolUsage, type ReusePolicies } from "./src/memory/pool_attributes.ts";
 export { open, type OpenOptions } from "./src/open.ts";
 export { type Access } from "./src/memory/pool_access.ts";
 export { type ParameterType } from "./src/ptx/kernel_signature.ts";

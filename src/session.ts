@@ -8,6 +8,7 @@ import { DeferredReleases } from "./support/waiting/deferred_releases.ts";
 import { CompletedEvents } from "./memory/completed_events.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
+import { MemoryRegistry } from "./memory/memory_registry.ts";
 import { ReleaseStreams } from "./memory/release_streams.ts";
 import { Staging } from "./memory/staging.ts";
 import { Uploads } from "./memory/uploads.ts";
@@ -34,6 +35,8 @@ export class Session {
   readonly debug: boolean;
   /** The live pools by handle: the driver reports a device's current pool as a handle. */
   readonly pools: Map<bigint, MemoryPool> = new Map();
+  /** What the pools and caching allocators know of each other. */
+  readonly memory: MemoryRegistry = new MemoryRegistry();
   /**
    * Memory that stays although it was freed, because somebody has transferred an ArrayBuffer of it and may still access
    * it. `end` reports it.

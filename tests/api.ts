@@ -64,6 +64,10 @@ export interface CachingAllocatorOptions {
   /** Bytes that it may hold of its pool; 0 or omitted: the pool's own limit. */
   maxSize?: number;
 }
+/** Where to allocate, and what ends the wait. */
+export interface AllocateAsyncOptions extends WaitOptions {
+  stream?: CudaStream;
+}
 export interface WaitOptions {
   signal?: AbortSignal;
 }
@@ -172,6 +176,8 @@ export declare class MemoryPool implements Disposable {
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T>;
+  /** Waits for memory that others free; a request above the pool's limit is refused at once. */
+  allocateAsync(byteLength: number, options?: AllocateAsyncOptions): Promise<DeviceBuffer>;
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator;
   releaseThreshold: number;
   readonly reuse: { followEventDependencies: boolean; allowOpportunistic: boolean; allowInternalDependencies: boolean };
@@ -216,6 +222,8 @@ export declare class CachingAllocator implements Disposable {
     length: number,
     stream?: CudaStream,
   ): DeviceArray<T>;
+  /** Waits for memory that others free; a request above the allocator's or the pool's limit is refused at once. */
+  allocateAsync(byteLength: number, options?: AllocateAsyncOptions): Promise<DeviceBuffer>;
   usage(): CachingAllocatorUsage;
   resetHigh(): void;
   /** Gives slabs without buffers back to the pool until so many bytes are held or none can go. */

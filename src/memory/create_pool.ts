@@ -53,7 +53,7 @@ export function createPool(
       hint ?? (device === undefined ? undefined : sharingHint(handleType, error)),
     );
   }
-  const pool = new MemoryPool(session, { device, handle, handleType, isOwned: true });
+  const pool = new MemoryPool(session, { device, handle, handleType, isOwned: true, maxSize });
   if (releaseThreshold === undefined) return pool;
   try {
     pool.releaseThreshold = releaseThreshold;

@@ -26,6 +26,11 @@ export class FreedStreams {
     if (this.#streams.size % sweepSize === 0) this.#sweep();
   }
 
+  /** Yields the streams that are not disposed. */
+  *[Symbol.iterator](): Generator<CudaStream> {
+    for (const stream of this.#streams) if (!stream.disposed) yield stream;
+  }
+
   /** Resolves when the frees are complete, or their device is lost. */
   async finished(): Promise<void> {
     this.#sweep();

@@ -1,23 +1,22 @@
-import { CachingAllocator, type CachingAllocatorOptions } from "./caching/caching_allocator.ts";
+import type { AllocateAsyncOptions } from "./allocation_queue.ts";
+import type { CachingAllocatorOptions } from "./caching/allocator_options.ts";
+import { CachingAllocator } from "./caching/caching_allocator.ts";
 import type { SlabSource } from "./caching/slabs.ts";
-import { countOf, placeOf, printAs, printObjectAs, stateOf } from "../support/printing.ts";
+import { DeviceArray } from "./device_array.ts";
+import { DeviceBuffer } from "./device_buffer.ts";
+import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
+import { PoolAttributes, type PoolUsage, type ReusePolicies } from "./pool_attributes.ts";
+import { PoolMemory } from "./pool_memory.ts";
+import { ShareableHandle } from "./shareable_handle.ts";
+import { memHandleType } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
-import { DeviceArray } from "./device_array.ts";
-import { Allocation, type AllocationOwner } from "./allocation.ts";
-import { DeviceBuffer } from "./device_buffer.ts";
-import { defaultStream, type Driver, memHandleType, memPoolAttribute } from "../driver.ts";
-import { CudaError } from "../support/errors.ts";
-import type { OpenedObject, UnfreedMemory } from "../objects/opened_objects.ts";
-import { cannot, ignoreLoss, isLoss } from "../support/driver_errors.ts";
-import { type Access, getPoolAccess, setPoolAccess } from "./pool_access.ts";
-import { originOf, reportLeak } from "../support/leaks.ts";
-import { FreedStreams } from "./freed_streams.ts";
-import { LiveAddresses } from "./live_addresses.ts";
 import type { Session } from "../session.ts";
-import { ShareableHandle } from "./shareable_handle.ts";
+import { cannot } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
+import { countOf, placeOf, printAs, stateOf } from "../support/printing.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
-import { checkByteLength } from "../support/validation.ts";
+import { checkByteLength, checkOptions } from "../support/validation.ts";
 
 /** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
 export type PoolHandleType = "none" | "posix-fd" | "fabric";
@@ -35,28 +34,6 @@ export interface PoolOptions {
   releaseThreshold?: number;
 }
 
-/** When an allocation may reuse memory that was freed on another stream. */
-export interface ReusePolicies {
-  /** Reuse memory that was freed before an event that the allocating stream waits for. */
-  followEventDependencies: boolean;
-  /** Reuse memory whose free happens to have completed. */
-  allowOpportunistic: boolean;
-  /** Reuse memory whose free has not completed, by making the allocating stream wait for it. */
-  allowInternalDependencies: boolean;
-}
-
-/** Bytes of a pool: current values, and the maximum of each since `resetHigh`. */
-export interface PoolUsage {
-  /** Bytes that the pool has reserved from the system. */
-  reserved: number;
-  /** The maximum of `reserved`. */
-  reservedHigh: number;
-  /** Bytes that are allocated. */
-  used: number;
-  /** The maximum of `used`. */
-  usedHigh: number;
-}
-
 /**
  * Calls back once when the user disposes the pool. Nothing can be allocated from it then, and it is destroyed when its
  * last buffer is freed, so holders of its memory should release what they do not need. Returns a function that cancels
@@ -65,8 +42,6 @@ export interface PoolUsage {
  * @throws {ReferenceError} If the pool was disposed
  */
 export let whenPoolDisposed: (pool: MemoryPool, callback: () => void) => () => void;
-
-const unlimited = 2n ** 64n - 1n;
 
 /**
  * A pool from which memory is allocated in stream order. Comes from `CudaDevice.createPool` or `Cuda.createHostPool`.
@@ -92,29 +67,8 @@ export class MemoryPool implements Disposable {
   readonly handleType: PoolHandleType;
   readonly #session: Session;
   readonly #isOwned: boolean;
-  readonly #owner: AllocationOwner;
-  /** Where each buffer was allocated, by address; undefined without POOLPASS_DEBUG=1. */
-  readonly #origins: Map<bigint, string> | undefined;
-  readonly #opened: OpenedObject;
-  #handle: bigint | undefined;
-  /** The handle of a disposed pool that still has buffers; the last free destroys it. */
-  #pendingHandle: bigint | undefined;
-  readonly #freedOn = new FreedStreams();
-  /**
-   * Whether exporting a fabric handle has failed. Destroying the pool would then crash driver 580 (an invalid free; C
-   * programs crash too).
-   */
-  #isUndestroyable = false;
-  /** Whether a free failed because the context was lost. The buffers that remain are then not reported as leaks. */
-  #isLost = false;
-  /**
-   * Allocations that are not leaks, as byte lengths by address: slabs, and freed buffers whose memory is still in use,
-   * by a read for example.
-   */
-  readonly #notLeaked = new Map<bigint, number>();
-  /** The allocations that are not freed. */
-  readonly #live = new LiveAddresses();
-  #liveBytes = 0;
+  readonly #attributes: PoolAttributes;
+  readonly #memory: PoolMemory;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
   static {
@@ -127,12 +81,13 @@ export class MemoryPool implements Disposable {
     };
     printAs(this, "MemoryPool", (pool) => {
       const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
-      const buffers = countOf(pool.#live.count, "buffer");
-      const disposed = pool.#live.count === 0 ? "disposed" : `disposed, ${buffers} not freed`;
-      const state = pool.#handle === undefined || pool.#session.hasEnded ? disposed : `${buffers}, ${
+      const { count } = pool.#memory.contents;
+      const buffers = countOf(count, "buffer");
+      const disposed = count === 0 ? "disposed" : `disposed, ${buffers} not freed`;
+      const state = pool.#memory.isDisposed || pool.#session.hasEnded ? disposed : `${buffers}, ${
         stateOf(() => {
-          const used = pool.#getAttribute(memPoolAttribute.usedMemCurrent);
-          return `${used} of ${pool.#getAttribute(memPoolAttribute.reservedMemCurrent)} bytes in use`;
+          const { used, reserved } = pool.#attributes.usage();
+          return `${used} of ${reserved} bytes in use`;
         })
       }`;
       return `MemoryPool { ${placeOf(pool.device)}, ${kind}${state} }`;
@@ -147,41 +102,26 @@ export class MemoryPool implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle, handleType, isOwned }: {
+    { device, handle, handleType, isOwned, maxSize = 0 }: {
       device: CudaDevice | undefined;
       handle: bigint;
       handleType: PoolHandleType;
       isOwned: boolean;
+      maxSize?: number;
     },
   ) {
     this.#session = session;
     this.device = device;
     this.handleType = handleType;
-    this.#handle = handle;
     this.#isOwned = isOwned;
-    this.#owner = {
-      release: (address, byteLength, stream, allocation) => this.#free(address, byteLength, stream, allocation),
-      awaitRelease: (address, byteLength) => this.#notLeaked.set(address, byteLength),
-      isHostMemory: device === undefined,
-    };
+    this.#memory = new PoolMemory(session, { pool: this, handle, maxSize, isOwned });
+    this.#attributes = new PoolAttributes(session, this.#memory);
     session.pools.set(handle, this);
-    if (session.debug) this.#origins = new Map();
-    this.#opened = {
-      ...(isOwned ? { kind: "pool" } : {}),
-      unfreed: () => this.#handle === undefined || this.#isLost ? undefined : this.#unfreed(),
-      release: (driver) => this.#releaseAll(driver, handle),
-    };
-    session.opened.add(this.#opened);
   }
 
   /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
   get unsafeHandle(): bigint {
-    if (this.#handle === undefined) throw new ReferenceError(`Cannot use ${this.#name}: it was disposed`);
-    return this.#handle;
-  }
-
-  get #name(): string {
-    return this.device === undefined ? "the pool in host memory" : `the pool on device ${this.device.ordinal}`;
+    return this.#memory.handle;
   }
 
   /**
@@ -200,7 +140,7 @@ export class MemoryPool implements Disposable {
   allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
     const allocationStream = this.#allocationStream(stream);
     checkStream(allocationStream, this.#session);
-    return new DeviceBuffer(this.#allocate(byteLength, allocationStream));
+    return new DeviceBuffer(this.#memory.allocate(byteLength, allocationStream));
   }
 
   /**
@@ -220,7 +160,29 @@ export class MemoryPool implements Disposable {
     const allocationStream = this.#allocationStream(stream);
     checkStream(allocationStream, this.#session);
     const byteLength = byteLengthOfArray(type, length);
-    return new DeviceArray(type, this.#allocate(byteLength, allocationStream));
+    return new DeviceArray(type, this.#memory.allocate(byteLength, allocationStream));
+  }
+
+  /**
+   * Allocates memory like `allocate`, but waits while too little is left: for buffers that this process or another one
+   * frees, and for streams that still have to execute the frees. Waiting calls get memory in the order in which they
+   * were made; a call of `allocate` may overtake them.
+   *
+   * @param byteLength Size in bytes, at least 1.
+   * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when the
+   * promise resolves.
+   * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
+   * `Cuda` object
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {ReferenceError} If the pool or the stream was disposed, or is while the call waits
+   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the pool or its device can never have so much memory
+   */
+  async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
+    checkOptions(options, "an allocation");
+    const stream = this.#allocationStream(options.stream);
+    checkStream(stream, this.#session);
+    checkByteLength(byteLength, "an allocation's size", 1);
+    return new DeviceBuffer(await this.#memory.allocateAsync(byteLength, { ...options, stream }));
   }
 
   /**
@@ -232,10 +194,13 @@ export class MemoryPool implements Disposable {
    * @throws {ReferenceError} If the pool was disposed
    */
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
+    const memory = this.#memory;
     const source: SlabSource = {
       pool: this,
-      allocateSlab: (byteLength, stream) => this.#allocateSlab(byteLength, stream),
+      allocateSlab: (byteLength, stream) => new DeviceBuffer(memory.allocateSlab(byteLength, stream)),
       allocationStream: (stream) => this.#allocationStream(stream),
+      refusal: (byteLength) => memory.refusal(byteLength),
+      reclaim: (cache) => memory.reclaim(cache),
       whenDisposed: (callback) => whenPoolDisposed(this, callback),
     };
     return new CachingAllocator(this.#session, source, options);
@@ -246,59 +211,27 @@ export class MemoryPool implements Disposable {
    * system. With Infinity, it keeps everything. Waiting with `finished` is not a synchronization. Can be set.
    */
   get releaseThreshold(): number {
-    const value = this.#getAttribute(memPoolAttribute.releaseThreshold);
-    return value === unlimited ? Infinity : Number(value);
+    return this.#attributes.releaseThreshold;
   }
 
   set releaseThreshold(byteLength: number) {
-    if (byteLength !== Infinity) checkByteLength(byteLength, "a pool's releaseThreshold");
-    const value = byteLength === Infinity ? unlimited : BigInt(byteLength);
-    this.#setAttribute(memPoolAttribute.releaseThreshold, value);
+    this.#attributes.releaseThreshold = byteLength;
   }
 
   /** When an allocation may reuse memory that was freed on another stream. The object's properties can be set. */
   get reuse(): ReusePolicies {
-    const get = (attribute: number) => this.#getAttribute(attribute) !== 0n;
-    const set = (attribute: number, value: boolean) => this.#setAttribute(attribute, value ? 1n : 0n);
-    const policies: ReusePolicies = {
-      get followEventDependencies() {
-        return get(memPoolAttribute.reuseFollowEventDependencies);
-      },
-      set followEventDependencies(value) {
-        set(memPoolAttribute.reuseFollowEventDependencies, value);
-      },
-      get allowOpportunistic() {
-        return get(memPoolAttribute.reuseAllowOpportunistic);
-      },
-      set allowOpportunistic(value) {
-        set(memPoolAttribute.reuseAllowOpportunistic, value);
-      },
-      get allowInternalDependencies() {
-        return get(memPoolAttribute.reuseAllowInternalDependencies);
-      },
-      set allowInternalDependencies(value) {
-        set(memPoolAttribute.reuseAllowInternalDependencies, value);
-      },
-    };
-    printObjectAs(policies, printPolicies);
-    return policies;
+    return this.#attributes.reuse;
   }
 
   /** Returns how many bytes the pool has reserved and how many of those are allocated. */
   usage(): PoolUsage {
     this.#session.completed.synchronize();
-    return {
-      reserved: Number(this.#getAttribute(memPoolAttribute.reservedMemCurrent)),
-      reservedHigh: Number(this.#getAttribute(memPoolAttribute.reservedMemHigh)),
-      used: Number(this.#getAttribute(memPoolAttribute.usedMemCurrent)),
-      usedHigh: Number(this.#getAttribute(memPoolAttribute.usedMemHigh)),
-    };
+    return this.#attributes.usage();
   }
 
   /** Resets `reservedHigh` and `usedHigh` to the current values. */
   resetHigh(): void {
-    this.#setAttribute(memPoolAttribute.reservedMemHigh, 0n);
-    this.#setAttribute(memPoolAttribute.usedMemHigh, 0n);
+    this.#attributes.resetHigh();
   }
 
   /**
@@ -317,7 +250,7 @@ export class MemoryPool implements Disposable {
     try {
       this.#session.driver.memPoolTrimTo(this.unsafeHandle, BigInt(byteLength));
     } catch (error) {
-      throw cannot(`trim ${this.#name}`, error);
+      throw cannot(`trim ${this.#memory.name}`, error);
     }
   }
 
@@ -356,7 +289,7 @@ export class MemoryPool implements Disposable {
   exportHandle(): ShareableHandle {
     if (this.handleType === "none") {
       throw new TypeError(
-        `Cannot export ${this.#name}: it was created with handleType "none"; create it with "posix-fd"`,
+        `Cannot export ${this.#memory.name}: it was created with handleType "none"; create it with "posix-fd"`,
       );
     }
     try {
@@ -364,8 +297,8 @@ export class MemoryPool implements Disposable {
       const handle = this.#session.driver.memPoolExportToShareableHandle(this.unsafeHandle, type);
       return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
     } catch (error) {
-      this.#isUndestroyable ||= this.handleType === "fabric" && error instanceof CudaError;
-      throw cannot(`export ${this.#name}`, error);
+      this.#memory.isUndestroyable ||= this.handleType === "fabric" && error instanceof CudaError;
+      throw cannot(`export ${this.#memory.name}`, error);
     }
   }
 
@@ -379,119 +312,12 @@ export class MemoryPool implements Disposable {
    * memory, but is not reported.
    */
   [Symbol.dispose](): void {
-    if (this.#handle === undefined || !this.#isOwned) return;
-    const handle = this.#handle;
-    if (!this.#isLost && !this.#session.hasEnded) this.#reportLeaks();
-    this.#handle = undefined;
-    this.#session.pools.delete(handle);
-    this.#session.opened.markDisposed(this.#opened);
-    this.#pendingHandle = handle;
-    try {
+    if (this.#memory.isDisposed || !this.#isOwned) return;
+    this.#memory.dispose(() => {
       // A callback that throws does not keep the others from running.
       using callbacks = new DisposableStack();
       for (const { callback } of [...this.#disposeCallbacks ?? []].reverse()) callbacks.defer(callback);
-    } finally {
-      this.#destroyIfUnused();
-      if (this.#pendingHandle !== undefined) {
-        ignoreLoss(() => resetCurrentPool(this.#session.driver, this.device?.ordinal, handle));
-      }
-    }
-  }
-
-  #reportLeaks(): void {
-    reportLeak({ ...this.#unfreed(), before: `${this.#name} was disposed` });
-  }
-
-  /** The buffers that the user has not freed. */
-  #unfreed(): UnfreedMemory {
-    return {
-      kind: "buffer",
-      count: this.#live.count - this.#notLeaked.size,
-      byteLength: [...this.#notLeaked.values()].reduce((sum, byteLength) => sum - byteLength, this.#liveBytes),
-      origins: [...this.#origins ?? []].filter(([address]) => !this.#notLeaked.has(address))
-        .map(([, origin]) => origin),
-    };
-  }
-
-  #allocate(byteLength: number, stream: CudaStream): Allocation {
-    checkByteLength(byteLength, "an allocation's size", 1);
-    try {
-      return this.#malloc(byteLength, stream, this.#owner);
-    } catch (error) {
-      const isOutOfMemory = error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
-      // What the program has seen complete may count as free from now on.
-      if (!isOutOfMemory || !this.#session.completed.synchronize()) throw error;
-      return this.#malloc(byteLength, stream, this.#owner);
-    }
-  }
-
-  #malloc(byteLength: number, stream: CudaStream, owner: AllocationOwner): Allocation {
-    const { driver } = this.#session;
-    let address: bigint;
-    try {
-      address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.unsafeHandle, stream.unsafeHandle);
-    } catch (error) {
-      throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, error);
-    }
-    this.#liveBytes += byteLength;
-    this.#origins?.set(address, originOf(byteLength));
-    const device = this.device ?? stream.device;
-    const allocation = new Allocation(this.#session, owner, this, address, byteLength, device, stream);
-    allocation.liveIndex = this.#live.add(address);
-    return allocation;
-  }
-
-  #free(address: bigint, byteLength: number, stream: CudaStream, allocation: Allocation): void {
-    try {
-      this.#session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle);
-    } catch (error) {
-      this.#isLost ||= isLoss(error);
-      throw error;
-    }
-    this.#live.delete(allocation.liveIndex);
-    this.#liveBytes -= byteLength;
-    this.#origins?.delete(address);
-    if (this.#notLeaked.size > 0) this.#notLeaked.delete(address);
-    this.#freedOn.add(stream);
-    this.#destroyIfUnused();
-  }
-
-  /** Destroys the pool if it was disposed and has no buffers left. */
-  #destroyIfUnused(): void {
-    if (this.#live.count > 0 || this.#pendingHandle === undefined) return;
-    const handle = this.#pendingHandle;
-    this.#pendingHandle = undefined;
-    this.#session.opened.delete(this.#opened);
-    ignoreLoss(() => {
-      this.#freedOn.synchronize();
-      this.#destroy(this.#session.driver, handle);
     });
-  }
-
-  #destroy(driver: Driver, handle: bigint): void {
-    // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process ends.
-    if (!this.#isUndestroyable) return driver.memPoolDestroy(handle);
-    resetCurrentPool(driver, this.device?.ordinal, handle);
-    driver.memPoolTrimTo(handle, 0n);
-  }
-
-  /** Frees the buffers that are left and destroys the pool, at the end of the session. */
-  #releaseAll(driver: Driver, handle: bigint): void {
-    // Somebody may still access host memory whose ArrayBuffer was transferred.
-    if (this.device === undefined && this.#session.transferredMemory.size > 0) return;
-    // Any device may free memory of a pool in host memory.
-    const ordinal = this.device?.ordinal ?? 0;
-    for (const address of this.#live) driver.freeAsync(ordinal, address, defaultStream);
-    if (this.#live.count > 0) driver.streamSynchronize(ordinal, defaultStream);
-    this.#freedOn.synchronizeBy(driver);
-    if (this.#isOwned) this.#destroy(driver, handle);
-  }
-
-  #allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer {
-    const owner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
-    const allocation = this.#malloc(byteLength, stream, owner);
-    this.#notLeaked.set(allocation.address, byteLength);
-    return new DeviceBuffer(allocation);
   }
 
   #allocationStream(stream: CudaStream | undefined): CudaStream {
@@ -501,34 +327,4 @@ export class MemoryPool implements Disposable {
     }
     return allocationStream;
   }
-
-  #getAttribute(attribute: number): bigint {
-    try {
-      return this.#session.driver.memPoolGetAttribute(this.unsafeHandle, attribute);
-    } catch (error) {
-      throw cannot(`read an attribute of ${this.#name}`, error);
-    }
-  }
-
-  #setAttribute(attribute: number, value: bigint): void {
-    try {
-      this.#session.driver.memPoolSetAttribute(this.unsafeHandle, attribute, value);
-    } catch (error) {
-      throw cannot(`set an attribute of ${this.#name}`, error);
-    }
-  }
-}
-
-/**
- * Resets a device's current pool if it is this one: nothing may be allocated from a pool that only waits for its last
- * buffers to be freed.
- */
-function resetCurrentPool(driver: Driver, device: number | undefined, handle: bigint): void {
-  if (device === undefined || driver.deviceGetMemPool(device) !== handle) return;
-  driver.deviceSetMemPool(device, driver.deviceGetDefaultMemPool(device));
-}
-
-function printPolicies(policies: ReusePolicies): string {
-  const names = ["followEventDependencies", "allowOpportunistic", "allowInternalDependencies"] as const;
-  return `ReusePolicies { ${names.map((name) => `${name}: ${stateOf(() => String(policies[name]))}`).join(", ")} }`;
 }

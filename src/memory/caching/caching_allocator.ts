@@ -1,59 +1,31 @@
+import { type CachingAllocatorOptions, checkAllocatorOptions } from "./allocator_options.ts";
 import type { Block } from "./block.ts";
 import type { FreeList } from "./free_list.ts";
 import { blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
-import { isOutOfMemory, Slabs, type SlabSource } from "./slabs.ts";
+import { Slabs, type SlabSource } from "./slabs.ts";
+import { type CachingAllocatorUsage, largestFreeOf, usedBlocksOf } from "./statistics.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
-import type { CudaStream } from "../../objects/cuda_stream.ts";
+import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
+import { type AllocateAsyncOptions, AllocationQueue } from "../allocation_queue.ts";
 import { DeviceArray } from "../device_array.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
 import { allocationOf, DeviceBuffer } from "../device_buffer.ts";
 import { cannot, driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { originOf, reportLeak } from "../../support/leaks.ts";
 import type { MemoryPool } from "../memory_pool.ts";
+import {
+  describeHolders,
+  holdersByOrigin,
+  holdersBySize,
+  isOutOfMemory,
+  type Origin,
+  outOfMemory,
+} from "../out_of_memory.ts";
 import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
-import { checkByteLength, whatIs } from "../../support/validation.ts";
-
-/** Options of a new allocator. */
-export interface CachingAllocatorOptions {
-  /**
-   * Bytes that the allocator takes from the pool at a time: more if a buffer needs more, less if less is available. By
-   * default it grows with demand, from 2 MiB to 32 MiB.
-   */
-  slabByteLength?: number;
-  /** Maximum number of bytes that the allocator takes from the pool. Defaults to 0, the pool's own limit. */
-  maxSize?: number;
-}
-
-/** Bytes of an allocator: current values, and the maximum of some since `resetHigh`. */
-export interface CachingAllocatorUsage {
-  /**
-   * Bytes that the allocator has taken from its pool: the sizes of its slabs. Slabs that it has released do not count,
-   * even while a read or another process still uses their memory.
-   */
-  reserved: number;
-  /** The maximum of `reserved`. */
-  reservedHigh: number;
-  /** Bytes of the buffers that `buffers` counts. Each size is rounded up to a multiple of 256. */
-  used: number;
-  /** The maximum of `used`. */
-  usedHigh: number;
-  /** Number of buffers that are not freed, or whose memory a read or another process still uses. */
-  buffers: number;
-  /** Number of slabs, the allocations that the allocator has taken from its pool. */
-  slabs: number;
-  /** Size in bytes of the largest buffer that fits without another slab, once all streams are idle. */
-  largestFree: number;
-  /**
-   * The fraction of free bytes outside the largest free piece: 0 if all free memory is in one piece, towards 1 if it is
-   * scattered.
-   */
-  fragmentation: number;
-}
-
-const defaultSlabByteLength = 32 * 2 ** 20;
+import { checkByteLength, checkOptions, whatIs } from "../../support/validation.ts";
 
 /**
  * Hands out parts of large allocations of a pool, called slabs, and reuses freed memory: once the allocator has memory,
@@ -100,7 +72,10 @@ export class CachingAllocator implements Disposable {
   /** Blocks whose buffers were freed while holders keep their memory. */
   readonly #awaitingRelease = new Set<Block>();
   /** Where each buffer was allocated; undefined without POOLPASS_DEBUG=1. */
-  readonly #origins: Map<Block, string> | undefined;
+  readonly #origins: Map<Block, Origin> | undefined;
+  readonly #maxSize: number;
+  /** The allocations of `allocateAsync` that wait for memory. */
+  readonly #queue: AllocationQueue;
   readonly #stopWatchingPool: () => void;
   readonly #opened: OpenedObject;
   #isDisposed = false;
@@ -125,17 +100,12 @@ export class CachingAllocator implements Disposable {
     source: SlabSource,
     options: CachingAllocatorOptions = {},
   ) {
-    const { slabByteLength = defaultSlabByteLength, maxSize = 0 } = options;
-    checkByteLength(slabByteLength, "an allocator's slabByteLength", 1);
-    checkByteLength(maxSize, "an allocator's maxSize");
-    if (slabByteLength > maximumBlockByteLength) {
-      throw new RangeError(
-        `Cannot use slabs of ${slabByteLength} bytes: a slab has ${maximumBlockByteLength} bytes at most`,
-      );
-    }
+    const { slabByteLength, maxSize } = checkAllocatorOptions(options);
     this.#session = session;
     this.pool = source.pool;
     this.#source = source;
+    this.#maxSize = maxSize;
+    this.#queue = new AllocationQueue(session, source.pool.device);
     this.#slabs = new Slabs(session, {
       source,
       slabByteLength: blockByteLengthFor(slabByteLength),
@@ -147,7 +117,12 @@ export class CachingAllocator implements Disposable {
       },
     });
     if (session.debug) this.#origins = new Map();
-    this.#stopWatchingPool = source.whenDisposed(() => this[Symbol.dispose]());
+    const cancel = source.whenDisposed(() => this[Symbol.dispose]());
+    session.memory.caches.add(this.#slabs);
+    this.#stopWatchingPool = () => {
+      session.memory.caches.delete(this.#slabs);
+      cancel();
+    };
     // The pool releases the slabs.
     this.#opened = { kind: "allocator", unfreed: () => this.#unfreed(), release() {} };
     session.opened.add(this.#opened);
@@ -194,9 +169,57 @@ export class CachingAllocator implements Disposable {
     return new DeviceArray(type, this.#allocate(byteLength, allocationStream));
   }
 
+  /**
+   * Allocates memory like `allocate`, but waits while too little is left: for buffers that this process or another one
+   * frees, and for streams that still have to execute the frees. Waiting calls get memory in the order in which they
+   * were made; a call of `allocate` may overtake them. Unlike `allocate`, it never blocks.
+   *
+   * @param byteLength Size in bytes, at least 1.
+   * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when the
+   * promise resolves.
+   * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
+   * `Cuda` object
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {ReferenceError} If the allocator or the stream was disposed, or is while the call waits
+   * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the allocator, its pool or the device can never have so
+   * much memory
+   */
+  async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
+    checkOptions(options, "an allocation");
+    const stream = this.#source.allocationStream(options.stream);
+    checkByteLength(byteLength, "an allocation's size", 1);
+    checkStream(stream, this.#session);
+    const what = `allocate ${byteLength} bytes from ${this.#name}`;
+    const check = () => {
+      this.#checkUsable();
+      void stream.unsafeHandle;
+    };
+    check();
+    const refusal = this.#refusal(byteLength);
+    if (refusal !== undefined) throw cannot(what, outOfMemory(refusal), "ask for less");
+    const attempt = () => {
+      try {
+        return this.#allocate(byteLength, stream, true);
+      } catch (error) {
+        if (isOutOfMemory(error)) return undefined;
+        throw error;
+      }
+    };
+    return new DeviceBuffer(await this.#queue.allocate({ ...options, what, check, attempt }));
+  }
+
+  /** Why the allocator can never have so many bytes; undefined if it can. */
+  #refusal(byteLength: number): string | undefined {
+    const size = blockByteLengthFor(byteLength);
+    if (size > maximumBlockByteLength) return `a buffer has ${maximumBlockByteLength} bytes at most`;
+    if (this.#maxSize > 0 && size > this.#maxSize) return `its maxSize is ${this.#maxSize} bytes`;
+    return this.#source.refusal(size);
+  }
+
   /** Returns how much memory the allocator holds, and how much of it buffers use. */
   usage(): CachingAllocatorUsage {
-    const { reserved, reservedHigh, used, largestFree } = this.#slabs;
+    const { reserved, reservedHigh, used } = this.#slabs;
+    const largestFree = largestFreeOf(this.#slabs);
     const free = reserved - used;
     return {
       reserved,
@@ -295,25 +318,28 @@ export class CachingAllocator implements Disposable {
       kind: "buffer",
       count: this.#bufferCount - freed.length,
       byteLength: freed.reduce((sum, { byteLength }) => sum - byteLength, this.#slabs.used),
-      origins: [...this.#origins ?? []].filter(([block]) => !this.#awaitingRelease.has(block))
-        .map(([, origin]) => origin),
+      origins: this.#buffersOrigins().map(({ stack }) => stack),
     };
   }
 
-  #allocate(byteLength: number, stream: CudaStream): Allocation {
+  #buffersOrigins(): Origin[] {
+    return [...this.#origins ?? []].filter(([block]) => !this.#awaitingRelease.has(block)).map(([, origin]) => origin);
+  }
+
+  #allocate(byteLength: number, stream: CudaStream, isQueued = false): Allocation {
     if (!Number.isSafeInteger(byteLength) || byteLength < 1) checkByteLength(byteLength, "an allocation's size", 1);
     if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
     const slabs = this.#slabs;
     const list = slabs.listOf(stream);
     const size = blockByteLengthFor(byteLength);
-    const block = list.takeUnmerged(size) ?? this.#search(size, list);
+    const block = list.takeUnmerged(size) ?? this.#search(size, list, isQueued);
     block.usedBy = list;
     list.used += size;
     if (list.used > list.usedHigh) list.usedHigh = list.used;
     this.#bufferCount++;
     slabs.used += size;
     if (slabs.used > this.#usedHigh) this.#usedHigh = slabs.used;
-    this.#origins?.set(block, originOf(byteLength));
+    this.#origins?.set(block, { byteLength, stack: originOf(byteLength), time: performance.now() });
     const device = this.device ?? stream.device;
     return new Allocation(this.#session, block, this.pool, block.address, byteLength, device, stream);
   }
@@ -336,15 +362,22 @@ export class CachingAllocator implements Disposable {
   }
 
   /** Returns a block when the stream has no unmerged block of the size. */
-  #search(byteLength: number, list: FreeList): Block {
+  #search(byteLength: number, list: FreeList, isQueued: boolean): Block {
     try {
-      return this.#slabs.search(byteLength, list);
+      return this.#slabs.search(byteLength, list, { mayBlock: !isQueued });
     } catch (error) {
-      const { reserved, used } = this.#slabs;
-      const hint = isOutOfMemory(error)
-        ? `it holds ${reserved} bytes, of which ${used} are in use; free memory or ask for less`
-        : undefined;
+      if (isQueued) throw error;
+      const hint = isOutOfMemory(error) ? `${this.#describeHolders()}; free memory or ask for less` : undefined;
       throw cannot(`allocate ${byteLength} bytes from ${this.#name}`, driverErrorOf(error), hint);
     }
+  }
+
+  #describeHolders(): string {
+    const { reserved, used } = this.#slabs;
+    const held = `it holds ${reserved} bytes, of which ${used} are in use`;
+    const holders = this.#origins === undefined
+      ? holdersBySize([...usedBlocksOf(this.#slabs)].map(({ byteLength }) => byteLength))
+      : holdersByOrigin(this.#buffersOrigins());
+    return holders.length === 0 ? held : `${held}: ${describeHolders(holders)}`;
   }
 }

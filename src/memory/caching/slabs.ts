@@ -1,10 +1,12 @@
+import { largestFreeOf } from "./statistics.ts";
 import { Block, type BlockOwner, blocksOf, type Slab } from "./block.ts";
 import { FreeList } from "./free_list.ts";
 import { blockAlignment, maximumBlockByteLength } from "./size_classes.ts";
-import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/cuda_stream.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
-import { CudaError } from "../../support/errors.ts";
+import type { CacheMemory } from "../memory_registry.ts";
+import { isOutOfMemory, outOfMemory } from "../out_of_memory.ts";
+import type { CudaError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import type { MemoryPool } from "../memory_pool.ts";
 import type { Session } from "../../session.ts";
@@ -16,6 +18,10 @@ export interface SlabSource {
   allocateSlab(byteLength: number, stream: CudaStream): DeviceBuffer;
   /** Returns `stream`, unchecked, or by default the default stream of the pool's device. */
   allocationStream(stream: CudaStream | undefined): CudaStream;
+  /** Why the pool can never have so many bytes; undefined if it can. */
+  refusal(byteLength: number): string | undefined;
+  /** Reclaims memory that is not in use, of other caching allocators too. Returns whether there may be more now. */
+  reclaim(cache: CacheMemory): boolean;
   /** Calls back once when the user disposes the pool. Returns a function that cancels the callback. */
   whenDisposed(callback: () => void): () => void;
 }
@@ -44,7 +50,7 @@ const idleTimeoutMilliseconds = 2;
 const slabAlignment = 2 * 2 ** 20;
 
 /** The slabs of an allocator, and the search for free blocks in them. */
-export class Slabs {
+export class Slabs implements CacheMemory {
   /** Bytes of all slabs, and the maximum of that. */
   reserved = 0;
   reservedHigh = 0;
@@ -83,25 +89,16 @@ export class Slabs {
     this.#completed = new FreeList(session, undefined);
   }
 
+  get pool(): MemoryPool {
+    return this.#source.pool;
+  }
+
   get count(): number {
     return this.#slabs.size;
   }
 
   [Symbol.iterator](): Iterator<Slab> {
     return this.#slabs.values();
-  }
-
-  /** Size in bytes of the largest free piece of a slab, whichever lists its blocks are in. */
-  get largestFree(): number {
-    let largestFree = 0;
-    for (const slab of this.#slabs) {
-      let free = 0;
-      for (const block of blocksOf(slab)) {
-        free = block.freeList === undefined ? 0 : free + block.byteLength;
-        largestFree = Math.max(largestFree, free);
-      }
-    }
-    return largestFree;
   }
 
   /** Returns the free list of a stream. */
@@ -112,14 +109,16 @@ export class Slabs {
   /**
    * Returns a block when the list, a stream's own, has no unmerged block of the size.
    *
+   * @param options.mayBlock Whether the host may wait for streams. Defaults to true.
    * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the slabs nor the pool have enough memory left
    */
-  search(byteLength: number, list: FreeList): Block {
+  search(byteLength: number, list: FreeList, { mayBlock = true }: { mayBlock?: boolean } = {}): Block {
     if (byteLength > this.#maxSize) throw outOfMemory(`its maxSize is ${this.#maxSize} bytes`);
     if (byteLength > maximumBlockByteLength) {
       throw outOfMemory(`a buffer has ${maximumBlockByteLength} bytes at most`);
     }
-    return list.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, list) ?? this.#takeNew(byteLength, list);
+    return list.takeBestFit(byteLength) ?? this.#takeFromOthers(byteLength, list) ??
+      this.#takeNew(byteLength, list, mayBlock);
   }
 
   /** Releases slabs until at most `byteLength` bytes are held, and resets how much memory each stream needs. */
@@ -127,6 +126,10 @@ export class Slabs {
     this.#collectCompleted();
     this.#releaseIdle(byteLength);
     for (const list of this.#listByStream.values()) list.usedHigh = list.used;
+  }
+
+  releaseUnused(): boolean {
+    return this.releaseAll().size > 0;
   }
 
   /** Releases all slabs without used blocks. Returns the streams that free them. */
@@ -243,7 +246,7 @@ export class Slabs {
    * Takes a block of a new slab. If the pool refuses one, takes a block that another stream has freed, even if its work
    * with the block is pending.
    */
-  #takeNew(byteLength: number, list: FreeList): Block {
+  #takeNew(byteLength: number, list: FreeList, mayBlock: boolean): Block {
     list.takenFromOthers = 0;
     this.#releaseSurplus(byteLength, list);
     const wasJustRefused = this.#wasJustRefused(byteLength);
@@ -255,13 +258,13 @@ export class Slabs {
     // complete.
     const streams = this.releaseAll();
     let lastRefusal = this.#grow(byteLength, list);
-    if (lastRefusal !== undefined && streams.size > 0) {
+    if (lastRefusal !== undefined && streams.size > 0 && mayBlock) {
       const deadline = performance.now() + idleTimeoutMilliseconds;
       for (const stream of streams) if (becomesIdle(stream, deadline)) stream.synchronize();
       lastRefusal = this.#grow(byteLength, list);
     }
-    // Memory of the pool that others have freed may count as free now.
-    if (lastRefusal !== undefined && this.#session.completed.synchronize()) lastRefusal = this.#grow(byteLength, list);
+    const isRefusedByPool = lastRefusal !== undefined && byteLength <= this.#maxSize - this.reserved;
+    if (isRefusedByPool && this.#source.reclaim(this)) lastRefusal = this.#grow(byteLength, list);
     if (lastRefusal !== undefined) throw lastRefusal;
     return list.takeBestFit(byteLength)!;
   }
@@ -290,7 +293,7 @@ export class Slabs {
       ignoreLoss(() => block = other.takeBestFitFor(stream, byteLength));
       if (block !== undefined) return block;
     }
-    if (this.largestFree < byteLength) return undefined;
+    if (largestFreeOf(this) < byteLength) return undefined;
     // Adjacent free blocks of different lists are large enough together: collect them in one list.
     this.#completed.moveTo(list);
     for (const other of others) {
@@ -364,15 +367,6 @@ function becomesIdle(stream: CudaStream, deadline: number): boolean {
     if (stream.query()) return true;
   } while (performance.now() < deadline);
   return false;
-}
-
-function outOfMemory(why: string): CudaError {
-  return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
-}
-
-/** Whether an error says that there is too little memory. */
-export function isOutOfMemory(error: unknown): error is CudaError {
-  return error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
 }
 
 function roundUp(byteLength: number, alignment: number): number {

@@ -2,7 +2,8 @@ import { assert, assertEquals, AssertionError, assertMatch, assertNotEquals, ass
 import { test } from "node:test";
 import { inspect } from "node:util";
 import { ptx } from "../../../kernels/fill.ts";
-import type { CachingAllocator, CachingAllocatorOptions } from "../../../src/memory/caching/caching_allocator.ts";
+import type { CachingAllocatorOptions } from "../../../src/memory/caching/allocator_options.ts";
+import type { CachingAllocator } from "../../../src/memory/caching/caching_allocator.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import type { CudaStream } from "../../../src/objects/cuda_stream.ts";
 import { allocationOf } from "../../../src/memory/device_buffer.ts";
@@ -257,7 +258,7 @@ testOnEachDriver(
     assertEquals([error.code, error.call], ["cudaErrorMemoryAllocation", "cudaMallocFromPoolAsync"]);
     assertMatch(
       error.message,
-      /^Cannot allocate 4194304 bytes from the allocator on device 0: .*its maxSize is 4194304 bytes; it holds 2097152 bytes, of which 1024 are in use; free memory or ask for less$/,
+      /^Cannot allocate 4194304 bytes from the allocator on device 0: .*its maxSize is 4194304 bytes; it holds 2097152 bytes, of which 1024 are in use: 1 buffer, 1024 bytes; free memory or ask for less$/,
     );
     for (let round = 0; round < 3; round++) {
       using first = allocator.allocate(slabByteLength, stream);

@@ -1,0 +1,62 @@
+import type { CudaStream } from "../objects/cuda_stream.ts";
+import type { CudaDevice } from "../objects/cuda_device.ts";
+import type { Session } from "../session.ts";
+import { cannot, driverErrorOf } from "../support/driver_errors.ts";
+import { Mutex } from "../support/waiting/mutex.ts";
+import { throwIfAborted, type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import type { Allocation } from "./allocation.ts";
+import { MemoryProgress } from "./memory_progress.ts";
+
+/** Options of an allocation that waits for memory. */
+export interface AllocateAsyncOptions extends WaitOptions {
+  /** The stream to allocate on. Defaults to the device's default stream; required for a pool in host memory. */
+  stream?: CudaStream;
+}
+
+/** An allocation that may have to wait for memory. */
+export interface QueuedAllocation extends WaitOptions {
+  /** The allocation in error messages: `"allocate 4 bytes from the pool on device 0"`. */
+  readonly what: string;
+  /** Throws if the allocation has become impossible: the pool or the stream was disposed. */
+  readonly check: () => void;
+  /** Allocates the memory; undefined if there is too little. */
+  readonly attempt: () => Allocation | undefined;
+}
+
+/**
+ * Allocations that wait for memory, first in, first out: the first one gets the memory that is freed until it has enough,
+ * so that smaller ones behind it do not starve it.
+ */
+export class AllocationQueue {
+  readonly #session: Session;
+  readonly #device: CudaDevice | undefined;
+  readonly #mutex = new Mutex();
+
+  constructor(session: Session, device: CudaDevice | undefined) {
+    this.#session = session;
+    this.#device = device;
+  }
+
+  /** Resolves when the memory is allocated. Rejects with what `check` throws, or with an aborted signal's reason. */
+  async allocate({ what, check, attempt, signal }: QueuedAllocation): Promise<Allocation> {
+    throwIfAborted(signal);
+    await this.#mutex.acquire([signal]);
+    const progress = new MemoryProgress(this.#session, this.#device);
+    try {
+      let allocation: Allocation | undefined;
+      await waitUntil(() => {
+        check();
+        if (!progress.hasChanged()) return false;
+        allocation = attempt();
+        if (allocation === undefined) progress.note();
+        return allocation !== undefined;
+      }, signal === undefined ? {} : { signal });
+      return allocation!;
+    } catch (error) {
+      throw signal?.aborted === true && error === signal.reason ? error : cannot(what, driverErrorOf(error));
+    } finally {
+      progress.close();
+      this.#mutex.release();
+    }
+  }
+}

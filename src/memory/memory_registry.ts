@@ -1,0 +1,27 @@
+import type { MemoryPool } from "./memory_pool.ts";
+import type { PoolMemory } from "./pool_memory.ts";
+
+/** A holder of a pool's memory that can release what it does not use: a caching allocator. */
+export interface CacheMemory {
+  readonly pool: MemoryPool;
+  /** Bytes of the pool that it holds. */
+  readonly reserved: number;
+  /** Bytes of those that are in use. */
+  readonly used: number;
+  /** Releases unused memory to the pool, in stream order. Returns whether there was any. */
+  releaseUnused(): boolean;
+}
+
+/** The pools and caching allocators of a session. */
+export class MemoryRegistry {
+  /** How often memory was freed to a pool. */
+  frees = 0;
+  /** The pools that were not destroyed. */
+  readonly pools: Set<PoolMemory> = new Set();
+  readonly caches: Set<CacheMemory> = new Set();
+
+  /** The caching allocators of a pool, or of all pools on its device. */
+  cachesOf(pool: MemoryPool, { onDevice }: { onDevice: boolean }): CacheMemory[] {
+    return [...this.caches].filter((cache) => cache.pool === pool || (onDevice && cache.pool.device === pool.device));
+  }
+}

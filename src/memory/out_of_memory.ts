@@ -1,0 +1,89 @@
+import { cudaErrorNumbers } from "../support/cuda_error_codes.ts";
+import { CudaError } from "../support/errors.ts";
+import { countOf } from "../support/printing.ts";
+
+/** What POOLPASS_DEBUG=1 records of an allocation. */
+export interface Origin {
+  readonly byteLength: number;
+  /** The call stack. */
+  readonly stack: string;
+  /** The `performance.now()` of the allocation. */
+  readonly time: number;
+}
+
+/** Buffers of one size, or allocated in one place. */
+export interface Holders {
+  count: number;
+  /** Bytes of all of them. */
+  byteLength: number;
+  /** Where they were allocated, if that was recorded. */
+  readonly place?: string | undefined;
+  /** When the oldest of them was allocated, if that was recorded. */
+  since?: number | undefined;
+}
+
+/** How many groups of holders a message lists. */
+const maximumListed = 4;
+/** Matches a line of a call stack that ends with a path, a line and a column. */
+const isInFile = /[/\\].*:\d+:\d+\)?$/;
+/** The path of the library's own sources, which a user's call stack leads through. */
+const libraryPath = new URL("../", import.meta.url).pathname;
+
+/** The error for a lack of memory that the driver has not reported itself. */
+export function outOfMemory(why: string): CudaError {
+  return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
+}
+
+/** Whether an error says that there is too little memory. */
+export function isOutOfMemory(error: unknown): error is CudaError {
+  return error instanceof CudaError && error.code === "cudaErrorMemoryAllocation";
+}
+
+/** Groups buffers by the place where they were allocated. */
+export function holdersByOrigin(origins: Iterable<Origin>): Holders[] {
+  const holders = new Map<string, Holders>();
+  for (const { byteLength, stack, time } of origins) {
+    const found = holders.get(stack) ?? { count: 0, byteLength: 0, place: placeIn(stack), since: Infinity };
+    found.count++;
+    found.byteLength += byteLength;
+    found.since = Math.min(found.since!, time);
+    holders.set(stack, found);
+  }
+  return [...holders.values()];
+}
+
+/** Groups buffers by their sizes in bytes. */
+export function holdersBySize(byteLengths: Iterable<number>): Holders[] {
+  const holders = new Map<number, Holders>();
+  for (const byteLength of byteLengths) {
+    const found = holders.get(byteLength) ?? { count: 0, byteLength: 0 };
+    found.count++;
+    found.byteLength += byteLength;
+    holders.set(byteLength, found);
+  }
+  return [...holders.values()];
+}
+
+/** Lists the holders that have the most bytes: `"12 buffers, 805306368 bytes, the oldest for 3.2 s, at main.ts:7:9"`. */
+export function describeHolders(holders: readonly Holders[]): string {
+  const sorted = [...holders].sort((one, other) => other.byteLength - one.byteLength);
+  const listed = sorted.slice(0, maximumListed).map(describe);
+  const rest = sorted.slice(maximumListed);
+  if (rest.length > 0) {
+    const count = rest.reduce((sum, each) => sum + each.count, 0);
+    listed.push(`${count} more, ${rest.reduce((sum, each) => sum + each.byteLength, 0)} bytes`);
+  }
+  return listed.join("; ");
+}
+
+function describe({ count, byteLength, place, since }: Holders): string {
+  const age = since === undefined
+    ? ""
+    : `, ${count === 1 ? "" : "the oldest "}for ${((performance.now() - since) / 1000).toFixed(1)} s`;
+  return `${countOf(count, "buffer")}, ${byteLength} bytes${age}${place === undefined ? "" : `, allocated ${place}`}`;
+}
+
+/** The first line of a call stack that names a file outside of the library. */
+function placeIn(stack: string): string | undefined {
+  return stack.split("\n").slice(1).find((line) => isInFile.test(line) && !line.includes(libraryPath))?.trim();
+}
