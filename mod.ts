@@ -24,7 +24,7 @@
  */
 export { type CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
-export { type CachingAllocatorUsage } from "./src/memory/caching/statistics.ts";
+export { type CachingAllocatorUsage, type SizeClassUsage } from "./src/memory/caching/statistics.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/cuda_event.ts";

@@ -63,6 +63,8 @@ export interface CachingAllocatorOptions {
   slabByteLength?: number;
   /** Bytes that it may hold of its pool; 0 or omitted: the pool's own limit. */
   maxSize?: number;
+  /** Bytes that it keeps unused; Infinity unless given. */
+  maxUnused?: number;
 }
 /** Where to allocate, and what ends the wait. */
 export interface AllocateAsyncOptions extends WaitOptions {
@@ -206,6 +208,15 @@ export interface CachingAllocatorUsage {
   /** From 0, where all free bytes are in one piece, towards 1. */
   fragmentation: number;
 }
+/** What an allocator has of sizes from a power of two to the next. */
+export interface SizeClassUsage {
+  minByteLength: number;
+  maxByteLength: number;
+  buffers: number;
+  used: number;
+  freePieces: number;
+  free: number;
+}
 /** Where in an allocation of a pool a buffer of an allocator lies. */
 export interface SlabPart {
   readonly slab: DeviceBuffer;
@@ -225,6 +236,7 @@ export declare class CachingAllocator implements Disposable {
   /** Waits for memory that others free; a request above the allocator's or the pool's limit is refused at once. */
   allocateAsync(byteLength: number, options?: AllocateAsyncOptions): Promise<DeviceBuffer>;
   usage(): CachingAllocatorUsage;
+  usageBySizeClass(): SizeClassUsage[];
   resetHigh(): void;
   /** Gives slabs without buffers back to the pool until so many bytes are held or none can go. */
   trimTo(byteLength: number): void;

@@ -98,6 +98,7 @@ export type Types = [
   Assignable<declared.CachingAllocatorOptions, ours.CachingAllocatorOptions>,
   Assignable<declared.AllocateAsyncOptions, ours.AllocateAsyncOptions>,
   Assignable<declared.CachingAllocatorUsage, ours.CachingAllocatorUsage>,
+  Assignable<declared.SizeClassUsage, ours.SizeClassUsage>,
   Assignable<declared.SlabPart, ours.SlabPart>,
   Assignable<declared.WaitOptions, ours.WaitOptions>,
   Assignable<declared.CopyOptions, ours.CopyOptions>,

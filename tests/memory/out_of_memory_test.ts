@@ -1,4 +1,4 @@
-import { assertEquals, assertMatch, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertStrictEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
@@ -308,6 +308,52 @@ testOnEachDriver(
     (await waiting).free();
   },
 );
+
+testOnEachDriver("maxUnused limits what an allocator keeps unused", (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using other = gpu.createStream();
+  using pool = gpu.createPool();
+  const slabByteLength = 2 * mebibytes;
+  using allocator = pool.createCachingAllocator({ slabByteLength, maxUnused: 2 * slabByteLength });
+  const buffers = Array.from(
+    { length: 6 },
+    (_, index) => allocator.allocate(slabByteLength, index % 2 === 0 ? stream : other),
+  );
+  assertEquals(allocator.usage().slabs, 6);
+  for (const [index, buffer] of buffers.entries()) {
+    buffer.free();
+    assertEquals(allocator.usage().slabs, 6 - Math.max(0, index - 1));
+  }
+  const { reserved, used } = allocator.usage();
+  assertEquals([reserved, used], [2 * slabByteLength, 0]);
+  using none = pool.createCachingAllocator({ slabByteLength, maxUnused: 0 });
+  using half = none.allocate(slabByteLength / 2, stream);
+  none.allocate(slabByteLength / 2, stream).free();
+  assertEquals(none.usage().reserved, slabByteLength, "a slab with a buffer stays");
+  half.fill(1);
+  half.free();
+  assertEquals(none.usage().reserved, 0);
+  assertThrows(() => pool.createCachingAllocator({ maxUnused: -1 }), RangeError);
+});
+
+testOnEachDriver("usageBySizeClass counts buffers and free pieces by size", (cuda) => {
+  using pool = cuda.device(0).createPool();
+  using allocator = pool.createCachingAllocator({ slabByteLength: mebibytes });
+  assertEquals(allocator.usageBySizeClass(), []);
+  const buffers = [1, 256, 300, 5000].map((byteLength) => allocator.allocate(byteLength));
+  const rows = allocator.usageBySizeClass();
+  assertEquals(rows.slice(0, 3), [
+    { minByteLength: 256, maxByteLength: 256, buffers: 2, used: 512, freePieces: 0, free: 0 },
+    { minByteLength: 512, maxByteLength: 768, buffers: 1, used: 512, freePieces: 0, free: 0 },
+    { minByteLength: 4096, maxByteLength: 7936, buffers: 1, used: 5120, freePieces: 0, free: 0 },
+  ]);
+  const { reserved, used } = allocator.usage();
+  assertEquals(rows.reduce((sum, row) => sum + row.used, 0), used);
+  assertEquals(rows.reduce((sum, row) => sum + row.used + row.free, 0), reserved);
+  freeAll(buffers);
+  assert(allocator.usageBySizeClass().every(({ buffers, used }) => buffers === 0 && used === 0));
+});
 
 test("allocateAsync keeps the process alive while it waits [software]", async () => {
   await using child = startScript("children/memory/wait_for_memory.ts", []);

@@ -10,19 +10,25 @@ export interface CachingAllocatorOptions {
   slabByteLength?: number;
   /** Maximum number of bytes that the allocator takes from the pool. Defaults to 0, the pool's own limit. */
   maxSize?: number;
+  /**
+   * How many bytes the allocator keeps that no buffer uses: after a free, slabs without buffers go back to the pool until
+   * no more bytes are unused. Slabs with buffers stay. Defaults to Infinity.
+   */
+  maxUnused?: number;
 }
 
 const defaultSlabByteLength = 32 * 2 ** 20;
 
 /** Returns the options with their defaults. Throws if one of them is not a valid number of bytes. */
 export function checkAllocatorOptions(options: CachingAllocatorOptions): Required<CachingAllocatorOptions> {
-  const { slabByteLength = defaultSlabByteLength, maxSize = 0 } = options;
+  const { slabByteLength = defaultSlabByteLength, maxSize = 0, maxUnused = Infinity } = options;
   checkByteLength(slabByteLength, "an allocator's slabByteLength", 1);
   checkByteLength(maxSize, "an allocator's maxSize");
+  if (maxUnused !== Infinity) checkByteLength(maxUnused, "an allocator's maxUnused");
   if (slabByteLength > maximumBlockByteLength) {
     throw new RangeError(
       `Cannot use slabs of ${slabByteLength} bytes: a slab has ${maximumBlockByteLength} bytes at most`,
     );
   }
-  return { slabByteLength, maxSize };
+  return { slabByteLength, maxSize, maxUnused };
 }

@@ -3,7 +3,13 @@ import type { Block } from "./block.ts";
 import type { FreeList } from "./free_list.ts";
 import { blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
 import { Slabs, type SlabSource } from "./slabs.ts";
-import { type CachingAllocatorUsage, largestFreeOf, usedBlocksOf } from "./statistics.ts";
+import {
+  type CachingAllocatorUsage,
+  largestFreeOf,
+  sizeClassesOf,
+  type SizeClassUsage,
+  usedBlocksOf,
+} from "./statistics.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
@@ -100,7 +106,7 @@ export class CachingAllocator implements Disposable {
     source: SlabSource,
     options: CachingAllocatorOptions = {},
   ) {
-    const { slabByteLength, maxSize } = checkAllocatorOptions(options);
+    const { slabByteLength, maxSize, maxUnused } = checkAllocatorOptions(options);
     this.#session = session;
     this.pool = source.pool;
     this.#source = source;
@@ -112,7 +118,10 @@ export class CachingAllocator implements Disposable {
       isSlabSizeAdaptive: options.slabByteLength === undefined,
       maxSize: maxSize === 0 ? Infinity : maxSize,
       blockOwner: {
-        release: (block, stream) => this.#release(block, stream),
+        release: maxUnused === Infinity ? (block, stream) => this.#release(block, stream) : (block, stream) => {
+          this.#release(block, stream);
+          if (!this.#isDisposed) ignoreLoss(() => this.#slabs.limitUnused(maxUnused, block.slab));
+        },
         awaitRelease: (block) => this.#awaitingRelease.add(block),
       },
     });
@@ -231,6 +240,14 @@ export class CachingAllocator implements Disposable {
       largestFree,
       fragmentation: free === 0 ? 0 : 1 - largestFree / free,
     };
+  }
+
+  /**
+   * Returns how many buffers and free pieces there are of each size class, and their bytes: a row for each class that
+   * has any, by size. Visits every buffer and every free piece.
+   */
+  usageBySizeClass(): SizeClassUsage[] {
+    return sizeClassesOf(this.#slabs);
   }
 
   /** Resets `reservedHigh` and `usedHigh` to the current values. */

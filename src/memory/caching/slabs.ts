@@ -76,6 +76,8 @@ export class Slabs implements CacheMemory {
    * Size of the buffer for which the pool last refused a slab; Infinity if it has granted one or got memory back since.
    */
   #refusedByteLength = Infinity;
+  /** Whether there may be slabs without used blocks that `limitUnused` has not released. */
+  #mayHaveIdle = true;
   /** How many more allocations go without asking the pool again. */
   #requestsToSkip = 0;
 
@@ -136,6 +138,17 @@ export class Slabs implements CacheMemory {
   releaseAll(): Set<CudaStream> {
     this.#collectCompleted();
     return this.#releaseIdle(0);
+  }
+
+  /** Releases slabs without used blocks until at most `maxUnused` bytes are unused. `freed` is the slab of a free. */
+  limitUnused(maxUnused: number, freed: Slab): void {
+    if (this.reserved - this.used <= maxUnused) {
+      this.#mayHaveIdle = true;
+    } else if (this.#mayHaveIdle || isIdle(freed)) {
+      this.#collectCompleted();
+      this.#releaseIdle(this.used + maxUnused);
+      this.#mayHaveIdle = this.reserved - this.used <= maxUnused;
+    }
   }
 
   /** Releases a slab after all work with it, unless one of its blocks is used. Returns the stream that frees it. */
@@ -359,6 +372,11 @@ export class Slabs implements CacheMemory {
     }
     return streams;
   }
+}
+
+function isIdle(slab: Slab): boolean {
+  for (const { freeList } of blocksOf(slab)) if (freeList === undefined) return false;
+  return true;
 }
 
 /** Waits until the deadline for a stream to become idle. Returns whether it did. */

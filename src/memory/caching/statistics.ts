@@ -26,6 +26,25 @@ export interface CachingAllocatorUsage {
   fragmentation: number;
 }
 
+/** The buffers and the free pieces of a size class of an allocator. */
+export interface SizeClassUsage {
+  /** The smallest size of the class in bytes: a power of two. */
+  minByteLength: number;
+  /** The largest size of the class in bytes, less than twice the smallest. */
+  maxByteLength: number;
+  /** Number of buffers. */
+  buffers: number;
+  /** Bytes of the buffers. Each size is rounded up to a multiple of 256. */
+  used: number;
+  /** Number of free pieces. Adjacent pieces count separately until they are merged. */
+  freePieces: number;
+  /** Bytes of the free pieces. */
+  free: number;
+}
+
+/** Sizes of buffers and of free pieces are multiples of this. */
+const granule = 256;
+
 /** Size in bytes of the largest free piece of a slab, whichever lists its blocks are in. */
 export function largestFreeOf(slabs: Iterable<Slab>): number {
   let largestFree = 0;
@@ -44,4 +63,28 @@ export function* usedBlocksOf(slabs: Iterable<Slab>): Generator<Block> {
   for (const slab of slabs) {
     for (const block of blocksOf(slab)) if (block.freeList === undefined) yield block;
   }
+}
+
+/** Returns the size classes that have blocks, by size. */
+export function sizeClassesOf(slabs: Iterable<Slab>): SizeClassUsage[] {
+  const classes = new Map<number, SizeClassUsage>();
+  for (const slab of slabs) {
+    for (const { byteLength, freeList } of blocksOf(slab)) {
+      const minByteLength = 2 ** Math.floor(Math.log2(byteLength));
+      let found = classes.get(minByteLength);
+      if (found === undefined) {
+        const maxByteLength = 2 * minByteLength - granule;
+        found = { minByteLength, maxByteLength, buffers: 0, used: 0, freePieces: 0, free: 0 };
+        classes.set(minByteLength, found);
+      }
+      if (freeList === undefined) {
+        found.buffers++;
+        found.used += byteLength;
+      } else {
+        found.freePieces++;
+        found.free += byteLength;
+      }
+    }
+  }
+  return [...classes.values()].sort((one, other) => one.minByteLength - other.minByteLength);
 }
