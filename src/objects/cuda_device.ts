@@ -1,7 +1,7 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
-import { CudaStream, progressOf, type StreamOptions } from "./cuda_stream.ts";
+import { CudaStream, markEnd, progressOf, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
@@ -552,23 +552,33 @@ export class CudaDevice {
    */
   async finished(options?: WaitOptions): Promise<void> {
     try {
-      const marker = this.#recordAllStreams();
-      if (marker === undefined) return await this.#knownStreamsFinished(options);
-      const records = [this.defaultStream, ...this.#streams].map((stream) => {
-        const progress = progressOf(stream);
-        return { progress, position: progress.record() };
-      });
-      await this.#markers.wait(marker, options);
-      for (const { progress, position } of records) progress.complete(position);
+      if (!this.#session.driver.hasContextEvents || this.#isCapturing()) {
+        return await this.#knownStreamsFinished(options);
+      }
+      // Pools count memory as free after a synchronization with an event of the stream, but not with one of the context.
+      const ends = [...this.#streams].map(markEnd);
+      let isComplete = false;
+      try {
+        const marker = this.#recordAllStreams();
+        if (marker === undefined) return await this.#knownStreamsFinished(options);
+        const progress = progressOf(this.defaultStream);
+        const position = progress.record();
+        await this.#markers.wait(marker, options);
+        isComplete = true;
+        progress.complete(position);
+        // An event on the default stream would be a barrier: pools count its work as done if it is still idle then.
+        this.#session.completed.add(this.defaultStream);
+      } finally {
+        for (const end of ends) end(isComplete);
+      }
     } catch (error) {
       throw cannot(`wait for device ${this.ordinal}`, driverErrorOf(error));
     }
   }
 
-  /** Records an event after the work of all streams. Returns undefined if the driver cannot do that now. */
+  /** Records an event after the work of all streams. Returns undefined during a capture. */
   #recordAllStreams(): Marker | undefined {
     const { driver } = this.#session;
-    if (!driver.hasContextEvents || this.#isCapturing()) return undefined;
     try {
       return this.#markers.record((event) => driver.ctxRecordEvent(this.ordinal, event));
     } catch (error) {

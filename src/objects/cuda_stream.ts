@@ -5,7 +5,7 @@ import { defaultStream } from "../driver.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import { PendingWork } from "./pending_work.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
-import { Markers } from "./markers.ts";
+import { type Marker, Markers } from "./markers.ts";
 import type { Session } from "../session.ts";
 import { StreamProgress } from "./stream_progress.ts";
 import { errorOfAnotherCuda, whatIs } from "../support/validation.ts";
@@ -27,6 +27,12 @@ export let whenStreamDisposed: (stream: CudaStream, callback: () => void) => () 
 
 /** Returns how far a stream has got. */
 export let progressOf: (stream: CudaStream) => StreamProgress;
+
+/**
+ * Marks the end of a stream's work so far, for a wait that includes it. Returns a function to call once: with true when
+ * the work is known to be complete, with false if that is not waited for any more.
+ */
+export let markEnd: (stream: CudaStream) => (isComplete: boolean) => void;
 /** The kind of a stream among the objects that a session has opened. */
 export const streamKind = "stream";
 
@@ -87,6 +93,14 @@ export class CudaStream implements Disposable {
       if (stream.#session !== session) throw errorOfAnotherCuda("use a stream");
     };
     progressOf = (stream) => stream.#progress;
+    markEnd = (stream) => {
+      const { marker, position } = stream.#mark();
+      return (isComplete) => {
+        if (!isComplete) return stream.#markers.abandon(marker);
+        stream.#markers.complete(marker);
+        stream.#progress.complete(position);
+      };
+    };
     isOrderedByDefaultStream = (a, b) =>
       a.device === b.device && !a.#isNonBlocking && !b.#isNonBlocking &&
       (a.#handle === defaultStream || b.#handle === defaultStream) && !a.disposed && !b.disposed;
@@ -224,16 +238,21 @@ export class CudaStream implements Disposable {
    * @throws {CudaError} The work's error, if it has failed
    */
   async finished(options?: WaitOptions): Promise<void> {
-    const { ordinal } = this.device;
-    const handle = this.unsafeHandle;
+    void this.unsafeHandle;
     try {
-      const marker = this.#markers.record((event) => this.#session.driver.eventRecord(ordinal, event, handle));
-      const position = this.#progress.record();
+      const { marker, position } = this.#mark();
       await this.#markers.wait(marker, options);
       this.#progress.complete(position);
     } catch (error) {
-      throw cannot(`wait for a stream of device ${ordinal}`, error);
+      throw cannot(`wait for a stream of device ${this.device.ordinal}`, error);
     }
+  }
+
+  #mark(): { marker: Marker; position: number } {
+    const { ordinal } = this.device;
+    const handle = this.unsafeHandle;
+    const marker = this.#markers.record((event) => this.#session.driver.eventRecord(ordinal, event, handle));
+    return { marker, position: this.#progress.record() };
   }
 
   /** Lets pools count as done what `query` has found done. */

@@ -45,15 +45,23 @@ export class Markers implements Disposable {
     try {
       // Reads the driver at each poll, because the session replaces it at its end.
       await waitUntil(() => this.#session.driver.eventQuery(marker.event), options);
-      this.#complete(marker);
+      this.complete(marker);
     } catch (error) {
-      this.#release(marker.event);
+      this.abandon(marker);
       throw error;
     }
   }
 
-  /** Waits that overlap may be found complete in another order than that of their records. */
-  #complete(marker: Marker): void {
+  /** Takes back a marker that is not waited for any more. */
+  abandon(marker: Marker): void {
+    this.#release(marker.event);
+  }
+
+  /**
+   * Takes back a marker that is known to be complete. Waits that overlap may be found complete in another order than that
+   * of their records.
+   */
+  complete(marker: Marker): void {
     if (this.#isDisposed) return this.#observe(marker);
     const latest = this.#completed;
     if (latest !== undefined && latest.order > marker.order) return this.#release(marker.event);

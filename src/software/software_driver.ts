@@ -320,11 +320,13 @@ export class SoftwareDriver implements Driver {
 
   eventSynchronize(event: bigint): void {
     const call = "cudaEventSynchronize";
-    const { latest, device } = this.#event(event, call);
+    const { latest, device, isRecordedForDevice } = this.#event(event, call);
     // Lost devices make no further progress and wait for no other process.
     const isOver = () => latest === undefined || latest.done || this.#devices.areLost;
     this.#scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
-    this.#finishSynchronization(device, call);
+    // For CUDA's pools, an event for all streams of a device is not one of the streams on which memory was freed.
+    if (isRecordedForDevice) this.#devices.check(device, call);
+    else this.#finishSynchronization(device, call);
   }
 
   eventElapsedTime(start: bigint, end: bigint): number {

@@ -169,6 +169,8 @@ export class Event {
   readonly flags: number;
   /** The last record by this process. */
   recorded: Work | undefined;
+  /** Whether that was a record for all streams of the device. */
+  isRecordedForDevice = false;
   /** What came before the record, for streams that wait for it. */
   cameAfter: Progress = new Map();
   /** When the recorded work was done, in milliseconds. Undefined until then. */
@@ -275,6 +277,7 @@ export class Scheduler {
       event.reached();
     }, { after });
     event.recorded = work;
+    event.isRecordedForDevice = false;
     event.cameAfter = stream.cameAfter();
     return work;
   }
@@ -293,6 +296,7 @@ export class Scheduler {
       if (other.last?.done === false) unfinished.push(other.last);
     }
     const work = this.record(event, stream, unfinished);
+    event.isRecordedForDevice = true;
     this.removeStream(stream);
     return work;
   }
