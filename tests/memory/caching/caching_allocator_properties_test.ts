@@ -80,5 +80,6 @@ for (const mayHold of [false, true]) {
     const maker = { isFake: false, mayHold, make: () => ({ ...bench, kernels, gate }), release: () => {} };
     const count = mayHold ? 5 : 50;
     await runTraces({ first: 1_000_000, count: isLong ? 80 * count : count, maker });
+    for (const buffer of bench.scratch) buffer.free();
   });
 }

@@ -55,6 +55,8 @@ interface ModelledSlab {
 export interface ModelledAllocator {
   readonly name: string;
   readonly maxSize: number;
+  /** Bytes that it may keep unused after a free, but for those of slabs with buffers. */
+  readonly maxUnused: number;
   readonly slabs: Set<ModelledSlab>;
   reserved: number;
   reservedHigh: number;
@@ -72,6 +74,9 @@ export interface ModelledAllocator {
 export interface Step {
   readonly kind: "application" | "allocate" | "free" | "trim" | "dispose" | "disposeStream" | "read" | "misuse";
   readonly allocator?: ModelledAllocator;
+  /** Only for a free: the buffer, and the stream on which it is freed. */
+  readonly buffer?: ModelledBuffer;
+  readonly freedOn?: OrderedStream;
   /** Only for an allocation. */
   readonly request?: { readonly byteLength: number; readonly stream: OrderedStream };
   /** Only for a trim: the bytes to keep. */
@@ -88,6 +93,8 @@ export class AllocatorModel {
   #step: Step = { kind: "application" };
   /** The driver calls of this step. */
   readonly #calls: string[] = [];
+  /** The end of the work before a free. */
+  #freed: Point | undefined;
   #mustFind = false;
   #hasGrown = false;
   #wasRefused = false;
@@ -104,10 +111,14 @@ export class AllocatorModel {
     this.#isSeenDone = isSeenDone;
   }
 
-  newAllocator(name: string, maxSize: number): ModelledAllocator {
+  newAllocator(
+    name: string,
+    { maxSize, maxUnused }: { readonly maxSize: number; readonly maxUnused: number },
+  ): ModelledAllocator {
     return {
       name,
       maxSize: maxSize === 0 ? Infinity : maxSize,
+      maxUnused,
       slabs: new Set(),
       reserved: 0,
       reservedHigh: 0,
@@ -125,6 +136,7 @@ export class AllocatorModel {
     this.#calls.length = 0;
     this.#hasGrown = false;
     const { allocator, request } = step;
+    this.#freed = step.freedOn === undefined ? undefined : this.#order.now(step.freedOn);
     this.#mustFind = request !== undefined && this.#mayFind(step);
     this.#wasRefused = request !== undefined && allocator!.reserved + request.byteLength > allocator!.maxSize;
   }
@@ -219,7 +231,7 @@ export class AllocatorModel {
       this.fail(`the driver was called to free ${buffer.name}: ${this.#calls}`);
     }
     const { slab, begin, end } = buffer;
-    const freed = this.#order.now(stream);
+    const freed = this.#freed!;
     const uses = [buffer.allocated, ...pointsOf(buffer.uses), ...pointsOf(buffer.reads), freed];
     // If the driver was called, the memory may be free in the order of a stream of the library.
     const home = this.#calls.length > 0 ? undefined : stream;
@@ -228,6 +240,7 @@ export class AllocatorModel {
     slab.buffers.delete(buffer);
     slab.allocator.count--;
     slab.allocator.used -= end - begin;
+    this.#checkUnused(slab.allocator);
     // A disposed allocator frees the slab immediately, before the release is recorded here.
     if (!this.#slabs.includes(slab)) return;
     const index = slab.pieces.findIndex((other) => other.begin > begin);
@@ -298,7 +311,11 @@ export class AllocatorModel {
     for (const piece of pieces) this.#checkIsBehind(piece, stream, `the slab of ${slab!.byteLength} bytes is freed`);
     for (const buffer of buffers) this.#checkIsReleased(buffer, stream);
     if (kind === "trim" && allocator.reserved <= keep!) this.fail(`a slab more than needed was freed`);
-    if (kind === "free" && !allocator.isDisposed) this.fail("a slab was freed with a buffer");
+    if (kind === "free" && !allocator.isDisposed) {
+      const { begin, end } = this.#step.buffer!;
+      const unused = allocator.reserved - allocator.used + end - begin;
+      if (unused <= allocator.maxUnused) this.fail("a slab was freed with a buffer");
+    }
     if (kind === "application") this.fail("a slab was freed for nothing");
     if (kind === "allocate" && !this.#wasRefused && !this.#hasSurplus(allocator)) {
       this.fail("a slab was freed for an allocation that needs none");
@@ -309,8 +326,7 @@ export class AllocatorModel {
 
   /** Records that the stream was found done: memory free in its order is now free for all. */
   sawStream(stream: OrderedStream): void {
-    // A free asks about other streams for itself alone.
-    if (this.#step.kind === "free") return;
+    if (this.#step.kind === "free") return this.#sawDuringFree(stream);
     for (const piece of this.#piecesOf(stream)) piece.home = "all";
   }
 
@@ -318,11 +334,17 @@ export class AllocatorModel {
    * Records that the point was found reached. The allocator may conclude that memory freed before it is free for all.
    */
   sawPoint(point: Point): void {
-    if (this.#step.kind === "free") return;
+    if (this.#step.kind === "free") return this.#sawDuringFree(point.stream);
     for (const piece of this.#piecesOf(point.stream)) {
       // Nothing more is freed on a destroyed stream, and only the event at its end is queried.
       if (piece.freed.position <= point.position) piece.home = point.stream.isGone ? "all" : undefined;
     }
+  }
+
+  /** A free asks about streams for itself, or because too much is unused: then it may make their memory free for all. */
+  #sawDuringFree(stream: OrderedStream): void {
+    if (this.#step.allocator!.maxUnused === Infinity) return;
+    for (const piece of this.#piecesOf(stream)) piece.home = undefined;
   }
 
   /** Records that a stream was made to wait for a point. It may have taken the memory that is free in that order. */
@@ -380,9 +402,16 @@ export class AllocatorModel {
     });
   }
 
-  /** Whether the last buffer of a disposed allocator is being released: freed, but its release not yet recorded. */
-  #isBeingReleased({ slab: { allocator, buffers } }: ModelledBuffer): boolean {
-    return allocator.isDisposed && buffers.size === 1;
+  /** Whether a buffer is being released: freed, but its release not yet recorded. */
+  #isBeingReleased(buffer: ModelledBuffer): boolean {
+    return this.#step.buffer === buffer;
+  }
+
+  #checkUnused({ name, slabs, reserved, used, maxUnused, isDisposed }: ModelledAllocator): void {
+    if (isDisposed || reserved - used <= maxUnused) return;
+    for (const { buffers } of slabs) {
+      if (buffers.size === 0) this.fail(`${name} keeps a slab without buffers, and ${reserved - used} bytes unused`);
+    }
   }
 
   #checkIsReleased({ name, allocated, uses, reads }: ModelledBuffer, stream: OrderedStream): void {

@@ -43,6 +43,7 @@ export interface TraceSettings {
   /** 0 for no limit, as in `poolMaxSize`. */
   readonly maxSize: number;
   readonly poolMaxSize: number;
+  readonly maxUnused: number;
   readonly isInHostMemory: boolean;
   /** The objects that are disposed first at the end. */
   readonly ending: "buffers" | "allocators" | "pool" | "session";
@@ -159,6 +160,7 @@ export class OperationSource {
       allocators: random.below(5) === 0 ? 2 : 1,
       maxSize: isTight && !isPoolTight ? room : random.below(8) === 0 ? 2 ** 40 : 0,
       poolMaxSize: isPoolTight ? room : 0,
+      maxUnused: random.below(6) === 0 ? random.pick([0, 65_536, 2 * mebibyte]) : Infinity,
       isInHostMemory: random.below(10) === 0,
       ending: random.pick(["buffers", "buffers", "allocators", "pool", ...isFake ? ["session"] as const : []]),
     };

@@ -105,10 +105,10 @@ export class Trace implements TraceState {
       const others = settings.isInHostMemory ? cuda.devices : cuda.devices.slice(1);
       this.#pool.setAccess(others, "read-write");
     }
-    const { slabByteLength, maxSize } = settings;
+    const { slabByteLength, maxSize, maxUnused } = settings;
     this.#allocators = Array.from({ length: settings.allocators }, (_, index) => ({
-      allocator: this.#pool.createCachingAllocator({ slabByteLength, maxSize }),
-      modelled: this.#model.newAllocator(`allocator ${index}`, maxSize),
+      allocator: this.#pool.createCachingAllocator({ slabByteLength, maxSize, maxUnused }),
+      modelled: this.#model.newAllocator(`allocator ${index}`, { maxSize, maxUnused }),
     }));
     this.#addStream(0, cuda.device(0).defaultStream);
   }
@@ -428,14 +428,20 @@ export class Trace implements TraceState {
     const letGo = entry?.letGo.pop();
     if (entry === undefined || letGo === undefined) return;
     const { freedOn, modelled, buffer } = entry;
-    this.#model.begin({ kind: "free", allocator: entry.allocator.modelled });
-    letGo();
-    letGo();
-    if (entry.letGo.length > 0 || freedOn === undefined) return;
     const { defaultStream } = buffer.device;
-    const stream = freedOn.stream.disposed
+    const stream = freedOn?.stream.disposed
       ? this.#bench.observers.order.stream(defaultStream.device.ordinal, 0n)
-      : freedOn.ordered;
+      : freedOn?.ordered;
+    const { modelled: allocator } = entry.allocator;
+    this.#model.begin({
+      kind: "free",
+      allocator,
+      buffer: modelled,
+      ...(stream === undefined ? {} : { freedOn: stream }),
+    });
+    letGo();
+    letGo();
+    if (entry.letGo.length > 0 || stream === undefined) return;
     this.#model.released(modelled, stream, { mustBeSilent: false });
     this.#removeBuffer(entry);
   }
@@ -450,7 +456,7 @@ export class Trace implements TraceState {
     const uses = pointsOf(modelled.uses).filter((point) => !isUnordered || point.stream === own);
     this.#orderBehind(stream, [modelled.allocated, ...uses]);
     if (entry.bytes !== undefined && !isUnordered) this.#read(entry, stream);
-    this.#model.begin({ kind: "free", allocator: allocator.modelled });
+    this.#model.begin({ kind: "free", allocator: allocator.modelled, buffer: modelled, freedOn: stream.ordered });
     if (byDispose) {
       buffer.stream = stream.stream;
       buffer[Symbol.dispose]();
@@ -466,7 +472,7 @@ export class Trace implements TraceState {
     }
     const users = [...[...modelled.uses.keys()].filter((user) => user !== own), ...modelled.reads.keys()];
     const isUsedElsewhere = users.some((user) => user !== stream.ordered);
-    const mustBeSilent = !isUsedElsewhere && !allocator.modelled.isDisposed;
+    const mustBeSilent = !isUsedElsewhere && !allocator.modelled.isDisposed && this.#settings.maxUnused === Infinity;
     this.#model.released(modelled, stream.ordered, { mustBeSilent });
     this.#removeBuffer(entry);
   }
