@@ -32,7 +32,9 @@ export { CudaKernel, type Dim3, type LaunchOptions } from "./src/objects/cuda_ke
 export { CudaModule } from "./src/objects/cuda_module.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/cuda_stream.ts";
 export { DeviceArray } from "./src/memory/device_array.ts";
-export { type CopyOptions, DeviceBuffer, type ReadOptions } from "./src/memory/device_buffer.ts";
+export { type CopyOptions } from "./src/memory/copies.ts";
+export { DeviceBuffer } from "./src/memory/device_buffer.ts";
+export { type ReadOptions } from "./src/memory/reads.ts";
 export { type SlabPart } from "./src/memory/allocation.ts";
 export { CudaError, CudaUnavailableError, SharingError, type SharingErrorCode } from "./src/support/errors.ts";
 export { HostBuffer } from "./src/memory/host_buffer.ts";

@@ -1,3 +1,4 @@
+import type { MemoryRange } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
@@ -33,6 +34,12 @@ export interface AllocationOwner {
   readonly freeRefusal?: string;
   /** The position in the slab, for memory that is part of one. */
   readonly part?: SlabPart;
+}
+
+/** A part of an allocation, for a view of it. */
+export interface AllocationPart extends MemoryRange {
+  /** The stream that the view's methods use by default. */
+  readonly stream: CudaStream;
 }
 
 /** A holder of an allocation, which is not released before all holders let go. */
@@ -124,6 +131,14 @@ export class Allocation {
    */
   get isBeingRead(): boolean {
     return this.hasHolders || (this.#rareData?.copies?.size ?? 0) > 0;
+  }
+
+  /** Throws unless the user may free the memory. */
+  checkFreeable(): void {
+    const { freeRefusal } = this.owner;
+    if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
+    if (!this.#isFreed) return;
+    throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
   }
 
   /**

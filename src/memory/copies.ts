@@ -5,8 +5,15 @@
  */
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
+import { cannot } from "../support/driver_errors.ts";
 import { CudaError } from "../support/errors.ts";
 import type { Allocation } from "./allocation.ts";
+
+/** Where a copy or a fill starts. */
+export interface CopyOptions {
+  /** Offset in bytes into the buffer whose method is called, never into the other buffer. Defaults to 0. */
+  byteOffset?: number;
+}
 
 /** A place in an allocation. */
 export interface Place {
@@ -91,11 +98,17 @@ export function copyBetween(
   target.allocation.noteUse(stream);
 }
 
+/** The error for a copy or a fill that cannot be enqueued. `what` is its first words: "copy 4 bytes to". */
+export function refusedWork(what: string, error: unknown, allocation: Allocation, stream: CudaStream): unknown {
+  const hint = accessHint(error, allocation, stream);
+  return cannot(`${what} the buffer on device ${allocation.device.ordinal}`, error, hint);
+}
+
 /**
  * Advice for work that the driver refuses because the stream's device has no access to the memory: a fill, and a copy on
  * a default stream.
  */
-export function accessHint(error: unknown, { device, pool }: Allocation, stream: CudaStream): string | undefined {
+function accessHint(error: unknown, { device, pool }: Allocation, stream: CudaStream): string | undefined {
   const isRefused = error instanceof CudaError && error.code === "cudaErrorInvalidValue" && stream.device !== device;
   if (!isRefused) return undefined;
   const { ordinal } = stream.device;

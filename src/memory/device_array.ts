@@ -1,6 +1,7 @@
 import { nameClass } from "../support/printing.ts";
-import type { Allocation } from "./allocation.ts";
-import { allocationOf, type AllocationPart, DeviceBuffer, type ReadOptions } from "./device_buffer.ts";
+import type { Allocation, AllocationPart } from "./allocation.ts";
+import { allocationOf, DeviceBuffer } from "./device_buffer.ts";
+import type { ReadOptions } from "./reads.ts";
 import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
 
 /**

@@ -1,56 +1,32 @@
-import { countOf, placeOf, printAs } from "../support/printing.ts";
+import { printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import type { MemoryRange } from "../driver.ts";
 import { checkStream, type CudaStream } from "../objects/cuda_stream.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
-import { type Allocation, freedError } from "./allocation.ts";
-import { accessHint, copyBetween, copyFromHost, copyToHost, type Place } from "./copies.ts";
+import { type Allocation, type AllocationPart, freedError } from "./allocation.ts";
+import { checkByte, checkHostSource, checkHostTarget, checkRange } from "./buffer_arguments.ts";
+import { exportHandleOf, exportPointerOf } from "./buffer_exports.ts";
+import { describe } from "./buffer_printing.ts";
+import { copyBetween, copyFromHost, type CopyOptions, copyToHost, type Place, refusedWork } from "./copies.ts";
 import { HostBuffer } from "./host_buffer.ts";
 import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
-import { readBytes, readBytesSync } from "./reads.ts";
+import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./reads.ts";
 import { checkArrayType, type TypedArray, type TypedArrayConstructor } from "../support/typed_array.ts";
-import {
-  bytesOf,
-  checkByteLength,
-  checkNumber,
-  checkOptions,
-  errorOfAnotherCuda,
-  whatIs,
-} from "../support/validation.ts";
-import { throwIfAborted, type WaitOptions } from "../support/waiting/waiting.ts";
+import { bytesOf, checkByteLength, checkOptions, errorOfAnotherCuda } from "../support/validation.ts";
+import { throwIfAborted } from "../support/waiting/waiting.ts";
 
 /** The default options of copies and fills, shared so that a call allocates none. */
 const noOptions: CopyOptions = {};
-const bufferClasses = ["DeviceBuffer", "DeviceArray", "HostBuffer"];
 
-/** Where a copy or a fill starts. */
-export interface CopyOptions {
-  /** Offset in bytes into the buffer whose method is called, never into the other buffer. Defaults to 0. */
-  byteOffset?: number;
-}
-
-/** Which elements to read, and on which stream. */
-export interface ReadOptions extends WaitOptions {
-  /** The stream to read on. Defaults to the buffer's own stream. */
-  stream?: CudaStream;
-  /** Offset of the first element, in bytes. Defaults to 0. */
-  byteOffset?: number;
-  /** Number of elements to read. Defaults to the rest of the buffer. */
-  length?: number;
-}
-
-/** A part of an allocation, for a view of it. */
-export interface AllocationPart extends MemoryRange {
-  /** The stream that the view's methods use by default. */
-  readonly stream: CudaStream;
-}
-
-/** Returns the allocation that a buffer is a view of. For the modules of this library; a buffer does not show it. */
-export let allocationOf: (buffer: DeviceBuffer) => Allocation;
-
-/** Returns the allocation that an argument of a kernel is a view of; undefined unless it is a buffer. */
-export let allocationOfArgument: (argument: unknown) => Allocation | undefined;
+/**
+ * Returns the allocation that a buffer is a view of; undefined for a value that is not a buffer. For the launches,
+ * allocators and exporters of this library, which work with allocations: no public member shows one, because it would
+ * let users bypass the buffer's checks.
+ */
+export let allocationOf: {
+  (buffer: DeviceBuffer): Allocation;
+  (value: unknown): Allocation | undefined;
+};
 
 /**
  * A buffer of device memory. Methods enqueue work on a stream and return at once, unless documented otherwise. Buffers
@@ -80,22 +56,10 @@ export class DeviceBuffer implements Disposable {
   #partStream: CudaStream | undefined;
 
   static {
-    allocationOf = (buffer) => buffer.#allocation;
-    allocationOfArgument = (argument) =>
-      typeof argument === "object" && argument !== null && #allocation in argument ? argument.#allocation : undefined;
-    printAs(this, "DeviceBuffer", (buffer) => {
-      const allocation = buffer.#allocation;
-      const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
-      const live = allocation.session.hasEnded ? "Cuda disposed" : `0x${buffer.#address.toString(16)}`;
-      const place = placeOf(allocation.owner.isHostMemory ? undefined : buffer.device);
-      // Properties of DeviceArray, a subclass.
-      const { length, type } = buffer as { readonly length?: number; readonly type?: { readonly name: string } };
-      const elements = type === undefined ? "" : `${type.name}(${length}), `;
-      const state = allocation.isFreed ? freed : live;
-      // Not the constructor's name: a bundler may have changed it.
-      const name = type === undefined ? "DeviceBuffer" : "DeviceArray";
-      return `${name} { ${place}, ${elements}${countOf(buffer.byteLength, "byte")}, ${state} }`;
-    });
+    const find = (value: unknown): Allocation | undefined =>
+      typeof value === "object" && value !== null && #allocation in value ? value.#allocation : undefined;
+    allocationOf = find as typeof allocationOf;
+    printAs(this, "DeviceBuffer", (buffer) => describe(buffer, buffer.#allocation, buffer.#address));
   }
 
   /**
@@ -174,9 +138,9 @@ export class DeviceBuffer implements Disposable {
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "copyFrom");
     const { byteOffset = 0 } = options;
-    if (!ArrayBuffer.isView(source)) this.#checkSource(source);
+    if (!ArrayBuffer.isView(source)) this.#checkOther(source, checkHostSource);
     const length = source.byteLength;
-    this.#checkRange(byteOffset, length);
+    checkRange(byteOffset, length, this.byteLength);
     const destination = this.address + BigInt(byteOffset);
     if (length === 0) return;
     try {
@@ -184,11 +148,7 @@ export class DeviceBuffer implements Disposable {
       if (source instanceof DeviceBuffer) copyBetween(source.#place(), target, { byteLength: length, stream });
       else copyFromHost(target, bytesOf(source instanceof HostBuffer ? source.buffer : source), stream);
     } catch (error) {
-      throw cannot(
-        `copy ${length} bytes to the buffer on device ${this.device.ordinal}`,
-        error,
-        accessHint(error, this.#allocation, stream),
-      );
+      throw refusedWork(`copy ${length} bytes to`, error, this.#allocation, stream);
     }
   }
 
@@ -212,8 +172,8 @@ export class DeviceBuffer implements Disposable {
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "copyTo");
     const { byteOffset = 0 } = options;
-    this.#checkTarget(target);
-    this.#checkRange(byteOffset, 0);
+    this.#checkOther(target, checkHostTarget);
+    checkRange(byteOffset, 0, this.byteLength);
     const length = this.byteLength - byteOffset;
     if (length > target.byteLength) {
       throw new RangeError(`Cannot reach bytes 0 to ${length} of the target: it has ${target.byteLength} bytes`);
@@ -225,11 +185,7 @@ export class DeviceBuffer implements Disposable {
       if (target instanceof DeviceBuffer) copyBetween(place, target.#place(), { byteLength: length, stream });
       else copyToHost(place, new Uint8Array(target.buffer, 0, length), stream);
     } catch (error) {
-      throw cannot(
-        `copy ${length} bytes from the buffer on device ${this.device.ordinal}`,
-        error,
-        accessHint(error, this.#allocation, stream),
-      );
+      throw refusedWork(`copy ${length} bytes from`, error, this.#allocation, stream);
     }
   }
 
@@ -252,14 +208,11 @@ export class DeviceBuffer implements Disposable {
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
     checkOptions(options, "fill");
     const { byteOffset = 0 } = options;
-    checkNumber(byte, "a byte to fill with");
-    if (!Number.isInteger(byte) || byte < 0 || byte > 255) {
-      throw new RangeError(`Cannot fill with ${byte}: a byte is a whole number from 0 to 255`);
-    }
-    if (byteOffset !== 0) this.#checkRange(byteOffset, 0);
+    checkByte(byte);
+    if (byteOffset !== 0) checkRange(byteOffset, 0, this.byteLength);
     const { byteLength = this.byteLength - byteOffset } = options;
     if (byteLength !== this.byteLength) checkByteLength(byteLength, "the byteLength to fill");
-    this.#checkRange(byteOffset, byteLength);
+    checkRange(byteOffset, byteLength, this.byteLength);
     const address = this.address + BigInt(byteOffset);
     if (byteLength === 0) return;
     try {
@@ -267,11 +220,7 @@ export class DeviceBuffer implements Disposable {
       driver.memsetAsync(stream.device.ordinal, address, byte, byteLength, stream.unsafeHandle);
       this.#allocation.noteUse(stream);
     } catch (error) {
-      throw cannot(
-        `fill ${byteLength} bytes of the buffer on device ${this.device.ordinal}`,
-        error,
-        accessHint(error, this.#allocation, stream),
-      );
+      throw refusedWork(`fill ${byteLength} bytes of`, error, this.#allocation, stream);
     }
   }
 
@@ -328,12 +277,12 @@ export class DeviceBuffer implements Disposable {
    */
   subarray(byteBegin: number, byteEnd: number = this.byteLength): DeviceBuffer {
     checkByteLength(byteBegin, "a byteBegin");
-    this.#checkRange(byteBegin, 0);
+    checkRange(byteBegin, 0, this.byteLength);
     checkByteLength(byteEnd, "a byteEnd");
     if (byteEnd < byteBegin) {
       throw new RangeError(`Cannot view bytes ${byteBegin} to ${byteEnd} of the buffer: the end is before the start`);
     }
-    this.#checkRange(byteBegin, byteEnd - byteBegin);
+    checkRange(byteBegin, byteEnd - byteBegin, this.byteLength);
     const address = this.address + BigInt(byteBegin);
     return new DeviceBuffer(this.#allocation, { address, byteLength: byteEnd - byteBegin, stream: this.stream });
   }
@@ -364,13 +313,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {CudaError} `cudaErrorInvalidValue` if the pool cannot be shared, or its handle was not exported yet
    */
   exportPointer(): Uint8Array<ArrayBuffer> {
-    this.#checkIsWhole("export");
-    if (this.pool === undefined) {
-      throw new TypeError(
-        "Cannot export a pointer to memory that is not from a pool: allocate it from one, or use exportHandle",
-      );
-    }
-    return this.#allocation.exportPointer();
+    return exportPointerOf(this, this.#allocation, this.#partStream !== undefined);
   }
 
   /**
@@ -381,19 +324,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {TypeError} If the buffer is part of another buffer, or its memory is not from `CudaDevice.allocate`
    */
   exportHandle(): Uint8Array<ArrayBuffer> {
-    const { exportHandle } = this.#allocation.owner;
-    if (exportHandle === undefined) {
-      throw new TypeError(
-        "Cannot export a handle to this memory: only memory from CudaDevice.allocate has one; use exportPointer for " +
-          "memory of a pool",
-      );
-    }
-    this.#checkIsWhole("export");
-    try {
-      return exportHandle(this.address);
-    } catch (error) {
-      throw cannot(`export the memory on device ${this.device.ordinal}`, error);
-    }
+    return exportHandleOf(this, this.#allocation, this.#partStream !== undefined);
   }
 
   /**
@@ -426,11 +357,7 @@ export class DeviceBuffer implements Disposable {
     const { stream: own } = this.#allocation;
     if (stream !== undefined && stream !== own) checkStream(stream, this.#allocation.session);
     if (this.#partStream !== undefined) throw new TypeError("Cannot free a part of a buffer: free the whole buffer");
-    const { freeRefusal } = this.#allocation.owner;
-    if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
-    if (this.#allocation.isFreed) {
-      throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: it was freed`);
-    }
+    this.#allocation.checkFreeable();
     if (stream === undefined && own.disposed) this.#allocation.freeAfterDisposed(own);
     else this.#allocation.free(stream ?? own);
   }
@@ -442,55 +369,9 @@ export class DeviceBuffer implements Disposable {
     ignoreLoss(() => this.free());
   }
 
-  #checkIsWhole(what: string): void {
-    if (this.#allocation.owner.part !== undefined) {
-      // If the buffer was freed, throws that error instead.
-      void this.address;
-      throw new TypeError(
-        `Cannot ${what} the buffer: it is a part of a slab; offer it with an Exporter, or ${what} the slab that its ` +
-          "allocator's slabOf returns, and send the offset with it",
-      );
-    }
-    if (this.#partStream === undefined) return;
-    throw new TypeError(
-      `Cannot ${what} a part of a buffer: ${what} the whole buffer, and send the part's offset with it`,
-    );
-  }
-
-  /** Throws unless the range is in the buffer. `length` is a whole number. */
-  #checkRange(byteOffset: number, length: number): void {
-    // The fast path: every copy comes here.
-    if (Number.isSafeInteger(byteOffset) && byteOffset >= 0 && byteOffset + length <= this.byteLength) return;
-    checkByteLength(byteOffset, "a byteOffset");
-    if (byteOffset > this.byteLength) {
-      throw new RangeError(`Cannot start at byte ${byteOffset} of the buffer: it has ${this.byteLength} bytes`);
-    }
-    throw new RangeError(
-      `Cannot reach bytes ${byteOffset} to ${byteOffset + length} of the buffer: it has ${this.byteLength} bytes`,
-    );
-  }
-
-  /** Throws unless `source` can be copied from. Views are checked by the caller. */
-  #checkSource(source: unknown): void {
-    if (source instanceof DeviceBuffer) return this.#checkSameCuda(source);
-    // Checks the tag, because an ArrayBuffer may come from another realm, where instanceof is false.
-    if (source instanceof HostBuffer || Object.prototype.toString.call(source) === "[object ArrayBuffer]") return;
-    const sources = "a typed array, a DataView, an ArrayBuffer, a HostBuffer or a DeviceBuffer";
-    throw new TypeError(`Cannot copy from ${whatIs(source, ...bufferClasses)}: give ${sources}`);
-  }
-
-  /** Throws unless `target` can be copied to. */
-  #checkTarget(target: unknown): void {
-    if (target instanceof DeviceBuffer) return this.#checkSameCuda(target);
-    if (target instanceof HostBuffer) return;
-    throw new TypeError(
-      `Cannot copy to ${
-        whatIs(target, ...bufferClasses)
-      }: give a HostBuffer or a DeviceBuffer, or use read for a typed array`,
-    );
-  }
-
-  #checkSameCuda(other: DeviceBuffer): void {
+  /** Throws unless a copy's other memory is a buffer of the same `Cuda` object, or passes the check of host memory. */
+  #checkOther(other: unknown, checkHostMemory: (memory: unknown) => void): void {
+    if (!(other instanceof DeviceBuffer)) return checkHostMemory(other);
     if (other.#allocation.session === this.#allocation.session) return;
     throw errorOfAnotherCuda("copy to or from a buffer");
   }
@@ -506,21 +387,9 @@ export class DeviceBuffer implements Disposable {
   } {
     checkArrayType(type);
     checkOptions(options, "a read");
-    const { stream = this.stream, byteOffset = 0, length } = options;
+    const { stream = this.stream } = options;
     if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session);
-    this.#checkRange(byteOffset, 0);
-    const size = type.BYTES_PER_ELEMENT;
-    if (length === undefined && (this.byteLength - byteOffset) % size !== 0) {
-      const rest = this.byteLength - byteOffset;
-      throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length`);
-    }
-    const elements = length ?? (this.byteLength - byteOffset) / size;
-    checkNumber(elements, "a number of elements");
-    if (!Number.isSafeInteger(elements) || elements < 0) {
-      throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
-    }
-    this.#checkRange(byteOffset, elements * size);
-    const place = { allocation: this.#allocation, address: this.address + BigInt(byteOffset) };
-    return { stream, place, byteLength: elements * size };
+    const { byteOffset, byteLength } = elementRange(type, options, this.byteLength);
+    return { stream, place: { allocation: this.#allocation, address: this.address + BigInt(byteOffset) }, byteLength };
   }
 }

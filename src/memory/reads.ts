@@ -1,21 +1,54 @@
 /**
- * Reads of device memory to the host, through page-locked memory, in pieces.
+ * Reads of device memory to the host, through page-locked memory, in pieces. Which elements a read returns.
  *
  * @module
  */
 import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
+import type { TypedArray, TypedArrayConstructor } from "../support/typed_array.ts";
+import { checkNumber } from "../support/validation.ts";
 import { nextTurn } from "../support/waiting/turn.ts";
 import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import { checkRange } from "./buffer_arguments.ts";
 import { copyToHost, type Place } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 
 /** Pieces of a read that are enqueued before the first one is waited for. */
 const maximumPiecesInFlight = 4;
 
+/** Which elements to read, and on which stream. */
+export interface ReadOptions extends WaitOptions {
+  /** The stream to read on. Defaults to the buffer's own stream. */
+  stream?: CudaStream;
+  /** Offset of the first element, in bytes. Defaults to 0. */
+  byteOffset?: number;
+  /** Number of elements to read. Defaults to the rest of the buffer. */
+  length?: number;
+}
+
 interface Piece {
   /** Offset in the bytes that are read. */
   readonly begin: number;
   readonly byteLength: number;
+}
+
+/** Returns the bytes of the elements to read. Throws unless they are in a buffer of `bufferByteLength` bytes. */
+export function elementRange(
+  { BYTES_PER_ELEMENT: size }: TypedArrayConstructor<TypedArray>,
+  { byteOffset = 0, length }: ReadOptions,
+  bufferByteLength: number,
+): { byteOffset: number; byteLength: number } {
+  checkRange(byteOffset, 0, bufferByteLength);
+  const rest = bufferByteLength - byteOffset;
+  if (length === undefined && rest % size !== 0) {
+    throw new RangeError(`Cannot read ${rest} bytes as elements of ${size} bytes: give a length`);
+  }
+  const elements = length ?? rest / size;
+  checkNumber(elements, "a number of elements");
+  if (!Number.isSafeInteger(elements) || elements < 0) {
+    throw new RangeError(`Cannot read ${elements} elements: a length is a whole number, at least 0`);
+  }
+  checkRange(byteOffset, elements * size, bufferByteLength);
+  return { byteOffset, byteLength: elements * size };
 }
 
 /** Reads `byteLength` bytes in stream order, without blocking the event loop. The memory stays until it is done. */

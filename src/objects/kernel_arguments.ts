@@ -4,7 +4,7 @@
  * @module
  */
 import type { Allocation } from "../memory/allocation.ts";
-import { allocationOfArgument, type DeviceBuffer } from "../memory/device_buffer.ts";
+import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
 import type { ParameterType } from "../ptx/kernel_signature.ts";
 
 /**
@@ -97,7 +97,7 @@ const maximumWord = 2n ** 64n - 1n;
 function wordWriter(offset: number, buffers: (Allocation | undefined)[]): ParameterWriter {
   const index = buffers.push(undefined) - 1;
   return (view, argument) => {
-    const allocation = allocationOfArgument(argument);
+    const allocation = allocationOf(argument);
     buffers[index] = allocation;
     if (allocation !== undefined) {
       // The driver's own address needs no check.
