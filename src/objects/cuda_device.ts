@@ -1,35 +1,34 @@
 import { printAs, stateOf } from "../support/printing.ts";
 import { CudaEvent, type EventOptions } from "./cuda_event.ts";
 import { CudaModule } from "./cuda_module.ts";
-import { CudaStream, markEnd, progressOf, type StreamOptions } from "./cuda_stream.ts";
+import { CudaStream, type StreamOptions } from "./cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
+import { DeviceStreams } from "./device_streams.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import {
   defaultStream,
   type Driver,
   eventFlags,
   ipcHandleByteLength,
-  memAccessFlags,
-  memHandleType,
   memLocationType,
   streamFlags,
 } from "../driver.ts";
 import { createPool } from "../memory/create_pool.ts";
 import { CudaError } from "../support/errors.ts";
-import { cannot, driverErrorOf, ignoreLoss, openingHint } from "../support/driver_errors.ts";
-import { type Marker, Markers } from "./markers.ts";
-import { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
+import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts";
+import { importPool } from "../memory/import_pool.ts";
+import type { ImportedMemoryPool } from "../memory/imported_memory_pool.ts";
 import { allocateMemory, openMemory } from "../memory/unpooled_memory.ts";
 import { MemoryPool, type PoolOptions } from "../memory/memory_pool.ts";
 import { kernelSignatures } from "../ptx/kernel_signature.ts";
 import { ptxText } from "../ptx/ptx_text.ts";
 import type { Session } from "../session.ts";
-import { ShareableHandle } from "../memory/shareable_handle.ts";
+import type { ShareableHandle } from "../memory/shareable_handle.ts";
 import { formatUuid } from "../support/uuid.ts";
 import { checkNumber, checkOptions, whatIs } from "../support/validation.ts";
-import { type WaitOptions, waitUntil } from "../support/waiting/waiting.ts";
+import type { WaitOptions } from "../support/waiting/waiting.ts";
 
 const attributePrefix = "cudaDevAttr";
 /**
@@ -44,14 +43,7 @@ export class CudaDevice {
   /** The stream that is used if no other is given. */
   readonly defaultStream: CudaStream;
   readonly #session: Session;
-  /** The streams that `createStream` has created and that are not disposed. */
-  readonly #streams = new Set<CudaStream>();
-  /** Events recorded after the work of streams that were disposed while busy, if the driver has no context events. */
-  readonly #disposedStreamMarkers = new Set<bigint>();
-  /** The events of `finished`. */
-  readonly #markers: Markers;
-  /** The events of `finished` for the default stream alone. */
-  readonly #defaultStreamMarkers: Markers;
+  readonly #streams: DeviceStreams;
   /** The peers whose memory the device was given access to. */
   readonly #peerAccess = new Map<CudaDevice, OpenedObject>();
   readonly #attributes = new Map<number, number>();
@@ -75,8 +67,7 @@ export class CudaDevice {
     this.#session = session;
     this.ordinal = ordinal;
     this.defaultStream = new CudaStream(session, { device: this, handle: defaultStream });
-    this.#markers = new Markers(session, ordinal);
-    this.#defaultStreamMarkers = new Markers(session, ordinal);
+    this.#streams = new DeviceStreams(session, this.defaultStream);
     registerDevice(this, session);
   }
 
@@ -197,31 +188,10 @@ export class CudaDevice {
       device: this,
       handle,
       isNonBlocking: nonBlocking,
-      onDispose: () => {
-        this.#streams.delete(stream);
-        if (!this.#session.driver.hasContextEvents) this.#markDisposedStream(handle);
-      },
+      onDispose: () => this.#streams.delete(stream, handle),
     });
     this.#streams.add(stream);
     return stream;
-  }
-
-  /** Records an event after the work of a busy stream that is being disposed, for `finished` to wait for. */
-  #markDisposedStream(stream: bigint): void {
-    const { driver } = this.#session;
-    for (const event of this.#disposedStreamMarkers) {
-      if (driver.eventQuery(event)) this.#destroyDisposedStreamMarker(event);
-    }
-    // A stream that is being captured can neither be queried nor be waited for.
-    const isCapturing = driver.streamIsCapturing(this.ordinal, stream);
-    if (isCapturing || driver.streamQuery(this.ordinal, stream, { peek: true })) return;
-    const event = this.#session.createMarker(this.ordinal);
-    this.#disposedStreamMarkers.add(event);
-    driver.eventRecord(this.ordinal, event, stream);
-  }
-
-  #destroyDisposedStreamMarker(event: bigint): void {
-    if (this.#disposedStreamMarkers.delete(event)) this.#session.destroyMarker(event);
   }
 
   /**
@@ -375,55 +345,7 @@ export class CudaDevice {
    * @throws {CudaError} If the descriptor or the fabric handle does not refer to a pool
    */
   importPool(handle: ShareableHandle): ImportedMemoryPool {
-    if (!(handle instanceof ShareableHandle)) {
-      throw new TypeError(
-        `Cannot import a pool from ${whatIs(handle, "ShareableHandle")}: give the ShareableHandle of the exporter's ` +
-          "exportHandle, or one that ShareableHandle.fromFd made of a descriptor",
-      );
-    }
-    const isFd = handle.type === "posix-fd";
-    let imported: bigint;
-    try {
-      imported = this.#session.driver.memPoolImportFromShareableHandle(
-        this.ordinal,
-        isFd ? handle.fd : handle.bytes,
-        isFd ? memHandleType.posixFileDescriptor : memHandleType.fabric,
-      );
-    } catch (error) {
-      const what = isFd ? `the descriptor ${handle.fd}` : "a fabric handle";
-      throw cannot(
-        `import a pool from ${what}`,
-        error,
-        "it must come from a pool's exportHandle on the same machine",
-      );
-    }
-    try {
-      this.#checkMemoryDevice(imported);
-      return new ImportedMemoryPool(this.#session, { device: this, handle: imported });
-    } catch (error) {
-      const mappings = this.#session.importedMappings(imported);
-      // The driver refuses to destroy a pool with mapped pointers: the last importer, if any, destroys this import too.
-      if (mappings.importers > 0) mappings.imports++;
-      else mappings.discard(() => this.#session.driver.memPoolDestroy(imported));
-      throw error;
-    }
-  }
-
-  /**
-   * Throws if the pool's memory is on another device. When a pool is first imported, only the device that it is on has
-   * access to it; no device has access to a pool in host memory.
-   */
-  #checkMemoryDevice(imported: bigint): void {
-    const { driver } = this.#session;
-    const mappings = this.#session.importedMappings(imported);
-    mappings.memoryDevice ??= Array.from({ length: driver.getDeviceCount() }, (_, id) => id)
-      .find((id) => driver.memPoolGetAccess(imported, { type: memLocationType.device, id }) !== memAccessFlags.none) ??
-      "host";
-    if (mappings.memoryDevice === "host" || mappings.memoryDevice === this.ordinal) return;
-    throw new RangeError(
-      `Cannot import the pool on device ${this.ordinal}: its memory is on device ${mappings.memoryDevice}; ` +
-        "import it there",
-    );
+    return importPool(this.#session, this, handle);
   }
 
   /**
@@ -552,93 +474,10 @@ export class CudaDevice {
    */
   async finished(options?: WaitOptions): Promise<void> {
     try {
-      if (!this.#session.driver.hasContextEvents || this.#isCapturing()) {
-        return await this.#knownStreamsFinished(options);
-      }
-      // Pools count memory as free after a synchronization with an event of the stream, but not with one of the context.
-      const ends = [...this.#streams].map(markEnd);
-      let isComplete = false;
-      try {
-        const marker = this.#recordAllStreams();
-        if (marker === undefined) return await this.#knownStreamsFinished(options);
-        const progress = progressOf(this.defaultStream);
-        const position = progress.record();
-        await this.#markers.wait(marker, options);
-        isComplete = true;
-        progress.complete(position);
-        // An event on the default stream would be a barrier: pools count its work as done if it is still idle then.
-        this.#session.completed.add(this.defaultStream);
-      } finally {
-        for (const end of ends) end(isComplete);
-      }
+      await this.#streams.finished(options);
     } catch (error) {
       throw cannot(`wait for device ${this.ordinal}`, driverErrorOf(error));
     }
-  }
-
-  /** Records an event after the work of all streams. Returns undefined during a capture. */
-  #recordAllStreams(): Marker | undefined {
-    const { driver } = this.#session;
-    try {
-      return this.#markers.record((event) => driver.ctxRecordEvent(this.ordinal, event));
-    } catch (error) {
-      // A stream that this object does not know is being captured.
-      if (error instanceof CudaError && error.code === "cudaErrorStreamCaptureUnsupported") return undefined;
-      throw error;
-    }
-  }
-
-  /** Whether a capture is known that recording an event for all streams would invalidate. */
-  #isCapturing(): boolean {
-    const { driver } = this.#session;
-    for (const { unsafeHandle } of [this.defaultStream, ...this.#streams]) {
-      if (driver.streamIsCapturing(this.ordinal, unsafeHandle)) return true;
-    }
-    return false;
-  }
-
-  /** Resolves when all work enqueued so far on the streams that this object knows is done. */
-  async #knownStreamsFinished(options?: WaitOptions): Promise<void> {
-    const { driver } = this.#session;
-    const streams = [...this.#streams].filter(({ unsafeHandle }) => {
-      return !driver.streamIsCapturing(this.ordinal, unsafeHandle);
-    });
-    await Promise.all([
-      this.#defaultStreamFinished(options),
-      ...streams.map((stream) => stream.finished(options)),
-      ...[...this.#disposedStreamMarkers].map((marker) => this.#disposedStreamFinished(marker, options)),
-    ]);
-  }
-
-  /**
-   * Resolves when the default stream's work so far is done. A record on the default stream itself would make blocking
-   * streams wait for each other. So this records on a new blocking stream, which waits for the default stream only.
-   */
-  async #defaultStreamFinished(options?: WaitOptions): Promise<void> {
-    const { driver } = this.#session;
-    const marker = this.#defaultStreamMarkers.record((event) => {
-      const stream = driver.streamCreateWithPriority(this.ordinal, streamFlags.default, 0);
-      try {
-        driver.eventRecord(this.ordinal, event, stream);
-      } finally {
-        driver.streamDestroy(this.ordinal, stream);
-      }
-    });
-    const progress = progressOf(this.defaultStream);
-    const position = progress.record();
-    await this.#defaultStreamMarkers.wait(marker, options);
-    progress.complete(position);
-  }
-
-  async #disposedStreamFinished(marker: bigint, options?: WaitOptions): Promise<void> {
-    await waitUntil(
-      () => !this.#disposedStreamMarkers.has(marker) || this.#session.driver.eventQuery(marker),
-      options,
-    );
-    if (!this.#disposedStreamMarkers.has(marker)) return;
-    // Pools count the work as done only after a synchronization.
-    ignoreLoss(() => this.#session.driver.eventSynchronize(marker));
-    this.#destroyDisposedStreamMarker(marker);
   }
 }
 

@@ -3,13 +3,7 @@ import type { Block } from "./block.ts";
 import type { FreeList } from "./free_list.ts";
 import { blockByteLengthFor, maximumBlockByteLength } from "./size_classes.ts";
 import { Slabs, type SlabSource } from "./slabs.ts";
-import {
-  type CachingAllocatorUsage,
-  largestFreeOf,
-  sizeClassesOf,
-  type SizeClassUsage,
-  usedBlocksOf,
-} from "./statistics.ts";
+import { type CachingAllocatorUsage, sizeClassesOf, type SizeClassUsage, usageOf, usedBlocksOf } from "./statistics.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
@@ -73,7 +67,6 @@ export class CachingAllocator implements Disposable {
   readonly #session: Session;
   readonly #source: SlabSource;
   readonly #slabs: Slabs;
-  #usedHigh = 0;
   #bufferCount = 0;
   /** Blocks whose buffers were freed while holders keep their memory. */
   readonly #awaitingRelease = new Set<Block>();
@@ -227,19 +220,7 @@ export class CachingAllocator implements Disposable {
 
   /** Returns how much memory the allocator holds, and how much of it buffers use. */
   usage(): CachingAllocatorUsage {
-    const { reserved, reservedHigh, used } = this.#slabs;
-    const largestFree = largestFreeOf(this.#slabs);
-    const free = reserved - used;
-    return {
-      reserved,
-      reservedHigh,
-      used,
-      usedHigh: this.#usedHigh,
-      buffers: this.#bufferCount,
-      slabs: this.#slabs.count,
-      largestFree,
-      fragmentation: free === 0 ? 0 : 1 - largestFree / free,
-    };
+    return usageOf(this.#slabs, this.#bufferCount);
   }
 
   /**
@@ -253,7 +234,7 @@ export class CachingAllocator implements Disposable {
   /** Resets `reservedHigh` and `usedHigh` to the current values. */
   resetHigh(): void {
     this.#slabs.reservedHigh = this.#slabs.reserved;
-    this.#usedHigh = this.#slabs.used;
+    this.#slabs.usedHigh = this.#slabs.used;
   }
 
   /**
@@ -355,7 +336,7 @@ export class CachingAllocator implements Disposable {
     if (list.used > list.usedHigh) list.usedHigh = list.used;
     this.#bufferCount++;
     slabs.used += size;
-    if (slabs.used > this.#usedHigh) this.#usedHigh = slabs.used;
+    if (slabs.used > slabs.usedHigh) slabs.usedHigh = slabs.used;
     this.#origins?.set(block, { byteLength, stack: originOf(byteLength), time: performance.now() });
     const device = this.device ?? stream.device;
     return new Allocation(this.#session, block, this.pool, block.address, byteLength, device, stream);

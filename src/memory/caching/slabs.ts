@@ -54,8 +54,9 @@ export class Slabs implements CacheMemory {
   /** Bytes of all slabs, and the maximum of that. */
   reserved = 0;
   reservedHigh = 0;
-  /** Bytes of the blocks that buffers use. */
+  /** Bytes of the blocks that buffers use, and the maximum of that. */
   used = 0;
+  usedHigh = 0;
   readonly #session: Session;
   readonly #source: SlabSource;
   readonly #slabByteLength: number;

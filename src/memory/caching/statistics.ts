@@ -1,4 +1,5 @@
 import { type Block, blocksOf, type Slab } from "./block.ts";
+import type { Slabs } from "./slabs.ts";
 
 /** Bytes of an allocator: current values, and the maximum of some since `resetHigh`. */
 export interface CachingAllocatorUsage {
@@ -44,6 +45,23 @@ export interface SizeClassUsage {
 
 /** Sizes of buffers and of free pieces are multiples of this. */
 const granule = 256;
+
+/** Returns the statistics of an allocator that has `buffers` buffers. Visits every block. */
+export function usageOf(slabs: Slabs, buffers: number): CachingAllocatorUsage {
+  const { reserved, reservedHigh, used, usedHigh, count } = slabs;
+  const largestFree = largestFreeOf(slabs);
+  const free = reserved - used;
+  return {
+    reserved,
+    reservedHigh,
+    used,
+    usedHigh,
+    buffers,
+    slabs: count,
+    largestFree,
+    fragmentation: free === 0 ? 0 : 1 - largestFree / free,
+  };
+}
 
 /** Size in bytes of the largest free piece of a slab, whichever lists its blocks are in. */
 export function largestFreeOf(slabs: Iterable<Slab>): number {
