@@ -26,8 +26,8 @@ export interface Holders {
 const maximumListed = 4;
 /** Matches a line of a call stack that ends with a path, a line and a column. */
 const isInFile = /[/\\].*:\d+:\d+\)?$/;
-/** The path of the library's own sources, which a user's call stack leads through. */
-const libraryPath = new URL("../", import.meta.url).pathname;
+/** This file in the sources. In a package, the whole library is one file of another name. */
+const sourceFile = "src/memory/out_of_memory.ts";
 
 /** The error for a lack of memory that the driver has not reported itself. */
 export function outOfMemory(why: string): CudaError {
@@ -85,5 +85,13 @@ function describe({ count, byteLength, place, since }: Holders): string {
 
 /** The first line of a call stack that names a file outside of the library. */
 function placeIn(stack: string): string | undefined {
-  return stack.split("\n").slice(1).find((line) => isInFile.test(line) && !line.includes(libraryPath))?.trim();
+  const library = libraryPath();
+  return stack.split("\n").slice(1).find((line) => isInFile.test(line) && !line.includes(library))?.trim();
+}
+
+/** What the lines of a call stack that lie in the library contain. A bundled library cannot use `import.meta`. */
+function libraryPath(): string {
+  const line = new Error().stack!.split("\n").find((line) => isInFile.test(line))!;
+  const file = line.replace(/:\d+:\d+\)?$/, "").replace(/^.*[(@ ]/, "");
+  return file.endsWith(sourceFile) ? file.slice(0, -sourceFile.length) + "src/" : file;
 }

@@ -326,6 +326,7 @@ export class AllocatorModel {
 
   /** Records that the stream was found done: memory free in its order is now free for all. */
   sawStream(stream: OrderedStream): void {
+    this.#forgetOthers(stream);
     if (this.#step.kind === "free") return this.#sawDuringFree(stream);
     for (const piece of this.#piecesOf(stream)) piece.home = "all";
   }
@@ -334,6 +335,7 @@ export class AllocatorModel {
    * Records that the point was found reached. The allocator may conclude that memory freed before it is free for all.
    */
   sawPoint(point: Point): void {
+    this.#forgetOthers(point.stream);
     if (this.#step.kind === "free") return this.#sawDuringFree(point.stream);
     for (const piece of this.#piecesOf(point.stream)) {
       // Nothing more is freed on a destroyed stream, and only the event at its end is queried.
@@ -345,6 +347,14 @@ export class AllocatorModel {
   #sawDuringFree(stream: OrderedStream): void {
     if (this.#step.allocator!.maxUnused === Infinity) return;
     for (const piece of this.#piecesOf(stream)) piece.home = undefined;
+  }
+
+  /** When the pool has no memory left, other allocators than the step's look for slabs to release. */
+  #forgetOthers(stream: OrderedStream): void {
+    for (const { allocator, pieces } of this.#slabs) {
+      if (allocator === this.#step.allocator) continue;
+      for (const piece of pieces) if (piece.home === stream) piece.home = undefined;
+    }
   }
 
   /** Records that a stream was made to wait for a point. It may have taken the memory that is free in that order. */
