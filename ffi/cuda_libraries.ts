@@ -11,7 +11,15 @@ import { libcudart } from "./libcudart.ts";
 import { forbiddenDeviceFile } from "./device_files.ts";
 import { environmentVariable } from "./environment.ts";
 import { missingFunction } from "./minimum_versions.ts";
-import { dlopen, ffiRefusal, type NativeFunctions, type NativeLibrary, type NativeSymbol, platform } from "./host.ts";
+import {
+  dlopen,
+  ffiRefusal,
+  keepLoaded,
+  type NativeFunctions,
+  type NativeLibrary,
+  type NativeSymbol,
+  platform,
+} from "./host.ts";
 import { initializationError, orUseSoftware } from "./initialization_error.ts";
 import { ipcFunctions } from "./ipc_functions.ts";
 import { driverEquivalentsOf, type DriverFunctions, type RuntimeFunctions } from "./driver_equivalents.ts";
@@ -28,7 +36,7 @@ export interface CudaLibraries {
   lacks(driverFunction: keyof typeof libcuda): boolean;
 }
 
-/** The driver library. It is never unloaded, because it runs threads. */
+/** The driver library. It is never unloaded, because it runs threads, and other Workers may use its contexts. */
 let loadedDriver: NativeLibrary<typeof libcuda> | undefined;
 /** The runtime library, which is never unloaded either; null if none was found. */
 let loadedRuntime: FoundRuntime | null | undefined;
@@ -65,7 +73,9 @@ function openDriver(): NativeLibrary<typeof libcuda> {
   const { os } = platform();
   if (os !== "linux") throw new CudaUnavailableError(`Cannot use CUDA: it needs Linux, and this is ${os}`);
   try {
-    return dlopen(driverName, libcuda, { lazy: true });
+    const library = dlopen(driverName, libcuda, { lazy: true });
+    keepLoaded(driverName);
+    return library;
   } catch (cause) {
     if (isAbsence(cause)) {
       const message = `Cannot use CUDA: no ${driverName} was found; install the NVIDIA driver, or add its folder to ` +
@@ -166,6 +176,7 @@ function tryRuntime(path: string): FoundRuntime | { readonly reason: string } {
     library.close();
     return { reason };
   }
+  keepLoaded(path);
   const version = versionBy(library.symbols.cudaRuntimeGetVersion);
   const functions = {
     ...complete(library, libcudart, () => version),

@@ -122,6 +122,29 @@ export function dlopen<const S extends Readonly<Record<string, NativeSymbol>>>(
 }
 
 /**
+ * Keeps a loaded library loaded until the process ends. Otherwise the runtime unloads the libraries of a Worker when the
+ * Worker ends, also those that have threads of their own and state of the whole process. Does nothing where the system's
+ * loader cannot be called.
+ *
+ * @param path the path or name by which the library was loaded
+ */
+export function keepLoaded(path: string): void {
+  for (const name of loaderNames) {
+    let loader: NativeLibrary<typeof loaderSymbols>;
+    try {
+      loader = dlopen(name, loaderSymbols);
+    } catch {
+      continue;
+    }
+    // The system counts this load too, and nothing takes it back.
+    loader.symbols.dlopen?.(new TextEncoder().encode(`${path}\0`), bindLazily);
+    const isFound = loader.symbols.dlopen !== undefined;
+    loader.close();
+    if (isFound) return;
+  }
+}
+
+/**
  * The address of a view's first byte, or 0 for an empty view. It is valid as long as the view's memory does not move:
  * keep the view referenced, and do not resize or transfer its buffer.
  */
@@ -137,6 +160,14 @@ export function addressOf(view: ArrayBufferView): bigint {
 export function foreignBuffer(address: bigint, byteLength: number): ArrayBuffer {
   return byteLength === 0 ? new ArrayBuffer(0) : backend().foreignBuffer(address, byteLength);
 }
+
+/** The libraries that may have the system's loader: glibc since 2.34, and before. */
+const loaderNames = ["libc.so.6", "libdl.so.2"];
+const loaderSymbols = {
+  dlopen: { parameters: ["buffer", /* const char *path */ "i32" /* int flags */], result: "u64" },
+} as const;
+/** `RTLD_LAZY`. */
+const bindLazily = 1;
 
 interface OpenLibrary {
   readonly symbols: Readonly<Record<string, unknown>>;
@@ -369,8 +400,7 @@ function loaderError(ffi: BunFfi, path: string): string | undefined {
     return undefined;
   }
   const { dlopen, dlerror } = libc.symbols as unknown as Record<string, (...args: unknown[]) => unknown>;
-  const lazily = 1;
-  const isLoaded = BigInt(dlopen!(new TextEncoder().encode(`${path}\0`), lazily) as bigint) !== 0n;
+  const isLoaded = BigInt(dlopen!(new TextEncoder().encode(`${path}\0`), bindLazily) as bigint) !== 0n;
   return isLoaded ? undefined : String(dlerror!());
 }
 

@@ -448,3 +448,13 @@ test("a device file is forbidden only if it exists and cannot be opened", () => 
     rmSync(folder, { recursive: true });
   }
 });
+
+simulationTest("CUDA's libraries stay loaded when the Worker that loaded them ends", async () => {
+  using libraries = new Libraries().addDriver(13000).addRuntime("libcudart.so.13", { version: 13000 });
+  await using child = startScript("children/end_cuda_worker.ts", [], {
+    permissions: ["--allow-all"],
+    env: { LD_LIBRARY_PATH: libraries.folder, MACHINE: settingsOf(machine()).join() },
+  });
+  assertEquals(await child.nextLine(), "libcuda.so.1, libcudart.so.13");
+  assertEquals(await child.ended, 0, await child.errors());
+});
