@@ -5,6 +5,7 @@
  */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import process from "node:process";
+import { sharesProcess } from "./parallel.ts";
 import { isLong, test, type TestOptions } from "./test.ts";
 
 /** The number of resources of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
@@ -18,9 +19,13 @@ const moment = 50;
 /** CUDA opens a device again on demand, and keeps it open. A leak would grow each time. */
 const onlyDevices = /^device: [^;]*$/;
 
-/** Counts this process's open descriptors, unreaped children and mappings of memory files. */
+/**
+ * Counts this process's open descriptors, unreaped children and mappings of memory files. Counts nothing under
+ * `deno test --parallel`, where other files' tests run in the same process at the same time.
+ */
 export function countResources(): Resources {
   const counts = new Map<string, number>();
+  if (sharesProcess()) return counts;
   for (const kind of [...descriptorKinds(), ...children(), ...mappings()]) {
     counts.set(kind, (counts.get(kind) ?? 0) + 1);
   }

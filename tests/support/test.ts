@@ -6,6 +6,7 @@
  */
 import { test as nodeTest } from "node:test";
 import process from "node:process";
+import { inTurn, sharesProcess } from "./parallel.ts";
 
 /** Why a test cannot run here; false or undefined if it can. */
 export type SkipReason = string | false | undefined;
@@ -29,6 +30,9 @@ export interface TestOptions {
   readonly long?: boolean;
 }
 
+/** In the names of tests that run on a GPU. */
+const namesGpu = /\[cuda\b/;
+
 /** By reason, the names of the tests that this file has skipped so far. */
 const skipped = new Map<string, string[]>();
 
@@ -39,15 +43,19 @@ export function test(
     | [body: () => void | Promise<void>]
     | [options: TestOptions, body: () => void | Promise<void>]
 ): void {
-  if (typeof options === "function") return void nodeTest(name, options);
+  if (typeof options === "function") return declare(name, options);
   const skip = options.skip || (options.long && !isLong && "only with POOLPASS_LONG=1");
-  if (skip === false || skip === undefined) return void nodeTest(name, body!);
+  if (skip === false || skip === undefined) return declare(name, body!);
   if (namesSkipped) return reportSkipped(name, skip);
   // A file declares all its tests before its microtasks run.
   if (skipped.size === 0) queueMicrotask(reportGroups);
   const names = skipped.get(skip);
   if (names === undefined) skipped.set(skip, [name]);
   else names.push(name);
+}
+
+function declare(name: string, body: () => void | Promise<void>): void {
+  void nodeTest(name, namesGpu.test(name) && sharesProcess() ? inTurn(body) : body);
 }
 
 function reportGroups(): void {
