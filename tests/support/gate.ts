@@ -4,6 +4,7 @@ import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
 import type { CudaModule } from "../../src/objects/cuda_module.ts";
 import type { CudaStream } from "../../src/objects/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
+import { ignoreLoss } from "../../src/support/driver_errors.ts";
 import { type Awaited, Scheduler } from "../../src/software/execution/streams.ts";
 
 const ptx = `.version 7.0
@@ -87,7 +88,7 @@ export class Gate implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.open();
+    ignoreLoss(() => this.open());
     for (const part of [this.#flag, this.#opener, this.#loaded?.module]) part?.[Symbol.dispose]();
   }
 
