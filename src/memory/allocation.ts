@@ -1,6 +1,6 @@
 import type { MemoryRange } from "../driver.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { type CudaStream, progressOf } from "../objects/cuda_stream.ts";
+import { type CudaStream, pendingWorkOf, progressOf } from "../objects/cuda_stream.ts";
 import { CudaError } from "../support/errors.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
@@ -8,6 +8,9 @@ import type { ImportedMemoryPool } from "./imported_memory_pool.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { Session } from "../session.ts";
 import type { StagingBuffer } from "./staging.ts";
+
+/** Whenever the number of streams that have used an allocation reaches a multiple of this, some are removed. */
+const sweepSize = 64;
 
 /** The position of an allocator's buffer in the slab that it was cut from. */
 export interface SlabPart {
@@ -48,13 +51,6 @@ interface Holder {
   readonly onFree: (() => void) | undefined;
 }
 
-/** The release of a freed allocation, deferred until its last holder lets go. */
-interface DeferredRelease {
-  readonly stream: CudaStream;
-  /** An event recorded on the stream at the free, in case the stream is disposed before the release. */
-  readonly marker: bigint | undefined;
-}
-
 /** State that few allocations have. */
 interface RareData {
   /** Whether the memory was unloaded with its module: reads with copies still to enqueue fail. */
@@ -67,7 +63,8 @@ interface RareData {
   copies?: Set<StagingBuffer>;
   /** Reads with copies still to enqueue, and callers of `keep`. */
   holders?: Set<Holder>;
-  deferredRelease?: DeferredRelease | undefined;
+  /** The stream of a free, whose release is deferred until the last holder lets go. */
+  deferredRelease?: CudaStream | undefined;
 }
 
 /**
@@ -156,7 +153,7 @@ export class Allocation {
       this.endUse();
       return;
     }
-    this.#rareData!.deferredRelease = { stream, marker: this.#recordFreeMarker(stream) };
+    this.#rareData!.deferredRelease = stream;
     this.owner.awaitRelease?.(this.address, this.byteLength);
     this.endUse();
     for (const { onFree } of this.#rareData!.holders!) onFree?.();
@@ -212,9 +209,9 @@ export class Allocation {
     holders.add(holder);
     return () => {
       if (!holders.delete(holder) || holders.size > 0 || rareData.deferredRelease === undefined) return;
-      const deferred = rareData.deferredRelease;
+      const stream = rareData.deferredRelease;
       rareData.deferredRelease = undefined;
-      ignoreLoss(() => this.#releaseDeferred(deferred));
+      ignoreLoss(() => this.#releaseAfter(stream));
     };
   }
 
@@ -225,7 +222,11 @@ export class Allocation {
 
   /** Notes that work which a stream is given up to a position of its progress uses the memory. */
   noteUseBefore(stream: CudaStream, position: number): void {
-    (this.#createdRareData.otherStreams ??= new Map()).set(stream, position);
+    const streams = this.#createdRareData.otherStreams ??= new Map();
+    const noted = streams.get(stream);
+    if (noted !== undefined && noted >= position) return;
+    streams.set(stream, position);
+    if (noted === undefined && streams.size % sweepSize === 0) sweepUses(streams);
   }
 
   /**
@@ -317,31 +318,18 @@ export class Allocation {
     }
   }
 
-  /**
-   * Records an event after the work that precedes a free. Returns undefined for a default stream, which is never
-   * disposed, and if the context is lost, which leaves no work to wait for.
-   */
-  #recordFreeMarker(stream: CudaStream): bigint | undefined {
-    if (stream === stream.device.defaultStream) return undefined;
-    let marker: bigint | undefined;
-    ignoreLoss(() => {
-      marker = this.session.createMarker(stream.device.ordinal);
-      this.session.driver.eventRecord(stream.device.ordinal, marker, stream.unsafeHandle);
-    });
-    return marker;
+  /** Releases memory after the work of a stream, which may have been disposed since the free. */
+  #releaseAfter(stream: CudaStream): void {
+    if (!stream.disposed) return this.#release(stream);
+    this.noteUseBefore(stream, Infinity);
+    this.#release(this.device.defaultStream);
   }
+}
 
-  #releaseDeferred({ stream, marker }: DeferredRelease): void {
-    try {
-      if (!stream.disposed) return this.#release(stream);
-      const { defaultStream } = this.device;
-      if (marker !== undefined) {
-        this.session.driver.streamWaitEvent(this.device.ordinal, defaultStream.unsafeHandle, marker);
-      }
-      this.#release(defaultStream);
-    } finally {
-      if (marker !== undefined) this.session.destroyMarker(marker);
-    }
+/** Removes streams that were disposed and have done their work: a program may use a new stream for each task. */
+function sweepUses(streams: Map<CudaStream, number>): void {
+  for (const stream of streams.keys()) {
+    if (stream.disposed && pendingWorkOf(stream) === undefined) streams.delete(stream);
   }
 }
 

@@ -179,21 +179,24 @@ export class MemoryPool implements Disposable {
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
     checkOptions(options, "an allocation");
-    const stream = this.#allocationStream(options.stream);
+    const { stream: given, signal } = options;
+    const stream = this.#allocationStream(given);
     checkStream(stream, this.#session);
     checkByteLength(byteLength, "an allocation's size", 1);
-    return new DeviceBuffer(await this.#memory.allocateAsync(byteLength, { ...options, stream }));
+    const waitOptions = signal === undefined ? {} : { signal };
+    return new DeviceBuffer(await this.#memory.allocateAsync(byteLength, { stream, ...waitOptions }));
   }
 
   /**
    * Creates an allocator that hands out parts of larger allocations and reuses freed memory. Once it has memory for a
    * stream, allocating from it is far faster than allocating from the pool.
    *
-   * @throws {TypeError} If a size is not a number
+   * @throws {TypeError} If a size is not a number, or `options` is not an object
    * @throws {RangeError} If a size is not a valid number of bytes
    * @throws {ReferenceError} If the pool was disposed
    */
   createCachingAllocator(options?: CachingAllocatorOptions): CachingAllocator {
+    if (options !== undefined) checkOptions(options, "createCachingAllocator");
     const memory = this.#memory;
     const source: SlabSource = {
       pool: this,

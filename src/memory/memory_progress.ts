@@ -4,7 +4,8 @@ import type { Session } from "../session.ts";
 
 /** A record on a stream of what was enqueued there before. */
 interface Mark {
-  readonly event: bigint;
+  /** Undefined for a default stream, on which a record would be a barrier for other streams: it is queried instead. */
+  readonly event: bigint | undefined;
   /** The number of frees at the record. */
   frees: number;
   isPending: boolean;
@@ -36,10 +37,13 @@ export class MemoryProgress {
   hasChanged(): boolean {
     const { driver, memory } = this.#session;
     let hasChanged = memory.frees !== this.#frees || this.#usedOfCaches() !== this.#used;
-    for (const mark of this.#marks.values()) {
-      if (!mark.isPending || !driver.eventQuery(mark.event)) continue;
+    for (const [{ device: { ordinal }, unsafeHandle }, mark] of this.#marks) {
+      const { event } = mark;
+      if (!mark.isPending) continue;
+      if (!(event === undefined ? driver.streamQuery(ordinal, unsafeHandle) : driver.eventQuery(event))) continue;
       mark.isPending = false;
-      driver.eventSynchronize(mark.event);
+      if (event === undefined) driver.streamSynchronize(ordinal, unsafeHandle);
+      else driver.eventSynchronize(event);
       hasChanged = true;
     }
     if (hasChanged) this.#interval = interval.first;
@@ -59,19 +63,20 @@ export class MemoryProgress {
 
   /** Releases the events. */
   close(): void {
-    for (const { event } of this.#marks.values()) this.#session.destroyMarker(event);
+    for (const { event } of this.#marks.values()) if (event !== undefined) this.#session.destroyMarker(event);
     this.#marks.clear();
   }
 
   #mark(stream: CudaStream): void {
     let mark = this.#marks.get(stream);
     if (mark !== undefined && (mark.isPending || mark.frees === this.#frees)) return;
-    const { ordinal } = stream.device;
+    const { ordinal, defaultStream } = stream.device;
     if (mark === undefined) {
-      mark = { event: this.#session.createMarker(ordinal), frees: 0, isPending: false };
+      const event = stream === defaultStream ? undefined : this.#session.createMarker(ordinal);
+      mark = { event, frees: 0, isPending: false };
       this.#marks.set(stream, mark);
     }
-    this.#session.driver.eventRecord(ordinal, mark.event, stream.unsafeHandle);
+    if (mark.event !== undefined) this.#session.driver.eventRecord(ordinal, mark.event, stream.unsafeHandle);
     mark.isPending = true;
     mark.frees = this.#frees;
   }

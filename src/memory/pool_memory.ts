@@ -129,9 +129,8 @@ export class PoolMemory {
 
   /** Why the pool can never have so many bytes; undefined if it can, as far as is known. */
   refusal(byteLength: number): string | undefined {
-    if (this.#maxSize > 0) {
-      const isTooMuch = byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit;
-      return isTooMuch ? `its maxSize is ${this.#maxSize} bytes` : undefined;
+    if (this.#maxSize > 0 && byteLength > Math.ceil(this.#maxSize / reservedUnit) * reservedUnit) {
+      return `its maxSize is ${this.#maxSize} bytes`;
     }
     if (this.device === undefined) return undefined;
     this.#deviceByteLength ??= this.device.memoryInfo().total;

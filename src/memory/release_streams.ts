@@ -1,11 +1,5 @@
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import {
-  disownStream,
-  isOrderedByDefaultStream,
-  pendingWorkOf,
-  progressOf,
-  whenStreamDisposed,
-} from "../objects/cuda_stream.ts";
+import { disownStream, isOrderedByDefaultStream, pendingWorkOf, progressOf } from "../objects/cuda_stream.ts";
 import type { CudaStream } from "../objects/cuda_stream.ts";
 import type { Session } from "../session.ts";
 
@@ -19,7 +13,7 @@ import type { Session } from "../session.ts";
 export class ReleaseStreams {
   readonly #session: Session;
   readonly #byStream = new Map<CudaStream, CudaStream>();
-  /** Release streams whose stream was disposed. */
+  /** Release streams whose stream was disposed and has done its work. */
   readonly #idle: CudaStream[] = [];
   /** An event for each device, recorded anew for each wait. */
   readonly #events = new Map<number, bigint>();
@@ -47,7 +41,7 @@ export class ReleaseStreams {
       if (this.#isBusy(other)) (busy ??= []).push(other);
     }
     if (busy === undefined) return stream;
-    const release = this.#streamFor(busy.find(({ disposed }) => !disposed) ?? stream);
+    const release = this.#streamFor(busy[0]!);
     for (const each of [stream, ...busy]) this.#makeWait(release, each);
     return release;
   }
@@ -79,9 +73,9 @@ export class ReleaseStreams {
   #streamFor(stream: CudaStream): CudaStream {
     let release = this.#byStream.get(stream);
     if (release === undefined) {
+      this.#collectIdle();
       release = this.#takeIdle(stream.device.ordinal) ?? this.#create(stream.device);
       this.#byStream.set(stream, release);
-      whenStreamDisposed(stream, () => this.#onDisposed(stream));
     }
     return release;
   }
@@ -97,9 +91,12 @@ export class ReleaseStreams {
     return index < 0 ? undefined : this.#idle.splice(index, 1)[0];
   }
 
-  /** Keeps the release stream of a disposed stream for another one. */
-  #onDisposed(stream: CudaStream): void {
-    this.#idle.push(this.#byStream.get(stream)!);
-    this.#byStream.delete(stream);
+  /** Keeps the release streams of streams that were disposed and have done their work, for other streams. */
+  #collectIdle(): void {
+    for (const [stream, release] of this.#byStream) {
+      if (!stream.disposed || pendingWorkOf(stream) !== undefined) continue;
+      this.#byStream.delete(stream);
+      this.#idle.push(release);
+    }
   }
 }

@@ -164,11 +164,11 @@ testOnEachDriver("kept memory is freed on the stream that was passed to free", (
 
 testOnEachDriver("kept memory whose stream was destroyed is freed behind the work of that stream", async (cuda) => {
   const gpu = cuda.device(0);
-  using pool = gpu.createPool();
+  const byteLength = 32 * megabytes;
+  // The next allocation must reuse the memory.
+  using pool = gpu.createPool({ maxSize: byteLength });
   using module = gpu.loadModule(fillPtx);
   const stream = gpu.createStream({ nonBlocking: true });
-  // A pool reserves this much at once, so the next allocation must reuse this memory.
-  const byteLength = 32 * megabytes;
   const buffer = pool.allocate(byteLength, stream);
   const { address } = buffer;
   // One thread writes half of it. If the buffer were freed immediately, the next owner would see the writes.

@@ -188,7 +188,8 @@ export class CachingAllocator implements Disposable {
    */
   async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
     checkOptions(options, "an allocation");
-    const stream = this.#source.allocationStream(options.stream);
+    const { stream: given, signal } = options;
+    const stream = this.#source.allocationStream(given);
     checkByteLength(byteLength, "an allocation's size", 1);
     checkStream(stream, this.#session);
     const what = `allocate ${byteLength} bytes from ${this.#name}`;
@@ -207,7 +208,9 @@ export class CachingAllocator implements Disposable {
         throw error;
       }
     };
-    return new DeviceBuffer(await this.#queue.allocate({ ...options, what, check, attempt }));
+    return new DeviceBuffer(
+      await this.#queue.allocate({ what, check, attempt, ...(signal === undefined ? {} : { signal }) }),
+    );
   }
 
   /** Why the allocator can never have so many bytes; undefined if it can. */

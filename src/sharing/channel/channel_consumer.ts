@@ -201,7 +201,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     this.#wake();
     // Leaving the channel releases all slots.
     for (const slot of this.#held) {
-      this.#freedOn.add(slot.buffer.stream);
+      this.#freedOn.add(allocationOf(slot.buffer).releaseStream(slot.buffer.stream));
       this.#endUse(slot.buffer);
     }
     this.#held.clear();
@@ -232,10 +232,12 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
       if (!this.#hasLeft) send({ type: "release-slot", offer: offer.offer, slot: index, sequence, event });
     };
     const allocation = allocationOf(slot.buffer);
-    if (!allocation.hasHolders) release(allocation.releaseStream(stream), index, sendRelease);
+    // It comes after the work of all streams that have used the slot.
+    const releaseStream = allocation.releaseStream(stream);
+    if (!allocation.hasHolders) release(releaseStream, index, sendRelease);
     // The stream cannot wait for copies that have not been enqueued yet.
-    else void Promise.allSettled([stream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
-    this.#freedOn.add(stream);
+    else void Promise.allSettled([releaseStream.finished(), readsDone(slot.buffer)]).then(() => sendRelease(0));
+    this.#freedOn.add(releaseStream);
     this.#held.delete(slot);
     this.#full.delete(index);
     this.#endUse(slot.buffer);

@@ -38,7 +38,7 @@ export class Slot implements Disposable {
 
   /**
    * Returns the slot to the channel, unless it was sent. It can be reserved again once the work that its buffer's
-   * stream was given is done.
+   * stream was given is done, and reads are. If other streams have written to it, make that stream wait for them first.
    */
   [Symbol.dispose](): void {
     ignoreLoss(() => this.#return(this));
