@@ -239,6 +239,10 @@ export class CudaDriver implements Driver {
     this.#check(this.#driver.cuCtxRecordEvent(this.#handleOut[0]!, event), "cuCtxRecordEvent");
   }
 
+  usedDevices(): number[] {
+    return [...this.#initialized.keys()].filter((device) => this.#initialized[device]);
+  }
+
   eventQuery(event: bigint): boolean {
     return this.#checkReady(this.#driver.cuEventQuery(event), "cudaEventQuery");
   }

@@ -176,6 +176,8 @@ export interface Driver {
    * before CUDA 12.5; during a capture, fails with `cudaErrorStreamCaptureUnsupported` and invalidates the capture.
    */
   ctxRecordEvent(device: number, event: bigint): void;
+  /** The devices that have been used: those with a context. */
+  usedDevices(): number[];
   /** With `peek`, reports without making progress: runs no queued work. */
   eventQuery(event: bigint, options?: { peek: boolean }): boolean;
   eventSynchronize(event: bigint): void;

@@ -3,8 +3,9 @@ import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/cuda_stream.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
 import type { PendingWork } from "./objects/pending_work.ts";
-import { EndedError, ignoreLoss } from "./support/driver_errors.ts";
-import { DeferredReleases } from "./support/waiting/deferred_releases.ts";
+import { CudaError } from "./support/errors.ts";
+import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
+import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
 import { CompletedEvents } from "./memory/completed_events.ts";
 import { ImportedMappings } from "./memory/imported_mappings.ts";
 import type { MemoryPool } from "./memory/memory_pool.ts";
@@ -179,10 +180,13 @@ export class Session {
     const { driver } = this;
     this.releaseCompleted();
     this.#detachAll();
-    this.opened.reportLeaks();
-    let work: readonly PendingWork[] = [];
+    let work: readonly AwaitedWork[] = [];
     try {
-      ignoreLoss(() => work = this.#pendingWork(this.streams));
+      work = [...this.#pendingWork(this.streams), ...this.#contextWork()];
+      this.opened.reportLeaks();
+    } catch (error) {
+      // The memory is gone with the context: it did not leak.
+      if (!isLoss(error)) throw error;
     } finally {
       this.#deferred.clear();
       this.driver = endedDriver;
@@ -227,6 +231,36 @@ export class Session {
 
   #pendingWork(streams: Iterable<CudaStream>): PendingWork[] {
     return [...streams].map(pendingWorkOf).filter((work) => work !== undefined);
+  }
+
+  /**
+   * The pending work of everybody who uses the devices' contexts, such as other Workers. Some releases block behind all
+   * work of a context, and meanwhile block whoever could end that work.
+   */
+  #contextWork(): AwaitedWork[] {
+    const { driver } = this;
+    if (!driver.hasContextEvents || driver.dropsWork) return [];
+    const events = driver.usedDevices().map((device) => {
+      const event = this.createMarker(device);
+      try {
+        driver.ctxRecordEvent(device, event);
+        return event;
+      } catch (error) {
+        // Another library is capturing a graph.
+        if (error instanceof CudaError && error.code === "cudaErrorStreamCaptureUnsupported") return undefined;
+        throw error;
+      }
+    });
+    const work = events.filter((event) => event !== undefined).map((event) => {
+      return {
+        get isComplete() {
+          let isComplete = true;
+          ignoreLoss(() => isComplete = driver.eventQuery(event));
+          return isComplete;
+        },
+      };
+    });
+    return work.filter(({ isComplete }) => !isComplete);
   }
 
   #releaseAll(driver: Driver, opened: readonly OpenedObject[]): void {

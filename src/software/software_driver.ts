@@ -302,6 +302,11 @@ export class SoftwareDriver implements Driver {
     if (found instanceof InterprocessEvent) found.uses.add(work);
   }
 
+  /** All of them: there are no contexts to create. */
+  usedDevices(): number[] {
+    return Array.from({ length: this.getDeviceCount() }, (_, device) => device);
+  }
+
   ctxRecordEvent(device: number, event: bigint): void {
     const call = "cuCtxRecordEvent";
     this.#devices.check(device, call);

@@ -288,3 +288,71 @@ testOnEachDriver("streams and events that frees need do not pile up", async (_, 
   assert(streams <= 4 && events <= 8, `${streams} streams and ${events} events are left`);
   gpu.synchronize();
 });
+
+testWithBothAllocators("a use that the library sees does not replace what usedOn declared", async (fixture) => {
+  const { own, other, gate, fill, allocate } = fixture;
+  const buffer = allocate(own);
+  const { address } = buffer;
+  await own.finished();
+  gate.hold(other);
+  buffer.usedOn(other);
+  buffer.subarray(0, 4).fill(1, other);
+  using event = own.device.createEvent();
+  other.record(event);
+  fill.launch({ grid: 64, block: 64, stream: other }, address, byteLength, 0x07070707);
+  // It comes after the fill, but not after the kernel.
+  own.wait(event);
+  assert(allocationOf(buffer).releaseStream(own) !== own);
+  gate.open();
+  await other.finished();
+  buffer.free();
+});
+
+testOnEachDriver(
+  "a buffer that many streams have used one after another is freed without asking each of them",
+  async (_, {
+    open,
+  }) => {
+    const driver = open();
+    using cuda = new Cuda(new Session(driver));
+    const gpu = cuda.device(0);
+    using own = gpu.createStream({ nonBlocking: true });
+    using pool = gpu.createPool();
+    const buffer = pool.allocate(64, own);
+    for (let task = 0; task < 500; task++) {
+      using stream = gpu.createStream({ nonBlocking: true });
+      buffer.fill(task % 256, stream);
+      await stream.finished();
+    }
+    using counter = countCalls(driver);
+    buffer.free();
+    const calls = Object.values(counter.calls).reduce((sum, count) => sum + count, 0);
+    assert(calls < 100, `the free made ${calls} calls`);
+  },
+);
+
+testOnEachDriver("memory used on a disposed stream that hangs does not hold up other memory", async (cuda) => {
+  const gpu = cuda.device(0);
+  using own = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using allocator = pool.createCachingAllocator({ slabByteLength: byteLength, maxSize: 2 * byteLength });
+  using gate = new Gate(cuda);
+  const [hanging, done] = [allocator.allocate(byteLength, own), allocator.allocate(byteLength, own)];
+  const { address } = done;
+  await own.finished();
+  using end = gpu.createEvent();
+  for (const buffer of [hanging, done]) {
+    using stream = gpu.createStream({ nonBlocking: true });
+    if (buffer === hanging) gate.hold(stream);
+    for (let count = 0; count < 10; count++) buffer.fill(count, stream);
+    stream.record(end);
+  }
+  hanging.free();
+  done.free();
+  await end.finished();
+  using next = allocator.allocate(byteLength, own);
+  assertEquals(next.address, address);
+  next.fill(2);
+  await own.finished();
+  gate.open();
+});

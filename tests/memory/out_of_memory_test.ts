@@ -109,8 +109,32 @@ for (const kind of kinds) {
     using allocator = unlimited.createCachingAllocator();
     const source = kind === "pool" ? unlimited : allocator;
     const { total } = gpu.memoryInfo();
-    const error = await assertRejects(() => source.allocateAsync(total + 1), CudaError);
-    assertMatch(error.message, new RegExp(`: the device has ${total} bytes; ask for less$`));
+    using tooLarge = gpu.createPool({ maxSize: 4 * total });
+    using itsAllocator = tooLarge.createCachingAllocator();
+    for (const each of [source, kind === "pool" ? tooLarge : itsAllocator]) {
+      const error = await assertRejects(() => each.allocateAsync(total + 1), CudaError);
+      assertMatch(error.message, new RegExp(`: the device has ${total} bytes; ask for less$`));
+    }
+  });
+
+  testOnEachDriver(`a waiting allocateAsync of ${named[kind]} is no barrier for blocking streams`, async (cuda) => {
+    const gpu = cuda.device(0);
+    using held = gpu.createStream();
+    using free = gpu.createStream();
+    using gate = new Gate(cuda);
+    await withSource(gpu, kind, async (source) => {
+      source.allocate(limit / 2).free();
+      await gpu.finished();
+      using whole = source.allocate(limit, free);
+      gate.hold(held);
+      const waiting = source.allocateAsync(limit, { stream: free });
+      await assertPending(waiting);
+      whole.fill(1);
+      await free.finished();
+      gate.open();
+      whole.free();
+      (await waiting).free();
+    });
   });
 
   testOnEachDriver(`an aborted allocateAsync of ${named[kind]} leaves nothing behind`, async (cuda) => {

@@ -36,6 +36,7 @@ export class FakeDriver implements Partial<Driver> {
   readonly runtimeVersion: undefined = undefined;
   readonly sharingRefusal: undefined = undefined;
   readonly hasContextEvents: boolean = true;
+  readonly dropsWork: boolean = true;
   late: LateAnswers = "none";
   isClosed = false;
   readonly #devices: number;
