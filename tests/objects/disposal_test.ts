@@ -352,6 +352,13 @@ testOnEachDriver("errors while a Cuda object is disposed do not keep the rest fr
   gpu.loadModule(counterPtx);
   gpu.synchronize();
   const error = assertThrows(() => cuda[Symbol.dispose](), SuppressedError);
-  assertMatch(`${error.error} ${error.suppressed}`, /eventDestroy failed.*memPoolDestroy failed/);
-  assertEquals(counted.open, { event: 1, pool: 1 });
+  assertEquals(new Set(messagesOf(error)), new Set(["eventDestroy failed", "memPoolDestroy failed"]));
+  // On a GPU, there is also the event by which the end waits for the context.
+  assertEquals(Object.keys(counted.open).sort(), ["event", "pool"]);
 });
+
+/** The messages of an error and of all errors that it suppressed. */
+function messagesOf(error: unknown): string[] {
+  if (error instanceof SuppressedError) return [...messagesOf(error.error), ...messagesOf(error.suppressed)];
+  return [(error as Error).message];
+}
