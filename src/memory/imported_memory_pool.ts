@@ -94,7 +94,9 @@ export class ImportedMemoryPool implements Disposable {
    *   exporter has recorded on its stream after the allocation, or until the exporter has synchronized the stream.
    * - The exporter must free the memory only after this process's free of the mapping has completed. It is not enough
    *   that the free is enqueued: the exporter waits for an event that this process records after the free, or until
-   *   this process has synchronized the stream.
+   *   this process has synchronized the stream. If several streams have used the buffer, the free may run on a stream
+   *   of the library's own: then make the buffer's stream wait for the others by events before the free, or wait for
+   *   `CudaDevice.finished`, which covers all streams.
    *
    * Importing the same export data again through the same `Cuda` object reuses the mapping, which lasts until its last
    * buffer is freed. The driver keeps one mapping per process, so let only one `Cuda` object, in only one Worker, map
