@@ -40,13 +40,21 @@ for (const driver of driversUnderTest) {
     assertEquals(await run(driver, "compute"), "right");
   });
 
-  test(`a Worker disposes its Cuda object, and others go on [${name}]`, { skip }, async () => {
-    assertEquals(await run(driver, "dispose"), { memory: "ok" });
-  });
+  test(
+    `a Worker disposes its Cuda object, and others go on [${name}]`,
+    { skip, long: name === "software" },
+    async () => {
+      assertEquals(await run(driver, "dispose"), { memory: "ok" });
+    },
+  );
 
-  test(`a Worker is terminated while it waits, and others go on [${name}]`, { skip }, async () => {
-    assertEquals(await run(driver, "terminate"), "right");
-  });
+  test(
+    `a Worker is terminated while it waits, and others go on [${name}]`,
+    { skip, long: name === "software" },
+    async () => {
+      assertEquals(await run(driver, "terminate"), "right");
+    },
+  );
 
   const what = name === "software" ? "only that Worker loses its device" : "every Worker loses the context, at once";
   test(`a kernel of a Worker traps, and ${what} [${name}]`, { skip }, async () => {
