@@ -8,6 +8,7 @@ import { whenPoolDisposed } from "../../src/memory/memory_pool.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { indexOfOther } from "../support/bytes.ts";
+import { recordWarnings } from "../support/warnings.ts";
 
 const megabytes = 2 ** 20;
 /** Declares one variable, `counter`. */
@@ -30,19 +31,6 @@ function recordCalls(driver: Driver, calls: DriverCall[]): Driver {
       };
     },
   });
-}
-
-/** Replaces `console.warn` until it is disposed. */
-function recordWarnings(): { readonly warnings: string[] } & Disposable {
-  const warnings: string[] = [];
-  const { warn } = console;
-  console.warn = (message: string) => warnings.push(message);
-  return {
-    warnings,
-    [Symbol.dispose]() {
-      console.warn = warn;
-    },
-  };
 }
 
 function nothing(): void {}

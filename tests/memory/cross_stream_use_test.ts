@@ -57,6 +57,19 @@ async function overwrite({ allocate }: Fixture, stream: CudaStream): Promise<voi
   for (const buffer of buffers) buffer.free();
 }
 
+/** Writes to the memory that is free on the own stream, and checks that the other stream does not, once the gate opens. */
+async function assertNotOverwritten({ own, other, gate, allocate }: Fixture): Promise<void> {
+  const next = Array.from({ length: 6 }, () => allocate(own));
+  for (const each of next) each.fill(9);
+  await own.finished();
+  gate.open();
+  await other.finished();
+  for (const each of next) {
+    assert((await each.read(Uint8Array)).every((byte) => byte === 9));
+    each.free();
+  }
+}
+
 testWithBothAllocators("a copy to host memory on another stream is complete before a reuse", async (fixture) => {
   const { cuda, own, other, gate, allocate } = fixture;
   using pinned = cuda.allocateHost(byteLength);
@@ -79,15 +92,7 @@ testWithBothAllocators("a kernel on another stream writes before a reuse", async
   gate.hold(other);
   fill.launch({ grid: 64, block: 64, stream: other }, buffer, byteLength, 0x07070707);
   buffer.free();
-  const next = Array.from({ length: 6 }, () => allocate(own));
-  for (const each of next) each.fill(9);
-  await own.finished();
-  gate.open();
-  await other.finished();
-  for (const each of next) {
-    assert((await each.read(Uint8Array)).every((byte) => byte === 9));
-    each.free();
-  }
+  await assertNotOverwritten(fixture);
 });
 
 testWithBothAllocators("copies between buffers and fills on another stream come before a reuse", async (fixture) => {
@@ -141,15 +146,7 @@ testWithBothAllocators("usedOn covers work that the library cannot see", async (
   buffer.usedOn(other);
   fill.launch({ grid: 64, block: 64, stream: other }, address, byteLength, 0x07070707);
   buffer.free();
-  const next = Array.from({ length: 6 }, () => allocate(own));
-  for (const each of next) each.fill(9);
-  await own.finished();
-  gate.open();
-  await other.finished();
-  for (const each of next) {
-    assert((await each.read(Uint8Array)).every((byte) => byte === 9));
-    each.free();
-  }
+  await assertNotOverwritten(fixture);
   assertThrows(() => buffer.usedOn(other), ReferenceError, "it was freed");
 });
 

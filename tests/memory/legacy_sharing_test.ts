@@ -5,6 +5,7 @@ import { eventFlags } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { startScript } from "../support/child_process.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
+import { warningsOf } from "../support/warnings.ts";
 import { assertNothingLeft, countResources } from "../support/resources.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
@@ -116,19 +117,6 @@ testOnEachDriver("peers reach memory without a pool once peer access is enabled"
   const own = assertThrows(() => gpu.enablePeerAccess(gpu), CudaError);
   assertStringIncludes(own.message, "; a device has access to its own memory");
 }, { devices: 2 });
-
-/** The warnings printed while `body` runs. */
-async function warningsOf(body: () => void | Promise<void>): Promise<string[]> {
-  const warnings: string[] = [];
-  const { warn } = console;
-  console.warn = (message: string) => warnings.push(message);
-  try {
-    await body();
-  } finally {
-    console.warn = warn;
-  }
-  return warnings;
-}
 
 testSoftware("leaked memory without a pool is reported", async (cuda) => {
   let memory;

@@ -6,6 +6,7 @@ import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { Session } from "../../src/session.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { Gate } from "../support/gate.ts";
+import { warningsOf } from "../support/warnings.ts";
 import { countHandles } from "../support/handle_balance.ts";
 import { isLong } from "../support/test.ts";
 
@@ -28,19 +29,6 @@ const counterPtx = `.version 7.0
 /** Waits until a condition holds, while the event loop runs. */
 async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 1));
-}
-
-/** Collects the warnings that `body` prints. */
-async function warningsOf(body: () => void | Promise<void>): Promise<string[]> {
-  const warnings: string[] = [];
-  const { warn } = console;
-  console.warn = (message: string) => warnings.push(message);
-  try {
-    await body();
-  } finally {
-    console.warn = warn;
-  }
-  return warnings;
 }
 
 testOnEachDriver("disposing a module does not wait for its kernels, which still run", async (_, { open }) => {

@@ -14,6 +14,7 @@ import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { countCalls } from "../../sharing/channel/channel_peers.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";
 import { Gate } from "../../support/gate.ts";
+import { recordWarnings } from "../../support/warnings.ts";
 
 const kibibytes = 2 ** 10;
 const mebibytes = 2 ** 20;
@@ -23,19 +24,6 @@ const slabByteLength = 2 * mebibytes;
 const trapPtx = ".version 7.0\n.target sm_60\n.address_size 64\n.visible .entry trap() {\n  trap;\n}\n";
 /** More bytes than any device has. */
 const tooMuch = 2 ** 38;
-
-/** Replaces `console.warn` until it is disposed. */
-function recordWarnings(): { readonly warnings: string[] } & Disposable {
-  const warnings: string[] = [];
-  const { warn } = console;
-  console.warn = (message: string) => warnings.push(message);
-  return {
-    warnings,
-    [Symbol.dispose]() {
-      console.warn = warn;
-    },
-  };
-}
 
 function uniform(byte: number, length: number): Uint8Array {
   return new Uint8Array(length).fill(byte);
