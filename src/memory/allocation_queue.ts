@@ -1,4 +1,4 @@
-import type { CudaStream } from "../objects/cuda_stream.ts";
+import { type CudaStream, whenStreamDisposed } from "../objects/cuda_stream.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { Session } from "../session.ts";
 import { cannot, driverErrorOf } from "../support/driver_errors.ts";
@@ -17,6 +17,7 @@ export interface AllocateAsyncOptions extends WaitOptions {
 export interface QueuedAllocation extends WaitOptions {
   /** The allocation in error messages: `"allocate 4 bytes from the pool on device 0"`. */
   readonly what: string;
+  readonly stream: CudaStream;
   /** Throws if the allocation has become impossible: the pool or the stream was disposed. */
   readonly check: () => void;
   /** Allocates the memory; undefined if there is too little. */
@@ -38,9 +39,9 @@ export class AllocationQueue {
   }
 
   /** Resolves when the memory is allocated. Rejects with what `check` throws, or with an aborted signal's reason. */
-  async allocate({ what, check, attempt, signal }: QueuedAllocation): Promise<Allocation> {
+  async allocate({ what, stream, check, attempt, signal }: QueuedAllocation): Promise<Allocation> {
     throwIfAborted(signal);
-    await this.#mutex.acquire([signal]);
+    await this.#turn({ what, stream, check, signal });
     const progress = new MemoryProgress(this.#session, this.#device);
     try {
       let allocation: Allocation | undefined;
@@ -57,6 +58,25 @@ export class AllocationQueue {
     } finally {
       progress.close();
       this.#mutex.release();
+    }
+  }
+
+  /** Waits for the allocations before this one. Rejects at once if the stream is disposed meanwhile. */
+  async #turn({ what, stream, check, signal }: Omit<QueuedAllocation, "attempt">): Promise<void> {
+    if (this.#mutex.tryAcquire()) return;
+    const disposed = new AbortController();
+    const stopWatching = whenStreamDisposed(stream, () => disposed.abort());
+    try {
+      await this.#mutex.acquire([signal, disposed.signal]);
+    } catch (error) {
+      try {
+        if (disposed.signal.aborted) check();
+      } catch (cause) {
+        throw cannot(what, driverErrorOf(cause));
+      }
+      throw error;
+    } finally {
+      stopWatching();
     }
   }
 }

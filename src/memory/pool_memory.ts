@@ -117,7 +117,7 @@ export class PoolMemory {
     const refusal = this.refusal(byteLength);
     if (refusal !== undefined) throw cannot(what, outOfMemory(refusal), "ask for less");
     const attempt = () => this.#tryMalloc(byteLength, stream) ?? this.#allocateAfterReclaiming(byteLength, stream);
-    return await this.#queue.allocate({ what, check, attempt, signal });
+    return await this.#queue.allocate({ what, stream, check, attempt, signal });
   }
 
   /** Allocates memory that its user may not free, and that the pool does not report as leaked. */

@@ -169,6 +169,16 @@ for (const kind of kinds) {
         const onStream = source.allocateAsync(limit, { stream });
         stream[Symbol.dispose]();
         await assertRejects(() => onStream, ReferenceError, "disposed");
+        const first = new AbortController();
+        const waitingFirst = source.allocateAsync(limit, { signal: first.signal });
+        const queuedStream = gpu.createStream();
+        const queued = source.allocateAsync(limit, { stream: queuedStream });
+        await assertPending(queued);
+        queuedStream[Symbol.dispose]();
+        await assertRejects(() => queued, ReferenceError, "disposed");
+        await assertPending(waitingFirst);
+        first.abort(new TypeError("stop"));
+        await assertRejects(() => waitingFirst, TypeError, "stop");
         const waiting = [source.allocateAsync(limit), source.allocateAsync(1)];
         const rejections = waiting.map((promise) => assertRejects(() => promise, ReferenceError, "disposed"));
         await assertPending(waiting[0]!);

@@ -209,7 +209,7 @@ export class CachingAllocator implements Disposable {
       }
     };
     return new DeviceBuffer(
-      await this.#queue.allocate({ what, check, attempt, ...(signal === undefined ? {} : { signal }) }),
+      await this.#queue.allocate({ what, stream, check, attempt, ...(signal === undefined ? {} : { signal }) }),
     );
   }
 
