@@ -13,9 +13,9 @@ import { isLong, test } from "../support/test.ts";
 
 const fewestRows = 120;
 
-/** Files whose rows start a process each. On the software device, one row in three runs without POOLPASS_LONG=1. */
+/** Files whose rows start a process each. On the software device, one row in six runs without POOLPASS_LONG=1. */
 const filesWithPeers = ["ipc_events", "ipc_memory", "pools_between_processes", "pool_access"];
-const step = 3;
+const step = 6;
 
 const { answers } = readRecording();
 const names = new Set(situations.map(({ name }) => name));

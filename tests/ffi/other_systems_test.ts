@@ -1,6 +1,6 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { test } from "node:test";
 import { startScript } from "../support/child_process.ts";
+import { test } from "../support/test.ts";
 
 /** Simulated systems, with the reason in the errors for features that they lack. */
 const systems: Readonly<Record<string, { name: string; reason: RegExp }>> = {
@@ -11,7 +11,8 @@ const systems: Readonly<Record<string, { name: string; reason: RegExp }>> = {
 
 // Simulated: the runtime reports the system's name, and libraries do not exist. See children/other_system.ts.
 for (const [system, { name, reason }] of Object.entries(systems)) {
-  test(`on ${system}, the software device works, and unsupported features fail with the reason`, async () => {
+  const title = `on ${system}, the software device works, and unsupported features fail with the reason`;
+  test(title, { long: system === "Windows" }, async () => {
     await using child = startScript("children/other_system.ts", [name], { env: { NO_COLOR: "1" } });
     const line = await child.nextLine();
     assertEquals([await child.ended, await child.errors()], [0, ""]);

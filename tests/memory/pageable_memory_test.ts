@@ -32,9 +32,10 @@ function testWithAttribute(
   name: string,
   pageableMemoryAccess: 0 | 1,
   body: (cuda: Cuda, calls: Calls) => void | Promise<void>,
+  { long = false }: { long?: boolean } = {},
 ): void {
   for (const driver of driversUnderTest) {
-    test(`${name} [${driver.name}]`, { skip: driver.skip }, () =>
+    test(`${name} [${driver.name}]`, { skip: driver.skip, long }, () =>
       assertLeavesNothing(async () => {
         const opened = driver.open();
         replaceAttribute(opened, pageableMemoryAccess);
@@ -249,7 +250,7 @@ testWithAttribute("a stream that has captured too much waits for itself and for 
     const bytes = large.readSync(Uint8Array, { byteOffset: begin, length: 64 * mebibyte });
     assertEquals(indexOfOther(bytes, 3), -1);
   }
-});
+}, { long: true });
 
 testWithAttribute("the buffer and the stream of a copy may be released at once", 1, async (cuda) => {
   const gpu = cuda.device(0);

@@ -36,7 +36,10 @@ async function run(driver: DriverUnderTest, scenario: string): Promise<unknown> 
 for (const driver of driversUnderTest) {
   const { name, skip } = driver;
 
-  test(`Workers that open, compute and dispose at the same time do so independently [${name}]`, { skip }, async () => {
+  test(`Workers that open, compute and dispose at the same time do so independently [${name}]`, {
+    skip,
+    long: name === "software",
+  }, async () => {
     assertEquals(await run(driver, "compute"), "right");
   });
 

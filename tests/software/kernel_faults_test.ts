@@ -1,5 +1,4 @@
 import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
-import { test } from "node:test";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
@@ -8,6 +7,7 @@ import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
 import { startScript } from "../support/child_process.ts";
 import { firstBodyLine, testModule } from "../compiler/compiler_device.ts";
 import { firstThreadsLine, threadsModule, upTo } from "../compiler/threads.ts";
+import { test } from "../support/test.ts";
 
 /** The parameters, shape and device of a launch. */
 interface Launch {
@@ -96,7 +96,8 @@ const widths: readonly [bytes: number, instructions: readonly string[]][] = [
 ];
 
 for (const size of [16, 17, 30, 504, 511, 512, 513, 4096, 65_543]) {
-  test(`the last bytes of ${size} can be accessed, but not those past them`, async () => {
+  const long = ![17, 512, 65_543].includes(size);
+  test(`the last bytes of ${size} can be accessed, but not those past them`, { long }, async () => {
     for (const [bytes, instructions] of widths) {
       const last = Math.floor(size / bytes) * bytes - bytes;
       const [instruction, ...others] = instructions;
@@ -386,7 +387,7 @@ async function runAlone(ptx: string, env: Readonly<Record<string, string>>): Pro
   return [line ?? "", await child.errors()];
 }
 
-test("POOLPASS_SOFTWARE_STEPS sets the limit of steps of a block", async () => {
+test("POOLPASS_SOFTWARE_STEPS sets the limit of steps of a block", { long: true }, async () => {
   const turns = (count: number) =>
     testModule(`mov.u32 %r1, 0;\nLOOP:\nadd.u32 %r1, %r1, 1;\nsetp.lt.u32 %p1, %r1, ${count};\n@%p1 bra LOOP;`);
   const [stopped] = await runAlone(turns(5_000_000), { POOLPASS_SOFTWARE_STEPS: "1000000" });

@@ -1,5 +1,4 @@
 import { assert, assertEquals } from "@std/assert";
-import { test } from "node:test";
 import {
   eightBitConversions,
   floatConversions,
@@ -17,6 +16,7 @@ import {
 } from "../../../src/software/compiler/helpers/helper_functions.ts";
 import { type Rounding, roundingCodes } from "../../../src/software/compiler/helpers/rounding_helpers.ts";
 import { encodeModule } from "../../../src/software/compiler/webassembly/module_encoder.ts";
+import { test } from "../../support/test.ts";
 
 function check(operations: readonly Operation[]): void {
   for (const operation of operations) {
@@ -38,7 +38,7 @@ for (const [opcode, operations] of Map.groupBy(halfArithmetic(), opcodeOf)) {
 
 test("32-bit min and max follow every rule", () => check(singleExtremes()));
 
-test("setp and set compare 16-bit floats", () => check(halfComparisons()));
+test("setp and set compare 16-bit floats", { long: true }, () => check(halfComparisons()));
 
 test("cvt rounds to floats in every direction", () => check(floatConversions()));
 
@@ -65,7 +65,7 @@ function multiplyAddHelper(): (a: number, b: number, c: number, rounding: number
   return exports.fma as ReturnType<typeof multiplyAddHelper>;
 }
 
-test("64-bit fma rounds once without the engine's instruction", () => {
+test("64-bit fma rounds once without the engine's instruction", { long: true }, () => {
   const multiplyAdd = multiplyAddHelper();
   for (const operation of roundedArithmetic().filter(({ text }) => text.startsWith("fma.") && text.includes("f64"))) {
     const rounding = roundingCodes[operation.text.split(".")[1] as Rounding];

@@ -40,7 +40,7 @@ for (const [label, corpus] of [["nvcc", nvccCorpus], ["clang", clangCorpus]] as 
 const counts = { operations: operations.length, programs: programCount };
 
 for (const subject of ["operations", "programs"] as const) {
-  test(`${subject} give the same results in gangs as without`, () => {
+  test(`${subject} give the same results in gangs as without`, { long: subject === "operations" }, () => {
     const step = subject === "operations" ? operationStep : 1;
     const indices = Array.from({ length: Math.floor(counts[subject] / step) }, (_, index) => index * step);
     const [single, inGangs] = [outcomes(subject, indices, false), outcomes(subject, indices, "always")];

@@ -186,4 +186,5 @@ sharingTest(
     assertEquals(pool.usage().used, 0);
     for (const name of ["first", "second"]) await peer.call("close", name);
   },
+  { long: true },
 );
