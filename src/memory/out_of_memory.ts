@@ -22,6 +22,18 @@ export interface Holders {
   since?: number | undefined;
 }
 
+/** A buffer, for messages that list the largest. */
+export interface HeldBuffer {
+  readonly byteLength: number;
+  /** The `performance.now()` of the allocation; 0 if it was not recorded. */
+  readonly time: number;
+}
+
+/**
+ * The size in bytes from which the time of an allocation is recorded. Asking for the time costs 25 ns, a tenth of a small
+ * allocation, but nothing beside the work that fills a large one.
+ */
+const timedByteLength = 2 ** 24;
 /** How many groups of holders a message lists. */
 const maximumListed = 4;
 /** Matches a line of a call stack that ends with a path, a line and a column. */
@@ -52,13 +64,19 @@ export function holdersByOrigin(origins: Iterable<Origin>): Holders[] {
   return [...holders.values()];
 }
 
-/** Groups buffers by their sizes in bytes. */
-export function holdersBySize(byteLengths: Iterable<number>): Holders[] {
+/** The time to record of an allocation; 0 if it is too small for that. */
+export function timeOfAllocation(byteLength: number): number {
+  return byteLength < timedByteLength ? 0 : performance.now();
+}
+
+/** Groups buffers by their sizes. */
+export function holdersBySize(buffers: Iterable<HeldBuffer>): Holders[] {
   const holders = new Map<number, Holders>();
-  for (const byteLength of byteLengths) {
-    const found = holders.get(byteLength) ?? { count: 0, byteLength: 0 };
+  for (const { byteLength, time } of buffers) {
+    const found: Holders = holders.get(byteLength) ?? { count: 0, byteLength: 0 };
     found.count++;
     found.byteLength += byteLength;
+    if (time > 0) found.since = Math.min(found.since ?? Infinity, time);
     holders.set(byteLength, found);
   }
   return [...holders.values()];

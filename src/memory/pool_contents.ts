@@ -1,6 +1,13 @@
 import type { UnfreedMemory } from "../objects/opened_objects.ts";
 import { originOf } from "../support/leaks.ts";
-import { type Holders, holdersByOrigin, holdersBySize, type Origin } from "./out_of_memory.ts";
+import {
+  type HeldBuffer,
+  type Holders,
+  holdersByOrigin,
+  holdersBySize,
+  type Origin,
+  timeOfAllocation,
+} from "./out_of_memory.ts";
 
 /**
  * The allocations of a pool that were not released. In typed arrays, because a reference from a pool, which is old, to an
@@ -12,6 +19,8 @@ export class PoolContents {
   /** By index; the address of an index that is free is 0. */
   #addresses = new BigUint64Array(16);
   #byteLengths = new Float64Array(16);
+  /** When large buffers were allocated; 0 for others. */
+  #times = new Float64Array(16);
   /** Indices that were freed, to be used again. */
   #freed = new Int32Array(16);
   #freedCount = 0;
@@ -44,6 +53,7 @@ export class PoolContents {
     const index = this.#freedCount > 0 ? this.#freed[--this.#freedCount]! : this.#newIndex();
     this.#addresses[index] = address;
     this.#byteLengths[index] = byteLength;
+    this.#times[index] = timeOfAllocation(byteLength);
     this.byteLength += byteLength;
     this.#origins?.set(address, { byteLength, stack: originOf(byteLength), time: performance.now() });
     return index;
@@ -76,9 +86,14 @@ export class PoolContents {
   /** The buffers by size or, with POOLPASS_DEBUG=1, by origin. Leaves out slabs and freed buffers. */
   holders(): Holders[] {
     if (this.#origins !== undefined) return holdersByOrigin(this.#buffersOrigins());
-    const isBuffer = (_: number, index: number) =>
-      this.#addresses[index] !== 0n && !this.#notLeaked.has(this.#addresses[index]!);
-    return holdersBySize(this.#byteLengths.subarray(0, this.#end).filter(isBuffer));
+    return holdersBySize(this.#buffers());
+  }
+
+  *#buffers(): Generator<HeldBuffer> {
+    for (const [index, address] of this.#addresses.entries()) {
+      if (address === 0n || this.#notLeaked.has(address)) continue;
+      yield { byteLength: this.#byteLengths[index]!, time: this.#times[index]! };
+    }
   }
 
   #newIndex(): number {
@@ -94,6 +109,9 @@ export class PoolContents {
     const byteLengths = new Float64Array(2 * length);
     byteLengths.set(this.#byteLengths);
     this.#byteLengths = byteLengths;
+    const times = new Float64Array(2 * length);
+    times.set(this.#times);
+    this.#times = times;
     // It is empty: otherwise a freed index would have been used.
     this.#freed = new Int32Array(2 * length);
   }

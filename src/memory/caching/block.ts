@@ -43,6 +43,8 @@ export class Block implements AllocationOwner {
   isUnmerged = false;
   /** The epoch of its free list when the block was freed. */
   epoch = 0;
+  /** When the block's current or latest buffer was allocated, as `performance.now()`; 0 for small ones. */
+  time = 0;
   /** Its class in `SizeClasses`. Valid only while the block is there. */
   sizeClass = 0;
   /** Links of the list of free blocks that the block is in. */

@@ -22,6 +22,7 @@ import {
   isOutOfMemory,
   type Origin,
   outOfMemory,
+  timeOfAllocation,
 } from "../out_of_memory.ts";
 import type { Session } from "../../session.ts";
 import { byteLengthOfArray, type TypedArray, type TypedArrayConstructor } from "../../support/typed_array.ts";
@@ -335,6 +336,7 @@ export class CachingAllocator implements Disposable {
     const size = blockByteLengthFor(byteLength);
     const block = list.takeUnmerged(size) ?? this.#search(size, list, isQueued);
     block.usedBy = list;
+    block.time = timeOfAllocation(byteLength);
     list.used += size;
     if (list.used > list.usedHigh) list.usedHigh = list.used;
     this.#bufferCount++;
@@ -377,7 +379,7 @@ export class CachingAllocator implements Disposable {
     const { reserved, used } = this.#slabs;
     const held = `it holds ${reserved} bytes, of which ${used} are in use`;
     const holders = this.#origins === undefined
-      ? holdersBySize([...usedBlocksOf(this.#slabs)].map(({ byteLength }) => byteLength))
+      ? holdersBySize(usedBlocksOf(this.#slabs))
       : holdersByOrigin(this.#buffersOrigins());
     return holders.length === 0 ? held : `${held}: ${describeHolders(holders)}`;
   }
