@@ -29,6 +29,8 @@ import { type CudaLibraries, loadCudaLibraries, noDeviceError } from "./cuda_lib
 import { minimumVersionOfPoolOptions, newerVersionNeeded } from "./minimum_versions.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./host.ts";
 import { closeDescriptor, duplicateDescriptor } from "./shim/descriptors.ts";
+import { canBePool } from "./shim/foreign_descriptors.ts";
+import { SystemError } from "./shim/system_error.ts";
 import {
   memAccessDescLayout,
   memLocationLayout,
@@ -415,12 +417,15 @@ export class CudaDriver implements Driver {
   }
 
   memPoolImportFromShareableHandle(device: number, handle: OsHandle, handleType: number): bigint {
+    const call = "cudaMemPoolImportFromShareableHandle";
     this.#makeCurrent(device);
+    if (typeof handle === "number" && handleType === memHandleType.posixFileDescriptor && !isExportedPool(handle)) {
+      throw new CudaError(cudaErrorNumbers.cudaErrorUnknown, call);
+    }
     this.#hostMemory = typeof handle === "number" ? undefined : handle;
     // Converts as C does from an int to a pointer. Node refuses a negative number.
     const value = typeof handle === "number" ? BigInt.asUintN(64, BigInt(handle)) : addressOf(handle);
-    const result = this.#runtime.cudaMemPoolImportFromShareableHandle(this.#out, value, handleType, 0);
-    this.#check(result, "cudaMemPoolImportFromShareableHandle");
+    this.#check(this.#runtime[call](this.#out, value, handleType, 0), call);
     return this.#handleOut[0]!;
   }
 
@@ -693,4 +698,17 @@ function nulTerminated(image: string | Uint8Array): Uint8Array {
   const bytes = new Uint8Array(image.byteLength + 1);
   bytes.set(image);
   return bytes;
+}
+
+/**
+ * Whether a descriptor can be one that CUDA exported a pool to. The libraries make calls on any descriptor to find that
+ * out, and a file of another process may let them wait for ever.
+ */
+function isExportedPool(fd: number): boolean {
+  try {
+    return canBePool(fd);
+  } catch (error) {
+    if (error instanceof SystemError) return false;
+    throw error;
+  }
 }

@@ -3,11 +3,13 @@
  * libcuda.so.1 for bench/overhead.ts, and for tests/ffi/other_machines_test.ts together with stand-ins for the
  * libraries of other machines. There is one device without any state: handles and addresses are only distinct.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static uint64_t latest_handle = 0x1000;
 static unsigned latest_allocation;
@@ -35,8 +37,12 @@ static int export_pointer(void *data, uint64_t address) {
   return 0;
 }
 
-/* The caller closes the descriptor. */
-static int export_pool(void *handle) { return store_int(handle, open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+/* The caller closes the descriptor. Only sealed memory files and NVIDIA's devices are taken for pools. */
+static int export_pool(void *handle) {
+  int file = memfd_create("stub-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK);
+  return store_int(handle, file);
+}
 
 static int allocate_host(void *out, size_t size) {
   void *address = malloc(size);

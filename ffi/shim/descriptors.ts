@@ -4,6 +4,7 @@
  * @module
  */
 import { cString, shim, unwrap } from "./shim.ts";
+import { errno } from "./system_error.ts";
 
 /** What a descriptor refers to. */
 export interface DescriptorStatus {
@@ -30,7 +31,7 @@ export const sealShrink = 2;
 /** The kernel's `PATH_MAX`. */
 const maximumPathByteLength = 4096;
 
-const types: Readonly<Record<number, DescriptorStatus["type"]>> = {
+const typesByMode: Readonly<Record<number, DescriptorStatus["type"]>> = {
   0o010000: "pipe",
   0o020000: "character device",
   0o040000: "folder",
@@ -40,8 +41,14 @@ const types: Readonly<Record<number, DescriptorStatus["type"]>> = {
   0o140000: "socket",
 };
 
+/** The type that the high bits of a file's mode stand for. */
+export function typeOfMode(mode: number): DescriptorStatus["type"] {
+  return typesByMode[mode & 0o170000] ?? "other";
+}
+
 /**
- * Describes what a descriptor refers to.
+ * Describes what a descriptor refers to. Asks its file system, which may never answer: for a descriptor that another
+ * process chose, see `judgeDescriptor`.
  *
  * @throws {SystemError} `EBADF` if the descriptor is not open
  */
@@ -51,7 +58,7 @@ export function describeDescriptor(fd: number): DescriptorStatus {
   const [mode, size, seals, device, inode, owner] = out as unknown as [bigint, bigint, bigint, bigint, bigint, bigint];
   const signedSeals = Number(BigInt.asIntN(64, seals));
   return {
-    type: types[Number(mode) & 0o170000] ?? "other",
+    type: typeOfMode(Number(mode)),
     byteLength: Number(size),
     seals: signedSeals < 0 ? undefined : signedSeals,
     device,
@@ -61,9 +68,16 @@ export function describeDescriptor(fd: number): DescriptorStatus {
   };
 }
 
-/** Closes a descriptor. Its number may be reused at once, so never close a descriptor twice. */
+/**
+ * Closes a descriptor of this process's own; `closeAside` is for those of other processes. Its number may be reused at
+ * once, so never close a descriptor twice.
+ *
+ * @throws {SystemError} `EBADF` if it is not open. After all other errors, such as those of a file system that could
+ * not write, it is closed.
+ */
 export function closeDescriptor(fd: number): void {
-  unwrap(shim().poolpass_close(fd), `close of descriptor ${fd}`);
+  const result = shim().poolpass_close(fd);
+  if (result === -errno.EBADF) unwrap(result, `close of descriptor ${fd}`);
 }
 
 /** Duplicates a descriptor. The duplicate is closed in programs that this process starts. */
@@ -71,17 +85,17 @@ export function duplicateDescriptor(fd: number): number {
   return unwrap(shim().poolpass_duplicate(fd), `dup of descriptor ${fd}`);
 }
 
-/** Opens an existing file. The path may be a `/proc/PID/fd/N`. */
+/** Opens an existing file, and does not wait for it. The path may be a `/proc/PID/fd/N`. */
 export function openDescriptor(path: string, options: { readonly writable?: boolean } = {}): number {
   return unwrap(shim().poolpass_open(cString(path), options.writable ? 1 : 0), `open of ${path}`);
 }
 
 /**
- * Opens any file, or a symbolic link itself, with `O_PATH`: it can be described but not read. This needs no permission
- * except for the folders on the path.
+ * Opens any file with `O_PATH`, and a symbolic link itself unless `follow` is true: it can be described but not read.
+ * This needs no permission except for the folders on the path, and has no effect on the file.
  */
-export function openPath(path: string): number {
-  return unwrap(shim().poolpass_open_path(cString(path)), `open of ${path}`);
+export function openPath(path: string, options: { readonly follow?: boolean } = {}): number {
+  return unwrap(shim().poolpass_open_path(cString(path), options.follow ? 1 : 0), `open of ${path}`);
 }
 
 /** The target of a symbolic link that `openPath` opened. */

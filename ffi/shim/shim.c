@@ -1,6 +1,6 @@
 /*
  * What poolpass needs from Linux and cannot express in a plain foreign call: descriptors over sockets, errno, C structs
- * by value. There is no state, so any thread may call any function. Each function returns 0 or more, or -errno.
+ * by value. There is no state here, so any thread may call any function. Each function returns 0 or more, or -errno.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,13 +17,12 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
+#include "foreign.h"
 
 /* Some headers and C libraries are too old to have these. */
 #define SO_PEERPIDFD_NUMBER 77
+#define SO_PASSRIGHTS_NUMBER 83
 #define SYS_PIDFD_OPEN 434
-#define MFD_NOEXEC_SEAL_FLAG 8u
 #define RENAME_NOREPLACE_FLAG 1u
 /* The kernel's SCM_MAX_FD: a message carries no more. */
 #define MAX_DESCRIPTORS 253
@@ -75,6 +74,7 @@ static int address_in(int folder, const char *name, struct sockaddr_un *address)
   return address_of(path, address);
 }
 
+static void set_option(int fd, int option, int value) { setsockopt(fd, SOL_SOCKET, option, &value, sizeof value); }
 static int new_socket(int type) { return unwrap(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 static int connect_to(const struct sockaddr_un *address, int type) {
@@ -93,9 +93,11 @@ static int is_live(const struct sockaddr_un *address) {
 /*
  * The file has a temporary name until the socket listens, so a socket file at the path that refuses connections is
  * stale. bind gives the file the socket's own mode, less the umask. The socket's mode is set before bind, so the file's
- * mode is never wider than requested.
+ * mode is never wider than requested. Whoever connects can send descriptors before the connection is accepted: Linux 6.16
+ * refuses them to the sender if the listening socket does not pass rights.
  */
-EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mode, struct file_identity *identity) {
+EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mode, uint32_t passes_rights,
+                           struct file_identity *identity) {
   const char *name;
   struct sockaddr_un address;
   struct stat status;
@@ -103,6 +105,7 @@ EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mod
   if (folder < 0) return folder;
   int fd = new_socket(SOCK_STREAM);
   int error = fd < 0 ? fd : address_in(folder, temporary, &address);
+  if (fd >= 0 && !passes_rights) set_option(fd, SO_PASSRIGHTS_NUMBER, 0);
   if (error == 0) error = unwrap(fchmod(fd, mode));
   if (error == 0) error = unwrap(bind(fd, (struct sockaddr *)&address, sizeof address));
   int bound = error == 0;
@@ -164,11 +167,13 @@ EXPORT int poolpass_accept(int fd) { return unwrap(accept4(fd, NULL, NULL, SOCK_
 
 /*
  * The pidfd is of the process that connected or listened, or -errno: -ESRCH if that process has ended, which Linux
- * before 6.15 reports as -EINVAL.
+ * before 6.15 reports as -EINVAL. Called first of all on a connection: urgent bytes join the stream from then on, or else
+ * a read would drop one, and close its descriptors.
  */
 EXPORT int poolpass_peer(int fd, struct socket_peer *peer) {
   struct ucred credentials;
   socklen_t length = sizeof credentials, pidfd_length = sizeof peer->pidfd;
+  set_option(fd, SO_OOBINLINE, 1);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return -errno;
   *peer = (struct socket_peer){ credentials.pid, credentials.uid, credentials.gid, -1 };
   if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD_NUMBER, &peer->pidfd, &pidfd_length) == 0) return 0;
@@ -193,7 +198,7 @@ EXPORT int poolpass_send(int fd, const void *bytes, uint64_t length, const int *
 }
 
 /*
- * Hands out all descriptors that arrived, or closes them all if fds is too small for them or the kernel dropped some.
+ * Hands out all descriptors that arrived, or has them all closed if fds is too small or the kernel dropped some.
  * There is room for as many as the kernel can deliver, so it drops some only if the process may open no more.
  */
 EXPORT int poolpass_receive(int fd, void *bytes, uint64_t length, int *fds, uint32_t capacity, struct received *out) {
@@ -211,7 +216,7 @@ EXPORT int poolpass_receive(int fd, void *bytes, uint64_t length, int *fds, uint
   }
   out->truncated = (message.msg_flags & MSG_CTRUNC) != 0;
   if (out->truncated || out->arrived > capacity) {
-    for (uint32_t i = 0; i < out->arrived; i++) close(arrived[i]);
+    for (uint32_t i = 0; i < out->arrived; i++) poolpass_close_aside(arrived[i]);
   } else {
     memcpy(fds, arrived, out->arrived * sizeof(int));
     out->handed_out = out->arrived;
@@ -237,10 +242,6 @@ EXPORT int poolpass_eventfd(void) { return unwrap(eventfd(0, EFD_CLOEXEC | EFD_N
 EXPORT int poolpass_eventfd_set(int fd) { return unwrap(eventfd_write(fd, 1)); }
 EXPORT int poolpass_eventfd_clear(int fd) { eventfd_t count; return unwrap(eventfd_read(fd, &count)); }
 
-EXPORT int poolpass_open(const char *path, uint32_t writable) {
-  return unwrap(open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY));
-}
-EXPORT int poolpass_open_path(const char *path) { return unwrap(open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC)); }
 EXPORT int poolpass_read_link(int fd, char *out, uint64_t size) { return unwrap(readlinkat(fd, "", out, size)); }
 EXPORT int poolpass_close(int fd) { return unwrap(close(fd)); }
 EXPORT int poolpass_duplicate(int fd) { return unwrap(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }

@@ -15,6 +15,7 @@ const symbols = {
       "buffer", // const char *path
       "buffer", // const char *temporary
       "u32", // uint32_t mode
+      "u32", // uint32_t passes_rights
       "buffer", // struct file_identity *identity
     ],
     result: "i32",
@@ -68,8 +69,6 @@ const symbols = {
   poolpass_eventfd: { parameters: [], result: "i32" },
   poolpass_eventfd_set: { parameters: ["i32" /* int fd */], result: "i32" },
   poolpass_eventfd_clear: { parameters: ["i32" /* int fd */], result: "i32" },
-  poolpass_open: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t writable */], result: "i32" },
-  poolpass_open_path: { parameters: ["buffer" /* const char *path */], result: "i32" },
   poolpass_read_link: {
     parameters: ["i32", /* int fd */ "buffer", /* char *out */ "u64" /* uint64_t size */],
     result: "i32",
@@ -134,6 +133,12 @@ const symbols = {
     ],
     result: "i32",
   },
+  poolpass_close_aside: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_is_closing_stuck: { parameters: [], result: "i32" },
+  poolpass_close_socket: { parameters: ["i32" /* int fd */], result: "i32" },
+  poolpass_judge: { parameters: ["i32", /* int fd */ "buffer" /* struct judgement *out */], result: "i32" },
+  poolpass_open: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t writable */], result: "i32" },
+  poolpass_open_path: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t follow */], result: "i32" },
 } as const;
 
 /** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error number. */

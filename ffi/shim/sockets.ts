@@ -32,7 +32,7 @@ export interface ReceivedMessage {
   /** The number of descriptors that arrived. */
   readonly arrived: number;
   /**
-   * The descriptors. If more arrived than were asked for, or some were lost, all have been closed and this is empty.
+   * The descriptors. If more arrived than were asked for, or some were lost, all are being closed and this is empty.
    */
   readonly fds: readonly number[];
   /** Whether descriptors were lost, because this process may open no more. */
@@ -46,14 +46,27 @@ const peerBytes = new Uint8Array(peerTable.buffer);
 const descriptorBytes = new Uint8Array(descriptorTable.buffer);
 const receivedBytes = new Uint8Array(receivedTable.buffer);
 
-/**
- * Creates a socket that listens at a path, and its file there. Fails with `-EADDRINUSE` if there is a file already.
- *
- * @param mode the file's permissions, which are never wider than this
- */
-export function listenAt(path: string, mode: number): { readonly fd: number; readonly identity: FileIdentity } {
+/** The options of `listenAt`. */
+export interface ListenAtOptions {
+  /** The file's permissions, which are never wider than this. */
+  readonly mode: number;
+  /** Whether those who connect may send descriptors. Linux before 6.16 cannot refuse them: they may arrive anyway. */
+  readonly passesDescriptors: boolean;
+}
+
+/** Creates a socket that listens at a path, and its file there. Fails with `-EADDRINUSE` if there is a file already. */
+export function listenAt(
+  path: string,
+  { mode, passesDescriptors }: ListenAtOptions,
+): { readonly fd: number; readonly identity: FileIdentity } {
   const identity = new BigUint64Array(2);
-  const fd = shim().poolpass_listen(cString(path), temporaryName(), withoutSign(mode), new Uint8Array(identity.buffer));
+  const fd = shim().poolpass_listen(
+    cString(path),
+    temporaryName(),
+    withoutSign(mode),
+    passesDescriptors ? 1 : 0,
+    new Uint8Array(identity.buffer),
+  );
   return { fd, identity };
 }
 

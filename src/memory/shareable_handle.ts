@@ -4,7 +4,8 @@
  * @module
  */
 import { withoutSign } from "../../ffi/host.ts";
-import { closeDescriptor, describeDescriptor } from "../../ffi/shim/descriptors.ts";
+import { closeDescriptor } from "../../ffi/shim/descriptors.ts";
+import { canBePool, closeAside } from "../../ffi/shim/foreign_descriptors.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
 import { printAs } from "../support/printing.ts";
 import { SharingError } from "../support/errors.ts";
@@ -33,6 +34,8 @@ export class ShareableHandle implements Disposable {
   readonly type: "posix-fd" | "fabric";
   #fd: number;
   #bytes: Uint8Array<ArrayBuffer>;
+  /** Whether another process may let whoever closes the descriptor wait. */
+  readonly #closesAside: boolean;
   #disposed = false;
 
   static {
@@ -44,7 +47,7 @@ export class ShareableHandle implements Disposable {
 
   private constructor(
     token: typeof constructionToken,
-    parts: { type: "posix-fd" | "fabric"; fd?: number; bytes?: Uint8Array<ArrayBuffer> },
+    parts: { type: "posix-fd" | "fabric"; fd?: number; bytes?: Uint8Array<ArrayBuffer>; closesAside?: boolean },
   ) {
     if (token !== constructionToken) {
       throw new TypeError(
@@ -54,6 +57,7 @@ export class ShareableHandle implements Disposable {
     this.type = parts.type;
     this.#fd = parts.fd ?? -1;
     this.#bytes = parts.bytes ?? new Uint8Array(0);
+    this.#closesAside = parts.closesAside ?? false;
   }
 
   /**
@@ -68,11 +72,10 @@ export class ShareableHandle implements Disposable {
     const refusal = shimRefusal();
     if (refusal !== undefined) throw new SharingError("not-supported", `Cannot take over a descriptor: ${refusal}`);
     try {
-      describeDescriptor(fd);
+      return new ShareableHandle(constructionToken, { type: "posix-fd", fd, closesAside: !canBePool(fd) });
     } catch (cause) {
       throw new RangeError(`Cannot take over descriptor ${fd}: it is not open`, { cause });
     }
-    return new ShareableHandle(constructionToken, { type: "posix-fd", fd });
   }
 
   /**
@@ -115,11 +118,13 @@ export class ShareableHandle implements Disposable {
     return this.#bytes;
   }
 
-  /** Closes the descriptor. */
+  /** Closes the descriptor: on another thread if it is not a pool's, because closing it may then take long. */
   [Symbol.dispose](): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    if (this.type === "posix-fd") closeDescriptor(this.#fd);
+    if (this.type !== "posix-fd") return;
+    if (this.#closesAside) closeAside(this.#fd);
+    else closeDescriptor(this.#fd);
   }
 
   #check(): void {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { library as aarch64 } from "../../ffi/shim/aarch64.ts";
+import { sources as shimSources } from "../../ffi/shim/build.ts";
 import { library as x86_64 } from "../../ffi/shim/x86_64.ts";
 import {
   memAccessDescLayout,
@@ -28,6 +29,7 @@ interface Machine {
 }
 
 const sources = fileURLToPath(new URL("aarch64", import.meta.url));
+const shimFolder = fileURLToPath(new URL("../../ffi/shim", import.meta.url));
 const crossCompiler = "aarch64-linux-gnu-gcc";
 const noCrossCompiler = !hasProgram(crossCompiler) && `${crossCompiler} is not installed`;
 
@@ -67,8 +69,8 @@ for (const machine of machines) {
       const { status, stdout, stderr } = callShim(machine, Buffer.from(machine.library, "base64"), folder);
       assertEquals([status, stderr], [0, ""]);
       const called = stdout.trim().split("\n");
-      assertEquals(called, functionsIn("../../ffi/shim/shim.c", /^EXPORT \w+ (poolpass_\w+)\(/gm));
-      assertEquals(called, functionsIn("../../ffi/shim/shim.ts", /^ {2}(poolpass_\w+): \{/gm));
+      assertEquals(called, functionsIn(readShim(), /^EXPORT \w+ (poolpass_\w+)\(/gm));
+      assertEquals(called, functionsIn(readSource("../../ffi/shim/shim.ts"), /^ {2}(poolpass_\w+): \{/gm));
     });
   });
 }
@@ -85,7 +87,8 @@ test("the C program detects a shim that passes the caller's bytes instead of a c
     const source = join(folder, "shim.c");
     const library = join(folder, "broken.so");
     writeFileSync(source, broken);
-    compile(onAarch64.compiler, ["-shared", "-fPIC", "-fvisibility=hidden", "-o", library, source]);
+    const others = ["-I", shimFolder, ...shimSources.slice(1).map((name) => join(shimFolder, name))];
+    compile(onAarch64.compiler, ["-shared", "-fPIC", "-fvisibility=hidden", "-o", library, source, ...others]);
     const { status, stderr } = callShim(onAarch64, readFileSync(library), folder);
     assertEquals(status, 1);
     assertMatch(stderr, /by_value\.c:\d+: failed: memcmp\(buffer/);
@@ -98,11 +101,11 @@ test("shim.ts declares each function like shim.c", () => {
     type.includes("*")
       ? "buffer"
       : { int: "i32", int32_t: "i32", uint32_t: "u32", uint64_t: "u64" }[type.split(" ")[0]!];
-  const inC = readSource("../../ffi/shim/shim.c").matchAll(/^EXPORT (\w+) (poolpass_\w+)\((.*?)\)/gm);
+  const inC = readShim().matchAll(/^EXPORT (\w+) (poolpass_\w+)\((.*?)\)/gms);
   const inTypeScript = readSource("../../ffi/shim/shim.ts")
     .matchAll(/^ {2}(poolpass_\w+): \{\s+parameters: \[(.*?)\],\s+result: "(\w+)"/gms);
   const expected = [...inC].map(([, result, name, parameters]) => {
-    const types = parameters === "void" ? [] : parameters!.split(", ").map(native);
+    const types = parameters === "void" ? [] : parameters!.split(/,\s+/).map(native);
     return [name, types, native(result!)];
   });
   assertEquals(
@@ -183,8 +186,13 @@ function inFolder(body: (folder: string) => void): void {
   }
 }
 
-function functionsIn(path: string, pattern: RegExp): string[] {
-  return [...readSource(path).matchAll(pattern)].map(([, name]) => name!);
+function functionsIn(source: string, pattern: RegExp): string[] {
+  return [...source.matchAll(pattern)].map(([, name]) => name!);
+}
+
+/** The sources of the shim, one after the other. */
+function readShim(): string {
+  return shimSources.map((name) => readSource(`../../ffi/shim/${name}`)).join("");
 }
 
 function readSource(path: string): string {

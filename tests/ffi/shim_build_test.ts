@@ -1,14 +1,17 @@
 import { assert, assertEquals } from "@std/assert";
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import * as aarch64 from "../../ffi/shim/aarch64.ts";
 import {
   buildModule,
   compilerVersion,
   readModule,
   recordedVersion,
+  sources,
   type Target,
   targets,
 } from "../../ffi/shim/build.ts";
+import * as x86_64 from "../../ffi/shim/x86_64.ts";
 import { fileURLToPath } from "node:url";
 import { test } from "../support/test.ts";
 
@@ -27,23 +30,44 @@ for (const target of targets) {
   });
 }
 
-test("shim.c stays small", () => {
-  const lines = readFileSync(new URL("../../ffi/shim/shim.c", import.meta.url), "utf8").split("\n");
-  assert(lines.length <= 300, `${lines.length} lines`);
+test("the shim's sources stay small", () => {
+  for (const source of sources) {
+    const lines = readFileSync(new URL(`../../ffi/shim/${source}`, import.meta.url), "utf8").split("\n");
+    assert(lines.length <= 300, `${source}: ${lines.length} lines`);
+  }
+});
+
+const noObjdump = spawnSync("objdump", ["--version"]).status !== 0 && "objdump is not installed";
+
+test("the shim needs glibc 2.27, which has memfd_create, and nothing newer", { skip: noObjdump, long: true }, () => {
+  for (const { library } of [x86_64, aarch64]) {
+    const file = `/tmp/poolpass-shim-${crypto.randomUUID()}.so`;
+    try {
+      writeFileSync(file, Uint8Array.fromBase64(library));
+      const { stdout } = spawnSync("objdump", ["-p", file], { encoding: "utf8" });
+      const versions = [...stdout.matchAll(/GLIBC_2\.(\d+)/g)].map(([, minor]) => Number(minor));
+      assertEquals(Math.max(...versions), 27);
+    } finally {
+      rmSync(file, { force: true });
+    }
+  }
 });
 
 const noCompiler = compilerVersion("gcc") === undefined ? "gcc is not installed" : undefined;
 
-test("shim.c compiles without warnings and has no state", { skip: noCompiler, long: true }, () => {
-  const source = fileURLToPath(new URL("../../ffi/shim/shim.c", import.meta.url));
+test("the shim compiles without warnings, and only foreign.c has state", { skip: noCompiler, long: true }, () => {
   const flags = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror"];
-  const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;
-  try {
-    const compiled = spawnSync("gcc", [...flags, "-c", "-o", object, source], { encoding: "utf8" });
-    assertEquals(compiled.stderr, "");
-    const symbols = spawnSync("nm", [object], { encoding: "utf8" }).stdout;
-    assertEquals(symbols.split("\n").filter((line) => / [bBdDcC] /.test(line)), []);
-  } finally {
-    spawnSync("rm", ["-f", object]);
+  for (const name of sources) {
+    const source = fileURLToPath(new URL(`../../ffi/shim/${name}`, import.meta.url));
+    const object = `/tmp/poolpass-shim-${crypto.randomUUID()}.o`;
+    try {
+      const compiled = spawnSync("gcc", [...flags, "-c", "-o", object, source], { encoding: "utf8" });
+      assertEquals(compiled.stderr, "");
+      const symbols = spawnSync("nm", [object], { encoding: "utf8" }).stdout;
+      const state = symbols.split("\n").filter((line) => / [bBdDcC] /.test(line)).map((line) => line.split(" ").at(-1));
+      assertEquals(state, name === "foreign.c" ? ["closers", "lock", "queue", "queue_capacity", "queue_length"] : []);
+    } finally {
+      rmSync(object, { force: true });
+    }
   }
 });

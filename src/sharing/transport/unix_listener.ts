@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
 import { acceptFrom, type FileIdentity, listenAt, probe, removeOwn, removeStale } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { printAs } from "../../support/printing.ts";
@@ -20,6 +20,12 @@ export interface ListenOptions {
   /** The permissions of the socket's file, regardless of the umask: 0o600 by default. */
   mode?: number;
 }
+
+/**
+ * Listens as `UnixListener.listen` does, for connections on which only this process sends descriptors. From Linux 6.16
+ * on, the kernel refuses those of the others.
+ */
+export let listenWithoutDescriptors: (path: string, options: ListenOptions) => UnixListener;
 
 /** The number of attempts to replace a stale socket: another process may replace it at the same time. */
 const maximumAttempts = 8;
@@ -43,6 +49,7 @@ export class UnixListener implements AsyncDisposable {
   readonly #closing = new AbortController();
 
   static {
+    listenWithoutDescriptors = (path, options) => UnixListener.#listen(path, options, false);
     printAs(
       this,
       "UnixListener",
@@ -69,14 +76,17 @@ export class UnixListener implements AsyncDisposable {
    */
   static listen(path: string, options: ListenOptions = {}): UnixListener {
     checkOptions(options, "UnixListener.listen");
-    const { mode = 0o600 } = options;
+    return UnixListener.#listen(path, options, true);
+  }
+
+  static #listen(path: string, { mode = 0o600 }: ListenOptions, passesDescriptors: boolean): UnixListener {
     checkNumber(mode, "a socket's mode");
     if (!Number.isInteger(mode) || mode < 0 || mode > 0o777) {
       throw new RangeError(`Cannot listen with mode ${mode}: it takes an integer from 0 to 0o777`);
     }
     checkSocketPath("listen at", path);
     for (let attempt = 0; attempt < maximumAttempts; attempt++) {
-      const { fd, identity } = listenAt(path, mode);
+      const { fd, identity } = listenAt(path, { mode, passesDescriptors });
       if (fd >= 0) return new UnixListener(path, fd, identity);
       if (fd !== -errno.EADDRINUSE) throw listenError(path, -fd);
       removeLeftOver(path);
@@ -119,7 +129,7 @@ export class UnixListener implements AsyncDisposable {
       this.#closing.abort(new ReferenceError(`The listener at ${this.path} was disposed during this call`));
       // While the socket is open, its inode number cannot be reused for another file.
       removeOwn(this.path, this.#identity);
-      closeDescriptor(fd);
+      closeSocket(fd);
     }
     await descriptorsReleased();
   }

@@ -4,6 +4,7 @@
  * @module
  */
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { canBePool, closeAside, closeSocket, isClosingStuck } from "../../../ffi/shim/foreign_descriptors.ts";
 import {
   connectTo,
   maximumDescriptors,
@@ -201,7 +202,7 @@ export class UnixSocket implements AsyncDisposable {
 
   /**
    * Receives exactly the requested number of bytes and of handles. Reads nothing beyond them. If this fails, every
-   * descriptor that arrived is closed.
+   * descriptor that arrived is closed, on another thread: what a peer sends may take long to close.
    *
    * @param byteLength at most 1 GiB; memory is allocated as bytes arrive, not in advance
    * @param options the number of handles that come with the bytes; a signal ends the wait
@@ -227,7 +228,7 @@ export class UnixSocket implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#fd >= 0) {
       const { fd, pidfd } = this.#take();
-      closeDescriptor(fd);
+      closeSocket(fd);
       if (pidfd >= 0) closeDescriptor(pidfd);
     }
     await descriptorsReleased();
@@ -288,6 +289,7 @@ export class UnixSocket implements AsyncDisposable {
           : receiveFrom(this.#fd, bytes.subarray(count), handles - fds.length);
         if (received.byteLength > 0) count += received.byteLength;
         fds.push(...received.fds);
+        if (received.fds.length > 0) checkClosing(this.peer, received.fds);
         if (received.truncated) throw outOfDescriptors(`receive a descriptor from ${this.#peerName()}`);
         if (received.arrived > received.fds.length) {
           throw new SharingError("bad-message", descriptorCount(action, fds.length + received.arrived, handles));
@@ -303,12 +305,12 @@ export class UnixSocket implements AsyncDisposable {
         }
       }
       if (fds.length < handles) throw new SharingError("bad-message", descriptorCount(action, fds.length, handles));
+      return { bytes, handles: fds.map((fd) => ShareableHandle.fromFd(fd)) };
     } catch (error) {
-      for (const fd of fds) closeDescriptor(fd);
+      for (const fd of fds) closeAside(fd);
       if (count > 0) this.#receiveFailure ??= error;
       throw error;
     }
-    return { bytes, handles: fds.map((fd) => ShareableHandle.fromFd(fd)) };
   }
 
   async #ready(events: number, signal: AbortSignal | undefined): Promise<void> {
@@ -338,9 +340,22 @@ export function adoptSocket(fd: number): UnixSocket {
   try {
     return UnixSocket.fromFd(fd);
   } catch (error) {
-    closeDescriptor(fd);
+    closeSocket(fd);
     throw error;
   }
+}
+
+/**
+ * Throws if descriptors that came from a peer take long to close, and those that came before have not been closed for so
+ * long that these might never be: with more of them, this process could open no more.
+ */
+function checkClosing({ pid }: Peer, fds: readonly number[]): void {
+  if (!isClosingStuck() || fds.every(canBePool)) return;
+  throw new SharingError(
+    "out-of-descriptors",
+    `Cannot receive a descriptor from process ${pid}: the descriptors that peers sent before cannot be closed, because ` +
+      "a file system or another machine does not answer; end that, or restart this process",
+  );
 }
 
 /** The error for a process that has reached its limit of descriptors. */

@@ -14,7 +14,7 @@ import { effectiveUserId } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkSocketPath, folderOf } from "./socket_path.ts";
-import { UnixListener } from "./unix_listener.ts";
+import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts";
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
 const root = 0;
@@ -33,7 +33,7 @@ interface PathComponent extends DescriptorStatus {
 /**
  * Listens at a path for processes of this user and of the listed users. If other users are listed, the socket's file is
  * open to everyone, and the caller must pass each accepted peer to `checkUser`. Only this user and root may be able to
- * replace the socket.
+ * replace the socket. Nobody who connects may send descriptors.
  *
  * @throws {SharingError} `not-permitted` if other users can change a folder or a link on the path, and everything that
  * `UnixListener.listen` throws
@@ -43,7 +43,7 @@ export function listenFor(path: string, users: readonly number[]): UnixListener 
   checkUsers(users);
   const own = effectiveUserId();
   checkPath(path, own);
-  return UnixListener.listen(path, { mode: users.some((user) => user !== own) ? 0o666 : 0o600 });
+  return listenWithoutDescriptors(path, { mode: users.some((user) => user !== own) ? 0o666 : 0o600 });
 }
 
 /**

@@ -1,4 +1,5 @@
-import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
+import { judgeDescriptor } from "../../../ffi/shim/foreign_descriptors.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
@@ -111,26 +112,31 @@ export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): Ipc
   return file === "own" ? fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call) : file;
 }
 
-/** Opens a file of another process. Returns undefined if the process no longer has that file. */
+/**
+ * Opens a memory file of another process. Returns undefined if the process no longer has it, if the descriptor is of
+ * another file, which opening could have an effect on, or if somebody has a lease on the file.
+ */
 function tryOpen({ pid, fd }: FileLocation): number | undefined {
   const folder = `/proc/${pid}/fd`;
+  let path: number | undefined;
   try {
-    return openDescriptor(`${folder}/${fd}`, { writable: true });
+    path = openPath(`${folder}/${fd}`, { follow: true });
+    // The other process may replace its descriptor at any time: what was judged is opened.
+    return judgeDescriptor(path).isMemoryFile ? openDescriptor(`/proc/self/fd/${path}`, { writable: true }) : undefined;
   } catch (error) {
     if (isGone(error) || isWrongKind(error)) return undefined;
     // The file that a handle names can be opened by every process that may read the owner's descriptor folder. Access
     // to this file is denied although that folder is readable: the descriptor's number now belongs to another file.
     if (isDenied(error) && mayOpen(folder)) return undefined;
     throw error;
+  } finally {
+    if (path !== undefined) closeDescriptor(path);
   }
 }
 
-/**
- * Whether an open failed because the file is not a memory file but, for example, a directory, a socket or a program.
- */
+/** Whether an open failed because the memory file is being executed or has a lease. */
 function isWrongKind(error: unknown): boolean {
-  const { ENXIO, ENODEV, EISDIR, ETXTBSY, EROFS } = errno;
-  return error instanceof SystemError && [ENXIO, ENODEV, EISDIR, ETXTBSY, EROFS].some((other) => other === error.errno);
+  return error instanceof SystemError && (error.errno === errno.ETXTBSY || error.errno === errno.EAGAIN);
 }
 
 function isDenied(error: unknown): boolean {

@@ -6,6 +6,7 @@ import {
   sealShrink,
   writeAt,
 } from "../../../ffi/shim/descriptors.ts";
+import { judgeDescriptor } from "../../../ffi/shim/foreign_descriptors.ts";
 import { createMemoryFile, growMemoryFile, mapShared, punchHole } from "../../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
@@ -75,10 +76,12 @@ export class SharedFile {
    * @throws {SystemError} if the descriptor is not open
    */
   static adopt(fd: number): SharedFile | undefined {
-    const { type, seals, byteLength } = describeDescriptor(fd);
+    // Another file's system would be asked for its length, and may never answer.
+    if (!judgeDescriptor(fd).isMemoryFile) return undefined;
+    const { seals, byteLength } = describeDescriptor(fd);
     // Without the seal, the other process could shrink the file, and accesses to its mapping would crash this process.
     const isSealed = seals !== undefined && (seals & sealShrink) !== 0;
-    return type === "file" && isSealed ? new SharedFile(fd, byteLength) : undefined;
+    return isSealed ? new SharedFile(fd, byteLength) : undefined;
   }
 
   /**

@@ -9,6 +9,14 @@
 #include <unistd.h>
 #include "shim_functions.h"
 
+static void check_judgement(int fd, unsigned type, unsigned major, unsigned is_memory_file) {
+  struct judgement judgement;
+  CHECK(poolpass_judge(fd, &judgement), 0);
+  CHECK(judgement.mode & S_IFMT, type);
+  CHECK(judgement.major, major);
+  CHECK(judgement.is_memory_file, is_memory_file);
+}
+
 static void check_paths(const char *folder) {
   char path[4096], link[4096], out[4096];
   struct descriptor_status status;
@@ -20,7 +28,11 @@ static void check_paths(const char *folder) {
   CHECK(write(file, "content", 7), 7);
   CHECK(symlink("file", link), 0);
 
-  int opened = poolpass_open_path(link);
+  int opened = poolpass_open_path(link, 1);
+  CHECK(poolpass_status(opened, &status), 0);
+  CHECK(S_ISREG(status.mode), 1);
+  CHECK(poolpass_close(opened), 0);
+  opened = poolpass_open_path(link, 0);
   int length = poolpass_read_link(opened, out, sizeof out);
   CHECK(length, 4);
   CHECK(memcmp(out, "file", 4), 0);
@@ -43,6 +55,7 @@ static void check_paths(const char *folder) {
   CHECK(status.identity.inode, expected.st_ino);
   CHECK(status.uid, getuid());
   CHECK(fcntl(reader, F_GETFD) & fcntl(writer, F_GETFD), FD_CLOEXEC);
+  check_judgement(reader, S_IFREG, 0, 0);
   int copy = poolpass_duplicate(reader);
   CHECK(fcntl(copy, F_GETFD), FD_CLOEXEC);
   CHECK(poolpass_close(reader), 0);
@@ -59,6 +72,17 @@ static void check_memory(void) {
   CHECK(poolpass_status(memory, &status), 0);
   CHECK(status.size, 2 * page);
   CHECK(status.seals & (F_SEAL_SHRINK | F_SEAL_SEAL), F_SEAL_SHRINK | F_SEAL_SEAL);
+  check_judgement(memory, S_IFREG, 0, 1);
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
+  int named = poolpass_open_path(path, 1);
+  CHECK(named >= 0, 1);
+  check_judgement(named, S_IFREG, 0, 1);
+  CHECK(poolpass_close_aside(named), 0);
+  while (fcntl(named, F_GETFD) >= 0) usleep(1000);
+  named = poolpass_open_path("/dev/null", 1);
+  check_judgement(named, S_IFCHR, 1, 0);
+  CHECK(poolpass_close(named), 0);
   CHECK(poolpass_grow(memory, page), -EPERM);
   CHECK(poolpass_grow(memory, 4 * page), 0);
 

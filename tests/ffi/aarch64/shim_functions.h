@@ -9,11 +9,13 @@ struct socket_peer { int32_t pid; uint32_t uid; uint32_t gid; int32_t pidfd; };
 struct file_identity { uint64_t device; uint64_t inode; };
 struct received { uint32_t handed_out; uint32_t arrived; uint32_t truncated; };
 struct descriptor_status { uint64_t mode; uint64_t size; int64_t seals; struct file_identity identity; uint64_t uid; };
+struct judgement { uint32_t mode; uint32_t major; uint32_t is_memory_file; };
 
 /* TypeScript reads these structs as arrays of numbers of one size, and writes a pollfd as two 32-bit numbers. */
 _Static_assert(sizeof(struct socket_peer) == 4 * 4 && offsetof(struct socket_peer, pidfd) == 3 * 4, "socket_peer");
 _Static_assert(sizeof(struct file_identity) == 2 * 8 && offsetof(struct file_identity, inode) == 8, "file_identity");
 _Static_assert(sizeof(struct received) == 3 * 4 && offsetof(struct received, truncated) == 2 * 4, "received");
+_Static_assert(sizeof(struct judgement) == 3 * 4 && offsetof(struct judgement, is_memory_file) == 2 * 4, "judgement");
 _Static_assert(sizeof(struct descriptor_status) == 6 * 8, "descriptor_status");
 _Static_assert(offsetof(struct descriptor_status, seals) == 2 * 8, "descriptor_status.seals");
 _Static_assert(offsetof(struct descriptor_status, identity) == 3 * 8, "descriptor_status.identity");
@@ -22,7 +24,7 @@ _Static_assert(sizeof(struct pollfd) == 8 && offsetof(struct pollfd, events) == 
 _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
 
 #define FUNCTIONS(function) \
-  function(int, poolpass_listen, (const char *, const char *, uint32_t, struct file_identity *)) \
+  function(int, poolpass_listen, (const char *, const char *, uint32_t, uint32_t, struct file_identity *)) \
   function(int, poolpass_probe, (const char *, struct file_identity *)) \
   function(int, poolpass_remove, (const char *, const char *, const struct file_identity *, uint32_t)) \
   function(int, poolpass_connect, (const char *)) \
@@ -35,8 +37,6 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_eventfd, (void)) \
   function(int, poolpass_eventfd_set, (int)) \
   function(int, poolpass_eventfd_clear, (int)) \
-  function(int, poolpass_open, (const char *, uint32_t)) \
-  function(int, poolpass_open_path, (const char *)) \
   function(int, poolpass_read_link, (int, char *, uint64_t)) \
   function(int, poolpass_close, (int)) \
   function(int, poolpass_duplicate, (int)) \
@@ -51,7 +51,13 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_getpid, (void)) \
   function(uint32_t, poolpass_geteuid, (void)) \
   function(int, poolpass_ipc_open_mem_handle, (uint64_t, void *, const void *, uint32_t)) \
-  function(int, poolpass_ipc_open_event_handle, (uint64_t, void *, const void *))
+  function(int, poolpass_ipc_open_event_handle, (uint64_t, void *, const void *)) \
+  function(int, poolpass_close_aside, (int)) \
+  function(int, poolpass_is_closing_stuck, (void)) \
+  function(int, poolpass_close_socket, (int)) \
+  function(int, poolpass_judge, (int, struct judgement *)) \
+  function(int, poolpass_open, (const char *, uint32_t)) \
+  function(int, poolpass_open_path, (const char *, uint32_t))
 
 #define DECLARE(result, name, parameters) extern result (*name) parameters;
 FUNCTIONS(DECLARE)

@@ -42,6 +42,25 @@ static void check_connection(const char *path, int listener) {
   CHECK(poolpass_close(received) + poolpass_close(near) + poolpass_close(far), 0);
 }
 
+/* Closes a connection with an unread descriptor, and a listening socket with a connection that nobody accepted. */
+static void check_closing(const char *path, int listener) {
+  char byte = 'z';
+  int near = poolpass_connect(path), far = poolpass_accept(listener), waiting = poolpass_connect(path);
+  int pair[2];
+  CHECK(pipe(pair), 0);
+  poolpass_send(near, &byte, 1, pair, 1);
+  CHECK(poolpass_close(pair[0]), 0);
+  CHECK(poolpass_close_socket(far), 0);
+  CHECK(poolpass_close_socket(near), 0);
+  CHECK(poolpass_close_socket(listener), 0);
+  CHECK(poolpass_close(waiting), 0);
+  struct pollfd closed = { pair[1], POLLOUT, 0 };
+  while (poolpass_poll(&closed, 1, 1) == 1 && (closed.revents & POLLERR) == 0);
+  CHECK(poolpass_close_aside(pair[1]), 0);
+  while (fcntl(pair[1], F_GETFD) >= 0) poolpass_poll(NULL, 0, 1);
+  CHECK(poolpass_is_closing_stuck(), 0);
+}
+
 void check_sockets(const char *folder) {
   char path[4096], other[4096], too_long[200];
   struct file_identity identity, probed, another;
@@ -50,13 +69,13 @@ void check_sockets(const char *folder) {
   snprintf(other, sizeof other, "%s/other", folder);
   CHECK(poolpass_connect(path), -ENOENT);
   CHECK(poolpass_probe(path, &probed), -ENOENT);
-  int listener = poolpass_listen(path, ".temporary", 0600, &identity);
+  int listener = poolpass_listen(path, ".temporary", 0600, 1, &identity);
   CHECK(listener >= 0, 1);
   CHECK(stat(path, &status), 0);
   CHECK(status.st_mode, S_IFSOCK | 0600);
   CHECK(identity.inode, status.st_ino);
   CHECK(identity.device, status.st_dev);
-  CHECK(poolpass_listen(path, ".temporary", 0600, &another), -EADDRINUSE);
+  CHECK(poolpass_listen(path, ".temporary", 0600, 1, &another), -EADDRINUSE);
   CHECK(poolpass_probe(path, &probed), 1);
   CHECK(probed.inode, identity.inode);
   check_connection(path, listener);
@@ -69,9 +88,9 @@ void check_sockets(const char *folder) {
   CHECK(poolpass_remove(path, ".aside", &another, 0), 0);
   CHECK(poolpass_remove(path, ".aside", &identity, 0), 1);
   CHECK(stat(path, &status), -1);
-  listener = poolpass_listen(other, ".temporary", 0666, &identity);
+  listener = poolpass_listen(other, ".temporary", 0666, 0, &identity);
+  check_closing(other, listener);
   CHECK(poolpass_remove(other, ".aside", &identity, 1), 1);
-  CHECK(poolpass_close(listener), 0);
 
   memset(too_long, 'a', sizeof too_long - 1);
   too_long[sizeof too_long - 1] = 0;
