@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { canBePool, closeAside } from "../../../ffi/shim/foreign_descriptors.ts";
 import { receiveFrom } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -11,6 +11,14 @@ import { ShareableHandle } from "../../memory/shareable_handle.ts";
 import { decodeHeader, decodeMessageAt, type Header, headerByteLength } from "./decode_message.ts";
 import { maximumBodyByteLength, type Message } from "./messages.ts";
 import { outOfDescriptors, type Peer } from "../transport/unix_socket.ts";
+
+/** A descriptor, and the part of the stream that one read returned with it. */
+interface ReceivedDescriptor {
+  readonly fd: number;
+  /** Offsets in the stream. */
+  readonly begin: number;
+  readonly end: number;
+}
 
 /**
  * Reads a socket, many messages at a time, and never further ahead than the longest message. After it has thrown, it
@@ -22,10 +30,12 @@ export class MessageReader {
   readonly #buffer = new Uint8Array(headerByteLength + maximumBodyByteLength);
   #begin = 0;
   #end = 0;
+  /** The offset in the stream of the byte at `#begin`. */
+  #offset = 0;
   /** The header of the message that has arrived in part. */
   #header: Header | undefined;
-  /** Descriptors that have arrived before the whole message that declares them. */
-  readonly #descriptors: number[] = [];
+  /** Descriptors that have arrived before the whole message that declares them, in that order. */
+  readonly #descriptors: ReceivedDescriptor[] = [];
 
   constructor(fd: number, peer: Peer) {
     this.#fd = fd;
@@ -47,9 +57,11 @@ export class MessageReader {
     if (this.#begin > 0) this.#buffer.copyWithin(0, this.#begin, this.#end);
     this.#end -= this.#begin;
     this.#begin = 0;
-    // One read returns the descriptors of at most one write, and no message has more than one.
+    // One read returns the descriptors of at most one write, and no message has more than one. The read ends with that
+    // write, and may begin with others that had none.
     const { byteLength, arrived, fds, truncated } = receiveFrom(this.#fd, this.#buffer.subarray(this.#end), 1);
-    this.#descriptors.push(...fds);
+    const begin = this.#offset + this.#end;
+    for (const fd of fds) this.#descriptors.push({ fd, begin, end: begin + byteLength });
     if (truncated) throw outOfDescriptors(`receive a descriptor from ${this.#peerName}`);
     if (arrived > fds.length) throw this.#unannounced();
     if (byteLength > 0) {
@@ -83,16 +95,14 @@ export class MessageReader {
       this.#header = decodeHeader(this.#buffer, this.#begin);
     }
     const header = this.#header;
-    if (header === undefined || available < headerByteLength + header.bodyByteLength) {
-      // A descriptor may belong to a message whose header has not arrived yet.
-      const allowed = header?.descriptors ?? Math.min(available, 1);
-      if (this.#descriptors.length > allowed) throw this.#unannounced();
-      return undefined;
-    }
+    const byteLength = header === undefined ? Infinity : headerByteLength + header.bodyByteLength;
+    if (this.#descriptors.length > 0) this.#checkDescriptors(header, byteLength);
+    if (header === undefined || available < byteLength) return undefined;
     const bodyBegin = this.#begin + headerByteLength;
-    this.#begin = bodyBegin + header.bodyByteLength;
+    const handle = header.descriptors > 0 ? this.#takeHandle(this.#offset + byteLength) : undefined;
+    this.#begin += byteLength;
+    this.#offset += byteLength;
     this.#header = undefined;
-    const handle = header.descriptors > 0 ? this.#takeHandle() : undefined;
     try {
       return decodeMessageAt(this.#buffer, bodyBegin, { header, handle });
     } catch (error) {
@@ -103,16 +113,40 @@ export class MessageReader {
 
   /** Closes the descriptors whose messages have not arrived. Does not close the socket. */
   close(): void {
-    for (const fd of this.#descriptors.splice(0)) closeDescriptor(fd);
+    for (const { fd } of this.#descriptors.splice(0)) closeAside(fd);
   }
 
-  #takeHandle(): ShareableHandle {
-    const fd = this.#descriptors.shift();
-    if (fd !== undefined) return ShareableHandle.fromFd(fd);
-    throw new SharingError(
-      "bad-message",
-      `Cannot accept a message of ${this.#peerName}: the descriptor that it declares did not come`,
-    );
+  /**
+   * Throws if a descriptor has arrived that the next message should have declared, and has not. A descriptor belongs to
+   * the last message that begins in its read.
+   */
+  #checkDescriptors(header: Header | undefined, byteLength: number): void {
+    const end = this.#offset + byteLength;
+    const own = this.#descriptors.filter((descriptor) => descriptor.end <= end);
+    // A descriptor may belong to a message whose header has not arrived yet.
+    const allowed = header?.descriptors ?? 1;
+    if (own.length > allowed || own.some(({ begin }) => begin > this.#offset)) throw this.#unannounced();
+  }
+
+  /** The handle that belongs to the next message, which ends at an offset in the stream. */
+  #takeHandle(end: number): ShareableHandle {
+    const [first] = this.#descriptors;
+    if (first === undefined || first.end > end) {
+      throw this.#badMessage("the descriptor that it declares did not come with its first byte");
+    }
+    this.#descriptors.shift();
+    let isAccepted = false;
+    try {
+      isAccepted = canBePool(first.fd);
+      if (isAccepted) return ShareableHandle.fromFd(first.fd);
+    } finally {
+      if (!isAccepted) closeAside(first.fd);
+    }
+    throw this.#badMessage("the descriptor that came with it is no pool's");
+  }
+
+  #badMessage(why: string): SharingError {
+    return new SharingError("bad-message", `Cannot accept a message of ${this.#peerName}: ${why}`);
   }
 
   #unannounced(): SharingError {
