@@ -2,6 +2,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { SharingError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import { formatUuid } from "../../support/uuid.ts";
 import { badMessage, type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
 import { findLocalEvent } from "./local_events.ts";
@@ -104,8 +105,9 @@ export class RemoteEvents {
   }
 
   close(): void {
-    for (const known of this.#events.values()) dispose(known);
+    const events = [...this.#events.values()];
     this.#events.clear();
+    runEach(...events.map((known) => () => dispose(known)));
   }
 
   #known(identifier: number): RemoteEvent {

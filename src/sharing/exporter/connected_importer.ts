@@ -1,6 +1,7 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { EndedError, isLoss } from "../../support/driver_errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import { whenDone } from "../../support/waiting/waiting.ts";
 import { SentOffer } from "./sent_offer.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
@@ -120,7 +121,7 @@ export class ConnectedImporter {
 
   /** Cancels all waits for the importer's events. The importer no longer keeps this process alive. */
   abandon(): void {
-    for (const cancel of [...this.#cancels]) cancel();
+    runEach(...this.#cancels);
     for (const sentOffer of this.sentOffers.values()) {
       // From now on, only the end of the process releases these.
       sentOffer.held += sentOffer.releasing;
@@ -337,13 +338,17 @@ export class ConnectedImporter {
     for (const sentOffer of [...this.sentOffers.values()]) {
       // After GOODBYE `done`, the importer maps nothing any more.
       if (error === undefined) sentOffer.isAnswered = true;
-      sentOffer.record.channel?.onLeave(this);
-      if (error === undefined) this.#settle(sentOffer);
+      runEach(
+        () => sentOffer.record.channel?.onLeave(this),
+        () => error === undefined && this.#settle(sentOffer),
+      );
     }
-    this.#owner.onDisconnect(this, error);
-    this.process.whenEnded(() => this.#processEnded());
-    this.#endIfUnused();
-    if (!this.#isGone) this.#owner.onLinger(this);
+    runEach(
+      () => this.#owner.onDisconnect(this, error),
+      () => void this.process.whenEnded(() => this.#processEnded()),
+      () => this.#endIfUnused(),
+      () => this.#isGone || this.#owner.onLinger(this),
+    );
   }
 
   /** Takes over what another connection of the same process still holds. Both connections have ended. */
@@ -371,10 +376,12 @@ export class ConnectedImporter {
     for (const sentOffer of [...this.sentOffers.values()]) {
       sentOffer.held = 0;
       sentOffer.releasing = 0;
-      sentOffer.countRelease();
-      sentOffer.record.channel?.onReleased(this);
-      this.#end(sentOffer);
-      sentOffer.notify();
+      runEach(
+        () => sentOffer.countRelease(),
+        () => sentOffer.record.channel?.onReleased(this),
+        () => this.#end(sentOffer),
+        () => sentOffer.notify(),
+      );
     }
     this.#endIfUnused();
   }
@@ -382,11 +389,13 @@ export class ConnectedImporter {
   #endIfUnused(): void {
     if (this.isConnected || this.sentOffers.size > 0 || this.#isGone) return;
     this.#isGone = true;
-    for (const cancel of this.#cancels) cancel();
-    this.#cancels.clear();
-    this.#events.close();
-    this.process[Symbol.dispose]();
-    this.#owner.onGone(this);
+    runEach(
+      ...this.#cancels,
+      () => this.#cancels.clear(),
+      () => this.#events.close(),
+      () => this.process[Symbol.dispose](),
+      () => this.#owner.onGone(this),
+    );
   }
 }
 

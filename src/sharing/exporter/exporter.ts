@@ -4,6 +4,7 @@ import { countOf, printAs } from "../../support/printing.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
 import { SharingError } from "../../support/errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
 import { checkByteLength, checkMilliseconds, checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
 import type { SentOffer } from "./sent_offer.ts";
@@ -399,7 +400,7 @@ export class Exporter implements AsyncDisposable {
     const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
     this.#failure = text.slice(0, maximumTextLength);
     for (const importer of this.#importers) importer.cutOff("failed", this.#failure);
-    for (const { channel } of this.#records) channel?.onLost(error);
+    runEach(...[...this.#records].map(({ channel }) => () => channel?.onLost(error)));
   }
 
   #withdraw(record: OfferRecord): void {

@@ -5,6 +5,7 @@ import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
+import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
 import { checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
@@ -266,7 +267,7 @@ export class Importer implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#isDisposed = true;
-    for (const endWait of [...this.#waits]) endWait();
+    runEach(...this.#waits);
     const releases = [...this.#consumers].map((consumer) => consumer[Symbol.asyncDispose]());
     for (const mapped of [...this.#mapped]) releases.push(this.#dispose(mapped));
     const results = await Promise.allSettled(releases);
@@ -277,13 +278,16 @@ export class Importer implements AsyncDisposable {
       else this.#stream.end("done");
     }
     this.#disconnected(undefined);
-    await this.#freedOn.finished();
+    results.push(...await Promise.allSettled([this.#freedOn.finished()]));
+    const errors = results.flatMap((result) => result.status === "rejected" ? [result.reason] : []);
     const pools = this.#memory.close();
-    // The pool of what could not be released must stay.
-    if (!this.#isStuck) { for (const pool of pools) ignoreLoss(() => pool[Symbol.dispose]()); }
-    this.#remoteEvents.close();
-    this.#releases.close(this.#stream.process);
-    for (const result of results) if (result.status === "rejected") throw result.reason;
+    errors.push(...errorsOf([
+      // The pool of what could not be released must stay.
+      ...this.#isStuck ? [] : pools.map((pool) => () => ignoreLoss(() => pool[Symbol.dispose]())),
+      () => this.#remoteEvents.close(),
+      () => this.#releases.close(this.#stream.process),
+    ]));
+    if (errors.length > 0) throw errors[0];
   }
 
   /** Releases what the application has not released. */
@@ -596,9 +600,11 @@ export class Importer implements AsyncDisposable {
   #disconnected(error: SharingError | undefined): void {
     if (this.#end !== undefined) return;
     this.#end = { error };
-    for (const endWait of [...this.#waits]) endWait();
-    this.#offers.onEnd(error);
-    this.#condition.notify();
+    runEach(
+      ...this.#waits,
+      () => this.#offers.onEnd(error),
+      () => this.#condition.notify(),
+    );
   }
 
   #goneError(action: string): Error {

@@ -1,4 +1,5 @@
 import { SharingError } from "../../support/errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import type { ConsumerHub } from "../channel/channel_consumer.ts";
 import {
   badMessage,
@@ -183,9 +184,12 @@ export class RemoteOffers {
   /** Handles the end of the connection. */
   onEnd(error: SharingError | undefined): void {
     const reason = error ?? new SharingError("peer-gone", "The exporter has closed");
-    for (const iteration of this.#iterations) iteration.wake();
-    for (const state of [...this.#offers.values(), ...this.#withdrawn.values()]) state.recall(reason);
-    for (const consumer of [...this.#joined.values()]) consumer?.onEnd(error);
+    const offers = [...this.#offers.values(), ...this.#withdrawn.values()];
+    runEach(
+      ...[...this.#iterations].map((iteration) => () => iteration.wake()),
+      ...offers.map((state) => () => state.recall(reason)),
+      ...[...this.#joined.values()].map((consumer) => () => consumer?.onEnd(error)),
+    );
   }
 
   #leaveChannel(offer: number): void {

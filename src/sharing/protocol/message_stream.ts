@@ -4,8 +4,10 @@
  * @module
  */
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
 import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
 import { MessageReader } from "./message_reader.ts";
 import { MessageWriter } from "./message_writer.ts";
@@ -119,7 +121,7 @@ export class MessageStream {
       preparePolling();
       this.process = new PeerProcess(peer, pidfd);
     } catch (error) {
-      closeDescriptor(fd);
+      closeSocket(fd);
       if (pidfd >= 0) closeDescriptor(pidfd);
       throw isOutOfDescriptors(error) ? outOfDescriptors(`watch the connection to process ${peer.pid}`, error) : error;
     }
@@ -206,10 +208,20 @@ export class MessageStream {
     this.#read();
   }
 
-  /** Sends GOODBYE, if the socket accepts it immediately, and closes the connection. No handler is called any more. */
+  /**
+   * Sends GOODBYE, if the socket accepts it immediately, and closes the connection. No handler is called any more.
+   * Never throws.
+   */
   end(reason: GoodbyeReason, text: string = ""): void {
     this.#pendingEnd = undefined;
     if (this.#isEnded) return;
+    runEach(
+      () => this.#sendGoodbye(reason, text),
+      () => this.#close(),
+    );
+  }
+
+  #sendGoodbye(reason: GoodbyeReason, text: string): void {
     this.#writer.flush();
     if (this.#writer.isEmpty && this.#writer.failure === undefined) {
       this.#writer.add({
@@ -221,7 +233,6 @@ export class MessageStream {
       });
       this.#writer.flush();
     }
-    this.#close();
   }
 
   #resume(): void {
@@ -375,18 +386,21 @@ export class MessageStream {
 
   #notifyEnd(handlers: MessageStreamHandlers | undefined, error: SharingError | undefined): void {
     if (handlers === undefined) this.#pendingEnd = { error };
-    else handlers.onEnd(error);
+    else runEach(() => handlers.onEnd(error));
   }
 
+  /** The one place where a connection ends. */
   #close(): void {
     this.#isEnded = true;
     this.#handlers = undefined;
-    this.#reader.close();
-    this.#writer.close();
-    this.#stopWatchingProcess?.();
-    this.#updateWatch();
-    this.#stopTimer();
-    closeDescriptor(this.#fd);
+    runEach(
+      () => this.#reader.close(),
+      () => this.#writer.close(),
+      () => this.#stopWatchingProcess?.(),
+      () => this.#updateWatch(),
+      () => this.#stopTimer(),
+      () => closeSocket(this.#fd),
+    );
   }
 
   #sharingError(error: unknown): SharingError {

@@ -8,6 +8,7 @@ import { shim } from "../../../ffi/shim/shim.ts";
 import { errno, errnoName } from "../../../ffi/shim/system_error.ts";
 import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import { isCrowded, isReadable, readable, type Watch, watch } from "./poller.ts";
 import type { Peer } from "./unix_socket.ts";
 
@@ -100,9 +101,12 @@ export class PeerProcess implements Disposable {
 
   /** Cancels all callbacks. */
   [Symbol.dispose](): void {
+    const pidfd = this.#pidfd;
     this.#waiting.clear();
-    this.#updateWatch();
-    if (this.#pidfd >= 0) closeDescriptor(this.#pidfd);
+    runEach(
+      () => this.#updateWatch(),
+      () => pidfd >= 0 && closeDescriptor(pidfd),
+    );
     this.#pidfd = -1;
   }
 

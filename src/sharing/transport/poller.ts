@@ -15,6 +15,7 @@
 import { jsRuntime } from "../../../ffi/host.ts";
 import { shim, unwrap } from "../../../ffi/shim/shim.ts";
 import { errno } from "../../../ffi/shim/system_error.ts";
+import { runEach } from "../../support/run_each.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";
 import { PollTable, type Registration } from "./poll_table.ts";
 
@@ -281,7 +282,7 @@ function pollBatch(first: number): boolean {
     );
     if (events.some((event) => event !== 0)) ready.set(waiter, events);
   }
-  for (const [waiter, events] of ready) if (waiters.has(waiter)) runCallback(() => waiter.resolve(events));
+  for (const [waiter, events] of ready) if (waiters.has(waiter)) runEach(() => waiter.resolve(events));
   return ready.size > 0;
 }
 
@@ -295,18 +296,7 @@ function rejectAll(result: number): void {
     try {
       unwrap(result, "poll");
     } catch (error) {
-      runCallback(() => waiter.reject(error));
+      runEach(() => waiter.reject(error));
     }
-  }
-}
-
-/** An error in one callback must not keep the others from being called. */
-function runCallback(callback: () => void): void {
-  try {
-    callback();
-  } catch (error) {
-    queueMicrotask(() => {
-      throw error;
-    });
   }
 }
