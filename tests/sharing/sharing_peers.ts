@@ -21,6 +21,7 @@ import type { PeerCalls, PeerFailure } from "../children/sharing/sharing_peer.ts
 import { driversUnderTest, type DriverUnderTest, tooFewDevices } from "../support/drivers.ts";
 import { leakTest } from "../support/resources.ts";
 import { Gate } from "../support/gate.ts";
+import type { SkipReason } from "../support/test.ts";
 import { receiveMessage, sendMessage } from "../support/software_messages.ts";
 
 /** Milliseconds in which a fault must be noticed. */
@@ -101,6 +102,8 @@ export interface SharingTestOptions {
   readonly softwareOnly?: boolean;
   /** Number of devices, by default 1. */
   readonly devices?: number;
+  /** Why it cannot run here. */
+  readonly skip?: SkipReason;
   /** Whether the test is a variant of another one, which only the long run includes. */
   readonly long?: boolean;
 }
@@ -109,11 +112,11 @@ export interface SharingTestOptions {
 export function sharingTest(
   name: string,
   body: (fixture: Fixture) => Promise<void>,
-  { softwareOnly = false, devices = 1, long = false }: SharingTestOptions = {},
+  { softwareOnly = false, devices = 1, skip: reason, long = false }: SharingTestOptions = {},
 ): void {
   for (const driver of driversUnderTest) {
     if (softwareOnly && driver.name !== "software") continue;
-    const skip = driver.skip || shimRefusal() || tooFewDevices(driver, devices);
+    const skip = reason || driver.skip || shimRefusal() || tooFewDevices(driver, devices);
     leakTest(`${name} [${driver.name}]`, () => withFixture(driver, body), {
       skip,
       long,

@@ -75,7 +75,15 @@ export function startScript(path: string, args: readonly string[], options: Star
   const runtime = deno === undefined
     ? []
     : ["run", "--no-prompt", "--no-check", ...denoArguments, ...options.permissions ?? ["--allow-ffi"]];
-  let command = [process.execPath, ...runtime, script, ...args];
+  return startCommand([process.execPath, ...runtime, script, ...args], options);
+}
+
+/** Starts a program. */
+export function startCommand(
+  program: readonly string[],
+  options: Omit<StartOptions, "permissions"> = {},
+): ChildProcess {
+  let command = program;
   if (options.descriptorLimit !== undefined) {
     command = ["/bin/sh", "-c", `ulimit -n ${options.descriptorLimit} && exec "$0" "$@"`, ...command];
   }
