@@ -500,14 +500,15 @@ export class Exporter implements AsyncDisposable {
   #adopt(stream: MessageStream): void {
     const importer = new ConnectedImporter(stream, {
       findDevice: (uuid) => this.#memory.findDevice(uuid),
-      onOver: ({ record }) => {
-        this.#endIfOver(record);
-        this.#condition.notify();
-      },
+      onOver: ({ record }) =>
+        runEach(
+          () => this.#endIfOver(record),
+          () => this.#condition.notify(),
+        ),
       // In a microtask, so that an error that the application throws does not affect the connection.
       onDisconnect: ({ peer }, error) => {
-        this.#condition.notify();
         queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
+        this.#condition.notify();
       },
       onLinger: (lingering) => this.#absorb(lingering),
       onGone: (gone) => this.#importers.delete(gone),

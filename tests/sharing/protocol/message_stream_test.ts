@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
-import { closeDescriptor, describeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
 import { errno } from "../../../ffi/shim/system_error.ts";
 import { SharingError, type SharingErrorCode } from "../../../src/support/errors.ts";
@@ -325,6 +325,40 @@ for (
         await near.send(bytes.subarray(1, 2), { handles: [handle] });
       },
       "more descriptors",
+    ],
+    [
+      "with its descriptor in the write of the next one",
+      async (near, handle) => {
+        // Both have been written before this process reads.
+        const first = near.send(encodeMessage(poolMessage(handle)));
+        await near.send(encodeMessage(taken(1)), { handles: [handle] });
+        await first;
+      },
+      "did not come with its first byte",
+    ],
+    [
+      "with another one behind it in its write",
+      (near, handle) =>
+        near.send(joined(encodeMessage(poolMessage(handle)), encodeMessage(taken(1))), { handles: [handle] }),
+      "did not come with its first byte",
+    ],
+    [
+      "with its descriptor behind its first byte",
+      async (near, handle) => {
+        const bytes = encodeMessage(poolMessage(handle));
+        await near.send(bytes.subarray(0, 1));
+        for (let turn = 0; turn < 10; turn++) await nextTurn();
+        await near.send(bytes.subarray(1), { handles: [handle] });
+      },
+      "more descriptors",
+    ],
+    [
+      "with a descriptor that is no pool's",
+      async (near, handle) => {
+        using zero = ShareableHandle.fromFd(openDescriptor("/dev/zero"));
+        await near.send(encodeMessage(poolMessage(handle)), { handles: [zero] });
+      },
+      "is no pool's",
     ],
     [
       "with a length of 4 GiB",
