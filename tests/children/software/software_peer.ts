@@ -5,10 +5,16 @@ import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { SoftwareDriver } from "../../../src/software/software_driver.ts";
 import { CudaError } from "../../../src/support/errors.ts";
 import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
+import { createFifo, hasLease, leaseFile, leaseMemory, replaceMemory } from "./swapped_files.ts";
 
 const driver = new SoftwareDriver({ devices: 2, peers: true });
 
 const others: Readonly<Record<string, (...args: never[]) => unknown>> = {
+  createFifo,
+  hasLease,
+  leaseMemory,
+  leaseFile,
+  replaceMemory,
   /** Returns the bytes at an address. */
   read(address: bigint, byteLength: number): Uint8Array {
     const bytes = new Uint8Array(byteLength);
