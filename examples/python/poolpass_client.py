@@ -319,7 +319,9 @@ class Connection:
         self.process = open_process(connected, self.pid)
         self.is_open = True
         self._received = bytearray()
-        self._descriptors: deque[int] = deque()
+        # With the offset in the stream at which the read that returned the descriptor ended.
+        self._descriptors: deque[tuple[int, int]] = deque()
+        self._offset = 0
         self._outgoing: deque[tuple[memoryview, int | None]] = deque()
         self._deadline: float | None = None
 
@@ -364,7 +366,8 @@ class Connection:
                 break
             except OSError as error:
                 raise ConnectionEnded(f"Process {self.pid} broke off the connection: {error.strerror}") from None
-            self._descriptors.extend(descriptors)
+            end = self._offset + len(self._received) + len(data)
+            self._descriptors.extend((descriptor, end) for descriptor in descriptors)
             if flags & socket.MSG_CTRUNC:
                 raise ProtocolError("The peer sent too many descriptors")
             if not data:
@@ -383,9 +386,10 @@ class Connection:
                 break
             descriptor = None
             if LAYOUTS[type].descriptors == 1:
-                if not self._descriptors:
+                # A descriptor belongs to the last message that begins in its read.
+                if not self._descriptors or self._descriptors[0][1] > self._offset + end:
                     raise ProtocolError(f"{type} has no descriptor")
-                descriptor = self._descriptors.popleft()
+                descriptor, _ = self._descriptors.popleft()
             try:
                 message = decode(type, bytes(self._received[HEADER.size : end]))
             except ProtocolError:
@@ -393,6 +397,9 @@ class Connection:
                     os.close(descriptor)
                 raise
             del self._received[:end]
+            self._offset += end
+            if self._descriptors and self._descriptors[0][1] <= self._offset:
+                raise ProtocolError("A descriptor arrived without its message")
             self._deadline = time.monotonic() + MESSAGE_TIMEOUT if self._received else None
             yield message, descriptor
         else:
@@ -430,7 +437,7 @@ class Connection:
             return
         self.is_open = False
         self.socket.close()
-        for descriptor in self._descriptors:
+        for descriptor, _ in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
 

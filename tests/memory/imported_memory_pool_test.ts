@@ -1,10 +1,12 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import { openDescriptor } from "../../ffi/shim/descriptors.ts";
+import { canBePool, judgeDescriptor } from "../../ffi/shim/foreign_descriptors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
 import { ImportedMapping, ImportedMappings } from "../../src/memory/imported_mappings.ts";
@@ -170,6 +172,18 @@ testOnEachDriver("importing a pool on the wrong device is refused and leaves not
   using _mapped = imported.importPointer(buffer.exportPointer(), 64);
   assertThrows(() => second.importPool(handle), RangeError, "its memory is on device 0; import it there");
 }, { devices: 2 });
+
+testOnEachDriver("the descriptor of an exported pool is told from others without asking a file system", (cuda) => {
+  using pool = cuda.device(0).createPool({ handleType: "posix-fd" });
+  using handle = pool.exportHandle();
+  const judgement = judgeDescriptor(handle.fd);
+  assert(canBePool(handle.fd), `${readlinkSync(`/proc/self/fd/${handle.fd}`)}: ${JSON.stringify(judgement)}`);
+  assertEquals(judgement.type, cuda.driver === "cuda" ? "character device" : "file");
+  for (const path of ["/dev/null", "/dev/zero", "/dev", "/proc/self/stat", fileURLToPath(import.meta.url)]) {
+    using other = ShareableHandle.fromFd(openDescriptor(path));
+    assert(!canBePool(other.fd), path);
+  }
+});
 
 testOnEachDriver("files that are not pools, and export data of another pool, are refused", (cuda) => {
   const gpu = cuda.device(0);

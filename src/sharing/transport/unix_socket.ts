@@ -207,7 +207,7 @@ export class UnixSocket implements AsyncDisposable {
    * @param byteLength at most 1 GiB; memory is allocated as bytes arrive, not in advance
    * @param options the number of handles that come with the bytes; a signal ends the wait
    * @throws {SharingError} `peer-gone`; `bad-message` if another number of handles came with the bytes;
-   * `out-of-descriptors`
+   * `out-of-descriptors`, also if descriptors of peers cannot be closed because something behind them does not answer
    */
   async receive(byteLength: number, options: ReceiveOptions = {}): Promise<Received> {
     this.#check("receive from");
