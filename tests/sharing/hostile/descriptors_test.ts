@@ -6,6 +6,9 @@ import { openDescriptor } from "../../../ffi/shim/descriptors.ts";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
+import { answerGreeting } from "../../../src/sharing/protocol/handshake.ts";
+import { badMessage } from "../../../src/sharing/protocol/messages.ts";
+import { MessageStream } from "../../../src/sharing/protocol/message_stream.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
@@ -138,6 +141,21 @@ async function endOfConnection(cuda: Cuda, path: string): Promise<unknown> {
   }
 }
 
+/** Greets an importer, and resolves with the error that ended its connection. */
+async function endOfStream(stream: MessageStream): Promise<unknown> {
+  await answerGreeting(stream, { handshakeTimeout: 200 });
+  return await new Promise((resolve) =>
+    stream.start({
+      // An exporter accepts no POOL.
+      onMessage: ({ type }) => {
+        throw badMessage(`${type} comes from an importer`);
+      },
+      onDrain() {},
+      onEnd: resolve,
+    })
+  );
+}
+
 function assertCode(error: unknown, codes: readonly SharingErrorCode[], what: string): void {
   assertInstanceOf(error, SharingError, `${what}: ${error}`);
   const { code, message } = error as SharingError;
@@ -159,6 +177,22 @@ for (const { kind, what, skip, long } of kinds) {
     }
   }, { skip, long });
 
+  hostileTest(`a peer that sends ${what} harms no stream of a listener that passes it`, async (scene) => {
+    const { fixture: { path }, serveHonest } = scene;
+    const at = `${path}-listener`;
+    await using listener = UnixListener.listen(at);
+    const names = ["part of POOL before the greeting", ...attacks];
+    await using hostile = await scene.startHostile("importer", kind, names, at);
+    for (const name of names) {
+      assertEquals(await hostile.nextLine(), "sent", name);
+      const stream = new MessageStream(await listener.accept(), { messageTimeout: 200 });
+      const error = await endOfStream(stream).catch((error) => error);
+      stream.process[Symbol.dispose]();
+      if (name !== "behind GOODBYE") assertCode(error, ["bad-message", "timed-out", "peer-gone"], name);
+      await serveHonest();
+    }
+  }, { skip, long: true });
+
   hostileTest(`an importer that sends ${what} harms no exporter`, async (scene) => {
     const { exporter, ends, serveHonest } = scene;
     const names = ["part of POOL before the greeting", ...attacks];
@@ -168,6 +202,8 @@ for (const { kind, what, skip, long } of kinds) {
       results.add((await hostile.nextLine())!);
       await serveHonest();
     }
+    // The exporter may have closed the connection by then, after GOODBYE.
+    results.delete("EPIPE");
     // Linux 6.16 and newer refuse to send an exporter any descriptors.
     assert(results.size === 1 && (results.has("EPERM") || results.has("sent")), [...results].join());
     hostile.kill("SIGKILL");
