@@ -139,7 +139,7 @@ EXPORT int poolpass_close_socket(int fd) {
   if (ioctl(fd, FIONREAD, &queued) < 0) {
     /* It listens. */
     while ((accepted = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0) poolpass_close_socket(accepted);
-    queued = errno != EINVAL;
+    queued = errno != EAGAIN && errno != EINVAL;
   }
   return queued ? poolpass_close_aside(fd) : unwrap(close(fd));
 }
