@@ -49,7 +49,8 @@ POOL_KINDS = ("device", "host")
 OFFER_KINDS = ("buffer", "pool", "channel")
 FORGET_KINDS = ("pool", "allocation", "event")
 GOODBYE_REASONS = (
-    "done", "version-mismatch", "not-permitted", "bad-message", "timed-out", "cut-off", "full", "failed",
+    "done", "version-mismatch", "not-permitted", "bad-message", "timed-out", "cut-off", "limit-exceeded", "device-lost",
+    "out-of-resources", "not-released", "internal-error",
 )
 # Time limit in seconds for a message once its first byte has arrived, and for the handshake after connecting.
 MESSAGE_TIMEOUT = 5.0

@@ -67,12 +67,14 @@ export class CudaUnavailableError extends Error {
 /**
  * Why something could not be shared. New codes may be added.
  *
- * - `"peer-gone"`: the other process has ended, has closed the connection, or has lost its device;
+ * - `"peer-gone"`: the other process has ended, or has closed the connection;
  * - `"timed-out"`: the other process did not send its greeting, or did not complete a message, in time;
  * - `"bad-message"`: the other process sent something that the protocol does not allow, or does not run poolpass;
  * - `"version-mismatch"`: the two processes have no protocol version in common;
- * - `"not-permitted"`: a user may not connect or may not use the socket's path, other users could replace the socket,
- *   or the exporter has as many importers as it accepts;
+ * - `"not-permitted"`: a user may not connect or may not use the socket's path, or other users could replace the socket;
+ * - `"limit-exceeded"`: the other process, or this one, exceeded a limit; the message names the limit and its value;
+ * - `"device-lost"`: the other process or this one has lost its device: its unfinished work will never finish;
+ * - `"internal-error"`: the other process or this one failed to handle a message that was correct;
  * - `"device-not-visible"`: the memory is on a device that this process does not see;
  * - `"size-mismatch"`: the memory is smaller than the other process stated;
  * - `"address-in-use"`: another file or another listener is at the path;
@@ -89,6 +91,9 @@ export type SharingErrorCode =
   | "bad-message"
   | "version-mismatch"
   | "not-permitted"
+  | "limit-exceeded"
+  | "device-lost"
+  | "internal-error"
   | "device-not-visible"
   | "size-mismatch"
   | "address-in-use"

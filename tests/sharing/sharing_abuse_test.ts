@@ -852,21 +852,21 @@ fixtureTest("the resources of a peer are limited", async (fixture) => {
     const event: Message = { type: "event", event: 1, deviceUuid: uuid, handle: new Uint8Array(64) };
     const sending = peer.call("flood", connection, encodeMessage(event), { count, at: 8 });
     const ended = await fixture.ended("events", longTimeout);
-    assertCode(ended, "bad-message", "more than 65536 events are announced", "events");
+    assertCode(ended, "limit-exceeded", "the limit is 65536 events of a peer", "events");
     await sending;
     await peer.call("close", connection);
   }
   await peer.call("listen", `${folder}/false`);
   const numbered = [
-    ["events", [], truth.event(), "more than 65536 events are announced"],
-    ["allocations", [truth.pool()], truth.allocation(), "more than 65536 allocations are announced"],
+    ["events", [], truth.event(), "the limit is 65536 events of a peer"],
+    ["allocations", [truth.pool()], truth.allocation(), "the limit is 65536 allocations of an exporter"],
   ] as const;
   for (const [what, messages, message, text] of someOf(numbered, 2)) {
     await using false_ = await connectToFalse(fixture, messages, { descriptors: messages.length > 0 ? ["pool"] : [] });
     const ended = endOf(false_.importer, what, longTimeout);
     // One of them exists already.
     await peer.call("flood", false_.connection, encodeMessage(message), { count, at: 8 });
-    assertCode(await ended, "bad-message", text, what);
+    assertCode(await ended, "limit-exceeded", text, what);
   }
   {
     // An exporter that never reads the answers.
@@ -874,13 +874,13 @@ fixtureTest("the resources of a peer are limited", async (fixture) => {
     const ended = endOf(false_.importer, "answers", longTimeout);
     const cycle = joined([encodeMessage(truth.offer()), encodeMessage(notice("withdraw", 1))]);
     await peer.call("flood", false_.connection, cycle, { count: 200_000 });
-    assertCode(await ended, "bad-message", "the answers are not read", "answers");
+    assertCode(await ended, "limit-exceeded", "65536 answers that the exporter does not read", "answers");
   }
   {
     await using false_ = await connectToFalse(fixture, [], { descriptors: [] });
     const ended = endOf(false_.importer, "pools", longTimeout);
     for (let number = 1; number <= 257; number++) await peer.send(false_.connection, [truth.pool(number)], ["pool"]);
-    assertCode(await ended, "bad-message", "more than 256 pools are announced", "pools");
+    assertCode(await ended, "limit-exceeded", "the limit is 256 pools of an exporter", "pools");
   }
   await fixture.assertUndisturbed();
 }, { long: true });

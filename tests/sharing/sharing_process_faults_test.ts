@@ -342,8 +342,8 @@ sharingTest("an exporter's device faults while importers wait for its work", asy
   // The driver reports a fault some time later.
   const error = await assertRejects(() => exporter.call("finished"), PeerError);
   assertEquals(error.thrown, "CudaError");
-  await assertFailsSoon(mapping, "peer-gone", "the exporter has lost its device");
-  await assertFailsSoon(importer.offer("never"), "peer-gone", "the exporter has lost its device");
+  await assertFailsSoon(mapping, "device-lost", "the exporter has lost its device");
+  await assertFailsSoon(importer.offer("never"), "device-lost", "the exporter has lost its device");
   assertEquals(await buffer.read(Uint8Array), uniform(3));
   buffer.free();
   await stream.finished();
@@ -351,7 +351,7 @@ sharingTest("an exporter's device faults while importers wait for its work", asy
   const late = Importer.connect(cuda, path).then((late) =>
     using(late, () => late.offer("pending").then((p) => p.map()))
   );
-  await assertFailsSoon(late, "peer-gone");
+  await assertFailsSoon(late, "device-lost");
   await exporter.call("closeExporter");
 }, { long: true });
 

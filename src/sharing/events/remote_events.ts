@@ -4,7 +4,7 @@ import { SharingError } from "../../support/errors.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { formatUuid } from "../../support/uuid.ts";
-import { badMessage, type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
+import { badMessage, type EventMessage, limitExceeded, maximumIdentifiers } from "../protocol/messages.ts";
 import { findLocalEvent } from "./local_events.ts";
 
 interface RemoteEvent {
@@ -31,7 +31,7 @@ export class RemoteEvents {
   define(message: EventMessage): void {
     if (this.#events.has(message.event)) throw badMessage(`event ${message.event} is announced twice`);
     if (this.#events.size >= maximumIdentifiers) {
-      throw badMessage(`more than ${maximumIdentifiers} events are announced`);
+      throw limitExceeded("accept another event", `${maximumIdentifiers} events of a peer`);
     }
     const event = { message, users: 0, opened: undefined, hasFired: false, isKnownPending: false };
     this.#events.set(message.event, event);

@@ -15,7 +15,7 @@ import { answerGreeting } from "../protocol/handshake.ts";
 import { Identifiers } from "./identifiers.ts";
 import { Lease } from "./lease.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
-import { maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
+import { limitExceeded, maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
 import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import { Offer, type OfferOwner } from "./offer.ts";
@@ -399,7 +399,7 @@ export class Exporter implements AsyncDisposable {
   #fail(error: unknown): void {
     const text = `the exporter has lost its device: ${error instanceof Error ? error.message : String(error)}`;
     this.#failure = text.slice(0, maximumTextLength);
-    for (const importer of this.#importers) importer.cutOff("failed", this.#failure);
+    for (const importer of this.#importers) importer.cutOff("device-lost", this.#failure);
     runEach(...[...this.#records].map(({ channel }) => () => channel?.onLost(error)));
   }
 
@@ -478,13 +478,16 @@ export class Exporter implements AsyncDisposable {
         throw error;
       }
       if (this.importers.length + this.#pendingHandshakes > maximumImporters) {
-        const text = `${this.path} serves ${maximumImporters} importers, the maximum`;
-        stream.end("full", text);
-        throw new SharingError("not-permitted", `Cannot serve process ${peer.pid}: ${text}`);
+        const error = limitExceeded(
+          `serve process ${peer.pid} at ${this.path}`,
+          `${maximumImporters} importers (maximumImporters)`,
+        );
+        stream.end("limit-exceeded", error.message);
+        throw error;
       }
       if (this.#failure !== undefined) {
-        stream.end("failed", this.#failure);
-        throw new SharingError("cut-off", `Cannot serve process ${peer.pid}: ${this.#failure}`);
+        stream.end("device-lost", this.#failure);
+        throw new SharingError("device-lost", `Cannot serve process ${peer.pid}: ${this.#failure}`);
       }
       await answerGreeting(stream, { handshakeTimeout, signal: this.#closing.signal });
     } catch (error) {
@@ -514,7 +517,7 @@ export class Exporter implements AsyncDisposable {
       onGone: (gone) => this.#importers.delete(gone),
     });
     this.#importers.add(importer);
-    if (this.#failure !== undefined) return importer.cutOff("failed", this.#failure);
+    if (this.#failure !== undefined) return importer.cutOff("device-lost", this.#failure);
     for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
   }
 

@@ -274,7 +274,7 @@ export class Importer implements AsyncDisposable {
     if (this.#end === undefined) await this.#waitUntil(() => !this.#hasPendingReleases());
     if (this.#end === undefined) await this.#waitUntil(() => !this.#releases.hasLentEvents, this.#closeTimeout);
     if (this.#end === undefined) {
-      if (this.#isStuck) this.#stream.end("failed", "what was mapped could not be released");
+      if (this.#isStuck) this.#stream.end("not-released", "what was mapped could not be released");
       else this.#stream.end("done");
     }
     this.#disconnected(undefined);

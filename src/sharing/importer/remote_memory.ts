@@ -8,6 +8,7 @@ import { formatUuid, isSameUuid } from "../../support/uuid.ts";
 import {
   type AllocationMessage,
   badMessage,
+  limitExceeded,
   maximumIdentifiers,
   type OfferMessage,
   type PoolMessage,
@@ -56,7 +57,9 @@ export class RemoteMemory {
 
   definePool(message: PoolMessage): void {
     if (this.#pools.has(message.pool)) throw badMessage(`pool ${message.pool} is announced twice`);
-    if (this.#pools.size >= maximumPools) throw badMessage(`more than ${maximumPools} pools are announced`);
+    if (this.#pools.size >= maximumPools) {
+      throw limitExceeded("accept another pool", `${maximumPools} pools of an exporter`);
+    }
     this.#pools.set(message.pool, { message, users: 0, imported: undefined });
   }
 
@@ -64,7 +67,7 @@ export class RemoteMemory {
     const { allocation } = message;
     if (this.#allocations.has(allocation)) throw badMessage(`allocation ${allocation} is announced twice`);
     if (this.#allocations.size >= maximumIdentifiers) {
-      throw badMessage(`more than ${maximumIdentifiers} allocations are announced`);
+      throw limitExceeded("accept another allocation", `${maximumIdentifiers} allocations of an exporter`);
     }
     const pool = this.#pools.get(message.pool);
     if (pool === undefined) throw badMessage(`allocation ${allocation} lies in unknown pool ${message.pool}`);

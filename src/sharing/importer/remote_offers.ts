@@ -5,6 +5,7 @@ import {
   badMessage,
   type ChannelMessage,
   type FrameMessage,
+  limitExceeded,
   maximumIdentifiers,
   type Message,
   type OfferMessage,
@@ -75,7 +76,9 @@ export class RemoteOffers {
     const { memory, events } = this.#parts;
     if (this.#offers.has(message.offer)) throw badMessage(`offer ${message.offer} is made twice`);
     if (this.#byName.has(message.name)) throw badMessage(`two offers have the name ${JSON.stringify(message.name)}`);
-    if (this.#offers.size >= maximumIdentifiers) throw badMessage(`more than ${maximumIdentifiers} offers are made`);
+    if (this.#offers.size >= maximumIdentifiers) {
+      throw limitExceeded("accept another offer", `${maximumIdentifiers} offers of an exporter`);
+    }
     memory.checkRange(message);
     if (message.readyEvent !== 0) events.retain(message.readyEvent);
     memory.retain(message);
@@ -110,7 +113,7 @@ export class RemoteOffers {
     for (const iteration of this.#iterations) iteration.onWithdrawn();
     if (state.waiting === 0) this.answerWithdraw(state);
     if (!this.#parts.isBacklogged() || ++this.#unreadAnswers <= maximumIdentifiers) return;
-    throw badMessage(`more than ${maximumIdentifiers} offers are withdrawn, and the answers are not read`);
+    throw limitExceeded("answer another WITHDRAW", `${maximumIdentifiers} answers that the exporter does not read`);
   }
 
   /** The exporter has read the answers. */

@@ -6,6 +6,7 @@
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { closeSocket } from "../../../ffi/shim/foreign_descriptors.ts";
 import { printAs } from "../../support/printing.ts";
+import { isLoss } from "../../support/driver_errors.ts";
 import { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
@@ -15,9 +16,9 @@ import {
   codeOfGoodbye,
   type GoodbyeMessage,
   type GoodbyeReason,
-  goodbyeReasons,
   type Message,
   protocolVersion,
+  reasonOfError,
 } from "./messages.ts";
 import { PeerProcess } from "../transport/peer_process.ts";
 import { expectAnswer, pollCount, preparePolling, readable, type Watch, watch, writable } from "../transport/poller.ts";
@@ -373,7 +374,7 @@ export class MessageStream {
     if (this.#isEnded) return;
     const handlers = this.#handlers;
     if (error.code === "peer-gone") this.#close();
-    else this.end(reasonOf(error), error.message);
+    else this.end(reasonOfError(error), error.message);
     this.#notifyEnd(handlers, error);
   }
 
@@ -406,9 +407,11 @@ export class MessageStream {
   #sharingError(error: unknown): SharingError {
     if (error instanceof SharingError) return error;
     const reason = error instanceof Error ? error.message : String(error);
-    return new SharingError("bad-message", `Cannot accept a message of ${this.#peerName()}: ${reason}`, {
-      cause: error,
-    });
+    return new SharingError(
+      isLoss(error) ? "device-lost" : "internal-error",
+      `Cannot handle a message of ${this.#peerName()}: ${reason}`,
+      { cause: error },
+    );
   }
 
   #goodbyeError({ reason, text, lowestVersion, highestVersion }: GoodbyeMessage): SharingError | undefined {
@@ -431,9 +434,4 @@ export class MessageStream {
   #peerName(): string {
     return `process ${this.peer.pid}`;
   }
-}
-
-/** The reason of a GOODBYE that reports an error to the peer. */
-function reasonOf({ code }: SharingError): GoodbyeReason {
-  return goodbyeReasons.find((reason) => reason === code) ?? "failed";
 }

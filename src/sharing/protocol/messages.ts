@@ -17,8 +17,11 @@ export const goodbyeReasons = [
   "bad-message",
   "timed-out",
   "cut-off",
-  "full",
-  "failed",
+  "limit-exceeded",
+  "device-lost",
+  "out-of-resources",
+  "not-released",
+  "internal-error",
 ] as const;
 
 /** The reason for ending a connection. */
@@ -206,7 +209,31 @@ export type Message =
 
 /** The error code that represents the reason of a peer's GOODBYE. */
 export function codeOfGoodbye(reason: Exclude<GoodbyeReason, "done">): SharingErrorCode {
-  return reason === "full" ? "not-permitted" : reason === "failed" ? "peer-gone" : reason;
+  // The peer ended the connection because of its own state: for this process, it is gone.
+  return reason === "out-of-resources" || reason === "not-released" ? "peer-gone" : reason;
+}
+
+/** The reason of the GOODBYE that reports an error of this process to the peer. */
+export function reasonOfError({ code }: SharingError): GoodbyeReason {
+  switch (code) {
+    case "out-of-descriptors":
+      return "out-of-resources";
+    case "device-not-visible":
+      // The peer used a device that the two processes do not share.
+      return "bad-message";
+    default:
+      return goodbyeReasons.find((reason) => reason === code) ?? "internal-error";
+  }
+}
+
+/**
+ * The error for what exceeds a limit on peers.
+ *
+ * @param exceeding what cannot be done, such as `"accept another pool of process 12"`
+ * @param limit the limit with its value, such as `"256 pools of an exporter"`, and the option that sets it, if any
+ */
+export function limitExceeded(exceeding: string, limit: string): SharingError {
+  return new SharingError("limit-exceeded", `Cannot ${exceeding}: the limit is ${limit}`);
 }
 
 /** The error for a peer's message that breaks a rule of the protocol. */

@@ -220,7 +220,7 @@ faultTest("a producer loses its device: its consumer is notified, and its own wa
   const consuming = consume(joined.consumer, fixture);
   for (const code of await peer.call("loseProducer", slots)) assertMatch(code!, /^cudaError/);
   const { sequences, error } = await withinASecond(consuming);
-  assertEquals([sequences, error], [[1], "peer-gone"]);
+  assertEquals([sequences, error], [[1], "device-lost"]);
 }, { long: true });
 
 faultTest("a consumer loses its device: the producer continues", async (fixture) => {

@@ -474,7 +474,7 @@ pairTest("a handler's error is sent to the peer and ends the stream", async (nea
   await assertGoodbye(near, "cut-off", error.message);
 });
 
-pairTest("a handler's error that is not a SharingError is sent as a bad message", async (near, far) => {
+pairTest("a handler's error that is not a SharingError is sent as an internal error", async (near, far) => {
   await using end = streamOf(far);
   const calls = end.calls;
   const cause = new RangeError("too many");
@@ -483,8 +483,8 @@ pairTest("a handler's error that is not a SharingError is sent as a bad message"
   };
   end.stream.start({ onMessage, onDrain: () => calls.onDrain(), onEnd: (error) => calls.onEnd(error) });
   await near.send(encodeMessage(taken(1)));
-  assertEquals((await calls.endsWith("bad-message", "too many")).cause, cause);
-  await assertGoodbye(near, "bad-message", "too many");
+  assertEquals((await calls.endsWith("internal-error", "too many")).cause, cause);
+  await assertGoodbye(near, "internal-error", "too many");
 });
 
 pairTest("a peer that does not read causes a backlog, but blocks nothing else", async (near, far) => {
@@ -550,12 +550,12 @@ pairTest("nothing is called back after the end", async (near, far) => {
   const { stream, calls } = end;
   calls.onMessage = (message) => {
     Calls.prototype.onMessage.call(calls, message);
-    stream.end("full", "Too many");
+    stream.end("limit-exceeded", "Too many");
     stream.end("done");
   };
   await near.send(joined(encodeMessage(taken(1)), encodeMessage(taken(2))));
   assertEquals(await calls.next(), taken(1));
-  await assertGoodbye(near, "full", "Too many");
+  await assertGoodbye(near, "limit-exceeded", "Too many");
   stream.start(calls);
   stream.send(taken(3));
   stream.flush();
@@ -594,13 +594,19 @@ pairTest(
   async (near, far) => {
     await using end = streamOf(far);
     await near.send(
-      encodeMessage({ type: "goodbye", reason: "full", lowestVersion: 1, highestVersion: 1, text: "No room" }),
+      encodeMessage({
+        type: "goodbye",
+        reason: "limit-exceeded",
+        lowestVersion: 1,
+        highestVersion: 1,
+        text: "No room",
+      }),
     );
     await near[Symbol.asyncDispose]();
     end.stream.send(taken(1));
     end.stream.flush();
     end.stream.start(end.calls);
-    await end.calls.endsWith("not-permitted", "No room");
+    await end.calls.endsWith("limit-exceeded", "No room");
   },
 );
 
@@ -950,9 +956,15 @@ for (const part of [greet, answerGreeting]) {
   });
 
   handshakeTest("a goodbye is reported with its reason", async (near, { stream }) => {
-    const failed = assertHandshakeFails(part(stream, { handshakeTimeout }), "not-permitted", "No room");
+    const failed = assertHandshakeFails(part(stream, { handshakeTimeout }), "limit-exceeded", "No room");
     await near.send(
-      encodeMessage({ type: "goodbye", reason: "full", lowestVersion: 1, highestVersion: 1, text: "No room" }),
+      encodeMessage({
+        type: "goodbye",
+        reason: "limit-exceeded",
+        lowestVersion: 1,
+        highestVersion: 1,
+        text: "No room",
+      }),
     );
     await failed;
   });

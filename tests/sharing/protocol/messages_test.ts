@@ -142,8 +142,8 @@ test("a decoded POOL has the given handle, which stays the caller's if the messa
 });
 
 test("an unknown reason is decoded as bad-message, with its text", () => {
-  for (const reason of [8, 65535]) {
-    assertEquals(decode(changed("GOODBYE full", 0, u16(reason))), {
+  for (const reason of [11, 65535]) {
+    assertEquals(decode(changed("GOODBYE limit-exceeded", 0, u16(reason))), {
       type: "goodbye",
       reason: "bad-message",
       lowestVersion: 1,
@@ -247,10 +247,10 @@ const violations: readonly Violation[] = [
   ["WELCOME", 7, utf8("S"), 'greeting is 706f6f6c70617353; it takes 706f6f6c70617373, "poolpass"'],
   ["WELCOME", 10, u16(1), "zero field at 10 is 1; it takes 0"],
   ["WELCOME", 12, u32(5), "zero field at 12 is 5; it takes 0"],
-  ["GOODBYE full", 2, u16(9), "highest version is 1; it takes 9 to 65535"],
-  ["GOODBYE full", 6, u16(1), "zero field at 6 is 1; it takes 0"],
-  ["GOODBYE full", 8, Uint8Array.of(0xff), "text is ff6561736f6e2036; it takes UTF-8"],
-  ["GOODBYE full", 9, Uint8Array.of(0), 'text is "r\\u0000ason 6"; it takes a string without a NUL'],
+  ["GOODBYE limit-exceeded", 2, u16(9), "highest version is 1; it takes 9 to 65535"],
+  ["GOODBYE limit-exceeded", 6, u16(1), "zero field at 6 is 1; it takes 0"],
+  ["GOODBYE limit-exceeded", 8, Uint8Array.of(0xff), "text is ff6561736f6e2036; it takes UTF-8"],
+  ["GOODBYE limit-exceeded", 9, Uint8Array.of(0), 'text is "r\\u0000ason 6"; it takes a string without a NUL'],
   ["POOL of a device", 0, u32(0), `pool is 0; ${identifierRange}`],
   ["POOL of a device", 4, u32(0), "kind is 0; it takes 1 to 2"],
   ["POOL of a device", 4, u32(3), "kind is 3; it takes 1 to 2"],
