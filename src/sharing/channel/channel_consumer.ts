@@ -174,11 +174,15 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
         if (this.#end.error !== undefined) throw this.#end.error;
         return undefined;
       }
-      await abortable<void>((resolve) => {
-        const wake = (): void => resolve();
-        this.#waiting.add(wake);
-        return () => this.#waiting.delete(wake);
-      }, options);
+      await abortable<void>(
+        (resolve) => {
+          const wake = (): void => resolve();
+          this.#waiting.add(wake);
+          return () => this.#waiting.delete(wake);
+        },
+        options,
+        { awaited: `a frame of "${this.name}"` },
+      );
     }
   }
 

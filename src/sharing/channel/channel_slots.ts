@@ -62,13 +62,17 @@ export class ChannelSlots {
   }
 
   reserve(options: WaitOptions): Promise<Slot> {
-    return abortable<Slot>((resolve, reject) => {
-      if (this.#refusal !== undefined) return reject(this.#refusal.error);
-      const waiting = { resolve, reject };
-      this.#reserving.add(waiting);
-      this.serve();
-      return () => this.#reserving.delete(waiting);
-    }, options);
+    return abortable<Slot>(
+      (resolve, reject) => {
+        if (this.#refusal !== undefined) return reject(this.#refusal.error);
+        const waiting = { resolve, reject };
+        this.#reserving.add(waiting);
+        this.serve();
+        return () => this.#reserving.delete(waiting);
+      },
+      options,
+      { awaited: "a free slot of the channel" },
+    );
   }
 
   isReserved(slot: Slot): boolean {

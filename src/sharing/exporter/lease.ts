@@ -81,29 +81,33 @@ export class Lease {
   recall(options: RecallOptions = {}): Promise<void> {
     const sentOffer = this.#current;
     const { importer, record } = sentOffer;
-    return abortable((resolve, reject) => {
-      const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
-      if (sentOffer.isReleased) return resolve();
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      const cancel = sentOffer.whenReleased(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-      if (options.deadline !== undefined) {
-        timer = setTimeout(() => {
+    return abortable(
+      (resolve, reject) => {
+        const deadline = checkMilliseconds(options.deadline ?? Infinity, "a recall's deadline");
+        if (sentOffer.isReleased) return resolve();
+        let timer: ReturnType<typeof setTimeout> | undefined;
+        const cancel = sentOffer.whenReleased(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+        if (options.deadline !== undefined) {
+          timer = setTimeout(() => {
+            cancel();
+            const what = `process ${importer.peer.pid} did not release "${record.name}" within ${deadline} ms`;
+            importer.cutOff("cut-off", `It was cut off: ${what}`);
+            const text = `Cannot get the memory back: ${what}; it stays allocated until that process has ended`;
+            reject(new SharingError("cut-off", text));
+          }, deadline);
+        }
+        if (sentOffer.recall === "no") sentOffer.recall = "wanted";
+        importer.sendChange(record);
+        return () => {
           cancel();
-          const what = `process ${importer.peer.pid} did not release "${record.name}" within ${deadline} ms`;
-          importer.cutOff("cut-off", `It was cut off: ${what}`);
-          const text = `Cannot get the memory back: ${what}; it stays allocated until that process has ended`;
-          reject(new SharingError("cut-off", text));
-        }, deadline);
-      }
-      if (sentOffer.recall === "no") sentOffer.recall = "wanted";
-      importer.sendChange(record);
-      return () => {
-        cancel();
-        clearTimeout(timer);
-      };
-    }, options);
+          clearTimeout(timer);
+        };
+      },
+      options,
+      { awaited: `process ${importer.peer.pid} to release "${record.name}"` },
+    );
   }
 }

@@ -88,28 +88,32 @@ export class Offer {
    */
   released(options: WaitOptions & { importers?: number } = {}): Promise<void> {
     const record = this.#record;
-    return abortable((resolve, reject) => {
-      const { importers = 1 } = options;
-      checkNumber(importers, "a count of importers");
-      if (!Number.isSafeInteger(importers) || importers < 0) {
-        throw new RangeError(`Cannot wait for ${importers} importers: it must be a whole number of at least 0`);
-      }
-      if (record.releases >= importers) return resolve();
-      const stop = (): void => {
-        stopReleases();
-        stopEnd();
-      };
-      const stopReleases = record.onRelease(() => {
-        if (record.releases < importers) return;
-        stop();
-        resolve();
-      });
-      const stopEnd = record.whenEnded(() => {
-        stopReleases();
-        reject(new ReferenceError(`"${record.name}" was withdrawn before ${importers} importers had released it`));
-      });
-      return stop;
-    }, options);
+    return abortable(
+      (resolve, reject) => {
+        const { importers = 1 } = options;
+        checkNumber(importers, "a count of importers");
+        if (!Number.isSafeInteger(importers) || importers < 0) {
+          throw new RangeError(`Cannot wait for ${importers} importers: it must be a whole number of at least 0`);
+        }
+        if (record.releases >= importers) return resolve();
+        const stop = (): void => {
+          stopReleases();
+          stopEnd();
+        };
+        const stopReleases = record.onRelease(() => {
+          if (record.releases < importers) return;
+          stop();
+          resolve();
+        });
+        const stopEnd = record.whenEnded(() => {
+          stopReleases();
+          reject(new ReferenceError(`"${record.name}" was withdrawn before ${importers} importers had released it`));
+        });
+        return stop;
+      },
+      options,
+      { awaited: `a release of "${record.name}"` },
+    );
   }
 
   /**
@@ -118,6 +122,8 @@ export class Offer {
    * @param options a signal ends the wait
    */
   ended(options: WaitOptions = {}): Promise<void> {
-    return abortable((callback) => this.#record.whenEnded(callback), options);
+    return abortable((callback) => this.#record.whenEnded(callback), options, {
+      awaited: `the end of offer "${this.name}"`,
+    });
   }
 }

@@ -11,9 +11,14 @@ import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/
 import { checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions, whenDone } from "../../support/waiting/waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
-import { greet } from "../protocol/handshake.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
-import { badMessage, type ChannelMessage, type ForgetMessage, type Message } from "../protocol/messages.ts";
+import {
+  badMessage,
+  type ChannelMessage,
+  type ForgetMessage,
+  type Message,
+  type OfferMessage,
+} from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
@@ -22,15 +27,15 @@ import { type Release, ReleaseEvents, type SendRelease } from "../events/release
 import { type MapOptions, RemoteOffer, type RemoteOfferOwner, type RemoteOfferState } from "./remote_offer.ts";
 import { RemoteOffers } from "./remote_offers.ts";
 import { Condition } from "../../support/waiting/condition.ts";
-import { type Peer, UnixSocket } from "../transport/unix_socket.ts";
+import type { Peer } from "../transport/unix_socket.ts";
 import { abortable } from "../../support/waiting/abortable.ts";
-import { checkUser } from "../transport/users.ts";
+import { connectToExporter } from "./connect_to_exporter.ts";
 
 /** Options of `Importer.connect`. */
 export interface ImporterOptions extends WaitOptions {
   /** IDs of other users whose exporters are trusted. By default, only this user's exporters are. */
   users?: readonly number[];
-  /** Milliseconds in which the exporter must complete the handshake: 5000 by default. */
+  /** Milliseconds in which the exporter must accept the connection and complete the handshake: 5000 by default. */
   handshakeTimeout?: number;
   /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
   messageTimeout?: number;
@@ -141,25 +146,8 @@ export class Importer implements AsyncDisposable {
       );
     }
     checkOptions(options, "Importer.connect");
-    const { signal, users = [] } = options;
-    const handshakeTimeout = checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout");
-    const messageTimeout = checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout");
     const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
-    const socket = await UnixSocket.connect(path, { signal: signal! });
-    let stream: MessageStream;
-    try {
-      checkUser(`use what process ${socket.peer.pid} offers at ${path}`, socket.peer, users);
-      stream = new MessageStream(socket, { messageTimeout });
-    } catch (error) {
-      await socket[Symbol.asyncDispose]();
-      throw error;
-    }
-    try {
-      await greet(stream, { handshakeTimeout, signal: signal! });
-    } catch (error) {
-      stream.process[Symbol.dispose]();
-      throw error;
-    }
+    const stream = await connectToExporter(path, options);
     return new Importer(cuda, stream, closeTimeout);
   }
 
@@ -175,19 +163,23 @@ export class Importer implements AsyncDisposable {
    * @throws {ReferenceError} if the importer was disposed
    * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
    */
-  async *offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
+  offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
+    return this.#iterate(options, `an offer of process ${this.peer.pid}`);
+  }
+
+  async *#iterate(options: WaitOptions, awaited: string): AsyncGenerator<RemoteOffer, void> {
     this.#check("see what is offered");
     checkOptions(options, "Importer.offers");
     using iteration = this.#offers.iterate();
     for (;;) {
-      throwIfAborted(options.signal);
+      throwIfAborted(options.signal, awaited);
       const state = iteration.take();
       if (state !== undefined) {
         yield this.#offerOf(state);
       } else {
         if (this.#end?.error !== undefined) throw this.#end.error;
         if (this.#end !== undefined) return;
-        await abortable((resolve) => iteration.whenAdded(resolve), options);
+        await abortable((resolve) => iteration.whenAdded(resolve), options, { awaited });
       }
     }
   }
@@ -216,7 +208,8 @@ export class Importer implements AsyncDisposable {
       throwIfAborted(options.signal);
       return this.#offerOf(known);
     }
-    for await (const offer of this.offers(options)) if (offer.name === name) return offer;
+    const offers = this.#iterate(options, `offer "${name}" of process ${this.peer.pid}`);
+    for await (const offer of offers) if (offer.name === name) return offer;
     this.#check(`wait for "${name}"`);
     throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
   }
@@ -502,7 +495,7 @@ export class Importer implements AsyncDisposable {
   async #waitUntilReady(state: RemoteOfferState, signal: AbortSignal | undefined): Promise<void> {
     state.waiting++;
     try {
-      await this.#waitForEvent(state.message.readyEvent, signal);
+      await this.#waitForEvent(state.message, signal);
       state.isReady = true;
     } finally {
       state.waiting--;
@@ -511,31 +504,35 @@ export class Importer implements AsyncDisposable {
   }
 
   /** Waits for an event of the exporter until the exporter is gone: an event of a dead process never fires. */
-  #waitForEvent(event: number, signal: AbortSignal | undefined): Promise<void> {
+  #waitForEvent({ readyEvent: event, name }: OfferMessage, signal: AbortSignal | undefined): Promise<void> {
     const events = this.#remoteEvents;
-    return abortable<void>((resolve, reject) => {
-      const stop = (): void => {
-        cancel();
-        this.#waits.delete(onEnd);
-      };
-      const onEnd = (): void => {
-        stop();
-        // An event that fired before the exporter died stays fired.
-        try {
-          if (events.open(event).query()) resolve();
-          else reject(this.#goneError("wait for the memory to be ready"));
-        } catch (error) {
-          reject(error);
-        }
-      };
-      this.#waits.add(onEnd);
-      const cancel = whenDone(() => events.hasFired(event), (error) => {
-        this.#waits.delete(onEnd);
-        if (error === undefined) resolve();
-        else reject(error);
-      });
-      return stop;
-    }, { signal: signal! });
+    return abortable<void>(
+      (resolve, reject) => {
+        const stop = (): void => {
+          cancel();
+          this.#waits.delete(onEnd);
+        };
+        const onEnd = (): void => {
+          stop();
+          // An event that fired before the exporter died stays fired.
+          try {
+            if (events.open(event).query()) resolve();
+            else reject(this.#goneError("wait for the memory to be ready"));
+          } catch (error) {
+            reject(error);
+          }
+        };
+        this.#waits.add(onEnd);
+        const cancel = whenDone(() => events.hasFired(event), (error) => {
+          this.#waits.delete(onEnd);
+          if (error === undefined) resolve();
+          else reject(error);
+        });
+        return stop;
+      },
+      { signal: signal! },
+      { awaited: `"${name}" of process ${this.peer.pid} to be written` },
+    );
   }
 
   /**

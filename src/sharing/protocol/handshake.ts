@@ -4,6 +4,7 @@
  * @module
  */
 import { SharingError } from "../../support/errors.ts";
+import { abortError } from "../../support/waiting/abort_error.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { MessageStream } from "./message_stream.ts";
 import { type Message, protocolVersion } from "./messages.ts";
@@ -12,6 +13,8 @@ import { type Message, protocolVersion } from "./messages.ts";
 export interface HandshakeOptions extends WaitOptions {
   /** The time limit for the whole handshake, in milliseconds. */
   readonly handshakeTimeout: number;
+  /** The `performance.now()` at which the handshake began: now by default. */
+  readonly since?: number;
 }
 
 /**
@@ -48,7 +51,7 @@ export async function answerGreeting(stream: MessageStream, options: HandshakeOp
 /** Waits for one message and pauses the stream behind it. `take` throws to refuse the message. */
 function firstMessage(
   stream: MessageStream,
-  { handshakeTimeout, signal }: HandshakeOptions,
+  { handshakeTimeout, since = performance.now(), signal }: HandshakeOptions,
   take: (message: Message) => void,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -61,7 +64,7 @@ function firstMessage(
     function onAbort(): void {
       finish();
       stream.end("done", "The handshake was given up");
-      reject(signal!.reason);
+      reject(abortError(signal!.reason, `the greeting of process ${stream.peer.pid}`));
     }
     const timer = setTimeout(() => {
       stream.receiveNow();
@@ -71,7 +74,7 @@ function firstMessage(
         `Cannot connect to process ${stream.peer.pid}: its greeting did not come within ${handshakeTimeout} ms`;
       stream.end("timed-out", message);
       reject(new SharingError("timed-out", message));
-    }, handshakeTimeout);
+    }, Math.max(0, since + handshakeTimeout - performance.now()));
     if (signal?.aborted) return onAbort();
     signal?.addEventListener("abort", onAbort);
     stream.start({

@@ -16,6 +16,7 @@ import { jsRuntime } from "../../../ffi/host.ts";
 import { shim, unwrap } from "../../../ffi/shim/shim.ts";
 import { errno } from "../../../ffi/shim/system_error.ts";
 import { runEach } from "../../support/run_each.ts";
+import { abortError } from "../../support/waiting/abort_error.ts";
 import { nextTurn } from "../../support/waiting/turn.ts";
 import { PollTable, type Registration } from "./poll_table.ts";
 
@@ -87,14 +88,16 @@ let parked: Uint8Array<ArrayBuffer>;
  * Waits until one of the interests is fulfilled. Resolves with one boolean for each: whether it is fulfilled. An error
  * or hang-up on a descriptor fulfills any interest in it.
  *
- * @param signals rejects the wait with the reason of the first of them that is aborted
+ * @param signals the first of them that is aborted rejects the wait
+ * @param description what is awaited, for the error of an aborted wait
  */
 export function waitFor(
   interests: readonly Interest[],
   signals: readonly (AbortSignal | undefined)[],
+  { awaited }: { readonly awaited?: string } = {},
 ): Promise<readonly boolean[]> {
   return new Promise((resolve, reject) => {
-    for (const signal of signals) if (signal?.aborted) return reject(signal.reason);
+    for (const signal of signals) if (signal?.aborted) return reject(abortError(signal.reason, awaited));
     const waiter = addWaiter(interests, {
       resolve(events) {
         cleanUp();
@@ -110,7 +113,7 @@ export function waitFor(
       for (const signal of signals) signal?.removeEventListener("abort", onAbort);
     }
     function onAbort(event: Event): void {
-      waiter.reject((event.target as AbortSignal).reason);
+      waiter.reject(abortError((event.target as AbortSignal).reason, awaited));
       interruptPause?.();
     }
     for (const signal of signals) signal?.addEventListener("abort", onAbort);

@@ -107,13 +107,14 @@ export class UnixListener implements AsyncDisposable {
     const { signal } = options;
     throwIfAborted(signal);
     const signals = [signal, this.#closing.signal];
-    await this.#accepting.acquire(signals);
+    const awaited = `a connection at ${this.path}`;
+    await this.#accepting.acquire(signals, awaited);
     try {
       for (;;) {
         this.#closing.signal.throwIfAborted();
         const fd = acceptFrom(this.#fd);
         if (fd >= 0) return adoptSocket(fd);
-        if (fd === -errno.EAGAIN) await waitFor([{ fd: this.#fd, events: readable }], signals);
+        if (fd === -errno.EAGAIN) await waitFor([{ fd: this.#fd, events: readable }], signals, { awaited });
         else if (fd !== -errno.EINTR && fd !== -errno.ECONNABORTED) throw acceptError(this.path, -fd);
       }
     } finally {

@@ -19,6 +19,7 @@ import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { checkDescriptor, ShareableHandle } from "../../memory/shareable_handle.ts";
 import { checkOptions, whatIs } from "../../support/validation.ts";
+import { abortError } from "../../support/waiting/abort_error.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { descriptorsReleased, type Interest, readable, waitFor, writable } from "./poller.ts";
 import { checkSocketPath, checkSocketSupport } from "./socket_path.ts";
@@ -148,7 +149,7 @@ export class UnixSocket implements AsyncDisposable {
     for (;;) {
       const fd = connectTo(path);
       if (fd >= 0) return adoptSocket(fd);
-      if (fd === -errno.EAGAIN) await pause(connectPause, signal);
+      if (fd === -errno.EAGAIN) await pauseToConnect(path, signal);
       else if (fd !== -errno.EINTR) throw connectError(path, -fd);
     }
   }
@@ -195,7 +196,7 @@ export class UnixSocket implements AsyncDisposable {
       await this.#sendNow(bytes, handles, signal);
     } else {
       const copy = Uint8Array.from(bytes);
-      await this.#sending.acquire([signal, this.#closing.signal]);
+      await this.#sending.acquire([signal, this.#closing.signal], `earlier sends to ${this.#peerName()}`);
       await this.#sendNow(copy, handles, signal);
     }
   }
@@ -216,7 +217,7 @@ export class UnixSocket implements AsyncDisposable {
     checkRequest(byteLength, handles);
     throwIfAborted(signal);
     if (byteLength === 0) return { bytes: new Uint8Array(0), handles: [] };
-    await this.#receiving.acquire([signal, this.#closing.signal]);
+    await this.#receiving.acquire([signal, this.#closing.signal], `earlier receives from ${this.#peerName()}`);
     try {
       return await this.#receiveNow(byteLength, handles, signal);
     } finally {
@@ -316,7 +317,8 @@ export class UnixSocket implements AsyncDisposable {
   async #ready(events: number, signal: AbortSignal | undefined): Promise<void> {
     const interests: Interest[] = [{ fd: this.#fd, events }];
     if (this.#pidfd >= 0 && !this.#peerEnded) interests.push({ fd: this.#pidfd, events: readable });
-    const [, ended] = await waitFor(interests, [signal, this.#closing.signal]);
+    const awaited = events === readable ? `bytes from ${this.#peerName()}` : `${this.#peerName()} to read`;
+    const [, ended] = await waitFor(interests, [signal, this.#closing.signal], { awaited });
     if (ended) this.#peerEnded = true;
   }
 
@@ -477,15 +479,16 @@ function connectError(path: string, number: number): Error {
   }
 }
 
-function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
+/** Waits before the next attempt to connect. */
+function pauseToConnect(path: string, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", onAbort);
       resolve();
-    }, milliseconds);
+    }, connectPause);
     function onAbort(): void {
       clearTimeout(timer);
-      reject(signal!.reason);
+      reject(abortError(signal!.reason, `the process that listens at ${path} to accept a connection`));
     }
     signal?.addEventListener("abort", onAbort, { once: true });
   });

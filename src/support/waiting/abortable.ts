@@ -1,23 +1,27 @@
 import { checkOptions } from "../validation.ts";
+import { abortError } from "./abort_error.ts";
 import { throwIfAborted, type WaitOptions } from "./waiting.ts";
 
 /**
  * A promise that a callback settles. An aborted signal rejects it.
  *
  * @param subscribe registers the callbacks, and may return a function that unregisters them
+ * @param options the application's options
+ * @param description what is awaited, for the error of an aborted wait
  */
 export function abortable<T = void>(
   subscribe: (resolve: (value: T) => void, reject: (error: unknown) => void) => (() => void) | void,
   options: WaitOptions = {},
+  { awaited }: { readonly awaited?: string } = {},
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     checkOptions(options, "a wait");
     const { signal } = options;
-    throwIfAborted(signal);
+    throwIfAborted(signal, awaited);
     let isOver = false;
     const onAbort = (): void => {
       unsubscribe?.();
-      reject(signal!.reason);
+      reject(abortError(signal!.reason, awaited));
     };
     const settle = (): void => {
       isOver = true;

@@ -1,3 +1,5 @@
+import { abortError } from "./abort_error.ts";
+
 /** A mutex that serves its waiters in the order in which they came. */
 export class Mutex {
   #isLocked = false;
@@ -13,11 +15,12 @@ export class Mutex {
   /**
    * Waits for the mutex and acquires it.
    *
-   * @param signals the first to be aborted rejects the wait with its reason
+   * @param signals the first to be aborted rejects the wait, as `abortError` says
+   * @param awaited what is awaited, for the error of an aborted wait
    */
-  acquire(signals: readonly (AbortSignal | undefined)[]): Promise<void> {
+  acquire(signals: readonly (AbortSignal | undefined)[], awaited?: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      for (const signal of signals) if (signal?.aborted) return reject(signal.reason);
+      for (const signal of signals) if (signal?.aborted) return reject(abortError(signal.reason, awaited));
       if (this.tryAcquire()) return resolve();
       const grant = (): void => {
         unsubscribe();
@@ -29,7 +32,7 @@ export class Mutex {
       const onAbort = (event: Event): void => {
         unsubscribe();
         this.#waiting.splice(this.#waiting.indexOf(grant), 1);
-        reject((event.target as AbortSignal).reason);
+        reject(abortError((event.target as AbortSignal).reason, awaited));
       };
       for (const signal of signals) signal?.addEventListener("abort", onAbort);
       this.#waiting.push(grant);

@@ -9,12 +9,17 @@
  * @module
  */
 
+import { abortError } from "./abort_error.ts";
 import { atNextTurn } from "./turn.ts";
 import { checkOptions, whatIs } from "../validation.ts";
 
 /** How a wait can be ended early. */
 export interface WaitOptions {
-  /** Ends the wait but not the work: the promise rejects with the signal's reason. */
+  /**
+   * Ends the wait but not the work: the promise rejects with the signal's reason. A wait for another process rejects,
+   * in place of the runtime's own `AbortError` or `TimeoutError`, with an error of the same name that says what was
+   * awaited and has the reason as its `cause`.
+   */
   signal?: AbortSignal;
 }
 
@@ -112,8 +117,12 @@ function stopTimer(): void {
   timer = undefined;
 }
 
-/** Throws the reason of an aborted signal, and a `TypeError` if `signal` is not a signal. */
-export function throwIfAborted(signal: AbortSignal | null | undefined): void {
+/**
+ * Throws the reason of an aborted signal, and a `TypeError` if `signal` is not a signal.
+ *
+ * @param awaited what is awaited, for the error of an aborted wait
+ */
+export function throwIfAborted(signal: AbortSignal | null | undefined, awaited?: string): void {
   // The web's own functions accept null too.
   if (signal === undefined || signal === null) return;
   if (typeof signal.throwIfAborted !== "function") {
@@ -121,5 +130,5 @@ export function throwIfAborted(signal: AbortSignal | null | undefined): void {
       `Cannot use ${whatIs(signal)} as a signal: give an AbortSignal, such as an AbortController's signal`,
     );
   }
-  signal.throwIfAborted();
+  if (signal.aborted) throw abortError(signal.reason, awaited);
 }
