@@ -363,11 +363,18 @@ export interface ExporterOptions {
   /** Other users whose processes may connect; the socket's mode is then 0666, else 0600. */
   users?: readonly number[];
   maximumImporters?: number;
+  maximumImportersPerUser?: number;
+  /** Of connections that have not said who they are. */
+  maximumHandshakes?: number;
+  /** Bytes of names and metadata of all offers at a time. */
+  maximumMetadata?: number;
   /** Milliseconds, as all of these. */
   handshakeTimeout?: number;
   messageTimeout?: number;
   closeTimeout?: number;
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
+  /** Accepting fails: once until it works again. */
+  onError?: (error: Error) => void;
 }
 export interface OfferOptions {
   metadata?: JsonValue;
@@ -395,6 +402,7 @@ export interface RecallOptions extends WaitOptions {
 export type LeaseState = "announced" | "held" | "releasing" | "quarantined";
 export interface ImporterOptions extends WaitOptions {
   users?: readonly number[];
+  maximumMetadata?: number;
   handshakeTimeout?: number;
   messageTimeout?: number;
   closeTimeout?: number;

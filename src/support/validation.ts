@@ -29,6 +29,13 @@ export function checkMilliseconds(value: number, what: string): number {
   return Math.min(value, maximumMilliseconds);
 }
 
+/** Checks a limit, which is a number of at least 1, and returns it. */
+export function checkMaximum(value: number, what: string): number {
+  checkNumber(value, what);
+  if (!(value >= 1)) throw new RangeError(`Cannot use ${value} as ${what}: it must be 1 or more`);
+  return value;
+}
+
 /** Throws a `TypeError` unless `value` is a number. */
 export function checkNumber(value: unknown, what: string): void {
   if (typeof value !== "number") throw new TypeError(`Cannot use ${whatIs(value)} as ${what}: it must be a number`);

@@ -3,20 +3,20 @@ import { checkStream, type CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { DeviceWatch } from "../events/device_watch.ts";
-import { SharingError } from "../../support/errors.ts";
+import type { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
-import { checkByteLength, checkMilliseconds, checkNumber, checkOptions, whatIs } from "../../support/validation.ts";
+import { checkByteLength, checkOptions, whatIs } from "../../support/validation.ts";
 import type { SentOffer } from "./sent_offer.ts";
 import { type ChannelOptions, ChannelProducer } from "../channel/channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
 import { checkShareable, ExportedMemory } from "./exported_memory.ts";
-import { answerGreeting } from "../protocol/handshake.ts";
 import { Identifiers } from "./identifiers.ts";
 import { Lease } from "./lease.ts";
-import { MessageStream } from "../protocol/message_stream.ts";
-import { limitExceeded, maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
+import type { MessageStream } from "../protocol/message_stream.ts";
+import { maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
 import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
+import { textByteLength } from "../protocol/text_length.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import { Offer, type OfferOwner } from "./offer.ts";
 import { OfferRecord } from "./offer_record.ts";
@@ -24,9 +24,10 @@ import { type LocalEvent, LocalEvents } from "../events/local_events.ts";
 import { hasFired, ReadyEvents, whenFired } from "./ready_events.ts";
 import { Condition } from "../../support/waiting/condition.ts";
 import { UnixListener } from "../transport/unix_listener.ts";
-import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
-import { abortable } from "../../support/waiting/abortable.ts";
-import { checkUser, listenFor } from "../transport/users.ts";
+import type { Peer } from "../transport/unix_socket.ts";
+import { listenFor } from "../transport/users.ts";
+import { Acceptor } from "./acceptor.ts";
+import { type CompleteOptions, completeOptions } from "./exporter_options.ts";
 
 /** Options of `Exporter.listen`. */
 export interface ExporterOptions {
@@ -38,6 +39,21 @@ export interface ExporterOptions {
   users?: readonly number[];
   /** The maximum number of connected importers: 1024 by default. */
   maximumImporters?: number;
+  /**
+   * The maximum number of connected importers of one user: by default as many for each user who may connect, this one
+   * and `users`.
+   */
+  maximumImportersPerUser?: number;
+  /**
+   * The maximum number of connections that have not completed the handshake: 128 by default. One more ends the oldest of
+   * those of the process that has most of them.
+   */
+  maximumHandshakes?: number;
+  /**
+   * The maximum number of bytes of names and metadata of all offers at a time: 64 MiB by default. Importers must allow
+   * as many: a larger number needs the same option of `Importer.connect`.
+   */
+  maximumMetadata?: number;
   /** Milliseconds in which an importer must complete the handshake: 5000 by default. */
   handshakeTimeout?: number;
   /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
@@ -49,6 +65,11 @@ export interface ExporterOptions {
   closeTimeout?: number;
   /** Called for each connection that has ended. The error is undefined if it ended normally. */
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
+  /**
+   * Called when accepting connections fails, such as with a `SharingError` "out-of-descriptors", once until it works
+   * again. Connecting processes wait meanwhile, and the exporter keeps trying.
+   */
+  onError?: (error: Error) => void;
 }
 
 /** Options of `Exporter.offer`. */
@@ -59,10 +80,6 @@ export interface OfferOptions {
   stream?: CudaStream;
 }
 
-type CompleteOptions = Required<Omit<ExporterOptions, "onDisconnect">> & Pick<ExporterOptions, "onDisconnect">;
-
-/** Milliseconds until the next attempt to accept after one failed, as when there are no descriptors. */
-const acceptRetryPause = 100;
 /** The maximum number of characters of a failure's description that is sent to importers. */
 const maximumTextLength = 300;
 /** The number of ended connections of one process that are kept separately. */
@@ -89,12 +106,12 @@ export class Exporter implements AsyncDisposable {
   readonly #listener: UnixListener;
   readonly #options: CompleteOptions;
   readonly #closing = new AbortController();
-  readonly #serving: Promise<void>;
+  readonly #acceptor: Acceptor;
   readonly #importers = new Set<ConnectedImporter>();
-  /** The number of connections that have not completed the handshake. */
-  #pendingHandshakes = 0;
   /** The offers that were not withdrawn, by name. */
   readonly #offers = new Map<string, OfferRecord>();
+  /** The number of bytes of their names and metadata. */
+  #textByteLength = 0;
   /** All offers that have not ended. */
   readonly #records = new Set<OfferRecord>();
   readonly #memory: ExportedMemory;
@@ -140,7 +157,14 @@ export class Exporter implements AsyncDisposable {
         for (const record of this.#records) if (record.kind === "pool" && record.pool === pool) this.#withdraw(record);
       },
     });
-    this.#serving = this.#serve();
+    this.#acceptor = new Acceptor({
+      listener,
+      options,
+      closing: this.#closing.signal,
+      places: () => this.#importers,
+      failure: () => this.#failure,
+      adopt: (stream) => this.#adopt(stream),
+    });
   }
 
   /**
@@ -192,7 +216,7 @@ export class Exporter implements AsyncDisposable {
    * @param options metadata for importers, and the stream that writes the memory
    * @throws {TypeError} if the memory belongs to another kind of pool or to none, if JSON cannot represent the
    * metadata, or if `stream` is not a CudaStream of the same `Cuda` object
-   * @throws {RangeError} if the name is taken or the metadata is too long
+   * @throws {RangeError} if the name is taken, if the metadata is too long, or if all offers together have too much
    * @throws {ReferenceError} if the exporter or the pool was disposed, or the buffer freed
    * @throws {CudaError} if the driver cannot export the memory, or the device was lost
    */
@@ -202,7 +226,7 @@ export class Exporter implements AsyncDisposable {
     if (options.stream !== undefined && source instanceof MemoryPool) {
       throw new TypeError(`Cannot offer "${name}": a whole pool has no ready event; offer its buffers instead`);
     }
-    const metadata = encodeMetadata(options.metadata);
+    const metadata = this.#encodeMetadata(name, options.metadata);
     if (source instanceof MemoryPool) {
       const record = this.#recordOfPool(name, source, metadata);
       this.#add(record);
@@ -237,7 +261,7 @@ export class Exporter implements AsyncDisposable {
     checkChannelOptions(name, options);
     const { pool, slots, slotByteLength } = options;
     const device = pool.device!;
-    const metadata = encodeMetadata(options.metadata);
+    const metadata = this.#encodeMetadata(name, options.metadata);
     const stride = strideOf(slotByteLength);
     using undo = new DisposableStack();
     const ring = undo.use(pool.allocate(slots * stride, options.stream));
@@ -285,7 +309,7 @@ export class Exporter implements AsyncDisposable {
   async #close(): Promise<void> {
     this.#closing.abort(new ReferenceError(`The exporter at ${this.path} was disposed`));
     await this.#listener[Symbol.asyncDispose]();
-    await this.#serving;
+    await this.#acceptor.finished;
     this.#watch.stop();
     for (const record of this.#offers.values()) this.#withdraw(record);
     this.#memory.close();
@@ -357,11 +381,13 @@ export class Exporter implements AsyncDisposable {
 
   #add(record: OfferRecord): void {
     this.#offers.set(record.name, record);
+    this.#textByteLength += record.textByteLength;
     this.#records.add(record);
   }
 
   #remove(record: OfferRecord): void {
     this.#offers.delete(record.name);
+    this.#textByteLength -= record.textByteLength;
     this.#records.delete(record);
   }
 
@@ -409,6 +435,7 @@ export class Exporter implements AsyncDisposable {
     record.channel?.close();
     record.isWithdrawn = true;
     this.#offers.delete(record.name);
+    this.#textByteLength -= record.textByteLength;
     for (const importer of [...this.#importers]) importer.sendChange(record);
     this.#endIfOver(record);
   }
@@ -443,61 +470,6 @@ export class Exporter implements AsyncDisposable {
     return [...this.#importers].flatMap(({ sentOffers }) => sentOffers.get(record.identifier) ?? [])
       // The identifier may have been reused for another offer.
       .filter((sentOffer) => sentOffer.record === record);
-  }
-
-  async #serve(): Promise<void> {
-    const { signal } = this.#closing;
-    while (!signal.aborted) {
-      try {
-        const socket = await this.#listener.accept({ signal });
-        void this.#welcome(socket);
-      } catch (error) {
-        if (signal.aborted) return;
-        // If no descriptors are left, connections stay in the backlog until there are some. Other errors are handled in
-        // the same way.
-        void error;
-        await abortable((resolve) => {
-          const timer = setTimeout(resolve, acceptRetryPause);
-          return () => clearTimeout(timer);
-        }, { signal }).catch(() => {});
-      }
-    }
-  }
-
-  async #welcome(socket: UnixSocket): Promise<void> {
-    const { peer } = socket;
-    const { handshakeTimeout, messageTimeout, maximumImporters, users, onDisconnect } = this.#options;
-    let stream: MessageStream | undefined;
-    this.#pendingHandshakes++;
-    try {
-      stream = new MessageStream(socket, { messageTimeout });
-      try {
-        checkUser(`serve process ${peer.pid} at ${this.path}`, peer, users);
-      } catch (error) {
-        stream.end("not-permitted", `User ${peer.uid} may not connect to ${this.path}`);
-        throw error;
-      }
-      if (this.importers.length + this.#pendingHandshakes > maximumImporters) {
-        const error = limitExceeded(
-          `serve process ${peer.pid} at ${this.path}`,
-          `${maximumImporters} importers (maximumImporters)`,
-        );
-        stream.end("limit-exceeded", error.message);
-        throw error;
-      }
-      if (this.#failure !== undefined) {
-        stream.end("device-lost", this.#failure);
-        throw new SharingError("device-lost", `Cannot serve process ${peer.pid}: ${this.#failure}`);
-      }
-      await answerGreeting(stream, { handshakeTimeout, signal: this.#closing.signal });
-    } catch (error) {
-      stream?.process[Symbol.dispose]();
-      if (!this.#closing.signal.aborted) queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
-      return;
-    } finally {
-      this.#pendingHandshakes--;
-    }
-    this.#adopt(stream);
   }
 
   #adopt(stream: MessageStream): void {
@@ -554,26 +526,18 @@ export class Exporter implements AsyncDisposable {
       throw new RangeError(`Cannot offer "${name}": there is an offer of this name; withdraw it, or use another name`);
     }
   }
-}
 
-function completeOptions(options: ExporterOptions): CompleteOptions {
-  checkOptions(options, "Exporter.listen");
-  const { users = [], maximumImporters = 1024, onDisconnect } = options;
-  checkNumber(maximumImporters, "maximumImporters");
-  if (!(maximumImporters >= 1)) {
-    throw new RangeError(`Cannot serve ${maximumImporters} importers at once: maximumImporters must be 1 or more`);
+  /** Encodes the metadata of a new offer. Importers would end their connections if all offers together had too much. */
+  #encodeMetadata(name: string, value: JsonValue | undefined): string {
+    const metadata = encodeMetadata(value);
+    const byteLength = this.#textByteLength + textByteLength({ name, metadata });
+    const { maximumMetadata } = this.#options;
+    if (byteLength <= maximumMetadata) return metadata;
+    throw new RangeError(
+      `Cannot offer "${name}": all offers would have ${byteLength} bytes of names and metadata, and the limit is ` +
+        `${maximumMetadata} (maximumMetadata); withdraw some, or send the data in a buffer`,
+    );
   }
-  if (onDisconnect !== undefined && typeof onDisconnect !== "function") {
-    throw new TypeError(`Cannot use ${whatIs(onDisconnect)} as onDisconnect: it is not a function`);
-  }
-  return {
-    users,
-    maximumImporters,
-    handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
-    messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
-    closeTimeout: checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout"),
-    onDisconnect,
-  };
 }
 
 function checkChannelOptions(name: string, options: ChannelOptions): void {

@@ -1,6 +1,7 @@
 import type { ChannelHub } from "../channel/channel_hub.ts";
 import type { ExportedAllocation, ExportedBuffer, ExportedPool } from "./exported_memory.ts";
 import type { OfferMessage } from "../protocol/messages.ts";
+import { textByteLength } from "../protocol/text_length.ts";
 import { hasFired, type ReadyEvent } from "./ready_events.ts";
 
 /** The constant properties of an offer. */
@@ -38,8 +39,12 @@ export class OfferRecord {
   #waiting: Set<() => void> | undefined;
   #awaitingReleases: Set<() => void> | undefined;
 
+  /** The number of bytes of its name and metadata. */
+  readonly textByteLength: number;
+
   constructor(parts: OfferRecordParts) {
     this.#parts = parts;
+    this.textByteLength = textByteLength(parts);
   }
 
   get identifier(): number {

@@ -8,13 +8,14 @@ import { ignoreLoss } from "../../support/driver_errors.ts";
 import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
-import { checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
+import { checkMaximum, checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions, whenDone } from "../../support/waiting/waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import {
   badMessage,
   type ChannelMessage,
+  defaultMaximumMetadata,
   type ForgetMessage,
   type Message,
   type OfferMessage,
@@ -39,6 +40,11 @@ export interface ImporterOptions extends WaitOptions {
   handshakeTimeout?: number;
   /** Milliseconds from a message's first byte in which it must be complete: 5000 by default. */
   messageTimeout?: number;
+  /**
+   * The maximum number of bytes of names and metadata of all offers that the exporter makes at a time: 64 MiB by
+   * default.
+   */
+  maximumMetadata?: number;
   /** Milliseconds in which the exporter must acknowledge releases when the importer is disposed: 5000 by default. */
   closeTimeout?: number;
 }
@@ -101,7 +107,11 @@ export class Importer implements AsyncDisposable {
     });
   }
 
-  private constructor(cuda: Cuda, stream: MessageStream, closeTimeout: number) {
+  private constructor(
+    cuda: Cuda,
+    stream: MessageStream,
+    { closeTimeout, maximumMetadata }: { readonly closeTimeout: number; readonly maximumMetadata: number },
+  ) {
     if (!(stream instanceof MessageStream)) {
       throw new TypeError("Cannot construct an Importer directly: use Importer.connect");
     }
@@ -114,7 +124,13 @@ export class Importer implements AsyncDisposable {
     const events = new RemoteEvents((uuid) => memory.findDevice(uuid));
     this.#memory = memory;
     this.#remoteEvents = events;
-    this.#offers = new RemoteOffers({ memory, events, send, isBacklogged: () => stream.isBacklogged });
+    this.#offers = new RemoteOffers({
+      memory,
+      events,
+      send,
+      isBacklogged: () => stream.isBacklogged,
+      maximumMetadata,
+    });
     this.#releases = new ReleaseEvents({
       send,
       onSettled: () => this.#condition.notify(),
@@ -147,8 +163,9 @@ export class Importer implements AsyncDisposable {
     }
     checkOptions(options, "Importer.connect");
     const closeTimeout = checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout");
+    const maximumMetadata = checkMaximum(options.maximumMetadata ?? defaultMaximumMetadata, "maximumMetadata");
     const stream = await connectToExporter(path, options);
-    return new Importer(cuda, stream, closeTimeout);
+    return new Importer(cuda, stream, { closeTimeout, maximumMetadata });
   }
 
   /** Whether the exporter is still connected. */

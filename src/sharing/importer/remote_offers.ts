@@ -13,6 +13,8 @@ import {
 } from "../protocol/messages.ts";
 import type { RemoteEvents } from "../events/remote_events.ts";
 import type { RemoteMemory } from "./remote_memory.ts";
+import { MetadataBudget } from "./metadata_budget.ts";
+import { textByteLength } from "../protocol/text_length.ts";
 import { RemoteOfferState } from "./remote_offer.ts";
 
 /** The number of left channels for which messages may still arrive. */
@@ -26,6 +28,8 @@ export interface RemoteOffersParts {
   send(message: Message): void;
   /** Whether the exporter reads more slowly than answers are sent. */
   isBacklogged(): boolean;
+  /** The limit on the bytes of the offers' names and metadata. */
+  readonly maximumMetadata: number;
 }
 
 /** The offers that an exporter has announced. */
@@ -44,9 +48,11 @@ export class RemoteOffers {
   readonly #joined = new Map<number, ConsumerHub | undefined>();
   /** The most recently left channels: frames of them may still arrive. */
   readonly #left = new Set<number>();
+  readonly #budget: MetadataBudget;
 
   constructor(parts: RemoteOffersParts) {
     this.#parts = parts;
+    this.#budget = new MetadataBudget(parts.maximumMetadata);
   }
 
   /** The number of offers that can be mapped. */
@@ -80,6 +86,7 @@ export class RemoteOffers {
       throw limitExceeded("accept another offer", `${maximumIdentifiers} offers of an exporter`);
     }
     memory.checkRange(message);
+    this.#budget.add(textByteLength(message));
     if (message.readyEvent !== 0) events.retain(message.readyEvent);
     memory.retain(message);
     if (this.#left.size > 0) this.#left.delete(message.offer);
@@ -108,6 +115,7 @@ export class RemoteOffers {
     state.isWithdrawn = true;
     this.#offers.delete(offer);
     this.#byName.delete(state.message.name);
+    this.#budget.remove(textByteLength(state.message));
     if (state.holds > 0) this.#withdrawn.set(offer, state);
     else this.#leaveChannel(offer);
     for (const iteration of this.#iterations) iteration.onWithdrawn();
@@ -187,6 +195,7 @@ export class RemoteOffers {
   /** Handles the end of the connection. */
   onEnd(error: SharingError | undefined): void {
     const reason = error ?? new SharingError("peer-gone", "The exporter has closed");
+    this.#budget.close();
     const offers = [...this.#offers.values(), ...this.#withdrawn.values()];
     runEach(
       ...[...this.#iterations].map((iteration) => () => iteration.wake()),

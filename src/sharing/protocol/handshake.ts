@@ -7,7 +7,7 @@ import { SharingError } from "../../support/errors.ts";
 import { abortError } from "../../support/waiting/abort_error.ts";
 import type { WaitOptions } from "../../support/waiting/waiting.ts";
 import type { MessageStream } from "./message_stream.ts";
-import { type Message, protocolVersion } from "./messages.ts";
+import { type Message, protocolVersion, reasonOfError } from "./messages.ts";
 
 /** Options of a handshake. */
 export interface HandshakeOptions extends WaitOptions {
@@ -35,15 +35,20 @@ export async function greet(stream: MessageStream, options: HandshakeOptions): P
  * Performs the exporter's part: waits for HELLO and sends WELCOME. Afterwards, the stream is paused until it is started
  * again. If this rejects, the stream has ended.
  *
+ * @param options `beforeWelcome` is called for a valid HELLO, and throws to refuse the peer
  * @throws {SharingError} `version-mismatch`, `timed-out`, `bad-message`, `peer-gone` ...
  */
-export async function answerGreeting(stream: MessageStream, options: HandshakeOptions): Promise<void> {
+export async function answerGreeting(
+  stream: MessageStream,
+  options: HandshakeOptions & { readonly beforeWelcome?: () => void },
+): Promise<void> {
   await firstMessage(stream, options, (message) => {
     if (message.type !== "hello") throw unexpected(stream, message, "hello");
     const { lowestVersion, highestVersion } = message;
     if (protocolVersion < lowestVersion || protocolVersion > highestVersion) {
       throw versionMismatch(stream, `knows versions ${lowestVersion} to ${highestVersion}`);
     }
+    options.beforeWelcome?.();
     stream.send({ type: "welcome", version: protocolVersion });
   });
 }
@@ -63,7 +68,9 @@ function firstMessage(
     }
     function onAbort(): void {
       finish();
-      stream.end("done", "The handshake was given up");
+      const { reason } = signal!;
+      if (reason instanceof SharingError) stream.end(reasonOfError(reason), reason.message);
+      else stream.end("done", "The handshake was given up");
       reject(abortError(signal!.reason, `the greeting of process ${stream.peer.pid}`));
     }
     const timer = setTimeout(() => {

@@ -37,6 +37,8 @@ export const maximumMetadataByteLength = 32_768;
 export const maximumGoodbyeTextByteLength = 1024;
 /** The maximum number of slots of a channel. */
 export const maximumSlots = 1024;
+/** The maximum number of bytes of names and metadata of all offers of an exporter, unless an application sets another. */
+export const defaultMaximumMetadata: number = 64 * 2 ** 20;
 /** The maximum number of offers of an exporter at a time, and of events of either side. */
 export const maximumIdentifiers = 65_536;
 

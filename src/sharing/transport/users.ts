@@ -55,15 +55,19 @@ export function listenFor(path: string, users: readonly number[]): UnixListener 
  */
 export function checkUser(action: string, peer: Peer, users: readonly number[]): void {
   checkUsers(users);
-  const own = effectiveUserId();
-  if (peer.uid === own || users.includes(peer.uid)) return;
-  const allowed = [...new Set([own, ...users])];
-  const only = allowed.length === 1 ? `user ${own} is` : `users ${allowed.join(", ")} are`;
+  const allowed = allowedUsers(users);
+  if (allowed.includes(peer.uid)) return;
+  const only = allowed.length === 1 ? `user ${allowed[0]} is` : `users ${allowed.join(", ")} are`;
   throw new SharingError(
     "not-permitted",
     `Cannot ${action}: process ${peer.pid} at the other end runs as user ${peer.uid}, and only ${only} allowed; run ` +
       `both as the same user, or list ${peer.uid} among the users`,
   );
+}
+
+/** The users whose processes may connect: this process's own, and the listed ones. */
+export function allowedUsers(users: readonly number[]): readonly number[] {
+  return [...new Set([effectiveUserId(), ...users])];
 }
 
 /** Throws unless `users` is an array of user IDs. */

@@ -1,0 +1,159 @@
+import { SharingError } from "../../support/errors.ts";
+import { abortable } from "../../support/waiting/abortable.ts";
+import { nextTurn } from "../../support/waiting/turn.ts";
+import { answerGreeting } from "../protocol/handshake.ts";
+import { MessageStream } from "../protocol/message_stream.ts";
+import { limitExceeded } from "../protocol/messages.ts";
+import type { UnixListener } from "../transport/unix_listener.ts";
+import type { Peer, UnixSocket } from "../transport/unix_socket.ts";
+import { allowedUsers, checkUser } from "../transport/users.ts";
+import type { CompleteOptions } from "./exporter_options.ts";
+import { Handshakes, type PendingHandshake } from "./handshakes.ts";
+
+/** Milliseconds until the next attempt to accept after one failed, as when there are no descriptors. */
+const acceptRetryPause = 100;
+/** The number of connections that are accepted before the event loop turns. */
+const acceptsPerTurn = 16;
+/** The maximum number of ended connections whose processes may still have memory mapped. */
+const maximumEnded = 1024;
+
+/** A connection that takes a place: it exists, or has ended and its process may still have memory mapped. */
+export interface Place {
+  readonly peer: Peer;
+  readonly isConnected: boolean;
+}
+
+/** What an `Acceptor` needs from its exporter. */
+export interface AcceptorParts {
+  readonly listener: UnixListener;
+  readonly options: CompleteOptions;
+  /** Aborted when the exporter is disposed. */
+  readonly closing: AbortSignal;
+  /** Returns the connections that take places. */
+  readonly places: () => Iterable<Place>;
+  /** Returns why no importer is served any more, if so: the device is lost. */
+  readonly failure: () => string | undefined;
+  /** Receives a connection whose handshake is over. */
+  readonly adopt: (stream: MessageStream) => void;
+}
+
+/** Accepts connections and performs their handshakes, within the limits on connections. */
+export class Acceptor {
+  readonly #parts: AcceptorParts;
+  readonly #handshakes: Handshakes;
+  /** The connections that have been sent WELCOME and are not adopted yet. */
+  readonly #welcomed = new Set<Place>();
+  /** Whether the application knows that accepting fails. */
+  #hasReported = false;
+  /** Resolves when the exporter is disposed and no more connections are accepted. */
+  readonly finished: Promise<void>;
+
+  constructor(parts: AcceptorParts) {
+    this.#parts = parts;
+    this.#handshakes = new Handshakes(parts.options.maximumHandshakes);
+    this.finished = this.#serve();
+  }
+
+  async #serve(): Promise<void> {
+    const { listener, closing } = this.#parts;
+    for (let accepted = 1; !closing.aborted; accepted++) {
+      try {
+        const socket = await listener.accept({ signal: closing });
+        this.#hasReported = false;
+        void this.#welcome(socket);
+      } catch (error) {
+        if (closing.aborted) return;
+        this.#report(error);
+        // If no descriptors are left, connections stay in the backlog until there are some. Other errors are handled in
+        // the same way.
+        await abortable((resolve) => {
+          const timer = setTimeout(resolve, acceptRetryPause);
+          return () => clearTimeout(timer);
+        }, { signal: closing }).catch(() => {});
+      }
+      // A process that connects again and again must not keep the others from being read.
+      if (accepted % acceptsPerTurn === 0) await nextTurn();
+    }
+  }
+
+  /** Tells the application that accepting fails, once until it works again. */
+  #report(error: unknown): void {
+    const { onError } = this.#parts.options;
+    if (this.#hasReported) return;
+    this.#hasReported = true;
+    queueMicrotask(() => onError?.(error as Error));
+  }
+
+  async #welcome(socket: UnixSocket): Promise<void> {
+    const { closing, adopt, options: { handshakeTimeout, messageTimeout, onDisconnect } } = this.#parts;
+    const { peer } = socket;
+    const place: Place = { peer, isConnected: true };
+    let stream: MessageStream | undefined;
+    try {
+      stream = new MessageStream(socket, { messageTimeout });
+      this.#checkServed(stream);
+      const handshake: PendingHandshake = { stream, ending: new AbortController() };
+      const onClosing = (): void => handshake.ending.abort(closing.reason);
+      closing.addEventListener("abort", onClosing);
+      try {
+        const greeted = answerGreeting(stream, {
+          handshakeTimeout,
+          signal: handshake.ending.signal,
+          beforeWelcome: () => {
+            this.#checkPlaces(peer);
+            this.#welcomed.add(place);
+          },
+        });
+        this.#handshakes.add(handshake);
+        await greeted;
+      } finally {
+        closing.removeEventListener("abort", onClosing);
+        this.#handshakes.delete(handshake);
+        this.#welcomed.delete(place);
+      }
+    } catch (error) {
+      stream?.process[Symbol.dispose]();
+      if (!closing.aborted) queueMicrotask(() => onDisconnect?.(peer, error as SharingError));
+      return;
+    }
+    adopt(stream);
+  }
+
+  /** Throws, and says goodbye, if the process may not connect or nobody is served any more. */
+  #checkServed(stream: MessageStream): void {
+    const { listener: { path }, options: { users }, failure } = this.#parts;
+    const { peer } = stream;
+    try {
+      checkUser(`serve process ${peer.pid} at ${path}`, peer, users);
+    } catch (error) {
+      stream.end("not-permitted", `User ${peer.uid} may not connect to ${path}`);
+      throw error;
+    }
+    const text = failure();
+    if (text === undefined) return;
+    stream.end("device-lost", text);
+    throw new SharingError("device-lost", `Cannot serve process ${peer.pid}: ${text}`);
+  }
+
+  /** Throws `limit-exceeded` if a process that has said HELLO would be one too many, in all or of its user. */
+  #checkPlaces({ pid, uid }: Peer): void {
+    const { listener: { path }, options: { maximumImporters, users }, places } = this.#parts;
+    const refuse = (limit: string): never => {
+      throw limitExceeded(`serve process ${pid} at ${path}`, limit);
+    };
+    const all = [...places(), ...this.#welcomed];
+    const connected = all.filter(({ isConnected }) => isConnected);
+    if (connected.length >= maximumImporters) refuse(`${maximumImporters} importers (maximumImporters)`);
+    const countOfUsers = allowedUsers(users).length;
+    const perUser = this.#parts.options.maximumImportersPerUser ?? Math.ceil(maximumImporters / countOfUsers);
+    const isOfUser = ({ peer }: Place): boolean => peer.uid === uid;
+    if (connected.filter(isOfUser).length >= perUser) {
+      refuse(`${perUser} importers of one user (maximumImportersPerUser)`);
+    }
+    // The ended connections of one process are merged: these are of many processes.
+    const endedPerUser = Math.ceil(maximumEnded / countOfUsers);
+    if (all.filter((place) => !place.isConnected && isOfUser(place)).length >= endedPerUser) {
+      refuse(`${endedPerUser} ended connections of one user whose processes hold memory`);
+    }
+  }
+}
