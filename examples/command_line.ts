@@ -99,5 +99,12 @@ export function parseCount(text: string, { what, least }: { what: string; least:
 
 /** Prints a message to stderr, after the name of the program. */
 export function say(name: string, message: string): void {
-  process.stderr.write(`[${name}] ${message}\n`);
+  process.stderr.write(`[${name}] ${printable(message)}\n`);
+}
+
+/** Escapes the characters that control a terminal: text of another process may contain them. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\u2028-\u202e\u2066-\u2069]/gu, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
 }

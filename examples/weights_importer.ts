@@ -11,7 +11,7 @@
  */
 import { type CudaStream, Importer, open, type RemoteOffer } from "../mod.ts";
 import { ptx } from "../kernels/saxpy.ts";
-import { readArguments, runProgram, say, UsageError } from "./command_line.ts";
+import { printable, readArguments, runProgram, say, UsageError } from "./command_line.ts";
 
 const name = "importer";
 const usage = "weights_importer <socket_path> [layer ...] [--hold yes]";
@@ -62,7 +62,8 @@ async function use(
     Infinity,
     -Infinity,
   ] as [number, number]);
-  console.log(`${offer.name} ${JSON.stringify(offer.metadata)}: times ${factor} is ${least} to ${most}`);
+  const what = printable(`${offer.name} ${JSON.stringify(offer.metadata)}`);
+  console.log(`${what}: times ${factor} is ${least} to ${most}`);
   if (!hold) return;
   await recalled(offer, signal);
   say(name, `Asked to release ${offer.name}`);

@@ -1369,8 +1369,15 @@ def check_metadata(text: str) -> str:
     return text
 
 
+def printable(text: str) -> str:
+    """Escapes the characters that control a terminal: names, metadata and texts of the peer may contain them."""
+    return re.sub(
+        "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text
+    )
+
+
 def say(line: str) -> None:
-    print(line, flush=True)
+    print(printable(line), flush=True)
 
 
 def run_list(options: argparse.Namespace) -> None:
@@ -1540,7 +1547,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     except ClientError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {printable(str(error))}", file=sys.stderr)
         return 1
 
 

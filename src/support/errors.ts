@@ -4,6 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "./cuda_error_codes.ts";
+import { escapeControls } from "./escape_controls.ts";
 import { nameClass } from "./printing.ts";
 
 const namesByNumber: ReadonlyMap<number, string> = new Map(
@@ -119,10 +120,11 @@ export class SharingError extends Error {
    * Creates the error of a failure to share.
    *
    * @param code the reason, for programs to compare
-   * @param message what could not be done, why, and what to do
+   * @param message what could not be done, why, and what to do; control characters are escaped, because it may quote
+   * the other process
    */
   constructor(code: SharingErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
+    super(escapeControls(message), options);
     this.code = code;
   }
 }

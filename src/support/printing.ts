@@ -5,6 +5,8 @@
  * @module
  */
 
+import { escapeControls } from "./escape_controls.ts";
+
 /** How many names of a longer list are printed. */
 const maxNames = 8;
 
@@ -40,11 +42,11 @@ export function nameClass(constructor: object, name: string): void {
   Object.defineProperty(constructor, "name", { value: name, configurable: true });
 }
 
-/** Sets what Deno, Bun and Node print for one object. */
+/** Sets what Deno, Bun and Node print for one object. Control characters are escaped: names may be of other processes. */
 export function printObjectAs<T>(object: T, format: (object: T) => string): void {
   Object.defineProperty(object, Symbol.for("nodejs.util.inspect.custom"), {
     value(this: T): string {
-      return format(this);
+      return escapeControls(format(this));
     },
   });
 }

@@ -3,6 +3,7 @@ import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
+import { escapeControls } from "../../support/escape_controls.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { checkOptions } from "../../support/validation.ts";
 import { throwIfAborted, type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
@@ -166,7 +167,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     throwIfAborted(options.signal);
     for (;;) {
       if (this.#disposal !== undefined) {
-        throw new ReferenceError(`Cannot read "${this.name}": the consumer was disposed`);
+        throw new ReferenceError(`Cannot read "${escapeControls(this.name)}": the consumer was disposed`);
       }
       const frame = this.#ready.shift();
       if (frame !== undefined) return this.#take(frame);

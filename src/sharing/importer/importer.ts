@@ -4,6 +4,7 @@ import { countOf, printAs } from "../../support/printing.ts";
 import { Allocation, type AllocationOwner } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
+import { escapeControls } from "../../support/escape_controls.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
 import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
@@ -63,7 +64,7 @@ interface Mapped {
  * @example
  * ```ts ignore
  * await using importer = await Importer.connect(cuda, "/run/user/1000/frames.sock");
- * for await (const offer of importer.offers()) console.log(offer.name, offer.metadata);
+ * for await (const offer of importer.offers()) console.log(offer);
  * ```
  */
 export class Importer implements AsyncDisposable {
@@ -251,7 +252,7 @@ export class Importer implements AsyncDisposable {
     if (state === undefined) throw new SharingError("not-found", `Cannot join "${name}": it was withdrawn`);
     const { message, channel } = state;
     if (channel === undefined) {
-      throw new TypeError(`Cannot join "${name}": it is a ${message.kind}; use Importer.offer`);
+      throw new TypeError(`Cannot join "${escapeControls(name)}": it is a ${message.kind}; use Importer.offer`);
     }
     this.#checkMappable(state);
     this.#offers.beginJoin(message);
@@ -342,11 +343,8 @@ export class Importer implements AsyncDisposable {
       if (stream !== undefined) this.#memory.checkStream(stream);
       const { message } = state;
       if (message.kind !== "buffer") {
-        throw new TypeError(
-          message.kind === "pool"
-            ? `Cannot map "${message.name}": it is a whole pool; use importPool`
-            : `Cannot map "${message.name}": it is a channel; use Importer.channel`,
-        );
+        const hint = message.kind === "pool" ? "a whole pool; use importPool" : "a channel; use Importer.channel";
+        throw new TypeError(`Cannot map "${escapeControls(message.name)}": it is ${hint}`);
       }
       const mapped = this.#mapWhole(state, { signal: signal! }, (mapped) => this.#bufferOf(state, mapped, stream));
       return Promise.resolve(mapped);
@@ -494,7 +492,7 @@ export class Importer implements AsyncDisposable {
     const { message } = state;
     if (message.kind !== "pool") {
       const hint = message.kind === "buffer" ? "it is a buffer; use map" : "it is a channel; use Importer.channel";
-      throw new TypeError(`Cannot import the pool of "${message.name}": ${hint}`);
+      throw new TypeError(`Cannot import the pool of "${escapeControls(message.name)}": ${hint}`);
     }
     this.#checkMappable(state);
     const pool = this.#memory.importPool(message.pool);
@@ -622,7 +620,7 @@ export class Importer implements AsyncDisposable {
   }
 
   #goneError(action: string): Error {
-    if (this.#isDisposed) return new ReferenceError(`Cannot ${action}: the importer was disposed`);
+    if (this.#isDisposed) return new ReferenceError(`Cannot ${escapeControls(action)}: the importer was disposed`);
     return this.#end?.error ?? new SharingError("peer-gone", `Cannot ${action}: the exporter has closed`);
   }
 
@@ -636,6 +634,6 @@ export class Importer implements AsyncDisposable {
   }
 
   #check(action: string): void {
-    if (this.#isDisposed) throw new ReferenceError(`Cannot ${action}: the importer was disposed`);
+    if (this.#isDisposed) throw new ReferenceError(`Cannot ${escapeControls(action)}: the importer was disposed`);
   }
 }

@@ -92,7 +92,7 @@ export class RemoteOffer {
     this.#owner = owner;
   }
 
-  /** The name that the exporter gave it. */
+  /** The name that the exporter gave it, with any control characters: print the offer itself, which escapes them. */
   get name(): string {
     return this.#state.message.name;
   }

@@ -1,5 +1,6 @@
 import { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
+import { escapeControls } from "../../support/escape_controls.ts";
 import type { ConsumerHub } from "../channel/channel_consumer.ts";
 import {
   badMessage,
@@ -173,7 +174,7 @@ export class RemoteOffers {
   /** Starts joining a channel. A channel can be joined once in a connection, unless joining fails. */
   beginJoin({ offer, name }: OfferMessage): void {
     if (this.#joined.has(offer)) {
-      throw new TypeError(`Cannot join "${name}": this importer has joined it; connect again`);
+      throw new TypeError(`Cannot join "${escapeControls(name)}": this importer has joined it; connect again`);
     }
     this.#joined.set(offer, undefined);
   }

@@ -419,8 +419,7 @@ export class MessageStream {
     const versions = reason === "version-mismatch"
       ? `; it knows versions ${lowestVersion} to ${highestVersion} of the protocol, and this process ${protocolVersion}`
       : "";
-    // Escaped, because the peer's text may be printed on a terminal.
-    const quoted = text === "" ? "" : `: ${JSON.stringify(text).replaceAll(/[\x7f-\x9f]/g, "?")}`;
+    const quoted = text === "" ? "" : `: ${JSON.stringify(text)}`;
     return new SharingError(
       codeOfGoodbye(reason),
       `Cannot continue with ${this.#peerName()}: it ended the connection (${reason})${quoted}${versions}`,

@@ -1,3 +1,4 @@
+import { escapeControls } from "../../support/escape_controls.ts";
 import { whatIs } from "../../support/validation.ts";
 import { maximumNameByteLength } from "./messages.ts";
 
@@ -20,7 +21,9 @@ export function checkOfferName(name: string): void {
   if (length === 0 || length > maximumNameByteLength || name.includes("\0") || !name.isWellFormed()) {
     const quoted = JSON.stringify(name.length > quotedLength ? `${name.slice(0, quotedLength)}...` : name);
     throw new RangeError(
-      `Cannot use ${quoted} as the name of an offer: it has ${length} bytes of UTF-8; a name has 1 to ` +
+      `Cannot use ${
+        escapeControls(quoted)
+      } as the name of an offer: it has ${length} bytes of UTF-8; a name has 1 to ` +
         `${maximumNameByteLength} bytes, no NUL and no lone surrogate`,
     );
   }

@@ -5,6 +5,7 @@
  */
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { SharingError } from "../../support/errors.ts";
+import { escapeControls } from "../../support/escape_controls.ts";
 import { whatIs } from "../../support/validation.ts";
 
 /** The kernel's limit in bytes, without the terminating NUL. */
@@ -21,9 +22,13 @@ export function checkSocketPath(action: string, path: string): void {
   }
   if (path === "") throw new TypeError(`Cannot ${action} a socket with an empty path: give the path of a file`);
   if (path.includes("\0")) {
-    throw new TypeError(`Cannot ${action} ${JSON.stringify(path)}: it has a NUL; abstract sockets are not supported`);
+    throw new TypeError(
+      `Cannot ${action} ${escapeControls(JSON.stringify(path))}: it has a NUL; abstract sockets are not supported`,
+    );
   }
-  if (path.endsWith("/")) throw new TypeError(`Cannot ${action} ${path}: it names a folder; add a file name`);
+  if (path.endsWith("/")) {
+    throw new TypeError(`Cannot ${action} ${escapeControls(path)}: it names a folder; add a file name`);
+  }
   const byteLength = new TextEncoder().encode(path).length;
   if (byteLength > maximumByteLength) {
     throw new SharingError(

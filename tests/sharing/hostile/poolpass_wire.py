@@ -4,8 +4,8 @@ import os
 import socket
 import struct
 
-HELLO, WELCOME, GOODBYE, POOL, OFFER = 1, 2, 3, 16, 19
-BUFFER_KIND, POOL_KIND = 1, 2
+HELLO, WELCOME, GOODBYE, POOL, OFFER, HELD = 1, 2, 3, 16, 19, 32
+POOL_KIND = 2
 
 
 def message(type, body, descriptors=0):
