@@ -44,6 +44,10 @@ MAXIMUM_NAME = 255
 MAXIMUM_METADATA = 32_768
 MAXIMUM_TEXT = 1024
 MAXIMUM_SLOTS = 1024
+# Limits on what an exporter may announce at a time.
+MAXIMUM_POOLS = 256
+MAXIMUM_IDENTIFIERS = 65_536
+MAXIMUM_ALL_METADATA = 64 * 2**20
 GREETING = b"poolpass"
 POOL_KINDS = ("device", "host")
 OFFER_KINDS = ("buffer", "pool", "channel")
@@ -65,7 +69,15 @@ class ClientError(Exception):
 
 
 class ProtocolError(ClientError):
-    """The peer broke a rule of the protocol."""
+    """The peer broke a rule of the protocol. `reason` is the reason of the GOODBYE that reports it."""
+
+    reason = "bad-message"
+
+
+class LimitError(ProtocolError):
+    """The peer exceeded a limit."""
+
+    reason = "limit-exceeded"
 
 
 class ConnectionEnded(ClientError):
@@ -661,6 +673,9 @@ class Importer:
     def __init__(self, path: str, cuda: Cuda | None):
         self.cuda = cuda
         self.offers: dict[int, RemoteOffer] = {}
+        self._names: set[str] = set()
+        # Bytes of the names and metadata of all offers.
+        self._text_bytes = 0
         # Received frames of each joined channel, by offer number; None marks the end of the channel.
         self.frames: dict[int, deque[Message | None]] = {}
         # Offers withdrawn while mapped; they can still be recalled.
@@ -841,7 +856,7 @@ class Importer:
             self._end = error
             self.connection.close()
         except (ProtocolError, TimeoutError) as error:
-            self.connection.send_goodbye("timed-out" if isinstance(error, TimeoutError) else "bad-message", str(error))
+            self.connection.send_goodbye("timed-out" if isinstance(error, TimeoutError) else error.reason, str(error))
             self._end = ConnectionEnded(f"Cannot continue with process {self.connection.pid}: {error}")
 
     def _map_allocation(self, allocation: Allocation) -> int:
@@ -896,13 +911,16 @@ class Importer:
             self._is_welcome = True
         elif type == "pool":
             self._refuse_known(self._pools, message.pool, type)
+            self._check_count(self._pools, MAXIMUM_POOLS, "pools")
             self._pools[message.pool] = Pool(message, descriptor)
         elif type == "allocation":
             self._refuse_known(self._allocations, message.allocation, type)
+            self._check_count(self._allocations, MAXIMUM_IDENTIFIERS, "allocations")
             self._get(self._pools, message.pool, "pool")
             self._allocations[message.allocation] = Allocation(message)
         elif type == "event":
             self._refuse_known(self._remote_events, message.event, type)
+            self._check_count(self._remote_events, MAXIMUM_IDENTIFIERS, "events")
             self._remote_events[message.event] = message
         elif type == "offer":
             self._on_offer(message)
@@ -911,6 +929,8 @@ class Importer:
         elif type == "withdraw":
             offer = self._get(self.offers, message.offer, "offer")
             del self.offers[message.offer]
+            self._names.remove(offer.message.name)
+            self._text_bytes -= text_bytes(offer.message)
             offer.is_withdrawn = True
             if offer.mappings > 0:
                 self._withdrawn[message.offer] = offer
@@ -936,9 +956,14 @@ class Importer:
             raise ProtocolError(f"An exporter must not send {type}")
 
     def _on_offer(self, message: Message) -> None:
-        self._refuse_known({**self.offers, **self._withdrawn}, message.offer, "offer")
+        if message.offer in self.offers or message.offer in self._withdrawn:
+            raise ProtocolError(f"There already is offer {message.offer}")
+        self._check_count(self.offers, MAXIMUM_IDENTIFIERS, "offers")
+        self._text_bytes += text_bytes(message)
+        if self._text_bytes > MAXIMUM_ALL_METADATA:
+            raise LimitError(f"The limit is {MAXIMUM_ALL_METADATA} bytes of names and metadata of all offers")
         self._get(self._pools, message.pool, "pool")
-        if any(each.message.name == message.name for each in self.offers.values()):
+        if message.name in self._names:
             raise ProtocolError(f"Two offers have the name {message.name!r}")
         if message.kind != "pool":
             allocation = self._get(self._allocations, message.allocation, "allocation").message
@@ -948,6 +973,7 @@ class Importer:
                 raise ProtocolError("More is offered than was allocated")
         if message.ready_event != 0:
             self._get(self._remote_events, message.ready_event, "event")
+        self._names.add(message.name)
         offer = self.offers[message.offer] = RemoteOffer(message)
         if offer.is_complete:
             self._news.append(("offer", offer))
@@ -988,6 +1014,11 @@ class Importer:
             self.cuda.call("cudaMemPoolDestroy", pool.imported)
 
     @staticmethod
+    def _check_count(known: dict[int, Any], maximum: int, what: str) -> None:
+        if len(known) >= maximum:
+            raise LimitError(f"The limit is {maximum} {what} of an exporter")
+
+    @staticmethod
     def _refuse_known(known: dict[int, Any], number: int, what: str) -> None:
         if number in known:
             raise ProtocolError(f"There already is {what} {number}")
@@ -997,6 +1028,11 @@ class Importer:
         if number not in known:
             raise ProtocolError(f"There is no {what} {number}")
         return known[number]
+
+
+def text_bytes(message: Message) -> int:
+    """The bytes of an offer that count toward MAXIMUM_ALL_METADATA."""
+    return len(message.name.encode()) + len(message.metadata.encode())
 
 
 class Channel:

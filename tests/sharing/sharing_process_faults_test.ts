@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { existsSync } from "node:fs";
 import process from "node:process";
 import { CudaError, type SharingError } from "../../src/support/errors.ts";
@@ -356,7 +356,8 @@ sharingTest("an exporter's device faults while importers wait for its work", asy
 }, { long: true });
 
 sharingTest("an importer's device faults while it holds memory", async ({ pool, stream, path, start }) => {
-  await using exporter = Exporter.listen(path);
+  const ends: (SharingError | undefined)[] = [];
+  await using exporter = Exporter.listen(path, { onDisconnect: (_peer, error) => void ends.push(error) });
   const buffer = pool.allocate(size, stream);
   buffer.fill(3);
   const offer = exporter.offer("buffer", buffer);
@@ -375,6 +376,8 @@ sharingTest("an importer's device faults while it holds memory", async ({ pool, 
   const stateOf = ({ pid }: SharingPeer) => exporter.leases.find(({ peer }) => peer.pid === pid)?.state;
   await soon(() => stateOf(victim) === "quarantined", "the importer has left, but still maps the buffer");
   assertEquals(stateOf(neighbour), "held");
+  assertEquals(ends.map((error) => error?.code), ["peer-gone"]);
+  assertStringIncludes(ends[0]!.message, "(not-released)");
   await assertUndisturbed(neighbour, 3);
   await victim.kill();
   await soon(() => exporter.leases.length === 1, "the quarantine has ended");

@@ -1,12 +1,15 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import { open } from "../../../src/open.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer, type ImporterOptions } from "../../../src/sharing/importer/importer.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { leakTest } from "../../support/resources.ts";
+import { startCommand } from "../../support/child_process.ts";
+import { test } from "../../support/test.ts";
 import { noPython, startHostile } from "./hostile_peers.ts";
 
 const mebibyte = 2 ** 20;
@@ -126,6 +129,24 @@ leakTest("an exporter refuses to offer more than importers hold", () =>
     }
     assert(importer.isConnected);
   }), { warmUp });
+
+test(
+  "the Python client refuses more names and metadata than the limit",
+  { skip: noPython, long: true },
+  () =>
+    inFolder(async (folder) => {
+      await using hoarder = startHostile("hoarding_exporter.py", [`${folder}/hoarder`, 65_536, nameLength, 32_768]);
+      assertEquals(await hoarder.nextLine(), "ready");
+      const client = fileURLToPath(new URL("../../../examples/python/poolpass_client.py", import.meta.url));
+      await using listing = startCommand([
+        ...["/bin/sh", "-c", 'exec "$0" "$@" > /dev/null'],
+        ...["python3", client, "list", `${folder}/hoarder`, "--follow"],
+      ]);
+      const limit = `The limit is ${64 * mebibyte} bytes of names and metadata of all offers`;
+      assertStringIncludes(await listing.errors(), limit);
+      assertEquals(await hoarder.nextLine(), `6 ${limit}`);
+    }),
+);
 
 function residentBytes(): number {
   return process.memoryUsage().rss;
