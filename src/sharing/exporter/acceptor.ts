@@ -95,6 +95,7 @@ export class Acceptor {
       const handshake: PendingHandshake = { stream, ending: new AbortController() };
       const onClosing = (): void => handshake.ending.abort(closing.reason);
       closing.addEventListener("abort", onClosing);
+      if (closing.aborted) onClosing();
       try {
         const greeted = answerGreeting(stream, {
           handshakeTimeout,

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
 import type { Cuda } from "../../../src/objects/cuda.ts";
@@ -141,6 +141,38 @@ fixtureTest("silent connections of one user do not end those of another", async 
   silent.kill("SIGKILL");
   other.kill("SIGKILL");
 }, { maximumHandshakes: 4, users: [user], skip: noPython ?? noOtherUser(), long: true });
+
+fixtureTest("ended connections of a user's processes that hold memory are limited", async (fixture) => {
+  const { cuda, exporter, ends } = fixture;
+  await using lingering = startHostile("lingering_importers.py", [exporter.path, 2]);
+  assertEquals(await firstLine(lingering), "closed");
+  while (ends.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+  const error = await assertRejects(() => Importer.connect(cuda, exporter.path), SharingError);
+  assertEquals(error.code, "limit-exceeded");
+  assertStringIncludes(error.message, "the limit is 2 ended connections of one user whose processes hold memory");
+  lingering.kill("SIGKILL");
+  await lingering.ended;
+  while (exporter.leases.length > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await fixture.serveHonest();
+}, {
+  // Of 1,024, each of 512 users has a share of two.
+  users: Array.from({ length: 511 }, (_, index) => 100_000 + index),
+  maximumImportersPerUser: 8,
+});
+
+leakTest("limits and callbacks are checked", () => {
+  for (const name of ["maximumImporters", "maximumImportersPerUser", "maximumHandshakes", "maximumMetadata"]) {
+    for (const value of [0, -1, NaN]) {
+      const text = `Cannot use ${value} as ${name}: it must be 1 or more`;
+      assertThrows(() => Exporter.listen("/nowhere/exporter", { [name]: value }), RangeError, text);
+    }
+    assertThrows(() => Exporter.listen("/nowhere/exporter", { [name]: "8" }), TypeError, `as ${name}`);
+  }
+  for (const name of ["onDisconnect", "onError"]) {
+    const text = `as ${name}: it is not a function`;
+    assertThrows(() => Exporter.listen("/nowhere/exporter", { [name]: 5 }), TypeError, text);
+  }
+});
 
 leakTest("failing to accept is reported once, and retried", async () => {
   const folder = mkdtempSync("/tmp/poolpass-test-");
