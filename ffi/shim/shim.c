@@ -110,7 +110,7 @@ EXPORT int poolpass_listen(const char *path, const char *temporary, uint32_t mod
   if (error == 0) error = unwrap(bind(fd, (struct sockaddr *)&address, sizeof address));
   int bound = error == 0;
   if (error == 0) error = unwrap(fchmodat(folder, temporary, mode, 0));
-  if (error == 0) error = unwrap(listen(fd, SOMAXCONN));
+  if (error == 0) error = unwrap(listen(fd, 128)); /* a short queue: a peer may keep it full, and others wait behind it */
   if (error == 0) error = status_at(folder, temporary, &status);
   if (error == 0) error = move_at(folder, temporary, name);
   if (error == 0) *identity = (struct file_identity){ status.st_dev, status.st_ino };

@@ -2,7 +2,7 @@
 // Built by gcc (Debian 12.2.0-14+deb12u1) 12.2.0
 
 /** The first 32 bits of the library's SHA-256. */
-export const digest: number = 2272529164;
+export const digest: number = 2740365771;
 
 /** The shim's library for x86_64, as base64. */
 export const library: string = `
@@ -83,7 +83,7 @@ AAAAMdK+bAAAAGaJTCQgSItMJAhmiVcESI0V3xUAAMcHAAAAAEiNfCQi6Of6//+D+GsPjwMCAABFhe10
 H0QAAInfRIn76P76//9IgcR4AQAAidhbXUFcQV1BXkFfw2YuDx+EAAAAAADoy/n//4sAQYnHQfffhcAPjoMBAACD+BF1vonfQb+e////6Ln6//9Eifvrtg8f
 QABIi0wkCEG4BAAAALpTAAAARIn3x4QkkAAAAAAAAAC+AQAAAOi4+f//6Vr///8PHwDoa/n//4sAhcB0NffYQYnHRYX/D4lX////RIn36F/6//9Bg//vdJOJ
 30SJ++hP+v//6Uz///9mLg8fhAAAAAAAum4AAABMif5EiffokPv//4XAeCwPhRb///8xyUSJ4kiJ7onf6Of6//+FwHgrdFEx0kiJ7onf6CX5///p8P7//+jr
-+P//RIs4RYX/dM1B99/pe////w8fAOjT+P//iwBBicdB9990GTHSSInuid/o7fj//+lY////Dx+EAAAAAAC+ABAAAESJ9+iT+v//hcB4b3WcSItMJAhBuAAB
++P//RIs4RYX/dM1B99/pe////w8fAOjT+P//iwBBicdB9990GTHSSInuid/o7fj//+lY////Dx+EAAAAAAC+gAAAAESJ9+iT+v//hcB4b3WcSItMJAhBuAAB
 AABIieqJ3r8GAQAAMcDo8fn//0GJx0iFwHkL6HT4//9EizhB999Fhf91oEiLVCQYSInuid/o6vz//0GJx4XAdYpmD2+EJJAAAABIiwQkDxEA6T7+//9mDx9E
 AABFif7pnv3//+gr+P//RIs4RYX/dIZB99/pUv///0WF7XQTRIn36B75//9Bv9z////pC/7//0iLTCQIRIn3QbgEAAAAulMAAADHhCSQAAAAAAAAAL4BAAAA
 6Bv4//9Eiffo4/j//+vDkEFUMcC5DQAAADHSVUiJ9b5sAAAAU0iJ+0iB7AABAABJieRMiefzSKu5AQAAAGaJDCRIidlmiVcESI0VORMAAMcHAAAAAEiNfCQC
