@@ -387,7 +387,10 @@ export interface ChannelOptions {
   metadata?: JsonValue;
   overflow?: "wait" | "drop-oldest";
   minimumConsumers?: number;
+  /** If frames are dropped: how many a consumer may hold at a time; 2, or 1 of fewer than 3 slots. */
   window?: number;
+  /** Milliseconds; Infinity, or 30,000 if frames are dropped. */
+  holdTimeout?: number;
   stream?: CudaStream;
 }
 export interface SendFrameOptions {
@@ -480,6 +483,8 @@ export declare class ChannelProducer implements AsyncDisposable {
   readonly sent: number;
   readonly dropped: number;
   readonly freeSlots: number;
+  /** Slots that processes may still use whose connections have ended. */
+  readonly quarantinedSlots: number;
   reserve(options?: WaitOptions): Promise<Slot>;
   send(slot: Slot, options?: SendFrameOptions): void;
   end(): void;

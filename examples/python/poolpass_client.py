@@ -201,7 +201,6 @@ LAYOUTS = {
     "released": Layout(33, identifier("offer"), u32("event")),
     "withdrawn": Layout(34, *NOTICE),
     "join": Layout(35, *NOTICE),
-    "taken": Layout(36, identifier("offer"), u64("sequence", 1)),
     "release-slot": Layout(
         37, identifier("offer"), u32("slot", 0, MAXIMUM_SLOTS - 1), u64("sequence", 1), u32("event")
     ),
@@ -1059,8 +1058,6 @@ class Channel:
                 raise ProtocolError("A frame lies outside the ring")
             if frame.has_event:
                 importer._wait_for_event(channel.ready_events[frame.slot])
-            if channel.window < len(channel.ready_events):
-                importer.connection.send(Message(type="taken", offer=offer.offer, sequence=frame.sequence))
             yield frame, importer.read(self._mapping, frame.slot * channel.slot_stride, frame.byte_length)
             local = self._events[frame.slot] = importer._record(device_uuid, self._events.get(frame.slot))
             importer.connection.send(Message(

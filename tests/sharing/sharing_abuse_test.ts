@@ -276,7 +276,6 @@ fixtureTest("messages that no importer may send end its connection, and no other
     handle,
   });
   const garbage = new Uint8Array(64).fill(0xa5);
-  const taken: Message = { type: "taken", offer: other, sequence: 1 };
   const joinOther = [notice("held", other), notice("join", other)];
   const violations: readonly Violation[] = [
     ["HELLO again", [hello()], 'a message "hello" comes from an importer'],
@@ -306,7 +305,6 @@ fixtureTest("messages that no importer may send end its connection, and no other
     ["JOIN of a buffer", [notice("held", weights), notice("join", weights)], "offer 1 is not a channel"],
     ["JOIN of a channel that is not held", [notice("join", other)], "channel 3 is used and was not held"],
     ["JOIN twice", [...joinOther, notice("join", other)], '"other" is joined twice'],
-    ["TAKEN without JOIN", [notice("held", other), taken], '"other" was not joined'],
     ["RELEASE_SLOT without JOIN", [notice("held", other), releaseSlot(other, 0, 1)], '"other" was not joined'],
     [
       "RELEASE_SLOT of a frame that was not sent",

@@ -57,8 +57,9 @@ export interface ConsumerHub {
 /**
  * The reading end of a channel: an async iterable of frames. Made by `Importer.channel`.
  *
- * Each frame must be released, in any order: the producer waits for its slot. If the producer dies, the frames that
- * have arrived are still returned; then the iteration throws.
+ * Each frame must be released, in any order: the producer waits for its slot, and may cut off a consumer that holds a
+ * frame for longer than the channel's `holdTimeout`. If the producer dies, the frames that have arrived are still
+ * returned; then the iteration throws.
  *
  * @example
  * ```ts ignore
@@ -83,7 +84,6 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   readonly #freedOn = new FreedStreams();
   /** Buffers that the application released while they were being read. */
   readonly #beingRead = new Set<DeviceBuffer>();
-  readonly #drops: boolean;
   readonly #slotOwner: ReceivedSlotOwner;
   #lastSequence = 0;
   #cancelWait: (() => void) | undefined;
@@ -111,9 +111,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
    */
   constructor(parts: ConsumerParts, onHub: (hub: ConsumerHub) => void) {
     this.#parts = parts;
-    const { readyEvents, window } = parts.channel;
-    this.#drops = window < readyEvents.length;
-    this.#events = readyEvents.map((event) => parts.openEvent(event));
+    this.#events = parts.channel.readyEvents.map((event) => parts.openEvent(event));
     this.#slotOwner = {
       session: allocationOf(parts.whole).session,
       isHeld: (slot) => this.#held.has(slot),
@@ -136,7 +134,10 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     return this.#parts.channel.slotByteLength;
   }
 
-  /** The number of slots of the ring. A consumer that holds all of them receives no frames. */
+  /**
+   * The number of slots of the ring. A consumer that holds all of them, or as many as the channel's `window` allows,
+   * receives no frames.
+   */
   get slots(): number {
     return this.#events.length;
   }
@@ -219,14 +220,13 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   }
 
   #take(frame: FrameMessage): ReceivedSlot {
-    const { offer, channel, whole, stream, send } = this.#parts;
+    const { offer, channel, whole, stream } = this.#parts;
     const { slot: index, sequence, byteLength } = frame;
     const begin = offer.byteOffset + index * channel.slotStride;
     const buffer = bufferOfSlot(whole, { begin, byteLength, stream, freeRefusal: slotFreeRefusal });
     const metadata = decodeMetadata(frame.metadata);
     const slot = new ReceivedSlot({ buffer, index, sequence, metadata }, this.#slotOwner);
     this.#held.add(slot);
-    if (this.#drops) send({ type: "taken", offer: offer.offer, sequence });
     return slot;
   }
 
@@ -276,6 +276,10 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     if (this.#end !== undefined) throw badMessage(`frame ${sequence} of "${this.name}" comes after its end`);
     if (this.#full.has(slot)) {
       throw badMessage(`frame ${sequence} of "${this.name}" comes in slot ${slot}, whose frame was not released`);
+    }
+    const { window } = this.#parts.channel;
+    if (this.#full.size >= window) {
+      throw badMessage(`frame ${sequence} of "${this.name}" comes while ${window} are not released, the maximum`);
     }
     this.#full.add(slot);
     this.#pending.push(message);

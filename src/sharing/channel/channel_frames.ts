@@ -1,18 +1,34 @@
 import type { ConsumerConnection, ConsumerMessage } from "./channel_hub.ts";
+import { FrameBudget, type HoldKind } from "./frame_budget.ts";
+import { HoldTimer } from "./hold_timer.ts";
 import { badMessage, type FrameMessage } from "../protocol/messages.ts";
 import { Condition } from "../../support/waiting/condition.ts";
+import { UnreferencedTimer } from "../../support/waiting/unreferenced_timer.ts";
+
+/** Milliseconds after which a frame that is held in turn counts as kept. */
+const turnMilliseconds = 1000;
 
 /** The dependencies of `ChannelFrames`. */
 export interface ChannelFramesParts {
   readonly name: string;
   /** The identifier of the channel's offer. */
   readonly offer: number;
-  /** The maximum number of frames sent to a consumer that it has not taken. */
+  /** The maximum number of frames that are sent to a consumer and that it has not released. */
   readonly window: number;
+  /** The number of slots, if frames are dropped. */
+  readonly droppingSlots?: number;
+  /** Milliseconds for which a consumer may hold a frame, from when the frame may be read: no limit by default. */
+  readonly holdTimeout?: number;
+  /** Whether the last write to a slot is done. */
+  readonly isWritten?: (slot: number) => boolean;
   /** Called when nobody reads the slot's frame any more. */
   readonly onDone: (slot: number) => void;
   /** Called when a consumer joins. */
   readonly onJoin: () => void;
+  /** Called when a frame that consumers wait for can be dropped again, because no other holds it any more. */
+  readonly onDroppable?: () => void;
+  /** Called when a connection has ended that held slots, and when such a slot is free again. */
+  readonly onQuarantine?: () => void;
 }
 
 /** A frame that the application has sent, until nobody needs it any more. */
@@ -22,17 +38,29 @@ interface Frame {
   readonly waiting: Set<Consumer>;
   /** The consumers that it was sent to and that have not released it. */
   readonly holders: Set<Consumer>;
+  /** The number of holders that do not hold it in turn. */
+  keepers: number;
+}
+
+/** A frame that a consumer was sent and has not released. */
+interface Hold {
+  readonly frame: Frame;
+  kind: HoldKind;
+  /** The `performance.now()` from which on the consumer could read it. */
+  since: number;
+  /** Cancels the wait for the consumer's work with the frame, once it was released. */
+  cancel: (() => void) | undefined;
 }
 
 interface Consumer {
   readonly importer: ConsumerConnection;
   readonly queue: Set<Frame>;
-  /** The frames that it was sent and has not released, by slot. */
-  readonly held: Map<number, Frame>;
-  /** Functions that cancel the waits for its work with released frames. */
-  readonly cancels: Map<Frame, () => void>;
-  /** The sequence numbers of the frames that it was sent and has neither taken nor released. */
-  readonly untaken: Set<number>;
+  /** The frames that it was sent and has not released, by slot, in the order in which they were sent. */
+  readonly held: Map<number, Hold>;
+  /** The frame that it holds in turn. */
+  inTurn: Hold | undefined;
+  /** Whether it has released a frame. */
+  hasReleased: boolean;
   /** Whether frames are sent to it. */
   isJoined: boolean;
   hasSentEnd: boolean;
@@ -44,12 +72,22 @@ export class ChannelFrames {
   /** The frames that are still needed, oldest first. */
   readonly #frames = new Set<Frame>();
   readonly #consumers = new Map<ConsumerConnection, Consumer>();
+  /** Divides the slots, if frames are dropped. */
+  readonly #budget: FrameBudget | undefined;
+  /** Consumers that were not sent a frame because others hold too many. */
+  readonly #refused = new Set<Consumer>();
+  readonly #turnTimer = new UnreferencedTimer(() => this.#endTurns(), turnMilliseconds);
+  readonly #holdTimer: HoldTimer;
+  #joined = 0;
   #dropped = 0;
   #hasEnded = false;
   readonly #condition = new Condition();
 
   constructor(parts: ChannelFramesParts) {
     this.#parts = parts;
+    const { droppingSlots, window, holdTimeout = Infinity } = parts;
+    if (droppingSlots !== undefined) this.#budget = new FrameBudget({ slots: droppingSlots, window });
+    this.#holdTimer = new HoldTimer(holdTimeout, () => this.#endHolds(holdTimeout));
   }
 
   /** The importers that frames are sent to. */
@@ -68,15 +106,23 @@ export class ChannelFrames {
     return undefined;
   }
 
+  /** The slots that processes may still use whose connections have ended, by process ID. */
+  get quarantined(): Map<number, Set<number>> {
+    const slots = new Map<number, Set<number>>();
+    for (const { importer, held } of this.#consumers.values()) {
+      if (importer.isConnected || held.size === 0) continue;
+      const { pid } = importer.peer;
+      slots.set(pid, new Set([...slots.get(pid) ?? [], ...held.keys()]));
+    }
+    return slots;
+  }
+
   hasConsumers(minimum: number): boolean {
-    if (minimum === 0) return true;
-    let joined = 0;
-    for (const { isJoined } of this.#consumers.values()) if (isJoined) joined++;
-    return joined >= minimum;
+    return this.#joined >= minimum;
   }
 
   send(message: FrameMessage): void {
-    const frame: Frame = { message, waiting: new Set(), holders: new Set() };
+    const frame: Frame = { message, waiting: new Set(), holders: new Set(), keepers: 0 };
     this.#frames.add(frame);
     for (const consumer of this.#consumers.values()) {
       if (!consumer.isJoined) continue;
@@ -117,20 +163,14 @@ export class ChannelFrames {
     const { name } = this.#parts;
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) throw badMessage(`"${name}" was not joined`);
-    const { sequence } = message;
-    if (message.type === "taken") {
-      if (consumer.untaken.delete(sequence)) this.#pump(consumer);
-      return;
-    }
-    const { slot, event } = message;
-    const frame = consumer.held.get(slot);
-    if (frame?.message.sequence !== sequence || consumer.cancels.has(frame)) {
+    const { sequence, slot, event } = message;
+    const hold = consumer.held.get(slot);
+    if (hold?.frame.message.sequence !== sequence || hold.cancel !== undefined) {
       throw badMessage(`frame ${sequence} in slot ${slot} of "${name}" is released and was not held`);
     }
-    if (consumer.untaken.delete(sequence)) this.#pump(consumer);
-    if (event === 0) return this.#onSlotReleased(consumer, frame);
-    const cancel = importer.whenFired(event, () => this.#onSlotReleased(consumer, frame));
-    if (consumer.held.get(slot) === frame) consumer.cancels.set(frame, cancel);
+    if (event === 0) return this.#onSlotReleased(consumer, hold);
+    const cancel = importer.whenFired(event, () => this.#onSlotReleased(consumer, hold));
+    if (consumer.held.get(slot) === hold) hold.cancel = cancel;
   }
 
   /** The connection to an importer has room for messages again. */
@@ -143,12 +183,19 @@ export class ChannelFrames {
   onLeave(importer: ConsumerConnection): void {
     const consumer = this.#consumers.get(importer);
     if (consumer === undefined) return;
+    if (consumer.isJoined) this.#joined--;
     consumer.isJoined = false;
+    this.#refused.delete(consumer);
     for (const frame of [...consumer.queue]) {
       consumer.queue.delete(frame);
       frame.waiting.delete(consumer);
       this.#endIfDone(frame);
     }
+    if (!importer.isConnected && consumer.held.size > 0) {
+      this.#endTurn(consumer);
+      this.#parts.onQuarantine?.();
+    }
+    this.#pumpRefused();
   }
 
   /** An importer uses no slot any more. */
@@ -157,8 +204,10 @@ export class ChannelFrames {
     if (consumer === undefined) return;
     this.onLeave(importer);
     this.#consumers.delete(importer);
-    for (const cancel of consumer.cancels.values()) cancel();
-    for (const frame of [...consumer.held.values()]) this.#onSlotReleased(consumer, frame);
+    for (const hold of [...consumer.held.values()]) {
+      hold.cancel?.();
+      this.#onSlotReleased(consumer, hold);
+    }
   }
 
   /** The frames that one importer holds are held by another from now on. */
@@ -167,40 +216,122 @@ export class ChannelFrames {
     if (leaving === undefined) return;
     this.onLeave(from);
     this.#consumers.delete(from);
-    const staying = this.#consumers.get(to) ?? this.#add(to);
+    let staying = this.#consumers.get(to);
+    if (staying === undefined) staying = this.#add(to);
+    else if (staying.isJoined) this.#joined--;
     staying.isJoined = false;
-    for (const [slot, frame] of leaving.held) {
+    for (const hold of [...leaving.held.values()]) {
+      const { frame } = hold;
+      const { slot } = frame.message;
       // The other connection may have released the frame that this one still holds. Nothing reports when both are done
       // before the process ends.
-      staying.cancels.get(frame)?.();
-      staying.cancels.delete(frame);
-      staying.held.set(slot, frame);
-      frame.holders.delete(leaving);
-      frame.holders.add(staying);
+      const other = staying.held.get(slot);
+      other?.cancel?.();
+      if (other !== undefined) this.#removeHold(staying, other);
+      this.#removeHold(leaving, hold);
+      this.#addHold(staying, frame, "kept");
     }
   }
 
-  /** Sends a consumer as many frames as its window and the connection allow. */
+  /** Sends a consumer as many frames as its window, the other consumers and the connection allow. */
   #pump(consumer: Consumer): void {
-    const { importer, queue, untaken } = consumer;
+    const { importer, queue, held } = consumer;
     if (!consumer.isJoined || importer.isBacklogged) return;
     for (const frame of queue) {
-      if (untaken.size >= this.#parts.window || importer.isBacklogged) return;
-      const { message } = frame;
-      queue.delete(frame);
-      frame.waiting.delete(consumer);
-      frame.holders.add(consumer);
-      consumer.held.set(message.slot, frame);
-      untaken.add(message.sequence);
-      importer.send(message);
+      if (held.size >= this.#parts.window || importer.isBacklogged) return;
+      const kind = this.#kindOf(consumer, frame);
+      if (kind === undefined) return this.#refuse(consumer);
+      this.#give(consumer, frame, kind);
     }
+    this.#refused.delete(consumer);
     if (!this.#hasEnded || consumer.hasSentEnd) return;
     consumer.hasSentEnd = true;
     importer.send({ type: "end", offer: this.#parts.offer });
   }
 
+  #kindOf(consumer: Consumer, frame: Frame): HoldKind | undefined {
+    if (this.#budget === undefined) return "kept";
+    return this.#budget.kindOf({
+      consumers: this.#joined,
+      isInTurn: consumer.hasReleased && consumer.inTurn === undefined,
+      isHeld: frame.holders.size > 0,
+      isKept: frame.keepers > 0,
+    });
+  }
+
+  #give(consumer: Consumer, frame: Frame, kind: HoldKind): void {
+    consumer.queue.delete(frame);
+    frame.waiting.delete(consumer);
+    this.#addHold(consumer, frame, kind);
+    consumer.importer.send(frame.message);
+  }
+
+  /** Handles a consumer that may not be sent its next frame, because others hold too many. */
+  #refuse(consumer: Consumer): void {
+    this.#refused.add(consumer);
+    this.#turnTimer.start();
+    if (consumer.hasReleased || consumer.held.size > 0) return;
+    // A frame that is kept anyway takes no further slot. Once the consumer has released it, it is served in turn.
+    const newest = [...this.#frames].findLast(({ keepers }) => keepers > 0);
+    if (newest === undefined) return;
+    for (const frame of [...consumer.queue]) {
+      if (frame.message.sequence >= newest.message.sequence) break;
+      consumer.queue.delete(frame);
+      frame.waiting.delete(consumer);
+      this.#endIfDone(frame);
+    }
+    this.#give(consumer, newest, "kept");
+  }
+
+  /** Serves the consumers that others had left nothing for. */
+  #pumpRefused(): void {
+    for (const consumer of [...this.#refused]) this.#pump(consumer);
+  }
+
+  /** A frame that is held in turn for long is kept: others are then served with what is left. */
+  #endTurns(): void {
+    if (this.#refused.size === 0) return;
+    const begin = performance.now() - turnMilliseconds;
+    for (const consumer of this.#consumers.values()) {
+      if (consumer.inTurn !== undefined && consumer.inTurn.since <= begin) this.#endTurn(consumer);
+    }
+    this.#turnTimer.start();
+    this.#pumpRefused();
+  }
+
+  #endTurn(consumer: Consumer): void {
+    const { inTurn } = consumer;
+    if (inTurn === undefined) return;
+    consumer.inTurn = undefined;
+    inTurn.kind = "kept";
+    if (++inTurn.frame.keepers === 1) this.#budget?.count({ held: 0, kept: 1 });
+  }
+
+  /**
+   * Cuts off the consumers that have held a frame for too long. Returns the milliseconds until the next one may have.
+   */
+  #endHolds(holdTimeout: number): number | undefined {
+    const { name, isWritten } = this.#parts;
+    const now = performance.now();
+    let first = Infinity;
+    for (const { importer, isJoined, held } of [...this.#consumers.values()]) {
+      if (!isJoined) continue;
+      let oldest = Infinity;
+      for (const hold of held.values()) {
+        if (isWritten?.(hold.frame.message.slot) === false) hold.since = now;
+        oldest = Math.min(oldest, hold.since);
+      }
+      if (oldest + holdTimeout <= now) {
+        const what = `process ${importer.peer.pid} has held a frame of "${name}" for more than ${holdTimeout} ms`;
+        importer.cutOff("cut-off", `It was cut off: ${what}`);
+      } else first = Math.min(first, oldest);
+    }
+    return first < Infinity ? first + holdTimeout - now : undefined;
+  }
+
   #onJoin(importer: ConsumerConnection): void {
     if (this.#consumers.has(importer)) throw badMessage(`"${this.#parts.name}" is joined twice`);
+    this.#joined++;
     this.#pump(this.#add(importer));
     this.#parts.onJoin();
   }
@@ -210,8 +341,8 @@ export class ChannelFrames {
       importer,
       queue: new Set(),
       held: new Map(),
-      cancels: new Map(),
-      untaken: new Set(),
+      inTurn: undefined,
+      hasReleased: false,
       isJoined: true,
       hasSentEnd: false,
     };
@@ -219,13 +350,43 @@ export class ChannelFrames {
     return consumer;
   }
 
-  #onSlotReleased(consumer: Consumer, frame: Frame): void {
-    const { slot } = frame.message;
-    if (consumer.held.get(slot) !== frame) return;
-    consumer.held.delete(slot);
-    consumer.cancels.delete(frame);
+  #addHold(consumer: Consumer, frame: Frame, kind: HoldKind): void {
+    const { holders, message } = frame;
+    const hold: Hold = { frame, kind, since: performance.now(), cancel: undefined };
+    consumer.held.set(message.slot, hold);
+    holders.add(consumer);
+    if (kind === "in turn") consumer.inTurn = hold;
+    else frame.keepers++;
+    this.#budget?.count({
+      held: holders.size === 1 ? 1 : 0,
+      kept: kind === "kept" && frame.keepers === 1 ? 1 : 0,
+    });
+    this.#holdTimer.start();
+  }
+
+  #removeHold(consumer: Consumer, { frame, kind }: Hold): void {
+    consumer.held.delete(frame.message.slot);
     frame.holders.delete(consumer);
+    if (kind === "in turn") consumer.inTurn = undefined;
+    else frame.keepers--;
+    this.#budget?.count({
+      held: frame.holders.size === 0 ? -1 : 0,
+      kept: kind === "kept" && frame.keepers === 0 ? -1 : 0,
+    });
+  }
+
+  #onSlotReleased(consumer: Consumer, hold: Hold): void {
+    const { frame } = hold;
+    if (consumer.held.get(frame.message.slot) !== hold) return;
+    this.#removeHold(consumer, hold);
+    consumer.hasReleased = true;
     this.#endIfDone(frame);
+    if (!consumer.importer.isConnected) this.#parts.onQuarantine?.();
+    // In a channel that waits, no consumer waits for its window.
+    if (this.#budget === undefined) return;
+    this.#pump(consumer);
+    this.#pumpRefused();
+    if (frame.holders.size === 0 && frame.waiting.size > 0) this.#parts.onDroppable?.();
   }
 
   #endIfDone(frame: Frame): void {

@@ -2,19 +2,20 @@ import type { LocalEvent } from "../events/local_events.ts";
 import type {
   ChannelMessage,
   EventMessage,
+  GoodbyeReason,
   JoinMessage,
   Message,
   ReleaseSlotMessage,
-  TakenMessage,
 } from "../protocol/messages.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
 /** The messages of an importer about a channel. */
-export type ConsumerMessage = JoinMessage | TakenMessage | ReleaseSlotMessage;
+export type ConsumerMessage = JoinMessage | ReleaseSlotMessage;
 
 /** The part of a connection to an importer that a channel needs. */
 export interface ConsumerConnection {
   readonly peer: Peer;
+  readonly isConnected: boolean;
   /** Whether the importer reads more slowly than messages are sent. */
   readonly isBacklogged: boolean;
   send(message: Message): void;
@@ -24,6 +25,8 @@ export interface ConsumerConnection {
    * @throws {SharingError} `bad-message` if the event cannot be opened or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void;
+  /** Ends the connection. */
+  cutOff(reason: GoodbyeReason, text: string): void;
 }
 
 /** The interface of a channel's producer for its exporter and the connections. */

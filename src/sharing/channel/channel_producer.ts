@@ -10,6 +10,7 @@ import { ChannelSlots } from "./channel_slots.ts";
 import type { ChannelMessage } from "../protocol/messages.ts";
 import { encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { LocalEvent } from "../events/local_events.ts";
+import { Quarantine } from "./quarantine.ts";
 import { Slot } from "./slot.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
@@ -26,19 +27,32 @@ export interface ChannelOptions {
   /**
    * What happens when all slots are in use. With `"wait"`, the default, `reserve` waits for the slowest consumer. With
    * `"drop-oldest"`, frames that no consumer holds are dropped, oldest first. A consumer holds the frames that it was
-   * sent: up to `window` that its application has not received, and those that its application has not released. With
-   * more slots than all consumers can hold, no consumer makes `reserve` wait.
+   * sent and has not released, at most `window`. With more slots than all consumers can hold, no consumer makes
+   * `reserve` wait. With fewer, consumers that release nothing leave two slots to the others as long as that is
+   * possible: one to write, and one for the next frame of a consumer that releases its frames.
    */
   overflow?: "wait" | "drop-oldest";
   /** `reserve` waits until there are this many consumers: 1 by default, or 0 if frames are dropped. */
   minimumConsumers?: number;
-  /** If frames are dropped: how many are sent ahead to each consumer, and can no longer be dropped. 1 by default. */
+  /**
+   * If frames are dropped: how many each consumer may hold at a time, from when they are sent until its work with them
+   * is done. 2 by default, so that one can be read while the next one comes; 1 if there are fewer than 3 slots.
+   */
   window?: number;
+  /**
+   * Milliseconds for which a consumer may hold a frame, from when it was sent and written until the consumer's work
+   * with it is done. A consumer that holds one for longer is cut off. By default 30,000 if frames are dropped, and
+   * Infinity otherwise.
+   */
+  holdTimeout?: number;
   /**
    * The stream that the ring is allocated on, which is also its slots' stream. Defaults to the device's default stream.
    */
   stream?: CudaStream;
 }
+
+/** Milliseconds for which a consumer may hold a frame by default, if frames are dropped. */
+const defaultHoldTimeout = 30_000;
 
 /** Options of `ChannelProducer.send`. */
 export interface SendFrameOptions {
@@ -90,6 +104,7 @@ export class ChannelProducer implements AsyncDisposable {
   readonly #parts: ChannelParts;
   readonly #slots: ChannelSlots;
   readonly #frames: ChannelFrames;
+  readonly #quarantine: Quarantine;
   #sequence = 0;
   /** Why nothing can be sent any more. */
   #end: { readonly error: unknown } | undefined;
@@ -114,7 +129,8 @@ export class ChannelProducer implements AsyncDisposable {
     const { slots, slotByteLength, overflow } = options;
     const drops = overflow === "drop-oldest";
     const minimumConsumers = options.minimumConsumers ?? (drops ? 0 : 1);
-    const window = drops ? options.window ?? 1 : slots;
+    const window = drops ? options.window ?? defaultWindow(slots) : slots;
+    const holdTimeout = options.holdTimeout ?? (drops ? defaultHoldTimeout : Infinity);
     this.name = name;
     this.slotByteLength = slotByteLength;
     this.#parts = parts;
@@ -122,8 +138,20 @@ export class ChannelProducer implements AsyncDisposable {
       name,
       offer,
       window,
+      ...drops ? { droppingSlots: slots } : {},
+      holdTimeout,
+      isWritten: (slot) => isWritten(events[slot]!),
       onDone: (slot) => this.#slots.release(slot),
       onJoin: () => this.#slots.serve(),
+      onDroppable: () => this.#slots.serve(),
+      onQuarantine: () => this.#quarantine.update(),
+    });
+    this.#quarantine = new Quarantine({
+      name,
+      slots,
+      quarantined: () => this.#frames.quarantined,
+      onExhausted: (error) => this.#slots.refuseForNow(error),
+      onAvailable: () => this.#slots.endRefusal(),
     });
     this.#slots = new ChannelSlots({
       ring,
@@ -176,6 +204,14 @@ export class ChannelProducer implements AsyncDisposable {
     return this.#frames.dropped;
   }
 
+  /**
+   * The number of slots that are lost to processes whose connections have ended, because they may still use them: they
+   * come back once those processes have ended.
+   */
+  get quarantinedSlots(): number {
+    return this.#quarantine.slots;
+  }
+
   /** The number of slots that nobody uses. The others are being written, are on their way, or are held by consumers. */
   get freeSlots(): number {
     return this.#slots.free;
@@ -187,6 +223,8 @@ export class ChannelProducer implements AsyncDisposable {
    *
    * @param options a signal ends the wait
    * @throws {ReferenceError} if the channel has ended
+   * @throws {SharingError} `cut-off` if for a second all slots have been lost to processes whose connections have ended
+   * but which still run; `reserve` works again once such a process has ended
    * @throws {CudaError} if the device was lost
    */
   reserve(options: WaitOptions = {}): Promise<Slot> {
@@ -257,6 +295,7 @@ export class ChannelProducer implements AsyncDisposable {
 
   #close(): void {
     this.end();
+    this.#quarantine.close();
     this.#slots.close();
   }
 
@@ -265,5 +304,19 @@ export class ChannelProducer implements AsyncDisposable {
     this.#end = { error };
     this.#slots.refuse(error);
     this.#frames.end();
+  }
+}
+
+/** The window of a channel that drops frames: the producer always has a slot beside those of one consumer. */
+function defaultWindow(slots: number): number {
+  return slots < 3 ? 1 : 2;
+}
+
+/** Whether the last write to a slot is done. If the device is lost, nothing is written any more. */
+function isWritten({ event }: LocalEvent): boolean {
+  try {
+    return event.query();
+  } catch {
+    return true;
   }
 }

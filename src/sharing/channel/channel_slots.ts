@@ -45,6 +45,8 @@ export class ChannelSlots {
   readonly #reserving = new Set<{ resolve: (slot: Slot) => void; reject: (error: unknown) => void }>();
   /** Why no slot can be reserved any more. */
   #refusal: { readonly error: unknown } | undefined;
+  /** Why no slot can be reserved until one is free. */
+  #shortage: { readonly error: unknown } | undefined;
   #isClosed = false;
 
   constructor(parts: ChannelSlotsParts) {
@@ -64,7 +66,8 @@ export class ChannelSlots {
   reserve(options: WaitOptions): Promise<Slot> {
     return abortable<Slot>(
       (resolve, reject) => {
-        if (this.#refusal !== undefined) return reject(this.#refusal.error);
+        const refusal = this.#refusal ?? this.#shortage;
+        if (refusal !== undefined) return reject(refusal.error);
         const waiting = { resolve, reject };
         this.#reserving.add(waiting);
         this.serve();
@@ -144,8 +147,17 @@ export class ChannelSlots {
   refuse(error: unknown): void {
     if (this.#refusal !== undefined) return;
     this.#refusal = { error };
-    for (const { reject } of this.#reserving) reject(error);
-    this.#reserving.clear();
+    this.#rejectAll(error);
+  }
+
+  /** Rejects calls of `reserve`, pending and future ones, until `endRefusal`. */
+  refuseForNow(error: unknown): void {
+    this.#shortage = { error };
+    this.#rejectAll(error);
+  }
+
+  endRefusal(): void {
+    this.#shortage = undefined;
   }
 
   /** Returns all reserved slots, and makes the ring's stream wait for all writes. */
@@ -160,6 +172,11 @@ export class ChannelSlots {
     ignoreLoss(() => {
       for (const { event } of events) if (!event.query()) ring.stream.wait(event);
     });
+  }
+
+  #rejectAll(error: unknown): void {
+    for (const { reject } of this.#reserving) reject(error);
+    this.#reserving.clear();
   }
 
   #returnSlot(slot: Slot): void {

@@ -270,7 +270,6 @@ export class ConnectedImporter {
         return this.#settle(sentOffer);
       }
       case "join":
-      case "taken":
       case "release-slot": {
         const { record: { channel }, held } = this.#sentOffer(message.offer);
         if (channel === undefined) throw badMessage(`offer ${message.offer} is not a channel`);

@@ -544,7 +544,7 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   if (typeof options !== "object" || options === null) {
     throw new TypeError(`Cannot create channel "${name}" without options: give its pool, slots and slotByteLength`);
   }
-  const { pool, slots, slotByteLength, overflow = "wait", window, minimumConsumers } = options;
+  const { pool, slots, slotByteLength, overflow = "wait", window, minimumConsumers, holdTimeout } = options;
   if (overflow !== "wait" && overflow !== "drop-oldest") {
     throw new TypeError(
       `Cannot create channel "${name}": overflow is "${String(overflow)}", and must be "wait" or "drop-oldest"`,
@@ -560,6 +560,7 @@ function checkChannelOptions(name: string, options: ChannelOptions): void {
   checkByteLength(slots * strideOf(slotByteLength), `the size of the ${slots} slots of ${channel}`);
   checkInteger(channel, { value: window ?? 1, what: "window", minimum: 1, maximum: slots });
   checkInteger(channel, { value: minimumConsumers ?? 0, what: "minimumConsumers", minimum: 0 });
+  if (holdTimeout !== undefined) checkMilliseconds(holdTimeout, `holdTimeout of ${channel}`);
 }
 
 /** The number of bytes from one slot to the next. */

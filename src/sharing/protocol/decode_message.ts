@@ -73,7 +73,6 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
   "released": layout("released", 33, 8),
   "withdrawn": layout("withdrawn", 34, 4),
   "join": layout("join", 35, 4),
-  "taken": layout("taken", 36, 12),
   "release-slot": layout("release-slot", 37, 20),
 };
 
@@ -195,8 +194,6 @@ export function decodeMessageAt(
       return decodeFrame(reader, bodyByteLength);
     case "released":
       return { type, offer: reader.identifier("offer"), event: reader.number32("event") };
-    case "taken":
-      return { type, offer: reader.identifier("offer"), sequence: reader.number64("sequence number", 1) };
     case "release-slot":
       return {
         type,

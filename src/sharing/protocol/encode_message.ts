@@ -122,8 +122,6 @@ function writeBody(message: Message): BodyWriter {
       return writeFrame(message);
     case "released":
       return writer.number32("offer", message.offer).number32("event", message.event);
-    case "taken":
-      return writer.number32("offer", message.offer).number64("sequence number", message.sequence);
     case "release-slot":
       return writer
         .number32("offer", message.offer)

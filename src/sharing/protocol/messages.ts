@@ -118,10 +118,7 @@ export interface ChannelMessage {
   readonly offer: number;
   readonly slotByteLength: number;
   readonly slotStride: number;
-  /**
-   * The maximum number of frames that are sent and not taken; equals the number of slots if importers need not send
-   * TAKEN.
-   */
+  /** The maximum number of frames that an importer holds: the number of slots if no frames are dropped. */
   readonly window: number;
   /** The event of each slot. */
   readonly readyEvents: readonly number[];
@@ -173,13 +170,6 @@ export interface ReleasedMessage {
   readonly event: number;
 }
 
-/** The importer's application has received a frame. */
-export interface TakenMessage {
-  readonly type: "taken";
-  readonly offer: number;
-  readonly sequence: number;
-}
-
 /** The importer stops using a frame. */
 export interface ReleaseSlotMessage {
   readonly type: "release-slot";
@@ -206,7 +196,6 @@ export type Message =
   | EventFreeMessage
   | FrameMessage
   | ReleasedMessage
-  | TakenMessage
   | ReleaseSlotMessage;
 
 /** The error code that represents the reason of a peer's GOODBYE. */

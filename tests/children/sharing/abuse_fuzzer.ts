@@ -122,7 +122,7 @@ const framePatience = 20;
 const sessions: Readonly<Record<string, readonly (readonly Message[])[]>> = {
   importer: [
     [held(1), eventOf(1), released(1, 1), held(1), released(1, 0)],
-    [held(2), joinOf(2), { type: "taken", offer: 2, sequence: 1 }, releaseSlot(2, 0, 1, 0), released(2, 0)],
+    [held(2), joinOf(2), releaseSlot(2, 0, 1, 0), released(2, 0)],
     [held(3), eventOf(2), released(3, 0)],
     [eventOf(1), eventOf(2), held(2), joinOf(2), releaseSlot(2, 0, 1, 1), released(2, 2)],
   ],
@@ -215,11 +215,11 @@ async function sendSession(fd: number, session: readonly Message[], seed: number
   sendTo(fd, encodeMessage(greeting), []);
   if (mode === "importer") await received.until((count) => count("offer") === offers);
   for (let message of session) {
-    if (message.type === "taken" || message.type === "release-slot") {
+    if (message.type === "release-slot") {
       const frame = await received.frame();
       if (frame === undefined) return;
       const { slot, sequence } = frame;
-      message = message.type === "taken" ? { ...message, sequence } : { ...message, slot, sequence };
+      message = { ...message, slot, sequence };
     }
     if (message.type === "frame") await received.until((count) => count("join") === 1);
     if (message.type === "forget") {

@@ -25,7 +25,7 @@ switch (mode) {
     flood();
     break;
   case "last words":
-    for (let sequence = 1; sequence <= 10_000; sequence++) stream.send({ type: "taken", offer: 1, sequence });
+    for (let sequence = 1; sequence <= 10_000; sequence++) stream.send(release(sequence));
     stream.flush();
     process.kill(process.pid, "SIGKILL");
     break;
@@ -63,7 +63,11 @@ function start(onMessage: (message: Message) => void, onDrain = (): void => {}):
 }
 
 function flood(): void {
-  for (let sequence = 1; !stream.isBacklogged; sequence++) stream.send({ type: "taken", offer: 1, sequence });
+  for (let sequence = 1; !stream.isBacklogged; sequence++) stream.send(release(sequence));
+}
+
+function release(sequence: number): Message {
+  return { type: "release-slot", offer: 1, slot: 0, sequence, event: 0 };
 }
 
 function print(text: string): void {

@@ -283,24 +283,25 @@ channelTest(
 );
 
 channelTest(
-  "a consumer that keeps frames is sent no more than the window ahead, and these are not dropped",
+  "a consumer is sent no more frames than its window until it releases some, and these are not dropped",
   { overflow: "drop-oldest", slots: 6, window: 2, minimumConsumers: 1 },
   async ({ channel, produce, startConsumer }) => {
     const peer = await startConsumer();
     await produce(2);
     for (const sequence of [1, 2]) assertEquals((await peer.call("next", "frames"))!.sequence, sequence);
-    // Its release is known after the frames that it has taken.
     await peer.call("release");
     await waitUntil(() => channel.freeSlots === 5);
     await produce(100);
-    // One frame is kept, two are in flight, and three wait.
+    // One frame is kept, one was sent, and four wait.
     assertEquals([channel.dropped, channel.freeSlots], [101 - 6, 0]);
-    const following: number[] = [];
-    for (let count = 0; count < 5; count++) following.push((await peer.call("next", "frames"))!.sequence);
-    assertEquals(following, [3, 4, 100, 101, 102]);
-    assertEquals(channel.freeSlots, 0);
-    await assertFull(channel);
-    for (let count = 0; count < 6; count++) await peer.call("release");
+    const following = [(await peer.call("next", "frames"))!.sequence];
+    assert(await peer.call("aborts", "frames"));
+    for (let count = 0; count < 4; count++) {
+      await peer.call("release");
+      following.push((await peer.call("next", "frames"))!.sequence);
+    }
+    assertEquals(following, [3, 99, 100, 101, 102]);
+    for (let count = 0; count < 2; count++) await peer.call("release");
     await waitUntil(() => channel.freeSlots === 6);
   },
 );
@@ -825,6 +826,12 @@ sharingTest("invalid channel options are refused, and leave nothing behind", asy
   for (const window of [0, 3]) {
     assertThrows(() => exporter.createChannel("frames", { ...good, window }), RangeError, "window");
   }
+  assertThrows(() => exporter.createChannel("frames", { ...good, holdTimeout: -1 }), RangeError, "holdTimeout");
+  assertThrows(
+    () => exporter.createChannel("frames", { ...good, holdTimeout: "1" as never }),
+    TypeError,
+    'holdTimeout of channel "frames"',
+  );
   assertThrows(
     () => exporter.createChannel("frames", { ...good, minimumConsumers: -5 }),
     RangeError,

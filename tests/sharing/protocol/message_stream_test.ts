@@ -182,8 +182,8 @@ function handleOf(message: Message): ShareableHandle {
   return message.handle;
 }
 
-function taken(sequence: number): Message {
-  return { type: "taken", offer: 1, sequence };
+function release(sequence: number): Message {
+  return { type: "release-slot", offer: 1, slot: 0, sequence, event: 0 };
 }
 
 function joined(...parts: readonly Uint8Array[]): Uint8Array {
@@ -217,10 +217,10 @@ peerTest(
     stream.start(calls);
     assertEquals(stream.peer.pid, child.pid);
     using handle = memoryFile();
-    stream.send(taken(1));
+    stream.send(release(1));
     stream.send(poolMessage(handle));
     stream.send({ type: "held", offer: 3 });
-    assertEquals(await calls.next(), taken(1));
+    assertEquals(await calls.next(), release(1));
     using returned = handleOf(await calls.next());
     assert(returned.fd !== handle.fd);
     assertEquals(describeDescriptor(returned.fd).inode, describeDescriptor(handle.fd).inode);
@@ -232,11 +232,11 @@ peerTest(
 pairTest("the messages of one turn are sent in one write, and a descriptor in its own write", async (near, far) => {
   await using end = started(near);
   using handle = memoryFile();
-  end.stream.send(taken(1));
-  end.stream.send(taken(2));
+  end.stream.send(release(1));
+  end.stream.send(release(2));
   end.stream.send(poolMessage(handle));
-  end.stream.send(taken(3));
-  const before = 2 * encodeMessage(taken(1)).length;
+  end.stream.send(release(3));
+  const before = 2 * encodeMessage(release(1)).length;
   await far.receive(before);
   const { handles } = await far.receive(1, { handles: 1 });
   handles[0]![Symbol.dispose]();
@@ -257,7 +257,7 @@ pairTest("send borrows a handle, which may be disposed after the call", async (n
 pairTest("messages arrive whole, however they were split", async (near, far) => {
   await using end = started(far);
   using handle = memoryFile();
-  const messages = [taken(1), poolMessage(handle), { type: "end", offer: 9 } as const, poolMessage(handle, 2)];
+  const messages = [release(1), poolMessage(handle), { type: "end", offer: 9 } as const, poolMessage(handle, 2)];
   for (const message of messages) {
     const bytes = encodeMessage(message);
     for (let i = 0; i < bytes.length; i++) {
@@ -287,11 +287,11 @@ pairTest("long and short messages arrive in order", async (near, far) => {
   });
   for (let i = 1; i <= count; i++) {
     sender.stream.send(frame(i));
-    sender.stream.send(taken(i));
+    sender.stream.send(release(i));
   }
   for (let i = 1; i <= count; i++) {
     assertEquals(await receiver.calls.next(), frame(i));
-    assertEquals(await receiver.calls.next(), taken(i));
+    assertEquals(await receiver.calls.next(), release(i));
   }
 });
 
@@ -300,7 +300,7 @@ for (
     ["without its descriptor", (near, handle) => near.send(encodeMessage(poolMessage(handle))), ""],
     [
       "with a descriptor although it has none",
-      (near, handle) => near.send(encodeMessage(taken(1)), { handles: [handle] }),
+      (near, handle) => near.send(encodeMessage(release(1)), { handles: [handle] }),
       "more descriptors",
     ],
     [
@@ -311,7 +311,7 @@ for (
     [
       "with an unexpected descriptor in its middle",
       async (near, handle) => {
-        const bytes = encodeMessage(taken(1));
+        const bytes = encodeMessage(release(1));
         await near.send(bytes.subarray(0, 9));
         await near.send(bytes.subarray(9, 10), { handles: [handle] });
       },
@@ -331,7 +331,7 @@ for (
       async (near, handle) => {
         // Both have been written before this process reads.
         const first = near.send(encodeMessage(poolMessage(handle)));
-        await near.send(encodeMessage(taken(1)), { handles: [handle] });
+        await near.send(encodeMessage(release(1)), { handles: [handle] });
         await first;
       },
       "did not come with its first byte",
@@ -339,7 +339,7 @@ for (
     [
       "with another one behind it in its write",
       (near, handle) =>
-        near.send(joined(encodeMessage(poolMessage(handle)), encodeMessage(taken(1))), { handles: [handle] }),
+        near.send(joined(encodeMessage(poolMessage(handle)), encodeMessage(release(1))), { handles: [handle] }),
       "did not come with its first byte",
     ],
     [
@@ -385,9 +385,9 @@ for (
 pairTest("messages before an invalid one are called back, none after it", async (near, far) => {
   await using end = started(far);
   const bad = Uint8Array.of(4, 0, 0, 0, 99, 0, 0, 0);
-  await near.send(joined(encodeMessage(taken(1)), bad, encodeMessage(taken(2))));
+  await near.send(joined(encodeMessage(release(1)), bad, encodeMessage(release(2))));
   await end.calls.endsWith("bad-message");
-  assertEquals(end.calls.messages, [taken(1)]);
+  assertEquals(end.calls.messages, [release(1)]);
 });
 
 pairTest("a message that is incomplete after the timeout ends the stream", async (near, far) => {
@@ -417,15 +417,15 @@ pairTest("a byte now and then does not extend a message's timeout", async (near,
 pairTest("each message has its own timeout, and silence between messages has none", async (near, far) => {
   await using end = started(far, 50);
   for (let i = 1; i <= 5; i++) {
-    const bytes = encodeMessage(taken(i));
+    const bytes = encodeMessage(release(i));
     await near.send(bytes.subarray(0, 5));
     await new Promise((resolve) => setTimeout(resolve, 20));
     // The end of this message, and the beginning of the next one, whose timeout only starts now.
-    const following = encodeMessage(taken(i + 100)).subarray(0, 5);
+    const following = encodeMessage(release(i + 100)).subarray(0, 5);
     await near.send(joined(bytes.subarray(5), following));
     await new Promise((resolve) => setTimeout(resolve, 20));
-    await near.send(encodeMessage(taken(i + 100)).subarray(5));
-    assertEquals([await end.calls.next(), await end.calls.next()], [taken(i), taken(i + 100)]);
+    await near.send(encodeMessage(release(i + 100)).subarray(5));
+    assertEquals([await end.calls.next(), await end.calls.next()], [release(i), release(i + 100)]);
     await new Promise((resolve) => setTimeout(resolve, 60));
   }
   assertEquals(end.calls.ends, []);
@@ -433,12 +433,12 @@ pairTest("each message has its own timeout, and silence between messages has non
 
 pairTest("a peer is not considered late because this process was busy", async (near, far) => {
   await using end = started(far, 30);
-  const bytes = encodeMessage(taken(1));
+  const bytes = encodeMessage(release(1));
   await near.send(bytes.subarray(0, 5));
   await new Promise((resolve) => setTimeout(resolve, 10));
   await near.send(bytes.subarray(5));
   block(60);
-  assertEquals(await end.calls.next(), taken(1));
+  assertEquals(await end.calls.next(), release(1));
   assertEquals(end.calls.ends, []);
 });
 
@@ -447,12 +447,12 @@ for (const reason of goodbyeReasons) {
     await using end = started(far);
     const text = `why\u001b[31m "so"`;
     await near.send(joined(
-      encodeMessage(taken(1)),
+      encodeMessage(release(1)),
       encodeMessage({ type: "goodbye", reason, lowestVersion: 2, highestVersion: 3, text }),
-      encodeMessage(taken(2)),
+      encodeMessage(release(2)),
     ));
     const error = await end.calls.end();
-    assertEquals(end.calls.messages, [taken(1)]);
+    assertEquals(end.calls.messages, [release(1)]);
     assertEquals(error?.code, reason === "done" ? undefined : codeOfGoodbye(reason));
     if (error === undefined) return;
     assertStringIncludes(error.message, `why\\u001b[31m \\"so\\"`);
@@ -482,7 +482,7 @@ pairTest("a handler's error that is not a SharingError is sent as an internal er
     throw cause;
   };
   end.stream.start({ onMessage, onDrain: () => calls.onDrain(), onEnd: (error) => calls.onEnd(error) });
-  await near.send(encodeMessage(taken(1)));
+  await near.send(encodeMessage(release(1)));
   assertEquals((await calls.endsWith("internal-error", "too many")).cause, cause);
   await assertGoodbye(near, "internal-error", "too many");
 });
@@ -491,10 +491,10 @@ pairTest("a peer that does not read causes a backlog, but blocks nothing else", 
   await using end = started(near);
   const { stream, calls } = end;
   let sent = 0;
-  while (!stream.isBacklogged) stream.send(taken(++sent));
+  while (!stream.isBacklogged) stream.send(release(++sent));
   stream.flush();
   while (!stream.isBacklogged) {
-    stream.send(taken(++sent));
+    stream.send(release(++sent));
     stream.flush();
   }
   // This message waits in the queue, but its handle may be closed.
@@ -508,7 +508,7 @@ pairTest("a peer that does not read causes a backlog, but blocks nothing else", 
   assertEquals(calls.drains, 0);
 
   await using receiver = started(far);
-  for (let i = 1; i <= sent; i++) assertEquals(await receiver.calls.next(), taken(i));
+  for (let i = 1; i <= sent; i++) assertEquals(await receiver.calls.next(), release(i));
   using received = handleOf(await receiver.calls.next());
   assertEquals(describeDescriptor(received.fd).inode, inode);
   await calls.until(() => calls.drains > 0);
@@ -520,8 +520,8 @@ pairTest("more descriptors than the socket can hold arrive, each with its messag
   await using sender = started(near);
   await using receiver = started(far);
   using handle = memoryFile();
-  sender.stream.send(taken(1));
-  assertEquals(await receiver.calls.next(), taken(1));
+  sender.stream.send(release(1));
+  assertEquals(await receiver.calls.next(), release(1));
   // A socket holds about 280 such writes.
   for (let pool = 1; pool <= 400; pool++) sender.stream.send(poolMessage(handle, pool));
   for (let pool = 1; pool <= 400; pool++) {
@@ -537,7 +537,7 @@ pairTest("queued messages are dropped with the stream", async (near, far) => {
   using handle = memoryFile();
   while (!stream.isBacklogged) {
     stream.send(poolMessage(handle));
-    stream.send(taken(1));
+    stream.send(release(1));
     stream.flush();
   }
   stream.end("done");
@@ -553,11 +553,11 @@ pairTest("nothing is called back after the end", async (near, far) => {
     stream.end("limit-exceeded", "Too many");
     stream.end("done");
   };
-  await near.send(joined(encodeMessage(taken(1)), encodeMessage(taken(2))));
-  assertEquals(await calls.next(), taken(1));
+  await near.send(joined(encodeMessage(release(1)), encodeMessage(release(2))));
+  assertEquals(await calls.next(), release(1));
   await assertGoodbye(near, "limit-exceeded", "Too many");
   stream.start(calls);
-  stream.send(taken(3));
+  stream.send(release(3));
   stream.flush();
   await near[Symbol.asyncDispose]();
   await new Promise((resolve) => setTimeout(resolve, 10));
@@ -566,18 +566,18 @@ pairTest("nothing is called back after the end", async (near, far) => {
 
 pairTest("queued messages are sent before the goodbye", async (near, far) => {
   await using end = started(far);
-  end.stream.send(taken(1));
+  end.stream.send(release(1));
   end.stream.end("done", "Enough");
-  assertEquals(await receiveMessage(near), taken(1));
+  assertEquals(await receiveMessage(near), release(1));
   await assertGoodbye(near, "done", "Enough");
 });
 
 pairTest("the end of a connection is reported as peer-gone, although the peer's process runs", async (near, far) => {
   await using end = started(far);
-  await near.send(encodeMessage(taken(1)));
+  await near.send(encodeMessage(release(1)));
   await near[Symbol.asyncDispose]();
   await end.calls.endsWith("peer-gone", "closed the connection");
-  assertEquals(end.calls.messages, [taken(1)]);
+  assertEquals(end.calls.messages, [release(1)]);
   assert(!end.stream.process.hasEnded);
 });
 
@@ -603,7 +603,7 @@ pairTest(
       }),
     );
     await near[Symbol.asyncDispose]();
-    end.stream.send(taken(1));
+    end.stream.send(release(1));
     end.stream.flush();
     end.stream.start(end.calls);
     await end.calls.endsWith("limit-exceeded", "No room");
@@ -613,7 +613,7 @@ pairTest(
 pairTest("sending to a closed peer reports that it is gone", async (near, far) => {
   await using end = started(far);
   await near[Symbol.asyncDispose]();
-  for (let i = 0; i < 3; i++) end.stream.send(taken(1));
+  for (let i = 0; i < 3; i++) end.stream.send(release(1));
   end.stream.flush();
   await end.calls.endsWith("peer-gone");
   assertEquals(end.calls.ends.length, 1);
@@ -627,14 +627,14 @@ for (const when of ["at once", "when it is started"]) {
     await using end = streamOf(near);
     const { stream, calls } = end;
     if (when === "at once") stream.start(calls);
-    stream.send(taken(1));
-    await far.send(encodeMessage(taken(2)));
+    stream.send(release(1));
+    await far.send(encodeMessage(release(2)));
     // Earlier messages were written, so only the handle can fail.
-    assertEquals(await receiveMessage(far), taken(1));
+    assertEquals(await receiveMessage(far), release(1));
     const closed = memoryFile();
     closeDescriptor(closed.fd);
     stream.send(poolMessage(closed));
-    stream.send(taken(3));
+    stream.send(release(3));
     assertEquals(calls.ends, []);
     if (when === "when it is started") {
       await nextTurn();
@@ -642,10 +642,10 @@ for (const when of ["at once", "when it is started"]) {
     }
     await calls.endsWith("peer-gone", "sendmsg failed: EBADF");
     // It is reported once, after the peer's messages.
-    stream.send(taken(4));
+    stream.send(release(4));
     stream.flush();
     await nextTurn();
-    assertEquals([calls.messages, calls.ends.length], [[taken(2)], 1]);
+    assertEquals([calls.messages, calls.ends.length], [[release(2)], 1]);
     const error = await assertRejects(() => far.receive(1), SharingError);
     assertEquals(error.code, "peer-gone");
   });
@@ -659,16 +659,16 @@ pairTest("a pause keeps messages, and the end, until the next start", async (nea
     Calls.prototype.onMessage.call(calls, message);
     stream.pause();
   };
-  await near.send(joined(encodeMessage(taken(1)), encodeMessage(taken(2))));
-  assertEquals(await calls.next(), taken(1));
-  await near.send(encodeMessage(taken(3)));
+  await near.send(joined(encodeMessage(release(1)), encodeMessage(release(2))));
+  assertEquals(await calls.next(), release(1));
+  await near.send(encodeMessage(release(3)));
   await near[Symbol.asyncDispose]();
   await new Promise((resolve) => setTimeout(resolve, 10));
   assertEquals([calls.messages, calls.ends], [[], []]);
   stream.start(second);
   assertEquals(second.messages, []);
   await second.endsWith("peer-gone");
-  assertEquals(second.messages, [taken(2), taken(3)]);
+  assertEquals(second.messages, [release(2), release(3)]);
   assertEquals(calls.ends, []);
 });
 
@@ -678,15 +678,15 @@ pairTest("a socket that a stream has taken over counts as disposed", async (near
   assertInstanceOf(await assertRejects(() => received), ReferenceError);
   await assertRejects(() => far.send(Uint8Array.of(1)), ReferenceError, "disposed");
   assertThrows(() => new MessageStream(far, { messageTimeout }), ReferenceError, "disposed");
-  await near.send(encodeMessage(taken(1)));
-  assertEquals(await _end.calls.next(), taken(1));
+  await near.send(encodeMessage(release(1)));
+  assertEquals(await _end.calls.next(), release(1));
 });
 
 pairTest("a sender that fills the backlog stops when nothing can be sent any more", async (near, far) => {
   await using end = started(near);
   const flood = (): number => {
     let sent = 0;
-    for (; !end.stream.isBacklogged && sent < 100_000; sent++) end.stream.send(taken(sent + 1));
+    for (; !end.stream.isBacklogged && sent < 100_000; sent++) end.stream.send(release(sent + 1));
     return sent;
   };
   await far[Symbol.asyncDispose]();
@@ -714,7 +714,7 @@ peerTest("a peer that sends endlessly does not block the event loop", "flood", a
 
 peerTest("a killed peer is reported as gone, and so is its process", "echo", async (child, { stream, calls }) => {
   stream.start(calls);
-  stream.send(taken(1));
+  stream.send(release(1));
   await calls.next();
   assert(!stream.process.hasEnded);
   const ended = new Promise<void>((resolve) => stream.process.whenEnded(resolve));
@@ -733,7 +733,7 @@ peerTest("the last messages of a dead peer are received first", "last words", as
   await calls.endsWith("peer-gone");
   const { length } = calls.messages;
   assert(length > 1000);
-  assertEquals(calls.messages.at(-1), taken(length));
+  assertEquals(calls.messages.at(-1), release(length));
 }, { long: true });
 
 for (const others of [0, 150]) {
@@ -786,8 +786,8 @@ pairTest("many connections are served, in any order of activity", async () => {
     }
     async function speak(index: number, sequence: number): Promise<void> {
       const { near, far } = ends[index % ends.length]!;
-      await near.send(encodeMessage(taken(sequence)));
-      assertEquals(await far.calls.next(), taken(sequence));
+      await near.send(encodeMessage(release(sequence)));
+      assertEquals(await far.calls.next(), release(sequence));
     }
   });
 });
@@ -884,13 +884,13 @@ pairTest("after a handshake both sides continue, and later messages are not lost
   const greeted = greet(importer.stream, { handshakeTimeout });
   await answerGreeting(exporter.stream, { handshakeTimeout });
   using handle = memoryFile();
-  exporter.stream.send(taken(1));
+  exporter.stream.send(release(1));
   exporter.stream.send(poolMessage(handle));
   await greeted;
   exporter.stream.start(exporter.calls);
   await new Promise((resolve) => setTimeout(resolve, 5));
   importer.stream.start(importer.calls);
-  assertEquals(await importer.calls.next(), taken(1));
+  assertEquals(await importer.calls.next(), release(1));
   handleOf(await importer.calls.next())[Symbol.dispose]();
   importer.stream.end("done");
   assertEquals(await exporter.calls.end(), undefined);

@@ -102,7 +102,7 @@ test("every golden message is decoded, and encoded to the same bytes", () => {
 });
 
 test("the golden messages include each type and each reason", () => {
-  const numbers = [1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 36, 37];
+  const numbers = [1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 37];
   const found = new Set(golden.map(({ bytes }) => decodeHeader(bytes, 0).type));
   assertEquals([...found].sort((one, other) => one - other), numbers);
   const reasons = golden.flatMap(({ message }) => message.type === "goodbye" ? [message.reason] : []);
@@ -170,7 +170,7 @@ test("metadata may be nested as deeply as their length allows", () => {
 test("an impossible header is refused before its body arrives", () => {
   const header = (byteLength: number, type: number, descriptors: number) =>
     joined([u32(byteLength), u16(type), u16(descriptors)]);
-  for (const type of [0, 4, 15, 27, 31, 38, 65535]) {
+  for (const type of [0, 4, 15, 27, 31, 36, 38, 65535]) {
     assertRefused(header(4, type, 0), `Cannot accept a message of type ${type}: the protocol has no such type`);
   }
   const lengths: readonly (readonly [type: number, name: string, needed: string, ...wrong: number[]])[] = [
@@ -192,7 +192,6 @@ test("an impossible header is refused before its body arrives", () => {
     [33, "RELEASED", "8", 4, 9],
     [34, "WITHDRAWN", "4", 3, 5],
     [35, "JOIN", "4", 3, 5],
-    [36, "TAKEN", "12", 8, 13],
     [37, "RELEASE_SLOT", "20", 19, 24],
   ];
   for (const [type, name, needed, ...wrong] of lengths) {
@@ -346,9 +345,6 @@ const violations: readonly Violation[] = [
   ["RELEASED", 0, u32(0), `offer is 0; ${identifierRange}`],
   ["WITHDRAWN", 0, u32(0), `offer is 0; ${identifierRange}`],
   ["JOIN", 0, u32(0), `offer is 0; ${identifierRange}`],
-  ["TAKEN", 0, u32(0), `offer is 0; ${identifierRange}`],
-  ["TAKEN", 4, u64(0n), `sequence number is 0; ${sizeRange}`],
-  ["TAKEN", 4, u64(pastSafe), `sequence number is ${pastSafe}; ${sizeRange}`],
   ["RELEASE_SLOT", 0, u32(0), `offer is 0; ${identifierRange}`],
   ["RELEASE_SLOT", 4, u32(1024), "slot is 1024; it takes 0 to 1023"],
   ["RELEASE_SLOT", 8, u64(0n), `sequence number is 0; ${sizeRange}`],
@@ -389,8 +385,8 @@ test("a value that does not fit its field is not encoded", () => {
     [{ type: "held", offer: 1.5 }, "HELD: its offer is 1.5; it takes 0 to 4294967295"],
     [{ type: "welcome", version: 65_536 }, "WELCOME: its version is 65536; it takes 0 to 65535"],
     [
-      { type: "taken", offer: 1, sequence: 2 ** 53 },
-      "TAKEN: its sequence number is 9007199254740992; it takes 0 to 9007199254740991",
+      { type: "release-slot", offer: 1, slot: 0, sequence: 2 ** 53, event: 0 },
+      "RELEASE_SLOT: its sequence number is 9007199254740992; it takes 0 to 9007199254740991",
     ],
     [
       { type: "event", event: 1, deviceUuid: new Uint8Array(16), handle: new Uint8Array(65) },

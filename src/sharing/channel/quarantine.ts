@@ -1,0 +1,71 @@
+import { SharingError } from "../../support/errors.ts";
+import { HoldTimer } from "./hold_timer.ts";
+
+/**
+ * Milliseconds for which all slots must be quarantined before that is an error. The system closes a dying process's
+ * connections before it reports the process's end.
+ */
+const gracePeriod = 1000;
+
+/** The dependencies of `Quarantine`. */
+export interface QuarantineParts {
+  /** The name of the channel. */
+  readonly name: string;
+  /** The number of slots of the channel. */
+  readonly slots: number;
+  /** Returns the slots that processes may still use whose connections have ended, by process ID. */
+  readonly quarantined: () => Map<number, Set<number>>;
+  /** No slot is left, and none comes back before a process ends. */
+  readonly onExhausted: (error: SharingError) => void;
+  /** There are slots again. */
+  readonly onAvailable: () => void;
+}
+
+/** The slots of a channel that are lost until processes end which were cut off, or have disconnected. */
+export class Quarantine {
+  readonly #parts: QuarantineParts;
+  readonly #timer = new HoldTimer(gracePeriod, () => this.#onGraceOver());
+  #slots = 0;
+  /** When all slots became quarantined. */
+  #exhaustedSince: number | undefined;
+  #isClosed = false;
+
+  constructor(parts: QuarantineParts) {
+    this.#parts = parts;
+  }
+
+  /** The number of quarantined slots. */
+  get slots(): number {
+    return this.#slots;
+  }
+
+  /** Counts the quarantined slots again. */
+  update(): void {
+    if (this.#isClosed) return;
+    const { quarantined, slots, onAvailable } = this.#parts;
+    this.#slots = new Set([...quarantined().values()].flatMap((each) => [...each])).size;
+    if (this.#slots === slots) {
+      this.#exhaustedSince ??= performance.now();
+      this.#timer.start();
+    } else if (this.#exhaustedSince !== undefined) {
+      this.#exhaustedSince = undefined;
+      onAvailable();
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  #onGraceOver(): number | undefined {
+    if (this.#exhaustedSince === undefined || this.#isClosed) return undefined;
+    const rest = this.#exhaustedSince + gracePeriod - performance.now();
+    if (rest > 0) return rest;
+    const { name, slots, quarantined, onExhausted } = this.#parts;
+    const holders = [...quarantined()].map(([pid, { size }]) => `${pid} (${size})`).join(", ");
+    const text = `Cannot reserve a slot of "${name}": all ${slots} may still be used by processes that are not ` +
+      `connected any more: ${holders}; they come back when these processes have ended`;
+    onExhausted(new SharingError("cut-off", text));
+    return undefined;
+  }
+}
