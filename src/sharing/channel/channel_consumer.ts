@@ -6,7 +6,7 @@ import { SharingError } from "../../support/errors.ts";
 import { escapeControls } from "../../support/escape_controls.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { checkOptions } from "../../support/validation.ts";
-import { throwIfAborted, type WaitOptions, waitUntil, whenDone } from "../../support/waiting/waiting.ts";
+import { throwIfAborted, type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import {
   badMessage,
   type ChannelMessage,
@@ -35,6 +35,8 @@ export interface ConsumerParts {
   /** Aborted when the producer asks for the ring back, or is gone. */
   recalled(): AbortSignal;
   openEvent(identifier: number): CudaEvent;
+  /** Waits for an event of the exporter, as `EventWaits.start` does. */
+  whenFired(hasFired: () => boolean, callback: (error?: unknown) => void): () => void;
   send(message: Message): void;
   /**
    * Sends a release that takes effect when a stream has finished its work so far, with the event of a slot if one is
@@ -296,7 +298,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const [frame] = this.#pending;
     if (frame === undefined) return;
     let isOver = false;
-    const cancel = whenDone(() => this.#isWritten(frame), (error) => {
+    const cancel = this.#parts.whenFired(() => this.#isWritten(frame), (error) => {
       isOver = true;
       if (error === undefined) this.#advance();
       else this.#fail(error);

@@ -2,7 +2,6 @@ import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { EndedError, isLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
-import { whenDone } from "../../support/waiting/waiting.ts";
 import { SentOffer } from "./sent_offer.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import {
@@ -15,6 +14,7 @@ import {
 import type { OfferRecord } from "./offer_record.ts";
 import { hasFired, whenFired } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
+import { EventWaits } from "../events/event_waits.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
@@ -66,6 +66,7 @@ export class ConnectedImporter {
   readonly #freeEvents = new Set<number>();
   /** Events of the importer that are waited for. */
   readonly #awaited = new Set<number>();
+  readonly #waits = new EventWaits();
   /** The functions that cancel the waits for its events. */
   readonly #cancels = new Set<() => void>();
   #isGone = false;
@@ -176,7 +177,7 @@ export class ConnectedImporter {
       if (opened === undefined && performance.now() >= nextTry) open();
       return opened?.query() ?? false;
     };
-    stop = whenDone(hasFired, (error) => {
+    stop = this.#waits.start(hasFired, (error) => {
       isOver = true;
       this.#cancels.delete(cancel);
       // The event cannot be queried any more: only the end of the process releases it.
@@ -332,6 +333,7 @@ export class ConnectedImporter {
 
   #disconnected(error: SharingError | undefined): void {
     this.isConnected = false;
+    this.#waits.end();
     this.#changed.clear();
     this.#freeEvents.clear();
     for (const sentOffer of [...this.sentOffers.values()]) {

@@ -10,7 +10,7 @@ import { errorsOf, runEach } from "../../support/run_each.ts";
 import { FreedStreams } from "../../memory/freed_streams.ts";
 import { type ImportedMemoryPool, whenImportedPoolDisposed } from "../../memory/imported_memory_pool.ts";
 import { checkMaximum, checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
-import { throwIfAborted, type WaitOptions, whenDone } from "../../support/waiting/waiting.ts";
+import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { ChannelConsumer, type ConsumerOptions } from "../channel/channel_consumer.ts";
 import { MessageStream } from "../protocol/message_stream.ts";
 import {
@@ -23,6 +23,7 @@ import {
 } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { LocalEvent } from "../events/local_events.ts";
+import { EventWaits } from "../events/event_waits.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
 import { type Release, ReleaseEvents, type SendRelease } from "../events/release_events.ts";
@@ -74,6 +75,7 @@ export class Importer implements AsyncDisposable {
   readonly #closeTimeout: number;
   readonly #memory: RemoteMemory;
   readonly #remoteEvents: RemoteEvents;
+  readonly #eventWaits = new EventWaits();
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
   /** Whether the exporter is in this process, which cannot open its own events. */
@@ -433,6 +435,7 @@ export class Importer implements AsyncDisposable {
       stream,
       recalled: () => state.recalled,
       openEvent: (event) => this.#remoteEvents.open(event),
+      whenFired: (hasFired, callback) => this.#eventWaits.start(hasFired, callback),
       send: (each) => this.#send(each),
       release: (onto, slot, send) => {
         const eventOf = (): LocalEvent => events[slot] ??= this.#releases.take(onto);
@@ -538,7 +541,7 @@ export class Importer implements AsyncDisposable {
           }
         };
         this.#waits.add(onEnd);
-        const cancel = whenDone(() => events.hasFired(event), (error) => {
+        const cancel = this.#eventWaits.start(() => events.hasFired(event), (error) => {
           this.#waits.delete(onEnd);
           if (error === undefined) resolve();
           else reject(error);

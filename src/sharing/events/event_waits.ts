@@ -1,0 +1,160 @@
+import { whenDone } from "../../support/waiting/waiting.ts";
+
+/** Milliseconds for which a wait is polled as often as the waits for this process's own work. */
+const promptMilliseconds = 16;
+/** The maximum number of waits that are polled so often. */
+const maximumPrompt = 64;
+/** After that, the pause between two polls is this part of the time since anything happened. */
+const pauseRatio = 1 / 16;
+const shortestPause = 1;
+/** Milliseconds between two polls at most, while the peer is connected and afterwards. */
+const longestPause = { connected: 100, ended: 1000 } as const;
+/** How many events that have not fired are queried after a pause, in turn. */
+const unfiredPerPause = 32;
+/** The maximum number of waits that continue after the connection has ended. */
+const maximumAfterEnd = 64;
+
+interface EventWait {
+  readonly hasFired: () => boolean;
+  readonly callback: (error?: unknown) => void;
+  /** Ends the prompt polling of the wait. */
+  cancelPrompt: (() => void) | undefined;
+}
+
+/**
+ * The waits for events of one peer, which may never fire. Each is polled at every opportunity for 16 milliseconds. The
+ * longer nothing happens after that, the longer the pauses: an event that fires later is noticed after a sixteenth of
+ * that time, or a tenth of a second. However many events a peer lends, few are queried after each pause.
+ */
+export class EventWaits {
+  readonly #prompt = new Set<EventWait>();
+  /** Waits that are polled after pauses, those that were polled longest ago first. */
+  readonly #patient = new Set<EventWait>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** The `performance.now()` at which the timer calls back. */
+  #due = 0;
+  /** The `performance.now()` when an event fired last, or a wait became patient. */
+  #lastChange = 0;
+  #lastPoll = 0;
+  #isPolling = false;
+  #hasEnded = false;
+
+  /**
+   * Calls back once, when `hasFired` returns true, or with the error that it throws. Polls it at once, so the callback
+   * may run before this returns. Returns a function that cancels the wait.
+   */
+  start(hasFired: () => boolean, callback: (error?: unknown) => void): () => void {
+    const wait: EventWait = { hasFired, callback, cancelPrompt: undefined };
+    if (this.#prompt.size < maximumPrompt && !this.#hasEnded) this.#pollPromptly(wait);
+    else if (!this.#poll(wait)) this.#postpone(wait);
+    return () => this.#cancel(wait);
+  }
+
+  /**
+   * The connection has ended: most that the peer's events could tell, the end of its process tells too. The oldest
+   * waits continue, so that the memory of a peer that goes on living comes back when it has released it.
+   */
+  end(): void {
+    this.#hasEnded = true;
+    for (const wait of [...this.#patient, ...this.#prompt].slice(maximumAfterEnd)) this.#cancel(wait);
+  }
+
+  /** Cancels all waits. */
+  cancelAll(): void {
+    for (const wait of [...this.#prompt, ...this.#patient]) this.#cancel(wait);
+  }
+
+  #pollPromptly(wait: EventWait): void {
+    const since = performance.now();
+    let isLate = false;
+    let isOver = false;
+    this.#prompt.add(wait);
+    const cancel = whenDone(() => {
+      if (wait.hasFired()) return true;
+      return isLate = performance.now() > since + promptMilliseconds;
+    }, (error) => {
+      isOver = true;
+      this.#prompt.delete(wait);
+      if (isLate) return this.#postpone(wait);
+      wait.callback(error);
+      this.#onFired();
+    });
+    if (!isOver) wait.cancelPrompt = cancel;
+  }
+
+  /** Polls a wait once. Returns whether it has ended. */
+  #poll(wait: EventWait): boolean {
+    let error: unknown;
+    try {
+      if (!wait.hasFired()) return false;
+    } catch (thrown) {
+      error = thrown;
+    }
+    this.#patient.delete(wait);
+    wait.callback(error);
+    return true;
+  }
+
+  #postpone(wait: EventWait): void {
+    this.#patient.add(wait);
+    this.#lastChange = performance.now();
+    this.#schedule();
+  }
+
+  #cancel(wait: EventWait): void {
+    wait.cancelPrompt?.();
+    this.#prompt.delete(wait);
+    this.#patient.delete(wait);
+    if (this.#patient.size === 0) this.#stopTimer();
+  }
+
+  /** An event has fired: others of the same stream probably have, too. */
+  #onFired(): void {
+    if (this.#patient.size === 0 || this.#isPolling) return;
+    this.#lastChange = performance.now();
+    if (this.#lastChange >= this.#lastPoll + shortestPause) this.#pollPatient();
+    else this.#schedule();
+  }
+
+  #pollPatient(): void {
+    this.#isPolling = true;
+    let left = this.#patient.size;
+    let unfired = 0;
+    try {
+      // Those that were polled, and those that callbacks start, come last.
+      for (const wait of this.#patient) {
+        if (left-- === 0) break;
+        if (this.#poll(wait)) {
+          this.#lastChange = performance.now();
+        } else {
+          this.#patient.delete(wait);
+          this.#patient.add(wait);
+          if (++unfired >= unfiredPerPause) break;
+        }
+      }
+    } finally {
+      this.#isPolling = false;
+      this.#lastPoll = performance.now();
+      this.#schedule();
+    }
+  }
+
+  #schedule(): void {
+    if (this.#patient.size === 0) return;
+    const now = performance.now();
+    const longest = this.#hasEnded ? longestPause.ended : longestPause.connected;
+    const pause = Math.max(shortestPause, Math.min((now - this.#lastChange) * pauseRatio, longest));
+    if (this.#timer !== undefined && this.#due <= now + pause) return;
+    this.#stopTimer();
+    this.#due = now + pause;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#pollPatient();
+    }, pause);
+  }
+
+  #stopTimer(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+}
