@@ -850,7 +850,7 @@ fixtureTest("the resources of a peer are limited", async (fixture) => {
     const event: Message = { type: "event", event: 1, deviceUuid: uuid, handle: new Uint8Array(64) };
     const sending = peer.call("flood", connection, encodeMessage(event), { count, at: 8 });
     const ended = await fixture.ended("events", longTimeout);
-    assertCode(ended, "limit-exceeded", "the limit is 65536 events of a peer", "events");
+    assertCode(ended, "limit-exceeded", "the limit is 1024 events of a peer", "events");
     await sending;
     await peer.call("close", connection);
   }

@@ -35,8 +35,11 @@ export interface ConsumerParts {
   /** Aborted when the producer asks for the ring back, or is gone. */
   recalled(): AbortSignal;
   openEvent(identifier: number): CudaEvent;
-  /** Waits for an event of the exporter, as `EventWaits.start` does. */
-  whenFired(hasFired: () => boolean, callback: (error?: unknown) => void): () => void;
+  /**
+   * Calls back once the latest record of an event has fired, or with the error of a query. It may do so before this
+   * returns. Returns a function that cancels the callback.
+   */
+  whenFired(identifier: number, callback: (error?: unknown) => void): () => void;
   send(message: Message): void;
   /**
    * Sends a release that takes effect when a stream has finished its work so far, with the event of a slot if one is
@@ -298,7 +301,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     const [frame] = this.#pending;
     if (frame === undefined) return;
     let isOver = false;
-    const cancel = this.#parts.whenFired(() => this.#isWritten(frame), (error) => {
+    const cancel = this.#parts.whenFired(this.#parts.channel.readyEvents[frame.slot]!, (error) => {
       isOver = true;
       if (error === undefined) this.#advance();
       else this.#fail(error);

@@ -30,7 +30,19 @@ export interface LocalEvent {
 export class LocalEvents {
   readonly #all = new Map<number, LocalEvent>();
   readonly #free = new Map<CudaDevice, LocalEvent[]>();
+  readonly #maximum: number;
   #last = 0;
+
+  /** @param maximum the maximum number of events, which may all be announced to a peer */
+  constructor(maximum: number = maximumIdentifiers) {
+    this.#maximum = maximum;
+  }
+
+  /** Returns an unused event of a device, or undefined if the maximum is reached. */
+  tryTake(device: CudaDevice): LocalEvent | undefined {
+    const hasMore = this.#all.size < this.#maximum || (this.#free.get(device)?.length ?? 0) > 0;
+    return hasMore ? this.take(device) : undefined;
+  }
 
   /** Returns an unused event of a device. */
   take(device: CudaDevice): LocalEvent {
@@ -58,9 +70,9 @@ export class LocalEvents {
   }
 
   #create(device: CudaDevice): LocalEvent {
-    if (this.#all.size >= maximumIdentifiers) {
+    if (this.#all.size >= this.#maximum) {
       throw new RangeError(
-        `Cannot share with more than ${maximumIdentifiers} events: end channels, or wait until pending offers are ready`,
+        `Cannot share with more than ${this.#maximum} events: end channels, or wait until pending offers are ready`,
       );
     }
     const event = device.createEvent({ interprocess: true });

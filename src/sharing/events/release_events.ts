@@ -1,6 +1,6 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { isLoss } from "../../support/driver_errors.ts";
-import { badMessage, type Message } from "../protocol/messages.ts";
+import { badMessage, maximumImporterEvents, type Message } from "../protocol/messages.ts";
 import { type LocalEvent, LocalEvents } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 
@@ -15,15 +15,18 @@ export interface Release {
   readonly stream: CudaStream;
   /** Whether the exporter can query events of the stream's device. */
   readonly canExporterQuery: boolean;
-  /** Returns the event to record. By default, an event is lent to the exporter until EVENT_FREE. */
-  readonly eventOf?: () => LocalEvent;
+  /**
+   * Returns the event to record; undefined if there is none left. By default, an event is lent to the exporter until
+   * EVENT_FREE.
+   */
+  readonly eventOf?: () => LocalEvent | undefined;
 }
 
 /**
  * The events that an importer sends with its releases, so that the exporter knows when the work before each is done.
  */
 export class ReleaseEvents {
-  readonly #events = new LocalEvents();
+  readonly #events = new LocalEvents(maximumImporterEvents);
   /** The events that were announced to the exporter. */
   readonly #sentIdentifiers = new Set<number>();
   /** The events that the exporter may query, until EVENT_FREE. */
@@ -58,13 +61,15 @@ export class ReleaseEvents {
 
   /**
    * Sends a release that takes effect when a stream has finished its work so far. Sends an event if the exporter can
-   * query the stream's device; otherwise waits for the work and sends 0. If this throws, nothing was sent.
+   * query the stream's device and there is one left; otherwise waits for the work and sends 0. If this throws, nothing
+   * was sent.
    */
   release({ stream, canExporterQuery, eventOf }: Release, send: SendRelease): void {
     // Skips this query for a slot: it has an event anyway, and its stream is seldom idle.
     if ((eventOf === undefined || !canExporterQuery) && stream.query()) return send(0);
     if (!canExporterQuery) return this.sendWhenDone(stream, send);
-    const localEvent = eventOf?.() ?? this.#events.take(stream.device);
+    const localEvent = eventOf === undefined ? this.#events.tryTake(stream.device) : eventOf();
+    if (localEvent === undefined) return this.sendWhenDone(stream, send);
     const { event, message } = localEvent;
     try {
       stream.record(event);
@@ -92,12 +97,12 @@ export class ReleaseEvents {
     }).then(() => send(0), () => this.#onStuck()).then(settle);
   }
 
-  /** Returns an event that is not lent at each release but belongs to a slot. */
-  take(stream: CudaStream): LocalEvent {
-    return this.#events.take(stream.device);
+  /** Returns an event that is not lent at each release but belongs to a slot; undefined if there is none left. */
+  tryTake(stream: CudaStream): LocalEvent | undefined {
+    return this.#events.tryTake(stream.device);
   }
 
-  /** Makes an event of `take` available again. The exporter no longer queries it. */
+  /** Makes an event of `tryTake` available again. The exporter no longer queries it. */
   returnEvent(event: LocalEvent): void {
     this.#events.release(event);
   }

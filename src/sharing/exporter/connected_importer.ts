@@ -1,4 +1,3 @@
-import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { EndedError, isLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
@@ -9,13 +8,13 @@ import {
   codeOfGoodbye,
   type ForgetMessage,
   type GoodbyeReason,
+  maximumImporterEvents,
   type Message,
 } from "../protocol/messages.ts";
 import type { OfferRecord } from "./offer_record.ts";
 import { hasFired, whenFired } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
-import { EventWaits } from "../events/event_waits.ts";
-import { RemoteEvents } from "../events/remote_events.ts";
+import { RemoteEvents, type RemoteEventsParts } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
 /**
@@ -24,7 +23,7 @@ import type { Peer } from "../transport/unix_socket.ts";
  */
 export interface ImporterOwner {
   /** Returns the device with a UUID, if memory of it was exported. */
-  readonly findDevice: ConstructorParameters<typeof RemoteEvents>[0];
+  readonly findDevice: RemoteEventsParts["findDevice"];
   /** An importer can never use an offer again. */
   onOver(sentOffer: SentOffer): void;
   /** The connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
@@ -34,9 +33,6 @@ export interface ImporterOwner {
   /** The importer holds nothing any more. */
   onGone(importer: ConnectedImporter): void;
 }
-
-/** Milliseconds between attempts to open an event for which resources were lacking. */
-const openRetryPause = 100;
 
 /**
  * The exporter's end of a connection to an importer. Pending changes are stored as a set of changed offers, not as
@@ -66,7 +62,6 @@ export class ConnectedImporter {
   readonly #freeEvents = new Set<number>();
   /** Events of the importer that are waited for. */
   readonly #awaited = new Set<number>();
-  readonly #waits = new EventWaits();
   /** The functions that cancel the waits for its events. */
   readonly #cancels = new Set<() => void>();
   #isGone = false;
@@ -77,7 +72,8 @@ export class ConnectedImporter {
     this.peer = stream.peer;
     this.isOwnProcess = stream.process.isOwn;
     this.process = stream.process;
-    this.#events = new RemoteEvents(owner.findDevice);
+    const { findDevice } = owner;
+    this.#events = new RemoteEvents({ findDevice, maximum: maximumImporterEvents });
     stream.start({
       onMessage: (message) => this.#onMessage(message),
       onDrain: () => this.#onDrain(),
@@ -138,19 +134,9 @@ export class ConnectedImporter {
    * @throws {SharingError} `bad-message` if the event cannot be opened or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void {
-    let opened: CudaEvent | undefined;
-    let nextTry = 0;
-    const open = (): void => {
-      try {
-        opened = this.#events.open(event);
-      } catch (error) {
-        if (!isOutOfResources(error)) throw error;
-        nextTry = performance.now() + openRetryPause;
-      }
-    };
     if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before EVENT_FREE`);
     try {
-      open();
+      this.#events.check(event);
     } catch (error) {
       if (hasNoDevice(error)) {
         callback();
@@ -173,11 +159,7 @@ export class ConnectedImporter {
       this.#awaited.delete(event);
       this.#cancels.delete(cancel);
     };
-    const hasFired = (): boolean => {
-      if (opened === undefined && performance.now() >= nextTry) open();
-      return opened?.query() ?? false;
-    };
-    stop = this.#waits.start(hasFired, (error) => {
+    stop = this.#events.whenFired(event, (error) => {
       isOver = true;
       this.#cancels.delete(cancel);
       // The event cannot be queried any more: only the end of the process releases it.
@@ -333,7 +315,7 @@ export class ConnectedImporter {
 
   #disconnected(error: SharingError | undefined): void {
     this.isConnected = false;
-    this.#waits.end();
+    this.#events.endWaits();
     this.#changed.clear();
     this.#freeEvents.clear();
     for (const sentOffer of [...this.sentOffers.values()]) {
@@ -403,10 +385,4 @@ export class ConnectedImporter {
 /** Whether the exporter has lost or disposed of its devices: the memory cannot be reused in any case. */
 function hasNoDevice(error: unknown): boolean {
   return error instanceof EndedError || isLoss(error);
-}
-
-/** Whether an error means that this process lacks resources, which it may have later. */
-function isOutOfResources(error: unknown): boolean {
-  return error instanceof CudaError &&
-    (error.code === "cudaErrorOperatingSystem" || error.code === "cudaErrorMemoryAllocation");
 }

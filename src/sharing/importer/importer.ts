@@ -18,12 +18,12 @@ import {
   type ChannelMessage,
   defaultMaximumMetadata,
   type ForgetMessage,
+  maximumIdentifiers,
   type Message,
   type OfferMessage,
 } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { LocalEvent } from "../events/local_events.ts";
-import { EventWaits } from "../events/event_waits.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
 import { RemoteMemory } from "./remote_memory.ts";
 import { type Release, ReleaseEvents, type SendRelease } from "../events/release_events.ts";
@@ -75,7 +75,6 @@ export class Importer implements AsyncDisposable {
   readonly #closeTimeout: number;
   readonly #memory: RemoteMemory;
   readonly #remoteEvents: RemoteEvents;
-  readonly #eventWaits = new EventWaits();
   readonly #offers: RemoteOffers;
   readonly #releases: ReleaseEvents;
   /** Whether the exporter is in this process, which cannot open its own events. */
@@ -124,7 +123,7 @@ export class Importer implements AsyncDisposable {
     this.#isOwnProcess = stream.process.isOwn;
     const send = (message: Message): void => this.#send(message);
     const memory = new RemoteMemory(cuda);
-    const events = new RemoteEvents((uuid) => memory.findDevice(uuid));
+    const events = new RemoteEvents({ findDevice: (uuid) => memory.findDevice(uuid), maximum: maximumIdentifiers });
     this.#memory = memory;
     this.#remoteEvents = events;
     this.#offers = new RemoteOffers({
@@ -427,7 +426,7 @@ export class Importer implements AsyncDisposable {
     { whole, pool, stream = whole.device.defaultStream }: Mapped & { stream?: CudaStream },
   ): ChannelConsumer {
     const { message } = state;
-    const events: LocalEvent[] = [];
+    const events: (LocalEvent | undefined)[] = [];
     const consumer: ChannelConsumer = new ChannelConsumer({
       offer: message,
       channel,
@@ -435,10 +434,10 @@ export class Importer implements AsyncDisposable {
       stream,
       recalled: () => state.recalled,
       openEvent: (event) => this.#remoteEvents.open(event),
-      whenFired: (hasFired, callback) => this.#eventWaits.start(hasFired, callback),
+      whenFired: (event, callback) => this.#remoteEvents.whenFired(event, callback),
       send: (each) => this.#send(each),
       release: (onto, slot, send) => {
-        const eventOf = (): LocalEvent => events[slot] ??= this.#releases.take(onto);
+        const eventOf = (): LocalEvent | undefined => events[slot] ??= this.#releases.tryTake(onto);
         this.#release({ stream: onto, canExporterQuery: onto.device === pool.device, eventOf }, send);
       },
       freeRing: () => this.#free(whole),
@@ -534,14 +533,14 @@ export class Importer implements AsyncDisposable {
           stop();
           // An event that fired before the exporter died stays fired.
           try {
-            if (events.open(event).query()) resolve();
+            if (events.hasFiredAtEnd(event)) resolve();
             else reject(this.#goneError("wait for the memory to be ready"));
           } catch (error) {
             reject(error);
           }
         };
         this.#waits.add(onEnd);
-        const cancel = this.#eventWaits.start(() => events.hasFired(event), (error) => {
+        const cancel = events.whenReady(event, (error) => {
           this.#waits.delete(onEnd);
           if (error === undefined) resolve();
           else reject(error);

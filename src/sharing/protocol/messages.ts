@@ -41,6 +41,8 @@ export const maximumSlots = 1024;
 export const defaultMaximumMetadata: number = 64 * 2 ** 20;
 /** The maximum number of offers of an exporter at a time, and of events of either side. */
 export const maximumIdentifiers = 65_536;
+/** The maximum number of events that an importer announces. */
+export const maximumImporterEvents = 1024;
 
 /** The importer's first message. */
 export interface HelloMessage {

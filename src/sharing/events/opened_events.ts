@@ -1,0 +1,103 @@
+import type { CudaEvent } from "../../objects/cuda_event.ts";
+import { CudaError } from "../../support/errors.ts";
+import { ignoreLoss } from "../../support/driver_errors.ts";
+import { runEach } from "../../support/run_each.ts";
+
+/** The maximum number of events of one peer that are open at a time. */
+const maximumOfPeer = 1024;
+/** The maximum number of events that this process has open at a time. */
+const maximumOfProcess = 4096;
+/** Milliseconds until the next attempt to open an event after resources were lacking. */
+const retryPause = 100;
+
+/** The events of all peers that are open. */
+const holders = new Set<OpenedEvents>();
+let openInProcess = 0;
+
+/**
+ * The opened events of one peer, by number. Opening an event takes memory, and a page of the software device's address
+ * space, for as long as it is open: what is open can therefore be closed at any time, and is opened again when it is
+ * queried. If this process has too many open, the peer that has most of them loses one.
+ */
+export class OpenedEvents {
+  /** Those that may be closed, oldest first. */
+  readonly #events = new Map<number, CudaEvent>();
+  /** Those that somebody uses directly. */
+  readonly #pinned = new Map<number, CudaEvent>();
+  #nextTry = 0;
+
+  /** The number of events that may be closed. */
+  get size(): number {
+    return this.#events.size;
+  }
+
+  /** Returns an event if it is open. */
+  find(identifier: number): CudaEvent | undefined {
+    return this.#events.get(identifier) ?? this.#pinned.get(identifier);
+  }
+
+  /** Opens an event that is not open. Returns undefined while resources are lacking. */
+  tryOpen(identifier: number, open: () => CudaEvent): CudaEvent | undefined {
+    if (performance.now() < this.#nextTry) return undefined;
+    try {
+      if (this.#makeRoom()) {
+        const event = open();
+        this.#events.set(identifier, event);
+        openInProcess++;
+        holders.add(this);
+        return event;
+      }
+    } catch (error) {
+      if (!isOutOfResources(error)) throw error;
+    }
+    this.#nextTry = performance.now() + retryPause;
+    return undefined;
+  }
+
+  /** Returns an event that stays open until it is forgotten. */
+  pin(identifier: number, open: () => CudaEvent): CudaEvent {
+    let event = this.#pinned.get(identifier);
+    if (event === undefined) {
+      event = this.#events.get(identifier) ?? open();
+      if (this.#events.delete(identifier)) openInProcess--;
+      this.#pinned.set(identifier, event);
+    }
+    return event;
+  }
+
+  close(identifier: number): void {
+    const event = this.find(identifier);
+    if (this.#events.delete(identifier)) openInProcess--;
+    this.#pinned.delete(identifier);
+    if (this.#events.size === 0) holders.delete(this);
+    if (event !== undefined) ignoreLoss(() => event[Symbol.dispose]());
+  }
+
+  closeAll(): void {
+    const identifiers = [...this.#events.keys(), ...this.#pinned.keys()];
+    runEach(...identifiers.map((identifier) => () => this.close(identifier)));
+  }
+
+  /** Closes an event if too many are open. Returns false if this peer has its share. */
+  #makeRoom(): boolean {
+    if (this.#events.size >= maximumOfPeer) this.#closeOldest();
+    if (openInProcess < maximumOfProcess) return true;
+    let largest: OpenedEvents | undefined;
+    for (const holder of holders) if (largest === undefined || holder.size > largest.size) largest = holder;
+    // Peers whose shares are alike would take them from each other again and again.
+    if (largest === undefined || largest.size <= 2 * (this.#events.size + 1)) return false;
+    largest.#closeOldest();
+    return true;
+  }
+
+  #closeOldest(): void {
+    const [oldest] = this.#events.keys();
+    this.close(oldest!);
+  }
+}
+
+/** Whether an error means that this process lacks resources, which it may have later. */
+function isOutOfResources(error: unknown): boolean {
+  return error instanceof CudaError &&
+    (error.code === "cudaErrorOperatingSystem" || error.code === "cudaErrorMemoryAllocation");
+}
