@@ -15,7 +15,7 @@ export interface ChildProcess extends AsyncDisposable {
   nextLine(): Promise<string | undefined>;
   /** Resolves with all of its standard error when the process has ended. */
   errors(): Promise<string>;
-  kill(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT" | "SIGINT"): void;
+  kill(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT" | "SIGINT" | "SIGUSR1"): void;
   /** Resolves when the process has ended, with its exit code or the name of the signal that killed it. */
   readonly ended: Promise<number | string>;
 }
