@@ -539,7 +539,7 @@ class Truth {
       offer: 2,
       slotByteLength: 32,
       slotStride: 32,
-      window: 2,
+      window: 1,
       readyEvents: [1, 1],
       ...changes,
     };
@@ -686,6 +686,11 @@ fixtureTest("messages that no exporter may send end its connection, and no other
     ["FRAMEs in the wrong order", [frame({ sequence: 2 }), frame({ slot: 1 })], "comes after frame 2"],
     ["FRAME twice", [frame({}), frame({})], "comes after frame 1"],
     ["FRAME in a slot that was not released", [frame({}), frame({ sequence: 2 })], "was not released"],
+    [
+      "FRAME beyond the window",
+      [frame({}), frame({ slot: 1, sequence: 2 })],
+      "comes while 1 are not released, the maximum",
+    ],
     ["FRAME after END", [notice("end", 2), frame({})], 'frame 1 of "ring" comes after its end'],
     [
       "FORGET of mapped memory",
