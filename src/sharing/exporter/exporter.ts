@@ -6,7 +6,7 @@ import { DeviceWatch } from "../events/device_watch.ts";
 import type { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { MemoryPool } from "../../memory/memory_pool.ts";
-import { checkByteLength, checkOptions, whatIs } from "../../support/validation.ts";
+import { checkByteLength, checkMilliseconds, checkOptions, whatIs } from "../../support/validation.ts";
 import type { SentOffer } from "./sent_offer.ts";
 import { type ChannelOptions, ChannelProducer } from "../channel/channel_producer.ts";
 import { ConnectedImporter } from "./connected_importer.ts";
