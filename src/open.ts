@@ -34,7 +34,7 @@ const defaultSoftwareDevices = 2;
  *   stopped
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and warns of
- *   waits for events that were never recorded
+ *   waits for events that were never recorded, and of devices that are used through MPS
  *
  * @throws {TypeError} if `driver` is not one of the three, or `cudart` is not a string
  * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value
@@ -59,11 +59,28 @@ export function open(options: OpenOptions = {}): Cuda {
   }
   const driver = openDriver(options);
   try {
-    return new Cuda(new Session(driver, { debug: environmentVariable("POOLPASS_DEBUG") === "1" }));
+    const debug = environmentVariable("POOLPASS_DEBUG") === "1";
+    const cuda = new Cuda(new Session(driver, { debug }));
+    if (debug) warnOfMps(cuda);
+    return cuda;
   } catch (error) {
     driver.close();
     throw error;
   }
+}
+
+/**
+ * Most programs under MPS share no memory, so only those that look for mistakes are warned. Others have
+ * `CudaDevice.usesMps`.
+ */
+function warnOfMps({ devices }: Cuda): void {
+  const ordinals = devices.filter(({ usesMps }) => usesMps).map(({ ordinal }) => ordinal);
+  if (ordinals.length === 0) return;
+  console.warn(
+    `${ordinals.length === 1 ? "Device" : "Devices"} ${ordinals.join(", ")} of this process ${
+      ordinals.length === 1 ? "is" : "are"
+    } used through MPS: the work of a process that is killed may go on, and write to shared memory that was reused`,
+  );
 }
 
 function openDriver(options: OpenOptions): Driver {

@@ -117,6 +117,8 @@ export declare class CudaDevice {
   readonly uuid: string;
   readonly name: string;
   readonly computeCapability: readonly [major: number, minor: number];
+  /** Whether its work goes through an MPS server; undefined where the driver cannot say. */
+  readonly usesMps: boolean | undefined;
   /** A device attribute under CUDA's name, "multiProcessorCount" for cudaDevAttrMultiProcessorCount. */
   attribute(name: string): number;
   memoryInfo(): { free: number; total: number };

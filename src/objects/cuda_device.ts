@@ -54,7 +54,7 @@ export class CudaDevice {
     printAs(this, "CudaDevice", (device) => {
       const { hasEnded } = device.#session;
       return `CudaDevice { device ${device.ordinal}, ` +
-        `${hasEnded ? "disposed" : stateOf(() => `${device.name}, ${device.uuid}`)} }`;
+        `${hasEnded ? "disposed" : stateOf(() => `${device.name}, ${device.uuid}${device.usesMps ? ", MPS" : ""}`)} }`;
     });
   }
 
@@ -104,6 +104,24 @@ export class CudaDevice {
   /** The compute capability: 9 and 0 for an H200. */
   get computeCapability(): readonly [major: number, minor: number] {
     return [this.attribute("computeCapabilityMajor"), this.attribute("computeCapabilityMinor")];
+  }
+
+  /**
+   * Whether this process uses the device through MPS (Multi-Process Service), which runs the work of several processes
+   * in one server. Undefined if the driver is too old to say so.
+   *
+   * With MPS, the work of a process that is killed may outlive the process, so memory that it had mapped may be written
+   * after an `Exporter` has reused it. A fault in one process can end the others.
+   *
+   * @see https://docs.nvidia.com/deploy/mps/
+   */
+  get usesMps(): boolean | undefined {
+    try {
+      return this.attribute("mpsEnabled") === 1;
+    } catch (error) {
+      if (error instanceof CudaError && error.code === "cudaErrorInvalidValue") return undefined;
+      throw error;
+    }
   }
 
   /**

@@ -22,6 +22,7 @@ enum {
   accepted_handle_types,
   ipc_events,
   mig_instance,
+  uses_mps,
   settings
 };
 
@@ -86,6 +87,7 @@ int cuDeviceGetAttribute(int *out, int attribute, int device) {
     case 115: return put_since(11020, out, 1);
     case 119: return put_since(11030, out, machine[reported_handle_types]);
     case 125: return put_since(12000, out, machine[ipc_events]);
+    case 133: return put_since(12020, out, machine[uses_mps]);
     case 142: return put_since(12090, out, 1);
     case 144: return put_since(13000, out, 1);
     default: return put(out, 1);

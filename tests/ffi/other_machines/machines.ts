@@ -25,6 +25,8 @@ export interface Machine {
   readonly ipcEvents: number;
   /** The number of the MIG instance that the process has; 0 for a whole GPU. */
   readonly migInstance: number;
+  /** Whether MPS is on: 1 if so. */
+  readonly mps: number;
 }
 
 /** Returns a current machine with differences. */
@@ -37,6 +39,7 @@ export function machine(differences: Partial<Machine> = {}): Machine {
     acceptedHandleTypes: 1,
     ipcEvents: 1,
     migInstance: 0,
+    mps: 0,
     ...differences,
   };
 }
@@ -51,6 +54,7 @@ export function settingsOf(machine: Machine): number[] {
     machine.acceptedHandleTypes,
     machine.ipcEvents,
     machine.migInstance,
+    machine.mps,
   ];
 }
 
