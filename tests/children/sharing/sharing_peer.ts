@@ -26,6 +26,7 @@ import { loadDriver } from "../../conformance/load_driver.ts";
 import { Gate } from "../../support/gate.ts";
 import { receiveMessage, sendMessage } from "../../support/software_messages.ts";
 import { startHolder } from "./sharing_holder.ts";
+import { StampKernels } from "./stamp_kernels.ts";
 
 /** An error, as it is sent to the caller. */
 export interface PeerFailure {
@@ -213,6 +214,11 @@ const calls = {
 
   async finished(): Promise<void> {
     await stream.finished();
+  },
+
+  /** Writes to the beginning of two buffers without pause, for some milliseconds from when the kernels start. */
+  stamp(first: string, second: string, milliseconds: number): void {
+    new StampKernels(cuda).stamp(stream, [buffers.get(first)!, buffers.get(second)!], milliseconds);
   },
 
   // Other calls.
