@@ -16,6 +16,7 @@ import process from "node:process";
 import { parseArgs } from "@std/cli/parse-args";
 import { type DeviceBuffer, Exporter, open } from "../../mod.ts";
 import { stampedByteLength, StampKernels } from "../children/sharing/stamp_kernels.ts";
+import { buildLibrary } from "./c_library.ts";
 import { startScript } from "../support/child_process.ts";
 
 /** Milliseconds that the kernels run if nothing ends them, and after which the process is killed. */
@@ -52,7 +53,12 @@ using kernels = new StampKernels(cuda);
 console.log(
   `${gpu.name}, ${cuda.driver} ${cuda.driverVersion}; kernels of ${duration} ms, killed after ${lifetime} ms`,
 );
+const forkLibrary = buildLibrary("fork_and_wait", folder);
 for (const ending of args.endings.split(",")) {
+  if (ending === "fork" && forkLibrary === undefined) {
+    console.log(`\nending "fork": not measured, because there is no compiler`);
+    continue;
+  }
   const deaths: Death[] = [];
   const failures: string[] = [];
   for (let round = 0; round < Number(args.rounds); round++) {
@@ -75,10 +81,12 @@ async function observe(ending: string): Promise<Death> {
   exporter.offer("kept", kept);
   const offer = exporter.offer("freed", freed);
   await stream.finished();
-  const program = ["soak/killed_importer.ts", [exporter.path, `${duration}`, ending]] as const;
-  await using child = startScript(...program, { permissions: ["--allow-all"] });
-  const line = await Promise.race([child.nextLine(), sleep(startTimeout)]);
-  if (typeof line !== "string") throw new Error(`The importer does not start: ${await errorsOf(child)}`);
+  const args = [exporter.path, `${duration}`, ...ending === "fork" ? [forkLibrary!] : []];
+  await using child = startScript("soak/killed_importer.ts", args, { permissions: ["--allow-all"] });
+  const timer = setTimeout(() => child.kill("SIGKILL"), startTimeout);
+  const line = await child.nextLine();
+  clearTimeout(timer);
+  if (line === undefined) throw new Error(`The importer does not start: ${await errorsOf(child)}`);
   const { child: forked, mps } = JSON.parse(line) as { child: number; mps: boolean };
   using _forked = { [Symbol.dispose]: () => void (forked > 0 && process.kill(forked, "SIGKILL")) };
   const deadline = performance.now() + startTimeout;

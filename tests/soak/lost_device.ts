@@ -12,8 +12,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { parseArgs } from "@std/cli/parse-args";
+import { buildLibrary } from "./c_library.ts";
 import { type ChildProcess, startScript } from "../support/child_process.ts";
 
 const importers = 4;
@@ -28,7 +28,7 @@ const args = parseArgs(Deno.args, { string: ["rounds", "seconds"], default: { ro
 const folder = mkdtempSync(join(tmpdir(), "poolpass-lost-"));
 using cleanup = new DisposableStack();
 cleanup.defer(() => rmSync(folder, { recursive: true }));
-const library = buildLibrary();
+const library = buildLibrary("crash_backtrace", folder);
 const report = join(folder, "crashes");
 const outcomes = new Map<string, number>();
 const remarkable: string[] = [];
@@ -85,22 +85,4 @@ async function late(): Promise<"late"> {
     setTimeout(resolve, timeout);
   });
   return "late";
-}
-
-/** Builds the library that prints backtraces. Returns its path, or undefined if there is no compiler. */
-function buildLibrary(): string | undefined {
-  const source = fileURLToPath(new URL("./crash_backtrace.c", import.meta.url));
-  const output = join(folder, "crash_backtrace.so");
-  const compilers = [
-    ["gcc", "-shared", "-fPIC", "-O1", "-g", "-o", output, source],
-    ["nvcc", "-shared", "-Xcompiler", "-fPIC", "-o", output, source],
-  ] as const;
-  for (const [command, ...options] of compilers) {
-    try {
-      if (new Deno.Command(command, { args: options, stderr: "null" }).outputSync().success) return output;
-    } catch {
-      // There is no such program.
-    }
-  }
-  return undefined;
 }
