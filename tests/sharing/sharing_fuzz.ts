@@ -1,14 +1,17 @@
 /**
  * Sends streams of invalid messages through the parser and into a live end of sharing: half of them into an exporter,
- * half into importers. They must cause nothing but typed errors, must not disturb a well-behaved bystander, and must
- * leave no resources once their process has ended.
+ * half into importers. They bring descriptors of every kind. They must cause nothing but typed errors, must not stop
+ * this process's event loop, must not disturb a well-behaved bystander, and must leave no resources once their process
+ * has ended.
  *
  * deno run --allow-all --v8-flags=--expose-gc tests/sharing/sharing_fuzz.ts --streams 200000 --seed 1
  *
  * @module
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import { CudaError, SharingError } from "../../src/support/errors.ts";
@@ -38,8 +41,18 @@ export interface FuzzSummary {
   /** Number of frames sent to the bystander meanwhile. */
   readonly frames: number;
   readonly seconds: number;
+  /** The longest time in milliseconds for which the event loop did not run, after the first batches. */
+  readonly standstill: number;
+  /** Why no files of FUSE were sent, or undefined if they were. */
+  readonly withoutFuse: string | undefined;
   /** MiB of the heap in use after the first batch of streams, and at the end. Includes garbage unless gc is exposed. */
   readonly megabytes: readonly [early: number, late: number];
+}
+
+/** The streams of one process. */
+interface FuzzerOptions extends FuzzOptions {
+  /** The socket from which files of FUSE come, if there are any. */
+  readonly dealer: string | undefined;
 }
 
 /** Number of streams for which one pair of processes is started. Half of them go to the exporter. */
@@ -60,6 +73,8 @@ const importers = 8;
  * that the bystander lends it at a time.
  */
 const maximumMappings = 64;
+/** Milliseconds for which the event loop may stand still. */
+const maximumStandstill = 2000;
 /** Milliseconds between two frames to the bystander. */
 const framePause = 10;
 
@@ -77,6 +92,7 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   await using stack = new AsyncDisposableStack();
   const cuda = stack.use(open({ driver: "software" }));
   const pool = stack.use(cuda.device(0).createPool({ handleType: "posix-fd" }));
+  const dealer = stack.use(await startDealer(folder));
   const outcomes = { exporter: new Map<string, number>(), importer: new Map<string, number>() };
   const legal = { exporter: 0, importer: 0 };
   const exporter = stack.use(Exporter.listen(`${folder}/fuzzed`, {
@@ -123,6 +139,7 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   let before: Resources | undefined;
   let early = 0;
   let batches = 0;
+  let standstill = 0;
   for (let begun = 0, batch: number; begun < streams; begun += batch) {
     batch = Math.min(batches < warmUpBatches ? warmUpSize : batchSize, streams - begun);
     const first = seed + begun;
@@ -140,16 +157,21 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
     const frameLoop = (async () => {
       while (!isOver) {
         await sendFrames();
+        const paused = performance.now();
         await new Promise((resolve) => setTimeout(resolve, framePause));
+        const late = performance.now() - paused - framePause;
+        if (late > maximumStandstill) throw new Error(`The event loop stood still for ${late.toFixed()} ms`);
+        if (before !== undefined) standstill = Math.max(standstill, late);
       }
     })();
     try {
       await within(batchTimeout, [
-        fuzzExporter(exporter.path, { seed: first, streams: half }),
+        fuzzExporter(exporter.path, { seed: first, streams: half, dealer: dealer.path }),
         fuzzImporter(`${folder}/false`, {
           cuda,
           seed: first + half,
           streams: batch - half,
+          dealer: dealer.path,
           onError: (error) => count(outcomes.importer, error),
         }),
       ]);
@@ -180,12 +202,13 @@ async function fuzzIn(folder: string, { streams, seed }: FuzzOptions): Promise<F
   for (const channel of [frames, dropping]) await channel[Symbol.asyncDispose]();
   weights.free();
   await until(() => pool.usage().used === 0, "The memory is not free");
-  return { ...outcomes, legal, frames: frames.sent, seconds, megabytes: [early, usedMegabytes()] };
+  const megabytes: [number, number] = [early, usedMegabytes()];
+  return { ...outcomes, legal, frames: frames.sent, seconds, standstill, withoutFuse: dealer.refusal, megabytes };
 }
 
 /** Sends half of the streams to the exporter. */
-async function fuzzExporter(path: string, { seed, streams }: FuzzOptions): Promise<void> {
-  await using child = startFuzzer("importer", path, { seed, streams });
+async function fuzzExporter(path: string, options: FuzzerOptions): Promise<void> {
+  await using child = startFuzzer("importer", path, options);
   if (await child.nextLine() !== "done") throw new Error(await child.errors());
   await child.ended;
 }
@@ -193,10 +216,11 @@ async function fuzzExporter(path: string, { seed, streams }: FuzzOptions): Promi
 /** Receives half of the streams in several concurrent importers. */
 async function fuzzImporter(
   path: string,
-  { cuda, seed, streams, onError }: FuzzOptions & { cuda: Cuda; onError: (error: unknown) => void },
+  { cuda, onError, ...options }: FuzzerOptions & { cuda: Cuda; onError: (error: unknown) => void },
 ): Promise<void> {
+  const { streams } = options;
   if (streams === 0) return;
-  await using child = startFuzzer("exporter", path, { seed, streams });
+  await using child = startFuzzer("exporter", path, options);
   if (await child.nextLine() !== "ready") throw new Error(await child.errors());
   let begun = 0;
   await Promise.all(Array.from({ length: importers }, async () => {
@@ -206,9 +230,36 @@ async function fuzzImporter(
   await child.ended;
 }
 
-function startFuzzer(mode: "importer" | "exporter", path: string, { seed, streams }: FuzzOptions) {
-  const permissions = ["--allow-ffi", "--allow-read"];
-  return startScript("children/sharing/abuse_fuzzer.ts", [mode, path, String(seed), String(streams)], { permissions });
+function startFuzzer(mode: "importer" | "exporter", path: string, { seed, streams, dealer }: FuzzerOptions) {
+  const args = [mode, path, String(seed), String(streams), ...dealer === undefined ? [] : [dealer]];
+  // A device file, among others, takes every permission.
+  return startScript("children/sharing/abuse_fuzzer.ts", args, { permissions: ["--allow-all"] });
+}
+
+/** Starts the process that gives files of FUSE. It needs root, FUSE and Python; `path` is undefined without them. */
+async function startDealer(
+  folder: string,
+): Promise<AsyncDisposable & { readonly path: string | undefined; readonly refusal: string | undefined }> {
+  const [mount, path] = [`${folder}/files`, `${folder}/dealer`];
+  mkdirSync(mount);
+  const program = fileURLToPath(new URL("./descriptor_dealer.py", import.meta.url));
+  const child = spawn("python3", [program, mount, path], { stdio: ["pipe", "pipe", "ignore"] });
+  const ended = new Promise<void>((resolve) => {
+    child.once("exit", () => resolve());
+    child.once("error", () => resolve());
+  });
+  const answer = await Promise.race([
+    new Promise<string>((resolve) => child.stdout.once("data", (data) => resolve(String(data).trim()))),
+    ended.then(() => "python3 does not run"),
+  ]);
+  return {
+    path: answer === "ready" ? path : undefined,
+    refusal: answer === "ready" ? undefined : answer,
+    async [Symbol.asyncDispose]() {
+      child.stdin.end();
+      await ended;
+    },
+  };
 }
 
 /** Connects, uses every offer, and disconnects when the connection ends. */
@@ -289,12 +340,16 @@ if (import.meta.main) {
   const { values } = parseArgs({ options: { streams: { type: "string" }, seed: { type: "string" } } });
   const streams = Number(values.streams ?? 200_000);
   const seed = Number(values.seed ?? 1);
-  const { exporter, importer, frames, seconds, megabytes: [early, late] } = await fuzz({ streams, seed });
+  const { exporter, importer, frames, seconds, standstill, withoutFuse, megabytes: [early, late] } = await fuzz({
+    streams,
+    seed,
+  });
   const list = (outcomes: ReadonlyMap<string, number>) => [...outcomes].map(([code, n]) => `${code} ${n}`).join(", ");
   console.log(
-    `${streams} streams from seed ${seed} on in ${seconds.toFixed(1)} s; exporter: ${list(exporter)}; ` +
-      `importers: ${
-        list(importer)
-      }; ${frames} frames to the bystander; ${early} MiB of the heap early, ${late} MiB late`,
+    `${streams} streams from seed ${seed} on in ${seconds.toFixed(1)} s, ${
+      withoutFuse === undefined ? "with files of FUSE" : `without files of FUSE (${withoutFuse})`
+    }; exporter: ${list(exporter)}; importers: ${
+      list(importer)
+    }; ${frames} frames to the bystander; the event loop stood still for ${standstill.toFixed()} ms at most; ${early} MiB of the heap early, ${late} MiB late`,
   );
 }

@@ -1,13 +1,12 @@
-// Sends invalid streams to an end of sharing: node tests/children/sharing/abuse_fuzzer.ts MODE PATH SEED COUNT.
+// Sends invalid streams to an end of sharing: node tests/children/sharing/abuse_fuzzer.ts MODE PATH SEED COUNT [DEALER].
 // "importer" connects to PATH COUNT times; "exporter" listens there and serves COUNT connections. A stream is the begin
 // of a session that the protocol allows, and messages that break its rules. Both depend only on the stream's seed, apart
-// from the frames that the session is about. Every 64th seed sends a whole session and GOODBYE instead. It is an error
+// from the frames that the session is about. Descriptors of every kind come with any message, and at any of its bytes;
+// DEALER is the socket from which files of FUSE come. Every 64th seed sends a whole session and GOODBYE instead. It is an error
 // if the peer ends a connection while a session waits for its messages.
 import { readFileSync } from "node:fs";
 import process from "node:process";
-import { closeDescriptor, openDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
-import { createMemoryFile } from "../../../ffi/shim/memory_files.ts";
-import { shim } from "../../../ffi/shim/shim.ts";
+import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
 import { connectTo, sendTo } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../../src/support/errors.ts";
@@ -23,6 +22,7 @@ import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { parseUuid } from "../../../src/support/uuid.ts";
 import { type Random, randomFor } from "../../support/ptx_mutations.ts";
 import { isLegal, joined, spoiltStream } from "../../sharing/protocol/mutations.ts";
+import { DescriptorKinds, type SentDescriptor } from "./descriptor_kinds.ts";
 
 /** The messages that a peer has sent. */
 class ReceivedMessages {
@@ -87,7 +87,7 @@ class ReceivedMessages {
   }
 }
 
-const [mode, path, firstSeed, count] = process.argv.slice(2) as [string, string, string, string];
+const [mode, path, firstSeed, count, dealer] = process.argv.slice(2) as [string, string, string, string, string?];
 const cuda = open({ driver: "software" });
 const gpu = cuda.device(0);
 const pool = gpu.createPool({ handleType: "posix-fd" });
@@ -95,18 +95,8 @@ const exported = pool.exportHandle();
 const exportData = pool.allocate(4096).exportPointer();
 const deviceUuid = parseUuid(gpu.uuid);
 const handle = gpu.createEvent({ interprocess: true }).exportHandle();
-/** Descriptors to send with messages that announce one. */
-const descriptors = [
-  exported.fd,
-  exported.fd,
-  exported.fd,
-  openDescriptor("/dev/null"),
-  openDescriptor("/proc/self/exe"),
-  openDescriptor("/"),
-  openPath("/proc/self/exe", { follow: true }),
-  shim().poolpass_eventfd(),
-  createMemoryFile("poolpass-test", 65_536),
-];
+/** Descriptors to send. The pool's own is more likely than others. */
+const descriptorKinds = new DescriptorKinds([exported.fd, exported.fd, exported.fd, exported.fd], dealer);
 /** A stand-in for a descriptor, for the decoder. */
 const anyHandle = ShareableHandle.fromBytes(new Uint8Array(64));
 /** The number of connections that an importer has at a time. */
@@ -201,12 +191,21 @@ async function send(connection: number | Promise<number>, seed: number): Promise
 function sendPieces(fd: number, pieces: readonly Uint8Array[], random: Random): void {
   for (const piece of pieces) {
     if (piece.length === 0) continue;
-    let sent = sendTo(fd, piece, descriptorsOf(piece, random));
-    // From Linux 6.16 on, the system refuses to send an exporter descriptors.
-    if (sent === -errno.EPERM) sent = sendTo(fd, piece, []);
+    // Descriptors belong to the first byte of a message. Elsewhere they are refused.
+    const at = random.below(16) === 0 ? random.below(piece.length) : 0;
+    const descriptors = descriptorsOf(piece, random);
+    if (at > 0 && sendTo(fd, piece.subarray(0, at), []) < at) return;
     // The system limits the unread bytes of a peer. Sending stops there, because a gap would end the stream anyway.
-    if (sent < piece.length) return;
+    if (sendWith(fd, piece.subarray(at), descriptors) < piece.length - at) return;
   }
+}
+
+/** Sends bytes with descriptors, or without them if the receiver has the system refuse them. */
+function sendWith(fd: number, bytes: Uint8Array, descriptors: readonly SentDescriptor[]): number {
+  let sent = sendTo(fd, bytes, descriptors.map(({ fd }) => fd));
+  for (const descriptor of descriptors) descriptor.sent(sent > 0);
+  if (sent === -errno.EPERM && descriptors.length > 0) sent = sendTo(fd, bytes, []);
+  return sent;
 }
 
 /** Greets and sends messages of a session, each as soon as the peer's messages allow it. */
@@ -230,10 +229,10 @@ async function sendSession(fd: number, session: readonly Message[], seed: number
 }
 
 /** Returns mostly as many descriptors as the message announces. */
-function descriptorsOf(piece: Uint8Array, random: Random): number[] {
+function descriptorsOf(piece: Uint8Array, random: Random): SentDescriptor[] {
   const announced = piece.length > 6 ? Math.min(piece[6]!, 3) : 0;
-  const number = random.below(24) === 0 ? random.below(3) : announced;
-  return Array.from({ length: number }, () => random.pick(descriptors));
+  const number = random.below(8) === 0 ? random.below(4) : announced;
+  return Array.from({ length: number }, () => descriptorKinds.pick(random));
 }
 
 /** Decodes a stream. Every invalid message must be refused with the code "bad-message". */
