@@ -1,6 +1,6 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { spawnSync, type SpawnSyncReturns } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import process from "node:process";
 import { inspect } from "node:util";
 import { Cuda } from "../../src/objects/cuda.ts";
@@ -33,7 +33,7 @@ testOnEachDriver("a device says whether it is used through MPS, if the driver ca
 });
 
 /** An MPS daemon of its own, with which only the processes that have its environment work. */
-class MpsDaemon implements Disposable {
+class MpsDaemon {
   readonly env: Readonly<Record<string, string>>;
   readonly #folder = mkdtempSync("/tmp/poolpass-mps-");
 
@@ -42,14 +42,32 @@ class MpsDaemon implements Disposable {
     // The daemon would keep a pipe of this process open.
     const { status, error } = this.#run(["-d"], { stdio: "ignore" });
     if (status === 0) return;
-    const reason = error?.message ?? `it exits with ${status}`;
-    this[Symbol.dispose]();
-    throw new Error(`${program} does not start: ${reason}`);
+    rmSync(this.#folder, { recursive: true });
+    throw new Error(`${program} does not start: ${error?.message ?? `it exits with ${status}`}`);
   }
 
-  [Symbol.dispose](): void {
+  /** Stops the daemon and its server, and resolves when both have ended. */
+  async [Symbol.asyncDispose](): Promise<void> {
     this.#run([], { input: "quit -t 2\n" });
+    const deadline = performance.now() + timeout;
+    while (this.#processes().length > 0 && performance.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    for (const pid of this.#processes()) process.kill(pid, "SIGKILL");
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** The processes of MPS that have this daemon's folder in their environment. */
+  #processes(): number[] {
+    return readdirSync("/proc").map(Number).filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/comm`, "utf8").startsWith("nvidia-cuda-mps") &&
+          readFileSync(`/proc/${pid}/environ`, "utf8").includes(this.#folder);
+      } catch {
+        // It is no process, or it has ended.
+        return false;
+      }
+    });
   }
 
   #run(args: readonly string[], options: { stdio?: "ignore"; input?: string }): SpawnSyncReturns<Uint8Array> {
@@ -58,21 +76,25 @@ class MpsDaemon implements Disposable {
   }
 }
 
-test("a process under MPS is told so, and another beside it is not [cuda]", { skip: reasonWithoutMps() }, async () => {
-  using daemon = new MpsDaemon();
-  const env = { ...daemon.env, POOLPASS_DEBUG: "1" };
-  await using client = startScript("children/mps_client.ts", [], { env });
-  await using other = startScript("children/mps_client.ts", []);
-  assertEquals(await Promise.all([client.nextLine(), other.nextLine()]), ["true", "false"]);
-  assertEquals(await Promise.all([client.ended, other.ended]), [0, 0]);
-  assertStringIncludes(await client.errors(), "through MPS");
-});
+test(
+  "a process under MPS is told so, and another beside it is not [cuda]",
+  { skip: await reasonWithoutMps() },
+  async () => {
+    await using daemon = new MpsDaemon();
+    const env = { ...daemon.env, POOLPASS_DEBUG: "1" };
+    await using client = startScript("children/mps_client.ts", [], { env });
+    await using other = startScript("children/mps_client.ts", []);
+    assertEquals(await Promise.all([client.nextLine(), other.nextLine()]), ["true", "false"]);
+    assertEquals(await Promise.all([client.ended, other.ended]), [0, 0]);
+    assertStringIncludes(await client.errors(), "through MPS");
+  },
+);
 
-function reasonWithoutMps(): string | false {
+async function reasonWithoutMps(): Promise<string | false> {
   const cuda = driversUnderTest.find(({ name }) => name === "cuda")!;
   if (cuda.skip !== false) return cuda.skip;
   try {
-    new MpsDaemon()[Symbol.dispose]();
+    await using _daemon = new MpsDaemon();
     return false;
   } catch (error) {
     return (error as Error).message;
