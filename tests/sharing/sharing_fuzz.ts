@@ -242,7 +242,7 @@ async function startDealer(
 ): Promise<AsyncDisposable & { readonly path: string | undefined; readonly refusal: string | undefined }> {
   const [mount, path] = [`${folder}/files`, `${folder}/dealer`];
   mkdirSync(mount);
-  const program = fileURLToPath(new URL("./descriptor_dealer.py", import.meta.url));
+  const program = fileURLToPath(new URL("./hostile/descriptor_dealer.py", import.meta.url));
   const child = spawn("python3", [program, mount, path], { stdio: ["pipe", "pipe", "ignore"] });
   const ended = new Promise<void>((resolve) => {
     child.once("exit", () => resolve());
