@@ -35,5 +35,5 @@ for (const driver of driversUnderTest) {
     } finally {
       rmSync(folder, { recursive: true });
     }
-  }, { skip: driver.skip || noPython, long: driver.name !== "software" });
+  }, { skip: driver.skip || noPython, long: true });
 }
