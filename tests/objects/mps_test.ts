@@ -53,7 +53,13 @@ class MpsDaemon {
     while (this.#processes().length > 0 && performance.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-    for (const pid of this.#processes()) process.kill(pid, "SIGKILL");
+    for (const pid of this.#processes()) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // It has ended meanwhile.
+      }
+    }
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
