@@ -5,12 +5,13 @@ import { Session } from "../../src/session.ts";
 import { UnixSocket } from "../../src/sharing/transport/unix_socket.ts";
 import { startScript } from "../support/child_process.ts";
 import { driversUnderTest } from "../support/drivers.ts";
-import { leakTest } from "../support/resources.ts";
+import { assertLeavesNothing } from "../support/resources.ts";
+import { test } from "../support/test.ts";
 import { noPython, startHostile } from "./hostile/hostile_peers.ts";
 
 for (const driver of driversUnderTest) {
   const name = "a pool's descriptor reaches all of the pool, outlives its maker, and can be handed on";
-  leakTest(`${name} [${driver.name}]`, async () => {
+  const handOn = async (): Promise<void> => {
     const folder = mkdtempSync("/tmp/poolpass-test-");
     try {
       const path = `${folder}/holder`;
@@ -35,5 +36,7 @@ for (const driver of driversUnderTest) {
     } finally {
       rmSync(folder, { recursive: true });
     }
-  }, { skip: driver.skip || noPython, long: true });
+  };
+  const options = { skip: driver.skip || noPython, long: true };
+  test(`${name} [${driver.name}]`, options, () => assertLeavesNothing(handOn));
 }
