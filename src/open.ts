@@ -34,7 +34,9 @@ const defaultSoftwareDevices = 2;
  *   stopped
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records where each object was created, for the report of what was not disposed, and warns of
- *   waits for events that were never recorded, and of devices that are used through MPS
+ *   waits for events that were never recorded
+ *
+ * Prints a warning, once, if a device is used through MPS: see `CudaDevice.usesMps`.
  *
  * @throws {TypeError} if `driver` is not one of the three, or `cudart` is not a string
  * @throws {RangeError} if `softwareDevices` or an environment variable has an invalid value
@@ -61,7 +63,7 @@ export function open(options: OpenOptions = {}): Cuda {
   try {
     const debug = environmentVariable("POOLPASS_DEBUG") === "1";
     const cuda = new Cuda(new Session(driver, { debug }));
-    if (debug) warnOfMps(cuda);
+    warnOfMps(cuda);
     return cuda;
   } catch (error) {
     driver.close();
@@ -69,17 +71,19 @@ export function open(options: OpenOptions = {}): Cuda {
   }
 }
 
-/**
- * Most programs under MPS share no memory, so only those that look for mistakes are warned. Others have
- * `CudaDevice.usesMps`.
- */
+let hasWarnedOfMps = false;
+
+/** Warns once that the end of another process may end this one's work. */
 function warnOfMps({ devices }: Cuda): void {
+  if (hasWarnedOfMps) return;
   const ordinals = devices.filter(({ usesMps }) => usesMps).map(({ ordinal }) => ordinal);
   if (ordinals.length === 0) return;
+  hasWarnedOfMps = true;
   console.warn(
     `${ordinals.length === 1 ? "Device" : "Devices"} ${ordinals.join(", ")} of this process ${
       ordinals.length === 1 ? "is" : "are"
-    } used through MPS: the work of a process that is killed may go on, and write to shared memory that was reused`,
+    } used through MPS: if another process is killed while it works there, this one may lose its device, and memory ` +
+      "that the two shared may still be written after its reuse",
   );
 }
 

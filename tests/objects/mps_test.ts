@@ -87,8 +87,7 @@ test(
   { skip: await reasonWithoutMps() },
   async () => {
     await using daemon = new MpsDaemon();
-    const env = { ...daemon.env, POOLPASS_DEBUG: "1" };
-    await using client = startScript("children/mps_client.ts", [], { env });
+    await using client = startScript("children/mps_client.ts", [], { env: daemon.env });
     await using other = startScript("children/mps_client.ts", []);
     assertEquals(await Promise.all([client.nextLine(), other.nextLine()]), ["true", "false"]);
     assertEquals(await Promise.all([client.ended, other.ended]), [0, 0]);
