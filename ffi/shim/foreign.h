@@ -1,9 +1,10 @@
-/* What shim.c and foreign.c have in common. */
+/* What the sources of the shim have in common. */
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
-/* Some headers are too old to have this. */
+/* Some headers are too old to have these. */
 #define MFD_NOEXEC_SEAL_FLAG 8u
+#define SYS_PIDFD_OPEN 434
 
 /* Closes a descriptor of another process, on a thread if that may take long: 0, or -ENOMEM if it stays open. */
 EXPORT int poolpass_close_aside(int fd);

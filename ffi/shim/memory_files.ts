@@ -3,7 +3,14 @@
  *
  * @module
  */
+import { openDescriptor } from "./descriptors.ts";
 import { cString, shim, unwrap } from "./shim.ts";
+
+/** A range of a file, in bytes. */
+export interface FileRange {
+  readonly offset: number;
+  readonly byteLength: number;
+}
 
 /** Where a range of a file is mapped, in bytes. The offsets and the length are multiples of the page size, 4096. */
 export interface MemoryMapping {
@@ -28,8 +35,38 @@ export function growMemoryFile(fd: number, byteLength: number): void {
 }
 
 /** Returns the memory of a range of a memory file to the system. The range is zero when it is touched again. */
-export function punchHole(fd: number, options: { readonly offset: number; readonly byteLength: number }): void {
-  unwrap(shim().poolpass_punch(fd, BigInt(options.offset), BigInt(options.byteLength)), "fallocate");
+export function punchHole(fd: number, { offset, byteLength }: FileRange): void {
+  unwrap(shim().poolpass_punch(fd, BigInt(offset), BigInt(byteLength)), "fallocate");
+}
+
+/**
+ * Opens a memory file again and returns the descriptor. Unlike a duplicate or a descriptor that was received, it shares
+ * neither its locks nor its flags with the original. Fails with `EWOULDBLOCK` rather than wait for a file lease.
+ */
+export function reopenMemoryFile(fd: number): number {
+  return openDescriptor(`/proc/self/fd/${fd}`, { writable: true });
+}
+
+/**
+ * Locks a range of a file until it is unlocked, or until the last descriptor that shares this one's open file
+ * description is closed. Any number of descriptors can lock a range.
+ */
+export function lockRange(fd: number, range: FileRange): void {
+  setLock(fd, range, 1);
+}
+
+/** Unlocks a range that was locked through the same open file description. */
+export function unlockRange(fd: number, range: FileRange): void {
+  setLock(fd, range, 0);
+}
+
+/** Whether any other open file description has locked a part of a range of a file. */
+export function isRangeLocked(fd: number, { offset, byteLength }: FileRange): boolean {
+  return unwrap(shim().poolpass_is_locked(fd, BigInt(offset), BigInt(byteLength)), "F_OFD_GETLK") === 1;
+}
+
+function setLock(fd: number, { offset, byteLength }: FileRange, locked: 0 | 1): void {
+  unwrap(shim().poolpass_lock(fd, BigInt(offset), BigInt(byteLength), locked), "F_OFD_SETLK");
 }
 
 /**

@@ -22,7 +22,6 @@
 /* Some headers and C libraries are too old to have these. */
 #define SO_PEERPIDFD_NUMBER 77
 #define SO_PASSRIGHTS_NUMBER 83
-#define SYS_PIDFD_OPEN 434
 #define RENAME_NOREPLACE_FLAG 1u
 /* The kernel's SCM_MAX_FD: a message carries no more. */
 #define MAX_DESCRIPTORS 253

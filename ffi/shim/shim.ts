@@ -139,6 +139,21 @@ const symbols = {
   poolpass_judge: { parameters: ["i32", /* int fd */ "buffer" /* struct judgement *out */], result: "i32" },
   poolpass_open: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t writable */], result: "i32" },
   poolpass_open_path: { parameters: ["buffer", /* const char *path */ "u32" /* uint32_t follow */], result: "i32" },
+  poolpass_lock: {
+    parameters: [
+      "i32", // int fd
+      "u64", // uint64_t begin
+      "u64", // uint64_t length
+      "u32", // uint32_t locked
+    ],
+    result: "i32",
+  },
+  poolpass_is_locked: {
+    parameters: ["i32", /* int fd */ "u64", /* uint64_t begin */ "u64" /* uint64_t length */],
+    result: "i32",
+  },
+  poolpass_pidfd_open: { parameters: ["i32" /* int pid */], result: "i32" },
+  poolpass_pidfd_inode: { parameters: ["i32", /* int pidfd */ "buffer" /* uint64_t *inode */], result: "i32" },
 } as const;
 
 /** The shim's functions. Each returns 0 or more, or `-errno`; the two that call CUDA return CUDA's error number. */

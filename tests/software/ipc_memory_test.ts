@@ -94,9 +94,14 @@ testWithPeer("a handle with any byte changed is refused", async (driver, peer) =
   for (const index of handle.keys()) {
     const changed = handle.slice();
     changed[index]! ^= 0x80;
-    // These bytes identify the process.
+    // These bytes identify the process, and where it lives.
     const isProcess = (index >= 8 && index < 12) || (index >= 16 && index < 24);
-    const code = isProcess ? "cudaErrorInvalidResourceHandle" : "cudaErrorInvalidValue";
+    const isPlace = index >= 24 && index < 32;
+    const code = isProcess
+      ? "cudaErrorInvalidResourceHandle"
+      : isPlace
+      ? "cudaErrorMapBufferObjectFailed"
+      : "cudaErrorInvalidValue";
     assertEquals(codeOf(() => driver.ipcOpenMemHandle(0, changed)), code, `byte ${index}`);
   }
   for (const garbage of [new Uint8Array(64), new Uint8Array(64).fill(255), handle.subarray(1)]) {

@@ -1,51 +1,65 @@
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { statSync } from "node:fs";
+import process from "node:process";
+import { dlopen } from "../../ffi/host.ts";
 import { growMemoryFile } from "../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../ffi/shim/shim.ts";
-import { leasedRanges, MappingLeases } from "../../src/software/ipc/mapping_leases.ts";
-import { PoolSpace, unitByteLength } from "../../src/software/memory/pool_space.ts";
-import { ownIdentity, ownNamespace } from "../../src/software/ipc/process_identity.ts";
+import { errno, SystemError } from "../../ffi/shim/system_error.ts";
+import { MappingLeases } from "../../src/software/ipc/mapping_leases.ts";
+import { PoolSpace } from "../../src/software/memory/pool_space.ts";
+import { unitByteLength } from "../../src/software/memory/pool_file.ts";
 import { SharedFile } from "../../src/software/memory/shared_file.ts";
-import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
+import { startScript } from "../support/child_process.ts";
 import { leakTest } from "../support/resources.ts";
 import { codeOf } from "../support/software_calls.ts";
 import { testSoftware } from "../support/software_devices.ts";
 
 const skip = shimRefusal();
 const mebibyte = 2 ** 20;
-const tableOffset = 4096;
-const leaseLength = 32;
-const tableLength = (65536 - tableOffset) / leaseLength;
+const headerByteLength = 65536;
 
-/** Declares a test with a pool's file and this process's leases in it. */
-function testLeases(name: string, body: (file: SharedFile, leases: MappingLeases) => void): void {
-  leakTest(name, () => {
+/** Declares a test with a pool's file and the leases of two imports of it. */
+function testLeases(
+  name: string,
+  body: (file: SharedFile, leases: MappingLeases, others: MappingLeases) => Promise<void> | void,
+): void {
+  leakTest(name, async () => {
     const file = SharedFile.createPoolFile({ id: "00".repeat(16), deviceUuid: undefined, handleTypes: 1 });
-    const linearMemory = new LinearMemory();
-    const { freeBytes } = linearMemory;
-    const leases = MappingLeases.open(linearMemory, file)!;
+    const imports = [SharedFile.openPoolFile(file.fd)!.file, SharedFile.openPoolFile(file.fd)!.file] as const;
     try {
-      body(file, leases);
+      await body(file, new MappingLeases(imports[0]), new MappingLeases(imports[1]));
+      imports.forEach((each) => each.close());
+      assertEquals(leasedUnits(file), []);
     } finally {
-      leases.close();
       file.close();
-      assertEquals(linearMemory.freeBytes, freeBytes);
     }
   }, { skip });
 }
 
-/** Encodes a lease as it is stored in a file. */
-function leaseOf({ pid, startTime, namespace, begin, end }: Lease): Uint8Array {
-  const process = BigInt(namespace) << 32n | BigInt(pid);
-  return new Uint8Array(new BigInt64Array([process, startTime, BigInt(begin), BigInt(end - begin)]).buffer);
+/** The leased ones of a file's first 100 units. */
+function leasedUnits(file: SharedFile): number[] {
+  const units = Array.from({ length: 100 }, (_, unit) => unit);
+  return units.filter((unit) => file.isLocked(offsetOf(unit), unitByteLength));
 }
 
-interface Lease {
-  pid: number;
-  startTime: bigint;
-  namespace: number;
-  begin: number;
-  end: number;
+function offsetOf(unit: number): number {
+  return headerByteLength + unit * unitByteLength;
+}
+
+/** A range of bytes, from its first unit and the offset in it. */
+function rangeIn(unit: number, { at = 0, byteLength = 1 }: { at?: number; byteLength?: number } = {}) {
+  return { begin: offsetOf(unit) + at, end: offsetOf(unit) + at + byteLength };
+}
+
+/** Takes a write lock of a whole file, which no importer takes, until the descriptor is closed. */
+function writeLock(fd: number): void {
+  const [setLock, writeType] = [37, 1];
+  const libc = dlopen("libc.so.6", { fcntl: { parameters: ["i32", "i32", "buffer"], result: "i32" } });
+  assertEquals(
+    libc.symbols.fcntl!(fd, setLock, new Uint8Array(new BigInt64Array([BigInt(writeType), 0n, 0n, 0n]).buffer)),
+    0,
+  );
+  libc.close();
 }
 
 /** The bytes of memory that the system has allocated to a file. */
@@ -53,84 +67,79 @@ function bytesTaken(fd: number): number {
   return statSync(`/proc/self/fd/${fd}`).blocks * 512;
 }
 
-testLeases("leases list the mapped ranges until they are released", (file, leases) => {
-  const [first, second] = [{ begin: 65536, end: 65537 }, { begin: 2 ** 35, end: 2 ** 35 + 4096 }];
-  assertEquals(leasedRanges(file), []);
-  const place = leases.acquire(first)!;
-  leases.acquire(second);
-  assertEquals(leasedRanges(file), [first, second]);
-  leases.release(place);
-  assertEquals(leasedRanges(file), [second]);
-  assertEquals(leases.acquire(first), place);
+testLeases("a lease holds the units that its range touches, until it is released", (file, leases) => {
+  assert(leases.acquire(rangeIn(0)));
+  assert(leases.acquire(rangeIn(2, { at: unitByteLength - 1, byteLength: 2 })));
+  assert(leases.acquire(rangeIn(5, { byteLength: 2 * unitByteLength })));
+  assertEquals(leasedUnits(file), [0, 2, 3, 5, 6]);
+  leases.release(rangeIn(2, { at: unitByteLength - 1, byteLength: 2 }));
+  assertEquals(leasedUnits(file), [0, 5, 6]);
 });
 
-testLeases("a lease of a dead process is ignored, and its place is reused", (file, leases) => {
-  const { pid, startTime } = ownIdentity();
-  const gone = { pid, startTime: startTime - 1n, namespace: ownNamespace(), begin: 65536, end: 65537 };
-  file.write(leaseOf(gone), tableOffset);
-  file.write(leaseOf({ ...gone, pid: 2 ** 32 - 2, startTime: 2n ** 63n - 1n }), tableOffset + leaseLength);
-  const own = { begin: 65536, end: 65538 };
-  const place = leases.acquire(own);
-  assertEquals(leasedRanges(file), [own]);
-  const [one, other] = [leases.acquire(own), leases.acquire(own)];
-  assertEquals(new Set([place, one, other]), new Set([0, 4, 8]));
+testLeases("leases of one range count, within an import and between imports", (file, leases, others) => {
+  const [first, second] = [rangeIn(1, { byteLength: 64 }), rangeIn(1, { at: 32, byteLength: unitByteLength })];
+  for (const range of [first, first, second]) assert(leases.acquire(range));
+  assert(others.acquire(first));
+  for (const range of [first, second]) leases.release(range);
+  assertEquals(leasedUnits(file), [1]);
+  leases.release(first);
+  assertEquals(leasedUnits(file), [1]);
+  others.release(first);
+  assertEquals(leasedUnits(file), []);
 });
 
-testLeases("a lease of a process in another PID namespace stays", (file) => {
-  const range = { begin: 65536, end: 65537 };
-  const elsewhere = { pid: 2 ** 22, startTime: 1n, namespace: ownNamespace() ^ 1, ...range };
-  file.write(leaseOf(elsewhere), tableOffset);
-  for (let read = 0; read < 2; read++) assertEquals(leasedRanges(file), [range]);
-});
-
-testLeases("a lease written while the table is read is not taken for a dead process's lease", (file, leases) => {
-  const range = { begin: 65536, end: 65537 };
-  leases.acquire(range);
-  const { pid, startTime } = ownIdentity();
-  const namespace = ownNamespace();
-  let reads = 0;
-  const torn = {
-    read(byteLength: number, offset: number): Uint8Array {
-      const bytes = file.read(byteLength, offset);
-      if (reads++ === 0) bytes.set(leaseOf({ pid, startTime: startTime - 1n, namespace, ...range }));
-      return bytes;
+testLeases("a lease that is refused in part leaves nothing locked", (file) => {
+  const opened = SharedFile.openPoolFile(file.fd)!.file;
+  const refusing = {
+    lock(offset: number, byteLength: number): void {
+      if (offset === offsetOf(5)) throw new SystemError(errno.ENOMEM, "F_OFD_SETLK");
+      opened.lock(offset, byteLength);
     },
-    write: (bytes: Uint8Array, offset: number) => file.write(bytes, offset),
+    unlock: (offset: number, byteLength: number) => opened.unlock(offset, byteLength),
   };
-  assertEquals(leasedRanges(torn as unknown as SharedFile), [range]);
-  assertEquals(leasedRanges(file), [range]);
+  const leases = new MappingLeases(refusing as unknown as SharedFile);
+  assertEquals(leases.acquire(rangeIn(3, { byteLength: 3 * unitByteLength })), false);
+  assertEquals(leasedUnits(file), []);
+  assert(leases.acquire(rangeIn(3, { byteLength: 2 * unitByteLength })));
+  assertEquals(leasedUnits(file), [3, 4]);
+  opened.close();
 });
 
-testLeases("a full table has no room for another lease", (_file, leases) => {
-  for (let count = 0; count < tableLength; count++) leases.acquire({ begin: 65536, end: 65537 });
-  assertEquals(leases.acquire({ begin: 65536, end: 65537 }), undefined);
+testLeases("the leases of a process that is killed end with it", async (file) => {
+  await using child = startScript("children/software/software_lease_holder.ts", [`/proc/${process.pid}/fd/${file.fd}`]);
+  assertEquals(await child.nextLine(), "leased");
+  assertEquals(leasedUnits(file), [7]);
+  child.kill("SIGKILL");
+  await child.ended;
+  assertEquals(leasedUnits(file), []);
 });
 
 testLeases(
-  "a pool reads the leases once for everything that it frees, and once to grow its file",
+  "a pool looks for leases when it trims, and before it grows its file",
   (file, leases) => {
-    let reads = 0;
+    let looks = 0;
     const counted = {
-      read(byteLength: number, offset: number): Uint8Array {
-        reads++;
-        return file.read(byteLength, offset);
+      isLocked(offset: number, byteLength: number): boolean {
+        looks++;
+        return file.isLocked(offset, byteLength);
       },
       punchHole: () => {},
     };
     const space = new PoolSpace(counted as unknown as SharedFile);
     const begin = space.allocate(4 * unitByteLength)!;
     const end = begin + 4 * unitByteLength;
-    const place = leases.acquire({ begin, end: begin + 1 })!;
+    const leased = { begin, end: begin + 1 };
+    assert(leases.acquire(leased));
     for (let unit = begin; unit < end; unit += unitByteLength) space.free({ begin: unit, end: unit + unitByteLength });
     space.reclaim();
-    assertEquals(reads, 1);
+    assertEquals(looks, 4);
     assertEquals(space.allocate(3 * unitByteLength), begin + unitByteLength);
-    assertEquals(reads, 1);
+    assertEquals(looks, 4);
     assertEquals(space.allocate(unitByteLength), end);
-    assertEquals(reads, 2);
-    leases.release(place);
+    assertEquals(looks, 5);
+    leases.release(leased);
     assertEquals(space.allocate(unitByteLength), begin);
-    assertEquals(reads, 3);
+    assertEquals(looks, 6);
   },
 );
 
@@ -159,20 +168,19 @@ testSoftware("memory that its exporter frees keeps its contents until its import
   assertEquals(left >= mebibyte && left <= mebibyte + header, true, String(left));
 }, { skip });
 
-testSoftware("memory is not mapped if the table of leases is full", (cuda) => {
+testSoftware("memory is not mapped if another process keeps everybody from leasing it", (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool({ handleType: "posix-fd" });
   using handle = pool.exportHandle();
   using imported = gpu.importPool(handle);
-  const buffers = Array.from({ length: tableLength + 1 }, () => pool.allocate(1));
-  const data = buffers.map((buffer) => buffer.exportPointer());
-  const last = data.pop()!;
-  const mapped = data.map((one) => imported.importPointer(one, 1));
-  assertEquals(codeOf(() => imported.importPointer(last, 1)), "cudaErrorMemoryAllocation");
-  mapped.pop()!.free();
-  gpu.synchronize();
-  mapped.push(imported.importPointer(last, 1));
-  for (const buffer of [...mapped, ...buffers]) buffer.free();
+  using buffer = pool.allocate(1);
+  const data = buffer.exportPointer();
+  const hostile = SharedFile.openPoolFile(handle.fd)!.file;
+  writeLock(hostile.fd);
+  assertEquals(codeOf(() => imported.importPointer(data, 1)), "cudaErrorMemoryAllocation");
+  hostile.close();
+  using mapped = imported.importPointer(data, 1);
+  assertEquals(mapped.byteLength, 1);
 }, { skip });
 
 testSoftware("memory is not mapped if linear memory has no room, and leaves nothing behind", (cuda, driver) => {
@@ -182,8 +190,8 @@ testSoftware("memory is not mapped if linear memory has no room, and leaves noth
   using imported = gpu.importPool(handle);
   using buffer = pool.allocate(mebibyte);
   const data = buffer.exportPointer();
-  // Leaves exactly enough room for the memory, but not for the lease.
-  const spared = driver.malloc(0, mebibyte);
+  // Leaves less room than the memory needs.
+  const spared = driver.malloc(0, mebibyte / 2);
   const ballast: bigint[] = [];
   for (let byteLength = 2 ** 31; byteLength >= 65536;) {
     try {
@@ -194,9 +202,9 @@ testSoftware("memory is not mapped if linear memory has no room, and leaves noth
   }
   driver.free(0, spared);
   assertEquals(codeOf(() => imported.importPointer(data, mebibyte)), "cudaErrorMemoryAllocation");
-  assertEquals(driver.memGetInfo(0).free, mebibyte);
+  assertEquals(driver.memGetInfo(0).free, mebibyte / 2);
   const shared = SharedFile.openPoolFile(handle.fd)!.file;
-  assertEquals(leasedRanges(shared), []);
+  assertEquals(leasedUnits(shared), []);
   shared.close();
   for (const address of ballast) driver.free(0, address);
   using mapped = imported.importPointer(data, mebibyte);

@@ -3,6 +3,7 @@ import { MappingLeases } from "./mapping_leases.ts";
 import type { ExportedPointer, PoolFileHeader } from "../memory/pool_file.ts";
 import { poolFileHeaderByteLength } from "../memory/pool_file.ts";
 import type { SharedFile } from "../memory/shared_file.ts";
+import type { Range } from "../memory/range_allocator.ts";
 import { granuleByteLength, type LinearMemory, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
 /** An allocation of another process, mapped here. */
@@ -13,8 +14,8 @@ export interface PointerMapping {
   readonly byteLength: number;
   /** The whole pages that contain the allocation. */
   readonly pages: { readonly begin: number; readonly byteLength: number };
-  /** The lease that keeps the exporter from releasing the memory. */
-  readonly lease: number;
+  /** The range of the file whose lease keeps the exporter from releasing the memory. */
+  readonly leased: Range;
 }
 
 /** A pool that was imported by its descriptor, from another process or from this one. */
@@ -36,8 +37,7 @@ export class ImportedPool {
   readonly #mapped = new Set<PointerMapping>();
   readonly #linearMemory: LinearMemory;
   readonly #file: SharedFile;
-  /** Undefined while there is no mapping. */
-  #leases: MappingLeases | undefined;
+  readonly #leases: MappingLeases;
   #isDestroyed = false;
 
   constructor(
@@ -46,6 +46,7 @@ export class ImportedPool {
   ) {
     this.#linearMemory = linearMemory;
     this.#file = file;
+    this.#leases = new MappingLeases(file);
     this.id = header.id;
     this.identity = file.identity();
     this.device = device;
@@ -61,17 +62,10 @@ export class ImportedPool {
       fileOffset + byteLength <= this.#file.currentByteLength();
     if (!isInFile) return "not in the file";
     const before = fileOffset % pageByteLength;
-    // The lease comes before the mapping: without it, the exporter could reuse the memory meanwhile.
-    this.#leases ??= MappingLeases.open(this.#linearMemory, this.#file);
-    const lease = this.#leases?.acquire({ begin: fileOffset, end: fileOffset + byteLength });
-    const offset = fileOffset - before;
-    const pages = lease === undefined ? undefined : this.#mapPages(offset, wholePages(before + byteLength));
-    if (lease === undefined || pages === undefined) {
-      if (lease !== undefined) this.#leases?.release(lease);
-      this.#closeUnusedLeases();
-      return "out of memory";
-    }
-    const mapping = { key, begin: pages.begin + before, byteLength, pages, lease };
+    const leased = { begin: fileOffset, end: fileOffset + byteLength };
+    const pages = this.#mapPages(fileOffset - before, { byteLength: wholePages(before + byteLength), leased });
+    if (pages === undefined) return "out of memory";
+    const mapping = { key, begin: pages.begin + before, byteLength, pages, leased };
     this.mappings.set(key, mapping);
     this.#mapped.add(mapping);
     for (const [device, flags] of this.access) {
@@ -80,10 +74,18 @@ export class ImportedPool {
     return mapping;
   }
 
-  #mapPages(fileOffset: number, byteLength: number): PointerMapping["pages"] | undefined {
+  #mapPages(
+    fileOffset: number,
+    { byteLength, leased }: { byteLength: number; leased: Range },
+  ): PointerMapping["pages"] | undefined {
     const begin = this.#linearMemory.reserve(byteLength);
     if (begin === undefined) return undefined;
-    if (this.#file.tryMap(this.#linearMemory, { begin, byteLength, fileOffset })) return { begin, byteLength };
+    // The lease comes before the mapping: without it, the exporter could reuse the memory meanwhile.
+    const isLeased = this.#leases.acquire(leased);
+    if (isLeased && this.#file.tryMap(this.#linearMemory, { begin, byteLength, fileOffset })) {
+      return { begin, byteLength };
+    }
+    if (isLeased) this.#leases.release(leased);
     // A failed mapping may have left a hole in linear memory, which discarding closes.
     this.#linearMemory.discardAndRelease(begin, byteLength, { isShared: true });
     return undefined;
@@ -91,11 +93,11 @@ export class ImportedPool {
 
   /** Unmaps an allocation and releases its lease. The caller has already removed the mapping from `mappings`. */
   unmap(mapping: PointerMapping): void {
-    const { begin, byteLength, pages, lease } = mapping;
+    const { begin, byteLength, pages, leased } = mapping;
     if (!this.#mapped.delete(mapping)) return;
     for (const device of this.access.keys()) this.#linearMemory.deny(device, begin, byteLength);
     this.#linearMemory.discardAndRelease(pages.begin, pages.byteLength, { isShared: true });
-    this.#leases?.release(lease);
+    this.#leases.release(leased);
     this.#closeWhenUnused();
   }
 
@@ -121,16 +123,9 @@ export class ImportedPool {
     this.#closeWhenUnused();
   }
 
-  #closeUnusedLeases(): void {
-    if (this.#mapped.size > 0) return;
-    this.#leases?.close();
-    this.#leases = undefined;
-  }
-
   #closeWhenUnused(): void {
     if (!this.#isDestroyed || this.isClosed || this.#mapped.size > 0) return;
     this.isClosed = true;
-    this.#closeUnusedLeases();
     this.#file.close();
   }
 }

@@ -1,7 +1,8 @@
-import { closeDescriptor, describeDescriptor, openDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor, openDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
 import { judgeDescriptor } from "../../../ffi/shim/foreign_descriptors.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
+import { CudaError, cudaErrorName } from "../../support/errors.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import {
   decodeIpcHandle,
@@ -11,14 +12,15 @@ import {
   type IpcHeader,
   ipcHeaderByteLength,
 } from "./ipc_handle.ts";
-import { isGone, ownIdentity, processExists } from "./process_identity.ts";
+import { isGone, isSameProcess, ownIdentity, stateOfProcess } from "./process_identity.ts";
 import { SharedFile } from "../memory/shared_file.ts";
 import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
 /**
- * Why a handle cannot be opened: the bytes are not a handle, its process has ended, or the process has closed the file.
+ * Why a handle cannot be opened: the bytes are not a handle, its process has ended, the process has closed the file, or
+ * the process cannot be seen from here and may have the file.
  */
-export type IpcFailure = "not a handle" | "no process" | "no file";
+export type IpcFailure = "not a handle" | "no process" | "no file" | "unseen";
 
 /** A memory file that a handle names: a page with its header, followed by the shared bytes. It owns a descriptor. */
 export class IpcFile {
@@ -50,14 +52,16 @@ export class IpcFile {
     const decoded = decodeIpcHandle(kind, handle);
     if (decoded === undefined) return "not a handle";
     const { header, location } = decoded;
-    const own = ownIdentity();
-    if (location.pid === own.pid && location.startTime === own.startTime) return "own";
-    if (!processExists(location)) return "no process";
+    if (isSameProcess(location, ownIdentity())) return "own";
+    const state = stateOfProcess(location);
+    if (state !== "exists") return state === "gone" ? "no process" : "unseen";
     const fd = tryOpen(location);
-    if (fd === undefined) return "no file";
+    // With the mount option hidepid, /proc does not have the folders of other users' processes.
+    if (fd === undefined && mayOpen(folderOf(location))) return "no file";
+    if (fd === undefined) return stateOfProcess(location) === "gone" ? "no process" : "unseen";
     let opened: IpcFile | undefined;
     try {
-      const file = hasInode(fd, location.inode) ? SharedFile.adopt(fd) : undefined;
+      const file = SharedFile.adopt(fd);
       if (file !== undefined && matchesHeader(file, header)) opened = new IpcFile(file, header);
       return opened ?? "no file";
     } finally {
@@ -68,7 +72,7 @@ export class IpcFile {
   /** Returns the handle with which other processes can open the file until it is closed. */
   handle(): Uint8Array<ArrayBuffer> {
     const { fd } = this.#file;
-    return encodeIpcHandle(this.header, { ...ownIdentity(), fd, inode: describeDescriptor(fd).inode });
+    return encodeIpcHandle(this.header, { ...ownIdentity(), fd });
   }
 
   /**
@@ -103,11 +107,20 @@ export class IpcFile {
 
 /**
  * Opens the file that a handle names, for a CUDA call. Throws the error of that call if the handle is from this
- * process.
+ * process, or if nothing can be said of its process from here.
  */
-export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): IpcFile | IpcFailure {
+export function openIpcFile(
+  kind: bigint,
+  handle: Uint8Array,
+  call: string,
+): IpcFile | Exclude<IpcFailure, "unseen"> {
   checkSharing(call);
   const file = translateSystemErrors(call, () => IpcFile.open(kind, handle));
+  if (file === "unseen") {
+    const number = cudaErrorNumbers.cudaErrorMapBufferObjectFailed;
+    const reason = "it was made in another PID namespace, or on another machine, or /proc does not show its process";
+    throw new CudaError(number, call, `${call} failed: ${cudaErrorName(number)} (${reason})`);
+  }
   // Like CUDA, refuses to open a handle in the process that created it.
   return file === "own" ? fail(cudaErrorNumbers.cudaErrorDeviceUninitialized, call) : file;
 }
@@ -116,11 +129,11 @@ export function openIpcFile(kind: bigint, handle: Uint8Array, call: string): Ipc
  * Opens a memory file of another process. Returns undefined if the process no longer has it, if the descriptor is of
  * another file, which opening could have an effect on, or if somebody has a lease on the file.
  */
-function tryOpen({ pid, fd }: FileLocation): number | undefined {
-  const folder = `/proc/${pid}/fd`;
+function tryOpen(location: FileLocation): number | undefined {
+  const folder = folderOf(location);
   let path: number | undefined;
   try {
-    path = openPath(`${folder}/${fd}`, { follow: true });
+    path = openPath(`${folder}/${location.fd}`, { follow: true });
     // The other process may replace its descriptor at any time: what was judged is opened.
     return judgeDescriptor(path).isMemoryFile ? openDescriptor(`/proc/self/fd/${path}`, { writable: true }) : undefined;
   } catch (error) {
@@ -148,17 +161,14 @@ function mayOpen(path: string): boolean {
     closeDescriptor(openDescriptor(path));
     return true;
   } catch (error) {
-    if (isDenied(error)) return false;
+    if (isDenied(error) || isGone(error)) return false;
     throw error;
   }
 }
 
-/**
- * Whether a descriptor refers to the file with an inode. After a process closes a file, its next one may reuse the
- * number.
- */
-function hasInode(fd: number, inode: bigint): boolean {
-  return describeDescriptor(fd).inode === inode;
+/** The folder with a process's descriptors. */
+function folderOf({ pid }: FileLocation): string {
+  return `/proc/${pid}/fd`;
 }
 
 /** Whether the file's own header matches the handle's, and the file is long enough. */

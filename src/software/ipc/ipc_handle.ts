@@ -4,8 +4,9 @@
  * process that owns it, and leaves no name behind.
  *
  * A handle consists of, little-endian: 8 bytes of magic, which tell its kind; process number (u32); descriptor (u32);
- * start time of the process (u64); inode (u64); 8 random bytes; the device's UUID (16 bytes); length in bytes (u64).
- * The file starts with the same magic, random bytes, UUID and length, so that no other file is mistaken for it.
+ * the inode of the process's pidfd, or its start time (u64); a hash of the machine's boot ID (u32); the inode of its PID
+ * namespace (u32); 8 random bytes; the device's UUID (16 bytes); length in bytes (u64). A process elsewhere, which
+ * cannot find the owner by its number, can therefore tell that from an owner that has ended. The file starts with the same magic, random bytes, UUID and length, so that no other file is mistaken for it.
  *
  * @module
  */
@@ -33,7 +34,6 @@ export interface IpcHeader {
 /** Where the other process can open a file. */
 export interface FileLocation extends ProcessIdentity {
   readonly fd: number;
-  readonly inode: bigint;
 }
 
 const locationByteLength = ipcHandleByteLength - ipcHeaderByteLength;
@@ -56,8 +56,9 @@ export function encodeIpcHandle(header: IpcHeader, location: FileLocation): Uint
   const view = new DataView(bytes.buffer, 8, locationByteLength);
   view.setUint32(0, location.pid, true);
   view.setUint32(4, location.fd, true);
-  view.setBigUint64(8, location.startTime, true);
-  view.setBigUint64(16, location.inode, true);
+  view.setBigUint64(8, location.unique, true);
+  view.setUint32(16, location.scope, true);
+  view.setUint32(20, location.pidNamespace, true);
   return bytes;
 }
 
@@ -71,8 +72,9 @@ export function decodeIpcHandle(
   const location = {
     pid: view.getUint32(8, true),
     fd: view.getUint32(12, true),
-    startTime: view.getBigUint64(16, true),
-    inode: view.getBigUint64(24, true),
+    unique: view.getBigUint64(16, true),
+    scope: view.getUint32(24, true),
+    pidNamespace: view.getUint32(28, true),
   };
   const header = {
     kind,

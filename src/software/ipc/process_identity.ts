@@ -1,59 +1,127 @@
 /**
- * Identifies processes by their number and start time. The number alone is not enough, because the system reuses it.
+ * Identifies processes across namespaces. A process number alone is not enough: the system reuses it, and it means
+ * something else in another PID namespace and on another machine.
  *
  * @module
  */
 import { closeDescriptor, describeDescriptor, openDescriptor, readAt } from "../../../ffi/shim/descriptors.ts";
+import { inodeOfProcess, ownProcessInode } from "../../../ffi/shim/processes.ts";
+import { shim } from "../../../ffi/shim/shim.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 
-/** Identifies a process on this machine. */
+/** Identifies a process. */
 export interface ProcessIdentity {
+  /** Its number in its own PID namespace. */
   readonly pid: number;
-  /** In clock ticks since the machine started. */
-  readonly startTime: bigint;
+  /**
+   * The inode of its pidfd, which no other process has until the machine restarts. Where pidfds have none, before Linux
+   * 6.9, its start time in clock ticks since the machine started, as its time namespace has it.
+   */
+  readonly unique: bigint;
+  /** A hash of what `unique` is relative to: this start of the machine, and the time namespace of a start time. */
+  readonly scope: number;
+  /** The inode of its PID namespace, or 0 if the system has no PID namespaces. */
+  readonly pidNamespace: number;
 }
 
-/** Larger than any `/proc/PID/stat`, in bytes. */
-const statByteLength = 4096;
+/**
+ * - `"exists"`, possibly as a zombie;
+ * - `"gone"`;
+ * - `"unseen"`: it may exist in another PID namespace or on another machine, or `/proc` belongs to another namespace.
+ */
+export type ProcessState = "exists" | "gone" | "unseen";
+
+/** Larger than any `/proc/PID/stat` and `/proc/PID/status`, in bytes. */
+const maximumFileByteLength = 8192;
 /** The index of the start time among the fields after the program's name. */
 const startTimeIndex = 19;
 
 let cachedIdentity: ProcessIdentity | undefined;
-let cachedNamespace: number | undefined;
+let isProcKnownToBeOwn = false;
 
-/** Returns the identity of this process, with the process number that `/proc` reports. */
+/** Returns the identity of this process. */
 export function ownIdentity(): ProcessIdentity {
-  return cachedIdentity ??= readIdentity("self");
+  return cachedIdentity ??= findOwnIdentity();
 }
 
-/** Returns the inode number of this process's PID namespace, or 0 if the system has no PID namespaces. */
-export function ownNamespace(): number {
-  return cachedNamespace ??= readNamespace();
+/** Whether two identities are of the same process. */
+export function isSameProcess(one: ProcessIdentity, other: ProcessIdentity): boolean {
+  return one.pid === other.pid && one.unique === other.unique && isSameNamespace(one, other);
 }
 
 /**
- * Whether a process of this PID namespace still exists, possibly as a zombie.
+ * Whether a process still exists, as far as this process can tell. If the result is `"exists"`, `/proc/PID` is the
+ * process.
  *
  * @throws {SystemError} if the system denies access to its identity
  */
-export function processExists({ pid, startTime }: ProcessIdentity): boolean {
-  try {
-    return readIdentity(pid).startTime === startTime;
-  } catch (error) {
-    if (isGone(error)) return false;
-    throw error;
-  }
+export function stateOfProcess(process: ProcessIdentity): ProcessState {
+  if (!isSameNamespace(process, ownIdentity()) || !isProcOfThisNamespace()) return "unseen";
+  return uniqueOf(process.pid) === process.unique ? "exists" : "gone";
 }
 
-/** Whether an error means that a process, or something it owned, no longer exists. Other errors do not mean this. */
+/** Whether an error means that a file does not exist or belongs to no process any more. */
 export function isGone(error: unknown): boolean {
   return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
 }
 
-function readNamespace(): number {
+function isSameNamespace(one: ProcessIdentity, other: ProcessIdentity): boolean {
+  return one.scope === other.scope && one.pidNamespace === other.pidNamespace;
+}
+
+function findOwnIdentity(): ProcessIdentity {
+  const pid = shim().poolpass_getpid();
+  const pidNamespace = inodeOfNamespace("pid");
+  const inode = ownProcessInode();
+  if (inode !== undefined) return { pid, unique: inode, scope: hashOf("pidfs", bootId()), pidNamespace };
+  // Without /proc/self, no identity is the same as this one.
+  const unique = startTimeOf("self") ?? 0n;
+  return { pid, unique, scope: hashOf(`time ${inodeOfNamespace("time")}`, bootId()), pidNamespace };
+}
+
+/** Returns undefined if there is no such process in this PID namespace. */
+function uniqueOf(pid: number): bigint | undefined {
+  if (ownProcessInode() === undefined) return startTimeOf(pid);
+  try {
+    return inodeOfProcess(pid);
+  } catch (error) {
+    // The number is that of a thread, or so large that the system takes it for negative.
+    const isNoProcess = error instanceof SystemError && error.errno === errno.EINVAL;
+    if (isGone(error) || isNoProcess) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Whether `/proc` shows this process's PID namespace. A container may see that of the machine, or of another container.
+ */
+function isProcOfThisNamespace(): boolean {
+  if (isProcKnownToBeOwn) return true;
+  const status = readFile("/proc/self/status");
+  // It lists the process's numbers from the namespace of /proc to its own.
+  const numbers = status && /^NSpid:(.*)$/m.exec(status)?.[1]?.trim().split(/\s+/);
+  isProcKnownToBeOwn = status !== undefined && (numbers === undefined || Number(numbers) === shim().poolpass_getpid());
+  return isProcKnownToBeOwn;
+}
+
+/** A string that identifies this start of this machine. */
+function bootId(): string {
+  // Without one, no identity of another process may be taken for one of this machine.
+  return readFile("/proc/sys/kernel/random/boot_id") ?? crypto.randomUUID();
+}
+
+/** An FNV-1a hash of 32 bits. */
+function hashOf(...strings: readonly string[]): number {
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(strings.join(" "))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
+  return hash;
+}
+
+/** Returns 0 if the system has no namespaces of the kind. */
+function inodeOfNamespace(kind: "pid" | "time"): number {
   let fd: number;
   try {
-    fd = openDescriptor("/proc/self/ns/pid");
+    fd = openDescriptor(`/proc/self/ns/${kind}`);
   } catch (error) {
     if (isGone(error)) return 0;
     throw error;
@@ -65,15 +133,24 @@ function readNamespace(): number {
   }
 }
 
-function readIdentity(name: "self" | number): ProcessIdentity {
-  const fd = openDescriptor(`/proc/${name}/stat`);
+function startTimeOf(name: "self" | number): bigint | undefined {
+  const line = readFile(`/proc/${name}/stat`);
+  // The program's name is in parentheses and may contain any characters, including parentheses and spaces.
+  const fields = line?.slice(line.lastIndexOf(")") + 2).split(" ");
+  return fields && BigInt(fields[startTimeIndex] ?? 0);
+}
+
+/** Returns undefined if there is no such file. */
+function readFile(path: string): string | undefined {
+  let fd: number | undefined;
   try {
-    const bytes = new Uint8Array(statByteLength);
-    const line = new TextDecoder().decode(bytes.subarray(0, readAt(fd, bytes)));
-    // The program's name is in parentheses and may contain any characters, including parentheses and spaces.
-    const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
-    return { pid: Number.parseInt(line), startTime: BigInt(fields[startTimeIndex] ?? 0) };
+    fd = openDescriptor(path);
+    const bytes = new Uint8Array(maximumFileByteLength);
+    return new TextDecoder().decode(bytes.subarray(0, readAt(fd, bytes)));
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
   } finally {
-    closeDescriptor(fd);
+    if (fd !== undefined) closeDescriptor(fd);
   }
 }

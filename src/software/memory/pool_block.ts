@@ -1,5 +1,6 @@
 import type { Work } from "../execution/streams.ts";
-import { PoolSpace, unitByteLength } from "./pool_space.ts";
+import { unitByteLength } from "./pool_file.ts";
+import { PoolSpace } from "./pool_space.ts";
 
 /** A part of a pool's reserved memory, in use or free. `previous` and `next` are the adjacent blocks. */
 export interface PoolBlock {

@@ -5,8 +5,7 @@
  * All fields are little-endian.
  *
  * - Header of the file: 8 bytes of magic, the pool's id (16 random bytes), the device's UUID (16 bytes, zeros for host
- *   memory), the pool's handle types (u32), the type of its location (u32). Importers record their mappings later in
- *   the same page: see `mapping_leases.ts`.
+ *   memory), the pool's handle types (u32), the type of its location (u32).
  * - Export data: 8 bytes of another magic, the pool's id, the allocation's offset in the file and its length in bytes
  *   (u64 each), zeros up to 64 bytes.
  *
@@ -16,6 +15,11 @@ import { exportDataByteLength, memLocationType } from "../../driver.ts";
 
 /** The size of the file's first page, in bytes. It contains no allocation. */
 export const poolFileHeaderByteLength = 65536;
+/**
+ * The size of a unit, in bytes. Pools reserve and release memory in whole units, the first of which follows the first
+ * page.
+ */
+export const unitByteLength: number = 32 * 2 ** 20;
 /** The size of the header's fields, in bytes. */
 export const poolFileHeaderUsedByteLength = 48;
 

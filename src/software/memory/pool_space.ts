@@ -1,10 +1,7 @@
-import { leasedRanges } from "../ipc/mapping_leases.ts";
-import { poolFileHeaderByteLength } from "./pool_file.ts";
+import { isLeased } from "../ipc/mapping_leases.ts";
+import { poolFileHeaderByteLength, unitByteLength } from "./pool_file.ts";
 import { type Range, RangeAllocator } from "./range_allocator.ts";
 import type { SharedFile } from "./shared_file.ts";
-
-/** The size of a unit, in bytes. Pools reserve and release memory in whole units. */
-export const unitByteLength: number = 32 * 2 ** 20;
 
 /**
  * The end of a pool's space. It exceeds the length of any file, because freed units that importers still have mapped
@@ -55,14 +52,14 @@ export class PoolSpace {
     for (let unit = begin; unit < end; unit += unitByteLength) this.#freed.push(unit);
   }
 
-  /** Returns the memory of freed units that no importer has mapped to the system. Reads the leases of all importers. */
+  /** Returns the memory of freed units that no importer has mapped to the system. */
   reclaim(): void {
     if (this.#freed.length === 0) return;
-    const leased = this.#file === undefined ? [] : leasedRanges(this.#file);
     const units = this.#freed;
     this.#freed = [];
     for (const unit of units) {
-      if (leased.some(({ begin, end }) => begin < unit + unitByteLength && unit < end)) {
+      const range = { begin: unit, end: unit + unitByteLength };
+      if (this.#file !== undefined && isLeased(this.#file, range)) {
         this.#freed.push(unit);
       } else {
         this.#file?.punchHole(unit, unitByteLength);

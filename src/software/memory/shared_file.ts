@@ -7,7 +7,16 @@ import {
   writeAt,
 } from "../../../ffi/shim/descriptors.ts";
 import { judgeDescriptor } from "../../../ffi/shim/foreign_descriptors.ts";
-import { createMemoryFile, growMemoryFile, mapShared, punchHole } from "../../../ffi/shim/memory_files.ts";
+import {
+  createMemoryFile,
+  growMemoryFile,
+  isRangeLocked,
+  lockRange,
+  mapShared,
+  punchHole,
+  reopenMemoryFile,
+  unlockRange,
+} from "../../../ffi/shim/memory_files.ts";
 import { shimRefusal } from "../../../ffi/shim/shim.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import {
@@ -86,9 +95,9 @@ export class SharedFile {
 
   /**
    * Opens the file of a pool's exported descriptor, which the caller keeps. Returns undefined if the descriptor is not
-   * a pool's.
+   * a pool's. The result's locks are its own: the descriptor may share its locks with other processes.
    *
-   * @throws {SystemError} if the descriptor cannot be duplicated
+   * @throws {SystemError} if the file cannot be opened
    */
   static openPoolFile(fd: number): { file: SharedFile; header: PoolFileHeader } | undefined {
     let borrowed: SharedFile | undefined;
@@ -101,7 +110,7 @@ export class SharedFile {
       if (error instanceof SystemError) return undefined;
       throw error;
     }
-    return header && { file: new SharedFile(duplicateDescriptor(fd), borrowed.#byteLength), header };
+    return header && { file: new SharedFile(reopenMemoryFile(fd), borrowed.#byteLength), header };
   }
 
   /** Returns a string that identifies the file. It is the same for every descriptor of the file. */
@@ -175,6 +184,24 @@ export class SharedFile {
       if (error instanceof SystemError) return false;
       throw error;
     }
+  }
+
+  /**
+   * Locks a range until `unlock`, `close` or the end of this process, whichever comes first.
+   *
+   * @throws {SystemError} if the system has no memory for that, or if another process forbids it by a write lock
+   */
+  lock(offset: number, byteLength: number): void {
+    lockRange(this.fd, { offset, byteLength });
+  }
+
+  unlock(offset: number, byteLength: number): void {
+    unlockRange(this.fd, { offset, byteLength });
+  }
+
+  /** Whether anybody else who opened the file has locked a part of a range. */
+  isLocked(offset: number, byteLength: number): boolean {
+    return isRangeLocked(this.fd, { offset, byteLength });
   }
 
   /** Returns the memory of a range of the file to the system, if the system supports it. */

@@ -12,7 +12,8 @@ import {
   wholeUnits,
 } from "./pool_block.ts";
 import type { PoolCounters } from "./pool_attributes.ts";
-import { PoolSpace, unitByteLength } from "./pool_space.ts";
+import { unitByteLength } from "./pool_file.ts";
+import { PoolSpace } from "./pool_space.ts";
 import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/turn.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";

@@ -105,6 +105,16 @@ void check_descriptors(void) {
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
   near = pair[0], far = pair[1];
   CHECK(poolpass_getpid(), getpid());
+  int process = poolpass_pidfd_open(getpid());
+  uint64_t inode = 0, other = 0;
+  int is_own = poolpass_pidfd_inode(process, &inode);
+  CHECK(is_own == 0 || is_own == 1, 1);
+  CHECK(inode != 0, 1);
+  int memory = poolpass_memfd("poolpass-test", 4096);
+  CHECK(poolpass_pidfd_inode(memory, &other), 0);
+  CHECK(poolpass_close(process) + poolpass_close(memory), 0);
+  CHECK(poolpass_pidfd_inode(process, &inode), -EBADF);
+  CHECK(poolpass_pidfd_open(-1), -EINVAL);
   CHECK(poolpass_geteuid(), geteuid());
   check_bytes();
   check_descriptors_of(1, 1);

@@ -108,7 +108,32 @@ static void check_memory(void) {
   CHECK(poolpass_close(memory), 0);
 }
 
+static void check_locks(void) {
+  int memory = poolpass_memfd("poolpass-test", 4096), copy = poolpass_duplicate(memory);
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
+  int first = poolpass_open(path, 1), second = poolpass_open(path, 1);
+  CHECK(fcntl(first, F_GETFD), FD_CLOEXEC);
+  CHECK(poolpass_lock(first, 0x100000000, 2, 1), 0);
+  CHECK(poolpass_lock(second, 0x100000001, 2, 1), 0);
+  CHECK(poolpass_is_locked(memory, 0x100000000, 1), 1);
+  CHECK(poolpass_is_locked(memory, 0, 0x100000000), 0);
+  CHECK(poolpass_is_locked(first, 0x100000000, 1), 0);
+  CHECK(poolpass_is_locked(first, 0x100000000, 2), 1);
+  CHECK(poolpass_lock(first, 0x100000000, 1, 0), 0);
+  CHECK(poolpass_is_locked(memory, 0x100000000, 1), 0);
+  CHECK(poolpass_is_locked(memory, 0x100000001, 1), 1);
+  CHECK(poolpass_close(first) + poolpass_close(second), 0);
+  CHECK(poolpass_is_locked(memory, 0x100000000, 3), 0);
+  CHECK(poolpass_lock(copy, 0, 1, 1), 0);
+  CHECK(poolpass_is_locked(memory, 0, 1), 0);
+  CHECK(poolpass_close(memory) + poolpass_close(copy), 0);
+  CHECK(poolpass_lock(memory, 0, 1, 1), -EBADF);
+  CHECK(poolpass_is_locked(memory, 0, 1), -EBADF);
+}
+
 void check_files(const char *folder) {
   check_paths(folder);
   check_memory();
+  check_locks();
 }

@@ -57,7 +57,11 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_close_socket, (int)) \
   function(int, poolpass_judge, (int, struct judgement *)) \
   function(int, poolpass_open, (const char *, uint32_t)) \
-  function(int, poolpass_open_path, (const char *, uint32_t))
+  function(int, poolpass_open_path, (const char *, uint32_t)) \
+  function(int, poolpass_lock, (int, uint64_t, uint64_t, uint32_t)) \
+  function(int, poolpass_is_locked, (int, uint64_t, uint64_t)) \
+  function(int, poolpass_pidfd_open, (int)) \
+  function(int, poolpass_pidfd_inode, (int, uint64_t *))
 
 #define DECLARE(result, name, parameters) extern result (*name) parameters;
 FUNCTIONS(DECLARE)

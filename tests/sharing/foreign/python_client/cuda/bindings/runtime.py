@@ -181,15 +181,24 @@ def cudaStreamDestroy(stream):
     return (success,)
 
 
+def identity():
+    """The inode of this process's pidfd, a hash of the machine's boot ID, and the inode of the PID namespace."""
+    pidfd = os.pidfd_open(os.getpid())
+    inode = os.fstat(pidfd).st_ino
+    os.close(pidfd)
+    hash = 0x811C9DC5
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        for byte in b"pidfs " + file.read():
+            hash = (hash ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return inode, hash, os.stat("/proc/self/ns/pid").st_ino
+
+
 def cudaEventCreateWithFlags(flags):
     assert flags == cudaEventInterprocess | cudaEventDisableTiming
     id = os.urandom(8)
     tail = id + UUID + struct.pack("<Q", PAGE)
     descriptor = create_file("poolpass-event", struct.pack("<Q", EVENT_MAGIC) + tail, 2 * PAGE)
-    with open("/proc/self/stat", encoding="utf-8") as file:
-        start_time = int(file.read().rsplit(")", 1)[1].split()[19])
-    inode = os.fstat(descriptor).st_ino
-    handle = struct.pack("<QIIQQ", EVENT_MAGIC, os.getpid(), descriptor, start_time, inode) + tail
+    handle = struct.pack("<QIIQII", EVENT_MAGIC, os.getpid(), descriptor, *identity()) + tail
     return success, Event(File(descriptor, PAGE, PAGE), descriptor, handle)
 
 
@@ -198,12 +207,12 @@ def cudaIpcGetEventHandle(event):
 
 
 def cudaIpcOpenEventHandle(handle):
-    magic, pid, number, _, inode = struct.unpack_from("<QIIQQ", handle.reserved)
+    magic, pid, number = struct.unpack_from("<QII", handle.reserved)
     if magic != EVENT_MAGIC:
         return (invalid, None)
     descriptor = os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR)
     try:
-        assert os.fstat(descriptor).st_ino == inode
+        assert os.pread(descriptor, 32, 8) == handle.reserved[32:]
         return success, Event(File(descriptor, PAGE, PAGE))
     finally:
         os.close(descriptor)
