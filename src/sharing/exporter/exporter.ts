@@ -12,6 +12,7 @@ import { type ChannelOptions, ChannelProducer } from "../channel/channel_produce
 import { ConnectedImporter } from "./connected_importer.ts";
 import { checkShareable, ExportedMemory } from "./exported_memory.ts";
 import { Identifiers } from "./identifiers.ts";
+import { absorbLingering } from "./lingering_importers.ts";
 import { Lease } from "./lease.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { maximumIdentifiers, maximumSlots } from "../protocol/messages.ts";
@@ -82,8 +83,6 @@ export interface OfferOptions {
 
 /** The maximum number of characters of a failure's description that is sent to importers. */
 const maximumTextLength = 300;
-/** The number of ended connections of one process that are kept separately. */
-const maximumLingering = 16;
 /** The alignment of slots in bytes. */
 const slotAlignment = 512;
 
@@ -485,23 +484,12 @@ export class Exporter implements AsyncDisposable {
         queueMicrotask(() => this.#options.onDisconnect?.(peer, error));
         this.#condition.notify();
       },
-      onLinger: (lingering) => this.#absorb(lingering),
+      onLinger: (lingering) => absorbLingering(this.#importers, lingering),
       onGone: (gone) => this.#importers.delete(gone),
     });
     this.#importers.add(importer);
     if (this.#failure !== undefined) return importer.cutOff("device-lost", this.#failure);
     for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
-  }
-
-  /** Limits what is kept of a process that connects again and again: merges ended connections. */
-  #absorb(importer: ConnectedImporter): void {
-    const { peer: { pid }, process } = importer;
-    // A process that is not visible from here has the process ID 0.
-    if (pid === 0 || process.hasEnded) return;
-    const others = [...this.#importers].filter((other) =>
-      other !== importer && other.peer.pid === pid && !other.isConnected && !other.process.hasEnded
-    );
-    if (others.length >= maximumLingering) others[0]!.absorb(importer);
   }
 
   /** Whether no connected importer holds anything. */

@@ -4,6 +4,7 @@
  * @module
  */
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
+import { inodeOfPidfd, ownProcessInode } from "../../../ffi/shim/processes.ts";
 import { shim } from "../../../ffi/shim/shim.ts";
 import { errno, errnoName } from "../../../ffi/shim/system_error.ts";
 import { printAs } from "../../support/printing.ts";
@@ -25,12 +26,17 @@ let timer: ReturnType<typeof setInterval> | undefined;
 /** Polls one of them. */
 let poll: (process: PeerProcess) => void;
 
-/** A process, identified by a pidfd: its process ID may be reused, the pidfd may not. */
+/**
+ * A process, identified by a pidfd: its process ID may be reused, and is 0 in another PID namespace; the pidfd may not,
+ * and its inode is the same in every namespace.
+ */
 export class PeerProcess implements Disposable {
   /** The process as it was when it connected or began to listen. */
   readonly peer: Peer;
   /** Below 0 if there is nothing left to watch. */
   #pidfd: number;
+  /** The inode of the pidfd; null if it has none of its own. */
+  #inode: bigint | null | undefined;
   #hasEnded: boolean;
   #keepsAlive = true;
   #watch: Watch | undefined;
@@ -69,7 +75,16 @@ export class PeerProcess implements Disposable {
 
   /** Whether it is this process, which cannot open its own events. */
   get isOwn(): boolean {
-    return this.peer.pid === shim().poolpass_getpid();
+    const [inode, own] = [this.#findInode(), ownProcessInode()];
+    return inode === undefined || own === undefined ? this.peer.pid === shim().poolpass_getpid() : inode === own;
+  }
+
+  /** Whether this and another one are known to be the same process. Neither may have been disposed. */
+  isSameAs(other: PeerProcess): boolean {
+    const [inode, otherInode] = [this.#findInode(), other.#findInode()];
+    if (inode !== undefined && otherInode !== undefined) return inode === otherInode;
+    // While neither has ended, their process IDs belong to them.
+    return this.peer.pid !== 0 && this.peer.pid === other.peer.pid && !this.hasEnded && !other.hasEnded;
   }
 
   /** Whether it has ended. Accurate until this object is disposed; afterwards, the last known state. */
@@ -108,6 +123,11 @@ export class PeerProcess implements Disposable {
       () => pidfd >= 0 && closeDescriptor(pidfd),
     );
     this.#pidfd = -1;
+  }
+
+  #findInode(): bigint | undefined {
+    if (this.#inode === undefined && this.#pidfd >= 0) this.#inode = inodeOfPidfd(this.#pidfd) ?? null;
+    return this.#inode ?? undefined;
   }
 
   /** Starts or stops watching, depending on whether a callback is pending. */
