@@ -3,12 +3,16 @@
  *
  * @module
  */
-import { closeDescriptor } from "./descriptors.ts";
+import { closeDescriptor, openDescriptor, readAt } from "./descriptors.ts";
 import { shim, unwrap } from "./shim.ts";
-import { SystemError } from "./system_error.ts";
+import { errno, SystemError } from "./system_error.ts";
+
+/** Larger than any `/proc/PID/stat` and `/proc/PID/status`, in bytes. */
+const maximumSmallFile = 8192;
 
 /** The inode of this process's pidfd; null if the system gives pidfds no inodes. */
 let ownInode: bigint | null | undefined;
+let isProcKnownToBeOwn = false;
 
 /**
  * The inode of a pidfd. It identifies the process in every namespace, and no other process has it until the machine
@@ -49,4 +53,55 @@ function findOwnInode(): bigint | null {
     if (error instanceof SystemError) return null;
     throw error;
   }
+}
+
+/**
+ * Whether `/proc` shows this process's PID namespace. A container may see that of the machine, or of another container.
+ */
+export function isProcOfOwnNamespace(): boolean {
+  // The result may change only by a mount in this process's own mount namespace.
+  isProcKnownToBeOwn ||= hasOneNumber("self", shim().poolpass_getpid());
+  return isProcKnownToBeOwn;
+}
+
+/** Whether a process is known to live in this process's PID namespace. Its number may be 0. */
+export function isInOwnPidNamespace(pid: number): boolean {
+  return pid !== 0 && isProcOfOwnNamespace() && hasOneNumber(pid, pid);
+}
+
+/**
+ * Whether a process of this PID namespace has open files. A process that ends closes them before its pidfd reports the
+ * end: its threads end one after another.
+ */
+export function hasOpenFiles(pid: number): boolean {
+  const status = readSmallFile(`/proc/${pid}/status`);
+  return Number(/^FDSize:\s*(\d+)$/m.exec(status ?? "")?.[1] ?? 0) > 0;
+}
+
+/** Reads a file of a few kilobytes. Returns undefined if it does not exist or belongs to no process any more. */
+export function readSmallFile(path: string): string | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openDescriptor(path);
+    const bytes = new Uint8Array(maximumSmallFile);
+    return new TextDecoder().decode(bytes.subarray(0, readAt(fd, bytes)));
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    throw error;
+  } finally {
+    if (fd !== undefined) closeDescriptor(fd);
+  }
+}
+
+/** Whether an error means that a file does not exist or belongs to no process any more. */
+export function isGone(error: unknown): boolean {
+  return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
+}
+
+/** Whether a process has one number only, from the namespace of `/proc` to its own. */
+function hasOneNumber(name: "self" | number, pid: number): boolean {
+  const status = readSmallFile(`/proc/${name}/status`);
+  const numbers = status && /^NSpid:(.*)$/m.exec(status)?.[1]?.trim();
+  // A system without PID namespaces does not list them.
+  return status !== undefined && (numbers === undefined || numbers === String(pid));
 }

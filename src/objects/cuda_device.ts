@@ -368,14 +368,16 @@ export class CudaDevice {
 
   /**
    * Opens an interprocess event of another process. If that process dies after recording the event, but before its
-   * stream reaches the record, streams that wait for the event wait forever.
+   * stream reaches the record, streams that wait for the event wait forever. If that process is gone already, the event
+   * is a new one, which has fired.
    *
    * @param handle The 64 bytes of `CudaEvent.exportHandle`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
    * @throws {TypeError} If `handle` is not a `Uint8Array`
    * @throws {RangeError} If `handle` does not have 64 bytes
    * @throws {CudaError} `cudaErrorDeviceUninitialized` in the process that created the event,
-   * `cudaErrorMapBufferObjectFailed` if that process is gone
+   * `cudaErrorMapBufferObjectFailed` if the handle is no event's, or if nothing can be said of its process from here,
+   * because it is in another container, for example
    */
   openEvent(handle: Uint8Array): CudaEvent {
     checkIpcHandle(handle, "an event");

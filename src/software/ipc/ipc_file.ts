@@ -1,5 +1,6 @@
-import { closeDescriptor, openDescriptor, openPath } from "../../../ffi/shim/descriptors.ts";
+import { closeDescriptor, openDescriptor, openPath, readLink } from "../../../ffi/shim/descriptors.ts";
 import { judgeDescriptor } from "../../../ffi/shim/foreign_descriptors.ts";
+import { isGone } from "../../../ffi/shim/processes.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
 import { CudaError, cudaErrorName } from "../../support/errors.ts";
@@ -12,7 +13,7 @@ import {
   type IpcHeader,
   ipcHeaderByteLength,
 } from "./ipc_handle.ts";
-import { isGone, isSameProcess, ownIdentity, stateOfProcess } from "./process_identity.ts";
+import { isSameProcess, ownIdentity, stateOfProcess } from "./process_identity.ts";
 import { SharedFile } from "../memory/shared_file.ts";
 import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
 
@@ -130,20 +131,21 @@ export function openIpcFile(
  * another file, which opening could have an effect on, or if somebody has a lease on the file.
  */
 function tryOpen(location: FileLocation): number | undefined {
-  const folder = folderOf(location);
-  let path: number | undefined;
+  const path = `${folderOf(location)}/${location.fd}`;
+  let found: number | undefined;
   try {
-    path = openPath(`${folder}/${location.fd}`, { follow: true });
+    found = openPath(path, { follow: true });
     // The other process may replace its descriptor at any time: what was judged is opened.
-    return judgeDescriptor(path).isMemoryFile ? openDescriptor(`/proc/self/fd/${path}`, { writable: true }) : undefined;
+    const { isMemoryFile } = judgeDescriptor(found);
+    return isMemoryFile ? openDescriptor(`/proc/self/fd/${found}`, { writable: true }) : undefined;
   } catch (error) {
     if (isGone(error) || isWrongKind(error)) return undefined;
-    // The file that a handle names can be opened by every process that may read the owner's descriptor folder. Access
-    // to this file is denied although that folder is readable: the descriptor's number now belongs to another file.
-    if (isDenied(error) && mayOpen(folder)) return undefined;
+    // Every process that may see what the owner's descriptors are may open the file that a handle names. Access to this
+    // file alone is denied: the descriptor's number now belongs to another file.
+    if (isDenied(error) && maySee(path)) return undefined;
     throw error;
   } finally {
-    if (path !== undefined) closeDescriptor(path);
+    if (found !== undefined) closeDescriptor(found);
   }
 }
 
@@ -154,6 +156,24 @@ function isWrongKind(error: unknown): boolean {
 
 function isDenied(error: unknown): boolean {
   return error instanceof SystemError && error.errno === errno.EACCES;
+}
+
+/** Whether this process may see which file a descriptor of another process is. */
+function maySee(path: string): boolean {
+  try {
+    const link = openPath(path);
+    try {
+      readLink(link);
+    } finally {
+      closeDescriptor(link);
+    }
+    return true;
+  } catch (error) {
+    if (isDenied(error)) return false;
+    // The process has ended, or has closed the descriptor.
+    if (isGone(error)) return true;
+    throw error;
+  }
 }
 
 function mayOpen(path: string): boolean {

@@ -4,8 +4,14 @@
  *
  * @module
  */
-import { closeDescriptor, describeDescriptor, openDescriptor, readAt } from "../../../ffi/shim/descriptors.ts";
-import { inodeOfProcess, ownProcessInode } from "../../../ffi/shim/processes.ts";
+import { closeDescriptor, describeDescriptor, openDescriptor } from "../../../ffi/shim/descriptors.ts";
+import {
+  inodeOfProcess,
+  isGone,
+  isProcOfOwnNamespace,
+  ownProcessInode,
+  readSmallFile,
+} from "../../../ffi/shim/processes.ts";
 import { shim } from "../../../ffi/shim/shim.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 
@@ -31,13 +37,10 @@ export interface ProcessIdentity {
  */
 export type ProcessState = "exists" | "gone" | "unseen";
 
-/** Larger than any `/proc/PID/stat` and `/proc/PID/status`, in bytes. */
-const maximumFileByteLength = 8192;
 /** The index of the start time among the fields after the program's name. */
 const startTimeIndex = 19;
 
 let cachedIdentity: ProcessIdentity | undefined;
-let isProcKnownToBeOwn = false;
 
 /** Returns the identity of this process. */
 export function ownIdentity(): ProcessIdentity {
@@ -56,13 +59,8 @@ export function isSameProcess(one: ProcessIdentity, other: ProcessIdentity): boo
  * @throws {SystemError} if the system denies access to its identity
  */
 export function stateOfProcess(process: ProcessIdentity): ProcessState {
-  if (!isSameNamespace(process, ownIdentity()) || !isProcOfThisNamespace()) return "unseen";
+  if (!isSameNamespace(process, ownIdentity()) || !isProcOfOwnNamespace()) return "unseen";
   return uniqueOf(process.pid) === process.unique ? "exists" : "gone";
-}
-
-/** Whether an error means that a file does not exist or belongs to no process any more. */
-export function isGone(error: unknown): boolean {
-  return error instanceof SystemError && (error.errno === errno.ENOENT || error.errno === errno.ESRCH);
 }
 
 function isSameNamespace(one: ProcessIdentity, other: ProcessIdentity): boolean {
@@ -92,22 +90,10 @@ function uniqueOf(pid: number): bigint | undefined {
   }
 }
 
-/**
- * Whether `/proc` shows this process's PID namespace. A container may see that of the machine, or of another container.
- */
-function isProcOfThisNamespace(): boolean {
-  if (isProcKnownToBeOwn) return true;
-  const status = readFile("/proc/self/status");
-  // It lists the process's numbers from the namespace of /proc to its own.
-  const numbers = status && /^NSpid:(.*)$/m.exec(status)?.[1]?.trim().split(/\s+/);
-  isProcKnownToBeOwn = status !== undefined && (numbers === undefined || Number(numbers) === shim().poolpass_getpid());
-  return isProcKnownToBeOwn;
-}
-
 /** A string that identifies this start of this machine. */
 function bootId(): string {
   // Without one, no identity of another process may be taken for one of this machine.
-  return readFile("/proc/sys/kernel/random/boot_id") ?? crypto.randomUUID();
+  return readSmallFile("/proc/sys/kernel/random/boot_id") ?? crypto.randomUUID();
 }
 
 /** An FNV-1a hash of 32 bits. */
@@ -134,23 +120,8 @@ function inodeOfNamespace(kind: "pid" | "time"): number {
 }
 
 function startTimeOf(name: "self" | number): bigint | undefined {
-  const line = readFile(`/proc/${name}/stat`);
+  const line = readSmallFile(`/proc/${name}/stat`);
   // The program's name is in parentheses and may contain any characters, including parentheses and spaces.
   const fields = line?.slice(line.lastIndexOf(")") + 2).split(" ");
   return fields && BigInt(fields[startTimeIndex] ?? 0);
-}
-
-/** Returns undefined if there is no such file. */
-function readFile(path: string): string | undefined {
-  let fd: number | undefined;
-  try {
-    fd = openDescriptor(path);
-    const bytes = new Uint8Array(maximumFileByteLength);
-    return new TextDecoder().decode(bytes.subarray(0, readAt(fd, bytes)));
-  } catch (error) {
-    if (isGone(error)) return undefined;
-    throw error;
-  } finally {
-    if (fd !== undefined) closeDescriptor(fd);
-  }
 }
