@@ -10,6 +10,7 @@ import {
   openPath,
   readLink,
 } from "../../../ffi/shim/descriptors.ts";
+import { readSmallFile } from "../../../ffi/shim/processes.ts";
 import { effectiveUserId } from "../../../ffi/shim/sockets.ts";
 import { errno, SystemError } from "../../../ffi/shim/system_error.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -18,6 +19,10 @@ import { listenWithoutDescriptors, type UnixListener } from "./unix_listener.ts"
 import { isOutOfDescriptors, outOfDescriptors, type Peer } from "./unix_socket.ts";
 
 const root = 0;
+/** The user ID by which a user namespace shows every user that it does not map, unless the system is set up otherwise. */
+const overflowUser = 65_534;
+/** The number of user IDs. */
+const allUsers = 2 ** 32 - 1;
 /** The largest user ID; the number above it means "no user" in system calls. */
 const maximumUser = 2 ** 32 - 2;
 /** The number of symbolic links that the kernel follows when it resolves a path. */
@@ -48,16 +53,25 @@ export function listenFor(path: string, users: readonly number[]): UnixListener 
 
 /**
  * Throws unless a peer runs as this process's user or as one of the listed users. Root gets no exception: it must be
- * listed as well. In a user namespace, all unmapped users have the ID 65534 and cannot be told apart.
+ * listed as well. In a user namespace, all unmapped users have the ID 65534 and cannot be told apart. A process that has
+ * this ID itself is not taken for the same user as another one: the ID must be listed.
  *
  * @param action what is refused, such as `"connect to /run/frames.sock"`
  * @throws {SharingError} `not-permitted`
  */
 export function checkUser(action: string, peer: Peer, users: readonly number[]): void {
   checkUsers(users);
+  const own = effectiveUserId();
   const allowed = allowedUsers(users);
-  if (allowed.includes(peer.uid)) return;
-  const only = allowed.length === 1 ? `user ${allowed[0]} is` : `users ${allowed.join(", ")} are`;
+  if (users.includes(peer.uid) || (peer.uid === own && !isUnmapped(own))) return;
+  if (peer.uid === own) {
+    throw new SharingError(
+      "not-permitted",
+      `Cannot ${action}: user ${own} is every user that this process's user namespace does not map; map its user, or ` +
+        `list ${own} among the users to allow all of them`,
+    );
+  }
+  const only = allowed.length === 1 ? `user ${own} is` : `users ${allowed.join(", ")} are`;
   throw new SharingError(
     "not-permitted",
     `Cannot ${action}: process ${peer.pid} at the other end runs as user ${peer.uid}, and only ${only} allowed; run ` +
@@ -68,6 +82,14 @@ export function checkUser(action: string, peer: Peer, users: readonly number[]):
 /** The users whose processes may connect: this process's own, and the listed ones. */
 export function allowedUsers(users: readonly number[]): readonly number[] {
   return [...new Set([effectiveUserId(), ...users])];
+}
+
+/** Whether a user ID of this process's user namespace may stand for several users. */
+function isUnmapped(user: number): boolean {
+  if (user !== overflowUser) return false;
+  // Each line has the first ID here, the first ID in the parent's namespace, and their number.
+  const lines = readSmallFile("/proc/self/uid_map")?.trim().split("\n") ?? [];
+  return lines.reduce((sum, line) => sum + Number(line.trim().split(/\s+/)[2] ?? 0), 0) < allUsers;
 }
 
 /** Throws unless `users` is an array of user IDs. */
