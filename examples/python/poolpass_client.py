@@ -174,6 +174,8 @@ LAYOUTS = {
     "hello": Layout(1, greeting(), u16("lowest_version"), u16("highest_version"), zero("I")),
     "welcome": Layout(2, greeting(), u16("version"), zero("H"), zero("I")),
     "goodbye": Layout(3, u16("reason"), u16("lowest_version"), u16("highest_version"), zero("H"), strings=("text",)),
+    "wait": Layout(4, identifier("event")),
+    "fired": Layout(5, identifier("event")),
     "pool": Layout(16, identifier("pool"), one_of("kind", POOL_KINDS), octets("device_uuid", 16), descriptors=1),
     "allocation": Layout(
         17, identifier("allocation"), identifier("pool"), u64("byte_length", 1), octets("export_data", 64)
@@ -336,6 +338,28 @@ class Connection:
         self._offset = 0
         self._outgoing: deque[tuple[memoryview, int | None]] = deque()
         self._deadline: float | None = None
+
+    def sees_peer(self) -> bool:
+        """Whether the peer lives in this process's PID namespace, and has not begun to end: it still has open files."""
+        try:
+            with open(f"/proc/{self.pid}/status", encoding="utf-8", errors="replace") as file:
+                status = file.read()
+        except OSError:
+            return False
+        is_here = re.search(rf"^NSpid:\s*{self.pid}$", status, re.M) is not None
+        return is_here and re.search(r"^FDSize:\s*0$", status, re.M) is None and not self.has_process_ended()
+
+    def open_event(self, cuda: Cuda, message: Message) -> Any:
+        """Opens an event of the peer. Returns None if it cannot be opened here."""
+        try:
+            event = cuda.open_event(message) if self.sees_peer() else None
+        except CudaError:
+            return None
+        # Of a process that has ended, CUDA opens a new event, which has fired.
+        if event is not None and not self.sees_peer():
+            cuda.call("cudaEventDestroy", event)
+            return None
+        return event
 
     @property
     def wants_to_write(self) -> bool:
@@ -603,6 +627,9 @@ class LocalEvents:
         local = self._all[message.event] = LocalEvent(event, message)
         return local
 
+    def get(self, number: int) -> LocalEvent:
+        return self._all[number]
+
     def put_back(self, number: int) -> None:
         self._free.append(self._all[number])
 
@@ -611,6 +638,33 @@ class LocalEvents:
             self._cuda.call("cudaEventDestroy", local.event)
         self._all.clear()
         self._free.clear()
+
+
+class EventAnswers:
+    """Answers WAIT, with which a peer asks for events that it cannot open: sends FIRED once each has fired."""
+
+    def __init__(self, cuda: Cuda | None, connection: Connection):
+        self._cuda = cuda
+        self._connection = connection
+        self._pending: dict[int, Any] = {}
+
+    @property
+    def are_pending(self) -> bool:
+        return len(self._pending) > 0
+
+    def on_wait(self, number: int, local: LocalEvent | None) -> None:
+        if local is None:
+            raise ProtocolError(f"There is no event {number} to wait for")
+        if number in self._pending:
+            raise ProtocolError(f"Event {number} is waited for twice")
+        self._pending[number] = local.event
+        self.poll()
+
+    def poll(self) -> None:
+        for number, event in list(self._pending.items()):
+            if self._cuda.has_fired(event):
+                del self._pending[number]
+                self._connection.send(Message(type="fired", event=number))
 
 
 @dataclass
@@ -683,6 +737,8 @@ class Importer:
         self._allocations: dict[int, Allocation] = {}
         self._remote_events: dict[int, Message] = {}
         self._opened: dict[int, Any] = {}
+        # Events that were asked for by WAIT, and whether FIRED has come.
+        self._asked: dict[int, bool] = {}
         self._sent_events: set[int] = set()
         self._lent: set[int] = set()
         self._news: deque[tuple[str, RemoteOffer]] = deque()
@@ -694,6 +750,7 @@ class Importer:
             connected.close()
             raise ClientError(f"Cannot connect to {path}: {error.strerror}") from None
         self.connection = Connection(connected)
+        self._answers = EventAnswers(cuda, self.connection)
         if self.connection.uid != os.geteuid():
             self.connection.send_goodbye("not-permitted", "The exporter runs as another user")
             raise ClientError(f"Process {self.connection.pid} runs as user {self.connection.uid}")
@@ -819,7 +876,8 @@ class Importer:
         self.cuda.call("cudaStreamSynchronize", self.stream)
         self._local_events.close()
         for event in self._opened.values():
-            self.cuda.call("cudaEventDestroy", event)
+            if event is not None:
+                self.cuda.call("cudaEventDestroy", event)
         for number in list(self._pools):
             self._close_pool(number)
         self.cuda.call("cudaStreamDestroy", self.stream)
@@ -839,8 +897,9 @@ class Importer:
             left = deadline - time.monotonic()
             if left < 0:
                 raise TimeoutError
-            self.connection.wait(min(left, EVENT_INTERVAL) if polls else min(left, 1.0))
+            self.connection.wait(min(left, EVENT_INTERVAL if polls or self._answers.are_pending else 1.0))
             self.take_messages()
+            self._answers.poll()
 
     def take_messages(self) -> None:
         """Handles the messages that have arrived."""
@@ -873,21 +932,32 @@ class Importer:
     def _wait_for_event(self, number: int, offer: RemoteOffer | None = None) -> None:
         """Polls an event of the exporter until it fires. Raises ConnectionEnded if the exporter ends before that."""
         if number not in self._opened:
-            self._opened[number] = self.cuda.open_event(self._remote_events[number])
+            self._opened[number] = self.connection.open_event(self.cuda, self._remote_events[number])
         event = self._opened[number]
         if offer is not None:
             offer.waits += 1
         try:
-            self.wait_until(lambda: self.cuda.has_fired(event), float("inf"), polls=True)
+            if event is None:
+                self._ask_for_event(number)
+            else:
+                self.wait_until(lambda: self.cuda.has_fired(event), float("inf"), polls=True)
         except ConnectionEnded:
             # An event that fired before the exporter ended stays fired.
-            if not self.cuda.has_fired(event):
+            if event is None or not self.cuda.has_fired(event):
                 raise
         finally:
             if offer is not None:
                 offer.waits -= 1
                 if offer.is_withdrawn and offer.waits == 0:
                     self.connection.send(Message(type="withdrawn", offer=offer.message.offer))
+
+    def _ask_for_event(self, number: int) -> None:
+        """Waits until the exporter reports that an event has fired."""
+        if number not in self._asked:
+            self._asked[number] = False
+            self.connection.send(Message(type="wait", event=number))
+        self.wait_until(lambda: self._asked[number], float("inf"))
+        del self._asked[number]
 
     def _record(self, device_uuid: bytes, local: LocalEvent | None) -> LocalEvent:
         """Records an event after all work queued on the stream, and sends the event to the exporter if it is new."""
@@ -921,6 +991,13 @@ class Importer:
             self._refuse_known(self._remote_events, message.event, type)
             self._check_count(self._remote_events, MAXIMUM_IDENTIFIERS, "events")
             self._remote_events[message.event] = message
+        elif type == "wait":
+            is_known = message.event in self._sent_events
+            self._answers.on_wait(message.event, self._local_events.get(message.event) if is_known else None)
+        elif type == "fired":
+            if self._asked.get(message.event) is not False:
+                raise ProtocolError(f"FIRED for event {message.event} answers no WAIT")
+            self._asked[message.event] = True
         elif type == "offer":
             self._on_offer(message)
         elif type == "channel":
@@ -1002,8 +1079,9 @@ class Importer:
         else:
             self._get(self._remote_events, number, "event")
             del self._remote_events[number]
-            if number in self._opened:
-                self.cuda.call("cudaEventDestroy", self._opened.pop(number))
+            event = self._opened.pop(number, None)
+            if event is not None:
+                self.cuda.call("cudaEventDestroy", event)
 
     def _close_pool(self, number: int) -> None:
         pool = self._pools.pop(number)
@@ -1074,7 +1152,7 @@ class SentOffer:
     """An offer that was sent to an importer. Until it is over, the importer may use the memory."""
 
     held: int = 0
-    # The opened events of RELEASED messages that have not fired yet, by number.
+    # The opened events of RELEASED messages that have not fired yet, by number; None for one that WAIT asks for.
     releasing: dict[int, Any] = field(default_factory=dict)
     # Whether the importer has answered that it will not map the offer again.
     has_answered: bool = False
@@ -1087,8 +1165,9 @@ class SentOffer:
 class ConnectedImporter:
     """The exporter's state of one importer."""
 
-    def __init__(self, connection: Connection):
+    def __init__(self, cuda: Cuda, connection: Connection):
         self.connection = connection
+        self.answers = EventAnswers(cuda, connection)
         self.is_welcome = False
         self.handshake_deadline = time.monotonic() + MESSAGE_TIMEOUT
         self.sent_offers: dict[int, SentOffer] = {}
@@ -1185,7 +1264,10 @@ class Exporter:
 
     def _poll_timeout(self) -> float:
         """Seconds to wait for sockets before checking events, deadlines and signals."""
-        has_events = any(each.releasing for one in self._importers for each in one.sent_offers.values())
+        has_events = any(
+            one.answers.are_pending or any(each.releasing for each in one.sent_offers.values())
+            for one in self._importers
+        )
         return EVENT_INTERVAL if has_events else 0.2
 
     def _accept(self) -> None:
@@ -1195,7 +1277,7 @@ class Exporter:
             connection.send_goodbye("not-permitted", f"User {connection.uid} may not connect")
             connection.close_process()
             return
-        importer = ConnectedImporter(connection)
+        importer = ConnectedImporter(self.cuda, connection)
         self._importers.add(importer)
         self._selector.register(connection.socket, selectors.EVENT_READ, importer)
         self._selector.register(connection.process, selectors.EVENT_READ, importer)
@@ -1256,7 +1338,8 @@ class Exporter:
     def _remove(self, importer: ConnectedImporter) -> None:
         self._importers.remove(importer)
         for event in importer.opened.values():
-            self.cuda.call("cudaEventDestroy", event)
+            if event is not None:
+                self.cuda.call("cudaEventDestroy", event)
         self._selector.unregister(importer.connection.process)
         importer.connection.close_process()
         if importer.is_welcome:
@@ -1272,6 +1355,11 @@ class Exporter:
             if message.event in importer.events:
                 raise ProtocolError(f"There already is event {message.event}")
             importer.events[message.event] = message
+        elif type == "wait":
+            ready = self._ready.message.event
+            importer.answers.on_wait(message.event, self._ready if message.event == ready else None)
+        elif type == "fired":
+            self._on_fired(importer, message.event)
         elif type in ("held", "released", "withdrawn"):
             sent = importer.sent_offers.get(message.offer)
             if sent is None or sent.is_over:
@@ -1325,13 +1413,25 @@ class Exporter:
         if any(number in each.releasing for each in importer.sent_offers.values()):
             raise ProtocolError(f"Event {number} is used again before it was freed")
         if number not in importer.opened:
-            importer.opened[number] = self.cuda.open_event(importer.events[number])
+            importer.opened[number] = importer.connection.open_event(self.cuda, importer.events[number])
         sent.releasing[number] = importer.opened[number]
+        if importer.opened[number] is None:
+            importer.connection.send(Message(type="wait", event=number))
+
+    def _on_fired(self, importer: ConnectedImporter, number: int) -> None:
+        for sent in importer.sent_offers.values():
+            if number in sent.releasing and sent.releasing[number] is None:
+                del sent.releasing[number]
+                importer.connection.send(Message(type="event-free", event=number))
+                return
+        raise ProtocolError(f"FIRED for event {number} answers no WAIT")
 
     def _poll_events(self, importer: ConnectedImporter) -> None:
+        if importer.connection.is_open:
+            importer.answers.poll()
         for sent in importer.sent_offers.values():
             for number, event in list(sent.releasing.items()):
-                if self.cuda.has_fired(event):
+                if event is not None and self.cuda.has_fired(event):
                     del sent.releasing[number]
                     importer.connection.send(Message(type="event-free", event=number))
 

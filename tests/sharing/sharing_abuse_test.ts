@@ -266,7 +266,6 @@ const pool: Message = {
 fixtureTest("messages that no importer may send end its connection, and no other", async (fixture) => {
   const { cuda, exporter, peer } = fixture;
   const deviceUuid = parseUuid(cuda.device(0).uuid);
-  using ownEvent = cuda.device(0).createEvent({ interprocess: true });
   const { event: handle } = await peer.call<{ event: Uint8Array<ArrayBuffer> }>("memory");
   const pending = await peer.call<Uint8Array<ArrayBuffer>>("pendingEvent");
   const event = (handle: Uint8Array<ArrayBuffer>, number = 1, uuid = deviceUuid): Message => ({
@@ -276,6 +275,7 @@ fixtureTest("messages that no importer may send end its connection, and no other
     handle,
   });
   const garbage = new Uint8Array(64).fill(0xa5);
+  const fired: Message = { type: "fired", event: 1 };
   const joinOther = [notice("held", other), notice("join", other)];
   const violations: readonly Violation[] = [
     ["HELLO again", [hello()], 'a message "hello" comes from an importer'],
@@ -286,15 +286,18 @@ fixtureTest("messages that no importer may send end its connection, and no other
     ["RELEASED twice", [notice("held", weights), released(weights), released(weights)], "and was not held"],
     ["RELEASED with an unknown event", [notice("held", weights), released(weights, 7)], "event 7 was not announced"],
     ["EVENT twice", [event(handle), event(handle)], "event 1 is announced twice"],
+    ["WAIT for no event", [{ type: "wait", event: 99 }], "event 99 is waited for and was not announced"],
+    ["FIRED of no event", [{ type: "fired", event: 1 }], "event 1 was not announced"],
+    ["FIRED without WAIT", [event(handle), { type: "fired", event: 1 }], "FIRED for event 1 answers no WAIT"],
     [
-      "an event with an invalid handle",
-      [event(garbage), notice("held", weights), released(weights, 1)],
-      "Cannot open event 1",
+      "FIRED twice",
+      [event(garbage), notice("held", weights), released(weights, 1), fired, fired],
+      "FIRED for event 1 answers no WAIT",
     ],
     [
-      "the exporter's own event",
-      [event(ownEvent.exportHandle()), notice("held", weights), released(weights, 1)],
-      "Cannot open event 1",
+      "FIRED for an event that can be opened",
+      [event(pending), notice("held", weights), released(weights, 1), fired],
+      "FIRED for event 1 answers no WAIT",
     ],
     [
       "an event in use by another wait",
@@ -342,6 +345,37 @@ fixtureTest("messages that no importer may send end its connection, and no other
     "it is not visible here",
     "an event of another device",
   );
+  await fixture.assertUndisturbed();
+});
+
+fixtureTest("a release with an event that cannot be opened holds its lease until FIRED arrives", async (fixture) => {
+  const { cuda, exporter, peer } = fixture;
+  using ownEvent = cuda.device(0).createEvent({ interprocess: true });
+  const deviceUuid = parseUuid(cuda.device(0).uuid);
+  const handles = [new Uint8Array(64).fill(0xa5), ownEvent.exportHandle()];
+  const connections = [await peer.connect(exporter.path), await peer.connect(exporter.path)];
+  const states = () => exporter.leases.flatMap(({ peer: { pid }, state }) => pid === peer.pid ? state : []);
+  for (const [index, handle] of handles.entries()) {
+    const connection = connections[index]!;
+    await peer.send(connection, [hello()]);
+    await peer.receive(connection, "offer");
+    await peer.send(connection, [
+      { type: "event", event: 1, deviceUuid, handle },
+      notice("held", weights),
+      released(weights, 1),
+    ]);
+    await peer.receive(connection, "wait");
+    assertEquals(states(), ["releasing"]);
+    await peer.send(connection, [{ type: "fired", event: 1 }]);
+    await peer.receive(connection, "event-free");
+    assertEquals(states(), []);
+  }
+  // A peer that never answers holds its lease until its process has ended.
+  await peer.send(connections[0]!, [notice("held", weights), released(weights, 1)]);
+  await peer.receive(connections[0]!, "wait");
+  await peer.call("close", connections[0]!);
+  await fixture.ended("a connection");
+  assert(states().includes("quarantined"));
   await fixture.assertUndisturbed();
 });
 
@@ -667,6 +701,9 @@ fixtureTest("messages that no exporter may send end its connection, and no other
       "allocation 1 is forgotten while in use",
     ],
     ["FORGET of a channel's event", [...all, forget("event", 1)], "event 1 is forgotten while in use"],
+    ["WAIT for no event", [...all, { type: "wait", event: 1 }], "event 1 is waited for and was not announced"],
+    ["FIRED of no event", [...all, { type: "fired", event: 9 }], "event 9 was not announced"],
+    ["FIRED without WAIT", [...all, { type: "fired", event: 1 }], "FIRED for event 1 answers no WAIT"],
     ["EVENT_FREE of no event", [...all, { type: "event-free", event: 1 }], "event 1 is freed and was not lent"],
     ["FRAME without JOIN", [...all, frame({})], "offer 2 was not joined"],
     ["END without JOIN", [...all, notice("end", 2)], "offer 2 was not joined"],
@@ -771,9 +808,17 @@ fixtureTest("false data of memory are reported when it is mapped", async (fixtur
     const offer = truth.offer({ readyEvent: 1 });
     const messages = [truth.pool(), truth.allocation(), noEvent, offer, ring, truth.channel()];
     await using false_ = await connectToFalse(fixture, messages);
-    const { importer } = false_;
-    assertInstanceOf(await assertRejects(async () => await (await importer.offer("true")).map()), CudaError);
-    for (let i = 0; i < 2; i++) assertInstanceOf(await assertRejects(() => importer.channel("ring")), CudaError);
+    const { importer, connection } = false_;
+    // The handle cannot be told from one of another namespace: the exporter is asked, and may answer or not.
+    const over = new AbortController();
+    const trueOffer = await importer.offer("true");
+    const unanswered = trueOffer.map({ signal: over.signal });
+    await peer.receive(connection, "wait");
+    over.abort("enough");
+    assertEquals(await unanswered.catch((reason) => reason), "enough");
+    const answered = trueOffer.map();
+    await peer.send(connection, [{ type: "fired", event: 1 }]);
+    using _mapped = await within(answered, "FIRED is not enough");
     assert(importer.isConnected);
   }
   await fixture.assertUndisturbed();

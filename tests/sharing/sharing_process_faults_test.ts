@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import process from "node:process";
 import { CudaError, type SharingError } from "../../src/support/errors.ts";
 import { encodeMessage } from "../../src/sharing/protocol/encode_message.ts";
@@ -98,6 +98,33 @@ sharingTest("an exporter is killed: importers with mappings can read and free th
   // The path is free for another exporter.
   await using _next = Exporter.listen(path);
 });
+
+sharingTest("an exporter is killed before its event is opened: its memory is not taken for ready", async ({
+  cuda,
+  path,
+  start,
+}) => {
+  const exporter = await start();
+  await exporter.call("listen", path);
+  await exporter.call("hold");
+  await exporter.call("export", "slow", size, 3);
+  const importer = await Importer.connect(cuda, path);
+  const offer = await importer.offer("slow");
+  process.kill(exporter.pid, "SIGKILL");
+  // The event loop must not notice the end before the event is opened.
+  while (isRunning(exporter.pid));
+  await assertFailsSoon(offer.map(), "peer-gone");
+  await importer[Symbol.asyncDispose]();
+});
+
+/** Whether a process exists and is not a zombie. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s*Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
 
 sharingTest("an importer is killed while it holds memory, and while its release is pending", async ({
   pool,

@@ -24,6 +24,8 @@ export interface ChildProcess extends AsyncDisposable {
 export interface StartOptions {
   /** Limit on its open descriptors. */
   readonly descriptorLimit?: number;
+  /** Arguments of `unshare`, which give it namespaces of its own. Its `pid` may then be that of `unshare`. */
+  readonly namespaces?: readonly string[];
   /** Deno's permissions, by default `--allow-ffi`. */
   readonly permissions?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -87,6 +89,7 @@ export function startCommand(
   if (options.descriptorLimit !== undefined) {
     command = ["/bin/sh", "-c", `ulimit -n ${options.descriptorLimit} && exec "$0" "$@"`, ...command];
   }
+  if (options.namespaces !== undefined) command = ["unshare", ...options.namespaces, ...command];
   const child = deno === undefined ? spawnByNode(command, options) : spawnByDeno(deno, command, options);
   const errors = textOf(child.stderr);
   const lines = linesOf(child.stdout);

@@ -34,7 +34,8 @@ export interface ConsumerParts {
   readonly stream: CudaStream;
   /** Aborted when the producer asks for the ring back, or is gone. */
   recalled(): AbortSignal;
-  openEvent(identifier: number): CudaEvent;
+  /** Returns undefined if the event cannot be opened here. */
+  openEvent(identifier: number): CudaEvent | undefined;
   /**
    * Calls back once the latest record of an event has fired, or with the error of a query. It may do so before this
    * returns. Returns a function that cancels the callback.
@@ -77,7 +78,10 @@ export interface ConsumerHub {
  */
 export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedSlot> {
   readonly #parts: ConsumerParts;
-  readonly #events: readonly CudaEvent[];
+  /** The slots' events, undefined if they cannot be opened here. */
+  readonly #events: readonly (CudaEvent | undefined)[];
+  /** The slots of pending frames whose events cannot be opened and are known to have fired. */
+  readonly #written = new Set<number>();
   /** Frames that have arrived and are not known to be ready, in order. */
   readonly #pending: FrameMessage[] = [];
   /** Frames that may be read, in order. */
@@ -288,6 +292,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     }
     this.#full.add(slot);
     this.#pending.push(message);
+    if (message.hasEvent && this.#events[slot] === undefined) this.#awaitSlot(slot);
     if (this.#pending.length === 1) this.#advance();
   }
 
@@ -299,7 +304,8 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
       return this.#fail(error);
     }
     const [frame] = this.#pending;
-    if (frame === undefined) return;
+    // A slot whose event cannot be opened has its own wait.
+    if (frame === undefined || this.#events[frame.slot] === undefined) return;
     let isOver = false;
     const cancel = this.#parts.whenFired(this.#parts.channel.readyEvents[frame.slot]!, (error) => {
       isOver = true;
@@ -309,17 +315,29 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     if (!isOver) this.#cancelWait = cancel;
   }
 
+  /** Waits until a slot is written whose event cannot be opened. */
+  #awaitSlot(slot: number): void {
+    const event = this.#parts.channel.readyEvents[slot]!;
+    this.#parts.whenFired(event, (error) => {
+      if (this.#disposal !== undefined || this.#end?.error !== undefined) return;
+      if (error !== undefined) return this.#fail(error);
+      this.#written.add(slot);
+      if (this.#pending[0]?.slot === slot) this.#advance();
+    });
+  }
+
   /** Moves readable frames to `#ready`. Keeps their order: each waits for those before it. */
   #moveReady(): void {
     for (let frame = this.#pending[0]; frame !== undefined && this.#isWritten(frame); frame = this.#pending[0]) {
       this.#pending.shift();
+      this.#written.delete(frame.slot);
       this.#ready.push(frame);
       this.#wake();
     }
   }
 
   #isWritten({ hasEvent, slot }: FrameMessage): boolean {
-    return !hasEvent || this.#events[slot]!.query();
+    return !hasEvent || (this.#events[slot]?.query() ?? this.#written.has(slot));
   }
 
   /** Ends the consumer with an error: its events cannot be queried any more. */

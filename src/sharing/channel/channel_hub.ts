@@ -22,7 +22,7 @@ export interface ConsumerConnection {
   /**
    * Calls back once one of the importer's events has fired. Returns a function that cancels the wait.
    *
-   * @throws {SharingError} `bad-message` if the event cannot be opened or is waited for already
+   * @throws {SharingError} `bad-message` if the event was not announced or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void;
   /** Ends the connection. */

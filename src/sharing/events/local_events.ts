@@ -1,7 +1,9 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import { parseUuid } from "../../support/uuid.ts";
+import { whenDone } from "../../support/waiting/waiting.ts";
 import { type EventMessage, maximumIdentifiers } from "../protocol/messages.ts";
 
 /**
@@ -23,6 +25,13 @@ export interface LocalEvent {
   readonly message: EventMessage;
 }
 
+/** A wait for an event, for all peers that wait for it. */
+interface Wait {
+  /** Callbacks wrapped in objects, because the same function may wait twice. */
+  readonly waiting: Set<{ readonly callback: (error?: unknown) => void }>;
+  cancel: () => void;
+}
+
 /**
  * The interprocess events of one exporter or importer. Creating one costs a hundred times what recording one does, so
  * they are reused, and destroyed only once no peer can query them any more.
@@ -31,6 +40,7 @@ export class LocalEvents {
   readonly #all = new Map<number, LocalEvent>();
   readonly #free = new Map<CudaDevice, LocalEvent[]>();
   readonly #maximum: number;
+  readonly #waits = new Map<LocalEvent, Wait>();
   #last = 0;
 
   /** @param maximum the maximum number of events, which may all be announced to a peer */
@@ -60,7 +70,33 @@ export class LocalEvents {
     return this.#all.get(identifier);
   }
 
+  /**
+   * Calls back once the latest record of an event has fired, or with the error of a query. It may do so before this
+   * returns. However many wait for an event, it is polled once. Returns a function that cancels the callback.
+   */
+  whenFired(localEvent: LocalEvent, callback: (error?: unknown) => void): () => void {
+    const waiting = { callback };
+    const wait = this.#waits.get(localEvent) ?? { waiting: new Set(), cancel: () => {} };
+    wait.waiting.add(waiting);
+    if (wait.waiting.size === 1) {
+      this.#waits.set(localEvent, wait);
+      wait.cancel = whenDone(() => localEvent.event.query(), (error) => {
+        this.#waits.delete(localEvent);
+        const all = [...wait.waiting];
+        wait.waiting.clear();
+        runEach(...all.map((each) => () => each.callback(error)));
+      });
+    }
+    return () => {
+      if (!wait.waiting.delete(waiting) || wait.waiting.size > 0) return;
+      wait.cancel();
+      this.#waits.delete(localEvent);
+    };
+  }
+
   close(): void {
+    for (const { cancel } of this.#waits.values()) cancel();
+    this.#waits.clear();
     for (const { event, message } of this.#all.values()) {
       eventsOfProcess.delete(message.handle.toHex());
       ignoreLoss(() => event[Symbol.dispose]());

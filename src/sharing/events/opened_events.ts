@@ -97,7 +97,7 @@ export class OpenedEvents {
 }
 
 /** Whether an error means that this process lacks resources, which it may have later. */
-function isOutOfResources(error: unknown): boolean {
+export function isOutOfResources(error: unknown): boolean {
   return error instanceof CudaError &&
     (error.code === "cudaErrorOperatingSystem" || error.code === "cudaErrorMemoryAllocation");
 }

@@ -1,6 +1,7 @@
 import type { CudaStream } from "../../objects/cuda_stream.ts";
 import { isLoss } from "../../support/driver_errors.ts";
 import { badMessage, maximumImporterEvents, type Message } from "../protocol/messages.ts";
+import { EventAnswers } from "./event_answers.ts";
 import { type LocalEvent, LocalEvents } from "./local_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 
@@ -26,6 +27,8 @@ export interface Release {
  * The events that an importer sends with its releases, so that the exporter knows when the work before each is done.
  */
 export class ReleaseEvents {
+  /** Answers the exporter's waits for these events. */
+  readonly answers: EventAnswers;
   readonly #events = new LocalEvents(maximumImporterEvents);
   /** The events that were announced to the exporter. */
   readonly #sentIdentifiers = new Set<number>();
@@ -39,12 +42,19 @@ export class ReleaseEvents {
   /** Called if it can never be known when a release's work is done. */
   readonly #onStuck: () => void;
 
-  constructor({ send, onSettled, onStuck }: {
+  constructor({ send, isBacklogged, onSettled, onStuck }: {
     send: (message: Message) => void;
+    isBacklogged: () => boolean;
     onSettled: () => void;
     onStuck: () => void;
   }) {
     this.#send = send;
+    this.answers = new EventAnswers({
+      events: this.#events,
+      find: (event) => this.#sentIdentifiers.has(event) ? this.#events.get(event) : undefined,
+      send,
+      isBacklogged,
+    });
     this.#onSettled = onSettled;
     this.#onStuck = onStuck;
   }

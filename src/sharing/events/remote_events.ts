@@ -1,16 +1,25 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaEvent } from "../../objects/cuda_event.ts";
-import { SharingError } from "../../support/errors.ts";
+import { CudaError, SharingError } from "../../support/errors.ts";
+import { isLoss } from "../../support/driver_errors.ts";
+import { runEach } from "../../support/run_each.ts";
 import { formatUuid } from "../../support/uuid.ts";
-import { badMessage, type EventMessage, limitExceeded } from "../protocol/messages.ts";
+import { badMessage, type EventMessage, limitExceeded, type Message } from "../protocol/messages.ts";
 import { EventWaits } from "./event_waits.ts";
 import { findLocalEvent } from "./local_events.ts";
-import { OpenedEvents } from "./opened_events.ts";
+import type { PeerProcess } from "../transport/peer_process.ts";
+import { isOutOfResources, OpenedEvents } from "./opened_events.ts";
 
 interface RemoteEvent {
   readonly message: EventMessage;
   /** The number of users that may query it at any time. */
   users: number;
+  /** Whether it cannot be opened: its process lives in other namespaces, for example. */
+  isUnopenable: boolean;
+  /** Whether WAIT was sent and FIRED has not arrived. */
+  isAsked: boolean;
+  /** The callbacks for FIRED, wrapped in objects, because the same function may wait twice. */
+  readonly waiting: Set<{ readonly callback: () => void }>;
   /** Whether it is known to have fired. Stays true for as long as it has users. */
   hasFired: boolean;
   /** Set until the next microtask if a query found that it had not fired. */
@@ -23,9 +32,18 @@ export interface RemoteEventsParts {
   readonly findDevice: (uuid: string) => CudaDevice | undefined;
   /** The maximum number of events that the peer may announce at a time. */
   readonly maximum: number;
+  readonly send: (message: Message) => void;
+  /** The peer. */
+  readonly process: PeerProcess;
 }
 
-/** The interprocess events that a peer has announced. Each is opened when it is first queried. */
+/** Thrown instead of opening an event that could be taken for another one's. */
+class UnopenableError extends Error {}
+
+/**
+ * The interprocess events that a peer has announced. Each is opened when it is first queried. For one that cannot be
+ * opened, WAIT asks the peer.
+ */
 export class RemoteEvents {
   readonly #parts: RemoteEventsParts;
   readonly #events = new Map<number, RemoteEvent>();
@@ -40,8 +58,15 @@ export class RemoteEvents {
     const { maximum } = this.#parts;
     if (this.#events.has(message.event)) throw badMessage(`event ${message.event} is announced twice`);
     if (this.#events.size >= maximum) throw limitExceeded("accept another event", `${maximum} events of a peer`);
-    const event = { message, users: 0, hasFired: false, isKnownPending: false };
-    this.#events.set(message.event, event);
+    this.#events.set(message.event, {
+      message,
+      users: 0,
+      isUnopenable: false,
+      isAsked: false,
+      waiting: new Set(),
+      hasFired: false,
+      isKnownPending: false,
+    });
   }
 
   /**
@@ -61,59 +86,58 @@ export class RemoteEvents {
   }
 
   /**
-   * Returns the event with a number, which stays open until the peer forgets it. Opens it on first use.
+   * Returns the event with a number, which stays open until the peer forgets it, or undefined if it cannot be opened
+   * here. Opens it on first use.
    *
    * @throws {SharingError} `bad-message` if it was not announced, `device-not-visible`
-   * @throws {CudaError} if the driver does not accept its handle
+   * @throws {CudaError} if the device is lost or resources are lacking
    */
-  open(identifier: number): CudaEvent {
-    const { message } = this.#known(identifier);
-    return findLocalEvent(message.handle) ?? this.#opened.pin(identifier, () => this.#openEvent(message));
-  }
-
-  /**
-   * Opens an event, if resources are not lacking, to see whether the driver accepts its handle.
-   *
-   * @throws as `open` does
-   */
-  check(identifier: number): void {
-    this.#find(this.#known(identifier));
+  open(identifier: number): CudaEvent | undefined {
+    const known = this.#known(identifier);
+    const { message } = known;
+    return findLocalEvent(message.handle) ??
+      this.#ifOpenable(known, () => this.#opened.pin(identifier, () => this.#openEvent(message)));
   }
 
   /**
    * Calls back once the latest record of an event has fired, or with the error of a query. It may do so before this
    * returns. Returns a function that cancels the callback.
+   *
+   * @throws {SharingError} `bad-message` if it was not announced, `device-not-visible`
    */
   whenFired(identifier: number, callback: (error?: unknown) => void): () => void {
     const known = this.#known(identifier);
-    return this.#waits.start(() => this.#query(known), callback);
+    return this.#wait(known, { hasFired: () => this.#query(known), callback });
   }
 
   /** Like `whenFired`, for the ready event of offers, which is not recorded again while it has users. */
   whenReady(identifier: number, callback: (error?: unknown) => void): () => void {
-    return this.#waits.start(() => this.hasFired(identifier), callback);
+    const known = this.#known(identifier);
+    return this.#wait(known, {
+      hasFired: () => this.#isReady(known),
+      callback: (error) => {
+        if (error === undefined) known.hasFired = true;
+        callback(error);
+      },
+    });
+  }
+
+  /**
+   * Handles FIRED. It is about the event's latest record, also if WAIT was sent for an earlier one: the peer sends it
+   * before it sends anything about a later record, or else when that has fired, too.
+   */
+  onFired(identifier: number): void {
+    const known = this.#known(identifier);
+    if (!known.isAsked) throw badMessage(`FIRED for event ${identifier} answers no WAIT`);
+    known.isAsked = false;
+    const waiting = [...known.waiting];
+    known.waiting.clear();
+    runEach(...waiting.map(({ callback }) => callback));
   }
 
   /** Whether a ready event is known to have fired. Does not query the driver. */
   isKnownToHaveFired(identifier: number): boolean {
     return this.#known(identifier).hasFired;
-  }
-
-  /**
-   * Whether a ready event has fired. However many offers have it, the driver is queried at most once until the next
-   * microtask, and never again once the event has fired.
-   *
-   * @throws as `open` does, and if the device is lost
-   */
-  hasFired(identifier: number): boolean {
-    const known = this.#known(identifier);
-    if (known.hasFired || known.isKnownPending) return known.hasFired;
-    known.hasFired = this.#query(known);
-    if (!known.hasFired) {
-      known.isKnownPending = true;
-      queueMicrotask(() => known.isKnownPending = false);
-    }
-    return known.hasFired;
   }
 
   /** Whether a ready event has fired, queried anew because there is no later query. */
@@ -140,23 +164,95 @@ export class RemoteEvents {
     this.#opened.closeAll();
   }
 
-  /** Whether an event has fired. While resources to open it are lacking, it has not. */
+  #wait(
+    known: RemoteEvent,
+    { hasFired, callback }: { hasFired: () => boolean; callback: (error?: unknown) => void },
+  ): () => void {
+    try {
+      this.#find(known);
+    } catch (error) {
+      if (error instanceof SharingError) throw error;
+      callback(error);
+      return () => {};
+    }
+    if (known.isUnopenable) return this.#ask(known, () => callback());
+    // An event that was closed meanwhile may not be opened again.
+    let answer: "wanted" | "asked" | "fired" = "wanted";
+    let cancelAnswer = (): void => {};
+    const cancel = this.#waits.start(() => {
+      if (answer === "fired" || hasFired()) return true;
+      if (known.isUnopenable && answer === "wanted") {
+        answer = "asked";
+        cancelAnswer = this.#ask(known, () => answer = "fired");
+      }
+      return false;
+    }, callback);
+    return () => {
+      cancelAnswer();
+      cancel();
+    };
+  }
+
+  /** Calls back when FIRED arrives. Sends WAIT unless it is unanswered. Returns a function that cancels the callback. */
+  #ask(known: RemoteEvent, callback: () => void): () => void {
+    const waiting = { callback };
+    known.waiting.add(waiting);
+    if (!known.isAsked) {
+      known.isAsked = true;
+      this.#parts.send({ type: "wait", event: known.message.event });
+    }
+    return () => known.waiting.delete(waiting);
+  }
+
+  /** However many offers have it, queries the driver at most once until the next microtask, and never after it fired. */
+  #isReady(known: RemoteEvent): boolean {
+    if (known.hasFired || known.isKnownPending) return known.hasFired;
+    known.hasFired = this.#query(known);
+    if (!known.hasFired) {
+      known.isKnownPending = true;
+      queueMicrotask(() => known.isKnownPending = false);
+    }
+    return known.hasFired;
+  }
+
+  /** Whether an event has fired. While it cannot be opened, it has not. */
   #query(known: RemoteEvent): boolean {
     return this.#find(known)?.query() ?? false;
   }
 
-  #find({ message }: RemoteEvent): CudaEvent | undefined {
+  #find(known: RemoteEvent): CudaEvent | undefined {
+    const { message } = known;
     return this.#opened.find(message.event) ?? findLocalEvent(message.handle) ??
-      this.#opened.tryOpen(message.event, () => this.#openEvent(message));
+      this.#ifOpenable(known, () => this.#opened.tryOpen(message.event, () => this.#openEvent(message)));
+  }
+
+  #ifOpenable<Opened>(known: RemoteEvent, open: () => Opened): Opened | undefined {
+    if (known.isUnopenable) return undefined;
+    try {
+      return open();
+    } catch (error) {
+      // Whatever the reason, the peer can be asked: drivers do not tell another namespace's handle from garbage.
+      const isUnopenable = error instanceof UnopenableError || error instanceof CudaError && !isLoss(error);
+      if (!isUnopenable || isOutOfResources(error)) throw error;
+      known.isUnopenable = true;
+      return undefined;
+    }
   }
 
   #openEvent({ deviceUuid, handle }: EventMessage): CudaEvent {
     const uuid = formatUuid(deviceUuid);
-    const device = this.#parts.findDevice(uuid);
+    const { findDevice, process } = this.#parts;
+    const device = findDevice(uuid);
     if (device === undefined) {
       throw new SharingError("device-not-visible", `Cannot open an event of device ${uuid}: it is not visible here`);
     }
-    return device.openEvent(handle);
+    // The driver could take a handle from another PID namespace for that of another process.
+    if (!process.isInOwnPidNamespace) throw new UnopenableError();
+    const event = device.openEvent(handle);
+    // Of a process that has ended, it opens a new event, which has fired.
+    if (process.isKnownToRun) return event;
+    event[Symbol.dispose]();
+    throw new UnopenableError();
   }
 
   #known(identifier: number): RemoteEvent {

@@ -1,4 +1,4 @@
-import { CudaError, SharingError } from "../../support/errors.ts";
+import { SharingError } from "../../support/errors.ts";
 import { EndedError, isLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
 import { SentOffer } from "./sent_offer.ts";
@@ -14,6 +14,8 @@ import {
 import type { OfferRecord } from "./offer_record.ts";
 import { hasFired, whenFired } from "./ready_events.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
+import { EventAnswers } from "../events/event_answers.ts";
+import type { LocalEvents } from "../events/local_events.ts";
 import { RemoteEvents, type RemoteEventsParts } from "../events/remote_events.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 
@@ -24,6 +26,8 @@ import type { Peer } from "../transport/unix_socket.ts";
 export interface ImporterOwner {
   /** Returns the device with a UUID, if memory of it was exported. */
   readonly findDevice: RemoteEventsParts["findDevice"];
+  /** The events that are announced to importers. */
+  readonly events: LocalEvents;
   /** An importer can never use an offer again. */
   onOver(sentOffer: SentOffer): void;
   /** The connection has ended. The error is undefined if the importer sent GOODBYE `done`. */
@@ -48,6 +52,7 @@ export class ConnectedImporter {
   readonly #stream: MessageStream;
   readonly #owner: ImporterOwner;
   readonly #events: RemoteEvents;
+  readonly #answers: EventAnswers;
   /**
    * The identifiers of the pools, allocations and events announced to it, by the type of the message that announced
    * them.
@@ -72,8 +77,19 @@ export class ConnectedImporter {
     this.peer = stream.peer;
     this.isOwnProcess = stream.process.isOwn;
     this.process = stream.process;
-    const { findDevice } = owner;
-    this.#events = new RemoteEvents({ findDevice, maximum: maximumImporterEvents });
+    const send = (message: Message): void => stream.send(message);
+    this.#events = new RemoteEvents({
+      findDevice: owner.findDevice,
+      maximum: maximumImporterEvents,
+      send,
+      process: stream.process,
+    });
+    this.#answers = new EventAnswers({
+      events: owner.events,
+      find: (event) => this.#sentIdentifiers.get("event")!.has(event) ? owner.events.get(event) : undefined,
+      send,
+      isBacklogged: () => stream.isBacklogged,
+    });
     stream.start({
       onMessage: (message) => this.#onMessage(message),
       onDrain: () => this.#onDrain(),
@@ -86,7 +102,7 @@ export class ConnectedImporter {
     if (!this.isConnected) return;
     // An offer that was withdrawn before it was sent need not be sent.
     if (record.isWithdrawn && !this.sentOffers.has(record.identifier)) return void this.#changed.delete(record);
-    const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0;
+    const isAlone = this.#changed.size === 0 && this.#freeEvents.size === 0 && !this.#answers.hasUnsent;
     if (isAlone && !this.#stream.isBacklogged) return this.#sendChangeNow(record);
     this.#changed.add(record);
     this.#pump();
@@ -131,27 +147,10 @@ export class ConnectedImporter {
    * Calls back once one of its events has fired; immediately if it has fired already. Returns a function that cancels
    * the wait.
    *
-   * @throws {SharingError} `bad-message` if the event cannot be opened or is waited for already
+   * @throws {SharingError} `bad-message` if the event was not announced or is waited for already
    */
   whenFired(event: number, callback: () => void): () => void {
     if (this.#awaited.has(event)) throw badMessage(`event ${event} is used again before EVENT_FREE`);
-    try {
-      this.#events.check(event);
-    } catch (error) {
-      if (hasNoDevice(error)) {
-        callback();
-        return () => {};
-      }
-      if (!(error instanceof CudaError)) throw error;
-      throw new SharingError(
-        "bad-message",
-        `Cannot open event ${event} of process ${this.peer.pid}: ${error.message}`,
-        {
-          cause: error,
-        },
-      );
-    }
-    this.#awaited.add(event);
     let isOver = false;
     let stop = (): void => {};
     const cancel = (): void => {
@@ -159,6 +158,7 @@ export class ConnectedImporter {
       this.#awaited.delete(event);
       this.#cancels.delete(cancel);
     };
+    this.#awaited.add(event);
     stop = this.#events.whenFired(event, (error) => {
       isOver = true;
       this.#cancels.delete(cancel);
@@ -173,6 +173,7 @@ export class ConnectedImporter {
 
   #pump(): void {
     const stream = this.#stream;
+    this.#answers.pump();
     for (const event of this.#freeEvents) {
       if (stream.isBacklogged) return;
       this.#freeEvents.delete(event);
@@ -234,6 +235,10 @@ export class ConnectedImporter {
     switch (message.type) {
       case "event":
         return this.#events.define(message);
+      case "wait":
+        return this.#answers.onWait(message.event);
+      case "fired":
+        return this.#events.onFired(message.event);
       case "held": {
         const sentOffer = this.#sentOffer(message.offer);
         if (sentOffer.isAnswered) throw badMessage(`offer ${message.offer} is held after WITHDRAWN`);
@@ -327,6 +332,7 @@ export class ConnectedImporter {
       );
     }
     runEach(
+      () => this.#answers.close(),
       () => this.#owner.onDisconnect(this, error),
       () => void this.process.whenEnded(() => this.#processEnded()),
       () => this.#endIfUnused(),

@@ -474,6 +474,7 @@ export class Exporter implements AsyncDisposable {
   #adopt(stream: MessageStream): void {
     const importer = new ConnectedImporter(stream, {
       findDevice: (uuid) => this.#memory.findDevice(uuid),
+      events: this.#events,
       onOver: ({ record }) =>
         runEach(
           () => this.#endIfOver(record),

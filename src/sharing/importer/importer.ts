@@ -123,24 +123,28 @@ export class Importer implements AsyncDisposable {
     this.#isOwnProcess = stream.process.isOwn;
     const send = (message: Message): void => this.#send(message);
     const memory = new RemoteMemory(cuda);
-    const events = new RemoteEvents({ findDevice: (uuid) => memory.findDevice(uuid), maximum: maximumIdentifiers });
+    const events = new RemoteEvents({
+      findDevice: (uuid) => memory.findDevice(uuid),
+      maximum: maximumIdentifiers,
+      send,
+      process: stream.process,
+    });
     this.#memory = memory;
     this.#remoteEvents = events;
-    this.#offers = new RemoteOffers({
-      memory,
-      events,
-      send,
-      isBacklogged: () => stream.isBacklogged,
-      maximumMetadata,
-    });
+    const isBacklogged = (): boolean => stream.isBacklogged;
+    this.#offers = new RemoteOffers({ memory, events, send, isBacklogged, maximumMetadata });
     this.#releases = new ReleaseEvents({
       send,
+      isBacklogged,
       onSettled: () => this.#condition.notify(),
       onStuck: () => this.#isStuck = true,
     });
     stream.start({
       onMessage: (message) => this.#onMessage(message),
-      onDrain: () => this.#offers.onDrain(),
+      onDrain: () => {
+        this.#offers.onDrain();
+        this.#releases.answers.pump();
+      },
       onEnd: (error) => this.#disconnected(error),
     });
   }
@@ -574,6 +578,10 @@ export class Importer implements AsyncDisposable {
         return this.#memory.defineAllocation(message);
       case "event":
         return this.#remoteEvents.define(message);
+      case "wait":
+        return this.#releases.answers.onWait(message.event);
+      case "fired":
+        return this.#remoteEvents.onFired(message.event);
       case "offer":
         return this.#offers.onOffer(message);
       case "channel":
@@ -615,6 +623,7 @@ export class Importer implements AsyncDisposable {
     if (this.#end !== undefined) return;
     this.#end = { error };
     runEach(
+      () => this.#releases.answers.close(),
       ...this.#waits,
       () => this.#offers.onEnd(error),
       () => this.#condition.notify(),

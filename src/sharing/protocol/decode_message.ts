@@ -58,6 +58,8 @@ export const messageLayouts: { readonly [Type in Message["type"]]: MessageLayout
   "hello": layout("hello", 1, 16),
   "welcome": layout("welcome", 2, 16),
   "goodbye": layout("goodbye", 3, 8, { maximum: 8 + maximumGoodbyeTextByteLength }),
+  "wait": layout("wait", 4, 4),
+  "fired": layout("fired", 5, 4),
   "pool": layout("pool", 16, 24, { descriptors: 1 }),
   "allocation": layout("allocation", 17, 80),
   "event": layout("event", 18, 88),
@@ -188,6 +190,8 @@ export function decodeMessageAt(
       return { type, offer: reader.identifier("offer") };
     case "forget":
       return { type, kind: reader.kind(forgetKinds), identifier: reader.identifier("identifier") };
+    case "wait":
+    case "fired":
     case "event-free":
       return { type, event: reader.identifier("event") };
     case "frame":

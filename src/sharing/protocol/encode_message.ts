@@ -116,6 +116,8 @@ function writeBody(message: Message): BodyWriter {
       return writer.number32("offer", message.offer);
     case "forget":
       return writer.kind(forgetKinds, message.kind).number32("identifier", message.identifier);
+    case "wait":
+    case "fired":
     case "event-free":
       return writer.number32("event", message.event);
     case "frame":

@@ -145,6 +145,18 @@ export interface ForgetMessage {
   readonly identifier: number;
 }
 
+/** Asks for FIRED about an event of the receiver, which the sender cannot open. */
+export interface WaitMessage {
+  readonly type: "wait";
+  readonly event: number;
+}
+
+/** The latest record of an event of the sender has fired. */
+export interface FiredMessage {
+  readonly type: "fired";
+  readonly event: number;
+}
+
 /** One of the importer's events may be recorded again. */
 export interface EventFreeMessage {
   readonly type: "event-free";
@@ -190,6 +202,8 @@ export type Message =
   | PoolMessage
   | AllocationMessage
   | EventMessage
+  | WaitMessage
+  | FiredMessage
   | OfferMessage
   | ChannelMessage
   | OfferNotice

@@ -4,9 +4,9 @@
  * @module
  */
 import { closeDescriptor } from "../../../ffi/shim/descriptors.ts";
-import { inodeOfPidfd, ownProcessInode } from "../../../ffi/shim/processes.ts";
+import { hasOpenFiles, inodeOfPidfd, isInOwnPidNamespace, ownProcessInode } from "../../../ffi/shim/processes.ts";
 import { shim } from "../../../ffi/shim/shim.ts";
-import { errno, errnoName } from "../../../ffi/shim/system_error.ts";
+import { errno, errnoName, SystemError } from "../../../ffi/shim/system_error.ts";
 import { printAs } from "../../support/printing.ts";
 import { SharingError } from "../../support/errors.ts";
 import { runEach } from "../../support/run_each.ts";
@@ -37,6 +37,7 @@ export class PeerProcess implements Disposable {
   #pidfd: number;
   /** The inode of the pidfd; null if it has none of its own. */
   #inode: bigint | null | undefined;
+  #isInOwnPidNamespace: boolean | undefined;
   #hasEnded: boolean;
   #keepsAlive = true;
   #watch: Watch | undefined;
@@ -77,6 +78,19 @@ export class PeerProcess implements Disposable {
   get isOwn(): boolean {
     const [inode, own] = [this.#findInode(), ownProcessInode()];
     return inode === undefined || own === undefined ? this.peer.pid === shim().poolpass_getpid() : inode === own;
+  }
+
+  /**
+   * Whether it is known to live in this process's PID namespace. Handles that name a process by its number may name
+   * another one elsewhere.
+   */
+  get isInOwnPidNamespace(): boolean {
+    return this.#isInOwnPidNamespace ??= isKnown(() => isInOwnPidNamespace(this.peer.pid));
+  }
+
+  /** Whether it lives in this process's PID namespace and is known not to have begun to end. */
+  get isKnownToRun(): boolean {
+    return this.isInOwnPidNamespace && isKnown(() => hasOpenFiles(this.peer.pid)) && !this.hasEnded;
   }
 
   /** Whether this and another one are known to be the same process. Neither may have been disposed. */
@@ -167,6 +181,16 @@ export class PeerProcess implements Disposable {
         if (this.#waiting.delete(waiting)) waiting.callback();
       });
     }
+  }
+}
+
+/** Whether something can be found out, and is so. */
+function isKnown(isSo: () => boolean): boolean {
+  try {
+    return isSo();
+  } catch (error) {
+    if (error instanceof SystemError) return false;
+    throw error;
   }
 }
 

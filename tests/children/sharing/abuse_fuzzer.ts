@@ -15,7 +15,7 @@ import { ShareableHandle } from "../../../src/memory/shareable_handle.ts";
 import { decodeHeader, decodeMessage, headerByteLength } from "../../../src/sharing/protocol/decode_message.ts";
 import { encodeMessage } from "../../../src/sharing/protocol/encode_message.ts";
 import { MessageReader } from "../../../src/sharing/protocol/message_reader.ts";
-import type { FrameMessage, Message } from "../../../src/sharing/protocol/messages.ts";
+import type { EventMessage, FrameMessage, Message } from "../../../src/sharing/protocol/messages.ts";
 import { readable, waitFor } from "../../../src/sharing/transport/poller.ts";
 import { takeConnection } from "../../../src/sharing/transport/unix_socket.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
@@ -115,6 +115,13 @@ const sessions: Readonly<Record<string, readonly (readonly Message[])[]>> = {
     [held(2), joinOf(2), releaseSlot(2, 0, 1, 0), released(2, 0)],
     [held(3), eventOf(2), released(3, 0)],
     [eventOf(1), eventOf(2), held(2), joinOf(2), releaseSlot(2, 0, 1, 1), released(2, 2)],
+    [
+      { ...eventOf(3), handle: new Uint8Array(64) },
+      held(1),
+      released(1, 3),
+      { type: "fired", event: 3 },
+      { type: "wait", event: 1 },
+    ],
   ],
   exporter: [[
     { type: "pool", pool: 1, kind: "device", deviceUuid, handle: exported },
@@ -220,6 +227,7 @@ async function sendSession(fd: number, session: readonly Message[], seed: number
       const { slot, sequence } = frame;
       message = { ...message, slot, sequence };
     }
+    if (message.type === "fired") await received.until((count) => count("wait") === 1);
     if (message.type === "frame") await received.until((count) => count("join") === 1);
     if (message.type === "forget") {
       await received.until((count) => count("withdrawn") === offers && count("held") === count("released"));
@@ -252,7 +260,7 @@ function parse(bytes: Uint8Array, seed: number): void {
   }
 }
 
-function eventOf(event: number): Message {
+function eventOf(event: number): EventMessage {
   return { type: "event", event, deviceUuid, handle };
 }
 

@@ -8,7 +8,7 @@ import type { ChannelProducer } from "../../../src/sharing/channel/channel_produ
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import type { JsonValue } from "../../../src/sharing/protocol/metadata.ts";
 import { waitUntil } from "../../../src/support/waiting/waiting.ts";
-import { startScript } from "../../support/child_process.ts";
+import { type StartOptions, startScript } from "../../support/child_process.ts";
 import type { ChannelPeerCalls } from "../../children/sharing/channel_peer.ts";
 import { type CalledPeer, PeerError } from "../sharing_peers.ts";
 
@@ -21,7 +21,11 @@ export type ChannelPeer = CalledPeer<ChannelPeerCalls>;
 let started = 0;
 
 /** Starts a process that uses the same driver. `folder` is where the control channel's socket is created. */
-export async function startChannelPeer(cuda: Cuda, folder: string): Promise<ChannelPeer> {
+export async function startChannelPeer(
+  cuda: Cuda,
+  folder: string,
+  options: StartOptions = {},
+): Promise<ChannelPeer> {
   const path = `${folder}/control-${started++}`;
   await using stack = new AsyncDisposableStack();
   const gpu = cuda.device(0);
@@ -29,7 +33,7 @@ export async function startChannelPeer(cuda: Cuda, folder: string): Promise<Chan
   const pool = stack.use(gpu.createPool({ handleType: "posix-fd" }));
   const exporter = stack.use(Exporter.listen(path, { closeTimeout: answerTimeout }));
   const control = stack.use(exporter.createChannel("control", { pool, slots: 4, slotByteLength: 4, stream }));
-  const child = stack.use(startScript("children/sharing/channel_peer.ts", [cuda.driver, path]));
+  const child = stack.use(startScript("children/sharing/channel_peer.ts", [cuda.driver, path], options));
   const pending = new Map<number, { resolve(result: unknown): void; reject(error: unknown): void }>();
   const ready = Promise.withResolvers<void>();
   const listening = listen();

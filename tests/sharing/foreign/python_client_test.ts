@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { ptx as fillPtx } from "../../../kernels/fill.ts";
 import { Cuda } from "../../../src/objects/cuda.ts";
 import { SharingError } from "../../../src/support/errors.ts";
+import type { DeviceBuffer } from "../../../src/memory/device_buffer.ts";
 import { Session } from "../../../src/session.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
@@ -29,6 +30,9 @@ const noPython = python === undefined ? "there is no python3, or it is older tha
 const noBindings = python === undefined || outputOf(python, "import cuda.bindings.runtime") === undefined
   ? "python3 has no cuda-bindings"
   : false;
+/** Arguments of `unshare`. */
+const pidNamespace = ["-pf", "--mount-proc", "--kill-child"];
+const noNamespace = spawnSync("unshare", [...pidNamespace, "true"]).status !== 0 && "unshare -pf is not permitted";
 /** The client's patterns repeat after this many bytes. */
 const period = 251;
 /** Milliseconds in which other processes must finish their work. */
@@ -68,6 +72,8 @@ interface Place {
   /** A path for a socket. */
   readonly path: string;
   start(...args: string[]): Client;
+  /** Starts it in a PID namespace of its own, where neither side can open the other's events. */
+  startElsewhere(...args: string[]): Client;
 }
 
 const warm = new Set<Setting>();
@@ -76,11 +82,11 @@ const warm = new Set<Setting>();
 function testClient(
   name: string,
   body: (place: Place) => Promise<void>,
-  { only, long = false }: { only?: "software"; long?: boolean } = {},
+  { only, long = false, skip }: { only?: "software"; long?: boolean; skip?: string | false } = {},
 ): void {
   for (const setting of settings) {
     if (only !== undefined && setting.driver.name !== only) continue;
-    test(`${name} [${setting.driver.name}]`, { skip: setting.skip, long }, async () => {
+    test(`${name} [${setting.driver.name}]`, { skip: setting.skip || skip, long }, async () => {
       if (!warm.has(setting)) {
         // Creates what the process creates once and keeps.
         warm.add(setting);
@@ -118,15 +124,21 @@ async function inPlace({ driver, env }: Setting, body: (place: Place) => Promise
       cuda,
       path: join(folder, "shared.sock"),
       start: (...args) => clients.use(startClient(args, env)),
+      startElsewhere: (...args) => clients.use(startClient(args, env, ["unshare", ...pidNamespace])),
     });
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-function startClient(args: readonly string[], env: Readonly<Record<string, string>>): Client {
+function startClient(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  prefix: readonly string[] = [],
+): Client {
+  const [command, ...rest] = [...prefix, python!, client, ...args] as [string, ...string[]];
   const { child, closed } = watchSockets(() =>
-    spawn(python!, [client, ...args], {
+    spawn(command, rest, {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, PYTHONDONTWRITEBYTECODE: "1", ...env },
     })
@@ -139,7 +151,7 @@ function startClient(args: readonly string[], env: Readonly<Record<string, strin
   child.stderr.setEncoding("utf8").on("data", (text: string) => errors += text);
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const nextLine = async (): Promise<string | undefined> => (await lines.next()).value;
-  const rest = async (): Promise<string[]> => {
+  const remaining = async (): Promise<string[]> => {
     const all: string[] = [];
     for (let line = await nextLine(); line !== undefined; line = await nextLine()) all.push(line);
     return all;
@@ -151,12 +163,12 @@ function startClient(args: readonly string[], env: Readonly<Record<string, strin
     whileItRuns: over.signal,
     nextLine,
     async succeeds() {
-      const [all, code] = await Promise.all([rest(), ended]);
+      const [all, code] = await Promise.all([remaining(), ended]);
       assertEquals(code, 0, errors);
       return all;
     },
     async fails() {
-      const [, code] = await Promise.all([rest(), ended]);
+      const [, code] = await Promise.all([remaining(), ended]);
       assertEquals(code, 1, errors);
       assert(!errors.includes("Traceback"), errors);
       return errors;
@@ -165,7 +177,7 @@ function startClient(args: readonly string[], env: Readonly<Record<string, strin
     kill: (signal) => void process.kill(child.pid!, signal),
     async [Symbol.asyncDispose]() {
       child.kill("SIGKILL");
-      await Promise.all([rest(), ended]);
+      await Promise.all([remaining(), ended]);
       await closed();
     },
   };
@@ -283,6 +295,45 @@ testClient("a Python client waits for a kernel that still runs when its result i
   exporter.offer("pi", buffer);
   assertEquals((await importing.succeeds()).slice(-2), ['verified "pi"', 'released "pi"']);
 }, { long: true });
+
+testClient("a Python client in another PID namespace asks for events, and answers for its own", async (place) => {
+  const { cuda, path, startElsewhere } = place;
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool({ handleType: "posix-fd" });
+  using module = gpu.loadModule(fillPtx);
+  const fill = (buffer: DeviceBuffer, pattern: number) =>
+    module.kernel("fill").launch({ grid: 1, block: 64, stream }, buffer, buffer.byteLength, pattern);
+  {
+    await using exporter = Exporter.listen(path);
+    await using importing = startElsewhere("import", path, "pi", "--verify", "0x40490FDB");
+    await until(() => exporter.importers.length === 1);
+    using buffer = pool.allocate(2 ** 22, stream);
+    for (const pattern of [0, 0x40490fdb]) fill(buffer, pattern);
+    exporter.offer("pi", buffer);
+    assertEquals((await importing.succeeds()).slice(-2), ['verified "pi"', 'released "pi"']);
+    assertEquals(exporter.leases, []);
+    await using channel = exporter.createChannel("frames", { pool, slots: 3, slotByteLength: 5000, stream });
+    await using consumer = startElsewhere("consume", path, "frames", "--verify", "0x7");
+    for (let sequence = 1; sequence <= 6; sequence++) {
+      const slot = await channel.reserve({ signal: consumer.whileItRuns });
+      fill(slot.buffer, sequence);
+      fill(slot.buffer, 7);
+      channel.send(slot);
+    }
+    channel.end();
+    assertEquals((await consumer.succeeds()).at(-1), "verified 6 frames");
+  }
+  const args = ["export", path, "--bytes", "4MiB", "--pattern", "3", "--importers", "1"];
+  await using exporting = startElsewhere(...args);
+  assertEquals(await exporting.nextLine(), `listening at ${path}`);
+  {
+    await using importer = await Importer.connect(cuda, path);
+    using mapped = await (await importer.offer("buffer")).map({ stream });
+    assertEquals(await mapped.read(Uint8Array), patternOf(3, 2 ** 22));
+  }
+  assertEquals((await exporting.succeeds()).at(-1), `freed ${2 ** 22} bytes`);
+}, { only: "software", skip: noNamespace, long: true });
 
 testClient("memory held by a Python client is freed when the client releases it or ends", async (place) => {
   const { cuda, path, start } = place;

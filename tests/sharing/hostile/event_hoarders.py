@@ -28,9 +28,13 @@ def event_handle(uuid):
     os.pwrite(descriptor, header, 0)
     os.pwrite(descriptor, struct.pack("<q", 1), PAGE)
     fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK)
-    with open("/proc/self/stat") as file:
-        start_time = int(file.read().rpartition(")")[2].split()[19])
-    location = struct.pack("<IIQQ", os.getpid(), descriptor, start_time, os.fstat(descriptor).st_ino)
+    pidfd = os.pidfd_open(os.getpid())
+    scope = 0x811C9DC5
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        for byte in b"pidfs " + file.read():
+            scope = (scope ^ byte) * 0x01000193 & 0xFFFFFFFF
+    namespace = os.stat("/proc/self/ns/pid").st_ino
+    location = struct.pack("<IIQII", os.getpid(), descriptor, os.fstat(pidfd).st_ino, scope, namespace)
     return header[:8] + location + header[8:]
 
 

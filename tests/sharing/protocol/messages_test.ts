@@ -102,7 +102,7 @@ test("every golden message is decoded, and encoded to the same bytes", () => {
 });
 
 test("the golden messages include each type and each reason", () => {
-  const numbers = [1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 37];
+  const numbers = [1, 2, 3, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 32, 33, 34, 35, 37];
   const found = new Set(golden.map(({ bytes }) => decodeHeader(bytes, 0).type));
   assertEquals([...found].sort((one, other) => one - other), numbers);
   const reasons = golden.flatMap(({ message }) => message.type === "goodbye" ? [message.reason] : []);
@@ -170,13 +170,15 @@ test("metadata may be nested as deeply as their length allows", () => {
 test("an impossible header is refused before its body arrives", () => {
   const header = (byteLength: number, type: number, descriptors: number) =>
     joined([u32(byteLength), u16(type), u16(descriptors)]);
-  for (const type of [0, 4, 15, 27, 31, 36, 38, 65535]) {
+  for (const type of [0, 6, 15, 27, 31, 36, 38, 65535]) {
     assertRefused(header(4, type, 0), `Cannot accept a message of type ${type}: the protocol has no such type`);
   }
   const lengths: readonly (readonly [type: number, name: string, needed: string, ...wrong: number[]])[] = [
     [1, "HELLO", "16", 15, 17],
     [2, "WELCOME", "16", 15, 17],
     [3, "GOODBYE", "8 to 1032", 7, 1033],
+    [4, "WAIT", "4", 3, 5],
+    [5, "FIRED", "4", 3, 5],
     [16, "POOL", "24", 23, 25],
     [17, "ALLOCATION", "80", 79, 81],
     [18, "EVENT", "88", 87, 89],
@@ -330,6 +332,8 @@ const violations: readonly Violation[] = [
   ["FORGET of a pool", 0, u32(0), "kind is 0; it takes 1 to 3"],
   ["FORGET of a pool", 0, u32(4), "kind is 4; it takes 1 to 3"],
   ["FORGET of a pool", 4, u32(0), `identifier is 0; ${identifierRange}`],
+  ["WAIT", 0, u32(0), `event is 0; ${identifierRange}`],
+  ["FIRED", 0, u32(0), `event is 0; ${identifierRange}`],
   ["EVENT_FREE", 0, u32(0), `event is 0; ${identifierRange}`],
   ["FRAME", 0, u32(0), `offer is 0; ${identifierRange}`],
   ["FRAME", 4, u32(1024), "slot is 1024; it takes 0 to 1023"],
