@@ -160,7 +160,7 @@ testPrograms("release_threshold prints how much a pool keeps, plain and shareabl
       assertEquals(bar, "#".repeat(inUse) + "-".repeat(kept - inUse), step);
     }
   }
-});
+}, { long: true });
 
 testPrograms("release_threshold refuses invalid sizes", async ({ run }) => {
   const { code, errors } = await run("release_threshold", ["--bytes", "plenty"]);
@@ -176,7 +176,7 @@ testPrograms("caching_allocator prints how much it holds, and releases it", asyn
   for (const line of lines.slice(1, 3)) assertMatch(line, /\d\.\d\d us$/);
   assertMatch(lines[3]!, /^The allocator holds [1-9]\d* slabs, [1-9]\d+ bytes, 0 in use, /);
   assertEquals(lines[4], "After trimTo(0) it holds 0 slabs, 0 bytes, 0 in use, 0 % fragmented");
-});
+}, { long: true });
 
 testPrograms("pool_properties prints each attempt and its result", async ({ driver, run }) => {
   const { code, lines, errors } = await run("pool_properties");

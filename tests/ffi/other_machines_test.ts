@@ -148,14 +148,14 @@ simulationTest("with a driver for CUDA 11.0, all features work except pools", as
     fabric: pool("fabric"),
     ...withoutPoolOptions("11.0"),
   });
-});
+}, { long: true });
 
 simulationTest("open refuses an older driver and names the required version", async () => {
   using libraries = new Libraries().addDriver(10010);
   const [outcome] = await outcomesOn(libraries, [machine({ version: 10010 })]);
   const reason = "the installed driver is for CUDA 10.1, and pools need 11.2; install a newer driver";
   assertEquals(outcome, { open: `Error: Cannot use CUDA: ${reason}, ${instead}` });
-});
+}, { long: true });
 
 simulationTest("a future driver without a function only disables its feature", async () => {
   using libraries = new Libraries().addDriver(15010, { without: ["cuDeviceGetDefaultMemPool"] });
@@ -294,6 +294,7 @@ simulationTest(
     );
     assert(outcome!.open!.endsWith(`; ${instead}`), outcome!.open);
   },
+  { long: true },
 );
 
 simulationTest("outside Linux, open uses the software device, and with driver cuda fails with the reason", async () => {
@@ -468,4 +469,4 @@ simulationTest("CUDA's libraries stay loaded when the Worker that loaded them en
   });
   assertEquals(await child.nextLine(), "libcuda.so.1, libcudart.so.13");
   assertEquals(await child.ended, 0, await child.errors());
-});
+}, { long: true });

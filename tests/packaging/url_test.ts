@@ -137,7 +137,7 @@ for (const [name, { output, refusal }] of Object.entries(scripts)) {
 for (const [name, { refusals }] of Object.entries(pairs)) {
   test(
     `imported from a URL without --allow-ffi, ${name} fails with the reason in both processes`,
-    { skip, long: isVariant(name) },
+    { skip, long: true },
     async () => {
       const text = scriptNamed(name);
       for (const [role, refusal] of Object.entries(refusals)) {

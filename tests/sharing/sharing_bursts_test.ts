@@ -180,7 +180,7 @@ sharingTest("a thousand offers of one run need no more driver calls than forty",
   }
   await soon(() => exporter.leases.length === 0, "all is released");
   await peer.call("close", "one");
-});
+}, { long: true });
 
 sharingTest("the first offers of a burst are readable before later work on the stream is done", async ({
   gpu,

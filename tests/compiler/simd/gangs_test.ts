@@ -199,7 +199,7 @@ const operations: readonly string[] = [
   @%p2 st.global.u32 [%rd8], %r4;`,
 ];
 
-test("operations give the same bits in gangs, including NaNs and all other edge cases", () => {
+test("operations give the same bits in gangs, including NaNs and all other edge cases", { long: true }, () => {
   const { words, count } = edgeWords();
   for (const text of operations) {
     const launch = { ptx: operation(text, count), input: words, words: count, block: [64, 1, 1] as const };

@@ -136,7 +136,7 @@ faultTest(`${ends} producers and consumers are killed in turn, and the other sid
     assertEquals(pool.usage().used, used);
   }
   assertEquals(await kernels.counts(stream), [words, 0]);
-});
+}, { long: true });
 
 faultTest(
   "a consumer is killed with one slot kept, one in use by its kernels, and one sent to it",
