@@ -36,6 +36,24 @@ tests() { # tests NAME COMMAND...: the same, and counts the tests that the runne
   fi
 }
 
+tests_at_once() { # tests_at_once NAME FUNCTION...: as tests, for functions that use one core each and run side by side
+  local names=() functions=() processes=() i
+  while [ $# -gt 0 ]; do
+    "$2" >"$logs/$2" 2>&1 &
+    names+=("$1") functions+=("$2") processes+=($!)
+    shift 2
+  done
+  for i in "${!names[@]}"; do
+    wait "${processes[$i]}"
+    tests "${names[$i]}" replay "$logs/${functions[$i]}" $?
+  done
+}
+
+replay() { # replay FILE CODE: prints what a command has printed, and exits as it did
+  cat "$1"
+  return "$2"
+}
+
 failures_of() { # what deno test, bun test or node --test says of each test that failed, and the end of what it printed
   {
     grep -aE -A 25 -- '^error: |✖ ' "$1"
