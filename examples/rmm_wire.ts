@@ -76,7 +76,7 @@ export async function withDeadline<T>(
   try {
     return await exchange(AbortSignal.any([signal, deadline]));
   } catch (error) {
-    if (error !== deadline.reason) throw error;
-    throw new Error(`Cannot continue: waited ${seconds} s for ${waitingFor}`);
+    if (!deadline.aborted) throw error;
+    throw new Error(`Cannot continue: waited ${seconds} s for ${waitingFor}`, { cause: error });
   }
 }
