@@ -22,6 +22,7 @@ interface Namespaces {
   readonly args: readonly string[];
   /** Whether the tests of it are left to the long run. */
   readonly long?: boolean;
+  readonly softwareOnly?: boolean;
 }
 
 const pidNamespace: Namespaces = { name: "a PID namespace", args: ["-pf", "--mount-proc", "--kill-child"] };
@@ -31,6 +32,8 @@ const all: readonly Namespaces[] = [
     name: "a PID namespace without a /proc of its own",
     args: ["-pf", "--kill-child"],
     long: true,
+    // CUDA does not start there.
+    softwareOnly: true,
   },
   { name: "a time namespace", args: ["-Tf", "--boottime", "100", "--kill-child"], long: true },
   { name: "a mount namespace with another /dev/shm", args: ["-m", "sh", "-c", mounting("/dev/shm")], long: true },
@@ -69,6 +72,7 @@ function namespacesTest(
     const isLeftOut = long || namespaces.long === true;
     sharingTest(`${namespaces.name}: ${what}`, (fixture) => body(fixture, namespaces.args), {
       long: isLeftOut,
+      softwareOnly: namespaces.softwareOnly ?? false,
       skip: isRun(isLeftOut) && refusalOf(namespaces),
     });
   }

@@ -117,6 +117,12 @@ export class ChannelFrames {
     return slots;
   }
 
+  /** Whether a process that keeps slots quarantined may have begun to end. */
+  get hasEndingHolders(): boolean {
+    const consumers = [...this.#consumers.values()];
+    return consumers.some(({ importer, held }) => !importer.isConnected && held.size > 0 && importer.mayBeEnding);
+  }
+
   hasConsumers(minimum: number): boolean {
     return this.#joined >= minimum;
   }

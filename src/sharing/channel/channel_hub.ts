@@ -16,6 +16,8 @@ export type ConsumerMessage = JoinMessage | ReleaseSlotMessage;
 export interface ConsumerConnection {
   readonly peer: Peer;
   readonly isConnected: boolean;
+  /** Whether its process may have begun to end, without having ended. */
+  readonly mayBeEnding: boolean;
   /** Whether the importer reads more slowly than messages are sent. */
   readonly isBacklogged: boolean;
   send(message: Message): void;

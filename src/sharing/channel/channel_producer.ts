@@ -150,6 +150,7 @@ export class ChannelProducer implements AsyncDisposable {
       name,
       slots,
       quarantined: () => this.#frames.quarantined,
+      hasEndingHolders: () => this.#frames.hasEndingHolders,
       onExhausted: (error) => this.#slots.refuseForNow(error),
       onAvailable: () => this.#slots.endRefusal(),
     });

@@ -6,6 +6,8 @@ import { HoldTimer } from "./hold_timer.ts";
  * connections before it reports the process's end.
  */
 const gracePeriod = 1000;
+/** The same while one of the processes may be dying: that takes seconds if many processes with work on a GPU are killed. */
+const endingPeriod = 20_000;
 
 /** The dependencies of `Quarantine`. */
 export interface QuarantineParts {
@@ -15,6 +17,8 @@ export interface QuarantineParts {
   readonly slots: number;
   /** Returns the slots that processes may still use whose connections have ended, by process ID. */
   readonly quarantined: () => Map<number, Set<number>>;
+  /** Whether one of these processes may have begun to end. */
+  readonly hasEndingHolders: () => boolean;
   /** No slot is left, and none comes back before a process ends. */
   readonly onExhausted: (error: SharingError) => void;
   /** There are slots again. */
@@ -59,9 +63,10 @@ export class Quarantine {
 
   #onGraceOver(): number | undefined {
     if (this.#exhaustedSince === undefined || this.#isClosed) return undefined;
-    const rest = this.#exhaustedSince + gracePeriod - performance.now();
-    if (rest > 0) return rest;
-    const { name, slots, quarantined, onExhausted } = this.#parts;
+    const { name, slots, quarantined, hasEndingHolders, onExhausted } = this.#parts;
+    const time = performance.now() - this.#exhaustedSince;
+    if (time < gracePeriod) return gracePeriod - time;
+    if (time < endingPeriod && hasEndingHolders()) return gracePeriod;
     const holders = [...quarantined()].map(([pid, { size }]) => `${pid} (${size})`).join(", ");
     const text = `Cannot reserve a slot of "${name}": all ${slots} may still be used by processes that are not ` +
       `connected any more: ${holders}; they come back when these processes have ended`;

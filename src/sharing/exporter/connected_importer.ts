@@ -113,6 +113,11 @@ export class ConnectedImporter {
     this.#stream.send(message);
   }
 
+  /** Whether its process may have begun to end, without having ended. */
+  get mayBeEnding(): boolean {
+    return !this.process.isKnownToRun;
+  }
+
   /** Whether it reads more slowly than messages are sent. */
   get isBacklogged(): boolean {
     return this.#stream.isBacklogged;

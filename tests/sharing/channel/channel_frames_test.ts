@@ -49,6 +49,7 @@ class Consumer {
     this.#connection = {
       peer: { pid: 1, uid: 0, gid: 0 },
       isConnected: true,
+      mayBeEnding: false,
       isBacklogged: false,
       send: (message) => {
         if (message.type !== "frame") return;
