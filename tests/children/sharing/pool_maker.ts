@@ -14,6 +14,9 @@ const buffers = [1, 2].map((byte) => {
   buffer.fill(byte);
   return buffer;
 });
+// What lies in another pool is out of reach.
+const other = cuda.device(0).createPool({ handleType: "posix-fd" });
+other.allocate(4096).fill(3);
 cuda.device(0).synchronize();
 const socket = await UnixSocket.connect(path);
 await socket.send(buffers[1]!.exportPointer(), { handles: [handle] });

@@ -71,6 +71,13 @@ leakTest("an exporter with more names and metadata than the limit is refused", (
     await assertServed(cuda, folder);
   }), { skip: noPython, warmUp });
 
+leakTest("an exporter with more offers than the limit is refused", () =>
+  inFolder(async (folder, cuda) => {
+    const limit = "Cannot accept another offer: the limit is 65536 offers of an exporter";
+    await assertRefused(cuda, folder, { count: 65_537, metadata: 0, limit });
+    await assertServed(cuda, folder);
+  }), { skip: noPython, warmUp, long: true });
+
 leakTest(
   "exporters that offer as much as they can cost an importer a limited amount of memory",
   () =>
