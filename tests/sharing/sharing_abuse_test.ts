@@ -804,6 +804,21 @@ fixtureTest("false data of memory are reported when it is mapped", async (fixtur
     assertCode(await assertRejects(() => offer.map()), "device-not-visible", "does not see it", "another device");
   }
   {
+    // The wait never begins, and the end of the connection must not end it.
+    const uncaught: unknown[] = [];
+    const onUncaught = (error: unknown): void => void uncaught.push(error);
+    process.on("uncaughtException", onUncaught);
+    const event = { ...truth.event(), deviceUuid: new Uint8Array(16).fill(7) } as Message;
+    const messages = [truth.pool(), truth.allocation(), event, truth.offer({ readyEvent: 1 })];
+    {
+      await using false_ = await connectToFalse(fixture, messages);
+      const offer = await false_.importer.offer("true");
+      assertCode(await assertRejects(() => offer.map()), "device-not-visible", "it is not visible here", "its event");
+    }
+    process.off("uncaughtException", onUncaught);
+    assertEquals(uncaught, []);
+  }
+  {
     const ring = truth.offer({ offer: 2, kind: "channel", name: "ring" });
     const offer = truth.offer({ readyEvent: 1 });
     const messages = [truth.pool(), truth.allocation(), noEvent, offer, ring, truth.channel()];

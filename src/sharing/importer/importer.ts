@@ -543,12 +543,14 @@ export class Importer implements AsyncDisposable {
             reject(error);
           }
         };
-        this.#waits.add(onEnd);
+        let isOver = false;
         const cancel = events.whenReady(event, (error) => {
+          isOver = true;
           this.#waits.delete(onEnd);
           if (error === undefined) resolve();
           else reject(error);
         });
+        if (!isOver) this.#waits.add(onEnd);
         return stop;
       },
       { signal: signal! },
