@@ -320,8 +320,9 @@ export class ChannelFrames {
     const { name, isWritten } = this.#parts;
     const now = performance.now();
     let first = Infinity;
-    for (const { importer, isJoined, held } of [...this.#consumers.values()]) {
-      if (!isJoined) continue;
+    for (const { importer, held } of [...this.#consumers.values()]) {
+      // One that has left may still hold frames: until an event of its own has fired.
+      if (!importer.isConnected) continue;
       let oldest = Infinity;
       for (const hold of held.values()) {
         if (isWritten?.(hold.frame.message.slot) === false) hold.since = now;

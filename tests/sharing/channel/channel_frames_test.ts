@@ -74,6 +74,11 @@ class Consumer {
     this.#ring.frames.onMessage(this.#connection, { type: "release-slot", offer: 1, slot, sequence, event: 0 });
   }
 
+  /** Releases the ring with an event that has not fired. The connection stays. */
+  leave(): void {
+    this.#ring.frames.onLeave(this.#connection);
+  }
+
   /** Its process has ended. */
   end(): void {
     this.#connection.isConnected = false;
@@ -167,4 +172,16 @@ test("a frame that is not written yet is not held for too long", async () => {
   assertEquals(ring.frames.quarantined, new Map([[1, new Set([0])]]));
   consumer.end();
   assertEquals([ring.frames.quarantined.size, ring.free.size], [0, 3]);
+});
+
+test("a consumer that leaves with an event that never fires holds its frames no longer than another", async () => {
+  const ring = new Ring(3, { holdTimeout: 20 });
+  const consumer = new Consumer(ring);
+  ring.send();
+  consumer.leave();
+  for (let wait = 0; consumer.goodbye === undefined && wait < 1000; wait += 5) {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  assertEquals(consumer.goodbye, 'It was cut off: process 1 has held a frame of "frames" for more than 20 ms');
+  assertEquals(ring.frames.quarantined, new Map([[1, new Set([0])]]));
 });
