@@ -17,7 +17,7 @@ let openInProcess = 0;
 /**
  * The opened events of one peer, by number. Opening an event takes memory, and a page of the software device's address
  * space, for as long as it is open: what is open can therefore be closed at any time, and is opened again when it is
- * queried. If this process has too many open, the peer that has most of them loses one.
+ * queried. If this process has too many open, the peer that has most of them loses one, or the peer that opens one does.
  */
 export class OpenedEvents {
   /** Those that may be closed, oldest first. */
@@ -40,13 +40,12 @@ export class OpenedEvents {
   tryOpen(identifier: number, open: () => CudaEvent): CudaEvent | undefined {
     if (performance.now() < this.#nextTry) return undefined;
     try {
-      if (this.#makeRoom()) {
-        const event = open();
-        this.#events.set(identifier, event);
-        openInProcess++;
-        holders.add(this);
-        return event;
-      }
+      this.#makeRoom();
+      const event = open();
+      this.#events.set(identifier, event);
+      openInProcess++;
+      holders.add(this);
+      return event;
     } catch (error) {
       if (!isOutOfResources(error)) throw error;
     }
@@ -78,16 +77,16 @@ export class OpenedEvents {
     runEach(...identifiers.map((identifier) => () => this.close(identifier)));
   }
 
-  /** Closes an event if too many are open. Returns false if this peer has its share. */
-  #makeRoom(): boolean {
-    if (this.#events.size >= maximumOfPeer) this.#closeOldest();
-    if (openInProcess < maximumOfProcess) return true;
+  /** Closes an event if too many are open. */
+  #makeRoom(): void {
+    if (this.#events.size >= maximumOfPeer) return this.#closeOldest();
+    if (openInProcess < maximumOfProcess) return;
     let largest: OpenedEvents | undefined;
     for (const holder of holders) if (largest === undefined || holder.size > largest.size) largest = holder;
     // Peers whose shares are alike would take them from each other again and again.
-    if (largest === undefined || largest.size <= 2 * (this.#events.size + 1)) return false;
-    largest.#closeOldest();
-    return true;
+    const hasShare = this.#events.size > 0 && largest!.size <= 2 * (this.#events.size + 1);
+    if (hasShare) this.#closeOldest();
+    else largest!.#closeOldest();
   }
 
   #closeOldest(): void {
