@@ -1,6 +1,6 @@
 import type { CudaEvent } from "../../objects/cuda_event.ts";
 import { CudaError } from "../../support/errors.ts";
-import { ignoreLoss } from "../../support/driver_errors.ts";
+import { driverErrorOf, ignoreLoss } from "../../support/driver_errors.ts";
 import { runEach } from "../../support/run_each.ts";
 
 /** The maximum number of events of one peer that are open at a time. */
@@ -95,8 +95,14 @@ export class OpenedEvents {
   }
 }
 
-/** Whether an error means that this process lacks resources, which it may have later. */
+/**
+ * Whether an error means that this process lacks resources, which it may have later. It does not if the system denies
+ * access, such as to the processes of other users.
+ */
 export function isOutOfResources(error: unknown): boolean {
-  return error instanceof CudaError &&
-    (error.code === "cudaErrorOperatingSystem" || error.code === "cudaErrorMemoryAllocation");
+  if (!(error instanceof CudaError)) return false;
+  if (error.code === "cudaErrorMemoryAllocation") return true;
+  // The software device says which error of the system it was.
+  const { cause } = driverErrorOf(error) as { cause?: { code?: unknown } };
+  return error.code === "cudaErrorOperatingSystem" && cause?.code !== "EACCES" && cause?.code !== "EPERM";
 }
