@@ -25,7 +25,7 @@ export interface ChannelFramesParts {
   readonly onDone: (slot: number) => void;
   /** Called when a consumer joins. */
   readonly onJoin: () => void;
-  /** Called when a frame that consumers wait for can be dropped again, because no other holds it any more. */
+  /** Called when a frame that consumers wait for can be dropped, because none holds it. */
   readonly onDroppable?: () => void;
   /** Called when a connection has ended that held slots, and when such a slot is free again. */
   readonly onQuarantine?: () => void;
@@ -137,6 +137,7 @@ export class ChannelFrames {
       this.#pump(consumer);
     }
     this.#endIfDone(frame);
+    if (this.#budget !== undefined) this.#notifyIfDroppable(frame);
   }
 
   /** Drops the oldest frame that no consumer holds. Returns false if there is none. */
@@ -393,6 +394,10 @@ export class ChannelFrames {
     if (this.#budget === undefined) return;
     this.#pump(consumer);
     this.#pumpRefused();
+    this.#notifyIfDroppable(frame);
+  }
+
+  #notifyIfDroppable(frame: Frame): void {
     if (frame.holders.size === 0 && frame.waiting.size > 0) this.#parts.onDroppable?.();
   }
 

@@ -185,3 +185,12 @@ test("a consumer that leaves with an event that never fires holds its frames no 
   assertEquals(consumer.goodbye, 'It was cut off: process 1 has held a frame of "frames" for more than 20 ms');
   assertEquals(ring.frames.quarantined, new Map([[1, new Set([0])]]));
 });
+
+test("a frame that nobody may hold makes room at once for a slot that is waited for", () => {
+  let droppable = 0;
+  const ring = new Ring(3, { onDroppable: () => droppable++ });
+  const consumer = new Consumer(ring);
+  for (let frame = 0; frame < 3; frame++) ring.send();
+  assertEquals([consumer.held.length, droppable], [2, 1]);
+  assert(ring.frames.drop());
+});
