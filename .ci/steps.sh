@@ -36,7 +36,7 @@ tests() { # tests NAME COMMAND...: the same, and counts the tests that the runne
   fi
 }
 
-tests_at_once() { # tests_at_once NAME FUNCTION...: as tests, for functions that use one core each and run side by side
+tests_at_once() { # tests_at_once NAME FUNCTION...: as tests, for functions that run side by side and use about a core each
   local names=() functions=() processes=() i
   while [ $# -gt 0 ]; do
     "$2" >"$logs/$2" 2>&1 &
@@ -87,6 +87,11 @@ install_compilers() { # as root, what the tests of the C shim compile and run wi
 
 install_packages() { # @std for Bun and Node; Deno finds it by import_map.json
   npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0
+}
+
+every_case() {
+  POOLPASS_LONG=1 deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen \
+    tests/docs tests/packaging tests/ffi tests/corpus tests/conformance tests/compiler
 }
 
 bun_tests() { npx -y bun@1.4.5 test --timeout 120000 ./tests/; }
