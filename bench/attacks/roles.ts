@@ -23,7 +23,8 @@ const settlePause = 100;
 /** The header and the body of WELCOME. */
 const welcomeByteLength = 24;
 const silentConnections = 1024;
-const lentEvents = 15_000;
+/** As many as an exporter lets an importer announce. */
+const lentEvents = 1024;
 /** The number of offers of the flood, and the bytes of metadata of each. */
 const [offers, metadataByteLength] = [65_536, 32_768];
 
