@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { inspect } from "node:util";
 import { open } from "../../../src/open.ts";
@@ -10,6 +9,7 @@ import { checkOfferName } from "../../../src/sharing/protocol/offer_name.ts";
 import { SharingError } from "../../../src/support/errors.ts";
 import { escapeControls } from "../../../src/support/escape_controls.ts";
 import { startScript } from "../../support/child_process.ts";
+import { inFolder } from "../../support/folders.ts";
 import { leakTest } from "../../support/resources.ts";
 import { test } from "../../support/test.ts";
 import { noPython, startHostile } from "./hostile_peers.ts";
@@ -34,15 +34,6 @@ test("control characters are escaped, and everything else is not", () => {
     assertEquals(escapeControls(character) === character, !/[\n]/.test(character) && !controls.test(character));
   }
 });
-
-async function inFolder(body: (folder: string) => Promise<void>): Promise<void> {
-  const folder = mkdtempSync("/tmp/poolpass-test-");
-  try {
-    await body(folder);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
 
 leakTest("an exporter's control characters reach no terminal", () =>
   inFolder(async (folder) => {

@@ -1,10 +1,10 @@
 import { assert, assertEquals, assertInstanceOf, assertRejects, assertStringIncludes } from "@std/assert";
-import { mkdtempSync, rmSync } from "node:fs";
 import { SharingError } from "../../../src/support/errors.ts";
 import { open } from "../../../src/open.ts";
 import { Importer } from "../../../src/sharing/importer/importer.ts";
 import { Exporter } from "../../../src/sharing/exporter/exporter.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
+import { inFolder } from "../../support/folders.ts";
 import { leakTest } from "../../support/resources.ts";
 import { noPython, startHostile } from "./hostile_peers.ts";
 
@@ -12,15 +12,6 @@ import { noPython, startHostile } from "./hostile_peers.ts";
 const timeout = 100;
 /** Milliseconds after which a user would notice that a time limit is not kept. */
 const noticeable = 2000;
-
-async function inFolder(body: (folder: string) => Promise<void>): Promise<void> {
-  const folder = mkdtempSync("/tmp/poolpass-test-");
-  try {
-    await body(folder);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
 
 leakTest(
   "connecting to a stopped process with a full backlog ends within the handshake's time limit",

@@ -4,14 +4,13 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   renameSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import process from "node:process";
+import { inFolder } from "../../support/folders.ts";
 import { SharingError, type SharingErrorCode } from "../../../src/support/errors.ts";
 import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
@@ -21,15 +20,6 @@ import { warmUpSockets } from "../../support/warm_up.ts";
 
 function pathTest(name: string, body: (folder: string) => Promise<void>): void {
   leakTest(name, () => inFolder(body), { warmUp: warmUpSockets });
-}
-
-async function inFolder(body: (folder: string) => Promise<void>): Promise<void> {
-  const folder = mkdtempSync("/tmp/poolpass-test-");
-  try {
-    await body(folder);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }
 
 async function exchange(folder: string): Promise<void> {
