@@ -245,7 +245,9 @@ export interface Driver {
   /** `image` is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array): bigint;
   moduleUnload(device: number, module: bigint): void;
+  /** The software device refuses a kernel that it cannot run with `cudaErrorNotSupported`. */
   moduleGetFunction(module: bigint, name: string): bigint;
+  /** The software device refuses a variable that it does not support with `cudaErrorNotSupported`. */
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number };
   /** `cuFuncGetAttribute`; `attribute` is one of `functionAttribute`. */
   funcGetAttribute(kernel: bigint, attribute: number): number;

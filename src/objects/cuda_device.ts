@@ -332,7 +332,8 @@ export class CudaDevice {
    *
    * @param image PTX as a string, or the bytes of PTX, a cubin or a fatbin.
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-   * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid
+   * @throws {CudaError} `cudaErrorInvalidPtx`, with the compiler's message, if the PTX is not valid. What only the
+   * software device does not support is refused later, by {@linkcode CudaModule.kernel}, in the kernels that use it.
    */
   loadModule(image: string | Uint8Array): CudaModule {
     const ptx = ptxText(image);

@@ -6,6 +6,7 @@ import type { OpenedObject } from "./opened_objects.ts";
 import { Allocation, type AllocationOwner } from "../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
+import { CudaError } from "../support/errors.ts";
 import { signatureFromTypes } from "./parameter_types.ts";
 import type { KernelSignature, ParameterType } from "../ptx/kernel_signature.ts";
 import type { Session } from "../session.ts";
@@ -76,7 +77,8 @@ export class CudaModule implements Disposable {
    * @param options.parameters The parameters' types. Needed for a binary image, which does not declare them.
    * @throws {RangeError} If the PTX has no such kernel, or the size of a parameter is not valid
    * @throws {TypeError} If a parameter's type is not valid, or contradicts the PTX
-   * @throws {CudaError} `cudaErrorSymbolNotFound` if the module has no such kernel and the parameters are given
+   * @throws {CudaError} `cudaErrorSymbolNotFound` if the module has no such kernel and the parameters are given;
+   * `cudaErrorNotSupported`, with the line and the reason, if the software device cannot run this kernel
    * @throws {ReferenceError} If the module was disposed
    */
   kernel(name: string, options: { parameters?: readonly ParameterType[] } = {}): CudaKernel {
@@ -102,6 +104,13 @@ export class CudaModule implements Disposable {
       if (options.parameters === undefined) this.#kernels.set(name, kernel);
       return kernel;
     } catch (error) {
+      if (isUnsupported(error)) {
+        throw cannot(
+          `get the kernel "${name}" of the module on device ${this.#device.ordinal}`,
+          error,
+          "run this kernel on a GPU",
+        );
+      }
       const hint = this.#signatures.size === 0 ? manglingHint : `its kernels are ${this.kernelNames.join(", ")}`;
       throw cannot(`find the kernel "${name}" in the module`, error, hint);
     }
@@ -112,7 +121,8 @@ export class CudaModule implements Disposable {
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
    * @param name The name in the PTX.
-   * @throws {CudaError} `cudaErrorSymbolNotFound` if there is no such variable
+   * @throws {CudaError} `cudaErrorSymbolNotFound` if there is no such variable, `cudaErrorNotSupported` if the software
+   * device does not support its type or size
    * @throws {ReferenceError} If the module was disposed
    */
   getGlobal(name: string): DeviceBuffer {
@@ -134,6 +144,13 @@ export class CudaModule implements Disposable {
         );
         global = new DeviceBuffer(allocation);
       } catch (error) {
+        if (isUnsupported(error)) {
+          throw cannot(
+            `get the variable "${name}" of the module on device ${this.#device.ordinal}`,
+            error,
+            "use it on a GPU",
+          );
+        }
         throw cannot(`find the variable "${name}" in the module`, error, manglingHint);
       }
       this.#globals.set(name, global);
@@ -168,6 +185,10 @@ export class CudaModule implements Disposable {
       if (each.disposed && pendingWorkOf(each) === undefined) this.#streams.delete(each);
     }
   }
+}
+
+function isUnsupported(error: unknown): boolean {
+  return error instanceof CudaError && error.code === "cudaErrorNotSupported";
 }
 
 function checkName(name: string, what: string): void {

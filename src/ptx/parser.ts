@@ -18,6 +18,7 @@ import {
   type PtxModule,
   type RegisterDeclaration,
   type Statement,
+  type TextureOperand,
   type VariableDeclaration,
 } from "./syntax.ts";
 
@@ -80,6 +81,8 @@ class Parser {
         functions.push({ ...head, body: this.#accept(";") ? undefined : this.#body() });
       } else if (stateSpaces.has(name)) {
         for (const variable of this.#variables(name, linkage, token.line)) variables.push(variable);
+      } else if (name === "tex") {
+        for (const variable of this.#textures(linkage)) variables.push(variable);
       } else if (name === "address_size") {
         const size = this.#take();
         if (size.text !== "64") {
@@ -315,6 +318,11 @@ class Parser {
     return variables;
   }
 
+  /** `.tex .u32 a, b;`, as texture references were declared before `.texref` existed. */
+  #textures(linkage: string | undefined): VariableDeclaration[] {
+    return this.#variables("global", linkage, this.#token.line).map((variable) => ({ ...variable, type: "texref" }));
+  }
+
   /** A variable's attributes may come in any order before its name. This includes those of a pointer parameter. */
   #variable(space: string, linkage: string | undefined): VariableDeclaration {
     const line = this.#token.line;
@@ -362,7 +370,9 @@ class Parser {
       }
     }
     const depth = dimensions.length + (variable.vectorLength > 1 ? 1 : 0);
-    const initializer = this.#accept("=") ? this.#initializer(depth) : undefined;
+    const initializer = this.#acceptSettings(variable.type) || !this.#accept("=")
+      ? undefined
+      : this.#initializer(depth);
     if (dimensions[0] === 0 && initializer?.kind === "elements") dimensions[0] = initializer.elements.length;
     const elementCount = dimensions.length === 0
       ? undefined
@@ -371,6 +381,14 @@ class Parser {
       throw new PtxError(line, `cannot declare "${name}": it is too large`);
     }
     return { ...variable, name, dimensions, elementCount, initializer, line };
+  }
+
+  /** `= { addr_mode_0 = wrap, filter_mode = linear }`: how a texture is read. Skipped. */
+  #acceptSettings(type: string): boolean {
+    if (!type.endsWith("ref") || !this.#at("=") || this.#peek(1).text !== "{") return false;
+    this.#take();
+    this.#skipBraces();
+    return true;
   }
 
   /** Braces nest at most as deeply as the variable has dimensions. */
@@ -521,22 +539,26 @@ class Parser {
       const negated = this.#accept("!");
       predicate = { name: this.#identifier(), negated };
     }
-    const opcodePosition = this.#position;
     const line = this.#token.line;
     const opcode = this.#identifier();
     const modifiers: string[] = [];
     while (this.#token.kind === "directive") modifiers.push(this.#directive());
     const operands: Operand[] = [];
     if (!this.#at(";")) {
-      do operands.push(this.#operand(opcodePosition)); while (this.#accept(","));
+      do operands.push(this.#operand()); while (this.#accept(","));
     }
     this.#expect(";");
     return { kind: "instruction", opcode, modifiers, operands, predicate, line };
   }
 
-  #operand(opcodePosition: number): Operand {
-    if (this.#at("[")) return this.#address(opcodePosition);
-    if (this.#accept("{")) return { kind: "vector", elements: this.#elements("}") };
+  #operand(): Operand {
+    if (this.#at("[")) return this.#address();
+    if (this.#accept("{")) {
+      const elements = this.#elements("}");
+      if (!this.#accept("|")) return { kind: "vector", elements };
+      this.#name();
+      return { kind: "texture" };
+    }
     if (this.#accept("(")) return { kind: "list", elements: this.#elements(")") };
     return this.#element();
   }
@@ -581,27 +603,25 @@ class Parser {
     return { kind: "float", precision, bits: negative ? bits ^ sign : bits };
   }
 
-  #address(opcodePosition: number): AddressOperand {
+  #address(): AddressOperand | TextureOperand {
     this.#expect("[");
     const base = this.#token.kind === "identifier" ? this.#name() : undefined;
     if (base === undefined && this.#token.kind !== "number" && !this.#at("-")) throw this.#unexpected("an address");
     const absolute = base === undefined ? this.#wholeNumber() : 0n;
     const offset = absolute + this.#offset();
-    if (this.#at(",")) {
-      throw new PtxError(
-        this.#tokens[opcodePosition]!.line,
-        `cannot compile "${this.#opcodeText(opcodePosition)}": an address with coordinates refers to a texture, ` +
-          "a surface or a tensor, which are not supported",
-      );
-    }
+    if (this.#at(",")) return this.#coordinates();
     if (!this.#accept("]")) throw this.#unexpected('"+" or "]"');
     return { kind: "address", base, offset };
   }
 
-  #opcodeText(position: number): string {
-    let text = this.#tokens[position]!.text;
-    while (this.#tokens[++position]!.kind === "directive") text += this.#tokens[position]!.text;
-    return text;
+  /** What follows a texture, a surface or a tensor in brackets: a sampler and coordinates. */
+  #coordinates(): TextureOperand {
+    while (this.#accept(",")) {
+      if (this.#accept("{")) this.#elements("}");
+      else this.#element();
+    }
+    this.#expect("]");
+    return { kind: "texture" };
   }
 
   /** Any number of `+4`, `-4` and `+-4`. */

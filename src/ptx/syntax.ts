@@ -204,6 +204,7 @@ export type Operand =
   | IntegerOperand
   | FloatOperand
   | AddressOperand
+  | TextureOperand
   | VectorOperand
   | ListOperand
   | NotOperand
@@ -237,6 +238,14 @@ export interface AddressOperand {
   /** Undefined for an absolute address, which is the offset. */
   readonly base: NameOperand | undefined;
   readonly offset: bigint;
+}
+
+/**
+ * `[texture, sampler, {%f1, %f2}]`, or `{%r1, %r2, %r3, %r4}|%p1`: only instructions on textures, surfaces and tensors
+ * have such an operand. What it consists of is not kept.
+ */
+export interface TextureOperand {
+  readonly kind: "texture";
 }
 
 /** `{%r1, %r2}` */

@@ -780,9 +780,8 @@ export class SoftwareDriver implements Driver {
   moduleGetFunction(module: bigint, name: string): bigint {
     const call = "cuModuleGetFunction";
     const found = this.#module(module, call);
-    const { kernels, functions } = found;
-    if (name === "") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    const kernel = kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+    const { functions } = found;
+    const kernel = found.kernel(name, call);
     let handle = functions.get(name);
     if (handle === undefined) {
       functions.set(name, handle = this.#register(this.#kernels, new LoadedKernel(found, kernel)));
@@ -792,9 +791,7 @@ export class SoftwareDriver implements Driver {
 
   moduleGetGlobal(module: bigint, name: string): { address: bigint; byteLength: number } {
     const call = "cuModuleGetGlobal";
-    const { variables, kernels } = this.#module(module, call);
-    if (name === "" || kernels.has(name)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    const { begin, byteLength } = variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+    const { begin, byteLength } = this.#module(module, call).variable(name, call);
     return { address: addressOfOffset(begin), byteLength };
   }
 

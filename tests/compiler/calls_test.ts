@@ -1,19 +1,19 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { compilePtx, faultKind } from "../../src/software/compiler/compile.ts";
-import { allocate, Fault, firstBodyLine, load, testModule } from "./compiler_device.ts";
+import { allocate, Fault, firstBodyLine, load, refusalOf, type RefusedPart, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/references.ts";
 import { runThreads, threadsModule, upTo } from "./threads.ts";
 import { test } from "../support/test.ts";
 
 const few = { block: [3, 1, 1] } as const;
 
-/** The error for a body, and its line, counted from the body's first. */
-function refusal(body: string, declarations: string): [line: number, message: string] {
+/** The error for a body, its line, counted from the body's first, and what it concerns. */
+function refusal(body: string, declarations: string): [line: number, message: string, part: RefusedPart] {
   // The declarations are on one line, so that they move the body by one.
   const ptx = testModule(body).replace(".visible", `${declarations.replaceAll("\n", " ")}\n.visible`);
-  const error = assertThrows(() => compilePtx(ptx), PtxError) as PtxError;
-  return [error.line - firstBodyLine - 1, error.message];
+  const { error, part } = refusalOf(ptx);
+  return [error.line - firstBodyLine - 1, error.message, part];
 }
 
 function faultOf(body: string, declarations: string): Fault {
@@ -469,7 +469,7 @@ LOOP:
 
 const vprintf = ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);";
 
-const refused: readonly [declarations: string, body: string, line: number, message: RegExp][] = [
+const refused: readonly [declarations: string, body: string, line: number, message: RegExp, part?: RefusedPart][] = [
   [double, "\ncall (%r1), twice, (%r1, %r2);", 1, /it has 2 arguments, and the function takes 1/],
   [double, "\n\ncall (%r1), twice;", 2, /it has 0 arguments, and the function takes 1/],
   [double, "call twice, (%r1);", 0, /it has 0 results, and the function takes 1/],
@@ -485,41 +485,70 @@ const refused: readonly [declarations: string, body: string, line: number, messa
   ["", "call test, (%rd0, %rd1);", 0, /"test" is a kernel/],
   ["", "P: .callprototype _ (.param .b32 a);\ncall %rd1, (%r1, %r2), P;", 1, /it has 2 arguments/],
   ["", "P: .callprototype _ (.param .b32 a);\ncall %rd1, (%rd2), P;", 1, /%rd2 is "\.b64"/],
-  [double, "T: .calltargets twice, thrice;\ncall (%r1), %rd2, (%r1), T;", 1, /use a \.callprototype/],
-  [".extern .func f();", "call f;", 0, /the module declares "f" but does not define it, and the device has no such/],
-  [".extern .func (.param .b64 r) malloc(.param .b64 a);", "call (%rd2), malloc, (8);", 0, /cannot allocate memory/],
-  [".extern .func free(.param .b64 a);", "\ncall free, (%rd2);", 1, /cannot allocate memory/],
-  [".extern .func (.param .b32 r) cudaDeviceSynchronize();", "call (%r1), cudaDeviceSynchronize;", 0, /dynamic para/],
+  [double, "T: .calltargets twice, thrice;\ncall (%r1), %rd2, (%r1), T;", 1, /use a \.callprototype/, "kernel"],
+  [
+    ".extern .func f();",
+    "call f;",
+    0,
+    /the module declares "f" but does not define it, and the device has no such/,
+    "kernel",
+  ],
+  [
+    ".extern .func (.param .b64 r) malloc(.param .b64 a);",
+    "call (%rd2), malloc, (8);",
+    0,
+    /cannot allocate memory/,
+    "kernel",
+  ],
+  [".extern .func free(.param .b64 a);", "\ncall free, (%rd2);", 1, /cannot allocate memory/, "kernel"],
+  [
+    ".extern .func (.param .b32 r) cudaDeviceSynchronize();",
+    "call (%r1), cudaDeviceSynchronize;",
+    0,
+    /dynamic para/,
+    "kernel",
+  ],
   [
     ".extern .func (.param .b64 r) cudaGetParameterBuffer(.param .b64 a, .param .b64 b);",
     "call (%rd2), cudaGetParameterBuffer, (8, 8);",
     0,
     /kernels cannot launch kernels: dynamic parallelism is not supported/,
+    "kernel",
   ],
   [
     ".extern .func (.param .b32 r) cudaLaunchDeviceV2(.param .b64 a, .param .b64 b);",
     "call (%r1), cudaLaunchDeviceV2, (%rd2, 0);",
     0,
     /dynamic parallelism is not supported/,
+    "kernel",
   ],
-  [".extern .func (.param .f32 r) __nv_sinf(.param .f32 a);", "call (%f1), __nv_sinf, (%f1);", 0, /libdevice/],
+  [
+    ".extern .func (.param .f32 r) __nv_sinf(.param .f32 a);",
+    "call (%f1), __nv_sinf, (%f1);",
+    0,
+    /libdevice/,
+    "kernel",
+  ],
   [
     ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b32 b);",
     "call (%r1), vprintf, (%rd1, %r1);",
     0,
     /its parameters are not those that CUDA declares/,
+    "kernel",
   ],
   [
     ".extern .func (.param .b64 r) vprintf(.param .b64 a, .param .b64 b);",
     "call (%rd1), vprintf, (%rd1, %rd1);",
     0,
     /its parameters are not those that CUDA declares/,
+    "kernel",
   ],
   [
     ".extern .func (.param .b32 r) vprintf(.param .f64 a, .param .f64 b);",
     ".param .f64 a; call (%r1), vprintf, (a, a);",
     0,
     /its parameters are not those that CUDA declares/,
+    "kernel",
   ],
   // Printing finds its result and arguments in the frame only. Anywhere else, it would access others' memory.
   [
@@ -550,10 +579,10 @@ const refused: readonly [declarations: string, body: string, line: number, messa
 ];
 
 test("invalid calls are refused with their line", () => {
-  for (const [declarations, body, line, message] of refused) {
-    const [at, text] = refusal(body, declarations);
+  for (const [declarations, body, line, message, expected = "module"] of refused) {
+    const [at, text, part] = refusal(body, declarations);
     assert(message.test(text) && !text.endsWith("."), `${body}: ${text}`);
-    assertEquals(at, line, `${body}: ${text}`);
+    assertEquals([at, part], [line, expected], `${body}: ${text}`);
   }
 });
 
@@ -599,16 +628,17 @@ test("invalid functions are refused with their line", () => {
     assert(message.test(error.message), error.message);
   }
   for (
-    const [declaration, message] of [
-      [".func f(.reg .b32 a) { ret; }", /cannot pass "a" in a register/],
-      [".func f(.param .b8 a[]) { ret; }", /variadic parameters are not supported/],
-      [".func f(.param .align 32 .b8 a[32]) { ret; }", /it is aligned to more than 16 bytes/],
-      [".func f() { .local .align 64 .b8 a[64]; ret; }", /cannot align "a" to more than 16 bytes/],
-      [".func f() { frobnicate; }", /"frobnicate" is not known/],
+    const [declaration, message, expected] of [
+      [".func f(.reg .b32 a) { ret; }", /cannot pass "a" in a register/, "kernel"],
+      [".func f(.param .b8 a[]) { ret; }", /variadic parameters are not supported/, "kernel"],
+      [".func f(.param .align 32 .b8 a[32]) { ret; }", /it is aligned to more than 16 bytes/, "kernel"],
+      [".func f() { .local .align 64 .b8 a[64]; ret; }", /cannot align "a" to more than 16 bytes/, "kernel"],
+      [".func f() { frobnicate; }", /"frobnicate" is not known/, "module"],
     ] as const
   ) {
-    const [line, text] = refusal("call f;", declaration);
+    const [line, text, part] = refusal("call f;", declaration);
     assert(message.test(text), text);
     assert(line < 0, text);
+    assertEquals(part, expected, text);
   }
 });

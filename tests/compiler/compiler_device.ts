@@ -1,11 +1,14 @@
 /** A device for the compiler's tests: memory, a bounds table, and kernels that run straight from their PTX. */
+import { PtxError } from "../../src/ptx/syntax.ts";
 import {
   addressBase,
+  type CompiledModule,
   compilePtx,
   type GangKernel,
   hostFunctionImports,
   initializeImage,
   type ModuleImage,
+  UnsupportedPtxError,
 } from "../../src/software/compiler/compile.ts";
 import type { GangWidth } from "../../src/software/compiler/simd/gang_layout.ts";
 import { instructionSet } from "../../src/software/compiler/instructions/instructions.ts";
@@ -118,6 +121,22 @@ export function loadKernel(ptx: string, name: string): (options?: RunOptions) =>
   return (options) => module.run(name, options);
 }
 
+/** What an error concerns: the whole module, which a GPU refuses too, or one kernel, which the device cannot run. */
+export type RefusedPart = "module" | "kernel";
+
+/** The error for PTX whose only kernel does not compile, and what it concerns. */
+export function refusalOf(ptx: string): { readonly error: PtxError; readonly part: RefusedPart } {
+  let refusals: CompiledModule["refusals"];
+  try {
+    refusals = compilePtx(ptx).refusals;
+  } catch (error) {
+    if (!(error instanceof PtxError) || error instanceof UnsupportedPtxError) throw error;
+    return { error, part: "module" };
+  }
+  for (const error of refusals.values()) return { error, part: "kernel" };
+  throw new Error("Nothing is refused");
+}
+
 /**
  * Compiles PTX and places its variables.
  *
@@ -129,7 +148,8 @@ export function load(
   { gangWidth, instructions = instructionSet }: { gangWidth?: GangWidth | undefined; instructions?: InstructionSet } =
     {},
 ): TestModule {
-  const { wasm, kernels, image } = compilePtx(ptx, { gangs: "always", instructions });
+  const { wasm, kernels, refusals, image } = compilePtx(ptx, { gangs: "always", instructions });
+  for (const refusal of refusals.values()) throw refusal;
   const placed = place(image);
   const imports = {
     device: {

@@ -1,33 +1,33 @@
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { kernelSignatures } from "../../src/ptx/kernel_signature.ts";
 import { compilePtx, PtxVersionError } from "../../src/software/compiler/compile.ts";
 import { instructions } from "../../src/software/compiler/instructions/instructions.ts";
-import { firstBodyLine, testModule } from "./compiler_device.ts";
+import { firstBodyLine, refusalOf, type RefusedPart, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/references.ts";
 import { test } from "../support/test.ts";
 
-const refused: readonly [body: string, message: RegExp][] = [
+const refused: readonly [body: string, message: RegExp, part?: RefusedPart][] = [
   ["frobnicate.u32 %r1, %r2;", /"frobnicate\.u32": the instruction "frobnicate" is not known/],
-  ["add.u8 %r1, %r2, %r3;", /"add\.u8": "\.u8" is not supported here/],
-  ["add.rz.u32 %r1, %r2, %r3;", /"\.u32" is not supported here/],
-  ["mul.rn.ftz.f64 %fd1, %fd2, %fd3;", /"\.f64" is not supported here/],
-  ["add.u32.u32 %r1, %r2, %r3;", /"\.u32" is not supported here/],
+  ["add.u8 %r1, %r2, %r3;", /"add\.u8": "\.u8" is not supported here/, "kernel"],
+  ["add.rz.u32 %r1, %r2, %r3;", /"\.u32" is not supported here/, "kernel"],
+  ["mul.rn.ftz.f64 %fd1, %fd2, %fd3;", /"\.f64" is not supported here/, "kernel"],
+  ["add.u32.u32 %r1, %r2, %r3;", /"\.u32" is not supported here/, "kernel"],
   ["add %r1, %r2, %r3;", /a modifier or a type is missing/],
   ["add.u32 %r1, %r2;", /it has 2 operands/],
   ["add.u32 %r1, %r2, %rd3;", /%rd3 is "\.b64", where "\.u32" is needed/],
   ["add.u32 %r1, %f2, %r3;", /%f2 is "\.f32"/],
   ["add.u64 %r1, %rd2, %rd3;", /%r1 is "\.b32"/],
   ["add.u32 5, %r2, %r3;", /its result must be a register/],
-  ["add.u32 %r1, %r2, 0x1FFFFFFFF;", /does not fit into "\.u32"/],
+  ["add.u32 %r1, %r2, 0x1FFFFFFFF;", /does not fit into "\.u32"/, "kernel"],
   ["add.f32 %f1, %f2, 1;", /the integer 1 is used where/],
   ["add.u32 %r1, %r2, [%rd1];", /operand of the wrong kind/],
   ["mov.u32 %r1, %r30;", /cannot find "%r30"/],
-  ["mov.u32 %r1, %pm0;", /%pm0 is not supported/],
-  ["mov.u32 %r1, %cluster_ctaid.x;", /%cluster_ctaid\.x is not supported/],
-  ["mov.u32 %r1, %tid.q;", /%tid\.q is not supported/],
+  ["mov.u32 %r1, %pm0;", /%pm0 is not supported/, "kernel"],
+  ["mov.u32 %r1, %cluster_ctaid.x;", /%cluster_ctaid\.x is not supported/, "kernel"],
+  ["mov.u32 %r1, %tid.q;", /%tid\.q is not known/],
   ["ld.global.u32 %r1, %rd1;", /must be in brackets/],
   ["ld.global.u32 %h1, [%rd1];", /%h1 is "\.b16"/],
   ["ld.acquire.global.u32 %r1, [%rd1];", /"\.acquire" is not supported here|a modifier or a type is missing/],
@@ -42,7 +42,7 @@ const refused: readonly [body: string, message: RegExp][] = [
   ["@%r1 bra out;", /cannot use "%r1" as a predicate/],
   ["setp.lt.and.u32 %p1, %r1, %r2;", /a predicate as last operand needs one of/],
   ["setp.lt.u32 %p1, %r1, %r2, %p2;", /a predicate as last operand needs one of/],
-  ["setp.lt.b32 %p1, %r1, %r2;", /is not supported here/],
+  ["setp.lt.b32 %p1, %r1, %r2;", /is not supported here/, "kernel"],
   ["lop3.b32 %r1, %r2, %r3, %r4, %r5;", /truth table/],
   ["cvt.f32.f64 %f1, %fd1;", /it needs a rounding mode: \.rn, \.rz, \.rm or \.rp/],
   ["cvt.rzi.f32.s32 %f1, %r1;", /it needs a rounding mode: \.rn, \.rz, \.rm or \.rp/],
@@ -51,16 +51,16 @@ const refused: readonly [body: string, message: RegExp][] = [
   ["cvt.rn.f32.f16 %f1, %h1;", /does not apply/],
   ["cvt.rn.f16.f16 %h1, %h2;", /does not apply/],
   ["cvt.f16.f32 %h1, %f1;", /it needs a rounding mode/],
-  ["cvt.rna.f16.f32 %h1, %f1;", /"\.f16" is not supported here/],
+  ["cvt.rna.f16.f32 %h1, %f1;", /"\.f16" is not supported here/, "kernel"],
   ["cvt.rn.ftz.f16.f64 %h1, %fd1;", /\.ftz needs a type of \.f32/],
   ["cvt.rn.sat.bf16.f32 %h1, %f1;", /\.sat cannot be combined with \.bf16/],
-  ["cvt.rn.bf16.s8 %h1, %h2;", /there is no conversion between \.bf16 and 8-bit integers/],
+  ["cvt.rn.bf16.s8 %h1, %h2;", /conversions between \.bf16 and 8-bit integers are not supported/, "kernel"],
   ["cvt.rn.bf16.bf16 %h1, %h2;", /\.rn does not apply: nothing is rounded/],
   ["set.lo.u32.s32 %r1, %r2, %r3;", /\.lo needs an unsigned type/],
   ["set.lt.f32.b32 %f1, %r2, %r3;", /\.lt cannot compare untyped bits: use \.eq or \.ne/],
-  ["set.lo.u16.f16 %h1, %h2, %h3;", /"\.f16" is not supported here/],
+  ["set.lo.u16.f16 %h1, %h2, %h3;", /"\.f16" is not supported here/, "kernel"],
   ["set.eq.ftz.bf16.f32 %h1, %f1, %f2;", /\.ftz cannot be combined with a \.bf16 result/],
-  ["ld.global.f16 %h1, [%rd1];", /"\.f16" is not supported here/],
+  ["ld.global.f16 %h1, [%rd1];", /"\.f16" is not supported here/, "kernel"],
   ["mov.u32 %r1, 08;", /cannot read "08"/],
   [
     "fma.f64 %fd1, %fd2, %fd3, %fd4;",
@@ -70,47 +70,49 @@ const refused: readonly [body: string, message: RegExp][] = [
     "add.u32 %r1, %r2, %r3.h1;",
     /cannot use "%r3\.h1" as an operand of "add\.<type:.*> d, a, b": only special registers, such as %tid\.x, have/,
   ],
-  ["fma.rn.sat.f64 %fd1, %fd2, %fd3, %fd4;", /"\.f64" is not supported here/],
+  ["fma.rn.sat.f64 %fd1, %fd2, %fd3, %fd4;", /"\.f64" is not supported here/, "kernel"],
   ["bar.sync;", /it has 0 operands/],
   ["bar.sync 16;", /the barriers of a block are 0 to 15/],
   ["bar.sync -1;", /the barriers of a block are 0 to 15/],
   ["barrier.arrive 1, 40;", /must be a multiple of 32/],
   ["bar.red.popc.u32 %r1, 3, 0, %p1;", /must be a multiple of 32/],
   ["bar.arrive 1;", /it has 1 operands/],
-  ["bar.red.xor.pred %p1, 0, %p2;", /"\.xor" is not supported here/],
+  ["bar.red.xor.pred %p1, 0, %p2;", /"\.xor" is not supported here/, "kernel"],
   ["bar.red.and.pred %r1, 0, %p2;", /%r1 is "\.b32"/],
   ["bar.red.popc.u32 %r1, 0, %r2;", /%r2 is "\.b32"/],
   ["bar.sync 0, %rd2;", /%rd2 is "\.b64"/],
-  ["barrier.sync.unaligned 0;", /"\.unaligned" is not supported here/],
+  ["barrier.sync.unaligned 0;", /the modifier "\.unaligned" is not known/],
   ["shfl.sync.bfly.b32 %r1, %r2, 1, 31;", /it has 4 operands/],
-  ["shfl.bfly.b32 %r1, %r2, 1, 31;", /use shfl\.sync/],
-  ["shfl.sync.bfly.b64 %rd1, %rd2, 1, 31, -1;", /"\.b64" is not supported here/],
-  ["shfl.sync.left.b32 %r1, %r2, 1, 31, -1;", /"\.left" is not supported here/],
-  ["vote.all.pred %p1, %p2;", /use vote\.sync/],
-  ["vote.sync.ballot.pred %p1, %p2, -1;", /"\.pred" is not supported here/],
+  ["shfl.bfly.b32 %r1, %r2, 1, 31;", /use shfl\.sync/, "kernel"],
+  ["shfl.sync.bfly.b64 %rd1, %rd2, 1, 31, -1;", /"\.b64" is not supported here/, "kernel"],
+  ["shfl.sync.left.b32 %r1, %r2, 1, 31, -1;", /the modifier "\.left" is not known/],
+  ["vote.all.pred %p1, %p2;", /use vote\.sync/, "kernel"],
+  ["vote.sync.ballot.pred %p1, %p2, -1;", /"\.pred" is not supported here/, "kernel"],
   ["match.any.sync.b32 %r1|%p1, %r2, -1;", /only \.all returns a predicate/],
-  ["redux.sync.and.u32 %r1, %r2, -1;", /"\.u32" is not supported here/],
-  ["redux.sync.add.f32 %f1, %f2, -1;", /"\.f32" is not supported here/],
+  ["redux.sync.and.u32 %r1, %r2, -1;", /"\.u32" is not supported here/, "kernel"],
+  ["redux.sync.add.f32 %f1, %f2, -1;", /"\.f32" is not supported here/, "kernel"],
   ["call f;", /cannot find "f": it is not declared/],
   ["call %r1;", /it needs a prototype/],
   ["call 5;", /it must name a function, or a register with its address/],
   ["call %rd1;", /it needs a prototype that states what is passed/],
   ["call test, (%rd0, %rd1);", /"test" is a kernel/],
   ["alloca.u64 %rd2, 8, 3;", /power of two/],
+  ["alloca.u64 %rd2, 8, 32;", /an alignment of more than 16 bytes is not supported/, "kernel"],
   ["alloca.u64 %rd2, 8, %r1;", /must be a literal/],
-  ["wgmma.fence.sync.aligned;", /tensor cores/],
-  ["tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5}];", /./],
+  ["wgmma.fence.sync.aligned;", /tensor cores/, "kernel"],
+  ["ld.global.f32 %f1, [%rd1, {%f5}];", /cannot pass coordinates to "ld\./],
   ["sin.f32 %f1, %f2;", /a modifier or a type is missing/],
-  [".reg .v2 .f32 %v;", /vector and 128-bit registers are not supported/],
+  [".reg .v2 .f32 %v;", /vector and 128-bit registers are not supported/, "kernel"],
   [".shared .b8 big[232452];", /232448/],
-  [".const .b8 x[4];", /cannot declare "x"/],
+  [".const .b8 x[4];", /cannot declare "x"/, "kernel"],
   [".unknown thing;", /the directive "\.unknown"/],
 ];
 
 test("unknown PTX is refused with its line and a reason", () => {
-  for (const [body, message] of refused) {
-    const error = assertThrows(() => compilePtx(testModule(body)), PtxError) as PtxError;
+  for (const [body, message, expected = "module"] of refused) {
+    const { error, part } = refusalOf(testModule(body));
     assert(message.test(error.message), `${body}: ${error.message}`);
+    assertEquals(part, expected, body);
     const line = body.startsWith(".shared") ? 4 : firstBodyLine;
     assertEquals(error.line, line, `${body}: ${error.message}`);
     assert(error.message.startsWith(`Line ${line}: cannot `) && !error.message.endsWith("."), error.message);
@@ -180,8 +182,9 @@ test("a kernel with more registers than engines allow is refused", { long: true 
     `${Array.from({ length: count }, (_, index) => `mov.u32 %q${index}, 1;`).join("\n")}`;
   const body = (count: number) => testModule(`.reg .b32 %q<60000>;\n${moves(count)}`);
   assert(WebAssembly.validate(compilePtx(body(49_900)).wasm));
-  const error = assertThrows(() => compilePtx(body(50_000)), PtxError, "engines allow at most 50000") as PtxError;
-  assertEquals(error.line, 4);
+  const { error, part } = refusalOf(body(50_000));
+  assertStringIncludes(error.message, "engines allow at most 50000");
+  assertEquals([part, error.line], ["kernel", 4]);
 });
 
 test("registers of an inner scope hide those of an outer", () => {
@@ -190,9 +193,9 @@ test("registers of an inner scope hide those of an outer", () => {
 });
 
 test("every form in the table names its section, and no form hides a later one", () => {
-  for (const { syntax, section, emit, flow } of instructions) {
+  for (const { syntax, section, emit, flow, refusal } of instructions) {
     assert(/^9\.7\.\d+\.\d+$/.test(section), syntax);
-    assert((emit === undefined) !== (flow === undefined), syntax);
+    assertEquals([emit, flow, refusal].filter((part) => part !== undefined).length, 1, syntax);
   }
   assertEquals(new Set(instructions.map(({ syntax }) => syntax)).size, instructions.length);
 });

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { compilePtx, faultKind } from "../../src/software/compiler/compile.ts";
-import { allocate, Fault, load, type TestModule, testModule } from "./compiler_device.ts";
+import { allocate, Fault, load, refusalOf, type RefusedPart, type TestModule, testModule } from "./compiler_device.ts";
 
 /** The lines before the first declaration in {@linkcode moduleWith}. */
 const linesBefore = 3;
@@ -302,11 +302,8 @@ const refused: readonly [declarations: string, message: RegExp][] = [
     /"nothing" is neither a function nor a variable in \.global or \.const that this module defines/,
   ],
   [".shared .u32 y; .global .u64 x = generic(y);", /"y" is neither a function nor a variable in \.global or \.const/],
-  [".extern .global .u32 y; .global .u64 x = y;", /"y" is neither a function nor a variable/],
-  [".global .texref x;", /variables of type "\.texref"/],
   [".global .u32 x; .global .u32 x;", /cannot define the variable "x" twice/],
-  [".global .align 131072 .u32 x;", /the maximum is 65536/],
-  [".global .f64 x[1000000000];", /the module's variables do not fit in memory/],
+  [".global .pred x;", /predicates are registers/],
   [".const .b8 x[65537];", /65536 bytes of \.const/],
 ];
 
@@ -319,26 +316,60 @@ test("invalid variables are refused with their line", () => {
   }
 });
 
-const misused: readonly [declarations: string, body: string, message: RegExp][] = [
-  [".extern .global .u32 x;", "mov.u64 %rd2, x;", /declares it but does not define it/],
+const unsupported: readonly [declarations: string, message: RegExp][] = [
+  [
+    ".extern .global .u32 y; .global .u64 x = y;",
+    /cannot initialize "x" with the address of "y": this module declares/,
+  ],
+  [".global .texref x;", /variables of type "\.texref"/],
+  [".tex .u32 x;", /variables of type "\.texref"/],
+  [".global .samplerref x = { addr_mode_0 = wrap };", /variables of type "\.samplerref"/],
+  [".global .b128 x;", /variables of type "\.b128"/],
+  [".global .align 131072 .u32 x;", /the maximum is 65536/],
+  [".global .f64 x[1000000000];", /the module's variables do not fit in memory/],
+  // The chain may be declared in any order, and may be circular.
+  [".global .u64 x[2] = {y, x}; .global .u64 y = z; .global .b128 z;", /"x" with the address of "y"/],
+  [".extern .const .u32 z; .global .u64 y = generic(z); .global .u64 x[1] = {generic(y)+8};", /the address of "y"/],
+];
+
+test("a variable that is not supported refuses the kernels that use it, and no others", () => {
+  for (const [declarations, message] of unsupported) {
+    const ptx = moduleWith(`\n${declarations} .global .u32 good = 5;`, "mov.u64 %rd2, x;") +
+      `.visible .entry other() { .reg .b32 %r; ld.global.u32 %r, [good]; ret; }
+       .func indirect() { .reg .b64 %r; mov.u64 %r, x; ret; }
+       .visible .entry calling() { call indirect; ret; }`;
+    const { wasm, kernels, refusals, image } = compilePtx(ptx);
+    assert(WebAssembly.validate(wasm));
+    assertEquals([...kernels.keys()], ["other"], declarations);
+    const error = refusals.get("test")!;
+    assert(message.test(error.message), `${declarations}: ${error.message}`);
+    assertEquals(error.line, linesBefore + 2, declarations);
+    assertEquals(refusals.get("calling")!.message, error.message);
+    assertEquals([image.variables.has("x"), image.variables.has("good")], [false, true]);
+  }
+});
+
+const misused: readonly [declarations: string, body: string, message: RegExp, part?: RefusedPart][] = [
+  [".extern .global .u32 x;", "mov.u64 %rd2, x;", /declares it but does not define it/, "kernel"],
   [".global .u32 x;", "mov.u32 %r1, x;", /needs 64 bits/],
   [".global .u32 x;", "ld.const.u32 %r1, [x];", /"x" is in "\.global"/],
   [".const .u32 x;", "ld.global.u32 %r1, [x];", /"x" is in "\.const"/],
   [".const .u32 x;", "ld.u32 %r1, [x];", /"x" is in "\.const"/],
-  [".const .u32 x;", "st.const.u32 [x], 1;", /"\.const" is not supported here/],
+  [".const .u32 x;", "st.const.u32 [x], 1;", /"\.const" is not supported here/, "kernel"],
   [".const .u32 x;", "cvta.global.u64 %rd2, x+4;", /"x" is in "\.const"/],
   [".shared .u32 x = 4;", "ld.shared.u32 %r1, [x];", /cannot initialize "x"/],
   [".shared .u32 x[60000];", "ld.shared.u32 %r1, [x];", /232448/],
   [".func f() { ret; }", "mov.u32 %r1, f;", /the address of a function needs 64 bits/],
-  [".func f() { ret; }", "mov.u64 %rd2, f+8;", /cannot add to "f"/],
+  [".func f() { ret; }", "mov.u64 %rd2, f+8;", /cannot add to "f"/, "kernel"],
   [".func f() { ret; }", "ld.u32 %r1, [f];", /cannot use "f" as an address/],
-  ["", "mov.u64 %rd2, %rd3+4;", /cannot add to "%rd3"/],
+  ["", "mov.u64 %rd2, %rd3+4;", /cannot add to "%rd3"/, "kernel"],
 ];
 
 test("invalid uses of variables are refused", () => {
-  for (const [declarations, body, message] of misused) {
-    const error = assertThrows(() => compilePtx(moduleWith(declarations, body)), PtxError) as PtxError;
+  for (const [declarations, body, message, expected = "module"] of misused) {
+    const { error, part } = refusalOf(moduleWith(declarations, body));
     assert(message.test(error.message), `${body}: ${error.message}`);
+    assertEquals(part, expected, body);
   }
 });
 

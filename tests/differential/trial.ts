@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import type { Cuda } from "../../src/objects/cuda.ts";
+import type { CudaKernel } from "../../src/objects/cuda_kernel.ts";
 import { moduleHeader } from "./kernel_text.ts";
 
 /** A kernel that reads an input and writes an output, and its launch configuration. */
@@ -30,13 +31,14 @@ export type Outcome = Uint8Array<ArrayBuffer> | Error;
  */
 export function runTrials(cuda: Cuda, trials: readonly Trial[]): Outcome[] {
   const gpu = cuda.device(0);
-  let module;
+  using owned = new DisposableStack();
+  let kernels: CudaKernel[];
   try {
-    module = gpu.loadModule(moduleHeader + trials.map(({ text }) => text).join("\n"));
+    const module = owned.use(gpu.loadModule(moduleHeader + trials.map(({ text }) => text).join("\n")));
+    kernels = trials.map(({ kernelName }) => module.kernel(kernelName));
   } catch (error) {
     return trials.length === 1 ? [error as Error] : trials.flatMap((trial) => runTrials(cuda, [trial]));
   }
-  using loaded = module;
   using stream = gpu.createStream();
   const inputBytes = trials.map(({ input }) => Math.ceil(input.length / 256) * 256);
   const outputBytes = trials.map((trial) => Math.ceil(trial.outputBytes / 256) * 256);
@@ -53,10 +55,10 @@ export function runTrials(cuda: Cuda, trials: readonly Trial[]): Outcome[] {
   inputAt = 0;
   let outputAt = 0;
   const places: number[] = [];
-  trials.forEach(({ kernelName, grid, block }, index) => {
+  trials.forEach(({ grid, block }, index) => {
     const options = { grid, block, stream };
     places.push(outputAt);
-    loaded.kernel(kernelName).launch(options, inputs.address + BigInt(inputAt), outputs.address + BigInt(outputAt));
+    kernels[index]!.launch(options, inputs.address + BigInt(inputAt), outputs.address + BigInt(outputAt));
     inputAt += inputBytes[index]!;
     outputAt += outputBytes[index]!;
   });

@@ -1,4 +1,4 @@
-import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { parsePtx } from "../../src/ptx/parser.ts";
 import { type Instruction, type Operand, PtxError, type Statement } from "../../src/ptx/syntax.ts";
@@ -241,17 +241,39 @@ test("parsePtx reads vectors of eight and 128-bit types", () => {
   assertEquals(vector?.kind === "vector" && vector.elements.length, 8);
 });
 
-test("the error for an address with coordinates names the instruction and textures", () => {
+test("operands of instructions on textures, surfaces and tensors are read, and not kept", () => {
+  const texture = { kind: "texture" };
   for (
-    const text of [
-      "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, {%r1, %r2}]",
-      "sust.b.1d.b32.trap [s, {%r1}], {%r2}",
-    ]
+    const [text, at] of [
+      ["tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, {%r1, %r2}]", 1],
+      ["tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [image, sampler, {%f5}], %f6", 1],
+      ["tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [image, {%f1, %f2}]", 0],
+      ["sust.b.1d.b32.trap [s, {%r1}], {%r2}", 0],
+    ] as const
   ) {
-    const error = assertThrows(() => parseBody(`${text};`), PtxError);
-    assertStringIncludes(error.message, `"${text.slice(0, text.indexOf(" "))}"`);
-    assertStringIncludes(error.message, "texture");
+    assertEquals(parseBody(`${text};`)[0]!.operands[at], texture);
   }
+  for (const text of ["tex.1d [image, {%r1};", "tex.1d [image, {%r1]};", "tex.1d [image, ];", "tex.1d {%r1}|, [a];"]) {
+    assertThrows(() => parseBody(text), PtxError, "was expected");
+  }
+});
+
+test("texture references are variables, whichever way they are declared", () => {
+  const { variables } = parsePtx(`.version 7.0 .target sm_60
+    .tex .u32 a, b;
+    .global .texref c;
+    .global .samplerref d = { addr_mode_0 = clamp_to_border, filter_mode = nearest };
+    .global .u32 e = 5;`);
+  assertEquals(
+    variables.map(({ name, space, type }) => [name, space, type]),
+    [
+      ["a", "global", "texref"],
+      ["b", "global", "texref"],
+      ["c", "global", "texref"],
+      ["d", "global", "samplerref"],
+      ["e", "global", "u32"],
+    ],
+  );
 });
 
 test("parsePtx names the line of an error", () => {

@@ -32,14 +32,14 @@ import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "./typing/names.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
-import { checkHeader } from "./typing/supported_ptx.ts";
+import { checkHeader, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 import { type ModuleScope, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import { encodeModule, type FunctionDefinition } from "./webassembly/module_encoder.ts";
 
 export { addressBase, faultKind } from "./addresses.ts";
 export { hostFunctionImports } from "./helpers/host_functions.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
-export { PtxVersionError } from "./typing/supported_ptx.ts";
+export { PtxVersionError, UnsupportedPtxError } from "./typing/supported_ptx.ts";
 
 /** A compiled PTX module. */
 export interface CompiledModule {
@@ -51,6 +51,8 @@ export interface CompiledModule {
    */
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernels: ReadonlyMap<string, CompiledKernel>;
+  /** The other kernels, with what the device does not support of each, or of a function that it may call. */
+  readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
   /** The module's variables, to be placed in memory at a multiple of 65536 before the module is instantiated. */
   readonly image: ModuleImage;
 }
@@ -130,11 +132,19 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "noreturn",
 ]);
 
+/** Directives on a kernel that runs in clusters of blocks. */
+const clusterDirectives: ReadonlySet<string> = new Set([
+  "reqnctapercluster",
+  "maxclusterrank",
+  "explicitcluster",
+  "blocksareclusters",
+]);
+
 /**
  * Compiles a PTX module.
  *
  * @param options `instructions` replaces the instructions of the software device
- * @throws {PtxError} naming the line, for anything that is not supported
+ * @throws {PtxError} naming the line, for anything that is not PTX: a GPU refuses the module, too
  */
 export function compilePtx(
   text: string,
@@ -156,15 +166,22 @@ export function compilePtx(
     ...options,
   };
   const kernels = new Map<string, CompiledKernel>();
+  const refusals = new Map<string, UnsupportedPtxError>();
   const definitions: FunctionDefinition[] = [];
   for (const kernel of functions) {
+    const { name, line } = kernel;
     if (kernel.kind !== "entry" || kernel.body === undefined) continue;
-    if (kernels.has(kernel.name)) throw new PtxError(kernel.line, `cannot define the kernel "${kernel.name}" twice`);
-    const { compiled, definition } = compileKernel(kernel, { module, options: all });
-    kernels.set(kernel.name, compiled);
-    definitions.push(definition);
+    if (kernels.has(name) || refusals.has(name)) throw new PtxError(line, `cannot define the kernel "${name}" twice`);
+    try {
+      const { compiled, definition } = compileKernel(kernel, { module, options: all });
+      kernels.set(name, compiled);
+      definitions.push(definition);
+    } catch (error) {
+      if (!(error instanceof UnsupportedPtxError)) throw error;
+      refusals.set(name, error);
+    }
   }
-  return { wasm: encodeKernels(definitions), kernels, image };
+  return { wasm: encodeKernels(definitions), kernels, refusals, image };
 }
 
 function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<ArrayBuffer> {
@@ -205,8 +222,8 @@ function compileKernel(
     const compiled = { name, parameters, parameterBytes, ...threads, sharedBytes, ...generated, compileGangs };
     return { compiled, definition };
   } catch (error) {
-    if (error instanceof StructureError) throw new PtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
-    throw error;
+    if (!(error instanceof StructureError)) throw error;
+    throw new UnsupportedPtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
   }
 }
 
@@ -232,6 +249,9 @@ function threadsPerBlock(
   let maxThreadsPerBlock: number | undefined;
   let requiredThreads: CompiledKernel["requiredThreads"];
   for (const { name, values, line } of directives) {
+    if (clusterDirectives.has(name)) {
+      throw new UnsupportedPtxError(line, `cannot use the directive ".${name}": there are no clusters of blocks`);
+    }
     if (!knownDirectives.has(name)) throw new PtxError(line, `cannot use the directive ".${name}": it is not known`);
     if (name !== "maxntid" && name !== "reqntid") continue;
     if (values.length < 1 || values.length > 3 || values.includes(0)) {
@@ -254,13 +274,13 @@ function threadsPerBlock(
 function checkSize({ name, line }: FunctionDeclaration, { type, locals, code }: FunctionDefinition): void {
   const count = type.parameters.length + locals.length;
   if (count > maximumFunctionLocals) {
-    throw new PtxError(
+    throw new UnsupportedPtxError(
       line,
       `cannot compile "${name}": with its registers it needs ${count} locals, and engines allow at most ${maximumFunctionLocals}`,
     );
   }
   if (code.length > maximumFunctionBytes) {
-    throw new PtxError(
+    throw new UnsupportedPtxError(
       line,
       `cannot compile "${name}": it is ${code.length} bytes of WebAssembly, and engines allow at most ${maximumFunctionBytes}`,
     );

@@ -4,11 +4,11 @@
  * @module
  */
 import { cudaErrorNumbers } from "../../support/cuda_error_codes.ts";
-import { explainedError } from "../../support/errors.ts";
+import { type CudaError, explainedError } from "../../support/errors.ts";
 import { isPtx, ptxText } from "../../ptx/ptx_text.ts";
 import { PtxError } from "../../ptx/syntax.ts";
 import { AccessibleRange } from "../memory/accessible_range.ts";
-import { PtxVersionError } from "../compiler/compile.ts";
+import { PtxVersionError, type UnsupportedPtxError } from "../compiler/compile.ts";
 import { fail } from "../failure.ts";
 import type { SoftwareKernel } from "./kernel_launch.ts";
 import { loadModule, type ModulePlace, type SoftwareModule } from "./module_loader.ts";
@@ -26,21 +26,21 @@ export class LoadedModule {
   readonly device: number;
   /** The handles of the functions that were requested, by name. */
   readonly functions: Map<string, bigint> = new Map();
-  readonly kernels: ReadonlyMap<string, SoftwareKernel>;
   readonly variables: ReadonlyMap<string, ModuleVariable>;
   /** Launches of its kernels that are not done. */
   pendingLaunches = 0;
   readonly #linearMemory: LinearMemory;
-  readonly #memory: SoftwareModule["memory"];
+  readonly #module: SoftwareModule;
 
-  private constructor(linearMemory: LinearMemory, device: number, { kernels, variables, memory }: SoftwareModule) {
+  private constructor(linearMemory: LinearMemory, device: number, module: SoftwareModule) {
     this.#linearMemory = linearMemory;
     this.device = device;
-    this.kernels = kernels;
+    this.#module = module;
     this.variables = new Map(
-      [...variables].map(([name, variable]) => [name, new ModuleVariable(linearMemory, { ...variable, device })]),
+      [...module.variables].map((
+        [name, variable],
+      ) => [name, new ModuleVariable(linearMemory, { ...variable, device })]),
     );
-    this.#memory = memory;
   }
 
   /** `cuModuleLoadDataEx`. */
@@ -62,11 +62,41 @@ export class LoadedModule {
     }
   }
 
+  /** `cuModuleGetFunction`. Refuses a kernel that the device cannot run. */
+  kernel(name: string, call: string): SoftwareKernel {
+    const { kernels, refusals } = this.#module;
+    const refusal = refusals.get(name);
+    if (refusal !== undefined) throw unsupported(refusal, call, countKernels(kernels.size, refusals.size));
+    if (name === "") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    return kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+  }
+
+  /** `cuModuleGetGlobal`. Refuses a variable that the device does not support. */
+  variable(name: string, call: string): ModuleVariable {
+    const { kernels, refusals, refusedVariables } = this.#module;
+    const refusal = refusedVariables.get(name);
+    if (refusal !== undefined) throw unsupported(refusal, call);
+    if (name === "" || kernels.has(name) || refusals.has(name)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    return this.variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+  }
+
   /** Frees the memory of its variables. */
   release(): void {
-    if (this.#memory === undefined) return;
-    this.#linearMemory.discardAndRelease(this.#memory.begin, this.#memory.byteLength, { isShared: false });
+    const { memory } = this.#module;
+    if (memory === undefined) return;
+    this.#linearMemory.discardAndRelease(memory.begin, memory.byteLength, { isShared: false });
   }
+}
+
+/** The error for a part of a module that the device does not support. */
+function unsupported(cause: UnsupportedPtxError, call: string, note = ""): CudaError {
+  return explainedError(cudaErrorNumbers.cudaErrorNotSupported, call, `${cause.message}${note}`, { cause });
+}
+
+/** How many kernels the device runs of a module with several. */
+function countKernels(supported: number, refused: number): string {
+  const count = supported + refused;
+  return count === 1 ? "" : ` (the software device runs ${supported} of the module's ${count} kernels)`;
 }
 
 /** The PTX of an image. */

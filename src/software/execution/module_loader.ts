@@ -10,6 +10,7 @@ import {
   hostFunctionImports,
   type ImageVariable,
   initializeImage,
+  type UnsupportedPtxError,
 } from "../compiler/compile.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./device_print.ts";
 import { faultOf, KernelFault } from "./kernel_fault.ts";
@@ -28,6 +29,10 @@ export interface SoftwareVariable {
 /** A compiled module whose kernels can be launched. */
 export interface SoftwareModule {
   readonly kernels: ReadonlyMap<string, SoftwareKernel>;
+  /** The other kernels of the module, with what the device does not support of each. */
+  readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
+  /** Variables that the device does not support, with the reasons. */
+  readonly refusedVariables: ReadonlyMap<string, UnsupportedPtxError>;
   /** The variables in `.global` and `.const`. Each begins a granule. No device's kernels may access them yet. */
   readonly variables: ReadonlyMap<string, SoftwareVariable>;
   /** The part of linear memory that is reserved for the variables. Undefined if there are none. */
@@ -63,11 +68,13 @@ export function loadModule(
 ): SoftwareModule {
   const module = compilePtx(ptx, { boundsChecks, gangs });
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
-  const { image } = module;
+  const { image, refusals } = module;
+  const refused = { refusals, refusedVariables: image.refusals };
   const code = new WebAssembly.Module(module.wasm);
   if (image.byteLength === 0) {
     return {
       kernels: bindKernels(code, module, { linearMemory, begin: 0, stepLimit, leastThreads }),
+      ...refused,
       variables: new Map(),
       memory: undefined,
     };
@@ -84,6 +91,7 @@ export function loadModule(
     });
     return {
       kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads }),
+      ...refused,
       variables: new Map(variables),
       memory: { begin, byteLength },
     };

@@ -250,7 +250,7 @@ test("only the table's rows depend on an instruction's opcode", () => {
     /readonly opcode: string;/,
     /readOpcode\(syntax/,
     // The resolver looks rows up, and names what it has not found.
-    /(forms|refusals)\.get\((statement\.)?opcode\)/,
+    /(forms|refusals)\.get\((statement\.)?opcode\)|the instruction "\$\{opcode\}" is not known/,
     /const \{ opcode, modifiers, line, predicate \} = instruction;|\{ opcode, modifiers, operands, line \}: Instruction/,
     /\[opcode, \.\.\.modifiers\]\.join\("\."\)/,
   ];

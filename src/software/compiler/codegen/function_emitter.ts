@@ -9,7 +9,8 @@ import { LocalPools } from "./local_pools.ts";
 import { chooseValueTypes, extend, isOperandOf, readAs, writeAs } from "./register_types.ts";
 import type { Register, Variable } from "../typing/names.ts";
 import { type ScalarType, typeNamed } from "../typing/scalar_types.ts";
-import { specialRegister } from "../instructions/special_registers.ts";
+import { isSpecialRegister, specialRegister } from "../instructions/special_registers.ts";
+import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
 import { type UnderlyingPointers, underlyingPointers } from "./underlying_pointers.ts";
 import type { ResolvedAddress, ResolvedInstruction, ResolvedOperand } from "../typing/resolved_instruction.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
@@ -188,9 +189,14 @@ export class FunctionEmitter {
     if (negated) this.code.ops("i32Eqz");
   }
 
-  /** Refuses the current instruction. */
+  /** Refuses the current instruction, which a GPU would refuse too: it is not PTX. */
   fail(reason: string): never {
     throw new PtxError(this.#current!.line, `cannot compile "${this.#current!.text}": ${reason}`);
+  }
+
+  /** Refuses the current instruction, which a GPU may accept. */
+  refuse(reason: string): never {
+    throw new UnsupportedPtxError(this.#current!.line, `cannot compile "${this.#current!.text}": ${reason}`);
   }
 
   /** The line of the current instruction. */
@@ -414,7 +420,10 @@ export class FunctionEmitter {
 
   #pushSpecial(name: string, type: ScalarType): void {
     const register = specialRegister(name);
-    if (register === undefined) this.fail(`the special register ${name} is not supported`);
+    if (register === undefined) {
+      if (isSpecialRegister(name)) this.refuse(`the special register ${name} is not supported`);
+      this.fail(`the special register ${name} is not known`);
+    }
     if (type.kind === "float" || type.kind === "predicate") {
       this.fail("a special register can only be read as an integer");
     }

@@ -11,7 +11,7 @@ export function pushIntegerLiteral(e: FunctionEmitter, value: bigint, type: Scal
   const { bits, kind } = type;
   if (kind === "float") e.fail(`the integer ${value} is used where a ".${type.name}" is needed`);
   if (value < -(1n << BigInt(bits - 1)) || value >= 1n << BigInt(bits)) {
-    e.fail(`the integer ${value} does not fit into ".${type.name}"`);
+    e.refuse(`the integer ${value} does not fit into ".${type.name}"`);
   }
   if (kind === "predicate") e.code.i32(Number(value & 1n));
   else if (bits === 64) e.code.i64(value);

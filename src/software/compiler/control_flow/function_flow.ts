@@ -8,6 +8,7 @@ import type { SuspensionRequest } from "../launch_record.ts";
 import type { LabelName } from "../typing/names.ts";
 import { refusalOfFunction } from "../instructions/refused_instructions.ts";
 import { typeNamed } from "../typing/scalar_types.ts";
+import { UnsupportedPtxError } from "../typing/supported_ptx.ts";
 import type { ResolvedFunction } from "../typing/resolver.ts";
 import type { ResolvedInstruction } from "../typing/resolved_instruction.ts";
 
@@ -225,7 +226,7 @@ function emitOf(instruction: ResolvedInstruction): Emit | undefined {
   if (body !== undefined) return undefined;
   const emit = hostCalls.get(target.name);
   if (emit !== undefined) return emit;
-  throw new PtxError(
+  throw new UnsupportedPtxError(
     line,
     `cannot compile "${text}": the module declares "${target.name}" but does not define it, and ${
       refusalOfFunction(target.name)

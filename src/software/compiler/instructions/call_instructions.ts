@@ -64,7 +64,7 @@ function layoutOf(e: FunctionEmitter, i: ResolvedInstruction): CallLayout {
   const declaration = passedBy(i);
   if (declaration === undefined) e.fail("it needs a prototype that states what is passed");
   if (declaration.kind !== "callTargets") return layOutCall(declaration);
-  return e.fail("a list of targets does not state what is passed: use a .callprototype");
+  return e.refuse("a list of targets does not state what is passed: use a .callprototype");
 }
 
 /** The declaration that tells how a call passes its arguments. */
@@ -228,7 +228,7 @@ function checkHostCall(e: FunctionEmitter, i: ResolvedInstruction, parameters: r
   });
   const bitsOf = (variables: readonly CallVariable[]) => variables.map(({ type }) => type.bits).join();
   if (!areWhole || bitsOf(layout.parameters) !== parameters.join() || !["", "32"].includes(bitsOf(layout.results))) {
-    e.fail("its parameters are not those that CUDA declares");
+    e.refuse("its parameters are not those that CUDA declares");
   }
 }
 
@@ -277,9 +277,8 @@ export const allocateOnStack: Emit = (e, i) => {
     : alignment.kind === "integer"
     ? alignment.value
     : e.fail("its alignment must be a literal");
-  if (bytes < 1n || bytes > BigInt(frameAlignment) || (bytes & (bytes - 1n)) !== 0n) {
-    e.fail(`its alignment must be a power of two up to ${frameAlignment}`);
-  }
+  if (bytes < 1n || (bytes & (bytes - 1n)) !== 0n) e.fail("its alignment must be a power of two");
+  if (bytes > BigInt(frameAlignment)) e.refuse(`an alignment of more than ${frameAlignment} bytes is not supported`);
   const { code } = e;
   const address = e.temporary("i32"), end = e.temporary("i64");
   e.getFixed("stackPointer").i32(Number(bytes) - 1).ops("i32Add").i32(-Number(bytes)).ops("i32And").set(address);

@@ -26,7 +26,7 @@ export const convert: Emit = (e, i) => {
   if (i.choices.has("ftz") && from.name !== "f32" && to.name !== "f32") e.fail(".ftz needs a type of .f32");
   if (from.name === "bf16" || to.name === "bf16") {
     if (i.choices.has("sat")) e.fail(".sat cannot be combined with .bf16");
-    if (from.bits === 8 || to.bits === 8) e.fail("there is no conversion between .bf16 and 8-bit integers");
+    if (from.bits === 8 || to.bits === 8) e.refuse("conversions between .bf16 and 8-bit integers are not supported");
   }
   e.assign(i.operands[0], to, () => {
     e.push(cutToSize(i.operands[1], from), from, { wide: true });

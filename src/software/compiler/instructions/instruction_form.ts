@@ -38,16 +38,18 @@ export interface InstructionForm extends FormSyntax {
   readonly syntax: string;
   /** The section of the PTX ISA manual. */
   readonly section: string;
-  /** Undefined if the instruction is only part of the control flow. */
+  /** Undefined if the instruction is only part of the control flow, or is refused. */
   readonly emit: Emit | undefined;
   readonly flow: Flow | undefined;
   /** Set if the instruction suspends the thread. */
   readonly suspending: SuspendingInstruction | undefined;
+  /** Set if the device does not have the instruction: why. */
+  readonly refusal: string | undefined;
   readonly traits: InstructionTraits;
 }
 
-/** What an instruction compiles to: code, a suspension, or control flow. */
-export type Lowering = Emit | SuspendingInstruction | { readonly flow: Flow };
+/** What an instruction compiles to: code, a suspension, or control flow. Otherwise, why it is refused. */
+export type Lowering = Emit | SuspendingInstruction | { readonly flow: Flow } | { readonly refusal: string };
 
 /** Creates a form. Without traits, nothing is assumed of the instruction. */
 export function instructionForm(
@@ -71,6 +73,7 @@ class WrittenForm implements InstructionForm {
   readonly emit: Emit | undefined;
   readonly flow: Flow | undefined;
   readonly suspending: SuspendingInstruction | undefined;
+  readonly refusal: string | undefined;
   readonly traits: InstructionTraits;
   readonly refusedFor?: string;
   #slots: readonly ModifierSlot[] | undefined;
@@ -86,8 +89,10 @@ class WrittenForm implements InstructionForm {
     this.syntax = syntax;
     this.section = section;
     this.emit = typeof lowering === "function" ? lowering : undefined;
-    this.flow = typeof lowering === "function" ? undefined : "flow" in lowering ? lowering.flow : "suspend";
     this.suspending = typeof lowering === "object" && "request" in lowering ? lowering : undefined;
+    this.refusal = typeof lowering === "object" && "refusal" in lowering ? lowering.refusal : undefined;
+    const flow = typeof lowering === "object" && "flow" in lowering ? lowering.flow : undefined;
+    this.flow = this.suspending === undefined ? flow : "suspend";
     this.traits = traits;
     if (refusedFor !== undefined) this.refusedFor = refusedFor;
   }

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { readOpcode } from "../typing/form_syntax.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "there are no tensor cores";
@@ -67,14 +68,17 @@ export const refusedForms: readonly InstructionForm[] = [
   ...refusedModifiers.flatMap(([opcodes, modifiers, section, reason]) =>
     opcodes.split(" ").flatMap((opcode) =>
       modifiers.split(" ").map((modifier) =>
-        instructionForm(`${opcode}.${modifier}`, section, { lowering: (e) => e.fail(reason), refusedFor: modifier })
+        instructionForm(`${opcode}.${modifier}`, section, { lowering: { refusal: reason }, refusedFor: modifier })
       )
     )
   ),
   ...withoutSync.map(([syntax, section]) =>
     instructionForm(syntax, section, {
-      lowering: (e, { form: { opcode } }) =>
-        e.fail(`${noWarpsInStep}: use ${opcode}.sync, with the mask of the participating lanes as its last operand`),
+      lowering: {
+        refusal: `${noWarpsInStep}: use ${
+          readOpcode(syntax)
+        }.sync, with the mask of the participating lanes as its last operand`,
+      },
     })
   ),
 ];

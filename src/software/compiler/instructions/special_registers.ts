@@ -132,6 +132,6 @@ export function specialRegister(name: string): SpecialRegister | undefined {
 /** Whether a name is that of a special register or a predefined constant, supported or not. */
 export function isSpecialRegister(name: string): boolean {
   return specialRegisters.has(name) ||
-    /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|is_explicit|reserved|current)/
+    /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|is_explicit|reserved|current)\w*(\.[xyzw])?$/
       .test(name);
 }

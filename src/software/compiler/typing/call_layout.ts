@@ -2,6 +2,7 @@ import { PtxError, type VariableDeclaration } from "../../../ptx/syntax.ts";
 import { elementLayout, type FunctionName, type Register, SpaceLayout, type Variable } from "./names.ts";
 import type { ScalarType } from "./scalar_types.ts";
 import type { ResolvedInstruction } from "./resolved_instruction.ts";
+import { UnsupportedPtxError } from "./supported_ptx.ts";
 
 /** A result or a parameter of a function. */
 export interface CallVariable extends Variable {
@@ -33,18 +34,21 @@ export function layOutCall(
   const place = (declaration: VariableDeclaration): CallVariable => {
     const { name, space, line, elementCount } = declaration;
     if (space !== "param") {
-      throw new PtxError(line, `cannot pass "${name}" in a register: function parameters must be in ".param"`);
+      throw new UnsupportedPtxError(
+        line,
+        `cannot pass "${name}" in a register: function parameters must be in ".param"`,
+      );
     }
     if (elementCount === 0) {
-      throw new PtxError(line, `cannot pass "${name}": variadic parameters are not supported`);
+      throw new UnsupportedPtxError(line, `cannot pass "${name}": variadic parameters are not supported`);
     }
     const { type, alignment } = elementLayout(declaration);
     if (alignment > frameAlignment) {
-      throw new PtxError(line, `cannot pass "${name}": it is aligned to more than ${frameAlignment} bytes`);
+      throw new UnsupportedPtxError(line, `cannot pass "${name}": it is aligned to more than ${frameAlignment} bytes`);
     }
     const placed = layout.place(declaration);
     if (layout.byteLength > maximumPassedBytes) {
-      throw new PtxError(
+      throw new UnsupportedPtxError(
         line,
         `cannot pass "${name}": a function takes and returns at most ${maximumPassedBytes} bytes`,
       );

@@ -14,6 +14,7 @@ import {
 import { boundsGranuleBytes, functionAddress } from "../addresses.ts";
 import { byteLengthOf, elementLayout, type FunctionName, SpaceLayout, type Variable } from "./names.ts";
 import { type ScalarType, singleBits } from "./scalar_types.ts";
+import { UnsupportedPtxError } from "./supported_ptx.ts";
 
 /** A variable, with its place in the image. */
 export interface ImageVariable {
@@ -37,6 +38,8 @@ export interface InitialValue {
 export interface ModuleImage {
   readonly byteLength: number;
   readonly variables: ReadonlyMap<string, ImageVariable>;
+  /** Variables that the device does not support, with the reasons. They have no place in the image. */
+  readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
   /** The part of the image that holds the variables in `.const`. */
   readonly constants: { readonly offset: number; readonly byteLength: number };
   /** All values except zeros. */
@@ -67,23 +70,24 @@ export function variablesByName(
 }
 
 /**
- * Lays out the variables that a module defines. Throws `PtxError` for a variable or an initial value that is not
- * possible.
+ * Lays out the variables that a module defines, except those that are not supported. Throws `PtxError` for a variable or
+ * an initial value that is not PTX.
  */
 export function layOutImage(
   declarations: Iterable<VariableDeclaration>,
   functions: ReadonlyMap<string, FunctionName>,
 ): ModuleImage {
-  const defined = [...declarations].filter(({ space, linkage }) => {
-    return (space === "global" || space === "const") && linkage !== "extern";
-  });
+  const ofImage = [...declarations].filter(({ space }) => space === "global" || space === "const");
+  const defined = ofImage.filter(({ linkage }) => linkage !== "extern");
   const variables = new Map<string, ImageVariable>();
+  const refusals = new Map<string, UnsupportedPtxError>();
   let end = 0;
   const place = (space: ImageVariable["space"]) => {
     const offset = end;
     for (const declaration of defined) {
       if (declaration.space !== space) continue;
-      const variable = placeVariable(declaration, { space, end });
+      const variable = placeIfSupported(declaration, { space, end, refusals });
+      if (variable === undefined) continue;
       variables.set(declaration.name, variable);
       end = Math.ceil((variable.offset + variable.byteLength) / boundsGranuleBytes) * boundsGranuleBytes;
     }
@@ -91,16 +95,19 @@ export function layOutImage(
   };
   place("global");
   const constants = place("const");
-  checkConstants(defined);
+  refuseDependents(ofImage, refusals);
+  for (const name of refusals.keys()) variables.delete(name);
+  checkConstants(defined.filter(({ name }) => variables.has(name)));
   const initialValues: InitialValue[] = [];
   for (const declaration of defined) {
     const { initializer, name, dimensions, vectorLength } = declaration;
-    if (initializer === undefined) continue;
-    const { offset } = variables.get(name)!;
+    const variable = variables.get(name);
+    if (initializer === undefined || variable === undefined) continue;
+    const { offset } = variable;
     const shape = vectorLength > 1 ? [...dimensions, vectorLength] : dimensions;
     new ImageWriter(initialValues, { declaration, variables, functions }).write(initializer, { shape, offset });
   }
-  return { byteLength: end, variables, constants, initialValues };
+  return { byteLength: end, variables, refusals, constants, initialValues };
 }
 
 /** Stores the initial values of the variables in zeroed memory, for an image at the given address. */
@@ -117,6 +124,52 @@ export function initializeImage(
   }
 }
 
+/** Undefined if the variable is not supported: then it is added to the refusals. */
+function placeIfSupported(
+  declaration: VariableDeclaration,
+  { refusals, ...where }: { space: ImageVariable["space"]; end: number; refusals: Map<string, UnsupportedPtxError> },
+): ImageVariable | undefined {
+  try {
+    return placeVariable(declaration, where);
+  } catch (error) {
+    if (!(error instanceof UnsupportedPtxError)) throw error;
+    refusals.set(declaration.name, error);
+    return undefined;
+  }
+}
+
+/** Refuses the variables that are initialized with the address of a variable that has no place in the image. */
+function refuseDependents(
+  declarations: readonly VariableDeclaration[],
+  refusals: Map<string, UnsupportedPtxError>,
+): void {
+  const undefinedNames = declarations.filter(({ linkage }) => linkage === "extern").map(({ name }) => name);
+  const waiting = [...refusals.keys(), ...undefinedNames];
+  if (waiting.length === 0) return;
+  const dependents = new Map<string, Set<VariableDeclaration>>();
+  for (const declaration of declarations) {
+    for (const name of addressesIn(declaration.initializer)) {
+      const known = dependents.get(name);
+      if (known === undefined) dependents.set(name, new Set([declaration]));
+      else known.add(declaration);
+    }
+  }
+  for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
+    const why = refusals.has(name) ? "it is not supported" : "this module declares it but does not define it";
+    for (const { name: dependent, line } of dependents.get(name) ?? []) {
+      if (refusals.has(dependent)) continue;
+      const message = `cannot initialize "${dependent}" with the address of "${name}": ${why}`;
+      refusals.set(dependent, new UnsupportedPtxError(line, message));
+      waiting.push(dependent);
+    }
+  }
+}
+
+function addressesIn(initializer: Initializer | undefined): readonly string[] {
+  if (initializer?.kind === "addressOf") return [initializer.name];
+  return initializer?.kind === "elements" ? initializer.elements.flatMap(addressesIn) : [];
+}
+
 function placeVariable(
   declaration: VariableDeclaration,
   { space, end }: { space: ImageVariable["space"]; end: number },
@@ -125,11 +178,14 @@ function placeVariable(
   const byteLength = byteLengthOf(declaration);
   const alignment = Math.max(elementLayout(declaration).alignment, boundsGranuleBytes);
   if (alignment > maximumAlignment) {
-    throw new PtxError(line, `cannot align "${name}" to ${alignment} bytes: the maximum is ${maximumAlignment}`);
+    throw new UnsupportedPtxError(
+      line,
+      `cannot align "${name}" to ${alignment} bytes: the maximum is ${maximumAlignment}`,
+    );
   }
   const offset = Math.ceil(end / alignment) * alignment;
   if (offset + byteLength > maximumImageBytes) {
-    throw new PtxError(line, `cannot place "${name}": the module's variables do not fit in memory`);
+    throw new UnsupportedPtxError(line, `cannot place "${name}": the module's variables do not fit in memory`);
   }
   return { space, offset, byteLength };
 }

@@ -7,6 +7,7 @@ import {
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
 import { type ScalarType, scalarTypes } from "./scalar_types.ts";
+import { UnsupportedPtxError } from "./supported_ptx.ts";
 
 /** A register. Compared by identity, because names repeat in nested scopes. */
 export interface Register {
@@ -81,7 +82,7 @@ export class Scope {
   declareRegisters({ type: typeName, vectorLength, names, line }: RegisterDeclaration): void {
     const type = scalarTypes.get(typeName);
     if (type === undefined || vectorLength !== 1) {
-      throw new PtxError(
+      throw new UnsupportedPtxError(
         line,
         `cannot declare registers of type ".${typeName}": vector and 128-bit registers are not supported`,
       );
@@ -132,8 +133,11 @@ export function elementLayout(
   { name, line, type: typeName, vectorLength, alignment }: VariableDeclaration,
 ): ElementLayout {
   const type = scalarTypes.get(typeName);
-  if (type === undefined || type.kind === "predicate") {
-    throw new PtxError(line, `cannot declare "${name}": variables of type ".${typeName}" are not supported`);
+  if (type === undefined) {
+    throw new UnsupportedPtxError(line, `cannot declare "${name}": variables of type ".${typeName}" are not supported`);
+  }
+  if (type.kind === "predicate") {
+    throw new PtxError(line, `cannot declare "${name}": predicates are registers, and cannot be variables`);
   }
   const byteLength = (type.bits / 8) * vectorLength;
   return { type, byteLength, alignment: alignment ?? byteLength };

@@ -24,6 +24,7 @@ import {
   type Variable,
 } from "./names.ts";
 import { typeNamed } from "./scalar_types.ts";
+import { UnsupportedPtxError } from "./supported_ptx.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "./resolved_instruction.ts";
 
 /** A function's body as a sequence of instructions and labels. */
@@ -72,13 +73,15 @@ export interface KernelContext {
 
 /**
  * Resolves a kernel's body and those of the functions that it may call: their names, and each instruction's form.
- * Throws `PtxError` for an undeclared name or an unknown instruction.
+ * Throws `PtxError` for an undeclared name or an unknown instruction, and `UnsupportedPtxError` for what the device does
+ * not support.
  */
 export function resolveKernel(declaration: FunctionDeclaration, { parameters, module }: KernelContext): ResolvedKernel {
   const shared = new SharedLayout();
+  const unsupported: UnsupportedPtxError[] = [];
   const scope = new Scope();
   for (const parameter of parameters) scope.declare(parameter, declaration.line);
-  const kernel = resolveFunction(declaration, { scope, module, shared, call: undefined });
+  const kernel = resolveFunction(declaration, { scope, module, shared, unsupported, call: undefined });
   const callees = new Map<FunctionName, ResolvedFunction>();
   const waiting = calledBy(kernel, module);
   for (let callee = waiting.pop(); callee !== undefined; callee = waiting.pop()) {
@@ -86,20 +89,23 @@ export function resolveKernel(declaration: FunctionDeclaration, { parameters, mo
     const call = layOutCall(callee.declaration);
     const scope = new Scope();
     for (const variable of [...call.results, ...call.parameters]) scope.declare(variable, callee.declaration.line);
-    const resolved = resolveFunction(callee.declaration, { scope, module, shared, call });
+    const resolved = resolveFunction(callee.declaration, { scope, module, shared, unsupported, call });
     callees.set(callee, resolved);
     waiting.push(...calledBy(resolved, module));
   }
+  if (unsupported[0] !== undefined) throw unsupported[0];
   const usesDynamicShared = shared.placeDynamic();
   return { kernel, callees, sharedBytes: shared.byteLength, usesDynamicShared };
 }
 
 function resolveFunction(
   { name, line, body, directives }: FunctionDeclaration,
-  { scope, module, shared, call }: {
+  { scope, module, shared, unsupported, call }: {
     scope: Scope;
     module: ModuleScope;
     shared: SharedLayout;
+    /** Where instructions that are not supported are added. */
+    unsupported: UnsupportedPtxError[];
     call: CallLayout | undefined;
   },
 ): ResolvedFunction {
@@ -109,7 +115,7 @@ function resolveFunction(
     }
   }
   const frame = new SpaceLayout("local", { isInFrame: true, begin: call?.byteLength ?? 0 });
-  const resolver = new BodyResolver(module, { shared, frame });
+  const resolver = new BodyResolver(module, { shared, frame, unsupported });
   resolver.statements(body!, scope);
   const variableBytes = frame.byteLength;
   return { name, line, call, items: resolver.items, variableBytes, frameBytes: frame.align(frameAlignment) };
@@ -197,11 +203,16 @@ class BodyResolver {
   readonly #module: ModuleScope;
   readonly #shared: SharedLayout;
   readonly #frame: SpaceLayout;
+  readonly #unsupported: UnsupportedPtxError[];
 
-  constructor(module: ModuleScope, { shared, frame }: { shared: SharedLayout; frame: SpaceLayout }) {
+  constructor(
+    module: ModuleScope,
+    { shared, frame, unsupported }: { shared: SharedLayout; frame: SpaceLayout; unsupported: UnsupportedPtxError[] },
+  ) {
     this.#module = module;
     this.#shared = shared;
     this.#frame = frame;
+    this.#unsupported = unsupported;
   }
 
   statements(statements: readonly Statement[], scope: Scope): void {
@@ -213,7 +224,17 @@ class BodyResolver {
     for (const statement of statements) {
       if (statement.kind === "label") this.items.push(labels.get(statement)!);
       else if (statement.kind === "block") this.statements(statement.statements, new Scope(scope));
-      else if (statement.kind === "instruction") this.items.push(this.#instruction(statement, scope));
+      else if (statement.kind === "instruction") this.#addInstruction(statement, scope);
+    }
+  }
+
+  /** Continues after an instruction that is not supported, because what is not PTX may follow. */
+  #addInstruction(instruction: Instruction, scope: Scope): void {
+    try {
+      this.items.push(this.#instruction(instruction, scope));
+    } catch (error) {
+      if (!(error instanceof UnsupportedPtxError)) throw error;
+      this.#unsupported.push(error);
     }
   }
 
@@ -248,9 +269,9 @@ class BodyResolver {
     if (space === "shared") return this.#shared.place(declaration);
     if (space === "local" || space === "param") {
       if (elementLayout(declaration).alignment <= frameAlignment) return this.#frame.place(declaration);
-      throw new PtxError(line, `cannot align "${name}" to more than ${frameAlignment} bytes in ".${space}"`);
+      throw new UnsupportedPtxError(line, `cannot align "${name}" to more than ${frameAlignment} bytes in ".${space}"`);
     }
-    throw new PtxError(line, `cannot declare "${name}" in ".${space}" in a function`);
+    throw new UnsupportedPtxError(line, `cannot declare "${name}" in ".${space}" in a function`);
   }
 
   #declareTargets({ name, targets, line }: BranchTargets, scope: Scope): void {
@@ -316,6 +337,8 @@ class BodyResolver {
       }
       case "list":
         return { kind: "list", elements: operand.elements.map((element) => this.#operand(element, where)) };
+      case "texture":
+        return this.#refuseTexture(where);
     }
   }
 
@@ -339,10 +362,20 @@ class BodyResolver {
     throw new PtxError(line, `cannot find "${name}": it is not declared`);
   }
 
+  #refuseTexture({ line, form: { syntax } }: OperandContext): never {
+    throw new PtxError(
+      line,
+      `cannot pass coordinates to "${syntax}": only instructions on textures, surfaces and tensors have them`,
+    );
+  }
+
   #sum({ name, offset }: SumOperand, where: OperandContext): ResolvedOperand {
     const variable = this.#name(name, where);
     if (variable.kind === "variable") return { kind: "sum", variable, offset };
-    throw new PtxError(where.line, `cannot add to "${name.name}": only the address of a variable can have an offset`);
+    throw new UnsupportedPtxError(
+      where.line,
+      `cannot add to "${name.name}": only the address of a variable can have an offset`,
+    );
   }
 
   #moduleVariable(declaration: VariableDeclaration, line: number): Variable {
@@ -350,7 +383,9 @@ class BodyResolver {
     const placed = this.#module.image.variables.get(name);
     if (placed !== undefined) return operandOf(name, placed);
     if (space === "shared") return this.#shared.placeOfModule(declaration);
-    throw new PtxError(line, `cannot use "${name}": this module declares it but does not define it`);
+    const refusal = this.#module.image.refusals.get(name);
+    if (refusal !== undefined) throw refusal;
+    throw new UnsupportedPtxError(line, `cannot use "${name}": this module declares it but does not define it`);
   }
 
   #predicate(operand: NameOperand, where: OperandContext): Register {
@@ -369,10 +404,9 @@ function findForm(
 ): { form: InstructionForm; choices: ReadonlyMap<string, string> } {
   const forms = instructions.forms.get(opcode);
   if (forms === undefined) {
-    throw new PtxError(
-      line,
-      `cannot compile "${text}": ${instructions.refusals.get(opcode) ?? `the instruction "${opcode}" is not known`}`,
-    );
+    const refusal = instructions.refusals.get(opcode);
+    if (refusal !== undefined) throw new UnsupportedPtxError(line, `cannot compile "${text}": ${refusal}`);
+    throw new PtxError(line, `cannot compile "${text}": the instruction "${opcode}" is not known`);
   }
   let furthest = 0;
   let nearest: InstructionForm | undefined;
@@ -385,6 +419,8 @@ function findForm(
       nearest = form;
     } else if (operands.length < form.operands[0] || operands.length > form.operands[1]) {
       wrongCount = form;
+    } else if (form.refusal !== undefined) {
+      throw new UnsupportedPtxError(line, `cannot compile "${text}": ${form.refusal}`);
     } else {
       return { form, choices: match.choices };
     }
@@ -396,8 +432,13 @@ function findForm(
     );
   }
   const modifier = modifiers[furthest];
-  const reason = modifier === undefined
-    ? `a modifier or a type is missing at its end, which does not match "${nearest?.syntax}"`
-    : `".${modifier}" is not supported here`;
-  throw new PtxError(line, `cannot compile "${text}": ${reason}`);
+  if (modifier === undefined) {
+    const reason = `a modifier or a type is missing at its end, which does not match "${nearest?.syntax}"`;
+    throw new PtxError(line, `cannot compile "${text}": ${reason}`);
+  }
+  if (!instructions.isModifier(modifier)) {
+    throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known`);
+  }
+  // The modifier is one of PTX, and whether PTX has it here cannot be told.
+  throw new UnsupportedPtxError(line, `cannot compile "${text}": ".${modifier}" is not supported here`);
 }

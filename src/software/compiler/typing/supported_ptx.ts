@@ -8,6 +8,12 @@ import { PtxError, type PtxHeader } from "../../../ptx/syntax.ts";
 /** The version of a PTX text is not supported. */
 export class PtxVersionError extends PtxError {}
 
+/**
+ * PTX that a GPU accepts, or may accept, and that the software device does not run. It concerns the kernels that reach
+ * it only: the module's other kernels run. Any other `PtxError` means that a GPU refuses the whole module, too.
+ */
+export class UnsupportedPtxError extends PtxError {}
+
 const newestVersion = "9.0";
 
 /** The last minor version of each major version. */
