@@ -355,7 +355,7 @@ const misused: readonly [declarations: string, body: string, message: RegExp, pa
   [".global .u32 x;", "ld.const.u32 %r1, [x];", /"x" is in "\.global"/],
   [".const .u32 x;", "ld.global.u32 %r1, [x];", /"x" is in "\.const"/],
   [".const .u32 x;", "ld.u32 %r1, [x];", /"x" is in "\.const"/],
-  [".const .u32 x;", "st.const.u32 [x], 1;", /"\.const" is not supported here/, "kernel"],
+  [".const .u32 x;", "st.const.u32 [x], 1;", /"\.const" is not known here/],
   [".const .u32 x;", "cvta.global.u64 %rd2, x+4;", /"x" is in "\.const"/],
   [".shared .u32 x = 4;", "ld.shared.u32 %r1, [x];", /cannot initialize "x"/],
   [".shared .u32 x[60000];", "ld.shared.u32 %r1, [x];", /232448/],

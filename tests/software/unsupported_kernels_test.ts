@@ -222,11 +222,8 @@ test("kernels give the same results beside one with an unsupported instruction",
     using module = cuda.device(0).loadModule(text);
     assertEquals(module.kernelNames, kernels.map((each) => each.name));
     const opcode = instruction.split(/[ ;]/, 1)[0];
-    assertThrows(
-      () => module.kernel(planted.name),
-      CudaError,
-      `Cannot get the kernel "${planted.name}" of the module on device 0: cuModuleGetFunction failed: cudaErrorNotSupported: ` +
-        `Line ${line}: cannot compile "${opcode}": `,
-    );
+    const { message } = assertThrows(() => module.kernel(planted.name), CudaError);
+    assertStringIncludes(message, `Cannot get the kernel "${planted.name}" of the module on device 0: `);
+    assertStringIncludes(message, `Line ${line}: cannot compile "${opcode}": `);
   }
 });

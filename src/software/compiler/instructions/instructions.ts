@@ -626,18 +626,7 @@ export const instructions: readonly InstructionForm[] = [
 
 /** The instruction set that consists of the given forms. */
 export function instructionSetOf(forms: readonly InstructionForm[]): InstructionSet {
-  let modifiers: ReadonlySet<string> | undefined;
-  return {
-    forms: Map.groupBy(forms, ({ opcode }) => opcode),
-    refusals: refusedOpcodes,
-    isSpecialRegister,
-    // Collected only when one is asked for: this parses the syntax of every form.
-    isModifier: (name) => (modifiers ??= new Set(forms.flatMap(modifiersOf))).has(name),
-  };
-}
-
-function modifiersOf({ refusedFor, slots }: InstructionForm): readonly string[] {
-  return refusedFor === undefined ? slots.flatMap(({ choices }) => [...choices]) : [refusedFor];
+  return { forms: Map.groupBy(forms, ({ opcode }) => opcode), refusals: refusedOpcodes, isSpecialRegister };
 }
 
 /** The instruction set of the software device. */

@@ -65,6 +65,11 @@ function countOperands(text: string): number {
   return text.trim() === "" ? 0 : text.split(",").length;
 }
 
+/** Whether a form has a modifier, whatever it may be combined with. */
+export function hasModifier({ refusedFor, slots }: FormSyntax, modifier: string): boolean {
+  return modifier === refusedFor || slots.some(({ choices }) => choices.has(modifier));
+}
+
 /** The result of matching an instruction's modifiers against a form. */
 export type FormMatch =
   | { readonly matched: true; readonly choices: ReadonlyMap<string, string> }

@@ -8,6 +8,4 @@ export interface InstructionSet {
   readonly refusals: ReadonlyMap<string, string>;
   /** Whether a name is that of a special register or a predefined constant, supported or not. */
   isSpecialRegister(name: string): boolean;
-  /** Whether any form has a modifier of that name. */
-  isModifier(name: string): boolean;
 }

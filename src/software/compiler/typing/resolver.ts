@@ -9,7 +9,7 @@ import {
   type SumOperand,
   type VariableDeclaration,
 } from "../../../ptx/syntax.ts";
-import { matchForm } from "./form_syntax.ts";
+import { hasModifier, matchForm } from "./form_syntax.ts";
 import type { InstructionForm } from "../instructions/instruction_form.ts";
 import type { InstructionSet } from "./instruction_set.ts";
 import { type ModuleImage, operandOf } from "./module_image.ts";
@@ -104,7 +104,7 @@ function resolveFunction(
     scope: Scope;
     module: ModuleScope;
     shared: SharedLayout;
-    /** Where instructions that are not supported are added. */
+    /** Where the first instruction that is not supported is added. */
     unsupported: UnsupportedPtxError[];
     call: CallLayout | undefined;
   },
@@ -234,7 +234,7 @@ class BodyResolver {
       this.items.push(this.#instruction(instruction, scope));
     } catch (error) {
       if (!(error instanceof UnsupportedPtxError)) throw error;
-      this.#unsupported.push(error);
+      if (this.#unsupported.length === 0) this.#unsupported.push(error);
     }
   }
 
@@ -436,9 +436,9 @@ function findForm(
     const reason = `a modifier or a type is missing at its end, which does not match "${nearest?.syntax}"`;
     throw new PtxError(line, `cannot compile "${text}": ${reason}`);
   }
-  if (!instructions.isModifier(modifier)) {
-    throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known`);
+  if (!forms.some((form) => hasModifier(form, modifier))) {
+    throw new PtxError(line, `cannot compile "${text}": the modifier ".${modifier}" is not known here`);
   }
-  // The modifier is one of PTX, and whether PTX has it here cannot be told.
+  // The instruction has this modifier. Whether it has it together with the others cannot be told.
   throw new UnsupportedPtxError(line, `cannot compile "${text}": ".${modifier}" is not supported here`);
 }
