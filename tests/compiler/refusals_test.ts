@@ -9,6 +9,7 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f1}, {%r1}, {%r2}, {%f1};",
     "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2}, {%r3}, {%f1, %f2, %f3, %f4};",
     "wgmma.commit_group.sync.aligned;",
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, 1, 0, 0;",
     "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%rd1];",
     "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%rd1], {%r1};",
     "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
@@ -23,6 +24,7 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd1, {%f5, %f5}];",
     "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5}];",
     "sust.b.1d.b32.trap [%rd1, {%r1}], {%r2};",
+    "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f3, %f4}, {%f5, %f5};",
   ],
   "there are no clusters of blocks": [
     "barrier.cluster.arrive.aligned;",
@@ -66,7 +68,11 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "red.global.add.L2::cache_hint.u32 [%rd1], 1, %rd2;",
     "cp.async.ca.shared.global.L2::cache_hint [%r1], [%rd1], 8, %rd2;",
   ],
-  "128-bit numbers are not supported": ["ld.global.b128 %rd2, [%rd1];", "atom.exch.b128 %rd2, [%rd1], %rd3;"],
+  "128-bit numbers are not supported": [
+    "ld.global.b128 %rd2, [%rd1];",
+    "mov.b128 %rd1, {%rd2, %rd3};",
+    "atom.exch.b128 %rd2, [%rd1], %rd3;",
+  ],
   "orders kinds of accesses that do not exist here": [
     "fence.proxy.async;",
     "fence.mbarrier_init.release.cluster;",
