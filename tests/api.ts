@@ -429,7 +429,7 @@ export declare class Exporter implements AsyncDisposable {
   static listen(path: string, options?: ExporterOptions): Exporter;
   readonly path: string;
   readonly offers: readonly Offer[];
-  /** Who holds what, since when. */
+  /** Who holds what, since when, as far as the importers' messages have arrived. */
   readonly leases: readonly Lease[];
   readonly importers: readonly Peer[];
   offer(name: string, source: DeviceBuffer | MemoryPool, options?: OfferOptions): Offer;
@@ -461,17 +461,21 @@ export declare class Importer implements AsyncDisposable {
   static connect(cuda: Cuda, path: string, options?: ImporterOptions): Promise<Importer>;
   readonly peer: Peer;
   readonly isConnected: boolean;
-  offers(options?: WaitOptions): AsyncGenerator<RemoteOffer, void>;
+  /** The type of metadata is not checked, here and below. */
+  offers<Metadata = JsonValue>(options?: WaitOptions): AsyncGenerator<RemoteOffer<Metadata>, void>;
   [Symbol.asyncIterator](): AsyncGenerator<RemoteOffer, void>;
-  offer(name: string, options?: WaitOptions): Promise<RemoteOffer>;
-  channel(name: string, options?: ConsumerOptions): Promise<ChannelConsumer>;
+  offer<Metadata = JsonValue>(name: string, options?: WaitOptions): Promise<RemoteOffer<Metadata>>;
+  channel<Metadata = JsonValue, FrameMetadata = JsonValue>(
+    name: string,
+    options?: ConsumerOptions,
+  ): Promise<ChannelConsumer<Metadata, FrameMetadata>>;
   [Symbol.asyncDispose](): Promise<void>;
 }
-export declare class RemoteOffer {
+export declare class RemoteOffer<Metadata = JsonValue> {
   readonly name: string;
   readonly kind: "buffer" | "pool" | "channel";
   readonly byteLength: number;
-  readonly metadata: JsonValue | undefined;
+  readonly metadata: Metadata | undefined;
   readonly isWithdrawn: boolean;
   /** Aborted when the exporter asks for it back. */
   readonly recalled: AbortSignal;
@@ -498,20 +502,21 @@ export declare class Slot implements Disposable {
   /** Gives it back unless it was sent. */
   [Symbol.dispose](): void;
 }
-export declare class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedSlot> {
+export declare class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
+  implements AsyncDisposable, AsyncIterable<ReceivedSlot<FrameMetadata>> {
   readonly name: string;
   readonly slotByteLength: number;
   readonly slots: number;
-  readonly metadata: JsonValue | undefined;
-  next(options?: WaitOptions): Promise<ReceivedSlot | undefined>;
-  [Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot, void>;
+  readonly metadata: Metadata | undefined;
+  next(options?: WaitOptions): Promise<ReceivedSlot<FrameMetadata> | undefined>;
+  [Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot<FrameMetadata>, void>;
   [Symbol.asyncDispose](): Promise<void>;
 }
-export declare class ReceivedSlot implements Disposable {
+export declare class ReceivedSlot<Metadata = JsonValue> implements Disposable {
   readonly buffer: DeviceBuffer;
   readonly index: number;
   readonly sequence: number;
-  readonly metadata: JsonValue | undefined;
+  readonly metadata: Metadata | undefined;
   release(stream?: CudaStream): void;
   [Symbol.dispose](): void;
 }

@@ -73,6 +73,28 @@ export type StaticMembers = [
   Assignable<Statics<typeof declared.SharingError>, Statics<typeof ours.SharingError>>,
 ];
 
+/** What an application expects of metadata: an interface, and a property that may be absent. */
+interface ExpectedMetadata {
+  shape: number[];
+  unit?: string;
+}
+
+/** Metadata has the type that the application expects, and any JSON value's without one. */
+export type Metadata = [
+  Assignable<ExpectedMetadata | undefined, ours.RemoteOffer<ExpectedMetadata>["metadata"]>,
+  Assignable<ours.JsonValue | undefined, ours.RemoteOffer["metadata"]>,
+  Assignable<ours.RemoteOffer<ExpectedMetadata>, OfferOf<typeof ours.Importer.prototype.offer<ExpectedMetadata>>>,
+  Assignable<ExpectedMetadata | undefined, ours.ChannelConsumer<ExpectedMetadata>["metadata"]>,
+  Assignable<ExpectedMetadata | undefined, MetadataOfFrame<ours.ChannelConsumer<string, ExpectedMetadata>>>,
+  Assignable<ours.JsonValue | undefined, MetadataOfFrame<ours.ChannelConsumer<string>>>,
+  // @ts-expect-error: without a type, metadata may be any JSON value
+  Assignable<ExpectedMetadata | undefined, ours.RemoteOffer["metadata"]>,
+];
+type OfferOf<Method extends (name: string) => Promise<unknown>> = Awaited<ReturnType<Method>>;
+type MetadataOfFrame<Consumer extends { next(): Promise<ours.ReceivedSlot<unknown> | undefined> }> = NonNullable<
+  Awaited<ReturnType<Consumer["next"]>>
+>["metadata"];
+
 /** Functions give what is declared, and take it: a declared argument type must be one of ours. */
 export type Functions = [
   Assignable<typeof declared.open, typeof ours.open>,

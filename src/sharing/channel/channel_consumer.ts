@@ -67,6 +67,10 @@ export interface ConsumerHub {
  * frame for longer than the channel's `holdTimeout`. If the producer dies, the frames that have arrived are still
  * returned; then the iteration throws.
  *
+ * @typeParam Metadata the type of the channel's metadata, which is not checked: it is what the producer's application
+ * sent
+ * @typeParam FrameMetadata the type of the frames' metadata, which is not checked either
+ *
  * @example
  * ```ts ignore
  * await using frames = await importer.channel("frames", { stream });
@@ -76,7 +80,8 @@ export interface ConsumerHub {
  * }
  * ```
  */
-export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedSlot> {
+export class ChannelConsumer<Metadata = JsonValue, FrameMetadata = JsonValue>
+  implements AsyncDisposable, AsyncIterable<ReceivedSlot<FrameMetadata>> {
   readonly #parts: ConsumerParts;
   /** The slots' events, undefined if they cannot be opened here. */
   readonly #events: readonly (CudaEvent | undefined)[];
@@ -89,7 +94,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   /** Slots of frames that have arrived and were not released. */
   readonly #full = new Set<number>();
   /** The slots that the application holds. */
-  readonly #held = new Set<ReceivedSlot>();
+  readonly #held = new Set<ReceivedSlot<unknown>>();
   readonly #freedOn = new FreedStreams();
   /** Buffers that the application released while they were being read. */
   readonly #beingRead = new Set<DeviceBuffer>();
@@ -151,9 +156,12 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     return this.#events.length;
   }
 
-  /** The metadata that the producer's application attached to the channel. */
-  get metadata(): JsonValue | undefined {
-    return decodeMetadata(this.#parts.offer.metadata);
+  /**
+   * The metadata that the producer's application attached to the channel. Its type is what this process expects: nothing
+   * checks that the producer has sent that.
+   */
+  get metadata(): Metadata | undefined {
+    return decodeMetadata(this.#parts.offer.metadata) as Metadata | undefined;
   }
 
   /**
@@ -172,7 +180,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
    * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
    * @throws {CudaError} if the device was lost
    */
-  async next(options: WaitOptions = {}): Promise<ReceivedSlot | undefined> {
+  async next(options: WaitOptions = {}): Promise<ReceivedSlot<FrameMetadata> | undefined> {
     checkOptions(options, "ChannelConsumer.next");
     throwIfAborted(options.signal);
     for (;;) {
@@ -198,7 +206,7 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
   }
 
   /** Yields the frames from now on, until the producer ends the channel. */
-  async *[Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot, void> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot<FrameMetadata>, void> {
     for (;;) {
       const slot = await this.next();
       if (slot === undefined) return;
@@ -228,18 +236,18 @@ export class ChannelConsumer implements AsyncDisposable, AsyncIterable<ReceivedS
     this.#parts.close(isFreed);
   }
 
-  #take(frame: FrameMessage): ReceivedSlot {
+  #take(frame: FrameMessage): ReceivedSlot<FrameMetadata> {
     const { offer, channel, whole, stream } = this.#parts;
     const { slot: index, sequence, byteLength } = frame;
     const begin = offer.byteOffset + index * channel.slotStride;
     const buffer = bufferOfSlot(whole, { begin, byteLength, stream, freeRefusal: slotFreeRefusal });
-    const metadata = decodeMetadata(frame.metadata);
+    const metadata = decodeMetadata(frame.metadata) as FrameMetadata | undefined;
     const slot = new ReceivedSlot({ buffer, index, sequence, metadata }, this.#slotOwner);
     this.#held.add(slot);
     return slot;
   }
 
-  #release(slot: ReceivedSlot, stream: CudaStream): void {
+  #release(slot: ReceivedSlot<unknown>, stream: CudaStream): void {
     const { offer, release, send } = this.#parts;
     const { index, sequence } = slot;
     const sendRelease = (event: number): void => {

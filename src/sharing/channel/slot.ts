@@ -48,13 +48,17 @@ export class Slot implements Disposable {
 /** The operations of a consumer that its slots call. */
 export interface ReceivedSlotOwner {
   readonly session: Session;
-  isHeld(slot: ReceivedSlot): boolean;
+  isHeld(slot: ReceivedSlot<unknown>): boolean;
   /** Releases a slot. If this throws, nothing has changed. */
-  release(slot: ReceivedSlot, stream: CudaStream): void;
+  release(slot: ReceivedSlot<unknown>, stream: CudaStream): void;
 }
 
-/** A frame of a channel, ready to be read. Made by `ChannelConsumer`. */
-export class ReceivedSlot implements Disposable {
+/**
+ * A frame of a channel, ready to be read. Made by `ChannelConsumer`.
+ *
+ * @typeParam Metadata the type of the frame's metadata, which is not checked: it is what the producer's application sent
+ */
+export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
   /** The memory of the frame, until the slot is released. Other consumers see what is written there. */
   readonly buffer: DeviceBuffer;
   /** The index of the slot in the ring, from 0. */
@@ -64,8 +68,8 @@ export class ReceivedSlot implements Disposable {
    * dropped.
    */
   readonly sequence: number;
-  /** The metadata that the producer's application attached to the frame. */
-  readonly metadata: JsonValue | undefined;
+  /** The metadata that the producer's application attached to the frame. Nothing checks its type. */
+  readonly metadata: Metadata | undefined;
   readonly #owner: ReceivedSlotOwner;
 
   static {
@@ -82,7 +86,7 @@ export class ReceivedSlot implements Disposable {
    * @ignore
    */
   constructor(
-    parts: { buffer: DeviceBuffer; index: number; sequence: number; metadata: JsonValue | undefined },
+    parts: { buffer: DeviceBuffer; index: number; sequence: number; metadata: Metadata | undefined },
     owner: ReceivedSlotOwner,
   ) {
     this.buffer = parts.buffer;

@@ -190,7 +190,11 @@ export class Exporter implements AsyncDisposable {
     return [...this.#offers.values()].map((record) => this.#offerOf(record));
   }
 
-  /** What each importer holds. */
+  /**
+   * What each importer holds, as far as this process knows. It follows the importers' messages: a lease appears and ends
+   * when the message about it arrives, which is later than the importer's call of `map` or `free`, and at the earliest
+   * when this process returns to its event loop.
+   */
   get leases(): readonly Lease[] {
     const leases: Lease[] = [];
     for (const { sentOffers } of this.#importers) {

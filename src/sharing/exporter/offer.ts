@@ -63,7 +63,7 @@ export class Offer {
     return this.#record.isWithdrawn;
   }
 
-  /** The importers that hold it. */
+  /** The importers that hold it. Follows their messages, as `Exporter.leases` does. */
   get leases(): readonly Lease[] {
     return this.#owner.sentOffersOf(this.#record).filter((each) => each.isLease).map((each) => new Lease(each));
   }

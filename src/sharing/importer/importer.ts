@@ -22,6 +22,7 @@ import {
   type Message,
   type OfferMessage,
 } from "../protocol/messages.ts";
+import type { JsonValue } from "../protocol/metadata.ts";
 import { checkOfferName } from "../protocol/offer_name.ts";
 import type { LocalEvent } from "../events/local_events.ts";
 import { RemoteEvents } from "../events/remote_events.ts";
@@ -80,7 +81,7 @@ export class Importer implements AsyncDisposable {
   /** Whether the exporter is in this process, which cannot open its own events. */
   readonly #isOwnProcess: boolean;
   readonly #mapped = new Set<DeviceBuffer | ImportedMemoryPool>();
-  readonly #consumers = new Set<ChannelConsumer>();
+  readonly #consumers = new Set<ChannelConsumer<unknown, unknown>>();
   readonly #freedOn = new FreedStreams();
   /** The number of offers that are being mapped. */
   #mapping = 0;
@@ -186,11 +187,11 @@ export class Importer implements AsyncDisposable {
    * @throws {ReferenceError} if the importer was disposed
    * @throws {SharingError} `peer-gone` and others, if the connection ends in another way
    */
-  offers(options: WaitOptions = {}): AsyncGenerator<RemoteOffer, void> {
+  offers<Metadata = JsonValue>(options: WaitOptions = {}): AsyncGenerator<RemoteOffer<Metadata>, void> {
     return this.#iterate(options, `an offer of process ${this.peer.pid}`);
   }
 
-  async *#iterate(options: WaitOptions, awaited: string): AsyncGenerator<RemoteOffer, void> {
+  async *#iterate<Metadata>(options: WaitOptions, awaited: string): AsyncGenerator<RemoteOffer<Metadata>, void> {
     this.#check("see what is offered");
     checkOptions(options, "Importer.offers");
     using iteration = this.#offers.iterate();
@@ -215,6 +216,7 @@ export class Importer implements AsyncDisposable {
   /**
    * Returns the offer with a name. Waits for it if it does not exist yet.
    *
+   * @typeParam Metadata the type of its metadata, which is not checked: check what another program may have sent
    * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
    * @param options a signal ends the wait
    * @throws {TypeError} if the name is not a string
@@ -222,7 +224,7 @@ export class Importer implements AsyncDisposable {
    * @throws {ReferenceError} if the importer was disposed
    * @throws {SharingError} `not-found` if the exporter closes without offering it, `peer-gone` and others
    */
-  async offer(name: string, options: WaitOptions = {}): Promise<RemoteOffer> {
+  async offer<Metadata = JsonValue>(name: string, options: WaitOptions = {}): Promise<RemoteOffer<Metadata>> {
     checkOfferName(name);
     checkOptions(options, "Importer.offer");
     this.#check(`wait for "${name}"`);
@@ -231,7 +233,7 @@ export class Importer implements AsyncDisposable {
       throwIfAborted(options.signal);
       return this.#offerOf(known);
     }
-    const offers = this.#iterate(options, `offer "${name}" of process ${this.peer.pid}`);
+    const offers = this.#iterate<Metadata>(options, `offer "${name}" of process ${this.peer.pid}`);
     for await (const offer of offers) if (offer.name === name) return offer;
     this.#check(`wait for "${name}"`);
     throw new SharingError("not-found", `Cannot get "${name}": the exporter has closed without offering it`);
@@ -241,6 +243,8 @@ export class Importer implements AsyncDisposable {
    * Joins the channel with a name. Waits for it if it does not exist yet. Frames that are sent from then on also go to
    * this importer. A channel can be joined once in a connection; to join it again, connect again.
    *
+   * @typeParam Metadata the type of the channel's metadata, which is not checked
+   * @typeParam FrameMetadata the type of the frames' metadata, which is not checked
    * @param name 1 to 255 bytes in UTF-8, as the exporter calls it
    * @param options the stream of the slots' buffers; a signal ends the wait
    * @throws {TypeError} if the name belongs to a buffer or a pool, if this importer has joined the channel before, or
@@ -250,7 +254,10 @@ export class Importer implements AsyncDisposable {
    * @throws {SharingError} as `offer` and `RemoteOffer.map` do
    * @throws {CudaError} if the driver cannot map the ring
    */
-  async channel(name: string, options: ConsumerOptions = {}): Promise<ChannelConsumer> {
+  async channel<Metadata = JsonValue, FrameMetadata = JsonValue>(
+    name: string,
+    options: ConsumerOptions = {},
+  ): Promise<ChannelConsumer<Metadata, FrameMetadata>> {
     if (options?.stream !== undefined) this.#memory.checkStream(options.stream);
     await this.offer(name, options);
     const state = this.#offers.find(name);
@@ -265,7 +272,7 @@ export class Importer implements AsyncDisposable {
       return await this.#mapWhole(state, options, (mapped) => {
         // The end may have come since the ready event was queried: nothing would notify the consumer of it.
         if (this.#end !== undefined) throw this.#goneError(`join "${name}"`);
-        return this.#join(state, channel, { ...mapped, ...options });
+        return this.#join<Metadata, FrameMetadata>(state, channel, { ...mapped, ...options });
       });
     } catch (error) {
       this.#offers.endJoin(message.offer, undefined);
@@ -335,7 +342,7 @@ export class Importer implements AsyncDisposable {
     return this.#condition.wait(() => isSettled() || this.#end !== undefined, milliseconds);
   }
 
-  #offerOf(state: RemoteOfferState): RemoteOffer {
+  #offerOf<Metadata>(state: RemoteOfferState): RemoteOffer<Metadata> {
     return new RemoteOffer(state, this.#owner);
   }
 
@@ -424,14 +431,14 @@ export class Importer implements AsyncDisposable {
     this.#releases.sendWhenDone(stream, () => this.#offers.release(state, 0));
   }
 
-  #join(
+  #join<Metadata, FrameMetadata>(
     state: RemoteOfferState,
     channel: ChannelMessage,
     { whole, pool, stream = whole.device.defaultStream }: Mapped & { stream?: CudaStream },
-  ): ChannelConsumer {
+  ): ChannelConsumer<Metadata, FrameMetadata> {
     const { message } = state;
     const events: (LocalEvent | undefined)[] = [];
-    const consumer: ChannelConsumer = new ChannelConsumer({
+    const consumer: ChannelConsumer<Metadata, FrameMetadata> = new ChannelConsumer<Metadata, FrameMetadata>({
       offer: message,
       channel,
       whole,

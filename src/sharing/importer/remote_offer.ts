@@ -63,6 +63,8 @@ export class RemoteOfferState {
 /**
  * An offer of another process: a buffer, a whole pool, or a channel. Made by `Importer`.
  *
+ * @typeParam Metadata the type of the metadata, which is not checked: it is what the exporter's application sent
+ *
  * @example
  * ```ts ignore
  * const offer = await importer.offer("weights");
@@ -70,7 +72,7 @@ export class RemoteOfferState {
  * kernel.launch({ grid, block, stream }, weights); // in stream order: the memory is ready
  * ```
  */
-export class RemoteOffer {
+export class RemoteOffer<Metadata = JsonValue> {
   readonly #state: RemoteOfferState;
   readonly #owner: RemoteOfferOwner;
 
@@ -107,9 +109,12 @@ export class RemoteOffer {
     return this.#state.message.byteLength;
   }
 
-  /** The metadata that the exporter's application attached to it. */
-  get metadata(): JsonValue | undefined {
-    return decodeMetadata(this.#state.message.metadata);
+  /**
+   * The metadata that the exporter's application attached to it. Its type is what this process expects: nothing checks
+   * that the exporter has sent that.
+   */
+  get metadata(): Metadata | undefined {
+    return decodeMetadata(this.#state.message.metadata) as Metadata | undefined;
   }
 
   /**
