@@ -374,6 +374,8 @@ export interface ExporterOptions {
   handshakeTimeout?: number;
   messageTimeout?: number;
   closeTimeout?: number;
+  /** The handshake is complete. */
+  onConnect?: (peer: Peer) => void;
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
   /** Accepting fails: once until it works again. */
   onError?: (error: Error) => void;

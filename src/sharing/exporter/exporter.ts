@@ -64,6 +64,8 @@ export interface ExporterOptions {
    * 5000 by default.
    */
   closeTimeout?: number;
+  /** Called for each importer that has connected, once its handshake is complete. */
+  onConnect?: (peer: Peer) => void;
   /** Called for each connection that has ended. The error is undefined if it ended normally. */
   onDisconnect?: (peer: Peer, error: SharingError | undefined) => void;
   /**
@@ -494,6 +496,7 @@ export class Exporter implements AsyncDisposable {
     });
     this.#importers.add(importer);
     if (this.#failure !== undefined) return importer.cutOff("device-lost", this.#failure);
+    queueMicrotask(() => this.#options.onConnect?.(importer.peer));
     for (const record of this.#offers.values()) if (record.isPublic) importer.sendChange(record);
   }
 

@@ -3,7 +3,7 @@ import { defaultMaximumMetadata } from "../protocol/messages.ts";
 import type { ExporterOptions } from "./exporter.ts";
 
 /** Options that have no default value. */
-type WithoutDefault = "onDisconnect" | "onError" | "maximumImportersPerUser";
+type WithoutDefault = "onConnect" | "onDisconnect" | "onError" | "maximumImportersPerUser";
 
 /** The options of an exporter with their default values. */
 export type CompleteOptions =
@@ -19,8 +19,9 @@ export type CompleteOptions =
 export function completeOptions(options: ExporterOptions): CompleteOptions {
   checkOptions(options, "Exporter.listen");
   const { users = [], maximumImporters = 1024, maximumImportersPerUser, maximumHandshakes = 128 } = options;
-  const { onDisconnect, onError } = options;
+  const { onConnect, onDisconnect, onError } = options;
   if (maximumImportersPerUser !== undefined) checkMaximum(maximumImportersPerUser, "maximumImportersPerUser");
+  checkCallback(onConnect, "onConnect");
   checkCallback(onDisconnect, "onDisconnect");
   checkCallback(onError, "onError");
   return {
@@ -32,6 +33,7 @@ export function completeOptions(options: ExporterOptions): CompleteOptions {
     handshakeTimeout: checkMilliseconds(options.handshakeTimeout ?? 5000, "handshakeTimeout"),
     messageTimeout: checkMilliseconds(options.messageTimeout ?? 5000, "messageTimeout"),
     closeTimeout: checkMilliseconds(options.closeTimeout ?? 5000, "closeTimeout"),
+    onConnect: onConnect!,
     onDisconnect: onDisconnect!,
     onError: onError!,
   };
